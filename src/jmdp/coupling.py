@@ -1,0 +1,99 @@
+"""Coupling regimes: how luck is shared among branches that live through the same time step.
+
+A regime answers two questions of scenario luck. Do two branches in the *same* state meet the same scenario? And
+two branches in *different* states? A second dial, `policy_luck`, asks the same of the policy's own randomness.
+
+=================  ============  =================  =========================================
+regime             same state    different states   the paper's name
+=================  ============  =================  =========================================
+`Local()`          shared        independent        one-step coupling; the default
+`Synchronous()`    shared        shared             Assumption 4.6 read literally
+`Independent()`    independent   independent        independent marginals, the baseline
+=================  ============  =================  =========================================
+
+All regimes agree on the mean and on the law of each single return.
+"""
+
+from __future__ import annotations
+
+from abc import ABC
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from jmdp.errors import CouplingError
+from jmdp.model import TabularJMDP
+
+PolicyLuck = Literal["independent", "shared"]
+
+
+@dataclass(frozen=True)
+class Coupling(ABC):
+    """How luck is shared. Use `Local`, `Synchronous` or `Independent`.
+
+    Parameters
+    ----------
+    policy_luck
+        "independent": branches on distinct (state, action) pairs draw their next actions independently, as in the
+        paper. "shared": one uniform number per time step, inverted through π(· | state) by every branch, so that
+        branches in one state take one action.
+    """
+
+    policy_luck: PolicyLuck = "independent"
+
+    shared_in_a_state: ClassVar[bool]
+    shared_between_states: ClassVar[bool]
+
+    def __post_init__(self) -> None:
+        if self.policy_luck not in ("independent", "shared"):
+            raise CouplingError(f"policy_luck is {self.policy_luck!r}. It is 'independent' or 'shared'.")
+
+    def check_fits(self, model: TabularJMDP) -> None:
+        """Raise unless the regime makes sense for this model."""
+
+
+class Local(Coupling):
+    """One scenario draw per state and time step, independent between states: the paper's one-step coupling.
+
+    Branches that meet in a state share its draw. Once two branches stand on the same state and action they have
+    coalesced and stay equal for ever.
+    """
+
+    shared_in_a_state = True
+    shared_between_states = False
+
+
+class Synchronous(Coupling):
+    """One scenario draw per time step, used in every state: common random numbers as simulation people mean it.
+
+    Scenario k must mean the same luck everywhere, so ``prob[s]`` must be one row for all states that go on.
+    """
+
+    shared_in_a_state = True
+    shared_between_states = True
+
+    def check_fits(self, model: TabularJMDP) -> None:
+        """Raise unless every state that goes on has the same scenario probabilities."""
+        going = np.flatnonzero(~model.terminal)
+        if going.size == 0:
+            return
+        difference = np.abs(model.prob[going] - model.prob[going[0]]).max(axis=1)
+        worst = int(difference.argmax())
+        if difference[worst] > 0:
+            one, other = model.states.name(int(going[0])), model.states.name(int(going[worst]))
+            raise CouplingError(
+                f"Synchronous() shares one scenario between states, but prob of state {one} and of state {other} "
+                f"differ by {difference[worst]:.3g}. Use Local(), or rebuild the model with common probabilities."
+            )
+
+
+class Independent(Coupling):
+    """Every branch has its own draws and nothing of the environment is ever shared: the baseline.
+
+    With independent policy luck the returns of distinct (state, action) pairs have covariance 0. Branches that meet
+    do not coalesce.
+    """
+
+    shared_in_a_state = False
+    shared_between_states = False

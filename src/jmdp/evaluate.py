@@ -1,0 +1,68 @@
+"""The verb: evaluate a policy in a model under a coupling, by a method."""
+
+from __future__ import annotations
+
+from jmdp.coupling import Coupling, Local
+from jmdp.errors import CouplingError, ModelError, NotConvergedError, PolicyError, SettingsError
+from jmdp.evaluation import Evaluation
+from jmdp.methods.exact_pairs import ExactPairs
+from jmdp.methods.method import Method
+from jmdp.model import TabularJMDP
+from jmdp.policy import TabularPolicy
+
+
+def evaluate(
+    model: TabularJMDP,
+    policy: TabularPolicy,
+    coupling: Coupling = Local(),
+    method: Method = ExactPairs(),
+    *,
+    throw: bool = True,
+    progress: bool = True,
+) -> Evaluation:
+    """Joint moments of the returns of all actions in all states.
+
+    Parameters
+    ----------
+    model
+        The scenario table.
+    policy
+        What is followed after the first action.
+    coupling
+        How luck is shared: `Local` (the paper's), `Synchronous` or `Independent`.
+    method
+        How the moments are found: `ExactPairs`, `JIPE` or `MonteCarlo`, with their settings.
+    throw
+        Raise `NotConvergedError` where the tolerance is not met. With False the evaluation comes back all the same, its
+        `outcome` says so, and its certificate still holds.
+    progress
+        Show a bar on a terminal when the work is long.
+    """
+    for name, value, kind, error in (
+        ("model", model, TabularJMDP, ModelError),
+        ("policy", policy, TabularPolicy, PolicyError),
+        ("coupling", coupling, Coupling, CouplingError),
+        ("method", method, Method, SettingsError),
+    ):
+        if not isinstance(value, kind):
+            raise error(f"{name} is {value!r}, not a {kind.__name__}.{_hint(name, value)}")
+    policy.check_fits(model)
+    coupling.check_fits(model)
+    evaluation = method.run(model, policy, coupling, progress)
+    if throw and not evaluation.outcome.successful:
+        raise NotConvergedError(
+            f"{type(method).__name__} stopped after {evaluation.residuals.size} sweeps: {evaluation.outcome.value}.\n"
+            f"{evaluation!r}\n"
+            "Ask for a larger tolerance or more sweeps, or pass throw=False to take what was reached: "
+            "its certificate holds.",
+            evaluation,
+        )
+    return evaluation
+
+
+def _hint(name: str, value: object) -> str:
+    if isinstance(value, type):
+        return f" Did you mean {value.__name__}()?"
+    if name == "policy":
+        return " Wrap a table of probabilities: TabularPolicy(probs)."
+    return ""

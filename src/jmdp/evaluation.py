@@ -1,0 +1,227 @@
+"""What comes back: joint moments of the returns, how far to trust them, and how the method ended."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal, Protocol
+
+import numpy as np
+
+from jmdp import arrays
+from jmdp.arrays import Floats
+from jmdp.coupling import Coupling
+from jmdp.errors import UnavailableError
+from jmdp.gaps.gap import Gap
+from jmdp.interval import Interval
+from jmdp.labels import Label, Labels
+
+if TYPE_CHECKING:
+    import xarray
+
+    from jmdp.methods.method import Method
+
+UNIT = 2.0**-53
+"""Unit roundoff of float64: a correctly rounded result is off by at most this, relative."""
+
+
+class Outcome(Enum):
+    """How a method ended."""
+
+    CONVERGED = "the tolerance is met"
+    STALLED = "rounding keeps the error above the tolerance; more sweeps cannot help"
+    SWEEPS_EXHAUSTED = "max_sweeps is used up before the tolerance is met"
+    SAMPLED = "all samples asked for were drawn"
+
+    @property
+    def successful(self) -> bool:
+        """Whether the method did what was asked."""
+        return self in (Outcome.CONVERGED, Outcome.SAMPLED)
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate:
+    """How far the numbers can be from the truth.
+
+    "exact": nothing is off. "certified": every error is at most the stated bound, rounding included, always.
+    "statistical": each error is at most the stated bound with probability `confidence`, entry by entry; bias from
+    truncated rollouts is inside the bound.
+
+    Errors are one number for all entries, or an array of one for each.
+    """
+
+    kind: Literal["exact", "certified", "statistical"]
+    mean_error: float | Floats  # of mean: one, or [S, A]
+    covariance_error: float | Floats  # of covariance and cross_covariance: one, or [S, A, A]
+    gap_mean_error: float | Floats  # of mean[s, a] − mean[s, b]: one, or [S, A, A]
+    gap_variance_error: float | Floats  # of Var(Z(s, a) − Z(s, b)): one, or [S, A, A]
+    discount: float
+    reward_bound: float
+    confidence: float | None = None
+
+    @classmethod
+    def certified(
+        cls, mean_error: float, covariance_error: float, discount: float, reward_bound: float
+    ) -> Certificate:
+        """One bound for all means and one for all covariances, and what follows for gaps."""
+        return cls(
+            "exact" if mean_error == covariance_error == 0 else "certified",
+            mean_error,
+            covariance_error,
+            2 * mean_error,
+            4 * covariance_error,
+            discount,
+            reward_bound,
+        )
+
+
+class CrossCovariances(Protocol):
+    """Covariances between returns of different states, looked up one by one."""
+
+    def cross_covariance(self, s: int, a: int, t: int, b: int) -> float:
+        """Cov(Z(s, a), Z(t, b))."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Evaluation:
+    """Joint moments of the returns Z(s, a) of one policy under one coupling."""
+
+    mean: Floats  # [S, A]
+    covariance: Floats  # [S, A, A], Cov(Z(s, a), Z(s, b))
+    certificate: Certificate | None
+    outcome: Outcome
+    coupling: Coupling
+    method: Method
+    states: Labels
+    actions: Labels
+    residuals: Floats  # [sweeps], in the method's own norm; empty where nothing is swept
+    cross: CrossCovariances | None = None
+
+    def __post_init__(self) -> None:
+        for array in (self.mean, self.covariance, self.residuals):
+            arrays.frozen(array)
+
+    @cached_property
+    def correlation(self) -> Floats:
+        """[S, A, A], correlation of Z(s, a) and Z(s, b); nan where a variance is not certainly positive."""
+        error = 0.0 if self.certificate is None else self.certificate.covariance_error
+        floor = np.broadcast_to(error, self.covariance.shape)
+        variance = np.einsum("saa->sa", self.covariance)
+        std = np.sqrt(np.where(variance > np.einsum("saa->sa", floor), variance, np.nan))
+        rho = np.clip(self.covariance / std[:, :, None] / std[:, None, :], -1, 1)
+        np.einsum("saa->sa", rho)[...] = np.where(np.isnan(std), np.nan, 1.0)
+        arrays.frozen(rho)
+        return rho
+
+    def cross_covariance(self, s: Label, a: Label, t: Label, b: Label) -> float:
+        """Cov(Z(s, a), Z(t, b)) for any two states."""
+        i, x, j, y = self.states.index(s), self.actions.index(a), self.states.index(t), self.actions.index(b)
+        if i == j:
+            return float(self.covariance[i, x, y])
+        if self.cross is None:
+            raise UnavailableError(
+                f"{type(self.method).__name__} gives covariances within a state only. "
+                "ExactPairs() and JIPE() give them between states too."
+            )
+        return self.cross.cross_covariance(i, x, j, y)
+
+    def second_moment(self, s: Label, a: Label, t: Label, b: Label) -> float:
+        """E[Z(s, a) Z(t, b)], the paper's Σ(s, a, t, b)."""
+        i, x, j, y = self.states.index(s), self.actions.index(a), self.states.index(t), self.actions.index(b)
+        return self.cross_covariance(i, x, j, y) + float(self.mean[i, x] * self.mean[j, y])
+
+    def mean_interval(self, s: Label, a: Label) -> Interval | None:
+        """Interval of E[Z(s, a)], or None without a certificate."""
+        at = self.states.index(s), self.actions.index(a)
+        return self._interval(self.mean, at, "mean_error")
+
+    def covariance_interval(self, s: Label, a: Label, b: Label) -> Interval | None:
+        """Interval of Cov(Z(s, a), Z(s, b)), or None without a certificate."""
+        at = self.states.index(s), self.actions.index(a), self.actions.index(b)
+        return self._interval(self.covariance, at, "covariance_error")
+
+    def _interval(self, values: Floats, at: tuple[int, ...], error: str) -> Interval | None:
+        if self.certificate is None:
+            return None
+        errors = np.broadcast_to(getattr(self.certificate, error), values.shape)
+        return Interval.around(float(values[at]), float(errors[at]))
+
+    def gap(self, s: Label, a: Label, b: Label) -> Gap:
+        """Return the gap Z(s, a) − Z(s, b) under the shared luck."""
+        i, x, y = self.states.index(s), self.actions.index(a), self.actions.index(b)
+        va, vb, cab = (float(self.covariance[i, p, q]) for p, q in ((x, x), (y, y), (x, y)))
+        mean = float(self.mean[i, x] - self.mean[i, y])
+        variance = max(0.0, va + vb - 2 * cab)
+        means = variances = correlations = None
+        if x == y:
+            variance, means, variances = 0.0, Interval(0.0, 0.0), Interval(0.0, 0.0)
+        elif self.certificate is not None:
+            shape = self.covariance.shape
+            mean_error = float(np.broadcast_to(self.certificate.gap_mean_error, shape)[i, x, y])
+            variance_error = float(np.broadcast_to(self.certificate.gap_variance_error, shape)[i, x, y])
+            # The subtractions above are rounded too.
+            means = Interval.around(mean, mean_error + UNIT * abs(mean) if mean_error else 0.0)
+            size = va + vb + 2 * abs(cab)
+            wide = Interval.around(variance, variance_error + 4 * UNIT * size if variance_error else 0.0)
+            variances = Interval(max(0.0, wide.low), wide.high)
+            correlations = self._correlation_interval(i, x, y)
+        return Gap(
+            self.states.name(i),
+            self.actions.name(x),
+            self.actions.name(y),
+            mean,
+            variance,
+            float(self.correlation[i, x, y]),
+            means,
+            variances,
+            correlations,
+        )
+
+    def _correlation_interval(self, i: int, x: int, y: int) -> Interval | None:
+        va, vb, c = (self.covariance_interval(i, *pair) for pair in ((x, x), (y, y), (x, y)))
+        if va is None or vb is None or c is None:
+            return None
+        if va.low <= 0 or vb.low <= 0:
+            return Interval(-1.0, 1.0)
+        corners = [e / np.sqrt(v * w) for e in (c.low, c.high) for v in (va.low, va.high) for w in (vb.low, vb.high)]
+        low, high = Interval.around(float(min(corners)), 4 * UNIT), Interval.around(float(max(corners)), 4 * UNIT)
+        return Interval(max(-1.0, low.low), min(1.0, high.high))
+
+    def to_xarray(self) -> xarray.Dataset:
+        """Mean, covariance and correlation with their labels, as an xarray Dataset."""
+        import xarray
+
+        def names(labels: Labels) -> list[str] | list[int]:
+            return list(range(labels.size)) if labels.names is None else list(labels.names)
+
+        square = ("state", "action", "action_2")
+        return xarray.Dataset(
+            {
+                "mean": (("state", "action"), self.mean),
+                "covariance": (square, self.covariance),
+                "correlation": (square, self.correlation),
+            },
+            {"state": names(self.states), "action": names(self.actions), "action_2": names(self.actions)},
+            {"coupling": repr(self.coupling), "method": repr(self.method), "outcome": self.outcome.name},
+        )
+
+    def __repr__(self) -> str:
+        S, A = self.mean.shape
+        lines = [
+            f"Evaluation of {S} states × {A} actions, {self.outcome.name}: {self.outcome.value}",
+            f"  coupling     {self.coupling}",
+            f"  method       {self.method}",
+        ]
+        if self.residuals.size:
+            lines.append(f"  sweeps       {self.residuals.size}, last residual {self.residuals[-1]:.3g}")
+        if self.certificate is None:
+            lines.append("  certificate  none")
+        else:
+            c = self.certificate
+            sure = "" if c.confidence is None else f" at {c.confidence:.0%} each"
+            lines.append(
+                f"  certificate  {c.kind}: mean ± {np.max(c.mean_error):.3g}, "
+                f"covariance ± {np.max(c.covariance_error):.3g}{sure}"
+            )
+        return "\n".join(lines)

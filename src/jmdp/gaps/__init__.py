@@ -1,0 +1,1 @@
+"""What is asked of two actions at once: the gap between their returns."""

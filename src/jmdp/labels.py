@@ -1,0 +1,76 @@
+"""How states and actions are called: by index, or by name where the model has names."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from jmdp.errors import LabelError, ModelError
+
+Label = int | str
+"""A state or action as a user writes it: its index or its name."""
+
+
+@dataclass(frozen=True)
+class Labels:
+    """The names along one axis, and the way from a name or index to an index.
+
+    Parameters
+    ----------
+    kind
+        "state" or "action", for messages.
+    size
+        How many there are.
+    names
+        Unique strings, one each, or None: then the index is the name.
+    """
+
+    kind: str
+    size: int
+    names: tuple[str, ...] | None = None
+    _index: dict[str, int] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        names = self.names or ()
+        object.__setattr__(self, "_index", {name: i for i, name in enumerate(names)})
+        if self.names is None:
+            return
+        if len(names) != self.size:
+            raise ModelError(
+                f"{self.kind}_names has {len(names)} entries for {self.size} {self.kind}s. Give one name each."
+            )
+        if not all(isinstance(name, str) for name in names):
+            raise ModelError(f"{self.kind}_names must be strings. Convert them, e.g. with map(str, names).")
+        if len(self._index) != self.size:
+            twice = next(name for i, name in enumerate(names) if self._index[name] != i)
+            raise ModelError(f"{self.kind}_names has {twice!r} more than once. Names must be unique.")
+
+    @classmethod
+    def of(cls, kind: str, size: int, names: Sequence[str] | None) -> Labels:
+        """Labels from any sequence of names, or None."""
+        return cls(kind, size, None if names is None else tuple(names))
+
+    def index(self, label: Label) -> int:
+        """Return the index of a name or of an index (NumPy integers too)."""
+        if isinstance(label, str):
+            if label in self._index:
+                return self._index[label]
+            known = "they have no names" if self.names is None else f"names are {_some(self.names)}"
+            raise LabelError(f"There is no {self.kind} {label!r}: {known}.")
+        try:
+            i = operator.index(label)
+        except TypeError:
+            raise LabelError(f"A {self.kind} is an index or a name, not {label!r}.") from None
+        if isinstance(label, bool) or not 0 <= i < self.size:
+            raise LabelError(f"There is no {self.kind} {label!r}: indices run from 0 to {self.size - 1}.")
+        return i
+
+    def name(self, index: int) -> str:
+        """Return the name of an index; the index itself, as text, where there are no names."""
+        return str(index) if self.names is None else self.names[index]
+
+
+def _some(names: Sequence[str], most: int = 8) -> str:
+    shown = ", ".join(map(repr, names[:most]))
+    return shown if len(names) <= most else f"{shown}, … ({len(names)} in all)"

@@ -1,0 +1,1 @@
+"""The ways to get joint moments, a file each."""

@@ -1,0 +1,184 @@
+"""One sweep over state pairs: the recursion that all second moments come from.
+
+Write H(s, t) for the covariance of the returns of two branches that stand in states s and t and draw their actions from
+the policy, and V(s) for the variance of one such return. With d the TD errors of `shaping` and n_a the next
+state under action a,
+
+    s ≠ t                       H(s, t) = Σ_j w_j [ D_j(s) D_j(t) + γ² (Q_j H Q_jᵀ)(s, t) ]        (`common_luck`)
+    s = t, actions a ≠ b        h(a, b) = E_k[ d_a d_b + γ² H(n_a, n_b) ]
+    s = t, one action           h(a, a) = E_k[ d_a² + γ² V(n_a) ]
+    H(s, s) = Σ_{a,b} ψ(a, b) h(a, b)        V(s) = Σ_a π(a) h(a, a)
+
+where D_j, Q_j are a branch's mean TD error and step given the common luck j, and ψ is the joint law of two action draws in
+one state: π ⊗ π, or equal actions where policy luck is shared. Under Independent the first line also serves s = t. The
+operator is monotone, substochastic and times γ², so it contracts with γ² in the maximum norm.
+
+The paper iterates on (s, a, t, b) instead (Definition 5.1); every entry there is one step ahead of H and V.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from jmdp.arrays import Floats
+from jmdp.coupling import Coupling
+from jmdp.evaluation import UNIT
+from jmdp.methods.common_luck import averaged_step, common_luck
+from jmdp.methods.shaping import UNDERFLOW, Shaped
+from jmdp.model import TabularJMDP
+from jmdp.policy import TabularPolicy
+
+
+class PairOperator:
+    """The sweep for one model, policy and coupling; tables are stored in one vector, H [S, S] and then V [S]."""
+
+    def __init__(self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, shaped: Shaped) -> None:
+        self.model, self.policy, self.coupling, self.shaped = model, policy, coupling, shaped
+        S, _, _ = model.shape
+        self.size = S * S + S
+        self.prob = model.prob * ~model.terminal[:, None]
+        # Where scenario and policy luck are both a branch's own, nothing is in common and H off the same-state
+        # entries has no source: the mean TD error of a branch is 0 by the definition of v.
+        self.pieces = []
+        if coupling.shared_in_a_state or coupling.policy_luck == "shared":
+            for luck in common_luck(model, policy, coupling):
+                step = averaged_step(model, luck.scenarios, luck.choices)
+                td = np.einsum("sk,ska,sa->s", luck.scenarios, shaped.td, luck.choices)
+                self.pieces.append((luck.weight, step, td))
+        if len(self.pieces) == 1:
+            self.pieces = [(w, step, np.zeros(S)) for w, step, _ in self.pieces]
+        self._rounding = self._rounding_factor()
+
+    def split(self, tables: Floats) -> tuple[Floats, Floats]:
+        """Views of H [S, S] and V [S] in a vector of tables."""
+        S = self.model.shape[0]
+        return tables[: S * S].reshape(S, S), tables[S * S :]
+
+    def sweep(self, tables: Floats) -> Floats:
+        """Apply the operator once."""
+        H, V = self.split(tables)
+        result = np.zeros(self.size)
+        new_H, new_V = self.split(result)
+        square = self.model.discount * self.model.discount
+        for weight, step, td in self.pieces:
+            term = step @ (step @ H).T  # H is symmetric
+            term *= square
+            term += np.multiply.outer(td, td)
+            term *= weight
+            new_H += term
+        ahead = self.ahead(H, V, self.shaped.td)
+        per_action = np.einsum("sk,skaa->sa", self.prob, ahead)
+        new_V[:] = (per_action * self.policy.probs).sum(axis=1)
+        if self.coupling.policy_luck == "shared" and self.coupling.shared_in_a_state:
+            np.fill_diagonal(new_H, new_V)
+        elif self.coupling.shared_in_a_state:
+            over_b = (ahead @ self.policy.probs[:, None, :, None])[..., 0]
+            over_a = (over_b * self.policy.probs[:, None, :]).sum(axis=2)
+            np.fill_diagonal(new_H, (over_a * self.prob).sum(axis=1))
+        return result
+
+    def ahead(self, H: Floats, V: Floats, td: Floats) -> Floats:
+        """[S, K, A, A], td_a td_b + γ² H(n_a, n_b) for two branches that share scenario k; V where they are one."""
+        n = self.model.next_state
+        result = td[:, :, :, None] * td[:, :, None, :]
+        following = H[n[:, :, :, None], n[:, :, None, :]]
+        np.einsum("skaa->ska", following)[...] = V[n]
+        following *= self.model.discount * self.model.discount
+        result += following
+        return result
+
+    def covariance(self, tables: Floats) -> Floats:
+        """[S, A, A], covariances of the returns of one state's actions: one step ahead of the tables."""
+        H, V = self.split(tables)
+        ahead = self.ahead(H, V, self.shaped.centred)
+        same = np.einsum("sk,skab->sab", self.prob, ahead)
+        if self.coupling.shared_in_a_state:
+            return same
+        S, _, A = self.model.shape
+        apart = np.zeros((S, A, A))
+        if self.pieces:
+            for s in range(S):
+                for a in range(A):
+                    for b in range(A):
+                        apart[s, a, b] = self.cross_covariance(H, s, a, s, b)
+        np.einsum("saa->sa", apart)[...] = np.einsum("saa->sa", same)
+        return apart
+
+    def cross_covariance(self, H: Floats, s: int, a: int, t: int, b: int) -> float:
+        """Covariance of the returns of two distinct branches that do not share a state's table."""
+        n, m = self.model.next_state[s, :, a], self.model.next_state[t, :, b]
+        square = self.model.discount * self.model.discount
+        if not self.coupling.shared_between_states:
+            return float(square * (self.prob[s] @ H[np.ix_(n, m)] @ self.prob[t]))
+        if self.model.terminal[s] or self.model.terminal[t]:
+            return 0.0
+        centred = self.shaped.centred
+        return float(self.prob[s] @ (centred[s, :, a] * centred[t, :, b] + square * H[n, m]))
+
+    def variance_scale(self, tables: Floats) -> float:
+        """Return the largest variance of a return, one step ahead of the tables."""
+        _, V = self.split(tables)
+        steps = self.shaped.centred**2 + self.model.discount**2 * V[self.model.next_state]
+        return float(np.einsum("sk,ska->sa", self.prob, steps).max())
+
+    def tables_error(self, tables: Floats, residual: float) -> float:
+        """Bound on the distance of tables from the truth, given the residual their sweep showed.
+
+        (‖residual‖ + rounding of the sweep + what the error of d adds) / (1 − γ²), in the maximum norm.
+        """
+        return (residual + self.floor(tables)) / self._one_minus_square() * (1 + 2.0**-40)
+
+    def floor(self, tables: Floats) -> float:
+        """What rounding and the error of d can hide from a residual."""
+        return self._evaluation_error(tables, self._source)
+
+    def covariance_error(self, tables: Floats, residual: float) -> float:
+        """Bound on the error of `covariance` and `cross_covariance`: one step ahead of the tables."""
+        square = self.model.discount * self.model.discount
+        ahead = self._evaluation_error(tables, self._centred_source)
+        return (square * self.tables_error(tables, residual) + ahead) * (1 + 2.0**-40)
+
+    def _one_minus_square(self) -> float:
+        return (1 - self.model.discount) * (1 + self.model.discount)
+
+    def _evaluation_error(self, tables: Floats, source: float) -> float:
+        """Error of evaluating E[d d'] + γ² E[H]: relative on what is summed, absolute from d."""
+        size = source + self.model.discount**2 * float(np.abs(tables).max())
+        slip = self.shaped.td_error
+        tiny = UNDERFLOW if self.shaped.bound else 0.0
+        return self._rounding * UNIT * size + 2 * slip * source**0.5 + slip * slip + tiny
+
+    def _rounding_factor(self) -> float:
+        """How many units of rounding one sweep or look ahead can put on any term, and how large d d' can be.
+
+        Every weight is a product of probabilities, so rounding acts on it relatively: rows that sum to 1 only up to
+        rounding (K + A), their products and sums in Q_j (K·A), the two sparse products (row lengths), the sum over
+        common luck, the contractions over one state's table (K + 2A). Breakpoints of shared policy luck are off by
+        A units each, 2A of them in a pair of states. Twice that, to be generous.
+        """
+        _, K, A = self.model.shape
+        longest = max((int(np.diff(step.indptr).max()) for _, step, _ in self.pieces), default=0)
+        count = 4 * (K + A) + 2 * (K * A + longest) + len(self.pieces) + K + 2 * A + 16
+        if self.coupling.policy_luck == "shared":
+            count += 8 * A * (A + 2)
+        td, centred = self.shaped.td, self.shaped.centred
+        own = float(np.einsum("sk,ska,sa->s", self.prob, td**2, self.policy.probs).max())
+        common = max((float(np.abs(mean).max()) ** 2 for _, _, mean in self.pieces), default=0.0)
+        self._source = max(own, common) * (1 + 2.0**-30)
+        self._centred_source = float(np.einsum("sk,ska->sa", self.prob, centred**2).max()) * (1 + 2.0**-30)
+        return 2.0 * count
+
+
+@dataclass(frozen=True, eq=False)
+class PairTables:
+    """The solved tables, and the covariances they give: what a certificate rests on."""
+
+    operator: PairOperator
+    tables: Floats  # on rewards divided by 2**exponent
+
+    def cross_covariance(self, s: int, a: int, t: int, b: int) -> float:
+        """Cov(Z(s, a), Z(t, b)) for s ≠ t."""
+        H, _ = self.operator.split(self.tables)
+        return float(np.ldexp(self.operator.cross_covariance(H, s, a, t, b), 2 * self.operator.shaped.exponent))

@@ -1,0 +1,23 @@
+"""Progress bars: shown on a terminal, silent elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+_FIRST_SHOWN_AFTER = 1.0
+"""Seconds of work before a bar appears: what is over sooner needs none."""
+
+
+@contextmanager
+def sweep_bar(name: str, shown: bool) -> Iterator[Callable[[int, float], None]]:
+    """A bar that counts sweeps and shows the residual."""
+    from tqdm import tqdm
+
+    with tqdm(desc=name, unit=" sweeps", disable=None if shown else True, delay=_FIRST_SHOWN_AFTER) as bar:
+
+        def report(sweeps: int, residual: float) -> None:
+            bar.set_postfix_str(f"residual {residual:.2e}", refresh=False)
+            bar.update(sweeps - bar.n)
+
+        yield report

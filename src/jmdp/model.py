@@ -1,0 +1,141 @@
+"""The scenario table: a finite joint Markov decision process, checked once and frozen.
+
+In state s, scenario k has probability ``prob[s, k]`` and fixes the reward and the next state of *every* action
+at once. That joint row is what an ordinary MDP lacks: it says how the actions' outcomes move together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from jmdp import arrays
+from jmdp.arrays import Booleans, Floats, Integers
+from jmdp.errors import ModelError
+from jmdp.labels import Labels
+
+LARGEST_RETURN = 1e150
+"""Returns up to here have second moments that float64 can hold."""
+
+
+@dataclass(frozen=True, init=False, eq=False)
+class TabularJMDP:
+    """A joint MDP with finitely many states, scenarios and actions.
+
+    The model *is* its stored table: each row of `prob` divided by its exact sum. Rows that miss 1 by more than
+    rounding but less than 1e-6 are divided by their sum on the way in; others are refused. What cannot happen is
+    not kept: rows of terminal states are never read and stored as one certain scenario that stays there for no
+    reward, and rewards of scenarios with probability 0 are stored as 0.
+
+    Paper: Definition 4.4 (JMDP); the reward and next state of one action are drawn jointly here, where the
+    paper's Definition 3.2 writes them as independent.
+
+    Parameters
+    ----------
+    prob
+        ``[S, K]``, probability of scenario k in state s.
+    reward
+        ``[S, K, A]``, any finite numbers.
+    next_state
+        ``[S, K, A]``, integers in 0 … S−1.
+    discount
+        γ, 0 ≤ γ < 1.
+    terminal
+        ``[S]`` booleans: return 0 from here on. The reward of the step into a terminal state counts.
+    state_names, action_names
+        Unique strings; without them states and actions are called by index.
+    """
+
+    prob: Floats  # [S, K]
+    reward: Floats  # [S, K, A]
+    next_state: Integers  # [S, K, A]
+    discount: float
+    terminal: Booleans  # [S]
+    states: Labels
+    actions: Labels
+    reward_bound: float  # B = max |reward| over outcomes that can happen
+
+    def __init__(
+        self,
+        prob: npt.ArrayLike,
+        reward: npt.ArrayLike,
+        next_state: npt.ArrayLike,
+        discount: float,
+        terminal: npt.ArrayLike | None = None,
+        state_names: Sequence[str] | None = None,
+        action_names: Sequence[str] | None = None,
+    ) -> None:
+        p = arrays.floats("prob", prob, "[S, K]", ModelError)
+        r = arrays.floats("reward", reward, "[S, K, A]", ModelError)
+        n = arrays.integers("next_state", next_state, "[S, K, A]", ModelError)
+        S, K, A = r.shape
+        if min(S, K, A) == 0:
+            raise ModelError(f"reward has shape {r.shape}: a model needs a state, a scenario and an action.")
+        ends = arrays.booleans("terminal", np.zeros(S, bool) if terminal is None else terminal, "[S]", ModelError)
+        for name, array, shape in (("prob", p, (S, K)), ("next_state", n, (S, K, A)), ("terminal", ends, (S,))):
+            if array.shape != shape:
+                raise ModelError(f"{name} has shape {array.shape}, but reward {r.shape} asks for {shape}.")
+        gamma = _checked_discount(discount)
+        states, actions = Labels.of("state", S, state_names), Labels.of("action", A, action_names)
+
+        def where(at: Sequence[int]) -> str:
+            action = f", action {actions.name(at[2])}" if len(at) == 3 else ""
+            return f"state {states.name(at[0])}, scenario {at[1]}{action}"
+
+        going = ~ends[:, None]
+        bad_p = going & ~((p >= 0) & (p <= 1 + arrays.ROW_SUM_TOLERANCE))
+        arrays.refuse_where(bad_p, p, "prob", "a probability lies in [0, 1]", where, ModelError)
+        bad_r = going[:, :, None] & ~np.isfinite(r)
+        arrays.refuse_where(bad_r, r, "reward", "a reward is a finite number", where, ModelError)
+        bad_n = going[:, :, None] & ((n < 0) | (n >= S))
+        arrays.refuse_where(bad_n, n, "next_state", f"a state is an index from 0 to {S - 1}", where, ModelError)
+        p[ends] = np.eye(1, K)
+        r[ends] = 0.0
+        r[p == 0] = 0.0
+        n[ends] = np.flatnonzero(ends)[:, None, None]
+        p = arrays.normalised_rows(p, lambda s: f"prob of state {states.name(s)}", ModelError)
+        bound = float(np.abs(r[p > 0]).max())
+        if bound > LARGEST_RETURN * (1 - gamma):
+            raise ModelError(
+                f"Rewards up to {bound:g} at discount {gamma:g} give returns whose squares overflow. "
+                "Divide the rewards by a constant; moments of order k scale by its k-th power."
+            )
+        for array in (p, r, n, ends):
+            arrays.frozen(array)
+        for name, value in {
+            "prob": p,
+            "reward": r,
+            "next_state": n,
+            "discount": gamma,
+            "terminal": ends,
+            "states": states,
+            "actions": actions,
+            "reward_bound": bound,
+        }.items():
+            object.__setattr__(self, name, value)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(S, K, A): how many states, scenarios and actions."""
+        S, K, A = self.reward.shape
+        return S, K, A
+
+    def __repr__(self) -> str:
+        S, K, A = self.shape
+        return (
+            f"TabularJMDP({S} states, {K} scenarios, {A} actions, discount={self.discount:g}, "
+            f"{int(self.terminal.sum())} terminal, reward_bound={self.reward_bound:g})"
+        )
+
+
+def _checked_discount(discount: float) -> float:
+    try:
+        gamma = float(discount)
+    except (TypeError, ValueError):
+        raise ModelError(f"discount is {discount!r}. Give a number γ with 0 ≤ γ < 1.") from None
+    if not 0 <= gamma < 1:
+        raise ModelError(f"discount is {gamma!r}. Returns are finite for 0 ≤ γ < 1; take 1 − 1/horizon for a long one.")
+    return gamma

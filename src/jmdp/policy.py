@@ -1,0 +1,80 @@
+"""Policies: for a table, the probability of each action in each state."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from jmdp import arrays
+from jmdp.arrays import Floats
+from jmdp.errors import PolicyError
+from jmdp.labels import Label
+from jmdp.model import TabularJMDP
+
+
+@dataclass(frozen=True, init=False, eq=False)
+class TabularPolicy:
+    """A stationary policy π(a | s).
+
+    The policy *is* its stored table, each row divided by its exact sum, as for `TabularJMDP`.
+
+    Parameters
+    ----------
+    probs
+        ``[S, A]``, probability of action a in state s.
+    """
+
+    probs: Floats  # [S, A]
+
+    def __init__(self, probs: npt.ArrayLike) -> None:
+        table = arrays.floats("probs", probs, "[S, A]", PolicyError)
+        if table.size == 0:
+            raise PolicyError(f"probs has shape {table.shape}: a policy needs a state and an action.")
+
+        def where(at: Sequence[int]) -> str:
+            return f"state {at[0]}, action {at[1]}"
+
+        bad = ~((table >= 0) & (table <= 1 + arrays.ROW_SUM_TOLERANCE))
+        arrays.refuse_where(bad, table, "probs", "a probability lies in [0, 1]", where, PolicyError)
+        table = arrays.normalised_rows(table, lambda s: f"probs of state {s}", PolicyError)
+        arrays.frozen(table)
+        object.__setattr__(self, "probs", table)
+
+    @classmethod
+    def uniform(cls, model: TabularJMDP) -> TabularPolicy:
+        """Every action equally likely in every state."""
+        S, _, A = model.shape
+        return cls(np.full((S, A), 1 / A))
+
+    @classmethod
+    def deterministic(cls, model: TabularJMDP, actions: Sequence[Label] | npt.NDArray[np.integer]) -> TabularPolicy:
+        """One action in each state, by index or name."""
+        S, _, A = model.shape
+        if len(actions) != S:
+            raise PolicyError(f"{len(actions)} actions for {S} states. Give one action for each state.")
+        return cls(np.eye(A)[[model.actions.index(a) for a in actions]])
+
+    def mixed(self, other: TabularPolicy, weight: float) -> TabularPolicy:
+        """Follow `other` with probability `weight` at each step, else this policy (ε-greedy and the like)."""
+        if not 0 <= weight <= 1:
+            raise PolicyError(f"weight is {weight!r}. It is a probability.")
+        if other.probs.shape != self.probs.shape:
+            raise PolicyError(f"Policies of shape {self.probs.shape} and {other.probs.shape} cannot be mixed.")
+        return TabularPolicy((1 - weight) * self.probs + weight * other.probs)
+
+    def check_fits(self, model: TabularJMDP) -> None:
+        """Raise unless the policy has the model's states and actions."""
+        S, _, A = model.shape
+        if self.probs.shape != (S, A):
+            raise PolicyError(
+                f"The policy's table has shape {self.probs.shape}, the model has {S} states and {A} actions. "
+                f"Give probs of shape {(S, A)} = [S, A]."
+            )
+
+    def __repr__(self) -> str:
+        S, A = self.probs.shape
+        kind = "deterministic" if (self.probs.max(axis=1) == 1).all() else "stochastic"
+        return f"TabularPolicy({S} states, {A} actions, {kind})"

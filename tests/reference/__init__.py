@@ -1,0 +1,1 @@
+"""Slow twins: the same quantities by other routes, written to be read."""
