@@ -45,7 +45,7 @@ def random_problem(
     if kind == "deterministic":
         return model, jmdp.TabularPolicy.deterministic(model, rng.integers(0, A, S))
     probs = rng.dirichlet(np.ones(A), size=S)
-    return model, jmdp.TabularPolicy(np.floor(probs * 8) / 8 + (1 - np.floor(probs * 8).sum(1, keepdims=True) / 8) *
-                                     np.eye(A)[probs.argmax(1)] if kind == "rounded" else probs)  # fmt: skip
-
-
+    if kind == "rounded":
+        probs = np.floor(probs * 8) / 8
+        probs[np.arange(S), probs.argmax(axis=1)] += 1 - probs.sum(axis=1)
+    return model, jmdp.TabularPolicy(probs)

@@ -1,12 +1,38 @@
 """Joint Markov decision processes: same luck, different action."""
 
+from jmdp import errors, plots, testing, worlds
 from jmdp.coupling import Independent, Local, Synchronous
 from jmdp.evaluate import evaluate
 from jmdp.evaluation import Certificate, Evaluation, Outcome
 from jmdp.gaps.gap import Gap
 from jmdp.interval import Interval, Verdict
 from jmdp.methods.exact_pairs import ExactPairs
+from jmdp.methods.jipe import JIPE
+from jmdp.methods.monte_carlo import MonteCarlo, gap_samples
 from jmdp.model import TabularJMDP
 from jmdp.policy import TabularPolicy
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "JIPE",
+    "Certificate",
+    "Evaluation",
+    "ExactPairs",
+    "Gap",
+    "Independent",
+    "Interval",
+    "Local",
+    "MonteCarlo",
+    "Outcome",
+    "Synchronous",
+    "TabularJMDP",
+    "TabularPolicy",
+    "Verdict",
+    "errors",
+    "evaluate",
+    "gap_samples",
+    "plots",
+    "testing",
+    "worlds",
+]

@@ -37,7 +37,7 @@ def booleans(name: str, value: npt.ArrayLike, axes: str, error: type[ValueError]
     array = _array(name, value, axes, error)
     if array.dtype.kind != "b":
         raise error(f"{name} has dtype {array.dtype}. Give one True or False for each entry of {axes}.")
-    return array.copy()
+    return array.astype(np.bool_)
 
 
 def _array(name: str, value: npt.ArrayLike, axes: str, error: type[ValueError]) -> npt.NDArray[np.generic]:

@@ -7,7 +7,7 @@ two branches in *different* states? A second dial, `policy_luck`, asks the same 
 regime             same state    different states   the paper's name
 =================  ============  =================  =========================================
 `Local()`          shared        independent        one-step coupling; the default
-`Synchronous()`    shared        shared             Assumption 4.6 read literally
+`Synchronous()`    shared        shared             Assumption 4.5 read literally
 `Independent()`    independent   independent        independent marginals, the baseline
 =================  ============  =================  =========================================
 
@@ -49,7 +49,7 @@ class Coupling(ABC):
         if self.policy_luck not in ("independent", "shared"):
             raise CouplingError(f"policy_luck is {self.policy_luck!r}. It is 'independent' or 'shared'.")
 
-    def check_fits(self, model: TabularJMDP) -> None:
+    def check_fits(self, model: TabularJMDP) -> None:  # noqa: B027 (most regimes fit every model)
         """Raise unless the regime makes sense for this model."""
 
 

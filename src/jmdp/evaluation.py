@@ -61,9 +61,7 @@ class Certificate:
     confidence: float | None = None
 
     @classmethod
-    def certified(
-        cls, mean_error: float, covariance_error: float, discount: float, reward_bound: float
-    ) -> Certificate:
+    def certified(cls, mean_error: float, covariance_error: float, discount: float, reward_bound: float) -> Certificate:
         """One bound for all means and one for all covariances, and what follows for gaps."""
         return cls(
             "exact" if mean_error == covariance_error == 0 else "certified",

@@ -30,7 +30,7 @@ class TabularJMDP:
     not kept: rows of terminal states are never read and stored as one certain scenario that stays there for no
     reward, and rewards of scenarios with probability 0 are stored as 0.
 
-    Paper: Definition 4.4 (JMDP); the reward and next state of one action are drawn jointly here, where the
+    Paper: Definition 4.3 (JMDP); the reward and next state of one action are drawn jointly here, where the
     paper's Definition 3.2 writes them as independent.
 
     Parameters

@@ -15,7 +15,7 @@ def next_actions(policy, coupling):
     pi = policy.probs
     if coupling.policy_luck == "independent":
         return pi[:, None, :, None] * pi[None, :, None, :]
-    S, A = pi.shape
+    S, _ = pi.shape
     edges = np.concatenate([np.zeros((S, 1)), np.cumsum(pi, axis=1)], axis=1)
     low = np.maximum(edges[:, None, :-1, None], edges[None, :, None, :-1])
     high = np.minimum(edges[:, None, 1:, None], edges[None, :, None, 1:])

@@ -74,6 +74,6 @@ def total(x: DoubleDouble, axis: int) -> DoubleDouble:
     """Sum along an axis, one slice after the other."""
     high, low = np.moveaxis(x.high, axis, 0), np.moveaxis(x.low, axis, 0)
     result = of(np.zeros(high.shape[1:]))
-    for h, l in zip(high, low, strict=True):
-        result = add(result, DoubleDouble(h, l))
+    for part in zip(high, low, strict=True):
+        result = add(result, DoubleDouble(*part))
     return result

@@ -19,7 +19,7 @@ from jmdp.methods.shaping import shape
 from jmdp.model import TabularJMDP
 from jmdp.policy import TabularPolicy
 
-_MEMORY = 8
+_MEMORY = 5
 """Sweeps that Anderson's step combines."""
 
 
@@ -59,10 +59,10 @@ class ExactPairs(Method):
         def enough(tables: Floats, residual: float) -> bool:
             variance = operator.variance_scale(tables)
             scale = variance + mean_square
-            return (
-                shaped.mean_error <= self.tolerance * math.sqrt(scale)
-                and operator.covariance_error(tables, residual) <= self.tolerance * max(variance, self.tolerance * scale)
-            )  # fmt: skip
+            if shaped.mean_error > self.tolerance * math.sqrt(scale):
+                return False
+            allowed = self.tolerance * max(variance, self.tolerance * scale)
+            return operator.covariance_error(tables, residual) <= allowed
 
         with sweep_bar(type(self).__name__, progress) as report:
             found = iterate(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -37,20 +36,21 @@ def iterate(
 ) -> FixedPoint:
     """Apply `sweep` until `enough(point, residual)`, or until that is out of reach.
 
-    With `memory` > 0 each step is Anderson's: the combination of the last sweeps with the least residual (Walker & Ni
-    2011, which for a linear sweep is GMRES). The residual is always that of a sweep just made, so that what is
-    concluded from it never rests on the acceleration. An accelerated step that makes the residual grow is taken back.
+    The sweep is affine, T x = b + L x with ‖L‖ ≤ `rate` in `norm`. With `memory` > 0 the last sweeps are combined
+    as Anderson does (Walker & Ni 2011): x̄ = Σ w_i x_i, Σ w_i = 1, has the residual r̄ = Σ w_i r_i, and the next
+    point is x̄ + r̄ with residual L r̄. The combination with the least ‖r̄‖₂ is taken only where it is smaller
+    than the last residual in `norm` too, so no step does worse than a plain sweep is sure to. What is concluded
+    always rests on the residual of a sweep just made, never on the combination.
 
-    It has stalled when the residual is far below `floor`, what rounding may hide of it, or when it has not halved in twice the
-    sweeps that a contraction with this `rate` needs.
+    It has stalled when the residual is far below `floor`, what rounding may hide of it, or when it has not halved in
+    twice the sweeps that a contraction with this `rate` needs.
     """
     half_life = math.ceil(math.log(2) / -math.log(rate)) if rate > 0 else 1
     patience = 2 * half_life + 2 * memory + 2
     point, best, best_residual = start, start, math.inf
     residuals: list[float] = []
     last_halving, halving = 0, math.inf
-    steps: deque[tuple[Floats, Floats]] = deque(maxlen=max(memory, 1))
-    previous: tuple[Floats, Floats] | None = None
+    past = _Past(memory) if memory else None
     while True:
         change = sweep(point)
         change -= point
@@ -70,20 +70,46 @@ def iterate(
         if len(residuals) >= max_sweeps:
             outcome = Outcome.SWEEPS_EXHAUSTED
             break
-        if memory and previous is not None:
-            if residual > 2 * norm(previous[1]):
-                steps.clear()
-                (point, change), previous = previous, None
-                point = point + change
-                continue
-            steps.append((point - previous[0], change - previous[1]))
-        previous = (point, change)
-        point = point + change
-        if steps:
-            differences = [d for _, d in steps]
-            gram = np.array([[d @ e for e in differences] for d in differences])
-            weights = np.linalg.lstsq(gram, np.array([d @ change for d in differences]), rcond=1e-15)[0]
-            for w, (dx, dr) in zip(weights, steps, strict=True):
-                point -= w * dx
-                point -= w * dr
+        combined = None
+        if past is not None:
+            combined = past.combine(point, change, residual, norm)
+        point = point + change if combined is None else combined
     return FixedPoint(best, best_residual, np.array(residuals), outcome)
+
+
+class _Past:
+    """The last points and residuals, as differences, with the inner products of the latter."""
+
+    def __init__(self, memory: int) -> None:
+        self.memory = memory
+        self.last: tuple[Floats, Floats] | None = None
+        self.steps: list[tuple[Floats, Floats]] = []
+        self.gram = np.zeros((0, 0))
+
+    def combine(self, point: Floats, residual: Floats, size: float, norm: Callable[[Floats], float]) -> Floats | None:
+        """Remember a point; return x̄ + r̄ for the best combination, or None where r̄ is no smaller than `size`."""
+        if self.last is not None:
+            if len(self.steps) == self.memory:
+                del self.steps[0]
+                self.gram = self.gram[1:, 1:]
+            self.steps.append((point - self.last[0], residual - self.last[1]))
+            newest = self.steps[-1][1]
+            column = np.array([newest @ r for _, r in self.steps])
+            self.gram = np.pad(self.gram, (0, 1))
+            self.gram[-1], self.gram[:, -1] = column, column
+        self.last = (point, residual)
+        if not self.steps:
+            return None
+        right = np.array([residual @ r for _, r in self.steps])
+        scale = np.sqrt(np.diag(self.gram))
+        scale[scale == 0] = 1.0
+        weights = np.linalg.lstsq(self.gram / np.multiply.outer(scale, scale), right / scale, rcond=1e-15)[0] / scale
+        mixed = residual.copy()
+        for w, (_, r) in zip(weights, self.steps, strict=True):
+            mixed -= w * r
+        if not norm(mixed) < size:
+            return None
+        mixed += point
+        for w, (x, _) in zip(weights, self.steps, strict=True):
+            mixed -= w * x
+        return mixed

@@ -25,8 +25,8 @@ from jmdp.policy import TabularPolicy
 class JIPE(Method):
     """The paper's JIPE-2 (Theorem 5.3): iterate M ← T₂M on means and uncentred second moments, from 0.
 
-    T₂ is a γ-contraction in ‖M‖_λ = max{‖M_μ‖∞, ‖M_Σ‖∞/λ}, so ‖M − M*‖_λ ≤ ‖M − T₂M‖_λ/(1 − γ). The paper's λ = 2/(1 − γ)
-    assumes rewards in [0, 1]; λ = 2B/(1 − γ) serves any bound B. Rounding is added to the residual.
+    T₂ is a γ-contraction in ‖M‖_λ = max{‖M_μ‖∞, ‖M_Σ‖∞/λ}, so ‖M − M*‖_λ ≤ ‖M − T₂M‖_λ/(1 − γ). The paper's
+    λ = 2/(1 − γ) assumes rewards in [0, 1]; λ = 2B/(1 − γ) serves any bound B. Rounding is added to the residual.
 
     `ExactPairs` gives the same answers from A² times less memory and with far smaller error near γ = 1, where a
     variance is here the difference of two large second moments. This is the paper's algorithm by its name.
@@ -98,8 +98,9 @@ class JIPE(Method):
 class JointBellman:
     """The paper's T₂ on moments M = (M_μ, M_Σ) over coordinates x = (s, a), for every coupling.
 
-    The moments are one vector: M_μ [X], then M_Σ [X, X] of *distinct* branches, then E[Z(x)²] [X]. The last two agree on
-    the diagonal unless the coupling is Independent, where two branches may stand on one coordinate and yet differ.
+    The moments are one vector: M_μ [X], then M_Σ [X, X] of *distinct* branches, then E[Z(x)²] [X]. The last two
+    agree on the diagonal unless the coupling is Independent, where two branches may stand on one coordinate and
+    yet differ.
     """
 
     def __init__(self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling) -> None:

@@ -9,15 +9,16 @@ state under action a,
     s = t, one action           h(a, a) = E_k[ d_a² + γ² V(n_a) ]
     H(s, s) = Σ_{a,b} ψ(a, b) h(a, b)        V(s) = Σ_a π(a) h(a, a)
 
-where D_j, Q_j are a branch's mean TD error and step given the common luck j, and ψ is the joint law of two action draws in
-one state: π ⊗ π, or equal actions where policy luck is shared. Under Independent the first line also serves s = t. The
-operator is monotone, substochastic and times γ², so it contracts with γ² in the maximum norm.
+where D_j, Q_j are a branch's mean TD error and step given the common luck j, and ψ is the joint law of two action
+draws in one state: π ⊗ π, or equal actions where policy luck is shared. Under Independent the first line also
+serves s = t. The operator is monotone, substochastic and times γ², so it contracts with γ² in the maximum norm.
 
 The paper iterates on (s, a, t, b) instead (Definition 5.1); every entry there is one step ahead of H and V.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -93,7 +94,7 @@ class PairOperator:
         """[S, A, A], covariances of the returns of one state's actions: one step ahead of the tables."""
         H, V = self.split(tables)
         ahead = self.ahead(H, V, self.shaped.centred)
-        same = np.einsum("sk,skab->sab", self.prob, ahead)
+        same: Floats = np.einsum("sk,skab->sab", self.prob, ahead)
         if self.coupling.shared_in_a_state:
             return same
         S, _, A = self.model.shape
@@ -148,7 +149,7 @@ class PairOperator:
         size = source + self.model.discount**2 * float(np.abs(tables).max())
         slip = self.shaped.td_error
         tiny = UNDERFLOW if self.shaped.bound else 0.0
-        return self._rounding * UNIT * size + 2 * slip * source**0.5 + slip * slip + tiny
+        return self._rounding * UNIT * size + 2 * slip * math.sqrt(source) + slip * slip + tiny
 
     def _rounding_factor(self) -> float:
         """How many units of rounding one sweep or look ahead can put on any term, and how large d d' can be.

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from jmdp.arrays import Integers
+
 _FIRST_SHOWN_AFTER = 1.0
 """Seconds of work before a bar appears: what is over sooner needs none."""
 
@@ -21,3 +23,10 @@ def sweep_bar(name: str, shown: bool) -> Iterator[Callable[[int, float], None]]:
             bar.update(sweeps - bar.n)
 
         yield report
+
+
+def state_bar(name: str, states: Integers, shown: bool) -> Iterator[int]:
+    """Go through states with a bar that counts them."""
+    from tqdm import tqdm
+
+    yield from tqdm(states, desc=name, unit=" states", disable=None if shown else True, delay=_FIRST_SHOWN_AFTER)

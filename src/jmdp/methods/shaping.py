@@ -1,8 +1,8 @@
 """Shape first: the value of the policy, and rewards replaced by their TD errors.
 
-With v = r_π + γ P_π v, replace each reward by d(s, k, a) = r + γ v(s') − v(s). The shaped return is Z − v(s); its policy
-mean is 0, so each of its moments is central and no variance is ever the difference of two large numbers. Here
-v is carried in two words, so that d is right to its own last bit however close γ is to 1.
+With v = r_π + γ P_π v, replace each reward by d(s, k, a) = r + γ v(s') − v(s). The shaped return is Z − v(s); its
+policy mean is 0, so each of its moments is central and no variance is ever the difference of two large numbers.
+Here v is carried in two words, so that d is right to its own last bit however close γ is to 1.
 
 Rewards are first divided by the power of two just above their bound. That is exact, keeps every later square in
 range, and makes results scale bit for bit with rewards.
@@ -94,14 +94,14 @@ def _columns(x: DoubleDouble, axis: int) -> DoubleDouble:
 def _advantage(model: TabularJMDP, td: DoubleDouble) -> DoubleDouble:
     """q − v = Σ_k p d / Σ_k p, where Σ_k p = 1 + θ is 1 only up to rounding: to first order in θ."""
     weighted = dd.total(dd.scale(td, model.prob[:, :, None]), axis=1)
-    excess = dd.add(dd.total(dd.of(model.prob), axis=1), dd.of(np.float64(-1.0))).high
+    excess = dd.add(dd.total(dd.of(model.prob), axis=1), dd.of(-np.ones(1))).high
     return dd.add(weighted, dd.scale(weighted, -excess[:, None]))
 
 
 def _td(model: TabularJMDP, reward: Floats, value: DoubleDouble) -> DoubleDouble:
     following = DoubleDouble(value.high[model.next_state], value.low[model.next_state])
     here = _columns(_columns(value, 1), 2)
-    discounted = dd.scale(following, np.float64(model.discount))
+    discounted = dd.scale(following, np.full(1, model.discount))
     return dd.add(dd.add(dd.of(reward), dd.negative(here)), discounted)
 
 

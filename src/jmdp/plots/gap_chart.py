@@ -1,0 +1,81 @@
+"""One state, one action against the others: gaps under shared luck, beside what independent luck would show."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from jmdp.evaluation import Evaluation
+from jmdp.gaps.gap import Gap
+from jmdp.labels import Label
+from jmdp.plots.style import COLOURS, GREY, clear_spines, new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+def gap_chart(evaluation: Evaluation, state: Label, *, action: Label | None = None, title: str | None = None) -> Figure:
+    """Gaps Z(action) − Z(other) of one state: mean with its interval, and one standard deviation to each side.
+
+    The broad bar is the spread under the evaluation's own coupling, the line below it the spread that the same
+    returns would have if each action had its own luck. At the right, the bound on P(gap ≤ 0).
+
+    Parameters
+    ----------
+    evaluation
+        Of any method.
+    state
+        By index or name.
+    action
+        The action to compare with all others; by default the one with the largest mean.
+    title
+        Shown above the axes.
+    """
+    s = evaluation.states.index(state)
+    first = int(evaluation.mean[s].argmax()) if action is None else evaluation.actions.index(action)
+    others = [b for b in range(evaluation.actions.size) if b != first]
+    figure, [[axes]] = new_figure(size=(7.6, 1.5 + 0.55 * max(len(others), 1)))
+    for y, b in enumerate(others):
+        apart = math.sqrt(evaluation.covariance[s, first, first] + evaluation.covariance[s, b, b])
+        _row(axes, y, evaluation.gap(s, first, b), apart, legend=y == 0)
+    axes.axvline(0, color="black", linewidth=0.8)
+    name = evaluation.actions.name
+    axes.set_yticks(range(len(others)), [f"{name(first)} − {name(b)}" for b in others])
+    axes.set_ylim(len(others) - 0.4, -0.6)
+    axes.margins(x=0.06)
+    axes.set_xlabel("difference of discounted returns; right of 0 the first action did better")
+    where = f"state {evaluation.states.name(s)}"
+    axes.set_title(title or f"Gaps at {where} under {type(evaluation.coupling).__name__} luck", loc="left")
+    right = axes.secondary_yaxis("right")
+    bounds = [evaluation.gap(s, first, b) for b in others]
+    right.set_yticks(range(len(others)), [_bound(gap) for gap in bounds])
+    right.tick_params(length=0)
+    right.spines["right"].set_visible(False)
+    figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=8)
+    clear_spines(axes)
+    return figure
+
+
+def _row(axes: Axes, y: int, gap: Gap, apart: float, *, legend: bool) -> None:
+    def label(text: str) -> str:
+        return text if legend else "_nolegend_"
+
+    axes.barh(y, 2 * gap.std, left=gap.mean - gap.std, height=0.34, color=COLOURS[0], alpha=0.35,
+              label=label("± 1 std, shared luck"))  # fmt: skip
+    axes.hlines(y + 0.27, gap.mean - apart, gap.mean + apart, color=GREY, linestyle=(0, (4, 2)), linewidth=1.5,
+                label=label("± 1 std, if luck were independent"))  # fmt: skip
+    error = [[0.0], [0.0]]
+    if gap.mean_interval is not None:
+        error = [[gap.mean - gap.mean_interval.low], [gap.mean_interval.high - gap.mean]]
+    axes.errorbar(gap.mean, y, xerr=np.array(error), fmt="o", color=COLOURS[0], ecolor=COLOURS[1], elinewidth=2,
+                  capsize=4, markersize=4, label=label("mean and its interval"))  # fmt: skip
+
+
+def _bound(gap: Gap) -> str:
+    if gap.mean_interval is None:
+        return ""
+    bound = gap.inferiority_bound()
+    return "P(≤ 0): no bound" if bound == 1 else f"P(≤ 0) ≤ {bound:.3g}"

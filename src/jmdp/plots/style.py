@@ -1,0 +1,31 @@
+"""What all figures share: the door to matplotlib, and colours that print and that everyone can tell apart."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jmdp.errors import MissingExtraError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+# Okabe and Ito's palette, darkest first; lines also differ in dash, so that grey prints stay readable.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00")
+DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)))
+GREY = "#767676"
+
+
+def new_figure(rows: int = 1, columns: int = 1, *, size: tuple[float, float]) -> tuple[Figure, list[list[Axes]]]:
+    """A figure with a grid of axes, size in inches."""
+    try:
+        import matplotlib.pyplot as plt
+    except ImportError:
+        raise MissingExtraError('Figures need matplotlib: pip install "jmdp[plot]"') from None
+    figure, axes = plt.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False)
+    return figure, axes.tolist()
+
+
+def clear_spines(axes: Axes) -> None:
+    """Leave only the two spines that carry ticks."""
+    axes.spines[["top", "right"]].set_visible(False)

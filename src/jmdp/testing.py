@@ -1,0 +1,282 @@
+"""Checks for users: is the model what was meant, and does a certificate hold?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+
+from jmdp.errors import CertificateError, UnavailableError
+from jmdp.evaluation import Evaluation
+from jmdp.exact import Coordinate, ExactStep
+from jmdp.methods.jipe import MomentTable
+from jmdp.methods.pair_operator import PairTables
+from jmdp.model import TabularJMDP
+from jmdp.policy import TabularPolicy
+
+# ---------------------------------------------------------------------------------------------------- the model
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something a modeller should know: what it is, and what follows from it."""
+
+    kind: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.message}"
+
+
+def check_model(model: TabularJMDP) -> list[Finding]:
+    """Look for what is allowed in a scenario table but seldom meant.
+
+    A `TabularJMDP` that exists is well formed. This looks for the rest: states that are copies of one another
+    (they draw their scenarios apart under `Local`, so splitting a state changes covariances), actions that never
+    differ, scenarios that never happen, traps that earn nothing but are not terminal, states nothing leads to, and
+    tables without any luck to share.
+    """
+    findings: list[Finding] = []
+    for look in (_copies, _equal_actions, _impossible_scenarios, _idle_traps, _unreached, _no_luck):
+        findings.extend(Finding(look.__name__.strip("_").replace("_", " "), message) for message in look(model))
+    return findings
+
+
+def _copies(model: TabularJMDP) -> Iterator[str]:
+    seen: dict[bytes, int] = {}
+    for s in np.flatnonzero(~model.terminal):
+        row = b"".join(table[s].tobytes() for table in (model.prob, model.reward, model.next_state))
+        first = seen.setdefault(row, int(s))
+        if first != s:
+            yield (
+                f"states {model.states.name(first)} and {model.states.name(int(s))} have the same table. Local() draws "
+                "their scenarios apart, so the two are less correlated than one state would be. Merge them if they are "
+                "one place."
+            )
+
+
+def _equal_actions(model: TabularJMDP) -> Iterator[str]:
+    possible = model.prob > 0
+    A = model.shape[2]
+    for a, b in product(range(A), range(A)):
+        if a < b and all(
+            (table[:, :, a] == table[:, :, b])[possible].all() for table in (model.reward, model.next_state)
+        ):
+            yield (
+                f"actions {model.actions.name(a)} and {model.actions.name(b)} do the same everywhere. Their returns "
+                "still differ unless the policy draws alike after both."
+            )
+
+
+def _impossible_scenarios(model: TabularJMDP) -> Iterator[str]:
+    for k in np.flatnonzero((model.prob[~model.terminal] == 0).all(axis=0)):
+        yield f"scenario {k} has probability 0 in every state. Drop it."
+
+
+def _idle_traps(model: TabularJMDP) -> Iterator[str]:
+    S = model.shape[0]
+    stays = (model.next_state == np.arange(S)[:, None, None]).all(axis=(1, 2))
+    for s in np.flatnonzero(stays & (model.reward == 0).all(axis=(1, 2)) & ~model.terminal):
+        yield f"state {model.states.name(int(s))} is never left and earns nothing. Mark it terminal."
+
+
+def _unreached(model: TabularJMDP) -> Iterator[str]:
+    S = model.shape[0]
+    here = np.arange(S)[:, None, None]
+    arrives = (model.prob > 0)[:, :, None] & (model.next_state != here) & ~model.terminal[:, None, None]
+    missing = np.setdiff1d(np.arange(S), model.next_state[arrives])
+    if missing.size and S > 1:
+        names = ", ".join(model.states.name(int(s)) for s in missing[:8])
+        yield f"nothing leads to {missing.size} of {S} states ({names}{', …' if missing.size > 8 else ''})."
+
+
+def _no_luck(model: TabularJMDP) -> Iterator[str]:
+    if ((model.prob > 0).sum(axis=1) <= 1).all():
+        yield "every state has one possible scenario, so the environment has no luck for actions to share."
+
+
+# ---------------------------------------------------------------------------------------------- the certificate
+
+
+def check_certificate(model: TabularJMDP, policy: TabularPolicy, evaluation: Evaluation) -> None:
+    """Check a certificate again, from the table, in exact rationals; raise `CertificateError` where it does not hold.
+
+    The evaluation carries the tables its certificate rests on. Here their residual is formed without any rounding, in
+    code that shares nothing with the methods, and every stated number is compared with what follows. The work
+    grows as (S A K)², in rational arithmetic: meant for models of some tens of states.
+    """
+    certificate = evaluation.certificate
+    if certificate is None or certificate.kind == "statistical":
+        raise UnavailableError("Only exact and certified results can be checked; ExactPairs() and JIPE() give them.")
+    if certificate.discount != model.discount or certificate.reward_bound != model.reward_bound:
+        raise CertificateError(
+            f"The certificate is for discount {certificate.discount!r} and reward bound {certificate.reward_bound!r}; "
+            f"the model has {model.discount!r} and {model.reward_bound!r}."
+        )
+    step = ExactStep(model, policy, evaluation.coupling)
+    if isinstance(evaluation.cross, PairTables):
+        checker: _PairCheck | _MomentCheck = _PairCheck(step, evaluation.cross)
+    elif isinstance(evaluation.cross, MomentTable):
+        checker = _MomentCheck(step, evaluation.cross)
+    else:
+        raise UnavailableError(f"{type(evaluation.method).__name__} leaves no tables to check.")
+    S, _, A = model.shape
+    mean_error, covariance_error = checker.errors()
+    for x in product(range(S), range(A)):
+        off = abs(_exactly(evaluation.mean[x]) - checker.mean(x)) + mean_error
+        _compare("mean", evaluation, x, off, certificate.mean_error)
+        for b in range(A):
+            y = (x[0], b)
+            off = abs(_exactly(evaluation.covariance[*x, b]) - checker.covariance(x, y)) + covariance_error
+            _compare("covariance", evaluation, (*x, b), off, certificate.covariance_error)
+
+
+def _compare(what: str, evaluation: Evaluation, at: tuple[int, ...], off: Fraction, stated: object) -> None:
+    if not off <= Fraction(float(np.asarray(stated))):
+        where = f"state {evaluation.states.name(at[0])}, " + ", ".join(
+            f"action {evaluation.actions.name(a)}" for a in at[1:]
+        )
+        raise CertificateError(
+            f"{what} at {where} may be off by {float(off):.6g}, but the certificate says {stated}. "
+            "The result was changed, or it belongs to another model or policy."
+        )
+
+
+def _exactly(value: float) -> Fraction:
+    value = float(value)
+    if not np.isfinite(value):
+        raise CertificateError(f"The result holds {value}, which no certificate covers.")
+    return Fraction(value)
+
+
+class _PairCheck:
+    """What the tables of `ExactPairs` prove: v, H over state pairs and V over states, all residuals exact."""
+
+    def __init__(self, step: ExactStep, tables: PairTables) -> None:
+        self.step = step
+        S, _, A = step.model.shape
+        self.states, self.actions = range(S), range(A)
+        scale = Fraction(2) ** tables.operator.shaped.exponent
+        value = tables.operator.shaped.value
+        self.value = [scale * (_exactly(high) + _exactly(low)) for high, low in zip(*value, strict=True)]
+        H, V = tables.operator.split(tables.tables)
+        self.pair = [[scale**2 * _exactly(h) for h in row] for row in H]
+        self.variance = [scale**2 * _exactly(v) for v in V]
+        averages = [[self._expect_td((s, a)) for a in self.actions] for s in self.states]
+        residual = max(abs(_dot(step.policy[s], averages[s])) for s in self.states)
+        self.value_error = residual / (1 - step.discount)
+        self.q = {(s, a): averages[s][a] + self.value[s] for s in self.states for a in self.actions}
+
+    def _td(self, x: Coordinate, r: Fraction, n: int) -> Fraction:
+        return r + self.step.discount * self.value[n] - self.value[x[0]]
+
+    def _expect_td(self, x: Coordinate) -> Fraction:
+        if self.step.model.terminal[x[0]]:
+            return -self.value[x[0]]
+        return sum((p * self._td(x, r, n) for p, _, r, n in self.step.one(x)), Fraction(0))
+
+    def mean(self, x: Coordinate) -> Fraction:
+        return self.q[x]
+
+    def covariance(self, x: Coordinate, y: Coordinate) -> Fraction:
+        return self._ahead(x, y, self.q[x], self.q[y], same_branch=x == y)
+
+    def _ahead(self, x: Coordinate, y: Coordinate, base: Fraction, base_2: Fraction, *, same_branch: bool) -> Fraction:
+        """E of the product of what two branches gain over their bases, plus γ² times the table where they go."""
+        gamma = self.step.discount
+        total = Fraction(0)
+        if same_branch:
+            for p, _, r, n in self.step.one(x):
+                total += p * ((r + gamma * self.value[n] - base) ** 2 + gamma**2 * self.variance[n])
+            return total
+        for w, r, n, u, m in self.step.two(x, y):
+            gained, gained_2 = r + gamma * self.value[n] - base, u + gamma * self.value[m] - base_2
+            total += w * (gained * gained_2 + gamma**2 * self.pair[n][m])
+        return total
+
+    def errors(self) -> tuple[Fraction, Fraction]:
+        """Bounds on the error of `mean` and of `covariance`."""
+        gamma, step = self.step.discount, self.step
+        residual = Fraction(0)
+        for s, t in product(self.states, self.states):
+            swept = Fraction(0)
+            for w, a, b in step.actions(s, t):
+                x, y = (s, a), (t, b)
+                swept += w * self._ahead(x, y, self.value[s], self.value[t], same_branch=step.coalesced(x, y))
+            residual = max(residual, abs(swept - self.pair[s][t]))
+        drawn, centred = (
+            Fraction(0),
+            Fraction(0),
+        )  # largest mean size of a TD error, of a policy's draw and of a coordinate
+        for s in self.states:
+            own = [self._ahead((s, a), (s, a), self.value[s], self.value[s], same_branch=True) for a in self.actions]
+            residual = max(residual, abs(_dot(step.policy[s], own) - self.variance[s]))
+            sizes = [self._mean_size((s, a), self.value[s]) for a in self.actions]
+            drawn = max(drawn, _dot(step.policy[s], sizes))
+            centred = max(centred, *(self._mean_size((s, a), self.q[s, a]) for a in self.actions))
+        slip = 2 * self.value_error
+        tables = (residual + 2 * drawn * slip + slip**2) / (1 - gamma**2)
+        return self.value_error, gamma**2 * tables + 2 * centred * slip + slip**2
+
+    def _mean_size(self, x: Coordinate, base: Fraction) -> Fraction:
+        gains = ((p, r + self.step.discount * self.value[n] - base) for p, _, r, n in self.step.one(x))
+        return sum((p * abs(gain) for p, gain in gains), Fraction(0))
+
+
+class _MomentCheck:
+    """What the moments of `JIPE` prove, in the paper's norm, with the residual exact."""
+
+    def __init__(self, step: ExactStep, table: MomentTable) -> None:
+        self.step = step
+        S, _, A = step.model.shape
+        self.coordinates = list(product(range(S), range(A)))
+        scale = Fraction(2) ** table.operator.exponent
+        mean, second, square = table.operator.split(table.moments)
+        number = {x: i for i, x in enumerate(self.coordinates)}
+        self.mu = {x: scale * _exactly(mean[i]) for x, i in number.items()}
+        self.square = {x: scale**2 * _exactly(square[i]) for x, i in number.items()}
+        self.second = {
+            (x, y): self.square[x] if step.coalesced(x, y) else scale**2 * _exactly(second[i, j])
+            for x, i in number.items()
+            for y, j in number.items()
+        }
+        self.ahead = [_dot(row, [self.mu[s, a] for a in range(A)]) for s, row in enumerate(step.policy)]
+
+    def mean(self, x: Coordinate) -> Fraction:
+        return self.mu[x]
+
+    def covariance(self, x: Coordinate, y: Coordinate) -> Fraction:
+        return (self.square[x] if x == y else self.second[x, y]) - self.mu[x] * self.mu[y]
+
+    def errors(self) -> tuple[Fraction, Fraction]:
+        """‖M − T₂M‖_λ/(1 − γ), and what follows for a covariance."""
+        gamma, step, zero = self.step.discount, self.step, Fraction(0)
+        on_mean = on_second = zero
+        for x in self.coordinates:
+            mean = square = zero
+            for p, _, r, n in step.one(x):
+                later = _dot(step.policy[n], [self.square[n, a] for a in range(len(step.policy[n]))])
+                mean += p * (r + gamma * self.ahead[n])
+                square += p * (r * r + 2 * gamma * r * self.ahead[n] + gamma**2 * later)
+            on_mean = max(on_mean, abs(mean - self.mu[x]))
+            on_second = max(on_second, abs(square - self.square[x]))
+        for x, y in product(self.coordinates, self.coordinates):
+            if step.coalesced(x, y):
+                continue
+            swept = zero
+            for w, r, n, u, m in step.two(x, y):
+                later = sum((q * self.second[(n, a), (m, b)] for q, a, b in step.actions(n, m)), zero)
+                swept += w * (r * u + gamma * (r * self.ahead[m] + u * self.ahead[n]) + gamma**2 * later)
+            on_second = max(on_second, abs(swept - self.second[x, y]))
+        bound = Fraction(step.model.reward_bound)
+        weight = 2 * bound / (1 - gamma) if bound else Fraction(1)
+        error = max(on_mean, on_second / weight) / (1 - gamma)
+        largest = max(abs(m) for m in self.mu.values())
+        return error, weight * error + 2 * largest * error + error**2
+
+
+def _dot(weights: list[Fraction], values: list[Fraction]) -> Fraction:
+    return sum((w * v for w, v in zip(weights, values, strict=True)), Fraction(0))

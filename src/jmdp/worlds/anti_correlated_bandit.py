@@ -1,0 +1,22 @@
+"""The paper's Example 1 as a world: two arms that never pay together."""
+
+from __future__ import annotations
+
+from jmdp.model import TabularJMDP
+from jmdp.policy import TabularPolicy
+from jmdp.worlds.world import World
+
+
+def anti_correlated_bandit(*, discount: float = 0.9) -> World:
+    """One state, two arms: a fair coin U pays U to the first and 1 − U to the second, for ever.
+
+    Each arm alone is a fair coin, so an ordinary MDP cannot tell this from two independent arms. Under the policy
+    "first", Var(Z(first) − Z(second)) is 1 with shared luck (`Local`) and ½/(1 − γ²) with `Independent`.
+
+    Paper: Example 1. Policies: "first", "uniform".
+    """
+    model = TabularJMDP(
+        [[0.5, 0.5]], [[[0.0, 1.0], [1.0, 0.0]]], [[[0, 0], [0, 0]]], discount, None, ["play"], ["first", "second"]
+    )
+    policies = {"first": TabularPolicy.deterministic(model, ["first"]), "uniform": TabularPolicy.uniform(model)}
+    return World(model, policies)

@@ -1,0 +1,37 @@
+"""The paper's coupled-reward chain: two actions, one road, opposite rewards."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jmdp.model import TabularJMDP
+from jmdp.policy import TabularPolicy
+from jmdp.worlds.world import World, check_range
+
+
+def coupled_reward_chain(length: int = 25, *, reward: float = 1.0, up: float = 0.5, discount: float = 0.95) -> World:
+    """A chain of states that both actions walk down alike, with opposite rewards.
+
+    In each state a sign is drawn: + with probability `up`. The first action earns sign × `reward`, the second the
+    opposite; both go on to the next state, and the last state is terminal. So the two rewards of a step have
+    correlation −1 while everything after it is common.
+
+    Paper: section 6, "Coupled-reward chain", Figure 3, with |S| = 25. Its rewards ±r leave the interval [0, 1] that its
+    Lemma 5.2 asks for; here any bound is allowed. It does not say how r is drawn; a fair sign is ours.
+
+    Actions are named a1, a2. Policies: "uniform", "first", "second".
+    """
+    check_range("length", length, 2, 10_000_000)
+    check_range("up", up, 0, 1)
+    onward = np.minimum(np.arange(length) + 1, length - 1)
+    model = TabularJMDP(
+        np.tile([up, 1 - up], (length, 1)),
+        np.tile([[reward, -reward], [-reward, reward]], (length, 1, 1)),
+        np.broadcast_to(onward[:, None, None], (length, 2, 2)),
+        discount,
+        np.arange(length) == length - 1,
+        [f"s{i}" for i in range(length)],
+        ["a1", "a2"],
+    )
+    always = {name: TabularPolicy.deterministic(model, [a] * length) for name, a in (("first", "a1"), ("second", "a2"))}
+    return World(model, {"uniform": TabularPolicy.uniform(model), **always})

@@ -1,0 +1,35 @@
+"""What every world is: a model, and the policies a reader would evaluate in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from jmdp.errors import SettingsError
+from jmdp.model import TabularJMDP
+from jmdp.policy import TabularPolicy
+
+
+@dataclass(frozen=True, eq=False)
+class World:
+    """A problem with known structure.
+
+    Attributes
+    ----------
+    model
+        The scenario table.
+    policies
+        Natural policies by name; the first is the one to start with.
+    grid
+        (rows, columns) where the states are the cells of a grid, row by row from the top; else None.
+    """
+
+    model: TabularJMDP
+    policies: Mapping[str, TabularPolicy]
+    grid: tuple[int, int] | None = None
+
+
+def check_range(name: str, value: float, low: float, high: float) -> None:
+    """Refuse a setting outside [low, high]."""
+    if not low <= value <= high:
+        raise SettingsError(f"{name} is {value!r}. Give a number from {low:g} to {high:g}.")
