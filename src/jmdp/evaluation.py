@@ -122,7 +122,7 @@ class Evaluation:
                 f"{type(self.method).__name__} gives covariances within a state only. "
                 "ExactPairs() and JIPE() give them between states too."
             )
-        return self.cross.cross_covariance(i, x, j, y)
+        return self.cross.cross_covariance(i, x, j, y) if i < j else self.cross.cross_covariance(j, y, i, x)
 
     def second_moment(self, s: Label, a: Label, t: Label, b: Label) -> float:
         """E[Z(s, a) Z(t, b)], the paper's Σ(s, a, t, b)."""

@@ -19,8 +19,8 @@ from jmdp.methods.shaping import shape
 from jmdp.model import TabularJMDP
 from jmdp.policy import TabularPolicy
 
-_MEMORY = 5
-"""Sweeps that Anderson's step combines."""
+_REMEMBERED = 4_000_000
+"""How many numbers may be kept of past tables to combine: many small tables, or a few large ones."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class ExactPairs(Method):
                 floor=operator.floor,
                 rate=model.discount * model.discount,
                 max_sweeps=self.max_sweeps,
-                memory=_MEMORY,
+                memory=min(max(_REMEMBERED // operator.size, 3), 40),
                 report=report,
             )
         tables = PairTables(operator, found.point)

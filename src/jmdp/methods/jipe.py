@@ -200,6 +200,6 @@ class MomentTable:
         """Cov(Z(s, a), Z(t, b)) for any two coordinates."""
         mean, second, square = self.operator.split(self.moments)
         A = self.operator.model.shape[2]
-        x, y = s * A + a, t * A + b
+        x, y = sorted((s * A + a, t * A + b))
         moment = square[x] if x == y else second[x, y]
         return float(np.ldexp(moment - mean[x] * mean[y], 2 * self.operator.exponent))

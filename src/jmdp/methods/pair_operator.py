@@ -96,7 +96,7 @@ class PairOperator:
         ahead = self.ahead(H, V, self.shaped.centred)
         same: Floats = np.einsum("sk,skab->sab", self.prob, ahead)
         if self.coupling.shared_in_a_state:
-            return same
+            return _symmetric(same)
         S, _, A = self.model.shape
         apart = np.zeros((S, A, A))
         if self.pieces:
@@ -105,7 +105,7 @@ class PairOperator:
                     for b in range(A):
                         apart[s, a, b] = self.cross_covariance(H, s, a, s, b)
         np.einsum("saa->sa", apart)[...] = np.einsum("saa->sa", same)
-        return apart
+        return _symmetric(apart)
 
     def cross_covariance(self, H: Floats, s: int, a: int, t: int, b: int) -> float:
         """Covariance of the returns of two distinct branches that do not share a state's table."""
@@ -119,10 +119,10 @@ class PairOperator:
         return float(self.prob[s] @ (centred[s, :, a] * centred[t, :, b] + square * H[n, m]))
 
     def variance_scale(self, tables: Floats) -> float:
-        """Return the largest variance of a return, one step ahead of the tables."""
+        """Return the largest variance of a return, its first action given or drawn from the policy."""
         _, V = self.split(tables)
         steps = self.shaped.centred**2 + self.model.discount**2 * V[self.model.next_state]
-        return float(np.einsum("sk,ska->sa", self.prob, steps).max())
+        return max(float(np.einsum("sk,ska->sa", self.prob, steps).max()), float(V.max()))
 
     def tables_error(self, tables: Floats, residual: float) -> float:
         """Bound on the distance of tables from the truth, given the residual their sweep showed.
@@ -170,6 +170,11 @@ class PairOperator:
         self._source = max(own, common) * (1 + 2.0**-30)
         self._centred_source = float(np.einsum("sk,ska->sa", self.prob, centred**2).max()) * (1 + 2.0**-30)
         return 2.0 * count
+
+
+def _symmetric(blocks: Floats) -> Floats:
+    """Blocks [S, A, A] made symmetric to the last bit, which rounding in a sweep does not keep."""
+    return np.asarray((blocks + blocks.transpose(0, 2, 1)) / 2)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,146 @@
+"""ExactPairs against the pair chain written out, closed forms and exact rationals."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from models import COUPLINGS, random_problem
+from reference import pair_chain
+from reference.rationals import Truth, exact
+
+import jmdp
+from jmdp.errors import NotConvergedError
+from jmdp.methods.fixed_point import iterate
+
+MODELS = 100
+
+
+def all_covariances(evaluation):
+    S, A = evaluation.mean.shape
+    return np.array(
+        [[[[evaluation.cross_covariance(s, a, t, b) for b in range(A)] for t in range(S)] for a in range(A)]
+         for s in range(S)]
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("coupling", COUPLINGS, ids=repr)
+def test_equal_to_the_pair_chain(coupling):
+    """100 models a regime, to 1e-9 of the largest covariance.
+
+    The oracle subtracts squared means, so its own rounding, 1e-13 of the largest squared mean, is allowed for.
+    """
+    rng = np.random.default_rng(20261115)
+    worst = 0.0
+    terminals = negatives = 0
+    for _ in range(MODELS):
+        model, policy = random_problem(rng, common_prob=coupling.shared_between_states)
+        terminals += bool(model.terminal.any())
+        negatives += bool((model.reward < 0).any())
+        mean, covariance = pair_chain.covariances(model, policy, coupling)
+        result = jmdp.evaluate(model, policy, coupling)
+        np.testing.assert_allclose(result.mean, mean, rtol=1e-9, atol=1e-9 * np.abs(mean).max())
+        off = np.abs(all_covariances(result) - covariance).max()
+        assert off <= 1e-9 * np.abs(covariance).max() + 1e-13 * (mean**2).max()
+        if np.abs(covariance).max() > 1e-6 * (mean**2).max():
+            worst = max(worst, off / np.abs(covariance).max())
+    print(f"{coupling}: {MODELS} models, largest relative difference {worst:.1e}")
+    assert worst < 1e-9
+    assert min(terminals, negatives) >= 10
+
+
+@pytest.mark.parametrize("discount", [0.0, 0.3, 0.9, 0.999])
+def test_one_state_with_equal_means_and_variances(discount):
+    """C = (c₁ + γ² m V)/(1 − γ²(1 − m)) with m = Σπ², V = σ²/(1 − γ²)."""
+    rewards = np.array([[1.0, 0.5, -1.5], [-1.5, 1.0, 0.5], [0.5, -1.5, 1.0]])  # rows: scenarios; a Latin square
+    model = jmdp.TabularJMDP([[1 / 3, 1 / 3, 1 / 3]], rewards[None], np.zeros((1, 3, 3), int), discount)
+    pi = np.array([0.5, 0.3, 0.2])
+    result = jmdp.evaluate(model, jmdp.TabularPolicy(pi[None]))
+    variance = (rewards**2).sum() / 9 / (1 - discount**2)
+    shared = (rewards[:, 0] * rewards[:, 1]).mean()
+    m = (pi**2).sum()
+    together = (shared + discount**2 * m * variance) / (1 - discount**2 * (1 - m))
+    expected = np.where(np.eye(3, dtype=bool), variance, together)
+    np.testing.assert_allclose(result.covariance[0], expected, rtol=1e-9)
+
+
+def ring(states=25, discount=0.9999):
+    """A chain closed into a ring, with a different spread of rewards in each state: recurrent, no end."""
+    rng = np.random.default_rng(1)
+    reward = rng.normal(size=(states, 2, 2))
+    onward = (np.arange(states)[:, None, None] + np.array([[1, 2], [1, 1]])) % states
+    return jmdp.TabularJMDP(np.full((states, 2), 0.5), reward, onward, discount)
+
+
+@pytest.mark.parametrize("name", ["chain", "ring"])
+def test_variances_at_discount_9999_to_1e9_relative(name):
+    """25 states, γ = 0.9999: every variance to 1e-9 of itself against exact rationals."""
+    model = ring() if name == "ring" else jmdp.worlds.coupled_reward_chain(25, up=0.3, discount=0.9999).model
+    policy = jmdp.TabularPolicy.uniform(model)
+    result = jmdp.evaluate(model, policy)
+    truth = Truth(model, policy, jmdp.Local())
+    worst = 0.0
+    for i, (s, a) in enumerate(truth.coordinates):
+        right = truth.square[i] - truth.mean[i] ** 2
+        if right == 0:
+            assert result.covariance[s, a, a] == 0
+        else:
+            worst = max(worst, abs(float((exact(result.covariance[s, a, a]) - right) / right)))
+    print(f"{name}: largest relative error of a variance {worst:.1e}, certified {result.certificate.covariance_error:.1e}")
+    assert worst <= 1e-9
+
+
+@pytest.mark.parametrize("coupling", COUPLINGS, ids=repr)
+def test_probabilities_may_differ_between_states(coupling):
+    if coupling.shared_between_states:
+        pytest.skip("Synchronous needs common probabilities")
+    model, policy = random_problem(np.random.default_rng(7), common_prob=False)
+    result = jmdp.evaluate(model, policy, coupling)
+    _, covariance = pair_chain.covariances(model, policy, coupling)
+    np.testing.assert_allclose(all_covariances(result), covariance, atol=1e-10)
+
+
+def test_all_terminal_and_all_zero_models_are_exact():
+    for terminal, reward in ((True, 1.0), (False, 0.0)):
+        model = jmdp.TabularJMDP([[1.0]], [[[reward]]], [[[0]]], 0.99, [terminal])
+        for coupling in COUPLINGS:
+            for method in (jmdp.ExactPairs(tolerance=0.0), jmdp.JIPE(tolerance=0.0)):
+                result = jmdp.evaluate(model, jmdp.TabularPolicy([[1.0]]), coupling, method)
+                assert result.certificate.kind == "exact"
+                assert result.certificate.covariance_error == result.covariance.max() == 0.0
+
+
+def test_outcomes_are_loud_unless_asked_otherwise():
+    world = jmdp.worlds.windy_gridworld()
+    policy = world.policies["uniform"]
+    few = jmdp.ExactPairs(max_sweeps=3)
+    with pytest.raises(NotConvergedError, match=r"stopped after 3 sweeps: max_sweeps is used up") as caught:
+        jmdp.evaluate(world.model, policy, method=few)
+    quiet = jmdp.evaluate(world.model, policy, method=few, throw=False)
+    assert quiet.outcome is caught.value.evaluation.outcome is jmdp.Outcome.SWEEPS_EXHAUSTED
+    assert quiet.residuals.size == 3
+    with pytest.raises(NotConvergedError, match="rounding keeps the error above the tolerance"):
+        jmdp.evaluate(world.model, policy, method=jmdp.ExactPairs(tolerance=0.0))
+
+
+def test_no_accelerated_step_is_worse_than_a_plain_sweep():
+    """For an affine contraction the residual falls by at least the rate in every sweep, whatever is combined."""
+    rng = np.random.default_rng(0)
+    for _ in range(50):
+        size, rate = int(rng.integers(2, 40)), float(rng.choice([0.5, 0.9, 0.99]))
+        matrix = np.tril(rng.random((size, size)) ** 3)  # far from normal: where combinations go astray
+        matrix *= rate / np.abs(matrix).sum(axis=1).max()
+        source = rng.normal(size=size)
+        found = iterate(
+            lambda x, A=matrix, b=source: b + A @ x,
+            np.zeros(size),
+            norm=lambda x: float(np.abs(x).max()),
+            enough=lambda x, residual: residual < 1e-10,
+            floor=lambda x: 0.0,
+            rate=rate,
+            max_sweeps=10_000,
+            memory=5,
+            report=lambda sweeps, residual: None,
+        )
+        assert found.outcome is jmdp.Outcome.CONVERGED
+        assert (found.residuals[1:] <= rate * found.residuals[:-1] * (1 + 1e-6) + 1e-12).all()
+        np.testing.assert_allclose(found.point, np.linalg.solve(np.eye(size) - matrix, source), rtol=1e-6, atol=1e-8)

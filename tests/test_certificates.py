@@ -1,0 +1,233 @@
+"""What a certificate promises: P1 to P5 of the promises in the docs, at the numbers CI runs.
+
+``pytest -m long`` runs P1 on 10,000 models.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+
+import numpy as np
+import pytest
+from models import COUPLINGS, random_problem
+from reference import pair_chain
+from reference.rationals import Truth, exact, violations
+
+import jmdp
+from jmdp.errors import CertificateError, UnavailableError
+from jmdp.methods.pair_operator import PairTables
+from jmdp.testing import check_certificate
+
+DISCOUNTS = (0.0, 0.5, 0.9, 0.99, 1 - 2**-10, 1 - 2**-20)
+BOUNDS = (2.0**-20, 1.0, 255.0, 1e6)
+
+
+def small_problem(rng, coupling):
+    return random_problem(
+        rng,
+        states=3,
+        scenarios=3,
+        actions=3,
+        discounts=DISCOUNTS,
+        bounds=BOUNDS,
+        common_prob=coupling.shared_between_states or rng.random() < 0.5,
+    )
+
+
+def hold_intervals_against_rationals(models: int, seed: int) -> Counter:
+    """P1: at an ordinary tolerance and run to stagnation, every interval contains the truth."""
+    rng = np.random.default_rng(seed)
+    outcomes: Counter = Counter()
+    for i in range(models):
+        coupling = COUPLINGS[i % len(COUPLINGS)]
+        model, policy = small_problem(rng, coupling)
+        truth = Truth(model, policy, coupling)
+        for tolerance in (1e-8, 0.0):
+            method = jmdp.ExactPairs(tolerance=tolerance)
+            result = jmdp.evaluate(model, policy, coupling, method, throw=False)
+            outcomes[tolerance, result.outcome.name] += 1
+            assert violations(result, truth) == [], f"{model}, {coupling}, {method}"
+    return outcomes
+
+
+def test_p1_certified_intervals_contain_the_truth():
+    outcomes = hold_intervals_against_rationals(300, seed=1)
+    print(f"P1: 300 models, 0 violations, {dict(outcomes)}")
+    assert outcomes[1e-8, "CONVERGED"] >= 200
+    assert outcomes[0.0, "STALLED"] >= 200
+
+
+@pytest.mark.long
+def test_p1_on_ten_thousand_models():
+    print(f"P1: 10,000 models, 0 violations, {dict(hold_intervals_against_rationals(10_000, seed=2))}")
+
+
+def test_p1_for_jipe():
+    rng = np.random.default_rng(11)
+    outcomes: Counter = Counter()
+    for i in range(60):
+        coupling = COUPLINGS[i % len(COUPLINGS)]
+        model, policy = small_problem(rng, coupling)
+        result = jmdp.evaluate(model, policy, coupling, jmdp.JIPE(tolerance=1e-9, max_sweeps=400), throw=False)
+        outcomes[result.outcome.name] += 1
+        assert violations(result, Truth(model, policy, coupling)) == [], f"{model}, {coupling}"
+    assert outcomes["CONVERGED"] >= 20
+    assert outcomes["SWEEPS_EXHAUSTED"] >= 10
+
+
+def test_the_rational_truth_is_the_pair_chain():
+    """The semantics in exact rationals agree with the system written out in float64."""
+    rng = np.random.default_rng(12)
+    for i in range(60):
+        coupling = COUPLINGS[i % len(COUPLINGS)]
+        model, policy = random_problem(rng, states=3, scenarios=3, actions=3, discounts=(0.0, 0.5, 0.9))
+        truth = Truth(model, policy, coupling)
+        mean, covariance = pair_chain.covariances(model, policy, coupling)
+        for s, a in truth.coordinates:
+            assert float(truth.mean[truth.index[s, a]]) == pytest.approx(mean[s, a], abs=1e-12)
+            for t, b in truth.coordinates:
+                assert float(truth.covariance(s, a, t, b)) == pytest.approx(covariance[s, a, t, b], abs=1e-11)
+
+
+def corrupted(rng, result):
+    """One number of a result changed by more than the certificate allows for."""
+    certificate = result.certificate
+    kind = rng.choice(["mean", "covariance", "pair", "variance", "discount", "bound"])
+    grow = float(rng.choice([-1, 1]) * rng.uniform(2.5, 1e6))
+
+    def moved(array, error):
+        copy = array.copy()
+        at = tuple(rng.integers(0, n) for n in copy.shape)
+        copy[at] += grow * error + np.sign(grow) * 4 * np.spacing(abs(copy[at]))
+        return copy
+
+    if kind == "mean":
+        return dataclasses.replace(result, mean=moved(result.mean, certificate.mean_error))
+    if kind == "covariance":
+        return dataclasses.replace(result, covariance=moved(result.covariance, certificate.covariance_error))
+    if kind in ("pair", "variance"):
+        # The error of a table entry that a covariance one step later can have, and more.
+        operator, tables = result.cross.operator, result.cross.tables.copy()
+        H, V = operator.split(tables)
+        error = np.ldexp(certificate.covariance_error, -2 * operator.shaped.exponent) / operator.model.discount**2
+        table = H if kind == "pair" else V
+        table[...] = moved(table, error)
+        return dataclasses.replace(result, cross=PairTables(operator, tables))
+    if kind == "discount":
+        changed = {"discount": float(rng.choice([np.nextafter(certificate.discount, 0), certificate.discount / 2]))}
+    else:
+        changed = {"reward_bound": certificate.reward_bound * float(rng.choice([0.5, 2.0, 1 + 2**-50]))}
+    return dataclasses.replace(result, certificate=dataclasses.replace(certificate, **changed))
+
+
+def test_p2_corrupted_results_are_rejected():
+    """1,000 results with one number changed: all rejected; the results themselves: all accepted."""
+    rng = np.random.default_rng(21)
+    done, wrongly_accepted = 0, []
+    while done < 1000:
+        coupling = COUPLINGS[done % len(COUPLINGS)]
+        model, policy = random_problem(
+            rng, states=3, scenarios=2, actions=2, discounts=(0.5, 0.9, 1 - 2**-10), bounds=BOUNDS
+        )
+        result = jmdp.evaluate(model, policy, coupling, jmdp.ExactPairs(tolerance=1e-8), throw=False)
+        if model.reward_bound == 0 or result.certificate.covariance_error < 1e-25 * model.reward_bound**2:
+            continue  # nothing random in it: no residual to be off from
+        check_certificate(model, policy, result)
+        for _ in range(10):
+            broken = corrupted(rng, result)
+            done += 1
+            try:
+                check_certificate(model, policy, broken)
+            except CertificateError:
+                continue
+            wrongly_accepted.append((model, coupling, broken))
+    print(f"P2: {done} corrupted results, {len(wrongly_accepted)} accepted")
+    assert wrongly_accepted == []
+
+
+def test_p2_for_another_policy_another_model_and_jipe():
+    world = jmdp.worlds.windy_gridworld(3, 3)
+    policy, other = world.policies["careless"], world.policies["uniform"]
+    for method in (jmdp.ExactPairs(), jmdp.JIPE()):
+        result = jmdp.evaluate(world.model, policy, method=method)
+        check_certificate(world.model, policy, result)
+        with pytest.raises(CertificateError, match="may be off by"):
+            check_certificate(world.model, other, result)
+        with pytest.raises(CertificateError, match="may be off by"):
+            check_certificate(jmdp.worlds.windy_gridworld(3, 3, gust=0.31).model, policy, result)
+        with pytest.raises(CertificateError, match="may be off by"):
+            moved = result.covariance + 10 * result.certificate.covariance_error
+            check_certificate(world.model, policy, dataclasses.replace(result, covariance=moved))
+        with pytest.raises(CertificateError, match="holds nan"):
+            check_certificate(world.model, policy, dataclasses.replace(result, mean=result.mean * np.nan))
+    sampled = jmdp.evaluate(world.model, policy, method=jmdp.MonteCarlo(seed=0, samples=10))
+    with pytest.raises(UnavailableError, match="Only exact and certified"):
+        check_certificate(world.model, policy, sampled)
+
+
+@pytest.mark.parametrize("tolerance", [0.0, 1e-300])
+@pytest.mark.parametrize("discount", [0.5, 0.99, 1 - 2**-20, 1 - 2**-40, 1 - 2**-52, 1 - 2**-53])
+def test_p3_never_hangs_and_never_claims_less_than_the_float_floor(tolerance, discount):
+    reward = [[[0.1, 0.7], [0.3, -0.2]], [[1.0, 0.0], [0.0, 0.4]]]
+    model = jmdp.TabularJMDP([[0.3, 0.7], [0.3, 0.7]], reward, [[[0, 1], [1, 0]], [[0, 0], [1, 1]]], discount)
+    policy = jmdp.TabularPolicy([[0.4, 0.6], [0.5, 0.5]])
+    for coupling in COUPLINGS:
+        result = jmdp.evaluate(model, policy, coupling, jmdp.ExactPairs(tolerance=tolerance), throw=False)
+        assert result.outcome is jmdp.Outcome.STALLED
+        assert np.isfinite(result.certificate.covariance_error)
+        variance = result.covariance.max()
+        assert result.certificate.covariance_error >= 2**-53 * variance
+        assert violations(result, Truth(model, policy, coupling)) == []
+
+
+def test_p4_questions_are_answered_in_three_values():
+    """Thresholds in the interval: UNKNOWN. Outside: the answer the exact truth gives."""
+    rng = np.random.default_rng(41)
+    asked = Counter()
+    for i in range(60):
+        coupling = COUPLINGS[i % len(COUPLINGS)]
+        model, policy = small_problem(rng, coupling)
+        S, _, A = model.shape
+        if A == 1:
+            continue
+        result = jmdp.evaluate(model, policy, coupling, jmdp.ExactPairs(tolerance=1e-4), throw=False)
+        truth = Truth(model, policy, coupling)
+        s = int(rng.integers(S))
+        gap = result.gap(s, 0, 1)
+        x, y = truth.index[s, 0], truth.index[s, 1]
+        cov = truth.covariance
+        variance = cov(s, 0, s, 0) + cov(s, 1, s, 1) - 2 * cov(s, 0, s, 1)
+        for right, interval in (
+            (truth.mean[x] - truth.mean[y], gap.mean_interval),
+            (variance, gap.variance_interval),
+        ):
+            middle, radius = (interval.low + interval.high) / 2, interval.width / 2 or 1.0
+            for threshold in middle + radius * np.array([-1e3, -1.5, -1.01, -0.9, 0.0, 0.9, 1.01, 1.5, 1e3]):
+                answer = interval.exceeds(threshold)
+                asked[answer] += 1
+                if interval.low <= threshold < interval.high:
+                    assert answer is jmdp.Verdict.UNKNOWN
+                else:
+                    assert bool(answer) == (right > exact(threshold))
+    assert min(asked.values()) >= 100
+
+
+def test_p5_exact_routes_agree():
+    """Every exact route on 40 models: intervals intersect pairwise."""
+    rng = np.random.default_rng(51)
+    routes = (jmdp.ExactPairs(), jmdp.ExactPairs(tolerance=1e-4), jmdp.JIPE(), jmdp.JIPE(tolerance=1e-4))
+    for i in range(40):
+        coupling = COUPLINGS[i % len(COUPLINGS)]
+        model, policy = random_problem(rng, states=5, scenarios=3, actions=3, discounts=(0.0, 0.5, 0.9, 0.97))
+        results = [jmdp.evaluate(model, policy, coupling, route, throw=False) for route in routes]
+        S, A = results[0].mean.shape
+        for s in range(S):
+            for a in range(A):
+                assert meet([r.mean_interval(s, a) for r in results])
+                for b in range(A):
+                    assert meet([r.covariance_interval(s, a, b) for r in results])
+
+
+def meet(intervals):
+    return max(i.low for i in intervals) <= min(i.high for i in intervals)

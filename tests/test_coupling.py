@@ -1,0 +1,73 @@
+"""Regimes: refused where they make no sense, stored with every result."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import jmdp
+from jmdp.errors import CouplingError, ModelError, PolicyError, SettingsError
+
+
+def two_states(terminal=None):
+    return jmdp.TabularJMDP(
+        [[0.5, 0.5], [0.3, 0.7]], np.ones((2, 2, 1)), np.zeros((2, 2, 1), int), 0.9, terminal, ["up", "down"]
+    )
+
+
+def test_synchronous_needs_one_row_of_probabilities():
+    model = two_states()
+    policy = jmdp.TabularPolicy.uniform(model)
+    with pytest.raises(CouplingError, match=r"prob of state up and of state down differ by 0\.2\. Use Local\(\)"):
+        jmdp.evaluate(model, policy, jmdp.Synchronous())
+    with pytest.raises(CouplingError, match="differ by"):
+        jmdp.gap_samples(model, policy, 0, 0, 0, seed=0, coupling=jmdp.Synchronous())
+
+
+def test_terminal_states_do_not_count_for_that():
+    model = two_states([False, True])
+    assert jmdp.evaluate(model, jmdp.TabularPolicy.uniform(model), jmdp.Synchronous()).outcome.successful
+
+
+def test_policy_luck_is_one_of_two():
+    with pytest.raises(CouplingError, match="policy_luck is 'common'"):
+        jmdp.Local(policy_luck="common")
+
+
+def test_regimes_are_values():
+    assert jmdp.Local() == jmdp.Local("independent") != jmdp.Local("shared")
+    assert jmdp.Local() != jmdp.Independent()
+    assert repr(jmdp.Synchronous("shared")) == "Synchronous(policy_luck='shared')"
+
+
+def test_wrong_arguments_of_the_verb_are_named():
+    model = two_states()
+    policy = jmdp.TabularPolicy.uniform(model)
+    with pytest.raises(ModelError, match="model is 3, not a TabularJMDP"):
+        jmdp.evaluate(3, policy)
+    with pytest.raises(PolicyError, match=r"Wrap a table of probabilities: TabularPolicy\(probs\)"):
+        jmdp.evaluate(model, policy.probs)
+    with pytest.raises(CouplingError, match=r"Did you mean Local\(\)\?"):
+        jmdp.evaluate(model, policy, jmdp.Local)
+    with pytest.raises(SettingsError, match=r"Did you mean JIPE\(\)\?"):
+        jmdp.evaluate(model, policy, method=jmdp.JIPE)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: jmdp.ExactPairs(tolerance=-1), "tolerance is -1"),
+        (lambda: jmdp.ExactPairs(tolerance=float("nan")), "tolerance is nan"),
+        (lambda: jmdp.ExactPairs(max_sweeps=0), "max_sweeps is 0. Give a whole number of at least 1"),
+        (lambda: jmdp.JIPE(order=3), "order is 3"),
+        (lambda: jmdp.MonteCarlo(seed=-1), "seed is -1"),
+        (lambda: jmdp.MonteCarlo(seed=0, samples=1), "samples is 1"),
+        (lambda: jmdp.MonteCarlo(seed=0, confidence=95), "confidence is 95"),
+        (lambda: jmdp.MonteCarlo(seed=0, horizon=0), "horizon is 0"),
+        (lambda: jmdp.worlds.windy_gridworld(gust=1.5), "gust is 1.5. Give a number from 0 to 1"),
+        (lambda: jmdp.worlds.inventory(most_ordered=20), "most_ordered is 20"),
+    ],
+)
+def test_settings_are_checked(make, message):
+    with pytest.raises(SettingsError, match=message):
+        make()
