@@ -85,7 +85,9 @@ def test_variances_at_discount_9999_to_1e9_relative(name):
             assert result.covariance[s, a, a] == 0
         else:
             worst = max(worst, abs(float((exact(result.covariance[s, a, a]) - right) / right)))
-    print(f"{name}: largest relative error of a variance {worst:.1e}, certified {result.certificate.covariance_error:.1e}")
+    print(
+        f"{name}: largest relative error of a variance {worst:.1e}, certified {result.certificate.covariance_error:.1e}"
+    )
     assert worst <= 1e-9
 
 

@@ -31,9 +31,9 @@ class MonteCarlo(Method):
     simulated apart from one another, each from its own stream of random numbers, so adding a state changes no
     other's numbers.
 
-    Intervals are the usual large-sample ones (Student's t for means, the delta method for covariances), widened by what
-    cutting a rollout after `horizon` steps can hide. They know only what was sampled: an outcome too rare to be
-    drawn even once is not in them.
+    Intervals are the usual large-sample ones (Student's t, with the standard error of a sample covariance),
+    widened by what cutting a rollout after `horizon` steps can hide. They know only what was sampled: an outcome
+    too rare to be drawn even once is not in them.
 
     Parameters
     ----------
@@ -173,9 +173,14 @@ def enough_steps(discount: float, lost: float) -> int:
 
 
 def _covariance(x: Floats, y: Floats) -> tuple[Floats, Floats]:
-    """Covariance over axis 0 of centred samples, and its standard error by the delta method."""
+    """Covariance over axis 0 of centred samples, and its standard error.
+
+    Var(ĉ) = (μ₂₂ − c²)/n + (σ_x² σ_y² + c²)/(n(n − 1)). The second term is what is left where x y does not vary, as for
+    a fair coin, whose sample variance errs by 1/n and not by 1/√n.
+    """
     n = max(x.shape[0], y.shape[0])
     product = x * y
     covariance = product.sum(axis=0) / (n - 1)
     spread = np.maximum(0.0, (product * product).mean(axis=0) - product.mean(axis=0) ** 2)
-    return covariance, np.sqrt(spread / (n - 1))
+    variances = (x * x).mean(axis=0) * (y * y).mean(axis=0)
+    return covariance, np.sqrt(spread / n + (variances + covariance**2) / (n * (n - 1)))

@@ -1,0 +1,103 @@
+"""One contract for every method: a new one joins by being listed."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from models import COUPLINGS
+
+import jmdp
+from jmdp.errors import UnavailableError
+from jmdp.methods.method import Method
+
+METHODS = [jmdp.ExactPairs(), jmdp.JIPE(), jmdp.MonteCarlo(seed=5, samples=500)]
+
+
+@pytest.fixture(params=METHODS, ids=lambda method: type(method).__name__)
+def method(request):
+    return request.param
+
+
+@pytest.fixture(params=COUPLINGS, ids=repr)
+def coupling(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def world():
+    return jmdp.worlds.inventory(3, most_ordered=2, mean_demand=1.0, discount=0.8)
+
+
+def test_every_method_is_listed():
+    def leaves(kind):
+        return {leaf for child in kind.__subclasses__() for leaf in (leaves(child) or {child})}
+
+    assert leaves(Method) == {type(method) for method in METHODS}
+
+
+def test_settings_are_frozen_and_print_themselves(method):
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        method.anything = 1
+    assert eval(repr(method), vars(jmdp)) == method
+
+
+def test_what_comes_back(method, coupling, world):
+    policy = world.policies["uniform"]
+    result = jmdp.evaluate(world.model, policy, coupling, method)
+    S, _, A = world.model.shape
+    assert result.outcome.successful
+    assert result.coupling == coupling
+    assert result.method == method
+    assert result.mean.shape == (S, A)
+    assert result.covariance.shape == result.correlation.shape == (S, A, A)
+    np.testing.assert_array_equal(result.covariance, result.covariance.transpose(0, 2, 1))
+    for array in (result.mean, result.covariance, result.correlation, result.residuals):
+        assert not array.flags.writeable
+    assert np.isfinite(result.mean).all()
+    certificate = result.certificate
+    assert certificate.kind in ("exact", "certified", "statistical")
+    assert (certificate.confidence is None) == (certificate.kind != "statistical")
+    assert (certificate.discount, certificate.reward_bound) == (world.model.discount, world.model.reward_bound)
+    for error in (certificate.mean_error, certificate.covariance_error):
+        assert (np.asarray(error) >= 0).all()
+    gap = result.gap("2", "order 0", "order 1")
+    assert gap.mean in gap.mean_interval
+    assert gap.variance in gap.variance_interval
+    assert gap.correlation in gap.correlation_interval
+    assert 0 <= gap.inferiority_bound() <= 1
+    assert type(method).__name__ in repr(result)
+    assert result.mean[2, 0] in result.mean_interval("2", "order 0")
+
+
+def test_the_same_again_bit_for_bit(method, coupling, world):
+    policy = world.policies["uniform"]
+    one, other = (jmdp.evaluate(world.model, policy, coupling, method) for _ in range(2))
+    np.testing.assert_array_equal(one.mean, other.mean)
+    np.testing.assert_array_equal(one.covariance, other.covariance)
+
+
+def test_between_states_or_the_message_that_says_who_can(method, coupling, world):
+    result = jmdp.evaluate(world.model, world.policies["uniform"], coupling, method)
+    assert result.cross_covariance(1, 0, 1, 2) == result.covariance[1, 0, 2]
+    if isinstance(method, jmdp.MonteCarlo):
+        with pytest.raises(UnavailableError, match=r"ExactPairs\(\) and JIPE\(\) give them"):
+            result.cross_covariance(0, 0, 1, 1)
+        return
+    there, back = result.cross_covariance(0, 0, 1, 1), result.cross_covariance(1, 1, 0, 0)
+    assert there == back
+    assert result.second_moment(0, 0, 1, 1) == there + result.mean[0, 0] * result.mean[1, 1]
+
+
+def test_labelled_results(method, world):
+    result = jmdp.evaluate(world.model, world.policies["uniform"], method=method)
+    data = result.to_xarray()
+    assert float(data["mean"].sel(state="2", action="order 1")) == result.mean[2, 1]
+    assert data["covariance"].dims == ("state", "action", "action_2")
+    assert data.attrs["outcome"] == result.outcome.name
+
+
+def test_silent_off_a_terminal(method, world, capsys):
+    jmdp.evaluate(world.model, world.policies["uniform"], method=method)
+    assert capsys.readouterr() == ("", "")
