@@ -10,14 +10,14 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from models import COUPLINGS, random_problem
-from reference import pair_chain
-from reference.rationals import Truth, exact, violations
 
 import jmdp
 from jmdp.errors import CertificateError, UnavailableError
 from jmdp.methods.pair_operator import PairTables
 from jmdp.testing import check_certificate
+from models import COUPLINGS, random_problem
+from reference import pair_chain
+from reference.rationals import Truth, exact, violations
 
 DISCOUNTS = (0.0, 0.5, 0.9, 0.99, 1 - 2**-10, 1 - 2**-20)
 BOUNDS = (2.0**-20, 1.0, 255.0, 1e6)
@@ -156,8 +156,8 @@ def test_p2_for_another_policy_another_model_and_jipe():
             check_certificate(world.model, other, result)
         with pytest.raises(CertificateError, match="may be off by"):
             check_certificate(jmdp.worlds.windy_gridworld(3, 3, gust=0.31).model, policy, result)
+        moved = result.covariance + 10 * result.certificate.covariance_error
         with pytest.raises(CertificateError, match="may be off by"):
-            moved = result.covariance + 10 * result.certificate.covariance_error
             check_certificate(world.model, policy, dataclasses.replace(result, covariance=moved))
         with pytest.raises(CertificateError, match="holds nan"):
             check_certificate(world.model, policy, dataclasses.replace(result, mean=result.mean * np.nan))

@@ -40,12 +40,13 @@ def test_tables_are_frozen_and_apart_from_what_they_were_made_of():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"prob": [[0.5, 0.4], [1, 0]]}, r"prob of state idle sums to 0\.9, not 1"), ({"prob": [[-0.5, 1.5], [1,
-        0]]}, r"prob\[0, 0\] is -0\.5 at state idle, scenario 0 \(1 more like it\)"), ({"prob": [[np.nan, 1.0], [1,
-        0]]}, r"prob\[0, 0\] is nan at state idle, scenario 0"), ({"prob": [[0.5, 0.25, 0.25], [1, 0, 0]]}, r"prob
-        has shape \(2, 3\), but reward \(2, 2, 3\) asks for \(2, 2\)"), ({"prob": [0.5, 0.5]}, r"prob has shape
-        \(2,\)\. Its axes are \[S, K\]"), ({"prob": [["a", "b"], ["c", "d"]]}, r"prob has dtype <U1\. Give real
-        numbers"), ({"reward": np.where(np.array(REWARD) == 5, np.inf, REWARD)},
+        ({"prob": [[0.5, 0.4], [1, 0]]}, r"prob of state idle sums to 0\.9, not 1"),
+        ({"prob": [[-0.5, 1.5], [1, 0]]}, r"prob\[0, 0\] is -0\.5 at state idle, scenario 0 \(1 more like it\)"),
+        ({"prob": [[np.nan, 1.0], [1, 0]]}, r"prob\[0, 0\] is nan at state idle, scenario 0"),
+        ({"prob": [[0.5, 0.25, 0.25], [1, 0, 0]]}, r"prob has shape \(2, 3\), but reward .* asks for \(2, 2\)"),
+        ({"prob": [0.5, 0.5]}, r"prob has shape \(2,\)\. Its axes are \[S, K\]"),
+        ({"prob": [["a", "b"], ["c", "d"]]}, r"prob has dtype <U1\. Give real numbers"),
+        ({"reward": np.where(np.array(REWARD) == 5, np.inf, REWARD)},
          r"reward\[0, 1, 1\] is inf at state idle, scenario 1, action walk: a reward is a finite number"),
         ({"next_state": np.where(np.array(REWARD) == 5, 2, NEXT)},
          r"next_state\[0, 1, 1\] is 2 at state idle, scenario 1, action walk: a state is an index from 0 to 1"),

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from models import COUPLINGS, random_problem
 
 import jmdp
+from models import COUPLINGS, random_problem
 
 settings.register_profile(
     "jmdp", deadline=None, derandomize=True, max_examples=60, suppress_health_check=list(HealthCheck)
@@ -84,10 +84,8 @@ def test_names_of_states_and_actions_do_not_matter(seed, coupling):
     rng = np.random.default_rng(seed)
     model, policy = problem(seed)
     S, _, A = model.shape
-    if coupling.policy_luck == "shared":
-        actions = np.arange(A)  # the order of actions says how one uniform number is inverted
-    else:
-        actions = rng.permutation(A)
+    # Under shared policy luck the order of actions says how one uniform number is inverted.
+    actions = np.arange(A) if coupling.policy_luck == "shared" else rng.permutation(A)
     states = rng.permutation(S)
     place = np.argsort(states)
     moved = jmdp.TabularJMDP(

@@ -10,9 +10,7 @@ from collections import Counter, defaultdict
 
 import numpy as np
 import pytest
-from models import COUPLINGS, random_problem
 from numba import njit
-from reference import branches as twin
 from scipy.stats import chi2, ncx2
 
 import jmdp
@@ -20,6 +18,8 @@ from jmdp.arrays import cumulative_rows
 from jmdp.exact import ExactStep
 from jmdp.kernels.branches import advance
 from jmdp.methods.monte_carlo import _Sampler
+from models import COUPLINGS, random_problem
+from reference import branches as twin
 
 DRAWS = 20_000
 FALSE_ALARM = 1e-6
@@ -52,8 +52,8 @@ def observed(rng, model, policy, coupling, x, y):
     )  # fmt: skip
     counts = Counter(map(tuple, out.tolist()))
     seen = Counter()
-    for (k, n, a, l, m, b), count in counts.items():
-        seen[float(model.reward[x[0], k, x[1]]), n, a, float(model.reward[y[0], l, y[1]]), m, b] += count
+    for (k, n, a, other, m, b), count in counts.items():
+        seen[float(model.reward[x[0], k, x[1]]), n, a, float(model.reward[y[0], other, y[1]]), m, b] += count
     return seen
 
 
@@ -91,7 +91,7 @@ def cases():
     for i in range(6):
         while True:
             model, policy = random_problem(rng, states=4, scenarios=3, actions=3)
-            S, K, A = model.shape
+            _, K, A = model.shape
             going = np.flatnonzero(~model.terminal)
             if going.size >= 2 and K >= 2 and A >= 2 and policy.probs.max() < 1:
                 break

@@ -6,11 +6,11 @@ import dataclasses
 
 import numpy as np
 import pytest
-from models import COUPLINGS
 
 import jmdp
 from jmdp.errors import UnavailableError
 from jmdp.methods.method import Method
+from models import COUPLINGS
 
 METHODS = [jmdp.ExactPairs(), jmdp.JIPE(), jmdp.MonteCarlo(seed=5, samples=500)]
 

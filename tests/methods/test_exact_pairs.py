@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from models import COUPLINGS, random_problem
-from reference import pair_chain
-from reference.rationals import Truth, exact
 
 import jmdp
 from jmdp.errors import NotConvergedError
 from jmdp.methods.fixed_point import iterate
+from models import COUPLINGS, random_problem
+from reference import pair_chain
+from reference.rationals import Truth, exact
 
 MODELS = 100
 

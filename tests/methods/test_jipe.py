@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from models import COUPLINGS, random_problem
-from reference import pair_chain
 
 import jmdp
 from jmdp.methods.jipe import JointBellman
+from models import COUPLINGS, random_problem
+from reference import pair_chain
 
 
 @pytest.mark.parametrize("coupling", COUPLINGS, ids=repr)
@@ -58,7 +58,7 @@ def test_the_operator_contracts_with_gamma_in_the_norm_and_the_weight_is_no_larg
         for _ in range(5):
             one, other = rng.normal(size=(2, operator.size))
             for moments in (one, other):
-                mean, second, square = operator.split(moments)
+                _, second, square = operator.split(moments)
                 second *= operator.weight
                 square *= operator.weight
                 np.fill_diagonal(second, square)

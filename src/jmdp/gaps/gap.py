@@ -68,14 +68,16 @@ class Gap:
         return interval
 
     def __str__(self) -> str:
-        def pm(value: float, interval: Interval | None) -> str:
-            return f"{value:.6g}" if interval is None else f"{value:.6g} in [{interval.low:.10g}, {interval.high:.10g}]"
+        def shown(value: float, interval: Interval | None) -> str:
+            if interval is None or math.isnan(value):
+                return f"{value:.6g}"
+            return f"{value:.6g} ± {max(interval.high - value, value - interval.low):.1e}"
 
         lines = [
             f"gap at state {self.state}: Z({self.first}) − Z({self.second})",
-            f"  mean         {pm(self.mean, self.mean_interval)}",
-            f"  std          {pm(self.std, self.std_interval)}",
-            f"  correlation  {pm(self.correlation, self.correlation_interval)}",
+            f"  mean         {shown(self.mean, self.mean_interval)}",
+            f"  std          {shown(self.std, self.std_interval)}",
+            f"  correlation  {shown(self.correlation, self.correlation_interval)}",
         ]
         if self.mean_interval is not None:
             lines.append(f"  P(gap ≤ 0) ≤ {self.inferiority_bound():.6g}   (Cantelli)")

@@ -1,0 +1,147 @@
+"""P7: the tests have power. Each bug is planted in a copy of the package, and a named test must fail on it.
+
+A bug is one change of the source text. That the text to change stands there exactly once is checked, so that this list
+cannot fall behind the code. Only a failing assertion or error inside the test counts: a copy that does not even import
+does not.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import jmdp
+
+TESTS = Path(__file__).parent
+SOURCE = Path(jmdp.__file__).parent
+
+
+@dataclass(frozen=True)
+class Bug:
+    name: str
+    file: str
+    old: str
+    new: str
+    caught_by: str
+
+
+EXACT = "methods/test_exact_pairs.py::"
+CHAIN = EXACT + "test_equal_to_the_pair_chain[Local(policy_luck='independent')]"
+CHAIN_SHARED = EXACT + "test_equal_to_the_pair_chain[Local(policy_luck='shared')]"
+CHAIN_SYNC = EXACT + "test_equal_to_the_pair_chain[Synchronous(policy_luck='independent')]"
+CHAIN_ALONE = EXACT + "test_equal_to_the_pair_chain[Independent(policy_luck='shared')]"
+JIPE = "methods/test_jipe.py::"
+JIPE_LOCAL = (
+    JIPE + "test_inside_the_certificate_of_exact_pairs_and_the_other_way_round[Local(policy_luck='independent')]"
+)
+P1 = "test_certificates.py::test_p1_certified_intervals_contain_the_truth"
+P2 = "test_certificates.py::test_p2_corrupted_results_are_rejected"
+P6 = "kernels/test_branches.py::test_p6_the_kernel_realises_the_coupling"
+CARLO = "methods/test_monte_carlo.py::"
+
+BUGS = [
+    # The sampler.
+    Bug("one scenario for all states", "kernels/branches.py", "if state[j] == s:", "if True:", P6),
+    Bug("product coupling within a state", "kernels/branches.py", "        if in_state:\n", "        if False:\n", P6),
+    Bug("A' shared in a state", "kernels/branches.py",
+        "                    if action[j] == action[i]:\n", "                    if True:\n", P6),
+    Bug("coalesced branches part", "kernels/branches.py", "if coalesced >= 0:", "if False:", P6),
+    Bug("Synchronous draws anew for each state", "kernels/branches.py",
+        "k = choose(cumulative_prob[s], common)", "k = choose(cumulative_prob[s], rng.random())", P6),
+    Bug("shared policy luck is not shared", "kernels/branches.py",
+        "new_action[i] = choose(cumulative_policy[n], policy_luck)",
+        "new_action[i] = choose(cumulative_policy[n], rng.random())", P6),
+    Bug("discount off by one step", "kernels/branches.py", "weight = 1.0", "weight = discount",
+        "kernels/test_branches.py::test_returns_equal_those_of_the_slow_twin"),
+    Bug("intervals shrink with n and not with its root", "methods/monte_carlo.py",
+        "quantile * std / math.sqrt(self.samples)", "quantile * std / self.samples",
+        CARLO + "test_intervals_cover_at_their_confidence[windy_gridworld]"),
+    Bug("truncation is forgotten", "methods/monte_carlo.py", "slip = model.discount**self.horizon + ", "slip = ",
+        CARLO + "test_truncation_is_inside_the_interval"),
+    Bug("a coin's variance is thought certain", "methods/monte_carlo.py",
+        " + (variances + covariance**2) / (n * (n - 1))", "",
+        CARLO + "test_within_five_standard_errors_of_exact"),
+    # The exact routes.
+    Bug("dropped diagonal", "methods/pair_operator.py",
+        'np.einsum("skaa->ska", following)[...] = V[n]', "pass", CHAIN),
+    Bug("γ for γ²", "methods/pair_operator.py",
+        "        square = self.model.discount * self.model.discount\n        for weight, step, td in self.pieces:",
+        "        square = self.model.discount\n        for weight, step, td in self.pieces:", CHAIN),
+    Bug("independent draws taken for equal ones", "methods/pair_operator.py",
+        'if self.coupling.policy_luck == "shared" and self.coupling.shared_in_a_state:',
+        "if self.coupling.shared_in_a_state:", CHAIN),
+    Bug("no common source between states", "methods/pair_operator.py", "if len(self.pieces) == 1:", "if True:",
+        CHAIN_SYNC),
+    Bug("branches that only meet are merged", "methods/pair_operator.py",
+        'elif self.coupling.shared_in_a_state:\n            over_b', "else:\n            over_b", CHAIN_ALONE),
+    Bug("one uniform, inverted from the other end", "methods/common_luck.py",
+        'np.searchsorted(row, edges[:-1], side="right")', 'np.searchsorted(row, 1 - edges[1:], side="right")',
+        CHAIN_SHARED),
+    Bug("terminal states earn", "model.py", "        r[ends] = 0.0\n", "",
+        "test_model.py::test_rows_of_terminal_states_are_never_read"),
+    Bug("the step into a terminal state earns nothing", "methods/shaping.py",
+        "dd.add(dd.add(dd.of(reward), dd.negative(here)), discounted)",
+        "dd.add(dd.add(dd.of(reward * ~model.terminal[model.next_state]), dd.negative(here)), discounted)", CHAIN),
+    Bug("R ⊥ S'", "methods/jipe.py", "r * r + 2 * r * ahead + gamma",
+        'r * r + 2 * r * np.einsum("sk,ska->sa", p, ahead)[:, None] + gamma', JIPE_LOCAL),
+    Bug("wrong λ", "methods/jipe.py", "self.weight = 2 * self.bound /", "self.weight = self.bound /",
+        JIPE + "test_the_operator_contracts_with_gamma_in_the_norm_and_the_weight_is_no_larger_than_needed"),
+    Bug("λ of the paper, for rewards up to 1 only", "methods/jipe.py", "self.weight = 2 * self.bound /",
+        "self.weight = 2 * 2**-self.exponent /",
+        JIPE + "test_the_operator_contracts_with_gamma_in_the_norm_and_the_weight_is_no_larger_than_needed"),
+    Bug("combinations are taken unseen", "methods/fixed_point.py", "if not norm(mixed) < size:", "if False:",
+        EXACT + "test_no_accelerated_step_is_worse_than_a_plain_sweep"),
+    Bug("moments scale with rewards and not with their squares", "methods/exact_pairs.py",
+        "np.ldexp(operator.covariance(found.point), 2 * e)", "np.ldexp(operator.covariance(found.point), e)",
+        "test_relations.py::test_scaling_rewards_by_a_power_of_two_scales_moments_bit_for_bit"),
+    # Certificates.
+    Bug("rounding is left out", "methods/pair_operator.py", "return self._rounding * UNIT * size + ", "return ", P1),
+    Bug("residual over 1 and not over 1 − γ²", "methods/pair_operator.py",
+        "/ self._one_minus_square() * (1 + 2.0**-40)", "", P1),
+    Bug("residual over 1 − γ² with γ² forgotten", "methods/pair_operator.py",
+        "return (1 - self.model.discount) * (1 + self.model.discount)", "return 1 - self.model.discount**4", P1),
+    Bug("the error of v is left out", "methods/shaping.py",
+        "value_error = (best_residual * (1 + 2.0**-40) + noise) / (1 - model.discount)", "value_error = 0.0",
+        "test_certificates.py::test_p3_never_hangs_and_never_claims_less_than_the_float_floor"),
+    Bug("the checker looks at means only", "testing.py",
+        '_compare("covariance", evaluation, (*x, b), off, certificate.covariance_error)', "pass", P2),
+    # Gaps.
+    Bug("the paper's sign", "evaluation.py", "variance = max(0.0, va + vb - 2 * cab)",
+        "variance = max(0.0, va - vb - 2 * cab)", "test_gap.py::test_the_variance_adds_both_variances"),
+    Bug("Cantelli at the middle", "gaps/gap.py", "return cantelli(mean.low, variance.high)",
+        "return cantelli(self.mean, self.variance)", "test_gap.py::test_cantelli_is_taken_at_the_conservative_end"),
+    Bug("the edge answers", "interval.py", "if self.low > threshold:", "if self.low >= threshold:",
+        "test_gap.py::test_intervals_answer_in_three_values"),
+    Bug("rows are not divided by their sum", "arrays.py", "rows[loose] /= sums[loose, None]", "pass",
+        "test_model.py::test_rows_off_by_rounding_are_kept_and_rows_in_single_precision_are_divided"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
+def test_p7_planted_bugs_are_caught(bug, tmp_path):
+    copy = tmp_path / "jmdp"
+    shutil.copytree(SOURCE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    file = copy / bug.file
+    text = file.read_text()
+    assert text.count(bug.old) == 1, f"the text to change stands in {bug.file} {text.count(bug.old)} times"
+    file.write_text(text.replace(bug.old, bug.new))
+    run = subprocess.run(
+        [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", str(TESTS / bug.caught_by)],
+        cwd=TESTS.parent,
+        env={**os.environ, "PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    failed = run.returncode == 1 and "1 failed" in run.stdout
+    assert failed, f"not caught by {bug.caught_by}:\n{run.stdout[-2000:]}{run.stderr[-2000:]}"
+
+
+def test_there_are_at_least_twenty():
+    assert len({bug.name for bug in BUGS}) == len(BUGS) >= 20

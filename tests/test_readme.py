@@ -1,0 +1,51 @@
+"""The README's Python, run as a reader would, prints what the README says."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+from pathlib import Path
+
+import pytest
+
+README = Path(__file__).parents[1] / "README.md"
+
+
+def examples():
+    """Each ``python`` block with the ``text`` block that follows it."""
+    return re.findall(r"```python\n(.*?)```\n+```text\n(.*?)```", README.read_text(), flags=re.DOTALL)
+
+
+def test_readme_prints_what_it_says():
+    names: dict[str, object] = {}
+    assert len(examples()) == 3
+    for code, says in examples():
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(code, str(README), "exec"), names)
+        assert without_rounding(printed.getvalue()) == without_rounding(says)
+
+
+def without_rounding(text):
+    """Numbers below 1e-6 are rounding, and differ between machines."""
+    return re.sub(r"\d(\.\d+)?e-(0[7-9]|[1-9]\d)", "…", text)
+
+
+def test_readme_numbers_are_those_of_the_run():
+    """The sentence under the first example."""
+    import jmdp
+
+    world = jmdp.worlds.inventory(capacity=10)
+    together = jmdp.evaluate(world.model, world.policies["base_stock"], jmdp.Synchronous())
+    gap = together.gap("3", "order 3", "order 0")
+    text = README.read_text()
+    said = re.search(r"by (\S+) on average.*swing by ±(\d+).*deviation of (\S+), not (\d+)\.", text, flags=re.DOTALL)
+    assert said is not None
+    assert gap.is_better()
+    alone = together.covariance[3, 3, 3] + together.covariance[3, 0, 0]
+    for value, number in zip(
+        said.groups(), (gap.mean, together.covariance[3, 3, 3] ** 0.5, gap.std, alone**0.5), strict=True
+    ):
+        digits = len(value.partition(".")[2])
+        assert float(value) == pytest.approx(round(number, digits))
