@@ -91,10 +91,8 @@ def test_variances_at_discount_9999_to_1e9_relative(name):
     assert worst <= 1e-9
 
 
-@pytest.mark.parametrize("coupling", COUPLINGS, ids=repr)
+@pytest.mark.parametrize("coupling", [c for c in COUPLINGS if not c.shared_between_states], ids=repr)
 def test_probabilities_may_differ_between_states(coupling):
-    if coupling.shared_between_states:
-        pytest.skip("Synchronous needs common probabilities")
     model, policy = random_problem(np.random.default_rng(7), common_prob=False)
     result = jmdp.evaluate(model, policy, coupling)
     _, covariance = pair_chain.covariances(model, policy, coupling)
