@@ -43,14 +43,20 @@ def test_regimes_are_values():
 def test_wrong_arguments_of_the_verb_are_named():
     model = two_states()
     policy = jmdp.TabularPolicy.uniform(model)
-    with pytest.raises(ModelError, match="model is 3, not a TabularJMDP"):
+    with pytest.raises(ModelError, match="model is a int, not a TabularJMDP"):
         jmdp.evaluate(3, policy)
     with pytest.raises(PolicyError, match=r"Wrap a table of probabilities: TabularPolicy\(probs\)"):
         jmdp.evaluate(model, policy.probs)
-    with pytest.raises(CouplingError, match=r"Did you mean Local\(\)\?"):
+    with pytest.raises(CouplingError, match=r"Give an instance, Local\(…\)"):
         jmdp.evaluate(model, policy, jmdp.Local)
-    with pytest.raises(SettingsError, match=r"Did you mean JIPE\(\)\?"):
+    with pytest.raises(SettingsError, match=r"Give an instance, JIPE\(…\)"):
         jmdp.evaluate(model, policy, method=jmdp.JIPE)
+    with pytest.raises(CouplingError, match="The order is evaluate"):
+        jmdp.evaluate(model, policy, jmdp.JIPE())
+    with pytest.raises(CouplingError, match=r"Use Local\(\), Synchronous\(\) or Independent\(\)"):
+        jmdp.evaluate(model, policy, "local")
+    with pytest.raises(ModelError, match=r"Did you mean its \.model\?"):
+        jmdp.evaluate(jmdp.worlds.anti_correlated_bandit(), policy)
 
 
 @pytest.mark.parametrize(
@@ -66,6 +72,8 @@ def test_wrong_arguments_of_the_verb_are_named():
         (lambda: jmdp.MonteCarlo(seed=0, horizon=0), "horizon is 0"),
         (lambda: jmdp.worlds.windy_gridworld(gust=1.5), "gust is 1.5. Give a number from 0 to 1"),
         (lambda: jmdp.worlds.inventory(most_ordered=20), "most_ordered is 20"),
+        (lambda: jmdp.worlds.inventory(3.5), "capacity is 3.5. Give a whole number from 1 to 10000"),
+        (lambda: jmdp.worlds.windy_gridworld(gust="0.3"), "gust is '0.3'"),
     ],
 )
 def test_settings_are_checked(make, message):

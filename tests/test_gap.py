@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -51,10 +52,11 @@ def test_the_variance_adds_both_variances():
 
 
 def test_cantelli_is_taken_at_the_conservative_end():
-    gap = Gap("s", "a", "b", 0.5, 1.0, 0.0, jmdp.Interval(0.4, 0.6), jmdp.Interval(0.9, 1.1), None)
+    local = jmdp.Local()
+    gap = Gap("s", "a", "b", local, 0.5, 1.0, 0.0, jmdp.Interval(0.4, 0.6), jmdp.Interval(0.9, 1.1), None)
     assert gap.inferiority_bound() == pytest.approx(1.1 / (1.1 + 0.16))
     assert gap.inferiority_bound() >= 1.1 / (1.1 + 0.4**2)
-    unsure = Gap("s", "a", "b", 0.5, 1.0, 0.0, jmdp.Interval(-0.1, 1.1), jmdp.Interval(0.9, 1.1), None)
+    unsure = Gap("s", "a", "b", local, 0.5, 1.0, 0.0, jmdp.Interval(-0.1, 1.1), jmdp.Interval(0.9, 1.1), None)
     assert unsure.inferiority_bound() == 1.0
     assert unsure.is_better() is UNKNOWN
 
@@ -93,7 +95,7 @@ def test_intervals_are_rounded_outwards():
 
 
 def test_without_a_certificate_nothing_is_certain():
-    gap = Gap("s", "a", "b", 0.5, 1.0, 0.0, None, None, None)
+    gap = Gap("s", "a", "b", jmdp.Local(), 0.5, 1.0, 0.0, None, None, None)
     assert gap.std_interval is None
     for ask in (gap.is_better, gap.inferiority_bound):
         with pytest.raises(UnavailableError, match="no certificate"):
@@ -125,5 +127,11 @@ def test_correlation_interval_holds_the_correlation():
 
 def test_a_gap_prints_its_numbers():
     text = str(bandit(jmdp.Local(), "uniform").gap("play", "first", "second"))
-    assert text.startswith("gap at state play: Z(first) − Z(second)\n  mean")
+    assert text.startswith("gap at state play: Z(first) − Z(second)\n  Local luck, certified\n  mean ")
     assert "P(gap ≤ 0) ≤ 1" in text
+    world = jmdp.worlds.inventory()
+    sampled = jmdp.evaluate(world.model, world.policies["never"], method=jmdp.MonteCarlo(seed=0, samples=100))
+    text = str(sampled.gap("3", 0, 1))
+    assert "each ± at 95% confidence" in text
+    mean = re.search(r"mean +(-?\d+\.\d+) ± (\d+\.\d+)\n", text)
+    assert len(mean[1].partition(".")[2]) == len(mean[2].partition(".")[2]) <= 3

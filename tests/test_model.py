@@ -114,6 +114,7 @@ def test_states_and_actions_by_index_or_name():
     assert result.gap("busy", "run", "walk").state == "busy"
     for label, message in (
         ("asleep", "There is no state 'asleep': names are 'idle', 'busy'"),
+        ("bussy", "Did you mean 'busy'"),
         (2, "There is no state 2: indices run from 0 to 1"),
         (-1, "There is no state -1"),
         (True, "There is no state True"),
@@ -138,7 +139,12 @@ def test_policies_are_checked_too():
         jmdp.TabularPolicy.deterministic(model, [0])
     with pytest.raises(PolicyError, match="weight is 2"):
         jmdp.TabularPolicy.uniform(model).mixed(jmdp.TabularPolicy.uniform(model), 2)
+    with pytest.raises(PolicyError, match="1 actions for 2 states"):
+        jmdp.TabularPolicy.deterministic(model, "stay")
+    with pytest.raises(PolicyError, match="No action is given for state 1"):
+        jmdp.TabularPolicy.deterministic(model, {0: 2})
     directed = jmdp.TabularPolicy.deterministic(model, [0, 2])
+    np.testing.assert_array_equal(jmdp.TabularPolicy.deterministic(model, {1: 2, 0: 0}).probs, directed.probs)
     np.testing.assert_array_equal(directed.probs, [[1, 0, 0], [0, 0, 1]])
     np.testing.assert_allclose(
         directed.mixed(jmdp.TabularPolicy.uniform(model), 0.3).probs, [[0.8, 0.1, 0.1], [0.1, 0.1, 0.8]]

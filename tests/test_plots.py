@@ -70,9 +70,10 @@ def test_gap_chart_shows_each_gap(world, result, tmp_path, sampled):
         result = jmdp.evaluate(world.model, world.policies["goal_directed"], method=method)
     figure = jmdp.plots.gap_chart(result, "2,0", action="R")
     axes = figure.axes[0]
-    assert [label.get_text() for label in axes.get_yticklabels()] == ["R − U", "R − D", "R − L"]
+    order = sorted("UDL", key=lambda b: result.gap("2,0", "R", b).mean)
+    assert [label.get_text() for label in axes.get_yticklabels()] == [f"R − {b}" for b in order]
     widths = [bar.get_width() for bar in axes.patches]
-    np.testing.assert_allclose(widths, [2 * result.gap("2,0", "R", b).std for b in "UDL"])
+    np.testing.assert_allclose(widths, [2 * result.gap("2,0", "R", b).std for b in order])
     figure.savefig(tmp_path / "gaps.png")
 
 

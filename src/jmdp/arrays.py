@@ -28,7 +28,7 @@ def integers(name: str, value: npt.ArrayLike, axes: str, error: type[ValueError]
     """Return a fresh int64 array; floats are refused, for a rounded index would go unnoticed."""
     array = _array(name, value, axes, error)
     if array.dtype.kind not in "iu":
-        raise error(f"{name} has dtype {array.dtype}. Give integers, e.g. with .astype(int).")
+        raise error(f"{name} has dtype {array.dtype}. Give integers; are the arguments in the right order?")
     return array.astype(np.int64)
 
 
@@ -36,7 +36,10 @@ def booleans(name: str, value: npt.ArrayLike, axes: str, error: type[ValueError]
     """Return a fresh boolean array; numbers are refused, for a list of indices would go unnoticed."""
     array = _array(name, value, axes, error)
     if array.dtype.kind != "b":
-        raise error(f"{name} has dtype {array.dtype}. Give one True or False for each entry of {axes}.")
+        raise error(
+            f"{name} has dtype {array.dtype}. Give one True or False for each entry of {axes}; "
+            "from indices, np.isin(np.arange(S), indices)."
+        )
     return array.astype(np.bool_)
 
 

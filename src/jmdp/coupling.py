@@ -57,7 +57,7 @@ class Local(Coupling):
     """One scenario draw per state and time step, independent between states: the paper's one-step coupling.
 
     Branches that meet in a state share its draw. Once two branches stand on the same state and action they have
-    coalesced and stay equal for ever.
+    coalesced and stay equal for ever. `policy_luck` as in `Coupling`.
     """
 
     shared_in_a_state = True
@@ -67,7 +67,8 @@ class Local(Coupling):
 class Synchronous(Coupling):
     """One scenario draw per time step, used in every state: common random numbers as simulation people mean it.
 
-    Scenario k must mean the same luck everywhere, so ``prob[s]`` must be one row for all states that go on.
+    Scenario k must mean the same luck everywhere (today's demand, today's weather), so ``prob[s]`` must be one row for
+    all states that go on. `policy_luck` as in `Coupling`.
     """
 
     shared_in_a_state = True
@@ -91,7 +92,7 @@ class Synchronous(Coupling):
 class Independent(Coupling):
     """Every branch has its own draws and nothing of the environment is ever shared: the baseline.
 
-    With independent policy luck the returns of distinct (state, action) pairs have covariance 0. Branches that meet
+    With independent `policy_luck` the returns of distinct (state, action) pairs have covariance 0. Branches that meet
     do not coalesce.
     """
 

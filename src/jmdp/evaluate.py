@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jmdp.coupling import Coupling, Local
 from jmdp.errors import CouplingError, ModelError, NotConvergedError, PolicyError, SettingsError
-from jmdp.evaluation import Evaluation
+from jmdp.evaluation import Evaluation, Outcome
 from jmdp.methods.exact_pairs import ExactPairs
 from jmdp.methods.method import Method
 from jmdp.model import TabularJMDP
@@ -45,7 +45,7 @@ def evaluate(
         ("method", method, Method, SettingsError),
     ):
         if not isinstance(value, kind):
-            raise error(f"{name} is {value!r}, not a {kind.__name__}.{_hint(name, value)}")
+            raise error(f"{name} is a {type(value).__name__}, not a {kind.__name__}.{_hint(name, value)}")
     policy.check_fits(model)
     coupling.check_fits(model)
     evaluation = method.run(model, policy, coupling, progress)
@@ -53,16 +53,28 @@ def evaluate(
         raise NotConvergedError(
             f"{type(method).__name__} stopped after {evaluation.residuals.size} sweeps: {evaluation.outcome.value}.\n"
             f"{evaluation!r}\n"
-            "Ask for a larger tolerance or more sweeps, or pass throw=False to take what was reached: "
-            "its certificate holds.",
+            f"{_MENDS[evaluation.outcome]}, or pass throw=False to take what was reached: its certificate holds.",
             evaluation,
         )
     return evaluation
 
 
+_MENDS = {
+    Outcome.STALLED: "Ask for a larger tolerance",
+    Outcome.SWEEPS_EXHAUSTED: "Ask for a larger tolerance or more max_sweeps",
+}
+
+
 def _hint(name: str, value: object) -> str:
+    """What somebody who passes this most likely meant."""
     if isinstance(value, type):
-        return f" Did you mean {value.__name__}()?"
+        return f" Give an instance, {value.__name__}(…)."
+    if hasattr(value, "model") and name == "model":
+        return " Did you mean its .model?"
+    if isinstance(value, (TabularJMDP, TabularPolicy, Coupling, Method)):
+        return " The order is evaluate(model, policy, coupling, method)."
     if name == "policy":
         return " Wrap a table of probabilities: TabularPolicy(probs)."
+    if name == "coupling":
+        return " Use Local(), Synchronous() or Independent()."
     return ""

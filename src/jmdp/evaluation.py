@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
@@ -56,9 +57,10 @@ class Certificate:
     covariance_error: float | Floats  # of covariance and cross_covariance: one, or [S, A, A]
     gap_mean_error: float | Floats  # of mean[s, a] − mean[s, b]: one, or [S, A, A]
     gap_variance_error: float | Floats  # of Var(Z(s, a) − Z(s, b)): one, or [S, A, A]
-    discount: float
+    discount: float  # of the model it speaks of, and its largest reward
     reward_bound: float
     confidence: float | None = None
+    correlation_error: Floats | None = None  # [S, A, A], where it is known better than from the covariances
 
     @classmethod
     def certified(cls, mean_error: float, covariance_error: float, discount: float, reward_bound: float) -> Certificate:
@@ -107,7 +109,7 @@ class Evaluation:
         floor = np.broadcast_to(error, self.covariance.shape)
         variance = np.einsum("saa->sa", self.covariance)
         std = np.sqrt(np.where(variance > np.einsum("saa->sa", floor), variance, np.nan))
-        rho = np.clip(self.covariance / std[:, :, None] / std[:, None, :], -1, 1)
+        rho = np.clip(self.covariance / (std[:, :, None] * std[:, None, :]), -1, 1)
         np.einsum("saa->sa", rho)[...] = np.where(np.isnan(std), np.nan, 1.0)
         arrays.frozen(rho)
         return rho
@@ -168,40 +170,58 @@ class Evaluation:
             self.states.name(i),
             self.actions.name(x),
             self.actions.name(y),
+            self.coupling,
             mean,
             variance,
             float(self.correlation[i, x, y]),
             means,
             variances,
             correlations,
+            None if self.certificate is None else self.certificate.confidence,
         )
 
     def _correlation_interval(self, i: int, x: int, y: int) -> Interval | None:
         va, vb, c = (self.covariance_interval(i, *pair) for pair in ((x, x), (y, y), (x, y)))
-        if va is None or vb is None or c is None:
+        if self.certificate is None or va is None or vb is None or c is None:
             return None
         if va.low <= 0 or vb.low <= 0:
             return Interval(-1.0, 1.0)
-        corners = [e / np.sqrt(v * w) for e in (c.low, c.high) for v in (va.low, va.high) for w in (vb.low, vb.high)]
-        low, high = Interval.around(float(min(corners)), 4 * UNIT), Interval.around(float(max(corners)), 4 * UNIT)
+        if self.certificate.correlation_error is not None:
+            return _fisher(float(self.correlation[i, x, y]), float(self.certificate.correlation_error[i, x, y]))
+        corners = [e / math.sqrt(v) / math.sqrt(w) for e in (c.low, c.high) for v in (va.low, va.high)
+                   for w in (vb.low, vb.high)]  # fmt: skip
+        low, high = Interval.around(min(corners), 4 * UNIT), Interval.around(max(corners), 4 * UNIT)
         return Interval(max(-1.0, low.low), min(1.0, high.high))
 
     def to_xarray(self) -> xarray.Dataset:
-        """Mean, covariance and correlation with their labels, as an xarray Dataset."""
+        """Mean, covariance and correlation with their labels and errors, as an xarray Dataset."""
         import xarray
 
         def names(labels: Labels) -> list[str] | list[int]:
             return list(range(labels.size)) if labels.names is None else list(labels.names)
 
         square = ("state", "action", "action_2")
+        errors: dict[str, tuple[tuple[str, ...], Floats]] = {}
+        if self.certificate is not None:
+            errors["mean_error"] = (square[:2], np.broadcast_to(self.certificate.mean_error, self.mean.shape))
+            errors["covariance_error"] = (
+                square,
+                np.broadcast_to(self.certificate.covariance_error, self.covariance.shape),
+            )
         return xarray.Dataset(
             {
                 "mean": (("state", "action"), self.mean),
                 "covariance": (square, self.covariance),
                 "correlation": (square, self.correlation),
+                **errors,
             },
             {"state": names(self.states), "action": names(self.actions), "action_2": names(self.actions)},
-            {"coupling": repr(self.coupling), "method": repr(self.method), "outcome": self.outcome.name},
+            {
+                "coupling": repr(self.coupling),
+                "method": repr(self.method),
+                "outcome": self.outcome.name,
+                "certificate": "none" if self.certificate is None else self.certificate.kind,
+            },
         )
 
     def __repr__(self) -> str:
@@ -217,9 +237,19 @@ class Evaluation:
             lines.append("  certificate  none")
         else:
             c = self.certificate
-            sure = "" if c.confidence is None else f" at {c.confidence:.0%} each"
-            lines.append(
-                f"  certificate  {c.kind}: mean ± {np.max(c.mean_error):.3g}, "
-                f"covariance ± {np.max(c.covariance_error):.3g}{sure}"
-            )
+            sure = "" if c.confidence is None else f", each at {c.confidence:.0%} confidence"
+            lines.append(f"  certificate  {c.kind}{sure}")
+            for name, values, errors in (
+                ("means", self.mean, c.mean_error),
+                ("covariances", self.covariance, c.covariance_error),
+            ):
+                lines.append(f"    {name:<12} up to {np.abs(values).max():.4g}, off by at most {np.max(errors):.1e}")
         return "\n".join(lines)
+
+
+def _fisher(correlation: float, error: float) -> Interval:
+    """Interval of a sampled correlation with this error, on Fisher's scale, where it is nearly symmetric."""
+    if abs(correlation) >= 1 or error == 0:
+        return Interval(correlation, correlation)
+    middle, radius = math.atanh(correlation), error / (1 - correlation * correlation)
+    return Interval(math.tanh(middle - radius), math.tanh(middle + radius))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -56,8 +57,11 @@ class Labels:
         if isinstance(label, str):
             if label in self._index:
                 return self._index[label]
-            known = "they have no names" if self.names is None else f"names are {_some(self.names)}"
-            raise LabelError(f"There is no {self.kind} {label!r}: {known}.")
+            if self.names is None:
+                raise LabelError(f"There is no {self.kind} {label!r}: they have no names; call them by index.")
+            close = difflib.get_close_matches(label, self.names, n=1)
+            hint = f" Did you mean {close[0]!r}?" if close else ""
+            raise LabelError(f"There is no {self.kind} {label!r}: names are {_some(self.names)}.{hint}")
         try:
             i = operator.index(label)
         except TypeError:

@@ -77,7 +77,7 @@ class TabularJMDP:
         ends = arrays.booleans("terminal", np.zeros(S, bool) if terminal is None else terminal, "[S]", ModelError)
         for name, array, shape in (("prob", p, (S, K)), ("next_state", n, (S, K, A)), ("terminal", ends, (S,))):
             if array.shape != shape:
-                raise ModelError(f"{name} has shape {array.shape}, but reward {r.shape} asks for {shape}.")
+                raise ModelError(f"{name} has shape {array.shape}, but reward {r.shape} = [S, K, A] asks for {shape}.")
         gamma = _checked_discount(discount)
         states, actions = Labels.of("state", S, state_names), Labels.of("action", A, action_names)
 

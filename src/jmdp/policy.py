@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,11 +50,20 @@ class TabularPolicy:
         return cls(np.full((S, A), 1 / A))
 
     @classmethod
-    def deterministic(cls, model: TabularJMDP, actions: Sequence[Label] | npt.NDArray[np.integer]) -> TabularPolicy:
-        """One action in each state, by index or name."""
+    def deterministic(
+        cls, model: TabularJMDP, actions: Sequence[Label] | Mapping[Label, Label] | npt.NDArray[np.integer]
+    ) -> TabularPolicy:
+        """One action in each state: a list in the order of states, or a dictionary from state to action."""
         S, _, A = model.shape
-        if len(actions) != S:
-            raise PolicyError(f"{len(actions)} actions for {S} states. Give one action for each state.")
+        if isinstance(actions, Mapping):
+            chosen = {model.states.index(s): a for s, a in actions.items()}
+            missing = sorted(set(range(S)) - set(chosen))
+            if missing:
+                raise PolicyError(f"No action is given for state {model.states.name(missing[0])}.")
+            actions = [chosen[s] for s in range(S)]
+        if isinstance(actions, str) or len(actions) != S:
+            count = 1 if isinstance(actions, str) else len(actions)
+            raise PolicyError(f"{count} actions for {S} states. Give one action for each state.")
         return cls(np.eye(A)[[model.actions.index(a) for a in actions]])
 
     def mixed(self, other: TabularPolicy, weight: float) -> TabularPolicy:

@@ -90,12 +90,17 @@ def test_between_states_or_the_message_that_says_who_can(method, coupling, world
     assert result.second_moment(0, 0, 1, 1) == there + result.mean[0, 0] * result.mean[1, 1]
 
 
-def test_labelled_results(method, world):
+def test_labelled_results(method, world, tmp_path):
     result = jmdp.evaluate(world.model, world.policies["uniform"], method=method)
     data = result.to_xarray()
     assert float(data["mean"].sel(state="2", action="order 1")) == result.mean[2, 1]
     assert data["covariance"].dims == ("state", "action", "action_2")
     assert data.attrs["outcome"] == result.outcome.name
+    data.to_netcdf(tmp_path / "result.nc", engine="h5netcdf")
+    import xarray
+
+    with xarray.open_dataset(tmp_path / "result.nc", engine="h5netcdf") as read:
+        assert read.identical(data)
 
 
 def test_silent_off_a_terminal(method, world, capsys):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from jmdp.coupling import Coupling
 from jmdp.errors import UnavailableError
 from jmdp.gaps.bounds import cantelli
 from jmdp.interval import Interval, Verdict
@@ -24,12 +25,14 @@ class Gap:
     state: str
     first: str
     second: str
+    coupling: Coupling
     mean: float
     variance: float
     correlation: float  # of the two returns; nan where a variance is not certainly positive
     mean_interval: Interval | None
     variance_interval: Interval | None
     correlation_interval: Interval | None
+    confidence: float | None = None  # of each interval; None where they are certain
 
     @property
     def std(self) -> float:
@@ -68,17 +71,28 @@ class Gap:
         return interval
 
     def __str__(self) -> str:
-        def shown(value: float, interval: Interval | None) -> str:
-            if interval is None or math.isnan(value):
-                return f"{value:.6g}"
-            return f"{value:.6g} ± {max(interval.high - value, value - interval.low):.1e}"
-
+        if self.mean_interval is None:
+            trust = "no certificate"
+        else:
+            trust = "certified" if self.confidence is None else f"each ± at {self.confidence:.0%} confidence"
         lines = [
             f"gap at state {self.state}: Z({self.first}) − Z({self.second})",
-            f"  mean         {shown(self.mean, self.mean_interval)}",
-            f"  std          {shown(self.std, self.std_interval)}",
-            f"  correlation  {shown(self.correlation, self.correlation_interval)}",
+            f"  {type(self.coupling).__name__} luck, {trust}",
+            f"  mean         {_shown(self.mean, self.mean_interval)}",
+            f"  std          {_shown(self.std, self.std_interval)}",
+            f"  correlation  {_shown(self.correlation, self.correlation_interval)}",
         ]
         if self.mean_interval is not None:
-            lines.append(f"  P(gap ≤ 0) ≤ {self.inferiority_bound():.6g}   (Cantelli)")
+            lines.append(f"  P(gap ≤ 0) ≤ {self.inferiority_bound():.4g}, by mean and variance alone")
         return "\n".join(lines)
+
+
+def _shown(value: float, interval: Interval | None) -> str:
+    """The value to the digits its interval supports, six at most."""
+    if interval is None or math.isnan(value):
+        return f"{value:.6g}"
+    error = max(interval.high - value, value - interval.low)
+    if error < max(1e-6, 1e-6 * abs(value)):
+        return f"{value:.6g} ± {error:.0e}"
+    decimals = max(0, 1 - math.floor(math.log10(error)))
+    return f"{value:.{decimals}f} ± {error:.{decimals}f}"

@@ -29,7 +29,8 @@ class ExactPairs(Method):
 
     Solves v = r_π + γ P_π v, replaces rewards by TD errors, and iterates W = b + γ² L W over pairs of states (see
     `jmdp.methods.pair_operator`); covariances of actions are one step ahead of W. The paper's operator lives on pairs
-    of (state, action); this one gives the same moments from A² times less memory, without subtracting squares.
+    of (state, action); this one gives the same moments from A² times less memory, without subtracting squares. Plain
+    sweeps contract with γ²; past sweeps are combined to do better (`jmdp.methods.fixed_point`).
 
     The certificate is (‖residual‖ + rounding)/(1 − γ²), one step ahead: every stated interval contains the truth.
 
@@ -64,7 +65,8 @@ class ExactPairs(Method):
             allowed = self.tolerance * max(variance, self.tolerance * scale)
             return operator.covariance_error(tables, residual) <= allowed
 
-        with sweep_bar(type(self).__name__, progress) as report:
+        e = shaped.exponent
+        with sweep_bar(type(self).__name__, progress, 2 * e) as report:
             found = iterate(
                 operator.sweep,
                 np.zeros(operator.size),
@@ -77,7 +79,6 @@ class ExactPairs(Method):
                 report=report,
             )
         tables = PairTables(operator, found.point)
-        e = shaped.exponent
         certificate = Certificate.certified(
             scaled_error(shaped.mean_error, e),
             scaled_error(operator.covariance_error(found.point, found.residual), 2 * e),

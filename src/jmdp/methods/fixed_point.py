@@ -94,13 +94,13 @@ class _Past:
                 self.gram = self.gram[1:, 1:]
             self.steps.append((point - self.last[0], residual - self.last[1]))
             newest = self.steps[-1][1]
-            column = np.array([newest @ r for _, r in self.steps])
+            column = np.array([_inner(newest, r) for _, r in self.steps])
             self.gram = np.pad(self.gram, (0, 1))
             self.gram[-1], self.gram[:, -1] = column, column
         self.last = (point, residual)
         if not self.steps:
             return None
-        right = np.array([residual @ r for _, r in self.steps])
+        right = np.array([_inner(residual, r) for _, r in self.steps])
         scale = np.sqrt(np.diag(self.gram))
         scale[scale == 0] = 1.0
         weights = np.linalg.lstsq(self.gram / np.multiply.outer(scale, scale), right / scale, rcond=1e-15)[0] / scale
@@ -113,3 +113,8 @@ class _Past:
         for w, (x, _) in zip(weights, self.steps, strict=True):
             mixed -= w * x
         return mixed
+
+
+def _inner(x: Floats, y: Floats) -> float:
+    """Inner product without BLAS, whose threads cost more than they save here and change the last bits."""
+    return float(np.einsum("i,i->", x, y))

@@ -59,7 +59,8 @@ class JIPE(Method):
         def error(moments: Floats, residual: float) -> float:
             return (residual + operator.floor(moments)) / (1 - model.discount) * (1 + 2.0**-40)
 
-        with sweep_bar(type(self).__name__, progress) as report:
+        e = operator.exponent
+        with sweep_bar(type(self).__name__, progress, e) as report:
             found = iterate(
                 operator.sweep,
                 np.zeros(operator.size),
@@ -71,7 +72,6 @@ class JIPE(Method):
                 memory=0,
                 report=report,
             )
-        e = operator.exponent
         mean, second, _ = operator.split(found.point)
         off = error(found.point, found.residual)
         size = float(np.abs(mean).max())

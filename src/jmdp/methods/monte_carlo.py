@@ -18,6 +18,9 @@ from jmdp.methods.settings import at_least
 from jmdp.model import TabularJMDP
 from jmdp.policy import TabularPolicy
 
+_STEPS_A_CALL = 5_000_000
+"""Steps of branches that one call of the kernel may take: a fraction of a second."""
+
 _BIAS_OVER_NOISE = 1e-3
 """Without a horizon, rollouts are cut where what is lost is this fraction of B/√samples."""
 
@@ -70,6 +73,7 @@ class MonteCarlo(Method):
         mean, covariance = np.zeros((S, A)), np.zeros((S, A, A))
         mean_error, covariance_error = np.zeros((S, A)), np.zeros((S, A, A))
         gap_mean_error, gap_variance_error = np.zeros((S, A, A)), np.zeros((S, A, A))
+        correlation_error = np.zeros((S, A, A))
         actions = np.arange(A)
         for s in state_bar(type(self).__name__, np.flatnonzero(~model.terminal), progress):
             returns = sampler.draw(int(s), actions)
@@ -80,6 +84,9 @@ class MonteCarlo(Method):
             cut = sampler.lost
             mean_error[s] = quantile * std / math.sqrt(self.samples) + cut
             covariance_error[s] = quantile * noise + cut * (std[:, None] + std) + cut * cut
+            correlation_error[s] = quantile * _correlation_noise(returns, std)
+            inverse = 1 / np.where(std > cut, std, np.inf)
+            correlation_error[s] += 2 * cut * (inverse[:, None] + inverse)
             for a in range(A):
                 gaps = returns[:, [a]] - returns
                 variance, noise = _covariance(gaps, gaps)
@@ -94,6 +101,7 @@ class MonteCarlo(Method):
             model.discount,
             model.reward_bound,
             self.confidence,
+            correlation_error,
         )
         return Evaluation(
             mean, covariance, certificate, Outcome.SAMPLED, coupling, self, model.states, model.actions, np.zeros(0)
@@ -161,7 +169,10 @@ class _Sampler:
 
         rng = np.random.Generator(np.random.PCG64DXSM(np.random.SeedSequence(self.seed, spawn_key=(state,))))
         out = np.empty((self.samples, actions.size))
-        sample_returns(rng, *self._tables, state, actions, out)
+        # In pieces, for an interrupt is noticed only between calls of the kernel; the numbers are the same.
+        rows = max(1, _STEPS_A_CALL // (self.horizon * actions.size))
+        for start in range(0, self.samples, rows):
+            sample_returns(rng, *self._tables, state, actions, out[start : start + rows])
         return out
 
 
@@ -184,3 +195,13 @@ def _covariance(x: Floats, y: Floats) -> tuple[Floats, Floats]:
     spread = np.maximum(0.0, (product * product).mean(axis=0) - product.mean(axis=0) ** 2)
     variances = (x * x).mean(axis=0) * (y * y).mean(axis=0)
     return covariance, np.sqrt(spread / n + (variances + covariance**2) / (n * (n - 1)))
+
+
+def _correlation_noise(centred: Floats, std: Floats) -> Floats:
+    """[A, A], standard errors of sample correlations: of the mean of x y − ρ (x² + y²)/2 on standardised samples."""
+    n = centred.shape[0]
+    unit = centred / np.where(std > 0, std, 1.0)
+    product = unit[:, :, None] * unit[:, None, :]
+    square = unit * unit
+    influence = product - product.mean(axis=0) * (square[:, :, None] + square[:, None, :]) / 2
+    return np.asarray(influence.std(axis=0) / math.sqrt(n))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -12,14 +13,14 @@ _FIRST_SHOWN_AFTER = 1.0
 
 
 @contextmanager
-def sweep_bar(name: str, shown: bool) -> Iterator[Callable[[int, float], None]]:
-    """A bar that counts sweeps and shows the residual."""
+def sweep_bar(name: str, shown: bool, exponent: int) -> Iterator[Callable[[int, float], None]]:
+    """A bar that counts sweeps and shows the residual, times 2**exponent."""
     from tqdm import tqdm
 
-    with tqdm(desc=name, unit=" sweeps", disable=None if shown else True, delay=_FIRST_SHOWN_AFTER) as bar:
+    with tqdm(desc=name, unit=" sweep", disable=None if shown else True, delay=_FIRST_SHOWN_AFTER) as bar:
 
         def report(sweeps: int, residual: float) -> None:
-            bar.set_postfix_str(f"residual {residual:.2e}", refresh=False)
+            bar.set_postfix_str(f"residual {math.ldexp(residual, exponent):.2e}", refresh=False)
             bar.update(sweeps - bar.n)
 
         yield report
@@ -29,4 +30,4 @@ def state_bar(name: str, states: Integers, shown: bool) -> Iterator[int]:
     """Go through states with a bar that counts them."""
     from tqdm import tqdm
 
-    yield from tqdm(states, desc=name, unit=" states", disable=None if shown else True, delay=_FIRST_SHOWN_AFTER)
+    yield from tqdm(states, desc=name, unit=" state", disable=None if shown else True, delay=_FIRST_SHOWN_AFTER)

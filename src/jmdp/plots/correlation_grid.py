@@ -23,7 +23,7 @@ _MOST_CELLS_WITH_NUMBERS = 40
 
 def correlation_grid(
     evaluation: Evaluation,
-    grid: tuple[int, int],
+    grid: tuple[int, int] | None,
     *,
     terminal: Sequence[Label] = (),
     title: str | None = None,
@@ -41,13 +41,16 @@ def correlation_grid(
     title
         Shown above.
     """
-    rows, columns = grid
     S, A = evaluation.mean.shape
+    if grid is None:
+        raise SettingsError(f"These {S} states are not the cells of a grid. Give (rows, columns) to lay them out.")
+    rows, columns = grid
     if rows * columns != S:
         raise SettingsError(f"grid is {grid}, that is {rows * columns} cells, for {S} states.")
     ends = {evaluation.states.index(s) for s in terminal}
     tile = max(0.9, 0.42 * A) if columns * A <= _MOST_CELLS_WITH_NUMBERS else 0.9
-    figure, axes = new_figure(rows, columns, size=(tile * columns + 1.5, tile * rows * 1.12 + 0.6))
+    size = (max(tile * columns + 1.5, 4.0), max(tile * rows * 1.12 + 0.9, 2.8))
+    figure, axes = new_figure(rows, columns, size=size)
     images = []
     for s in range(S):
         r, c = divmod(s, columns)
@@ -55,9 +58,8 @@ def correlation_grid(
         images.append(_tile(axes[r][c], evaluation, s, corner, s in ends, columns * A <= _MOST_CELLS_WITH_NUMBERS))
     bar = figure.colorbar(images[0], ax=np.array(axes), shrink=0.8, ticks=[-1, -0.5, 0, 0.5, 1])
     bar.set_label("correlation of two actions' returns")
-    figure.suptitle(
-        title or f"How actions' returns move together, state by state ({type(evaluation.coupling).__name__})"
-    )
+    coupling = type(evaluation.coupling).__name__
+    figure.suptitle(title or f"Correlation of actions' returns\nin each state, {coupling} luck", fontsize=10)
     return figure
 
 
@@ -69,7 +71,8 @@ def _tile(
     axes.set_facecolor("#eeeeee")
     image = axes.imshow(rho, cmap="PuOr", vmin=-1, vmax=1)
     names = [evaluation.actions.name(a) for a in range(A)]
-    axes.set_xticks(range(A), names if labelled[0] else [""] * A, fontsize=7)
+    long = max(map(len, names)) > 3
+    axes.set_xticks(range(A), names if labelled[0] else [""] * A, fontsize=7, rotation=90 if long else 0)
     axes.set_yticks(range(A), names if labelled[1] else [""] * A, fontsize=7)
     axes.tick_params(length=0)
     axes.set_title(evaluation.states.name(s), fontsize=7, pad=2)
@@ -79,7 +82,13 @@ def _tile(
         axes.text((A - 1) / 2, (A - 1) / 2, "end" if ends else "no\nvariance", ha="center", va="center", fontsize=7)
     elif numbers:
         for (a, b), value in np.ndenumerate(rho):
-            if not np.isnan(value):
+            if a != b and not np.isnan(value):
                 colour = "white" if abs(value) > 0.6 else "black"
-                axes.text(b, a, f"{value:.2f}".replace("0.", "."), ha="center", va="center", fontsize=6, color=colour)
+                axes.text(b, a, _short(value), ha="center", va="center", fontsize=6, color=colour)
     return image
+
+
+def _short(value: float) -> str:
+    """Two decimals, three where two would read as 1."""
+    text = f"{value:.2f}" if abs(value) < 0.995 or abs(value) > 0.9995 else f"{value:.3f}"
+    return text.replace("0.", ".")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from jmdp.errors import SettingsError
 from jmdp.evaluation import Evaluation
 from jmdp.gaps.gap import Gap
 from jmdp.labels import Label
@@ -21,7 +22,8 @@ def gap_chart(evaluation: Evaluation, state: Label, *, action: Label | None = No
     """Gaps Z(action) − Z(other) of one state: mean with its interval, and one standard deviation to each side.
 
     The broad bar is the spread under the evaluation's own coupling, the line below it the spread that the same
-    returns would have if each action had its own luck. At the right, the bound on P(gap ≤ 0).
+    returns would have if each action had its own luck. At the right, Cantelli's bound on P(gap ≤ 0). The other actions
+    stand in the order of their means.
 
     Parameters
     ----------
@@ -37,10 +39,14 @@ def gap_chart(evaluation: Evaluation, state: Label, *, action: Label | None = No
     s = evaluation.states.index(state)
     first = int(evaluation.mean[s].argmax()) if action is None else evaluation.actions.index(action)
     others = [b for b in range(evaluation.actions.size) if b != first]
-    figure, [[axes]] = new_figure(size=(7.6, 1.5 + 0.55 * max(len(others), 1)))
+    if not others:
+        raise SettingsError("There is one action, so there is no gap to show.")
+    others.sort(key=lambda b: -evaluation.mean[s, b])
+    figure, [[axes]] = new_figure(size=(8.0, 1.7 + 0.55 * len(others)))
     for y, b in enumerate(others):
         apart = math.sqrt(evaluation.covariance[s, first, first] + evaluation.covariance[s, b, b])
         _row(axes, y, evaluation.gap(s, first, b), apart, legend=y == 0)
+    coupling = type(evaluation.coupling).__name__
     axes.axvline(0, color="black", linewidth=0.8)
     name = evaluation.actions.name
     axes.set_yticks(range(len(others)), [f"{name(first)} − {name(b)}" for b in others])
@@ -48,11 +54,12 @@ def gap_chart(evaluation: Evaluation, state: Label, *, action: Label | None = No
     axes.margins(x=0.06)
     axes.set_xlabel("difference of discounted returns; right of 0 the first action did better")
     where = f"state {evaluation.states.name(s)}"
-    axes.set_title(title or f"Gaps at {where} under {type(evaluation.coupling).__name__} luck", loc="left")
+    axes.set_title(title or f"Gaps at {where}, {coupling} luck", loc="left")
     right = axes.secondary_yaxis("right")
     bounds = [evaluation.gap(s, first, b) for b in others]
     right.set_yticks(range(len(others)), [_bound(gap) for gap in bounds])
     right.tick_params(length=0)
+    right.set_ylabel("chance that the first\nis no better, at most", fontsize=8)
     right.spines["right"].set_visible(False)
     figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=8)
     clear_spines(axes)
@@ -64,7 +71,7 @@ def _row(axes: Axes, y: int, gap: Gap, apart: float, *, legend: bool) -> None:
         return text if legend else "_nolegend_"
 
     axes.barh(y, 2 * gap.std, left=gap.mean - gap.std, height=0.34, color=COLOURS[0], alpha=0.35,
-              label=label("± 1 std, shared luck"))  # fmt: skip
+              label=label(f"± 1 std, {type(gap.coupling).__name__} luck"))  # fmt: skip
     axes.hlines(y + 0.27, gap.mean - apart, gap.mean + apart, color=GREY, linestyle=(0, (4, 2)), linewidth=1.5,
                 label=label("± 1 std, if luck were independent"))  # fmt: skip
     error = [[0.0], [0.0]]
@@ -77,5 +84,4 @@ def _row(axes: Axes, y: int, gap: Gap, apart: float, *, legend: bool) -> None:
 def _bound(gap: Gap) -> str:
     if gap.mean_interval is None:
         return ""
-    bound = gap.inferiority_bound()
-    return "P(≤ 0): no bound" if bound == 1 else f"P(≤ 0) ≤ {bound:.3g}"
+    return f"{gap.inferiority_bound():.3g}"

@@ -52,7 +52,7 @@ def residual_curve(evaluations: Evaluation | Mapping[str, Evaluation], *, title:
         )
     _rate_line(axes, evaluations)
     axes.set_xlabel("sweep")
-    axes.set_ylabel("residual")
+    axes.set_ylabel("residual, in each method's own norm" if len(evaluations) > 1 else "residual")
     axes.locator_params(axis="x", integer=True)
     axes.set_title(title or "Residual of every sweep")
     axes.grid(True, which="major", color="#dddddd", linewidth=0.6)

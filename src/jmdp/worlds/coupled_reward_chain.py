@@ -6,7 +6,7 @@ import numpy as np
 
 from jmdp.model import TabularJMDP
 from jmdp.policy import TabularPolicy
-from jmdp.worlds.world import World, check_range
+from jmdp.worlds.world import World, check_range, check_whole
 
 
 def coupled_reward_chain(length: int = 25, *, reward: float = 1.0, up: float = 0.5, discount: float = 0.95) -> World:
@@ -21,7 +21,7 @@ def coupled_reward_chain(length: int = 25, *, reward: float = 1.0, up: float = 0
 
     Actions are named a1, a2. Policies: "uniform", "first", "second".
     """
-    check_range("length", length, 2, 10_000_000)
+    check_whole("length", length, 2, 10_000_000)
     check_range("up", up, 0, 1)
     onward = np.minimum(np.arange(length) + 1, length - 1)
     model = TabularJMDP(

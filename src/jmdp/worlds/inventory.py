@@ -8,13 +8,13 @@ import numpy as np
 
 from jmdp.model import TabularJMDP
 from jmdp.policy import TabularPolicy
-from jmdp.worlds.world import World, check_range
+from jmdp.worlds.world import World, check_range, check_whole
 
 
 def inventory(
     capacity: int = 10,
     *,
-    most_ordered: int = 5,
+    most_ordered: int | None = None,
     mean_demand: float = 3.0,
     price: float = 5.0,
     unit_cost: float = 2.0,
@@ -29,12 +29,15 @@ def inventory(
     quantile put there. A day earns price × sales − unit_cost × units ordered − order_cost if anything was ordered −
     holding_cost × units left − shortage_cost × demand lost. What does not fit is neither ordered nor paid.
 
+    At most `most_ordered` units can be ordered, 5 by default.
+
     States are named by the stock in the morning, "0" … , actions by the order, "order 0" … . Policies:
     "base_stock" (fill up to the critical-ratio quantile of demand), "reorder" (wait until half of that level, then
     fill up), "never", "uniform".
     """
-    check_range("capacity", capacity, 1, 10_000)
-    check_range("most_ordered", most_ordered, 1, capacity)
+    check_whole("capacity", capacity, 1, 10_000)
+    most_ordered = min(5, capacity) if most_ordered is None else most_ordered
+    check_whole("most_ordered", most_ordered, 1, capacity)
     check_range("mean_demand", mean_demand, 0, 500)
     weights = _poisson(mean_demand)
     demand = np.arange(weights.size)

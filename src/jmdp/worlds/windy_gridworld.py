@@ -6,7 +6,7 @@ import numpy as np
 
 from jmdp.model import TabularJMDP
 from jmdp.policy import TabularPolicy
-from jmdp.worlds.world import World, check_range
+from jmdp.worlds.world import World, check_range, check_whole
 
 _MOVES = {"U": (-1, 0), "R": (0, 1), "D": (1, 0), "L": (0, -1)}
 
@@ -33,8 +33,8 @@ def windy_gridworld(
     States are named "row,column" from the top left, actions U, R, D, L. Policies: "goal_directed" (the paper's: right,
     then up), "careless" (the same with one step in five at random), "uniform".
     """
-    check_range("rows", rows, 1, 10_000)
-    check_range("columns", columns, 1, 10_000)
+    check_whole("rows", rows, 1, 10_000)
+    check_whole("columns", columns, 1, 10_000)
     check_range("gust", gust, 0, 1)
     S, A = rows * columns, len(_MOVES)
     row, column = np.divmod(np.arange(S), columns)

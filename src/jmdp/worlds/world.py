@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from numbers import Integral, Real
 
 from jmdp.errors import SettingsError
 from jmdp.model import TabularJMDP
@@ -30,6 +31,12 @@ class World:
 
 
 def check_range(name: str, value: float, low: float, high: float) -> None:
-    """Refuse a setting outside [low, high]."""
-    if not low <= value <= high:
+    """Refuse a setting that is not a number in [low, high]."""
+    if not (isinstance(value, Real) and low <= value <= high):
         raise SettingsError(f"{name} is {value!r}. Give a number from {low:g} to {high:g}.")
+
+
+def check_whole(name: str, value: int, low: int, high: int) -> None:
+    """Refuse a setting that is not a whole number in [low, high]."""
+    if not (isinstance(value, Integral) and low <= value <= high):
+        raise SettingsError(f"{name} is {value!r}. Give a whole number from {low} to {high}.")
