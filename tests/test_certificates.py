@@ -63,6 +63,38 @@ def test_p1_on_ten_thousand_models():
     print(f"P1: 10,000 models, 0 violations, {dict(hold_intervals_against_rationals(10_000, seed=2))}")
 
 
+@pytest.mark.parametrize("rare", [1e-6, 1e-17, 1e-30])
+@pytest.mark.parametrize("coupling", COUPLINGS, ids=repr)
+def test_p1_where_all_that_matters_hangs_on_a_rare_action(coupling, rare):
+    """The action that earns is so unlikely that it has no length on the unit interval in float64."""
+    model = jmdp.TabularJMDP([[1.0]] * 2, [[[0.0, 0.0, 1.0]], [[0.0, 0.0, 1.0]]], [[[0, 1, 1]], [[1, 0, 0]]], 0.9)
+    policy = jmdp.TabularPolicy([[0.3, 0.7 - rare, rare]] * 2)
+    result = jmdp.evaluate(model, policy, coupling, throw=False)
+    assert violations(result, Truth(model, policy, coupling)) == []
+
+
+@pytest.mark.parametrize("discount", [0.9, 1 - 2**-50, 1 - 2**-53])
+def test_p1_where_a_row_of_many_scenarios_is_off_by_all_that_is_allowed(discount):
+    K = 10_000
+    model = jmdp.TabularJMDP(
+        np.full((1, K), 1 / K * (1 - (K - 2) * 2.2e-16)), np.ones((1, K, 1)), np.zeros((1, K, 1), int), discount
+    )
+    result = jmdp.evaluate(model, jmdp.TabularPolicy([[1.0]]), throw=False)
+    off = abs(exact(result.mean[0, 0]) - 1 / (1 - exact(discount)))
+    assert off <= exact(result.certificate.mean_error)
+
+
+def test_the_default_tolerance_is_met_on_the_worlds_up_to_discount_9999():
+    for world in (
+        jmdp.worlds.inventory(discount=0.9999),
+        jmdp.worlds.windy_gridworld(discount=0.9999),
+        jmdp.worlds.coupled_reward_chain(discount=0.9999),
+        jmdp.worlds.anti_correlated_bandit(discount=0.9999),
+    ):
+        for policy in world.policies.values():
+            assert jmdp.evaluate(world.model, policy).outcome is jmdp.Outcome.CONVERGED
+
+
 def test_p1_for_jipe():
     rng = np.random.default_rng(11)
     outcomes: Counter = Counter()
@@ -159,6 +191,9 @@ def test_p2_for_another_policy_another_model_and_jipe():
         moved = result.covariance + 10 * result.certificate.covariance_error
         with pytest.raises(CertificateError, match="may be off by"):
             check_certificate(world.model, policy, dataclasses.replace(result, covariance=moved))
+        narrow = dataclasses.replace(result.certificate, gap_variance_error=0.0)
+        with pytest.raises(CertificateError, match="errors stated for gaps"):
+            check_certificate(world.model, policy, dataclasses.replace(result, certificate=narrow))
         with pytest.raises(CertificateError, match="holds nan"):
             check_certificate(world.model, policy, dataclasses.replace(result, mean=result.mean * np.nan))
     sampled = jmdp.evaluate(world.model, policy, method=jmdp.MonteCarlo(seed=0, samples=10))

@@ -70,6 +70,9 @@ def test_wrong_arguments_of_the_verb_are_named():
         (lambda: jmdp.MonteCarlo(seed=0, samples=1), "samples is 1"),
         (lambda: jmdp.MonteCarlo(seed=0, confidence=95), "confidence is 95"),
         (lambda: jmdp.MonteCarlo(seed=0, horizon=0), "horizon is 0"),
+        (lambda: jmdp.MonteCarlo(seed=0, horizon=10**30), "at most 100000000"),
+        (lambda: jmdp.MonteCarlo(seed=0, confidence="0.9"), "confidence is '0.9'"),
+        (lambda: jmdp.ExactPairs(tolerance=True), "tolerance is True"),
         (lambda: jmdp.worlds.windy_gridworld(gust=1.5), "gust is 1.5. Give a number from 0 to 1"),
         (lambda: jmdp.worlds.inventory(most_ordered=20), "most_ordered is 20"),
         (lambda: jmdp.worlds.inventory(3.5), "capacity is 3.5. Give a whole number from 1 to 10000"),
@@ -79,3 +82,18 @@ def test_wrong_arguments_of_the_verb_are_named():
 def test_settings_are_checked(make, message):
     with pytest.raises(SettingsError, match=message):
         make()
+
+
+def test_settings_take_numpy_numbers_and_keep_plain_ones():
+    method = jmdp.MonteCarlo(seed=np.int64(1), samples=np.int16(100), horizon=np.uint8(200))
+    assert method == jmdp.MonteCarlo(seed=1, samples=100, horizon=200)
+    assert type(method.horizon) is int
+    assert type(jmdp.ExactPairs(tolerance=np.float32(0.5)).tolerance) is float
+
+
+def test_raw_samples_are_asked_for_with_the_same_care():
+    model = two_states()
+    with pytest.raises(PolicyError, match="Wrap a table"):
+        jmdp.gap_samples(model, np.ones((2, 1)), 0, 0, 0, seed=0)
+    with pytest.raises(CouplingError, match="Give an instance"):
+        jmdp.gap_samples(model, jmdp.TabularPolicy.uniform(model), 0, 0, 0, seed=0, coupling=jmdp.Local)

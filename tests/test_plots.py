@@ -2,22 +2,11 @@
 
 from __future__ import annotations
 
-import matplotlib as mpl
 import numpy as np
 import pytest
 
 import jmdp
 from jmdp.errors import MissingExtraError, SettingsError, UnavailableError
-
-mpl.use("Agg")
-
-
-@pytest.fixture(autouse=True)
-def closed_figures():
-    yield
-    import matplotlib.pyplot as plt
-
-    plt.close("all")
 
 
 @pytest.fixture(scope="module")
@@ -61,6 +50,16 @@ def test_correlation_grid_is_laid_out_as_the_grid(world, result, tmp_path):
     figure.savefig(tmp_path / "grid.png")
     with pytest.raises(SettingsError, match=r"grid is \(2, 3\), that is 6 cells, for 9 states"):
         jmdp.plots.correlation_grid(result, (2, 3))
+    with pytest.raises(SettingsError, match="not the cells of a grid"):
+        jmdp.plots.correlation_grid(result, None)
+
+
+def test_there_must_be_something_to_show():
+    alone = jmdp.TabularJMDP([[1.0]], [[[1.0]]], [[[0]]], 0.5)
+    with pytest.raises(SettingsError, match="no gap to show"):
+        jmdp.plots.gap_chart(jmdp.evaluate(alone, jmdp.TabularPolicy([[1.0]])), 0)
+    with pytest.raises(SettingsError, match="no evaluation to show"):
+        jmdp.plots.residual_curve({})
 
 
 @pytest.mark.parametrize("sampled", [False, True])

@@ -44,7 +44,11 @@ def agree(one, other, *, shift=0.0):
     assert np.abs(one.covariance - other.covariance).max() <= a.covariance_error + b.covariance_error
 
 
-@pytest.mark.parametrize("method", [jmdp.ExactPairs(), jmdp.JIPE(max_sweeps=300)], ids=["ExactPairs", "JIPE"])
+@pytest.mark.parametrize(
+    "method",
+    [jmdp.ExactPairs(), jmdp.JIPE(max_sweeps=300), jmdp.MonteCarlo(seed=0, samples=50, horizon=9)],
+    ids=["ExactPairs", "JIPE", "MonteCarlo"],
+)
 @given(seeds, couplings, st.integers(-300, 300))
 def test_scaling_rewards_by_a_power_of_two_scales_moments_bit_for_bit(method, seed, coupling, power):
     model, policy = problem(seed)
@@ -52,6 +56,9 @@ def test_scaling_rewards_by_a_power_of_two_scales_moments_bit_for_bit(method, se
     other = evaluate(rebuilt(model, reward=np.ldexp(model.reward, power)), policy, coupling, method)
     np.testing.assert_array_equal(np.ldexp(one.mean, power), other.mean)
     np.testing.assert_array_equal(np.ldexp(one.covariance, 2 * power), other.covariance)
+    for error, times in (("mean_error", 1), ("covariance_error", 2), ("gap_variance_error", 2)):
+        scaled = np.ldexp(getattr(one.certificate, error), times * power)
+        np.testing.assert_allclose(scaled, getattr(other.certificate, error), rtol=1e-15, atol=2.0**-1000)
     assert one.outcome is other.outcome
 
 

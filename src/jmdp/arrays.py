@@ -98,6 +98,16 @@ def cumulative_rows(rows: Floats) -> Floats:
     return sums
 
 
+class FrozenArrays:
+    """A class whose arrays stay read-only when it is copied or pickled."""
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        for name, value in state.items():
+            if isinstance(value, np.ndarray):
+                frozen(value)
+            object.__setattr__(self, name, value)
+
+
 def frozen(array: npt.NDArray[np.generic]) -> None:
     """Make an array read-only."""
     array.setflags(write=False)

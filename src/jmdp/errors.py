@@ -43,6 +43,9 @@ class NotConvergedError(JMDPError, RuntimeError):
         super().__init__(message)
         self.evaluation = evaluation
 
+    def __reduce__(self) -> tuple[type[NotConvergedError], tuple[str, Evaluation]]:
+        return type(self), (self.args[0], self.evaluation)
+
 
 class UnavailableError(JMDPError, AttributeError):
     """A quantity the chosen method does not give. The message names a method that does."""

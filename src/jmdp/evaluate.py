@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from jmdp.coupling import Coupling, Local
-from jmdp.errors import CouplingError, ModelError, NotConvergedError, PolicyError, SettingsError
+from jmdp.errors import NotConvergedError
 from jmdp.evaluation import Evaluation, Outcome
 from jmdp.methods.exact_pairs import ExactPairs
-from jmdp.methods.method import Method
+from jmdp.methods.method import Method, check_problem
 from jmdp.model import TabularJMDP
 from jmdp.policy import TabularPolicy
 
@@ -38,16 +38,7 @@ def evaluate(
     progress
         Show a bar on a terminal when the work is long.
     """
-    for name, value, kind, error in (
-        ("model", model, TabularJMDP, ModelError),
-        ("policy", policy, TabularPolicy, PolicyError),
-        ("coupling", coupling, Coupling, CouplingError),
-        ("method", method, Method, SettingsError),
-    ):
-        if not isinstance(value, kind):
-            raise error(f"{name} is a {type(value).__name__}, not a {kind.__name__}.{_hint(name, value)}")
-    policy.check_fits(model)
-    coupling.check_fits(model)
+    check_problem(model, policy, coupling, method)
     evaluation = method.run(model, policy, coupling, progress)
     if throw and not evaluation.outcome.successful:
         raise NotConvergedError(
@@ -63,18 +54,3 @@ _MENDS = {
     Outcome.STALLED: "Ask for a larger tolerance",
     Outcome.SWEEPS_EXHAUSTED: "Ask for a larger tolerance or more max_sweeps",
 }
-
-
-def _hint(name: str, value: object) -> str:
-    """What somebody who passes this most likely meant."""
-    if isinstance(value, type):
-        return f" Give an instance, {value.__name__}(…)."
-    if hasattr(value, "model") and name == "model":
-        return " Did you mean its .model?"
-    if isinstance(value, (TabularJMDP, TabularPolicy, Coupling, Method)):
-        return " The order is evaluate(model, policy, coupling, method)."
-    if name == "policy":
-        return " Wrap a table of probabilities: TabularPolicy(probs)."
-    if name == "coupling":
-        return " Use Local(), Synchronous() or Independent()."
-    return ""

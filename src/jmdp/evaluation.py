@@ -42,7 +42,7 @@ class Outcome(Enum):
 
 
 @dataclass(frozen=True, eq=False)
-class Certificate:
+class Certificate(arrays.FrozenArrays):
     """How far the numbers can be from the truth.
 
     "exact": nothing is off. "certified": every error is at most the stated bound, rounding included, always.
@@ -61,6 +61,11 @@ class Certificate:
     reward_bound: float
     confidence: float | None = None
     correlation_error: Floats | None = None  # [S, A, A], where it is known better than from the covariances
+
+    def __post_init__(self) -> None:
+        for value in vars(self).values():
+            if isinstance(value, np.ndarray):
+                arrays.frozen(value)
 
     @classmethod
     def certified(cls, mean_error: float, covariance_error: float, discount: float, reward_bound: float) -> Certificate:
@@ -84,7 +89,7 @@ class CrossCovariances(Protocol):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Evaluation:
+class Evaluation(arrays.FrozenArrays):
     """Joint moments of the returns Z(s, a) of one policy under one coupling."""
 
     mean: Floats  # [S, A]
@@ -109,7 +114,7 @@ class Evaluation:
         floor = np.broadcast_to(error, self.covariance.shape)
         variance = np.einsum("saa->sa", self.covariance)
         std = np.sqrt(np.where(variance > np.einsum("saa->sa", floor), variance, np.nan))
-        rho = np.clip(self.covariance / (std[:, :, None] * std[:, None, :]), -1, 1)
+        rho: Floats = np.clip(self.covariance / (std[:, :, None] * std[:, None, :]), -1, 1)
         np.einsum("saa->sa", rho)[...] = np.where(np.isnan(std), np.nan, 1.0)
         arrays.frozen(rho)
         return rho
@@ -237,7 +242,7 @@ class Evaluation:
             lines.append("  certificate  none")
         else:
             c = self.certificate
-            sure = "" if c.confidence is None else f", each at {c.confidence:.0%} confidence"
+            sure = "" if c.confidence is None else f", each at {100 * c.confidence:g}% confidence"
             lines.append(f"  certificate  {c.kind}{sure}")
             for name, values, errors in (
                 ("means", self.mean, c.mean_error),
@@ -250,6 +255,7 @@ class Evaluation:
 def _fisher(correlation: float, error: float) -> Interval:
     """Interval of a sampled correlation with this error, on Fisher's scale, where it is nearly symmetric."""
     if abs(correlation) >= 1 or error == 0:
-        return Interval(correlation, correlation)
+        wide = Interval.around(correlation, error)
+        return Interval(max(-1.0, wide.low), min(1.0, wide.high))
     middle, radius = math.atanh(correlation), error / (1 - correlation * correlation)
     return Interval(math.tanh(middle - radius), math.tanh(middle + radius))

@@ -50,6 +50,8 @@ class Labels:
     @classmethod
     def of(cls, kind: str, size: int, names: Sequence[str] | None) -> Labels:
         """Labels from any sequence of names, or None."""
+        if names is not None and (isinstance(names, str) or not hasattr(names, "__iter__")):
+            raise ModelError(f"{kind}_names is {names!r}. Give a list with one name each.")
         return cls(kind, size, None if names is None else tuple(names))
 
     def index(self, label: Label) -> int:

@@ -22,7 +22,7 @@ LARGEST_RETURN = 1e150
 
 
 @dataclass(frozen=True, init=False, eq=False)
-class TabularJMDP:
+class TabularJMDP(arrays.FrozenArrays):
     """A joint MDP with finitely many states, scenarios and actions.
 
     The model *is* its stored table: each row of `prob` divided by its exact sum. Rows that miss 1 by more than

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +17,7 @@ from jmdp.model import TabularJMDP
 
 
 @dataclass(frozen=True, init=False, eq=False)
-class TabularPolicy:
+class TabularPolicy(arrays.FrozenArrays):
     """A stationary policy π(a | s).
 
     The policy *is* its stored table, each row divided by its exact sum, as for `TabularJMDP`.
@@ -61,15 +62,17 @@ class TabularPolicy:
             if missing:
                 raise PolicyError(f"No action is given for state {model.states.name(missing[0])}.")
             actions = [chosen[s] for s in range(S)]
-        if isinstance(actions, str) or len(actions) != S:
-            count = 1 if isinstance(actions, str) else len(actions)
+        if isinstance(actions, str) or not hasattr(actions, "__len__") or len(actions) != S:
+            count = len(actions) if hasattr(actions, "__len__") and not isinstance(actions, str) else 1
             raise PolicyError(f"{count} actions for {S} states. Give one action for each state.")
         return cls(np.eye(A)[[model.actions.index(a) for a in actions]])
 
     def mixed(self, other: TabularPolicy, weight: float) -> TabularPolicy:
         """Follow `other` with probability `weight` at each step, else this policy (ε-greedy and the like)."""
-        if not 0 <= weight <= 1:
+        if not (isinstance(weight, Real) and 0 <= float(weight) <= 1):
             raise PolicyError(f"weight is {weight!r}. It is a probability.")
+        if not isinstance(other, TabularPolicy):
+            raise PolicyError(f"other is a {type(other).__name__}. Wrap a table: TabularPolicy(probs).")
         if other.probs.shape != self.probs.shape:
             raise PolicyError(f"Policies of shape {self.probs.shape} and {other.probs.shape} cannot be mixed.")
         return TabularPolicy((1 - weight) * self.probs + weight * other.probs)

@@ -78,7 +78,8 @@ def _impossible_scenarios(model: TabularJMDP) -> Iterator[str]:
 
 def _idle_traps(model: TabularJMDP) -> Iterator[str]:
     S = model.shape[0]
-    stays = (model.next_state == np.arange(S)[:, None, None]).all(axis=(1, 2))
+    here = np.arange(S)[:, None, None]
+    stays = ((model.next_state == here) | (model.prob == 0)[:, :, None]).all(axis=(1, 2))
     for s in np.flatnonzero(stays & (model.reward == 0).all(axis=(1, 2)) & ~model.terminal):
         yield f"state {model.states.name(int(s))} is never left and earns nothing. Mark it terminal."
 
@@ -123,6 +124,12 @@ def check_certificate(model: TabularJMDP, policy: TabularPolicy, evaluation: Eva
         checker = _MomentCheck(step, evaluation.cross)
     else:
         raise UnavailableError(f"{type(evaluation.method).__name__} leaves no tables to check.")
+    for gap, single, times in (
+        (certificate.gap_mean_error, certificate.mean_error, 2),
+        (certificate.gap_variance_error, certificate.covariance_error, 4),
+    ):
+        if not np.all(np.asarray(gap) >= times * np.asarray(single)):
+            raise CertificateError("The errors stated for gaps are smaller than those of what they are made of allow.")
     S, _, A = model.shape
     mean_error, covariance_error = checker.errors()
     for x in product(range(S), range(A)):

@@ -130,16 +130,21 @@ def test_returns_equal_those_of_the_slow_twin(coupling):
     for _ in range(8):
         model, policy = random_problem(rng, discounts=(0.5, 0.9))
         actions = np.arange(model.shape[2])
-        sampler = _Sampler(model, policy, coupling, seed=3, samples=40, horizon=12)
+        sampler = _Sampler(model, policy, coupling, jmdp.MonteCarlo(seed=3, samples=40, horizon=12))
         stream = np.random.Generator(np.random.PCG64DXSM(np.random.SeedSequence(3, spawn_key=(0,))))
         slow = twin.returns(stream, model, policy, coupling, 0, actions, 40, 12)
-        np.testing.assert_allclose(sampler.draw(0, actions), slow, rtol=1e-13, atol=1e-13)
+        fast = np.ldexp(sampler.draw(0, actions), sampler.exponent)
+        np.testing.assert_allclose(fast, slow, rtol=1e-13, atol=1e-13)
 
 
 def test_coalesced_branches_stay_equal_for_ever():
     world = jmdp.worlds.windy_gridworld(3, 3)
     policy = world.policies["uniform"]
-    gaps = jmdp.gap_samples(world.model, policy, "2,0", "D", "D", seed=0, samples=200)
-    assert (gaps == 0).all()
-    apart = jmdp.gap_samples(world.model, policy, "2,0", "D", "D", seed=0, samples=200, coupling=jmdp.Independent())
-    assert (apart != 0).any()
+    settings = jmdp.MonteCarlo(seed=0, samples=200)
+    twice = np.array([2, 2])
+    together = _Sampler(world.model, policy, jmdp.Local(), settings).draw(6, twice)
+    assert (together[:, 0] == together[:, 1]).all()
+    apart = _Sampler(world.model, policy, jmdp.Independent(), settings).draw(6, twice)
+    assert (apart[:, 0] != apart[:, 1]).any()
+    for coupling in COUPLINGS:  # as a question, though, one coordinate has one return
+        assert (jmdp.gap_samples(world.model, policy, 6, 2, 2, seed=0, samples=50, coupling=coupling) == 0).all()

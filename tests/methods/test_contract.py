@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy as copies
 import dataclasses
+import pickle
 
 import numpy as np
 import pytest
@@ -69,6 +71,18 @@ def test_what_comes_back(method, coupling, world):
     assert 0 <= gap.inferiority_bound() <= 1
     assert type(method).__name__ in repr(result)
     assert result.mean[2, 0] in result.mean_interval("2", "order 0")
+
+
+def test_copies_are_whole_and_frozen(method, world):
+    model, policy = world.model, world.policies["uniform"]
+    result = jmdp.evaluate(model, policy, method=method)
+    for copy in (copies.deepcopy, lambda x: pickle.loads(pickle.dumps(x))):
+        again = copy(result)
+        np.testing.assert_array_equal(again.covariance, result.covariance)
+        assert again.gap(0, 0, 1) == result.gap(0, 0, 1)
+        arrays = [again.mean, again.covariance, copy(model).prob, copy(policy).probs]
+        arrays += [x for x in vars(again.certificate).values() if isinstance(x, np.ndarray)]
+        assert not any(array.flags.writeable for array in arrays)
 
 
 def test_the_same_again_bit_for_bit(method, coupling, world):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -118,6 +120,9 @@ def test_outcomes_are_loud_unless_asked_otherwise():
     quiet = jmdp.evaluate(world.model, policy, method=few, throw=False)
     assert quiet.outcome is caught.value.evaluation.outcome is jmdp.Outcome.SWEEPS_EXHAUSTED
     assert quiet.residuals.size == 3
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert str(again) == str(caught.value)
+    assert again.evaluation.outcome is quiet.outcome
     with pytest.raises(NotConvergedError, match="rounding keeps the error above the tolerance"):
         jmdp.evaluate(world.model, policy, method=jmdp.ExactPairs(tolerance=0.0))
 

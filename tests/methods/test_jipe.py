@@ -79,6 +79,15 @@ def test_residual_falls_with_gamma_per_sweep():
     assert (ratio <= 0.95 + 1e-9).all()
 
 
+def test_no_variance_is_negative():
+    rng = np.random.default_rng(4)
+    for _ in range(20):
+        model, _ = random_problem(rng, scenarios=1, discounts=(0.9,))
+        policy = jmdp.TabularPolicy.deterministic(model, rng.integers(0, model.shape[2], model.shape[0]))
+        result = jmdp.evaluate(model, policy, method=jmdp.JIPE())
+        assert (np.einsum("saa->sa", result.covariance) >= 0).all()
+
+
 def test_near_one_it_runs_out_of_sweeps_and_says_so():
     world = jmdp.worlds.anti_correlated_bandit(discount=1 - 2**-20)
     result = jmdp.evaluate(world.model, world.policies["first"], method=jmdp.JIPE(max_sweeps=100), throw=False)

@@ -74,7 +74,7 @@ class Gap:
         if self.mean_interval is None:
             trust = "no certificate"
         else:
-            trust = "certified" if self.confidence is None else f"each ± at {self.confidence:.0%} confidence"
+            trust = "certified" if self.confidence is None else f"each ± at {100 * self.confidence:g}% confidence"
         lines = [
             f"gap at state {self.state}: Z({self.first}) − Z({self.second})",
             f"  {type(self.coupling).__name__} luck, {trust}",
@@ -92,7 +92,7 @@ def _shown(value: float, interval: Interval | None) -> str:
     if interval is None or math.isnan(value):
         return f"{value:.6g}"
     error = max(interval.high - value, value - interval.low)
-    if error < max(1e-6, 1e-6 * abs(value)):
+    if not 1e-6 <= error <= 1e6 or error < 1e-6 * abs(value):
         return f"{value:.6g} ± {error:.0e}"
     decimals = max(0, 1 - math.floor(math.log10(error)))
     return f"{value:.{decimals}f} ± {error:.{decimals}f}"

@@ -1,12 +1,17 @@
-"""A step of two branches, split by the luck they have in common.
+"""A step of two branches in different states, split by the luck they have in common.
 
 Whatever the regime, two branches in *different* states are independent once the luck they share is fixed: nothing
 (Local), the scenario (Synchronous), the policy's uniform number (policy_luck="shared"), or both. So the step of a pair
 is Σ_j w_j Q_j ⊗ Q_j over the values j of the common luck, with Q_j the step of one branch given j.
+
+One uniform number inverted through many different rows of π has as many values as there are different break
+points. Then it is cheaper to go through pairs of actions: Σ_{a,b} ψ_ab(s, t) Q_a ⊗ Q_b, with ψ_ab(s, t) the length on
+which the number means action a in state s and action b in state t.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -22,22 +27,60 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class CommonLuck:
-    """One value of the common luck, as two branches in different states feel it."""
+class Branch:
+    """One branch given some of its luck: where it goes, and what it gains on average."""
+
+    step: csr_array[np.float64]  # [S, S]
+    td: Floats  # [S]
+    outcomes: int  # most outcomes that are averaged in one state
+
+
+@dataclass(frozen=True, eq=False)
+class Piece:
+    """Two branches given the luck they share: apart from it they are independent."""
 
     weight: float
-    scenarios: Floats  # [S, K], each branch's own scenario probabilities given it
-    choices: Floats  # [S, A], and its action probabilities
+    one: Branch
+    other: Branch
+    overlap: tuple[Floats, Floats] | None = None  # ψ as two rows of intervals [S, 2], or None where it is 1
+
+    def weights(self) -> float | Floats:
+        """The weight of this piece for each pair of states."""
+        if self.overlap is None:
+            return self.weight
+        return self.weight * overlap(*self.overlap)
 
 
-def common_luck(model: TabularJMDP, policy: TabularPolicy, coupling: Coupling) -> list[CommonLuck]:
-    """Return the values of the luck that branches in different states share, with their weights."""
-    choices = [(1.0, policy.probs)]
-    if coupling.policy_luck == "shared":
-        widths, actions = shared_choices(policy)
-        one_hot = np.eye(policy.probs.shape[1])
-        choices = [(float(w), one_hot[a]) for w, a in zip(widths, actions, strict=True)]
-    return [CommonLuck(w * u, p, c) for w, p in shared_scenarios(model, coupling) for u, c in choices]
+def pieces(model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, td: Floats) -> list[Piece]:
+    """The step of two branches in different states, given TD errors [S, K, A]."""
+    return [piece for w, p in shared_scenarios(model, coupling) for piece in _given(model, policy, coupling, td, w, p)]
+
+
+def _given(
+    model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, td: Floats, weight: float, scenarios: Floats
+) -> Iterator[Piece]:
+    def branch(choices: Floats) -> Branch:
+        mean = np.einsum("sk,ska,sa->s", scenarios, td, choices)
+        outcomes = (scenarios > 0).sum(axis=1) * (choices > 0).sum(axis=1)
+        return Branch(averaged_step(model, scenarios, choices), mean, int(outcomes.max()))
+
+    if coupling.policy_luck == "independent":
+        both = branch(policy.probs)
+        yield Piece(weight, both, both)
+        return
+    S, A = policy.probs.shape
+    one_hot = np.eye(A)
+    widths, actions = shared_choices(policy)
+    if widths.size <= A * A:
+        for width, chosen in zip(widths, actions, strict=True):
+            both = branch(one_hot[chosen])
+            yield Piece(weight * float(width), both, both)
+        return
+    always = [branch(np.broadcast_to(one_hot[a], (S, A))) for a in range(A)]
+    intervals = action_intervals(policy)
+    for a in range(A):
+        for b in range(A):
+            yield Piece(weight, always[a], always[b], (intervals[a], intervals[b]))
 
 
 def shared_scenarios(model: TabularJMDP, coupling: Coupling) -> list[tuple[float, Floats]]:
@@ -64,6 +107,20 @@ def shared_choices(policy: TabularPolicy) -> tuple[Floats, Integers]:
     edges = np.unique(np.concatenate([[0.0], cumulative.ravel()]))
     actions = np.stack([np.searchsorted(row, edges[:-1], side="right") for row in cumulative], axis=1)
     return np.diff(edges), actions
+
+
+def action_intervals(policy: TabularPolicy) -> list[Floats]:
+    """For each action, the interval [S, 2] of the uniform number on which each state takes it."""
+    cumulative = cumulative_rows(policy.probs)
+    edges = np.concatenate([np.zeros((cumulative.shape[0], 1)), cumulative], axis=1)
+    return [edges[:, a : a + 2] for a in range(cumulative.shape[1])]
+
+
+def overlap(one: Floats, other: Floats) -> Floats:
+    """[S, S], the length that the interval of state s in `one` and of state t in `other` have in common."""
+    low = np.maximum.outer(one[:, 0], other[:, 0])
+    high = np.minimum.outer(one[:, 1], other[:, 1])
+    return np.asarray(np.maximum(0.0, high - low))
 
 
 def averaged_step(model: TabularJMDP, scenarios: Floats, choices: Floats) -> csr_array[np.float64]:

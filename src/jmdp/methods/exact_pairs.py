@@ -14,7 +14,7 @@ from jmdp.methods.fixed_point import iterate
 from jmdp.methods.method import Method
 from jmdp.methods.pair_operator import PairOperator, PairTables
 from jmdp.methods.progress import sweep_bar
-from jmdp.methods.settings import at_least, nonnegative
+from jmdp.methods.settings import nonnegative, whole
 from jmdp.methods.shaping import shape
 from jmdp.model import TabularJMDP
 from jmdp.policy import TabularPolicy
@@ -48,8 +48,8 @@ class ExactPairs(Method):
     max_sweeps: int = 100_000
 
     def __post_init__(self) -> None:
-        nonnegative("tolerance", self.tolerance)
-        at_least("max_sweeps", self.max_sweeps, 1)
+        nonnegative(self, "tolerance")
+        whole(self, "max_sweeps", 1)
 
     def run(self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, progress: bool) -> Evaluation:
         """Evaluate; see `jmdp.evaluate`."""
@@ -101,4 +101,9 @@ class ExactPairs(Method):
 
 def scaled_error(error: float, exponent: int) -> float:
     """Return error × 2**exponent, with what an underflow on the way back can hide."""
-    return math.ldexp(error, exponent) + 2.0**-1073 if error else 0.0
+    if not error:
+        return 0.0
+    try:
+        return math.ldexp(error, exponent) + 2.0**-1073
+    except OverflowError:
+        return math.inf

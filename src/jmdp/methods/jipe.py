@@ -10,12 +10,12 @@ from jmdp.arrays import Floats
 from jmdp.coupling import Coupling
 from jmdp.errors import SettingsError
 from jmdp.evaluation import UNIT, Certificate, Evaluation
-from jmdp.methods.common_luck import shared_choices, shared_scenarios
+from jmdp.methods.common_luck import action_intervals, overlap, shared_scenarios
 from jmdp.methods.exact_pairs import scaled_error
 from jmdp.methods.fixed_point import iterate
 from jmdp.methods.method import Method
 from jmdp.methods.progress import sweep_bar
-from jmdp.methods.settings import at_least, nonnegative
+from jmdp.methods.settings import nonnegative, whole
 from jmdp.methods.shaping import UNDERFLOW, unit_rewards
 from jmdp.model import TabularJMDP
 from jmdp.policy import TabularPolicy
@@ -48,8 +48,8 @@ class JIPE(Method):
     def __post_init__(self) -> None:
         if self.order != 2:
             raise SettingsError(f"order is {self.order!r}. JIPE is of order 2.")
-        nonnegative("tolerance", self.tolerance)
-        at_least("max_sweeps", self.max_sweeps, 1)
+        nonnegative(self, "tolerance")
+        whole(self, "max_sweeps", 1)
 
     def run(self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, progress: bool) -> Evaluation:
         """Evaluate; see `jmdp.evaluate`."""
@@ -122,7 +122,7 @@ class JointBellman:
             step = csr_array((weights, following, starts), shape=(self.X, S))
             reward = np.einsum("sk,ska->sa", given, self.reward).ravel()
             self.pieces.append((w, step, reward))
-        self.choices = shared_choices(policy) if coupling.policy_luck == "shared" else None
+        self.intervals = action_intervals(policy) if coupling.policy_luck == "shared" else None
 
     def split(self, moments: Floats) -> tuple[Floats, Floats, Floats]:
         """Views of M_μ [X], M_Σ [X, X] and E[Z²] [X]."""
@@ -160,13 +160,13 @@ class JointBellman:
     def _policy_pairs(self, second: Floats) -> Floats:
         """[S, S], M_Σ averaged over the next actions of two distinct branches in states s and t."""
         S, _, A = self.model.shape
-        if self.choices is None:
+        if self.intervals is None:
             over_b = (second.reshape(S, A, S, A) * self.policy.probs).sum(axis=3)
             return np.asarray((over_b * self.policy.probs[:, :, None]).sum(axis=1))
-        pair = np.zeros((S, S))
-        for width, actions in zip(*self.choices, strict=True):
-            x = np.arange(S) * A + actions
-            pair += width * second[np.ix_(x, x)]
+        pair, blocks = np.zeros((S, S)), second.reshape(S, A, S, A)
+        for a in range(A):
+            for b in range(A):
+                pair += overlap(self.intervals[a], self.intervals[b]) * blocks[:, a, :, b]
         return pair
 
     def norm(self, moments: Floats) -> float:
@@ -178,8 +178,8 @@ class JointBellman:
         """What rounding can hide from a residual, in ‖·‖_λ: the terms of `PairOperator`, on uncentred moments."""
         _, K, A = self.model.shape
         count = 6 * (K + A) + len(self.pieces) + 16
-        if self.choices is not None:
-            count += 8 * A * (A + 2) + len(self.choices[0])
+        if self.intervals is not None:
+            count += 13 * A * A
         B, gamma = self.bound, self.model.discount
         mean = float(np.abs(moments[: self.X]).max())
         second = float(np.abs(moments[self.X :]).max())
@@ -201,5 +201,6 @@ class MomentTable:
         mean, second, square = self.operator.split(self.moments)
         A = self.operator.model.shape[2]
         x, y = sorted((s * A + a, t * A + b))
-        moment = square[x] if x == y else second[x, y]
-        return float(np.ldexp(moment - mean[x] * mean[y], 2 * self.operator.exponent))
+        if x == y:  # a variance: what rounding puts below 0 is 0
+            return float(np.ldexp(max(0.0, square[x] - mean[x] * mean[x]), 2 * self.operator.exponent))
+        return float(np.ldexp(second[x, y] - mean[x] * mean[y], 2 * self.operator.exponent))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 from jmdp.coupling import Coupling
+from jmdp.errors import CouplingError, ModelError, PolicyError, SettingsError
 from jmdp.evaluation import Evaluation
 from jmdp.model import TabularJMDP
 from jmdp.policy import TabularPolicy
@@ -16,3 +17,36 @@ class Method(ABC):
     @abstractmethod
     def run(self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, progress: bool) -> Evaluation:
         """Evaluate; the three nouns are known to fit one another. Users call `jmdp.evaluate`."""
+
+
+def check_problem(model: object, policy: object, coupling: object, method: object = None) -> None:
+    """Raise unless the nouns are what they should be and fit one another."""
+    for name, value, kind, error in (
+        ("model", model, TabularJMDP, ModelError),
+        ("policy", policy, TabularPolicy, PolicyError),
+        ("coupling", coupling, Coupling, CouplingError),
+        ("method", method, (Method, type(None)), SettingsError),
+    ):
+        if not isinstance(value, kind):
+            kind_name = kind.__name__ if isinstance(kind, type) else "Method"
+            raise error(f"{name} is a {type(value).__name__}, not a {kind_name}.{_hint(name, value)}")
+    assert isinstance(model, TabularJMDP)
+    assert isinstance(policy, TabularPolicy)
+    assert isinstance(coupling, Coupling)
+    policy.check_fits(model)
+    coupling.check_fits(model)
+
+
+def _hint(name: str, value: object) -> str:
+    """What somebody who passes this most likely meant."""
+    if isinstance(value, type):
+        return f" Give an instance, {value.__name__}(…)."
+    if hasattr(value, "model") and name == "model":
+        return " Did you mean its .model?"
+    if isinstance(value, (TabularJMDP, TabularPolicy, Coupling, Method)):
+        return " The order is evaluate(model, policy, coupling, method)."
+    if name == "policy":
+        return " Wrap a table of probabilities: TabularPolicy(probs)."
+    if name == "coupling":
+        return " Use Local(), Synchronous() or Independent()."
+    return ""

@@ -12,11 +12,15 @@ from jmdp.coupling import Coupling, Local
 from jmdp.errors import SettingsError
 from jmdp.evaluation import UNIT, Certificate, Evaluation, Outcome
 from jmdp.labels import Label
-from jmdp.methods.method import Method
+from jmdp.methods.method import Method, check_problem
 from jmdp.methods.progress import state_bar
-from jmdp.methods.settings import at_least
+from jmdp.methods.settings import probability, whole
+from jmdp.methods.shaping import unit_rewards
 from jmdp.model import TabularJMDP
 from jmdp.policy import TabularPolicy
+
+_LONGEST = 100_000_000
+"""Steps of a rollout beyond which it is not started."""
 
 _STEPS_A_CALL = 5_000_000
 """Steps of branches that one call of the kernel may take: a fraction of a second."""
@@ -56,55 +60,62 @@ class MonteCarlo(Method):
     horizon: int | None = None
 
     def __post_init__(self) -> None:
-        at_least("seed", self.seed, 0)
-        at_least("samples", self.samples, 2)
+        whole(self, "seed", 0)
+        whole(self, "samples", 2)
+        probability(self, "confidence")
         if self.horizon is not None:
-            at_least("horizon", self.horizon, 1)
-        if not 0 < self.confidence < 1:
-            raise SettingsError(f"confidence is {self.confidence!r}. Give a probability, e.g. 0.95.")
+            whole(self, "horizon", 1, _LONGEST)
 
     def run(self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, progress: bool) -> Evaluation:
         """Evaluate; see `jmdp.evaluate`."""
         from scipy.special import stdtrit
 
         S, _, A = model.shape
-        sampler = _Sampler(model, policy, coupling, self.seed, self.samples, self.horizon)
+        sampler = _Sampler(model, policy, coupling, self)
         quantile = float(stdtrit(self.samples - 1, (1 + self.confidence) / 2))
-        mean, covariance = np.zeros((S, A)), np.zeros((S, A, A))
-        mean_error, covariance_error = np.zeros((S, A)), np.zeros((S, A, A))
-        gap_mean_error, gap_variance_error = np.zeros((S, A, A)), np.zeros((S, A, A))
-        correlation_error = np.zeros((S, A, A))
+        mean, mean_error = np.zeros((2, S, A))
+        covariance, covariance_error, correlation_error, gap_mean_error, gap_variance_error = np.zeros((5, S, A, A))
         actions = np.arange(A)
+        cut = sampler.lost
         for s in state_bar(type(self).__name__, np.flatnonzero(~model.terminal), progress):
             returns = sampler.draw(int(s), actions)
             mean[s] = returns.mean(axis=0)
             returns -= mean[s]
-            covariance[s], noise = _covariance(returns[:, :, None], returns[:, None, :])
-            std = np.sqrt(np.diag(covariance[s]))
-            cut = sampler.lost
-            mean_error[s] = quantile * std / math.sqrt(self.samples) + cut
-            covariance_error[s] = quantile * noise + cut * (std[:, None] + std) + cut * cut
-            correlation_error[s] = quantile * _correlation_noise(returns, std)
+            std = returns.std(axis=0, ddof=1)
             inverse = 1 / np.where(std > cut, std, np.inf)
-            correlation_error[s] += 2 * cut * (inverse[:, None] + inverse)
+            mean_error[s] = quantile * std / math.sqrt(self.samples) + cut
             for a in range(A):
-                gaps = returns[:, [a]] - returns
+                own = returns[:, [a]]
+                covariance[s, a], noise = _covariance(own, returns)
+                covariance_error[s, a] = quantile * noise + cut * (std[a] + std) + cut * cut
+                noise = _correlation_noise(own * inverse[a], returns * inverse)
+                correlation_error[s, a] = quantile * noise + 2 * cut * (inverse[a] + inverse)
+                gaps = own - returns
                 variance, noise = _covariance(gaps, gaps)
                 gap_mean_error[s, a] = quantile * np.sqrt(variance / self.samples) + 2 * cut
                 gap_variance_error[s, a] = quantile * noise + 4 * cut * np.sqrt(variance) + 4 * cut * cut
+        e = sampler.exponent
         certificate = Certificate(
             "statistical",
-            mean_error,
-            covariance_error,
-            gap_mean_error,
-            gap_variance_error,
+            np.ldexp(mean_error, e),
+            np.ldexp(covariance_error, 2 * e),
+            np.ldexp(gap_mean_error, e),
+            np.ldexp(gap_variance_error, 2 * e),
             model.discount,
             model.reward_bound,
             self.confidence,
             correlation_error,
         )
         return Evaluation(
-            mean, covariance, certificate, Outcome.SAMPLED, coupling, self, model.states, model.actions, np.zeros(0)
+            np.ldexp(mean, e),
+            np.ldexp(covariance, 2 * e),
+            certificate,
+            Outcome.SAMPLED,
+            coupling,
+            self,
+            model.states,
+            model.actions,
+            np.zeros(0),
         )
 
 
@@ -124,42 +135,41 @@ def gap_samples(
 
     Settings as in `MonteCarlo`. A draw is cut after `horizon` steps, so it is off by at most 2 γ^horizon B/(1 − γ).
     """
-    policy.check_fits(model)
-    coupling.check_fits(model)
-    settings = MonteCarlo(seed=seed, samples=samples, horizon=horizon)
-    sampler = _Sampler(model, policy, coupling, settings.seed, settings.samples, settings.horizon)
-    pair = np.array([model.actions.index(a), model.actions.index(b)])
-    returns = sampler.draw(model.states.index(s), pair)
-    return np.asarray(returns[:, 0] - returns[:, 1])
+    check_problem(model, policy, coupling)
+    state, pair = model.states.index(s), np.array([model.actions.index(a), model.actions.index(b)])
+    sampler = _Sampler(model, policy, coupling, MonteCarlo(seed=seed, samples=samples, horizon=horizon))
+    if pair[0] == pair[1]:  # one coordinate has one return
+        return np.zeros(samples)
+    returns = sampler.draw(state, pair)
+    return np.asarray(np.ldexp(returns[:, 0] - returns[:, 1], sampler.exponent))
 
 
 class _Sampler:
-    """The tables as the kernel wants them, and how long a rollout is."""
+    """The tables as the kernel wants them, on rewards divided by 2**exponent, and how long a rollout is."""
 
-    def __init__(
-        self,
-        model: TabularJMDP,
-        policy: TabularPolicy,
-        coupling: Coupling,
-        seed: int,
-        samples: int,
-        horizon: int | None,
-    ) -> None:
-        self.seed, self.samples = seed, samples
-        self.horizon = horizon or enough_steps(model.discount, _BIAS_OVER_NOISE / math.sqrt(samples))
+    def __init__(self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, settings: MonteCarlo) -> None:
+        self.seed, self.samples = settings.seed, settings.samples
+        gamma = model.discount
+        self.horizon = settings.horizon or enough_steps(gamma, _BIAS_OVER_NOISE / math.sqrt(self.samples))
+        if self.horizon > _LONGEST:
+            raise SettingsError(
+                f"At discount {gamma!r} a rollout needs {self.horizon} steps before what is left is negligible. "
+                "Name a horizon (what it cuts off is then in the intervals), or use ExactPairs()."
+            )
+        self.exponent, bound, reward = unit_rewards(model)
         # What the steps not taken, and rounding in the sum of those taken, can amount to.
-        slip = model.discount**self.horizon + (self.horizon + 64) * UNIT
-        self.lost = slip * model.reward_bound / (1 - model.discount)
+        slip = gamma**self.horizon + (self.horizon + 64) * UNIT
+        self.lost = slip * bound / (1 - gamma)
         self._tables = (
             cumulative_rows(model.prob),
-            model.reward,
+            reward,
             model.next_state,
             model.terminal,
             cumulative_rows(policy.probs),
             coupling.shared_in_a_state,
             coupling.shared_between_states,
             coupling.policy_luck == "shared",
-            model.discount,
+            gamma,
             self.horizon,
         )
 
@@ -189,19 +199,16 @@ def _covariance(x: Floats, y: Floats) -> tuple[Floats, Floats]:
     Var(ĉ) = (μ₂₂ − c²)/n + (σ_x² σ_y² + c²)/(n(n − 1)). The second term is what is left where x y does not vary, as for
     a fair coin, whose sample variance errs by 1/n and not by 1/√n.
     """
-    n = max(x.shape[0], y.shape[0])
+    n = x.shape[0]
     product = x * y
     covariance = product.sum(axis=0) / (n - 1)
-    spread = np.maximum(0.0, (product * product).mean(axis=0) - product.mean(axis=0) ** 2)
+    spread = product.var(axis=0)
     variances = (x * x).mean(axis=0) * (y * y).mean(axis=0)
     return covariance, np.sqrt(spread / n + (variances + covariance**2) / (n * (n - 1)))
 
 
-def _correlation_noise(centred: Floats, std: Floats) -> Floats:
-    """[A, A], standard errors of sample correlations: of the mean of x y − ρ (x² + y²)/2 on standardised samples."""
-    n = centred.shape[0]
-    unit = centred / np.where(std > 0, std, 1.0)
-    product = unit[:, :, None] * unit[:, None, :]
-    square = unit * unit
-    influence = product - product.mean(axis=0) * (square[:, :, None] + square[:, None, :]) / 2
-    return np.asarray(influence.std(axis=0) / math.sqrt(n))
+def _correlation_noise(x: Floats, y: Floats) -> Floats:
+    """Standard errors of sample correlations: of the mean of x y − ρ (x² + y²)/2 on standardised samples."""
+    product = x * y
+    influence = product - product.mean(axis=0) * (x * x + y * y) / 2
+    return np.asarray(influence.std(axis=0) / math.sqrt(x.shape[0]))

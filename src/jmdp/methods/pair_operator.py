@@ -19,14 +19,14 @@ The paper iterates on (s, a, t, b) instead (Definition 5.1); every entry there i
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from jmdp.arrays import Floats
 from jmdp.coupling import Coupling
 from jmdp.evaluation import UNIT
-from jmdp.methods.common_luck import averaged_step, common_luck
+from jmdp.methods.common_luck import Piece, pieces
 from jmdp.methods.shaping import UNDERFLOW, Shaped
 from jmdp.model import TabularJMDP
 from jmdp.policy import TabularPolicy
@@ -42,15 +42,13 @@ class PairOperator:
         self.prob = model.prob * ~model.terminal[:, None]
         # Where scenario and policy luck are both a branch's own, nothing is in common and H off the same-state
         # entries has no source: the mean TD error of a branch is 0 by the definition of v.
-        self.pieces = []
+        self.pieces: list[Piece] = []
         if coupling.shared_in_a_state or coupling.policy_luck == "shared":
-            for luck in common_luck(model, policy, coupling):
-                step = averaged_step(model, luck.scenarios, luck.choices)
-                td = np.einsum("sk,ska,sa->s", luck.scenarios, shaped.td, luck.choices)
-                self.pieces.append((luck.weight, step, td))
+            self.pieces = pieces(model, policy, coupling, shaped.td)
         if len(self.pieces) == 1:
-            self.pieces = [(w, step, np.zeros(S)) for w, step, _ in self.pieces]
-        self._rounding = self._rounding_factor()
+            still = replace(self.pieces[0].one, td=np.zeros(S))
+            self.pieces = [Piece(1.0, still, still)]
+        self._set_error_scales()
 
     def split(self, tables: Floats) -> tuple[Floats, Floats]:
         """Views of H [S, S] and V [S] in a vector of tables."""
@@ -63,11 +61,11 @@ class PairOperator:
         result = np.zeros(self.size)
         new_H, new_V = self.split(result)
         square = self.model.discount * self.model.discount
-        for weight, step, td in self.pieces:
-            term = step @ (step @ H).T  # H is symmetric
+        for piece in self.pieces:
+            term = piece.one.step @ (piece.other.step @ H).T  # H is symmetric
             term *= square
-            term += np.multiply.outer(td, td)
-            term *= weight
+            term += np.multiply.outer(piece.one.td, piece.other.td)
+            term *= piece.weights()
             new_H += term
         ahead = self.ahead(H, V, self.shaped.td)
         per_action = np.einsum("sk,skaa->sa", self.prob, ahead)
@@ -151,25 +149,39 @@ class PairOperator:
         tiny = UNDERFLOW if self.shaped.bound else 0.0
         return self._rounding * UNIT * size + 2 * slip * math.sqrt(source) + slip * slip + tiny
 
-    def _rounding_factor(self) -> float:
-        """How many units of rounding one sweep or look ahead can put on any term, and how large d d' can be.
+    def _set_error_scales(self) -> None:
+        """Count the units of rounding that a sweep or a look ahead can put on any term, and bound the terms d d'.
 
-        Every weight is a product of probabilities, so rounding acts on it relatively: rows that sum to 1 only up to
-        rounding (K + A), their products and sums in Q_j (K·A), the two sparse products (row lengths), the sum over
-        common luck, the contractions over one state's table (K + 2A). Breakpoints of shared policy luck are off by
-        A units each, 2A of them in a pair of states. Twice that, to be generous.
+        Every weight is a product of probabilities, so rounding acts on it relatively. Between two states: each Q_j has
+        the excess of its rows over 1 and a product; summing outcomes with one next state and then over next states
+        takes at most one more than there are outcomes; D_j sums them too; then γ², d, the weight and the sum over
+        pieces. In one state: sums over two actions and a scenario, and the excess of their rows. Break points of shared
+        policy luck are off by 3A units each; a pair of states has 2A of them, and each moves mass twice.
         """
         _, K, A = self.model.shape
-        longest = max((int(np.diff(step.indptr).max()) for _, step, _ in self.pieces), default=0)
-        count = 4 * (K + A) + 2 * (K * A + longest) + len(self.pieces) + K + 2 * A + 16
-        if self.coupling.policy_luck == "shared":
-            count += 8 * A * (A + 2)
+        excess = _excess(self.model.prob) + _excess(self.policy.probs)
+        outcomes = max((branch.outcomes for piece in self.pieces for branch in (piece.one, piece.other)), default=0)
+        means = 0 if len(self.pieces) <= 1 else 2 * (outcomes + 2)
+        between = 2 * (excess + outcomes + 2) + means + len(self.pieces) + 10
+        within = 2 * excess + 2 * A + 2 * K + 12
+        breaks = 12 * A * A if self.coupling.policy_luck == "shared" else 0
+        self._rounding = (max(between, within) + breaks) * (1 + 2.0**-20)
         td, centred = self.shaped.td, self.shaped.centred
-        own = float(np.einsum("sk,ska,sa->s", self.prob, td**2, self.policy.probs).max())
-        common = max((float(np.abs(mean).max()) ** 2 for _, _, mean in self.pieces), default=0.0)
+        squares = np.einsum("sk,ska->sa", self.prob, td**2)
+        own = float((squares * self.policy.probs).sum(axis=1).max())
+        if self.coupling.policy_luck == "shared":
+            # An action too unlikely to have a break point of its own may still be the one that matters.
+            own = max(own, float(squares[self.policy.probs > 0].max()))
+        common = max(
+            (float(np.abs(branch.td).max()) ** 2 for p in self.pieces for branch in (p.one, p.other)), default=0
+        )
         self._source = max(own, common) * (1 + 2.0**-30)
         self._centred_source = float(np.einsum("sk,ska->sa", self.prob, centred**2).max()) * (1 + 2.0**-30)
-        return 2.0 * count
+
+
+def _excess(rows: Floats) -> float:
+    """How many units the sum of a row of probabilities is off from 1, at most."""
+    return 1 + max(abs(math.fsum(row) - 1) for row in rows.tolist()) / UNIT
 
 
 def _symmetric(blocks: Floats) -> Floats:

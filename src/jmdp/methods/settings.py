@@ -1,4 +1,4 @@
-"""Checks that the settings of methods share."""
+"""Checks that the settings of methods share. Each stores the plain Python number it found good."""
 
 from __future__ import annotations
 
@@ -9,17 +9,31 @@ from numbers import Real
 from jmdp.errors import SettingsError
 
 
-def nonnegative(name: str, value: float) -> None:
-    """Refuse what is not a finite number ≥ 0."""
-    if not (isinstance(value, Real) and math.isfinite(value) and value >= 0):
+def nonnegative(settings: object, name: str) -> None:
+    """A finite number ≥ 0."""
+    value = getattr(settings, name)
+    if isinstance(value, bool) or not (isinstance(value, Real) and 0 <= float(value) < math.inf):
         raise SettingsError(f"{name} is {value!r}. Give a finite number ≥ 0.")
+    object.__setattr__(settings, name, float(value))
 
 
-def at_least(name: str, value: int, least: int) -> None:
-    """Refuse what is not a whole number ≥ `least`; NumPy's are welcome."""
+def probability(settings: object, name: str) -> None:
+    """A number strictly between 0 and 1."""
+    value = getattr(settings, name)
+    if not (isinstance(value, Real) and 0 < float(value) < 1):
+        raise SettingsError(f"{name} is {value!r}. Give a probability, e.g. 0.95.")
+    object.__setattr__(settings, name, float(value))
+
+
+def whole(settings: object, name: str, least: int, most: int = 2**62) -> None:
+    """A whole number from `least` to `most`; NumPy's are welcome."""
+    value = getattr(settings, name)
     try:
-        whole = None if isinstance(value, bool) else operator.index(value)
+        number = None if isinstance(value, bool) else operator.index(value)
     except TypeError:
-        whole = None
-    if whole is None or whole < least:
+        number = None
+    if number is None or number < least:
         raise SettingsError(f"{name} is {value!r}. Give a whole number of at least {least}.")
+    if number > most:
+        raise SettingsError(f"{name} is {value!r}. Give a whole number of at most {most}.")
+    object.__setattr__(settings, name, number)

@@ -2,7 +2,7 @@
 
 With v = r_π + γ P_π v, replace each reward by d(s, k, a) = r + γ v(s') − v(s). The shaped return is Z − v(s); its
 policy mean is 0, so each of its moments is central and no variance is ever the difference of two large numbers.
-Here v is carried in two words, so that d is right to its own last bit however close γ is to 1.
+Here v is carried in two words, so that d keeps its own last bits as γ nears 1. What is left of its error is bounded.
 
 Rewards are first divided by the power of two just above their bound. That is exact, keeps every later square in
 range, and makes results scale bit for bit with rewards.
@@ -65,7 +65,8 @@ def shape(model: TabularJMDP, policy: TabularPolicy) -> Shaped:
     largest = bound + 2 * float(np.abs(value.high).max())
     _, K, A = model.shape
     noise = (K * K + 64 * (K + A + 4)) * dd.RELATIVE_ERROR * largest + (UNDERFLOW if bound else 0.0)
-    value_error = (best_residual * (1 + 2.0**-40) + noise) / (1 - model.discount)
+    rows = 1 + 8 * (K + A) * UNIT  # the residual is of rows that sum to 1 up to rounding
+    value_error = (best_residual * rows * (1 + 2.0**-40) + noise) / (1 - model.discount)
     advantage = _advantage(model, td)
     mean = dd.add(_columns(value, 1), advantage).high
     centred = dd.add(td, dd.negative(_columns(advantage, 1))).high
@@ -112,14 +113,17 @@ def _policy_mean(model: TabularJMDP, policy: TabularPolicy, x: DoubleDouble) -> 
 
 def _solver(model: TabularJMDP, policy: TabularPolicy) -> Callable[[Floats], Floats]:
     """(I − γ P_π)⁻¹ in float64: a factorisation, good enough to refine with."""
-    from scipy.sparse import eye_array
+    from scipy.sparse import diags_array
     from scipy.sparse.linalg import splu
 
     from jmdp.methods.common_luck import averaged_step
 
     step = averaged_step(model, model.prob, policy.probs)
+    leaves = step - diags_array(step.diagonal())
+    # 1 − γ P(s, s) as (1 − γ) + γ (what leaves s): nothing is subtracted, so 1 − γ survives however small it is.
+    stays = np.where(model.terminal, 1.0, (1 - model.discount) + model.discount * leaves.sum(axis=1))
     try:
-        factors = splu((eye_array(model.shape[0]) - model.discount * step).tocsc())
-    except RuntimeError:  # singular to float64 (γ within rounding of 1): fall back on value iteration
+        factors = splu((diags_array(stays) - model.discount * leaves).tocsc())
+    except RuntimeError:  # singular to float64: fall back on value iteration
         return lambda residual: residual
     return lambda residual: np.asarray(factors.solve(residual))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from jmdp.errors import UnavailableError
+from jmdp.errors import SettingsError, UnavailableError
 from jmdp.evaluation import Evaluation
 from jmdp.plots.style import COLOURS, DASHES, GREY, clear_spines, new_figure
 
@@ -31,6 +31,8 @@ def residual_curve(evaluations: Evaluation | Mapping[str, Evaluation], *, title:
     """
     if isinstance(evaluations, Evaluation):
         evaluations = {type(evaluations.method).__name__: evaluations}
+    if not evaluations:
+        raise SettingsError("There is no evaluation to show.")
     figure, [[axes]] = new_figure(size=(6.4, 4.0))
     for i, (name, evaluation) in enumerate(evaluations.items()):
         residuals = evaluation.residuals

@@ -19,11 +19,12 @@ GREY = "#767676"
 def new_figure(rows: int = 1, columns: int = 1, *, size: tuple[float, float]) -> tuple[Figure, list[list[Axes]]]:
     """A figure with a grid of axes, size in inches."""
     try:
-        import matplotlib.pyplot as plt
+        from matplotlib.figure import Figure
     except ImportError:
         raise MissingExtraError('Figures need matplotlib: pip install "jmdp[plot]"') from None
-    figure, axes = plt.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False)
-    return figure, axes.tolist()
+    # Not through pyplot, which would keep every figure until it is closed.
+    figure = Figure(figsize=size, layout="constrained")
+    return figure, figure.subplots(rows, columns, squeeze=False).tolist()
 
 
 def clear_spines(axes: Axes) -> None:
