@@ -32,6 +32,10 @@ class SettingsError(JMDPError, ValueError):
     """A setting of a method or world outside its range."""
 
 
+class MemoryBudgetError(JMDPError, MemoryError):
+    """A method that would need more memory than it may use; nothing was allocated."""
+
+
 class LabelError(JMDPError, LookupError):
     """A state or action that the model does not have."""
 

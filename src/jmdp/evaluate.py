@@ -53,4 +53,5 @@ def evaluate(
 _MENDS = {
     Outcome.STALLED: "Ask for a larger tolerance",
     Outcome.SWEEPS_EXHAUSTED: "Ask for a larger tolerance or more max_sweeps",
+    Outcome.INTERRUPTED: "Take what was reached from this error's .evaluation",
 }

@@ -33,6 +33,7 @@ class Outcome(Enum):
     CONVERGED = "the tolerance is met"
     STALLED = "rounding keeps the error above the tolerance; more sweeps cannot help"
     SWEEPS_EXHAUSTED = "max_sweeps is used up before the tolerance is met"
+    INTERRUPTED = "interrupted before the tolerance is met"
     SAMPLED = "all samples asked for were drawn"
 
     @property

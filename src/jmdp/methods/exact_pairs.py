@@ -11,6 +11,7 @@ from jmdp.arrays import Floats
 from jmdp.coupling import Coupling
 from jmdp.evaluation import Certificate, Evaluation
 from jmdp.methods.fixed_point import iterate
+from jmdp.methods.memory import budget, require
 from jmdp.methods.method import Method
 from jmdp.methods.pair_operator import PairOperator, PairTables
 from jmdp.methods.progress import sweep_bar
@@ -19,8 +20,11 @@ from jmdp.methods.shaping import shape
 from jmdp.model import TabularJMDP
 from jmdp.policy import TabularPolicy
 
-_REMEMBERED = 4_000_000
-"""How many numbers may be kept of past tables to combine: many small tables, or a few large ones."""
+_REMEMBERED = 32e6
+"""How many bytes are worth keeping of past tables to combine: many small tables, or a few large ones."""
+
+_SWEEP_TABLES = 5
+"""Tables in use at once without any past ones: the point, its sweep, the best point, and two while they are formed."""
 
 
 @dataclass(frozen=True)
@@ -42,17 +46,24 @@ class ExactPairs(Method):
         times the largest mean square. Relative, so that rewards in cents and in euros stop alike.
     max_sweeps
         Give up after so many.
+    memory_budget
+        Bytes it may use; by default 80% of what is free. It needs five tables of S² numbers, and keeps more past ones
+        to combine while there is room.
     """
 
     tolerance: float = 1e-10
     max_sweeps: int = 100_000
+    memory_budget: int | None = None
 
     def __post_init__(self) -> None:
         nonnegative(self, "tolerance")
         whole(self, "max_sweeps", 1)
+        if self.memory_budget is not None:
+            whole(self, "memory_budget", 1)
 
     def run(self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, progress: bool) -> Evaluation:
         """Evaluate; see `jmdp.evaluate`."""
+        remembered = self._plan(model)
         shaped = shape(model, policy)
         operator = PairOperator(model, policy, coupling, shaped)
         mean_square = float(np.abs(shaped.mean).max()) ** 2
@@ -75,7 +86,7 @@ class ExactPairs(Method):
                 floor=operator.floor,
                 rate=model.discount * model.discount,
                 max_sweeps=self.max_sweeps,
-                memory=min(max(_REMEMBERED // operator.size, 3), 40),
+                memory=remembered,
                 report=report,
             )
         tables = PairTables(operator, found.point)
@@ -97,6 +108,16 @@ class ExactPairs(Method):
             np.ldexp(found.residuals, 2 * e),
             tables,
         )
+
+    def _plan(self, model: TabularJMDP) -> int:
+        """How many past tables fit beside those that a sweep needs; refuses where not even those do."""
+        S = model.shape[0]
+        table = 8.0 * (S * S + S)
+        allowed = budget(self.memory_budget)
+        mend = "Use MonteCarlo(seed=…), which needs no table of pairs"
+        require(_SWEEP_TABLES * table, allowed, f"ExactPairs on {S} states", mend)
+        room = (allowed / table - _SWEEP_TABLES) // 2  # each past sweep keeps a step and its residual
+        return int(min(max(_REMEMBERED // table, 3), 40, max(room, 0)))
 
 
 def scaled_error(error: float, exponent: int) -> float:

@@ -42,6 +42,8 @@ def iterate(
     than the last residual in `norm` too, so no step does worse than a plain sweep is sure to. What is concluded
     always rests on the residual of a sweep just made, never on the combination.
 
+    An interrupt from the keyboard ends it with the best point so far, once there is one.
+
     It has stalled when the residual is far below `floor`, what rounding may hide of it, or when it has not halved in
     twice the sweeps that a contraction with this `rate` needs.
     """
@@ -52,7 +54,13 @@ def iterate(
     last_halving, halving = 0, math.inf
     past = _Past(memory) if memory else None
     while True:
-        change = sweep(point)
+        try:
+            change = sweep(point)
+        except KeyboardInterrupt:
+            if not residuals:
+                raise
+            outcome = Outcome.INTERRUPTED
+            break
         change -= point
         residual = norm(change)
         residuals.append(residual)

@@ -13,12 +13,16 @@ from jmdp.evaluation import UNIT, Certificate, Evaluation
 from jmdp.methods.common_luck import action_intervals, overlap, shared_scenarios
 from jmdp.methods.exact_pairs import scaled_error
 from jmdp.methods.fixed_point import iterate
+from jmdp.methods.memory import budget, require
 from jmdp.methods.method import Method
 from jmdp.methods.progress import sweep_bar
 from jmdp.methods.settings import nonnegative, whole
 from jmdp.methods.shaping import UNDERFLOW, unit_rewards
 from jmdp.model import TabularJMDP
 from jmdp.policy import TabularPolicy
+
+_SWEEP_TABLES = 6
+"""Tables of pairs of coordinates in use at once."""
 
 
 @dataclass(frozen=True)
@@ -39,20 +43,28 @@ class JIPE(Method):
         Stop when the certified ‖M − M*‖_λ is at most this fraction of B/(1 − γ), the largest return there can be.
     max_sweeps
         Give up after so many.
+    memory_budget
+        Bytes it may use; by default 80% of what is free. It needs some tables of (S A)² numbers.
     """
 
     order: int = 2
     tolerance: float = 1e-10
     max_sweeps: int = 100_000
+    memory_budget: int | None = None
 
     def __post_init__(self) -> None:
         if self.order != 2:
             raise SettingsError(f"order is {self.order!r}. JIPE is of order 2.")
         nonnegative(self, "tolerance")
         whole(self, "max_sweeps", 1)
+        if self.memory_budget is not None:
+            whole(self, "memory_budget", 1)
 
     def run(self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, progress: bool) -> Evaluation:
         """Evaluate; see `jmdp.evaluate`."""
+        X = model.shape[0] * model.shape[2]
+        mend = "Use ExactPairs(), which needs A² times less"
+        require(_SWEEP_TABLES * 8.0 * X * X, budget(self.memory_budget), f"JIPE on {X} coordinates", mend)
         operator = JointBellman(model, policy, coupling)
         largest = operator.bound / (1 - model.discount)
 

@@ -19,6 +19,8 @@ The paper iterates on (s, a, t, b) instead (Definition 5.1); every entry there i
 from __future__ import annotations
 
 import math
+import os
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -30,6 +32,9 @@ from jmdp.methods.common_luck import Piece, pieces
 from jmdp.methods.shaping import UNDERFLOW, Shaped
 from jmdp.model import TabularJMDP
 from jmdp.policy import TabularPolicy
+
+_COMPILED_FROM = 300
+"""States from which compiled sweeps pay for loading the compiler."""
 
 
 class PairOperator:
@@ -61,12 +66,15 @@ class PairOperator:
         result = np.zeros(self.size)
         new_H, new_V = self.split(result)
         square = self.model.discount * self.model.discount
-        for piece in self.pieces:
-            term = piece.one.step @ (piece.other.step @ H).T  # H is symmetric
-            term *= square
-            term += np.multiply.outer(piece.one.td, piece.other.td)
-            term *= piece.weights()
-            new_H += term
+        for i, piece in enumerate(self.pieces):
+            term = new_H if i == 0 else np.empty_like(H)
+            pair_product(piece, H, square, term)
+            if piece.one.td.any():
+                term += np.multiply.outer(piece.one.td, piece.other.td)
+            if len(self.pieces) > 1:
+                term *= piece.weights()
+            if i > 0:
+                new_H += term
         ahead = self.ahead(H, V, self.shaped.td)
         per_action = np.einsum("sk,skaa->sa", self.prob, ahead)
         new_V[:] = (per_action * self.policy.probs).sum(axis=1)
@@ -177,6 +185,22 @@ class PairOperator:
         )
         self._source = max(own, common) * (1 + 2.0**-30)
         self._centred_source = float(np.einsum("sk,ska->sa", self.prob, centred**2).max()) * (1 + 2.0**-30)
+
+
+def pair_product(piece: Piece, H: Floats, scale: float, out: Floats) -> None:
+    """Fill `out` with scale × Q H Q̃ᵀ, H symmetric: by SciPy for small tables, else compiled and on all cores."""
+    one, other = piece.one.step, piece.other.step
+    if piece.overlap is not None or H.shape[0] < _COMPILED_FROM:
+        np.multiply(scale, np.asarray(one @ (other @ H).T), out=out)
+        return
+    from jmdp.kernels.pair_product import pair_product as compiled
+
+    starts, columns = one.indptr.astype(np.int64), one.indices.astype(np.int64)
+    threads = os.cpu_count() or 1
+    with ThreadPoolExecutor(threads) as pool:
+        parts = [pool.submit(compiled, starts, columns, one.data, H, scale, i, threads, out) for i in range(threads)]
+        for part in parts:
+            part.result()
 
 
 def _excess(rows: Floats) -> float:
