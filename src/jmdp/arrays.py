@@ -98,6 +98,11 @@ def cumulative_rows(rows: Floats) -> Floats:
     return sums
 
 
+def largest(x: Floats) -> float:
+    """max |x|, without the temporary that np.abs makes."""
+    return max(float(x.max()), -float(x.min()))
+
+
 class FrozenArrays:
     """A class whose arrays stay read-only when it is copied or pickled."""
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jmdp.arrays import Floats
+from jmdp.arrays import Floats, largest
 from jmdp.coupling import Coupling
 from jmdp.evaluation import Certificate, Evaluation
 from jmdp.methods.fixed_point import iterate
@@ -20,7 +20,7 @@ from jmdp.methods.shaping import shape
 from jmdp.model import TabularJMDP
 from jmdp.policy import TabularPolicy
 
-_REMEMBERED = 32e6
+_REMEMBERED = 16e6
 """How many bytes are worth keeping of past tables to combine: many small tables, or a few large ones."""
 
 _SWEEP_TABLES = 5
@@ -81,7 +81,7 @@ class ExactPairs(Method):
             found = iterate(
                 operator.sweep,
                 np.zeros(operator.size),
-                norm=lambda x: float(np.abs(x).max()),
+                norm=largest,
                 enough=enough,
                 floor=operator.floor,
                 rate=model.discount * model.discount,

@@ -11,6 +11,8 @@ import numpy as np
 from jmdp.arrays import Floats
 from jmdp.evaluation import Outcome
 
+_BLOCK = 8192
+
 
 @dataclass(frozen=True, eq=False)
 class FixedPoint:
@@ -44,11 +46,12 @@ def iterate(
 
     An interrupt from the keyboard ends it with the best point so far, once there is one.
 
-    It has stalled when the residual is far below `floor`, what rounding may hide of it, or when it has not halved in
-    twice the sweeps that a contraction with this `rate` needs.
+    It has stalled when the residual is far below `floor`, what rounding may hide of it; when it is below it and no
+    longer falls; or when it has not halved in twice the sweeps that a contraction with this `rate` needs.
     """
     half_life = math.ceil(math.log(2) / -math.log(rate)) if rate > 0 else 1
     patience = 2 * half_life + 2 * memory + 2
+    settled = 2 * memory + 20
     point, best, best_residual = start, start, math.inf
     residuals: list[float] = []
     last_halving, halving = 0, math.inf
@@ -72,7 +75,8 @@ def iterate(
         if enough(best, best_residual):
             outcome = Outcome.CONVERGED
             break
-        if best_residual <= floor(best) / 16 or len(residuals) - last_halving > patience:
+        waited, hidden = len(residuals) - last_halving, floor(best)
+        if best_residual <= hidden / 16 or (best_residual <= hidden and waited > settled) or waited > patience:
             outcome = Outcome.STALLED
             break
         if len(residuals) >= max_sweeps:
@@ -113,14 +117,20 @@ class _Past:
         scale[scale == 0] = 1.0
         weights = np.linalg.lstsq(self.gram / np.multiply.outer(scale, scale), right / scale, rcond=1e-15)[0] / scale
         mixed = residual.copy()
-        for w, (_, r) in zip(weights, self.steps, strict=True):
-            mixed -= w * r
+        _subtract(mixed, weights, [r for _, r in self.steps])
         if not norm(mixed) < size:
             return None
         mixed += point
-        for w, (x, _) in zip(weights, self.steps, strict=True):
-            mixed -= w * x
+        _subtract(mixed, weights, [x for x, _ in self.steps])
         return mixed
+
+
+def _subtract(x: Floats, weights: Floats, terms: list[Floats]) -> None:
+    """x −= Σ weights × terms, a block that fits the cache at a time."""
+    for start in range(0, x.size, _BLOCK):
+        block = slice(start, start + _BLOCK)
+        for w, term in zip(weights, terms, strict=True):
+            x[block] -= w * term[block]
 
 
 def _inner(x: Floats, y: Floats) -> float:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jmdp.arrays import Floats
+from jmdp.arrays import Floats, largest
 from jmdp.coupling import Coupling
 from jmdp.errors import SettingsError
 from jmdp.evaluation import UNIT, Certificate, Evaluation
@@ -184,7 +184,7 @@ class JointBellman:
     def norm(self, moments: Floats) -> float:
         """‖M‖_λ."""
         X = self.X
-        return max(float(np.abs(moments[:X]).max()), float(np.abs(moments[X:]).max()) / self.weight)
+        return max(largest(moments[:X]), largest(moments[X:]) / self.weight)
 
     def floor(self, moments: Floats) -> float:
         """What rounding can hide from a residual, in ‖·‖_λ: the terms of `PairOperator`, on uncentred moments."""
@@ -193,8 +193,7 @@ class JointBellman:
         if self.intervals is not None:
             count += 13 * A * A
         B, gamma = self.bound, self.model.discount
-        mean = float(np.abs(moments[: self.X]).max())
-        second = float(np.abs(moments[self.X :]).max())
+        mean, second = largest(moments[: self.X]), largest(moments[self.X :])
         tiny = UNDERFLOW if B else 0.0
         on_mean = 2 * count * UNIT * (B + gamma * mean) + tiny
         on_second = 2 * count * UNIT * (B * B + 2 * gamma * B * mean + gamma * gamma * second) + tiny

@@ -25,7 +25,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from jmdp.arrays import Floats
+from jmdp.arrays import Floats, largest
 from jmdp.coupling import Coupling
 from jmdp.evaluation import UNIT
 from jmdp.methods.common_luck import Piece, pieces
@@ -152,7 +152,7 @@ class PairOperator:
 
     def _evaluation_error(self, tables: Floats, source: float) -> float:
         """Error of evaluating E[d d'] + γ² E[H]: relative on what is summed, absolute from d."""
-        size = source + self.model.discount**2 * float(np.abs(tables).max())
+        size = source + self.model.discount**2 * largest(tables)
         slip = self.shaped.td_error
         tiny = UNDERFLOW if self.shaped.bound else 0.0
         return self._rounding * UNIT * size + 2 * slip * math.sqrt(source) + slip * slip + tiny
