@@ -71,8 +71,11 @@ BUGS = [
     Bug("dropped diagonal", "methods/pair_operator.py",
         'np.einsum("skaa->ska", following)[...] = V[n]', "pass", CHAIN),
     Bug("γ for γ²", "methods/pair_operator.py",
-        "        square = self.model.discount * self.model.discount\n        for piece in self.pieces:",
-        "        square = self.model.discount\n        for piece in self.pieces:", CHAIN),
+        "        square = self.model.discount * self.model.discount\n        for i, piece in enumerate(self.pieces):",
+        "        square = self.model.discount\n        for i, piece in enumerate(self.pieces):", CHAIN),
+    Bug("the compiled product looks too few columns far", "kernels/pair_product.py", "for t in range(top + count):\n"
+        "            for i in", "for t in range(top, top + count):\n            for i in",
+        "kernels/test_pair_product.py::test_equal_to_the_dense_product"),
     Bug("independent draws taken for equal ones", "methods/pair_operator.py",
         'if self.coupling.policy_luck == "shared" and self.coupling.shared_in_a_state:',
         "if self.coupling.shared_in_a_state:", CHAIN),
