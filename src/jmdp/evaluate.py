@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from jmdp.coupling import Coupling, Local
-from jmdp.errors import NotConvergedError
+from jmdp.errors import NotConvergedError, SettingsError
 from jmdp.evaluation import Evaluation, Outcome
 from jmdp.methods.exact_pairs import ExactPairs
-from jmdp.methods.method import Method, check_problem
+from jmdp.methods.method import Method, check_kind, check_problem
 from jmdp.model import TabularJMDP
 from jmdp.policy import TabularPolicy
 
@@ -38,7 +38,8 @@ def evaluate(
     progress
         Show a bar on a terminal when the work is long.
     """
-    check_problem(model, policy, coupling, method)
+    check_problem(model, policy, coupling)
+    check_kind("method", method, Method, SettingsError)
     evaluation = method.run(model, policy, coupling, progress)
     if throw and not evaluation.outcome.successful:
         raise NotConvergedError(

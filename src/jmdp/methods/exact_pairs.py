@@ -66,7 +66,7 @@ class ExactPairs(Method):
         remembered = self._plan(model)
         shaped = shape(model, policy)
         operator = PairOperator(model, policy, coupling, shaped)
-        mean_square = float(np.abs(shaped.mean).max()) ** 2
+        mean_square = largest(shaped.mean) ** 2
 
         def enough(tables: Floats, residual: float) -> bool:
             variance = operator.variance_scale(tables)

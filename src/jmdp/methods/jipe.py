@@ -66,7 +66,7 @@ class JIPE(Method):
         mend = "Use ExactPairs(), which needs A² times less"
         require(_SWEEP_TABLES * 8.0 * X * X, budget(self.memory_budget), f"JIPE on {X} coordinates", mend)
         operator = JointBellman(model, policy, coupling)
-        largest = operator.bound / (1 - model.discount)
+        largest_return = operator.bound / (1 - model.discount)
 
         def error(moments: Floats, residual: float) -> float:
             return (residual + operator.floor(moments)) / (1 - model.discount) * (1 + 2.0**-40)
@@ -77,7 +77,7 @@ class JIPE(Method):
                 operator.sweep,
                 np.zeros(operator.size),
                 norm=operator.norm,
-                enough=lambda moments, residual: error(moments, residual) <= self.tolerance * largest,
+                enough=lambda moments, residual: error(moments, residual) <= self.tolerance * largest_return,
                 floor=operator.floor,
                 rate=model.discount,
                 max_sweeps=self.max_sweeps,
@@ -86,8 +86,8 @@ class JIPE(Method):
             )
         mean, second, _ = operator.split(found.point)
         off = error(found.point, found.residual)
-        size = float(np.abs(mean).max())
-        rounding = 4 * UNIT * (size * size + float(np.abs(second).max()))
+        size = largest(mean)
+        rounding = 4 * UNIT * (size * size + largest(second))
         covariance_off = operator.weight * off + 2 * size * off + off * off + rounding
         table = MomentTable(operator, found.point)
         S, _, A = model.shape

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 from jmdp.coupling import Coupling
-from jmdp.errors import CouplingError, ModelError, PolicyError, SettingsError
+from jmdp.errors import CouplingError, ModelError, PolicyError
 from jmdp.evaluation import Evaluation
 from jmdp.model import TabularJMDP
 from jmdp.policy import TabularPolicy
@@ -19,22 +19,19 @@ class Method(ABC):
         """Evaluate; the three nouns are known to fit one another. Users call `jmdp.evaluate`."""
 
 
-def check_problem(model: object, policy: object, coupling: object, method: object = None) -> None:
+def check_problem(model: TabularJMDP, policy: TabularPolicy, coupling: Coupling) -> None:
     """Raise unless the nouns are what they should be and fit one another."""
-    for name, value, kind, error in (
-        ("model", model, TabularJMDP, ModelError),
-        ("policy", policy, TabularPolicy, PolicyError),
-        ("coupling", coupling, Coupling, CouplingError),
-        ("method", method, (Method, type(None)), SettingsError),
-    ):
-        if not isinstance(value, kind):
-            kind_name = kind.__name__ if isinstance(kind, type) else "Method"
-            raise error(f"{name} is a {type(value).__name__}, not a {kind_name}.{_hint(name, value)}")
-    assert isinstance(model, TabularJMDP)
-    assert isinstance(policy, TabularPolicy)
-    assert isinstance(coupling, Coupling)
+    check_kind("model", model, TabularJMDP, ModelError)
+    check_kind("policy", policy, TabularPolicy, PolicyError)
+    check_kind("coupling", coupling, Coupling, CouplingError)
     policy.check_fits(model)
     coupling.check_fits(model)
+
+
+def check_kind(name: str, value: object, kind: type, error: type[ValueError]) -> None:
+    """Raise `error`, with what was most likely meant, unless the argument is of its kind."""
+    if not isinstance(value, kind):
+        raise error(f"{name} is a {type(value).__name__}, not a {kind.__name__}.{_hint(name, value)}")
 
 
 def _hint(name: str, value: object) -> str:

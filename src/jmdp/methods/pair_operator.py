@@ -130,29 +130,31 @@ class PairOperator:
         steps = self.shaped.centred**2 + self.model.discount**2 * V[self.model.next_state]
         return max(float(np.einsum("sk,ska->sa", self.prob, steps).max()), float(V.max()))
 
-    def tables_error(self, tables: Floats, residual: float) -> float:
-        """Bound on the distance of tables from the truth, given the residual their sweep showed.
-
-        (‖residual‖ + rounding of the sweep + what the error of d adds) / (1 − γ²), in the maximum norm.
-        """
-        return (residual + self.floor(tables)) / self._one_minus_square() * (1 + 2.0**-40)
-
     def floor(self, tables: Floats) -> float:
         """What rounding and the error of d can hide from a residual."""
-        return self._evaluation_error(tables, self._source)
+        return self._evaluation_error(largest(tables), self._source)
 
     def covariance_error(self, tables: Floats, residual: float) -> float:
         """Bound on the error of `covariance` and `cross_covariance`: one step ahead of the tables."""
         square = self.model.discount * self.model.discount
-        ahead = self._evaluation_error(tables, self._centred_source)
-        return (square * self.tables_error(tables, residual) + ahead) * (1 + 2.0**-40)
+        entry = largest(tables)
+        ahead = self._evaluation_error(entry, self._centred_source)
+        return (square * self._tables_error(entry, residual) + ahead) * (1 + 2.0**-40)
+
+    def _tables_error(self, entry: float, residual: float) -> float:
+        """Bound on the distance of tables, none larger than `entry`, from the truth, given their residual.
+
+        (‖residual‖ + rounding of the sweep + what the error of d adds) / (1 − γ²), in the maximum norm.
+        """
+        floor = self._evaluation_error(entry, self._source)
+        return (residual + floor) / self._one_minus_square() * (1 + 2.0**-40)
 
     def _one_minus_square(self) -> float:
         return (1 - self.model.discount) * (1 + self.model.discount)
 
-    def _evaluation_error(self, tables: Floats, source: float) -> float:
-        """Error of evaluating E[d d'] + γ² E[H]: relative on what is summed, absolute from d."""
-        size = source + self.model.discount**2 * largest(tables)
+    def _evaluation_error(self, entry: float, source: float) -> float:
+        """Error of evaluating E[d d'] + γ² E[H], |H| ≤ entry: relative on what is summed, absolute from d."""
+        size = source + self.model.discount**2 * entry
         slip = self.shaped.td_error
         tiny = UNDERFLOW if self.shaped.bound else 0.0
         return self._rounding * UNIT * size + 2 * slip * math.sqrt(source) + slip * slip + tiny
