@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections import Counter
 
@@ -13,7 +14,7 @@ import pytest
 
 import jmdp
 from jmdp.errors import CertificateError, UnavailableError
-from jmdp.methods.pair_operator import PairTables
+from jmdp.methods.pair_operator import PairTable
 from jmdp.testing import check_certificate
 from models import COUPLINGS, random_problem
 from reference import pair_chain
@@ -129,10 +130,10 @@ def corrupted(rng, result):
     grow = float(rng.choice([-1, 1]) * rng.uniform(2.5, 1e6))
 
     def moved(array, error):
-        copy = array.copy()
-        at = tuple(rng.integers(0, n) for n in copy.shape)
-        copy[at] += grow * error + np.sign(grow) * 4 * np.spacing(abs(copy[at]))
-        return copy
+        changed = array.copy()
+        at = tuple(rng.integers(0, n) for n in changed.shape)
+        changed[at] += grow * error + np.sign(grow) * 4 * np.spacing(abs(changed[at]))
+        return changed
 
     if kind == "mean":
         return dataclasses.replace(result, mean=moved(result.mean, certificate.mean_error))
@@ -140,12 +141,13 @@ def corrupted(rng, result):
         return dataclasses.replace(result, covariance=moved(result.covariance, certificate.covariance_error))
     if kind in ("pair", "variance"):
         # The error of a table entry that a covariance one step later can have, and more.
-        operator, tables = result.cross.operator, result.cross.tables.copy()
-        H, V = operator.split(tables)
+        operator, H = result.cross.operator, result.cross.H
         error = np.ldexp(certificate.covariance_error, -2 * operator.shaped.exponent) / operator.model.discount**2
-        table = H if kind == "pair" else V
-        table[...] = moved(table, error)
-        return dataclasses.replace(result, cross=PairTables(operator, tables))
+        if kind == "pair":
+            return dataclasses.replace(result, cross=PairTable(operator, moved(H, error)))
+        changed_operator = copy.copy(operator)
+        changed_operator.V = moved(operator.V, error)
+        return dataclasses.replace(result, cross=PairTable(changed_operator, H))
     if kind == "discount":
         changed = {"discount": float(rng.choice([np.nextafter(certificate.discount, 0), certificate.discount / 2]))}
     else:

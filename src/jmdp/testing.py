@@ -13,7 +13,7 @@ from jmdp.errors import CertificateError, UnavailableError
 from jmdp.evaluation import Evaluation
 from jmdp.exact import Coordinate, ExactStep
 from jmdp.methods.jipe import MomentTable
-from jmdp.methods.pair_operator import PairTables
+from jmdp.methods.pair_operator import PairTable
 from jmdp.model import TabularJMDP
 from jmdp.policy import TabularPolicy
 
@@ -118,7 +118,7 @@ def check_certificate(model: TabularJMDP, policy: TabularPolicy, evaluation: Eva
             f"the model has {model.discount!r} and {model.reward_bound!r}."
         )
     step = ExactStep(model, policy, evaluation.coupling)
-    if isinstance(evaluation.cross, PairTables):
+    if isinstance(evaluation.cross, PairTable):
         checker: _PairCheck | _MomentCheck = _PairCheck(step, evaluation.cross)
     elif isinstance(evaluation.cross, MomentTable):
         checker = _MomentCheck(step, evaluation.cross)
@@ -162,16 +162,15 @@ def _exactly(value: float) -> Fraction:
 class _PairCheck:
     """What the tables of `ExactPairs` prove: v, H over state pairs and V over states, all residuals exact."""
 
-    def __init__(self, step: ExactStep, tables: PairTables) -> None:
+    def __init__(self, step: ExactStep, tables: PairTable) -> None:
         self.step = step
         S, _, A = step.model.shape
         self.states, self.actions = range(S), range(A)
         scale = Fraction(2) ** tables.operator.shaped.exponent
         value = tables.operator.shaped.value
         self.value = [scale * (_exactly(high) + _exactly(low)) for high, low in zip(*value, strict=True)]
-        H, V = tables.operator.split(tables.tables)
-        self.pair = [[scale**2 * _exactly(h) for h in row] for row in H]
-        self.variance = [scale**2 * _exactly(v) for v in V]
+        self.pair = [[scale**2 * _exactly(h) for h in row] for row in tables.H]
+        self.variance = [scale**2 * _exactly(v) for v in tables.operator.V]
         averages = [[self._expect_td((s, a)) for a in self.actions] for s in self.states]
         residual = max(abs(_dot(step.policy[s], averages[s])) for s in self.states)
         self.value_error = residual / (1 - step.discount)

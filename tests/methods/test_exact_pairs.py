@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import jmdp
-from jmdp.errors import NotConvergedError
+from jmdp.errors import NotConvergedError, SettingsError
 from jmdp.methods.fixed_point import iterate
 from models import COUPLINGS, random_problem
 from reference import pair_chain
-from reference.rationals import Truth, exact
+from reference.rationals import Truth, exact, violations
 
 MODELS = 100
 
@@ -127,25 +127,86 @@ def test_outcomes_are_loud_unless_asked_otherwise():
         jmdp.evaluate(world.model, policy, method=jmdp.ExactPairs(tolerance=0.0))
 
 
+class Changes:
+    """Recorded changes as the driver asks for them, in plain NumPy and a weighted maximum norm."""
+
+    def __init__(self, changes, units):
+        self.changes, self.length, self.units = changes, len(changes), units
+        self.combined, self.asked, self.taken = np.inf, 0, 0
+
+    def gram(self):
+        differ = np.concatenate([np.diff(self.changes, axis=0), self.changes[-1:]])
+        return differ @ differ.T
+
+    def largest(self, weights):
+        self.combined = float(np.abs(weights @ self.changes / self.units).max())
+        self.asked += 1
+        return self.combined
+
+    def add(self, weights, point):
+        assert self.combined < np.abs(self.changes[-1] / self.units).max()
+        self.combined = np.inf
+        self.taken += 1
+        point += weights @ self.changes
+
+
 def test_no_accelerated_step_is_worse_than_a_plain_sweep():
     """For an affine contraction the residual falls by at least the rate in every sweep, whatever is combined."""
     rng = np.random.default_rng(0)
+    asked = taken = 0
     for _ in range(50):
         size, rate = int(rng.integers(2, 40)), float(rng.choice([0.5, 0.9, 0.99]))
         matrix = np.tril(rng.random((size, size)) ** 3)  # far from normal: where combinations go astray
         matrix *= rate / np.abs(matrix).sum(axis=1).max()
         source = rng.normal(size=size)
+        units = 10 ** rng.uniform(-3, 3, size)  # small where a 2-norm hardly looks
+        past = Changes(np.zeros((4, size)), units)
+        matrix, source = matrix * np.divide.outer(units, units), source * units
+
+        def measured(x, out, change, A=matrix, b=source, units=units):
+            out[:] = b + A @ x
+            if change is not None:
+                change[:] = out - x
+            return float(np.abs((out - x) / units).max())
+
         found = iterate(
-            lambda x, A=matrix, b=source: b + A @ x,
+            measured,
             np.zeros(size),
-            norm=lambda x: float(np.abs(x).max()),
-            enough=lambda x, residual: residual < 1e-10,
+            np.zeros(size),
+            target=1e-10,
+            enough=lambda x, residual: True,
             floor=lambda x: 0.0,
             rate=rate,
             max_sweeps=10_000,
-            memory=5,
-            report=lambda sweeps, residual: None,
+            report=lambda sweeps, residual, aim: None,
+            past=past,
         )
         assert found.outcome is jmdp.Outcome.CONVERGED
         assert (found.residuals[1:] <= rate * found.residuals[:-1] * (1 + 1e-6) + 1e-12).all()
-        np.testing.assert_allclose(found.point, np.linalg.solve(np.eye(size) - matrix, source), rtol=1e-6, atol=1e-8)
+        asked, taken = asked + past.asked, taken + past.taken
+        right = np.linalg.solve(np.eye(size) - matrix, source)
+        np.testing.assert_allclose(found.point / units, right / units, rtol=1e-6, atol=1e-7)
+    assert 10 < taken < asked - 10
+
+
+def test_single_precision_says_so_in_its_certificate():
+    """Half the memory; the stated error grows to single precision's, holds, and is no larger than that."""
+    rng = np.random.default_rng(3)
+    for coupling in COUPLINGS:
+        for _ in range(5):
+            model, policy = random_problem(rng, states=3, scenarios=3, actions=2, discounts=(0.5, 0.9))
+            result = jmdp.evaluate(model, policy, coupling, jmdp.ExactPairs(1e-4, precision="float32"), throw=False)
+            assert violations(result, Truth(model, policy, coupling)) == []
+    world = jmdp.worlds.windy_gridworld(18, 18)
+    policy = world.policies["careless"]
+    half = jmdp.evaluate(world.model, policy, method=jmdp.ExactPairs(1e-4, precision="float32"))
+    full = jmdp.evaluate(world.model, policy)
+    operator = half.cross.operator
+    largest = np.ldexp(operator.variance_scale(), 2 * operator.shaped.exponent)
+    assert half.cross.H.dtype == np.float32
+    assert 1e-7 * largest < half.certificate.covariance_error <= 1e-4 * largest
+    assert np.abs(half.covariance - full.covariance).max() <= half.certificate.covariance_error
+    with pytest.raises(NotConvergedError, match="rounding keeps the error above"):
+        jmdp.evaluate(world.model, policy, method=jmdp.ExactPairs(1e-8, precision="float32"))
+    with pytest.raises(SettingsError, match=r"precision is 'half'\. It is 'float64' or 'float32'"):
+        jmdp.ExactPairs(precision="half")

@@ -19,6 +19,7 @@ import numpy as np
 
 from jmdp.arrays import Floats, Integers, cumulative_rows
 from jmdp.coupling import Coupling
+from jmdp.methods.policy_chain import averaged_step
 from jmdp.model import TabularJMDP
 from jmdp.policy import TabularPolicy
 
@@ -121,16 +122,3 @@ def overlap(one: Floats, other: Floats) -> Floats:
     low = np.maximum.outer(one[:, 0], other[:, 0])
     high = np.minimum.outer(one[:, 1], other[:, 1])
     return np.asarray(np.maximum(0.0, high - low))
-
-
-def averaged_step(model: TabularJMDP, scenarios: Floats, choices: Floats) -> csr_array[np.float64]:
-    """[S, S], where a branch goes: Σ_k Σ_a scenarios · choices · 1{next_state}; nowhere from a terminal state."""
-    from scipy.sparse import coo_array
-
-    S, K, A = model.shape
-    weight = scenarios[:, :, None] * choices[:, None, :] * ~model.terminal[:, None, None]
-    rows = np.broadcast_to(np.arange(S)[:, None, None], (S, K, A))
-    used = weight > 0
-    step = coo_array((weight[used], (rows[used], model.next_state[used])), shape=(S, S)).tocsr()
-    step.sum_duplicates()
-    return step

@@ -9,22 +9,23 @@ import numpy as np
 
 from jmdp.arrays import Floats, largest
 from jmdp.coupling import Coupling
+from jmdp.errors import SettingsError
 from jmdp.evaluation import Certificate, Evaluation
 from jmdp.methods.fixed_point import iterate
 from jmdp.methods.memory import budget, require
 from jmdp.methods.method import Method
-from jmdp.methods.pair_operator import PairOperator, PairTables
+from jmdp.methods.pair_operator import PairOperator, PairTable, Precision
+from jmdp.methods.pair_sweep import PairSweep, PastChanges, change_record, is_compiled
 from jmdp.methods.progress import sweep_bar
 from jmdp.methods.settings import nonnegative, whole
 from jmdp.methods.shaping import shape
 from jmdp.model import TabularJMDP
 from jmdp.policy import TabularPolicy
 
-_REMEMBERED = 16e6
-"""How many bytes are worth keeping of past tables to combine: many small tables, or a few large ones."""
+_RECORD_BYTES = 64e6
+"""Bytes of past changes worth keeping: many of small tables, a few of large ones."""
 
-_SWEEP_TABLES = 5
-"""Tables in use at once without any past ones: the point, its sweep, the best point, and two while they are formed."""
+_FEWEST_RECORDED, _MOST_RECORDED = 4, 11
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,8 @@ class ExactPairs(Method):
     Solves v = r_π + γ P_π v, replaces rewards by TD errors, and iterates W = b + γ² L W over pairs of states (see
     `jmdp.methods.pair_operator`); covariances of actions are one step ahead of W. The paper's operator lives on pairs
     of (state, action); this one gives the same moments from A² times less memory, without subtracting squares. Plain
-    sweeps contract with γ²; past sweeps are combined to do better (`jmdp.methods.fixed_point`).
+    sweeps contract with γ²; their changes are combined to do better (`jmdp.methods.fixed_point`). From 300 states on
+    sweeps are compiled and use all cores; their number does not change a bit of the answer.
 
     The certificate is (‖residual‖ + rounding)/(1 − γ²), one step ahead: every stated interval contains the truth.
 
@@ -47,52 +49,61 @@ class ExactPairs(Method):
     max_sweeps
         Give up after so many.
     memory_budget
-        Bytes it may use; by default 80% of what is free. It needs five tables of S² numbers, and keeps more past ones
-        to combine while there is room.
+        Bytes it may use; by default 80% of what is free. It needs two tables of S² numbers, and records changes of
+        past sweeps, a quarter of a table each, while there is room.
+    precision
+        "float64", or "float32" to store the table in half the memory and sweep it faster. Sums are in float64 either
+        way; the certificate has the rounding of what is stored.
     """
 
     tolerance: float = 1e-10
     max_sweeps: int = 100_000
     memory_budget: int | None = None
+    precision: Precision = "float64"
 
     def __post_init__(self) -> None:
         nonnegative(self, "tolerance")
         whole(self, "max_sweeps", 1)
         if self.memory_budget is not None:
             whole(self, "memory_budget", 1)
+        if self.precision not in ("float64", "float32"):
+            raise SettingsError(f"precision is {self.precision!r}. It is 'float64' or 'float32'.")
 
     def run(self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, progress: bool) -> Evaluation:
         """Evaluate; see `jmdp.evaluate`."""
-        remembered = self._plan(model)
+        allowed_bytes = budget(self.memory_budget)
+        self._require(model, 2, allowed_bytes)
         shaped = shape(model, policy)
-        operator = PairOperator(model, policy, coupling, shaped)
-        mean_square = largest(shaped.mean) ** 2
+        operator = PairOperator(model, policy, coupling, shaped, self.precision)
+        recorded = self._plan(operator, allowed_bytes)
+        variance = operator.variance_scale()
+        scale = variance + largest(shaped.mean) ** 2
+        allowed = self.tolerance * max(variance, self.tolerance * scale)
+        means_good = shaped.mean_error <= self.tolerance * math.sqrt(scale)
+        entry = largest(operator.V)  # no covariance is larger; near enough until the table can be asked
 
-        def enough(tables: Floats, residual: float) -> bool:
-            variance = operator.variance_scale(tables)
-            scale = variance + mean_square
-            if shaped.mean_error > self.tolerance * math.sqrt(scale):
-                return False
-            allowed = self.tolerance * max(variance, self.tolerance * scale)
-            return operator.covariance_error(tables, residual) <= allowed
+        def enough(table: Floats, residual: float) -> bool:
+            return means_good and operator.covariance_error(operator.entry(table), residual) <= allowed
 
         e = shaped.exponent
-        with sweep_bar(type(self).__name__, progress, 2 * e) as report:
+        with sweep_bar(type(self).__name__, progress, 2 * e) as report, PairSweep(operator) as sweep:
             found = iterate(
-                operator.sweep,
-                np.zeros(operator.size),
-                norm=largest,
+                sweep.measured,
+                operator.start(),
+                operator.start(),
+                target=operator.largest_residual(entry, allowed),
                 enough=enough,
-                floor=operator.floor,
-                rate=model.discount * model.discount,
+                floor=lambda table: operator.floor(entry),
+                rate=operator.square,
                 max_sweeps=self.max_sweeps,
-                memory=remembered,
                 report=report,
+                past=PastChanges(sweep, recorded) if recorded else None,
+                bare=sweep if sweep.compiled else None,
             )
-        tables = PairTables(operator, found.point)
+        S = model.shape[0]
         certificate = Certificate.certified(
             scaled_error(shaped.mean_error, e),
-            scaled_error(operator.covariance_error(found.point, found.residual), 2 * e),
+            scaled_error(operator.covariance_error(operator.entry(found.point), found.residual), 2 * e),
             model.discount,
             model.reward_bound,
         )
@@ -106,18 +117,23 @@ class ExactPairs(Method):
             model.states,
             model.actions,
             np.ldexp(found.residuals, 2 * e),
-            tables,
+            PairTable(operator, found.point.reshape(S, S)),
         )
 
-    def _plan(self, model: TabularJMDP) -> int:
-        """How many past tables fit beside those that a sweep needs; refuses where not even those do."""
+    def _plan(self, operator: PairOperator, allowed: float) -> int:
+        """How many changes fit beside the tables that a sweep needs; refuses where those do not."""
+        tables = 2.0 if is_compiled(operator) or not operator.pieces else 6.0
+        self._require(operator.model, tables, allowed)
+        numbers, kind = change_record(operator)
+        record = numbers * np.dtype(kind).itemsize
+        room = (allowed - tables * np.dtype(self.precision).itemsize * operator.size) // record
+        wanted = min(max(_RECORD_BYTES // record, _FEWEST_RECORDED), _MOST_RECORDED)
+        return int(min(wanted, room)) if room >= _FEWEST_RECORDED - 1 else 0
+
+    def _require(self, model: TabularJMDP, tables: float, allowed: float) -> None:
         S = model.shape[0]
-        table = 8.0 * (S * S + S)
-        allowed = budget(self.memory_budget)
-        mend = "Use MonteCarlo(seed=…), which needs no table of pairs"
-        require(_SWEEP_TABLES * table, allowed, f"ExactPairs on {S} states", mend)
-        room = (allowed / table - _SWEEP_TABLES) // 2  # each past sweep keeps a step and its residual
-        return int(min(max(_REMEMBERED // table, 3), 40, max(room, 0)))
+        mend = "Use ReachablePairs(state) for one state, or MonteCarlo(seed=…): they need no table of pairs"
+        require(tables * np.dtype(self.precision).itemsize * S * S, allowed, f"ExactPairs on {S} states", mend)
 
 
 def scaled_error(error: float, exponent: int) -> float:

@@ -72,16 +72,17 @@ class JIPE(Method):
             return (residual + operator.floor(moments)) / (1 - model.discount) * (1 + 2.0**-40)
 
         e = operator.exponent
+        target = self.tolerance * largest_return * (1 - model.discount)
         with sweep_bar(type(self).__name__, progress, e) as report:
             found = iterate(
-                operator.sweep,
+                operator.measured,
                 np.zeros(operator.size),
-                norm=operator.norm,
+                np.zeros(operator.size),
+                target=target,
                 enough=lambda moments, residual: error(moments, residual) <= self.tolerance * largest_return,
                 floor=operator.floor,
                 rate=model.discount,
                 max_sweeps=self.max_sweeps,
-                memory=0,
                 report=report,
             )
         mean, second, _ = operator.split(found.point)
@@ -141,11 +142,16 @@ class JointBellman:
         X = self.X
         return moments[:X], moments[X : X + X * X].reshape(X, X), moments[X + X * X :]
 
-    def sweep(self, moments: Floats) -> Floats:
+    def measured(self, moments: Floats, out: Floats, change: None = None) -> float:
+        """Fill `out` with T₂ of the moments, and return ‖T₂M − M‖_λ."""
+        self.sweep(moments, out)
+        return self.norm(out - moments)
+
+    def sweep(self, moments: Floats, out: Floats) -> None:
         """T₂ once."""
         mean, second, square = self.split(moments)
-        result = np.zeros(self.size)
-        new_mean, new_second, new_square = self.split(result)
+        out[:] = 0.0
+        new_mean, new_second, new_square = self.split(out)
         gamma, n, r, p = self.model.discount, self.model.next_state, self.reward, self.prob
         S, _, A = self.model.shape
         state_mean = (mean.reshape(S, A) * self.policy.probs).sum(axis=1)
@@ -167,7 +173,6 @@ class JointBellman:
             same = np.arange(S)
             new_second.reshape(S, A, S, A)[same, :, same, :] = np.einsum("sk,skab->sab", p, table)
             np.fill_diagonal(new_second, new_square)
-        return result
 
     def _policy_pairs(self, second: Floats) -> Floats:
         """[S, S], M_Σ averaged over the next actions of two distinct branches in states s and t."""

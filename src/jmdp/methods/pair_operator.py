@@ -13,15 +13,16 @@ where D_j, Q_j are a branch's mean TD error and step given the common luck j, an
 draws in one state: π ⊗ π, or equal actions where policy luck is shared. Under Independent the first line also
 serves s = t. The operator is monotone, substochastic and times γ², so it contracts with γ² in the maximum norm.
 
+V does not depend on H: it is solved for at once, and sweeps are over H alone.
+
 The paper iterates on (s, a, t, b) instead (Definition 5.1); every entry there is one step ahead of H and V.
 """
 
 from __future__ import annotations
 
 import math
-import os
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
@@ -29,21 +30,35 @@ from jmdp.arrays import Floats, largest
 from jmdp.coupling import Coupling
 from jmdp.evaluation import UNIT
 from jmdp.methods.common_luck import Piece, pieces
+from jmdp.methods.policy_chain import policy_chain_solver
+from jmdp.methods.same_state import SameState
 from jmdp.methods.shaping import UNDERFLOW, Shaped
 from jmdp.model import TabularJMDP
 from jmdp.policy import TabularPolicy
 
-_COMPILED_FROM = 300
-"""States from which compiled sweeps pay for loading the compiler."""
+Precision = Literal["float64", "float32"]
+
+_STORED = {"float64": (UNIT, 0.0), "float32": (2.0**-24, 2.0**-149)}
+"""Rounding when an entry is stored: relative, and where it underflows."""
+
+_MOST_REFINEMENTS = 10
 
 
 class PairOperator:
-    """The sweep for one model, policy and coupling; tables are stored in one vector, H [S, S] and then V [S]."""
+    """The recursion for one model, policy and coupling: V solved, what a sweep needs, and how far both can be off."""
 
-    def __init__(self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, shaped: Shaped) -> None:
-        self.model, self.policy, self.coupling, self.shaped = model, policy, coupling, shaped
+    def __init__(
+        self,
+        model: TabularJMDP,
+        policy: TabularPolicy,
+        coupling: Coupling,
+        shaped: Shaped,
+        precision: Precision = "float64",
+    ) -> None:
+        self.model, self.policy, self.coupling, self.shaped, self.precision = model, policy, coupling, shaped, precision
         S, _, _ = model.shape
-        self.size = S * S + S
+        self.size = S * S
+        self.square = model.discount * model.discount
         self.prob = model.prob * ~model.terminal[:, None]
         # Where scenario and policy luck are both a branch's own, nothing is in common and H off the same-state
         # entries has no source: the mean TD error of a branch is 0 by the definition of v.
@@ -53,57 +68,47 @@ class PairOperator:
         if len(self.pieces) == 1:
             still = replace(self.pieces[0].one, td=np.zeros(S))
             self.pieces = [Piece(1.0, still, still)]
+        self.V, self.V_residual = self._variances()
+        self.same_state: SameState | None = None
+        if coupling.shared_in_a_state and coupling.policy_luck == "independent":
+            self.same_state = SameState(model, policy, self.prob, shaped.td, self.V)
         self._set_error_scales()
 
-    def split(self, tables: Floats) -> tuple[Floats, Floats]:
-        """Views of H [S, S] and V [S] in a vector of tables."""
-        S = self.model.shape[0]
-        return tables[: S * S].reshape(S, S), tables[S * S :]
+    def start(self) -> Floats:
+        """A table H [S × S] of zeros, as a vector that begins where a cache line does."""
+        spare = 64 // np.dtype(self.precision).itemsize
+        table = np.zeros(self.size + spare, self.precision)
+        skip = -table.ctypes.data % 64 // table.itemsize
+        return table[skip : skip + self.size]
 
-    def sweep(self, tables: Floats) -> Floats:
-        """Apply the operator once."""
-        H, V = self.split(tables)
-        result = np.zeros(self.size)
-        new_H, new_V = self.split(result)
-        square = self.model.discount * self.model.discount
-        for i, piece in enumerate(self.pieces):
-            term = new_H if i == 0 else np.empty_like(H)
-            pair_product(piece, H, square, term)
-            if piece.one.td.any():
-                term += np.multiply.outer(piece.one.td, piece.other.td)
-            if len(self.pieces) > 1:
-                term *= piece.weights()
-            if i > 0:
-                new_H += term
-        ahead = self.ahead(H, V, self.shaped.td)
-        per_action = np.einsum("sk,skaa->sa", self.prob, ahead)
-        new_V[:] = (per_action * self.policy.probs).sum(axis=1)
-        if self.coupling.policy_luck == "shared" and self.coupling.shared_in_a_state:
-            np.fill_diagonal(new_H, new_V)
-        elif self.coupling.shared_in_a_state:
-            over_b = (ahead @ self.policy.probs[:, None, :, None])[..., 0]
-            over_a = (over_b * self.policy.probs[:, None, :]).sum(axis=2)
-            np.fill_diagonal(new_H, (over_a * self.prob).sum(axis=1))
-        return result
+    def diagonal(self, H: Floats) -> Floats | None:
+        """H(s, s) [S] after a sweep of H [S, S]; None where the entries between states serve."""
+        if not self.coupling.shared_in_a_state:
+            return None
+        return self.V if self.same_state is None else self.same_state.diagonal(H)
 
-    def ahead(self, H: Floats, V: Floats, td: Floats) -> Floats:
-        """[S, K, A, A], td_a td_b + γ² H(n_a, n_b) for two branches that share scenario k; V where they are one."""
-        n = self.model.next_state
+    def ahead(self, H: Floats, td: Floats, states: slice) -> Floats:
+        """[·, K, A, A], td_a td_b + γ² H(n_a, n_b) for two branches that share scenario k; V where they are one."""
+        n, td = self.model.next_state[states], td[states]
         result = td[:, :, :, None] * td[:, :, None, :]
-        following = H[n[:, :, :, None], n[:, :, None, :]]
-        np.einsum("skaa->ska", following)[...] = V[n]
-        following *= self.model.discount * self.model.discount
+        following = H[n[:, :, :, None], n[:, :, None, :]].astype(np.float64, copy=False)
+        np.einsum("skaa->ska", following)[...] = self.V[n]
+        following *= self.square
         result += following
         return result
 
-    def covariance(self, tables: Floats) -> Floats:
-        """[S, A, A], covariances of the returns of one state's actions: one step ahead of the tables."""
-        H, V = self.split(tables)
-        ahead = self.ahead(H, V, self.shaped.centred)
-        same: Floats = np.einsum("sk,skab->sab", self.prob, ahead)
+    def covariance(self, table: Floats) -> Floats:
+        """[S, A, A], covariances of the returns of one state's actions: one step ahead of the table."""
+        S, K, A = self.model.shape
+        H = table.reshape(S, S)
+        same = np.empty((S, A, A))
+        at_once = max(1, 1_000_000 // (K * A * A))
+        for first in range(0, S, at_once):
+            states = slice(first, first + at_once)
+            ahead = self.ahead(H, self.shaped.centred, states)
+            same[states] = np.einsum("sk,skab->sab", self.prob[states], ahead)
         if self.coupling.shared_in_a_state:
             return _symmetric(same)
-        S, _, A = self.model.shape
         apart = np.zeros((S, A, A))
         if self.pieces:
             for s in range(S):
@@ -116,38 +121,60 @@ class PairOperator:
     def cross_covariance(self, H: Floats, s: int, a: int, t: int, b: int) -> float:
         """Covariance of the returns of two distinct branches that do not share a state's table."""
         n, m = self.model.next_state[s, :, a], self.model.next_state[t, :, b]
-        square = self.model.discount * self.model.discount
         if not self.coupling.shared_between_states:
-            return float(square * (self.prob[s] @ H[np.ix_(n, m)] @ self.prob[t]))
+            return float(self.square * (self.prob[s] @ H[np.ix_(n, m)].astype(np.float64) @ self.prob[t]))
         if self.model.terminal[s] or self.model.terminal[t]:
             return 0.0
         centred = self.shaped.centred
-        return float(self.prob[s] @ (centred[s, :, a] * centred[t, :, b] + square * H[n, m]))
+        return float(self.prob[s] @ (centred[s, :, a] * centred[t, :, b] + self.square * H[n, m]))
 
-    def variance_scale(self, tables: Floats) -> float:
+    def variance_scale(self) -> float:
         """Return the largest variance of a return, its first action given or drawn from the policy."""
-        _, V = self.split(tables)
-        steps = self.shaped.centred**2 + self.model.discount**2 * V[self.model.next_state]
-        return max(float(np.einsum("sk,ska->sa", self.prob, steps).max()), float(V.max()))
+        steps = self.shaped.centred**2 + self.square * self.V[self.model.next_state]
+        return max(float(np.einsum("sk,ska->sa", self.prob, steps).max()), float(self.V.max()))
 
-    def floor(self, tables: Floats) -> float:
-        """What rounding and the error of d can hide from a residual."""
-        return self._evaluation_error(largest(tables), self._source)
+    def floor(self, entry: float) -> float:
+        """What rounding and the error of d can hide from a residual, where no entry is larger than `entry`."""
+        relative, absolute = _STORED[self.precision]
+        stored = 0.0 if self.precision == "float64" else 2 * relative * entry + absolute
+        return self._evaluation_error(entry, self._source) + stored
 
-    def covariance_error(self, tables: Floats, residual: float) -> float:
-        """Bound on the error of `covariance` and `cross_covariance`: one step ahead of the tables."""
-        square = self.model.discount * self.model.discount
-        entry = largest(tables)
-        ahead = self._evaluation_error(entry, self._centred_source)
-        return (square * self._tables_error(entry, residual) + ahead) * (1 + 2.0**-40)
+    def covariance_error(self, entry: float, residual: float) -> float:
+        """Bound on the error of `covariance` and `cross_covariance`: one step ahead of H, none larger than `entry`.
 
-    def _tables_error(self, entry: float, residual: float) -> float:
-        """Bound on the distance of tables, none larger than `entry`, from the truth, given their residual.
-
-        (‖residual‖ + rounding of the sweep + what the error of d adds) / (1 − γ²), in the maximum norm.
+        The error of H and V is (‖residual‖ + rounding of the sweep + what the error of d adds) / (1 − γ²), in the
+        maximum norm.
         """
-        floor = self._evaluation_error(entry, self._source)
-        return (residual + floor) / self._one_minus_square() * (1 + 2.0**-40)
+        table = (max(residual, self.V_residual) + self.floor(entry)) / self._one_minus_square() * (1 + 2.0**-40)
+        ahead = self._evaluation_error(entry, self._centred_source)
+        return (self.square * table + ahead) * (1 + 2.0**-40)
+
+    def largest_residual(self, entry: float, error: float) -> float:
+        """The residual up to which `covariance_error` is at most `error`; not positive where none is small enough."""
+        ahead = self._evaluation_error(entry, self._centred_source)
+        allowed = (error * (1 - 2.0**-39) - ahead) * self._one_minus_square()
+        return allowed / self.square - self.floor(entry) if self.square else math.inf
+
+    def entry(self, table: Floats) -> float:
+        """The largest entry of H and V."""
+        return max(largest(table), largest(self.V))
+
+    def _variances(self) -> tuple[Floats, float]:
+        """V by LU, refined while that helps, and its residual."""
+        one_minus_square = self._one_minus_square()
+        solve = policy_chain_solver(self.model, self.policy, self.square, one_minus_square)
+        squares = self.shaped.td**2
+        V = best = np.zeros(self.model.shape[0])
+        best_residual = math.inf
+        for _ in range(_MOST_REFINEMENTS):
+            per_action = np.einsum("sk,ska->sa", self.prob, squares + self.square * V[self.model.next_state])
+            change = (per_action * self.policy.probs).sum(axis=1) - V
+            residual = float(np.abs(change).max())
+            if not residual < best_residual / 2:
+                break
+            best, best_residual = V, residual
+            V = np.maximum(V + solve(change), 0.0)
+        return best, best_residual
 
     def _one_minus_square(self) -> float:
         return (1 - self.model.discount) * (1 + self.model.discount)
@@ -165,8 +192,9 @@ class PairOperator:
         Every weight is a product of probabilities, so rounding acts on it relatively. Between two states: each Q_j has
         the excess of its rows over 1 and a product; summing outcomes with one next state and then over next states
         takes at most one more than there are outcomes; D_j sums them too; then γ², d, the weight and the sum over
-        pieces. In one state: sums over two actions and a scenario, and the excess of their rows. Break points of shared
-        policy luck are off by 3A units each; a pair of states has 2A of them, and each moves mass twice.
+        pieces. In one state: sums over two actions and a scenario, or over the entries found by `SameState`, and the
+        excess of their rows. Break points of shared policy luck are off by 3A units each; a pair of states has 2A of
+        them, and each moves mass twice.
         """
         _, K, A = self.model.shape
         excess = _excess(self.model.prob) + _excess(self.policy.probs)
@@ -174,6 +202,8 @@ class PairOperator:
         means = 0 if len(self.pieces) <= 1 else 2 * (outcomes + 2)
         between = 2 * (excess + outcomes + 2) + means + len(self.pieces) + 10
         within = 2 * excess + 2 * A + 2 * K + 12
+        if self.same_state is not None:
+            within = max(within, 2 * excess + self.same_state.rounding)
         breaks = 12 * A * A if self.coupling.policy_luck == "shared" else 0
         self._rounding = (max(between, within) + breaks) * (1 + 2.0**-20)
         td, centred = self.shaped.td, self.shaped.centred
@@ -189,22 +219,6 @@ class PairOperator:
         self._centred_source = float(np.einsum("sk,ska->sa", self.prob, centred**2).max()) * (1 + 2.0**-30)
 
 
-def pair_product(piece: Piece, H: Floats, scale: float, out: Floats) -> None:
-    """Fill `out` with scale × Q H Q̃ᵀ, H symmetric: by SciPy for small tables, else compiled and on all cores."""
-    one, other = piece.one.step, piece.other.step
-    if piece.overlap is not None or H.shape[0] < _COMPILED_FROM:
-        np.multiply(scale, np.asarray(one @ (other @ H).T), out=out)
-        return
-    from jmdp.kernels.pair_product import pair_product as compiled
-
-    starts, columns = one.indptr.astype(np.int64), one.indices.astype(np.int64)
-    threads = os.cpu_count() or 1
-    with ThreadPoolExecutor(threads) as pool:
-        parts = [pool.submit(compiled, starts, columns, one.data, H, scale, i, threads, out) for i in range(threads)]
-        for part in parts:
-            part.result()
-
-
 def _excess(rows: Floats) -> float:
     """How many units the sum of a row of probabilities is off from 1, at most."""
     return 1 + max(abs(math.fsum(row) - 1) for row in rows.tolist()) / UNIT
@@ -216,13 +230,12 @@ def _symmetric(blocks: Floats) -> Floats:
 
 
 @dataclass(frozen=True, eq=False)
-class PairTables:
-    """The solved tables, and the covariances they give: what a certificate rests on."""
+class PairTable:
+    """The solved table, and the covariances it gives: what a certificate rests on."""
 
     operator: PairOperator
-    tables: Floats  # on rewards divided by 2**exponent
+    H: Floats  # [S, S], on rewards divided by 2**exponent
 
     def cross_covariance(self, s: int, a: int, t: int, b: int) -> float:
         """Cov(Z(s, a), Z(t, b)) for s ≠ t."""
-        H, _ = self.operator.split(self.tables)
-        return float(np.ldexp(self.operator.cross_covariance(H, s, a, t, b), 2 * self.operator.shaped.exponent))
+        return float(np.ldexp(self.operator.cross_covariance(self.H, s, a, t, b), 2 * self.operator.shaped.exponent))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -13,14 +14,25 @@ _FIRST_SHOWN_AFTER = 1.0
 
 
 @contextmanager
-def sweep_bar(name: str, shown: bool, exponent: int) -> Iterator[Callable[[int, float], None]]:
-    """A bar that counts sweeps and shows the residual, times 2**exponent."""
+def sweep_bar(name: str, shown: bool, exponent: int) -> Iterator[Callable[[int, float, float], None]]:
+    """A bar that counts sweeps, shows the residual, times 2**exponent, and how long it may take yet.
+
+    A residual falls by about the same factor in every second, so the time left is to the time gone as the orders of
+    magnitude left are to those gone.
+    """
     from tqdm import tqdm
 
+    start, first = time.monotonic(), math.nan
     with tqdm(desc=name, unit=" sweep", disable=None if shown else True, delay=_FIRST_SHOWN_AFTER) as bar:
 
-        def report(sweeps: int, residual: float) -> None:
-            bar.set_postfix_str(f"residual {math.ldexp(residual, exponent):.2e}", refresh=False)
+        def report(sweeps: int, residual: float, aim: float) -> None:
+            nonlocal first
+            first = residual if math.isnan(first) else first
+            left = ""
+            if 0 < aim < residual < first:
+                seconds = (time.monotonic() - start) * math.log(residual / aim) / math.log(first / residual)
+                left = f", {bar.format_interval(seconds)} left"
+            bar.set_postfix_str(f"residual {math.ldexp(residual, exponent):.2e}{left}", refresh=False)
             bar.update(sweeps - bar.n)
 
         yield report

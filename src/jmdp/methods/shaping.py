@@ -11,7 +11,6 @@ range, and makes results scale bit for bit with rewards.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +19,7 @@ from jmdp.arrays import Floats
 from jmdp.evaluation import UNIT
 from jmdp.methods import double_double as dd
 from jmdp.methods.double_double import DoubleDouble
+from jmdp.methods.policy_chain import policy_chain_solver
 from jmdp.model import TabularJMDP
 from jmdp.policy import TabularPolicy
 
@@ -50,7 +50,7 @@ def shape(model: TabularJMDP, policy: TabularPolicy) -> Shaped:
     of probabilities sums to 1 exactly does not enter it.
     """
     exponent, bound, reward = unit_rewards(model)
-    solve = _solver(model, policy)
+    solve = policy_chain_solver(model, policy, model.discount, 1 - model.discount)
     value = dd.of(np.zeros(model.shape[0]))
     best, best_residual = value, math.inf
     for _ in range(_MOST_REFINEMENTS):
@@ -109,21 +109,3 @@ def _td(model: TabularJMDP, reward: Floats, value: DoubleDouble) -> DoubleDouble
 def _policy_mean(model: TabularJMDP, policy: TabularPolicy, x: DoubleDouble) -> DoubleDouble:
     over_actions = dd.total(dd.scale(x, policy.probs[:, None, :]), axis=2)
     return dd.total(dd.scale(over_actions, model.prob), axis=1)
-
-
-def _solver(model: TabularJMDP, policy: TabularPolicy) -> Callable[[Floats], Floats]:
-    """(I − γ P_π)⁻¹ in float64: a factorisation, good enough to refine with."""
-    from scipy.sparse import diags_array
-    from scipy.sparse.linalg import splu
-
-    from jmdp.methods.common_luck import averaged_step
-
-    step = averaged_step(model, model.prob, policy.probs)
-    leaves = step - diags_array(step.diagonal())
-    # 1 − γ P(s, s) as (1 − γ) + γ (what leaves s): nothing is subtracted, so 1 − γ survives however small it is.
-    stays = np.where(model.terminal, 1.0, (1 - model.discount) + model.discount * leaves.sum(axis=1))
-    try:
-        factors = splu((diags_array(stays) - model.discount * leaves).tocsc())
-    except RuntimeError:  # singular to float64: fall back on value iteration
-        return lambda residual: residual
-    return lambda residual: np.asarray(factors.solve(residual))
