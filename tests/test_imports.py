@@ -17,7 +17,7 @@ LAYERS = [
     ["errors"],
     ["arrays", "labels", "interval"],
     ["model"],
-    ["policy"],
+    ["policy", "lazy_model"],
     ["coupling"],
     ["exact", "worlds", "kernels", "gaps"],
     ["evaluation"],

@@ -6,9 +6,11 @@ from jmdp.evaluate import evaluate
 from jmdp.evaluation import Certificate, Evaluation, Outcome
 from jmdp.gaps.gap import Gap
 from jmdp.interval import Interval, Verdict
+from jmdp.lazy_model import LazyJMDP
 from jmdp.methods.exact_pairs import ExactPairs
 from jmdp.methods.jipe import JIPE
 from jmdp.methods.monte_carlo import MonteCarlo, gap_samples
+from jmdp.methods.reachable_pairs import ReachablePairs
 from jmdp.model import TabularJMDP
 from jmdp.policy import TabularPolicy
 
@@ -22,9 +24,11 @@ __all__ = [
     "Gap",
     "Independent",
     "Interval",
+    "LazyJMDP",
     "Local",
     "MonteCarlo",
     "Outcome",
+    "ReachablePairs",
     "Synchronous",
     "TabularJMDP",
     "TabularPolicy",

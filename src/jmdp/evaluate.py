@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+import numpy.typing as npt
+
 from jmdp.coupling import Coupling, Local
-from jmdp.errors import NotConvergedError, SettingsError
+from jmdp.errors import NotConvergedError
 from jmdp.evaluation import Evaluation, Outcome
+from jmdp.lazy_model import LazyJMDP
 from jmdp.methods.exact_pairs import ExactPairs
-from jmdp.methods.method import Method, check_kind, check_problem
+from jmdp.methods.method import Method, check_problem
 from jmdp.model import TabularJMDP
 from jmdp.policy import TabularPolicy
 
 
 def evaluate(
-    model: TabularJMDP,
-    policy: TabularPolicy,
+    model: TabularJMDP | LazyJMDP,
+    policy: TabularPolicy | Callable[[Any], npt.ArrayLike],
     coupling: Coupling = Local(),
     method: Method = ExactPairs(),
     *,
@@ -25,25 +31,25 @@ def evaluate(
     Parameters
     ----------
     model
-        The scenario table.
+        The scenario table, or a function that gives it state by state.
     policy
-        What is followed after the first action.
+        What is followed after the first action; for a `LazyJMDP` a function from a state to its actions' probabilities.
     coupling
         How luck is shared: `Local` (the paper's), `Synchronous` or `Independent`.
     method
-        How the moments are found: `ExactPairs`, `JIPE` or `MonteCarlo`, with their settings.
+        How the moments are found: `ExactPairs`, `ReachablePairs`, `JIPE` or `MonteCarlo`, with their settings.
     throw
         Raise `NotConvergedError` where the tolerance is not met. With False the evaluation comes back all the same, its
         `outcome` says so, and its certificate still holds.
     progress
         Show a bar on a terminal when the work is long.
     """
-    check_problem(model, policy, coupling)
-    check_kind("method", method, Method, SettingsError)
+    check_problem(model, policy, coupling, method)
     evaluation = method.run(model, policy, coupling, progress)
     if throw and not evaluation.outcome.successful:
         raise NotConvergedError(
-            f"{type(method).__name__} stopped after {evaluation.residuals.size} sweeps: {evaluation.outcome.value}.\n"
+            f"{type(method).__name__} stopped after {evaluation.residuals.size} {method.step_name}s: "
+            f"{evaluation.outcome.value}.\n"
             f"{evaluation!r}\n"
             f"{_MENDS[evaluation.outcome]}, or pass throw=False to take what was reached: its certificate holds.",
             evaluation,
@@ -54,5 +60,6 @@ def evaluate(
 _MENDS = {
     Outcome.STALLED: "Ask for a larger tolerance",
     Outcome.SWEEPS_EXHAUSTED: "Ask for a larger tolerance or more max_sweeps",
+    Outcome.BUDGET_EXHAUSTED: "Ask for a larger tolerance or give a larger budget",
     Outcome.INTERRUPTED: "Take what was reached from this error's .evaluation",
 }

@@ -34,6 +34,7 @@ class Outcome(Enum):
     STALLED = "rounding keeps the error above the tolerance; more sweeps cannot help"
     SWEEPS_EXHAUSTED = "max_sweeps is used up before the tolerance is met"
     INTERRUPTED = "interrupted before the tolerance is met"
+    BUDGET_EXHAUSTED = "the budget is used up before the intervals are as narrow as asked"
     SAMPLED = "all samples asked for were drawn"
 
     @property
@@ -193,7 +194,8 @@ class Evaluation(arrays.FrozenArrays):
         if va.low <= 0 or vb.low <= 0:
             return Interval(-1.0, 1.0)
         if self.certificate.correlation_error is not None:
-            return _fisher(float(self.correlation[i, x, y]), float(self.certificate.correlation_error[i, x, y]))
+            middle, error = float(self.correlation[i, x, y]), float(self.certificate.correlation_error[i, x, y])
+            return _clipped(middle, error) if self.certificate.confidence is None else _fisher(middle, error)
         corners = [e / math.sqrt(v) / math.sqrt(w) for e in (c.low, c.high) for v in (va.low, va.high)
                    for w in (vb.low, vb.high)]  # fmt: skip
         low, high = Interval.around(min(corners), 4 * UNIT), Interval.around(max(corners), 4 * UNIT)
@@ -253,10 +255,14 @@ class Evaluation(arrays.FrozenArrays):
         return "\n".join(lines)
 
 
+def _clipped(correlation: float, error: float) -> Interval:
+    wide = Interval.around(correlation, error)
+    return Interval(max(-1.0, wide.low), min(1.0, wide.high))
+
+
 def _fisher(correlation: float, error: float) -> Interval:
     """Interval of a sampled correlation with this error, on Fisher's scale, where it is nearly symmetric."""
     if abs(correlation) >= 1 or error == 0:
-        wide = Interval.around(correlation, error)
-        return Interval(max(-1.0, wide.low), min(1.0, wide.high))
+        return _clipped(correlation, error)
     middle, radius = math.atanh(correlation), error / (1 - correlation * correlation)
     return Interval(math.tanh(middle - radius), math.tanh(middle + radius))

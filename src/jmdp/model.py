@@ -78,7 +78,7 @@ class TabularJMDP(arrays.FrozenArrays):
         for name, array, shape in (("prob", p, (S, K)), ("next_state", n, (S, K, A)), ("terminal", ends, (S,))):
             if array.shape != shape:
                 raise ModelError(f"{name} has shape {array.shape}, but reward {r.shape} = [S, K, A] asks for {shape}.")
-        gamma = _checked_discount(discount)
+        gamma = checked_discount(discount)
         states, actions = Labels.of("state", S, state_names), Labels.of("action", A, action_names)
 
         def where(at: Sequence[int]) -> str:
@@ -131,7 +131,8 @@ class TabularJMDP(arrays.FrozenArrays):
         )
 
 
-def _checked_discount(discount: float) -> float:
+def checked_discount(discount: float) -> float:
+    """A discount as a float, or a `ModelError`."""
     try:
         gamma = float(discount)
     except (TypeError, ValueError):

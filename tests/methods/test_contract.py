@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import jmdp
-from jmdp.errors import UnavailableError
+from jmdp.errors import LabelError, UnavailableError
 from jmdp.methods.method import Method
 from models import COUPLINGS
 
-METHODS = [jmdp.ExactPairs(), jmdp.JIPE(), jmdp.MonteCarlo(seed=5, samples=500)]
+METHODS = [jmdp.ExactPairs(), jmdp.JIPE(), jmdp.MonteCarlo(seed=5, samples=500), jmdp.ReachablePairs("2")]
 
 
 @pytest.fixture(params=METHODS, ids=lambda method: type(method).__name__)
@@ -49,6 +49,8 @@ def test_what_comes_back(method, coupling, world):
     policy = world.policies["uniform"]
     result = jmdp.evaluate(world.model, policy, coupling, method)
     S, _, A = world.model.shape
+    if isinstance(method, jmdp.ReachablePairs):
+        S = 1
     assert result.outcome.successful
     assert result.coupling == coupling
     assert result.method == method
@@ -70,7 +72,7 @@ def test_what_comes_back(method, coupling, world):
     assert gap.correlation in gap.correlation_interval
     assert 0 <= gap.inferiority_bound() <= 1
     assert type(method).__name__ in repr(result)
-    assert result.mean[2, 0] in result.mean_interval("2", "order 0")
+    assert result.mean[result.states.index("2"), 0] in result.mean_interval("2", "order 0")
 
 
 def test_copies_are_whole_and_frozen(method, world):
@@ -94,7 +96,11 @@ def test_the_same_again_bit_for_bit(method, coupling, world):
 
 def test_between_states_or_the_message_that_says_who_can(method, coupling, world):
     result = jmdp.evaluate(world.model, world.policies["uniform"], coupling, method)
-    assert result.cross_covariance(1, 0, 1, 2) == result.covariance[1, 0, 2]
+    assert result.cross_covariance("2", 0, "2", 2) == result.covariance[result.states.index("2"), 0, 2]
+    if isinstance(method, jmdp.ReachablePairs):
+        with pytest.raises(LabelError, match=r"There is no state 1: indices run from 0 to 0"):
+            result.cross_covariance(0, 0, 1, 1)
+        return
     if isinstance(method, jmdp.MonteCarlo):
         with pytest.raises(UnavailableError, match=r"ExactPairs\(\) and JIPE\(\) give them"):
             result.cross_covariance(0, 0, 1, 1)
@@ -107,7 +113,7 @@ def test_between_states_or_the_message_that_says_who_can(method, coupling, world
 def test_labelled_results(method, world, tmp_path):
     result = jmdp.evaluate(world.model, world.policies["uniform"], method=method)
     data = result.to_xarray()
-    assert float(data["mean"].sel(state="2", action="order 1")) == result.mean[2, 1]
+    assert float(data["mean"].sel(state="2", action="order 1")) == result.mean[result.states.index("2"), 1]
     assert data["covariance"].dims == ("state", "action", "action_2")
     assert data.attrs["outcome"] == result.outcome.name
     data.to_netcdf(tmp_path / "result.nc", engine="h5netcdf")

@@ -10,6 +10,7 @@ import pytest
 import jmdp
 from jmdp.methods import double_double as dd
 from jmdp.methods import pair_operator, shaping
+from jmdp.methods.policy_chain import ChainSolver
 from models import COUPLINGS, random_problem
 from reference.rationals import Truth, exact, violations
 
@@ -45,7 +46,7 @@ def test_means_are_correctly_rounded_up_to_discounts_near_one(discount):
 @pytest.mark.parametrize("coupling", COUPLINGS, ids=repr)
 def test_a_bad_solver_makes_certificates_wide_and_not_wrong(coupling, monkeypatch):
     for room in (shaping, pair_operator):
-        monkeypatch.setattr(room, "policy_chain_solver", lambda *problem: lambda residual: 0.7 * residual)
+        monkeypatch.setattr(room, "policy_chain_solver", lambda *problem: ChainSolver(lambda b: 0.7 * b, lambda b: b))
     rng = np.random.default_rng(2)
     for _ in range(10):
         model, policy = random_problem(rng, states=3, scenarios=3, actions=3, discounts=(0.5, 0.9))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import Any, ClassVar
 
 from jmdp.coupling import Coupling
-from jmdp.errors import CouplingError, ModelError, PolicyError
+from jmdp.errors import CouplingError, ModelError, PolicyError, SettingsError
 from jmdp.evaluation import Evaluation
+from jmdp.lazy_model import LazyJMDP
 from jmdp.model import TabularJMDP
 from jmdp.policy import TabularPolicy
 
@@ -14,13 +16,35 @@ from jmdp.policy import TabularPolicy
 class Method(ABC):
     """A way to get joint moments. Subclasses are frozen dataclasses of settings."""
 
+    takes_lazy_models: ClassVar[bool] = False
+    step_name: ClassVar[str] = "sweep"  # what `Evaluation.residuals` has one of each
+
     @abstractmethod
-    def run(self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, progress: bool) -> Evaluation:
+    def run(self, model: Any, policy: Any, coupling: Coupling, progress: bool) -> Evaluation:
         """Evaluate; the three nouns are known to fit one another. Users call `jmdp.evaluate`."""
 
 
-def check_problem(model: TabularJMDP, policy: TabularPolicy, coupling: Coupling) -> None:
+def check_problem(model: object, policy: object, coupling: Coupling, method: Method) -> None:
     """Raise unless the nouns are what they should be and fit one another."""
+    check_kind("method", method, Method, SettingsError)
+    check_kind("coupling", coupling, Coupling, CouplingError)
+    if isinstance(model, LazyJMDP):
+        if not method.takes_lazy_models:
+            raise ModelError(
+                f"{type(method).__name__} needs the whole table, and a LazyJMDP has none. "
+                "Use ReachablePairs(state), which asks for what it needs."
+            )
+        if not callable(policy):
+            raise PolicyError(
+                f"policy is a {type(policy).__name__}. For a LazyJMDP give a function from a state to the "
+                "probabilities of its actions."
+            )
+        return
+    check_table(model, policy, coupling)
+
+
+def check_table(model: Any, policy: Any, coupling: Coupling) -> None:
+    """Raise unless these are a table, a policy for it and a coupling that makes sense for it."""
     check_kind("model", model, TabularJMDP, ModelError)
     check_kind("policy", policy, TabularPolicy, PolicyError)
     check_kind("coupling", coupling, Coupling, CouplingError)

@@ -12,7 +12,7 @@ from jmdp.coupling import Coupling, Local
 from jmdp.errors import SettingsError
 from jmdp.evaluation import UNIT, Certificate, Evaluation, Outcome
 from jmdp.labels import Label
-from jmdp.methods.method import Method, check_problem
+from jmdp.methods.method import Method, check_table
 from jmdp.methods.progress import state_bar
 from jmdp.methods.settings import probability, whole
 from jmdp.methods.shaping import unit_rewards
@@ -135,7 +135,7 @@ def gap_samples(
 
     Settings as in `MonteCarlo`. A draw is cut after `horizon` steps, so it is off by at most 2 γ^horizon B/(1 − γ).
     """
-    check_problem(model, policy, coupling)
+    check_table(model, policy, coupling)
     state, pair = model.states.index(s), np.array([model.actions.index(a), model.actions.index(b)])
     sampler = _Sampler(model, policy, coupling, MonteCarlo(seed=seed, samples=samples, horizon=horizon))
     if pair[0] == pair[1]:  # one coordinate has one return

@@ -155,14 +155,17 @@ class PairOperator:
         allowed = (error * (1 - 2.0**-39) - ahead) * self._one_minus_square()
         return allowed / self.square - self.floor(entry) if self.square else math.inf
 
+    def variance_error(self) -> float:
+        """Bound on the error of V."""
+        return (self.V_residual + self.floor(largest(self.V))) / self._one_minus_square() * (1 + 2.0**-40)
+
     def entry(self, table: Floats) -> float:
         """The largest entry of H and V."""
         return max(largest(table), largest(self.V))
 
     def _variances(self) -> tuple[Floats, float]:
         """V by LU, refined while that helps, and its residual."""
-        one_minus_square = self._one_minus_square()
-        solve = policy_chain_solver(self.model, self.policy, self.square, one_minus_square)
+        solve = policy_chain_solver(self.model, self.policy, self.square, self._one_minus_square()).forward
         squares = self.shaped.td**2
         V = best = np.zeros(self.model.shape[0])
         best_residual = math.inf

@@ -38,6 +38,19 @@ def sweep_bar(name: str, shown: bool, exponent: int) -> Iterator[Callable[[int, 
         yield report
 
 
+@contextmanager
+def count_bar(name: str, shown: bool, start: int) -> Iterator[Callable[[int], None]]:
+    """A bar that counts, with no end known."""
+    from tqdm import tqdm
+
+    with tqdm(desc=name, initial=start, disable=None if shown else True, delay=_FIRST_SHOWN_AFTER) as bar:
+
+        def report(count: int) -> None:
+            bar.update(count - bar.n)
+
+        yield report
+
+
 def state_bar(name: str, states: Integers, shown: bool) -> Iterator[int]:
     """Go through states with a bar that counts them."""
     from tqdm import tqdm

@@ -50,7 +50,7 @@ def shape(model: TabularJMDP, policy: TabularPolicy) -> Shaped:
     of probabilities sums to 1 exactly does not enter it.
     """
     exponent, bound, reward = unit_rewards(model)
-    solve = policy_chain_solver(model, policy, model.discount, 1 - model.discount)
+    solve = policy_chain_solver(model, policy, model.discount, 1 - model.discount).forward
     value = dd.of(np.zeros(model.shape[0]))
     best, best_residual = value, math.inf
     for _ in range(_MOST_REFINEMENTS):

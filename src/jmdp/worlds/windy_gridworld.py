@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
+from jmdp.arrays import Floats, Integers
+from jmdp.lazy_model import LazyJMDP, Scenarios
 from jmdp.model import TabularJMDP
 from jmdp.policy import TabularPolicy
-from jmdp.worlds.world import World, check_range, check_whole
+from jmdp.worlds.world import LazyWorld, World, check_range, check_whole
 
 _MOVES = {"U": (-1, 0), "R": (0, 1), "D": (1, 0), "L": (0, -1)}
+
+
+_CARELESS = 0.2
+"""How often a careless step is a random one."""
 
 
 def windy_gridworld(
@@ -18,14 +26,15 @@ def windy_gridworld(
     gust: float = 0.3,
     goal_reward: float = 1.0,
     step_reward: float = 0.0,
+    blown_reward: float = 0.0,
     discount: float = 0.95,
 ) -> World:
     """A grid with a goal in its top right corner and gusts of wind to the left.
 
     In each step one of two scenarios holds for all actions: calm, or with probability `gust` a push one cell to
     the left after the move. Walls stop both. Ending a step on the goal ends the walk and earns `goal_reward`;
-    every other step earns `step_reward`. Scenario probabilities are the same in every cell, so `Synchronous`
-    applies.
+    every other step earns `step_reward`, and `blown_reward` besides if the wind did move one. Scenario
+    probabilities are the same in every cell, so `Synchronous` applies.
 
     Paper: section 6, "Windy gridworld", Figure 1. It gives no gust probability, rewards or discount; these
     defaults are ours.
@@ -33,29 +42,90 @@ def windy_gridworld(
     States are named "row,column" from the top left, actions U, R, D, L. Policies: "goal_directed" (the paper's: right,
     then up), "careless" (the same with one step in five at random), "uniform".
     """
-    check_whole("rows", rows, 1, 10_000)
-    check_whole("columns", columns, 1, 10_000)
-    check_range("gust", gust, 0, 1)
-    S, A = rows * columns, len(_MOVES)
+    grid = _Grid(rows, columns, gust, goal_reward, step_reward, blown_reward)
+    S = rows * columns
     row, column = np.divmod(np.arange(S), columns)
-    next_state = np.empty((S, 2, A), np.int64)
-    for a, (down, right) in enumerate(_MOVES.values()):
-        to_row = np.clip(row + down, 0, rows - 1)
-        to_column = np.clip(column + right, 0, columns - 1)
-        for k, push in enumerate((0, 1)):
-            next_state[:, k, a] = to_row * columns + np.maximum(to_column - push, 0)
-    goal = columns - 1
+    to_row, to_column, reward = grid.outcomes(row, column)
     model = TabularJMDP(
         np.tile([1 - gust, gust], (S, 1)),
-        np.where(next_state == goal, goal_reward, step_reward),
-        next_state,
+        reward,
+        to_row * columns + to_column,
         discount,
-        np.arange(S) == goal,
+        np.arange(S) == columns - 1,
         [f"{r},{c}" for r, c in zip(row, column, strict=True)],
         list(_MOVES),
     )
-    names = list(_MOVES)
-    directed = TabularPolicy.deterministic(model, np.where(column < columns - 1, names.index("R"), names.index("U")))
+    directed = TabularPolicy(grid.directed(column))
     uniform = TabularPolicy.uniform(model)
-    policies = {"goal_directed": directed, "careless": directed.mixed(uniform, 0.2), "uniform": uniform}
+    policies = {"goal_directed": directed, "careless": directed.mixed(uniform, _CARELESS), "uniform": uniform}
     return World(model, policies, (rows, columns))
+
+
+def lazy_windy_gridworld(
+    rows: int = 1000,
+    columns: int = 1000,
+    *,
+    gust: float = 0.3,
+    goal_reward: float = 1.0,
+    step_reward: float = 0.0,
+    blown_reward: float = -1.0,
+    discount: float = 0.95,
+) -> LazyWorld:
+    """The same grid, asked for cell by cell: states are (row, column), and it may be as large as one likes.
+
+    Being blown costs something in every cell by default, so that there is something to compare far from the goal.
+    """
+    grid = _Grid(rows, columns, gust, goal_reward, step_reward, blown_reward)
+    chances, goal = [1 - gust, gust], (0, columns - 1)
+
+    def scenarios(cell: tuple[int, int]) -> Scenarios | None:
+        if cell == goal:
+            return None
+        to_row, to_column, reward = grid.outcomes(np.array(cell[0]), np.array(cell[1]))
+        following = [list(zip(*row, strict=True)) for row in zip(to_row.tolist(), to_column.tolist(), strict=True)]
+        return chances, reward, following
+
+    def directed(cell: tuple[int, int]) -> Floats:
+        return grid.directed(np.array(cell[1]))
+
+    uniform = np.full(len(_MOVES), 1 / len(_MOVES))
+    bound = max(abs(goal_reward), abs(step_reward), abs(step_reward + blown_reward))
+    return LazyWorld(
+        LazyJMDP(scenarios, discount, bound, list(_MOVES)),
+        {
+            "goal_directed": directed,
+            "careless": lambda cell: (1 - _CARELESS) * directed(cell) + _CARELESS * uniform,
+            "uniform": lambda cell: uniform,
+        },
+    )
+
+
+@dataclass(frozen=True)
+class _Grid:
+    """The rules, for any array of cells."""
+
+    rows: int
+    columns: int
+    gust: float
+    goal_reward: float
+    step_reward: float
+    blown_reward: float
+
+    def __post_init__(self) -> None:
+        check_whole("rows", self.rows, 1, 2**31)
+        check_whole("columns", self.columns, 1, 2**31)
+        check_range("gust", self.gust, 0, 1)
+
+    def outcomes(self, row: Integers, column: Integers) -> tuple[Integers, Integers, Floats]:
+        """Rows, columns and rewards [.., 2, A] after a step from each cell."""
+        down, right = np.array(list(_MOVES.values())).T
+        calm = np.clip(column[..., None, None] + right, 0, self.columns - 1)
+        to_column = np.maximum(calm - np.array([[0], [1]]), 0)
+        to_row = np.broadcast_to(np.clip(row[..., None, None] + down, 0, self.rows - 1), to_column.shape)
+        reward = np.where(to_column < calm, self.step_reward + self.blown_reward, self.step_reward)
+        return to_row, to_column, np.where((to_row == 0) & (to_column == self.columns - 1), self.goal_reward, reward)
+
+    def directed(self, column: Integers) -> Floats:
+        """Right, then up: probabilities [.., A]."""
+        names = list(_MOVES)
+        return np.eye(len(names))[np.where(column < self.columns - 1, names.index("R"), names.index("U"))]

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
+from typing import Any
+
+import numpy.typing as npt
 
 from jmdp.errors import SettingsError
+from jmdp.lazy_model import LazyJMDP
 from jmdp.model import TabularJMDP
 from jmdp.policy import TabularPolicy
 
@@ -28,6 +32,14 @@ class World:
     model: TabularJMDP
     policies: Mapping[str, TabularPolicy]
     grid: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class LazyWorld:
+    """A problem too large to write down: a model asked for state by state, and policies as functions of the state."""
+
+    model: LazyJMDP
+    policies: Mapping[str, Callable[[Any], npt.ArrayLike]]
 
 
 def check_range(name: str, value: float, low: float, high: float) -> None:
