@@ -59,6 +59,12 @@ def add(x: DoubleDouble, y: DoubleDouble) -> DoubleDouble:
     return _quick_two_sum(high, error + error_2)
 
 
+def add_float(x: DoubleDouble, y: Floats) -> DoubleDouble:
+    """x + a float64 number."""
+    high, error = _two_sum(x.high, y)
+    return _quick_two_sum(high, error + x.low)
+
+
 def negative(x: DoubleDouble) -> DoubleDouble:
     """Return −x."""
     return DoubleDouble(-x.high, -x.low)
@@ -72,8 +78,10 @@ def scale(x: DoubleDouble, factor: Floats) -> DoubleDouble:
 
 def total(x: DoubleDouble, axis: int) -> DoubleDouble:
     """Sum along an axis, one slice after the other."""
-    high, low = np.moveaxis(x.high, axis, 0), np.moveaxis(x.low, axis, 0)
-    result = of(np.zeros(high.shape[1:]))
-    for part in zip(high, low, strict=True):
-        result = add(result, DoubleDouble(*part))
+    parts = [
+        DoubleDouble(*part) for part in zip(np.moveaxis(x.high, axis, 0), np.moveaxis(x.low, axis, 0), strict=True)
+    ]
+    result = parts[0]
+    for part in parts[1:]:
+        result = add(result, part)
     return result

@@ -51,22 +51,24 @@ def shape(model: TabularJMDP, policy: TabularPolicy) -> Shaped:
     """
     exponent, bound, reward = unit_rewards(model)
     solve = policy_chain_solver(model, policy, model.discount, 1 - model.discount).forward
-    value = dd.of(np.zeros(model.shape[0]))
-    best, best_residual = value, math.inf
-    for _ in range(_MOST_REFINEMENTS):
-        residual = _policy_mean(model, policy, _td(model, reward, value)).high
-        size = float(np.abs(residual).max())
-        if not size < best_residual / 2:
-            break
-        best, best_residual = value, size
-        value = dd.add(value, dd.of(solve(residual)))
-    value = best
-    td = _td(model, reward, value)
-    largest = bound + 2 * float(np.abs(value.high).max())
     _, K, A = model.shape
-    noise = (K * K + 64 * (K + A + 4)) * dd.RELATIVE_ERROR * largest + (UNDERFLOW if bound else 0.0)
+    value = dd.of(solve(np.einsum("sk,ska,sa->s", model.prob, reward, policy.probs)))
+    best = math.inf
+    for _ in range(_MOST_REFINEMENTS):
+        td = _td(model, reward, value)
+        change = _policy_mean(model, policy, td).high
+        residual = float(np.abs(change).max())
+        if not residual < best / 2:
+            break
+        kept, kept_td, best = value, td, residual
+        largest = bound + 2 * float(np.abs(value.high).max())
+        noise = (K * K + 64 * (K + A + 4)) * dd.RELATIVE_ERROR * largest + (UNDERFLOW if bound else 0.0)
+        if residual <= 2.0**-80 * (1 - model.discount) * bound:  # an error of v that nothing later can see
+            break
+        value = dd.add_float(value, solve(change))
+    value, td = kept, kept_td
     rows = 1 + 8 * (K + A) * UNIT  # the residual is of rows that sum to 1 up to rounding
-    value_error = (best_residual * rows * (1 + 2.0**-40) + noise) / (1 - model.discount)
+    value_error = (best * rows * (1 + 2.0**-40) + noise) / (1 - model.discount)
     advantage = _advantage(model, td)
     mean = dd.add(_columns(value, 1), advantage).high
     centred = dd.add(td, dd.negative(_columns(advantage, 1))).high
@@ -103,7 +105,7 @@ def _td(model: TabularJMDP, reward: Floats, value: DoubleDouble) -> DoubleDouble
     following = DoubleDouble(value.high[model.next_state], value.low[model.next_state])
     here = _columns(_columns(value, 1), 2)
     discounted = dd.scale(following, np.full(1, model.discount))
-    return dd.add(dd.add(dd.of(reward), dd.negative(here)), discounted)
+    return dd.add_float(dd.add(discounted, dd.negative(here)), reward)
 
 
 def _policy_mean(model: TabularJMDP, policy: TabularPolicy, x: DoubleDouble) -> DoubleDouble:
