@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from benchmarks.report import Row
 
 ROUNDS = 5
+FAST, FAST_ROUNDS = 1.0, 15
+"""Seconds a run below which a contender takes part in more rounds: short runs are disturbed more."""
+
 SLOW = 60.0
 """Seconds a run from which a contender takes part in the first rounds only."""
 
@@ -65,9 +68,10 @@ class Timings:
 
 
 def interleave(contenders: Mapping[str, Callable[[], object]]) -> Timings:
-    """Time the contenders A B A B …, five rounds after a round that compiles, loads and fills caches.
+    """Time the contenders A B A B …, five rounds or more after a round that compiles, loads and fills caches.
 
-    One that takes over a minute takes part in two rounds, the first included; `Timings.rows` says in how many each did.
+    One that takes over a minute takes part in two rounds, the first included; if all take less than a second there are
+    fifteen. `Timings.rows` says in how many each did.
     """
     repeats, rounds = {}, {}
     seconds: dict[str, list[float]] = {name: [] for name in contenders}
@@ -75,10 +79,11 @@ def interleave(contenders: Mapping[str, Callable[[], object]]) -> Timings:
         first = _turn(contender, 1)
         usual = _turn(contender, 1) if first < SLOW / 6 else first  # the first may have compiled
         repeats[name] = math.ceil(SHORTEST_TURN / usual)
-        rounds[name] = SLOW_ROUNDS if usual > SLOW else ROUNDS
+        rounds[name] = SLOW_ROUNDS if usual > SLOW else ROUNDS if usual > FAST else FAST_ROUNDS
         if usual > SLOW:
             seconds[name].append(usual)
-    for _ in range(ROUNDS):
+    usual_rounds = min(ROUNDS if count < FAST_ROUNDS else FAST_ROUNDS for count in rounds.values())
+    for _ in range(usual_rounds):
         for name, contender in contenders.items():
             if len(seconds[name]) < rounds[name]:
                 seconds[name].append(_turn(contender, repeats[name]))

@@ -103,7 +103,7 @@ BUGS = [
     Bug("terminal states earn", "model.py", "        r[ends] = 0.0\n", "",
         "test_model.py::test_rows_of_terminal_states_are_never_read"),
     Bug("the step into a terminal state earns nothing", "methods/shaping.py",
-        "dd.negative(here)), reward)", "dd.negative(here)), reward * ~model.terminal[model.next_state])", CHAIN),
+        "dd.negative(here)), reward[block])", "dd.negative(here)), reward[block] * ~model.terminal[n])", CHAIN),
     Bug("R ⊥ S'", "methods/jipe.py", "r * r + 2 * r * ahead + gamma",
         'r * r + 2 * r * np.einsum("sk,ska->sa", p, ahead)[:, None] + gamma', JIPE_LOCAL),
     Bug("wrong λ", "methods/jipe.py", "self.weight = 2 * self.bound /", "self.weight = self.bound /",

@@ -102,7 +102,7 @@ class Evaluation(arrays.FrozenArrays):
     method: Method
     states: Labels
     actions: Labels
-    residuals: Floats  # [sweeps], in the method's own norm; empty where nothing is swept
+    residuals: Floats  # [sweeps], in the method's own norm, nan where not measured; empty where nothing is swept
     cross: CrossCovariances | None = None
 
     def __post_init__(self) -> None:
@@ -240,7 +240,8 @@ class Evaluation(arrays.FrozenArrays):
             f"  method       {self.method}",
         ]
         if self.residuals.size:
-            lines.append(f"  sweeps       {self.residuals.size}, last residual {self.residuals[-1]:.3g}")
+            name, what = f"{self.method.step_name}s", self.method.residual_name
+            lines.append(f"  {name:<12} {self.residuals.size}, last {what} {self.residuals[-1]:.3g}")
         if self.certificate is None:
             lines.append("  certificate  none")
         else:

@@ -17,7 +17,8 @@ class Method(ABC):
     """A way to get joint moments. Subclasses are frozen dataclasses of settings."""
 
     takes_lazy_models: ClassVar[bool] = False
-    step_name: ClassVar[str] = "sweep"  # what `Evaluation.residuals` has one of each
+    step_name: ClassVar[str] = "sweep"  # what `Evaluation.residuals` has one number for each of
+    residual_name: ClassVar[str] = "residual"
 
     @abstractmethod
     def run(self, model: Any, policy: Any, coupling: Coupling, progress: bool) -> Evaluation:

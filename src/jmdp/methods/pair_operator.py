@@ -140,14 +140,9 @@ class PairOperator:
         return self._evaluation_error(entry, self._source) + stored
 
     def covariance_error(self, entry: float, residual: float) -> float:
-        """Bound on the error of `covariance` and `cross_covariance`: one step ahead of H, none larger than `entry`.
-
-        The error of H and V is (‖residual‖ + rounding of the sweep + what the error of d adds) / (1 − γ²), in the
-        maximum norm.
-        """
-        table = (max(residual, self.V_residual) + self.floor(entry)) / self._one_minus_square() * (1 + 2.0**-40)
+        """Bound on the error of `covariance` and `cross_covariance`: one step ahead of H, none larger than `entry`."""
         ahead = self._evaluation_error(entry, self._centred_source)
-        return (self.square * table + ahead) * (1 + 2.0**-40)
+        return (self.square * self._error(entry, max(residual, self.V_residual)) + ahead) * (1 + 2.0**-40)
 
     def largest_residual(self, entry: float, error: float) -> float:
         """The residual up to which `covariance_error` is at most `error`; not positive where none is small enough."""
@@ -157,7 +152,7 @@ class PairOperator:
 
     def variance_error(self) -> float:
         """Bound on the error of V."""
-        return (self.V_residual + self.floor(largest(self.V))) / self._one_minus_square() * (1 + 2.0**-40)
+        return self._error(largest(self.V), self.V_residual)
 
     def entry(self, table: Floats) -> float:
         """The largest entry of H and V."""
@@ -178,6 +173,13 @@ class PairOperator:
             best, best_residual = V, residual
             V = np.maximum(V + solve(change), 0.0)
         return best, best_residual
+
+    def _error(self, entry: float, residual: float) -> float:
+        """Bound on the error of H and V, none larger than `entry`, in the maximum norm.
+
+        (‖residual‖ + rounding of the sweep + what the error of d adds) / (1 − γ²).
+        """
+        return (residual + self.floor(entry)) / self._one_minus_square() * (1 + 2.0**-40)
 
     def _one_minus_square(self) -> float:
         return (1 - self.model.discount) * (1 + self.model.discount)

@@ -26,6 +26,11 @@ _CHUNK = 2**18
 _NOTHING = np.zeros(0, np.float32)
 
 
+def cores() -> int:
+    """How many cores this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def is_compiled(operator: PairOperator) -> bool:
     """Whether sweeps of this operator are compiled: shared policy luck in overlaps is left to SciPy."""
     plain = all(piece.overlap is None for piece in operator.pieces)
@@ -41,7 +46,7 @@ class PairSweep:
 
     def __init__(self, operator: PairOperator, threads: int | None = None) -> None:
         self.operator = operator
-        self.threads = threads or len(os.sched_getaffinity(0))
+        self.threads = threads or cores()
         self.compiled = is_compiled(operator)
 
     def __enter__(self) -> PairSweep:

@@ -39,7 +39,8 @@ class ReachablePairs(Method):
     off is bounded in mean square by sums along single states (`jmdp.methods.region`). The set grows until the intervals
     are narrow enough or the budget ends. They are certified whenever that is.
 
-    The evaluation that comes back has one state: call it by index 0 or by its name.
+    The evaluation that comes back has one state: call it by index 0 or by its name. Its `residuals` are the widths of
+    the widest interval after each round, as fractions like `tolerance`.
 
     Parameters
     ----------
@@ -66,6 +67,7 @@ class ReachablePairs(Method):
 
     takes_lazy_models: ClassVar[bool] = True
     step_name: ClassVar[str] = "round"
+    residual_name: ClassVar[str] = "width"
 
     def __post_init__(self) -> None:
         nonnegative(self, "tolerance")

@@ -11,6 +11,7 @@ range, and makes results scale bit for bit with rewards.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,6 +28,9 @@ UNDERFLOW = 2.0**-900
 """More than all underflows of a run can add up to, on rewards of size 1."""
 
 _MOST_REFINEMENTS = 30
+
+_AT_ONCE = 8192
+"""Outcomes that are worked on together."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,8 +59,7 @@ def shape(model: TabularJMDP, policy: TabularPolicy) -> Shaped:
     value = dd.of(solve(np.einsum("sk,ska,sa->s", model.prob, reward, policy.probs)))
     best = math.inf
     for _ in range(_MOST_REFINEMENTS):
-        td = _td(model, reward, value)
-        change = _policy_mean(model, policy, td).high
+        td, change = _td_errors(model, policy, reward, value)
         residual = float(np.abs(change).max())
         if not residual < best / 2:
             break
@@ -69,9 +72,7 @@ def shape(model: TabularJMDP, policy: TabularPolicy) -> Shaped:
     value, td = kept, kept_td
     rows = 1 + 8 * (K + A) * UNIT  # the residual is of rows that sum to 1 up to rounding
     value_error = (best * rows * (1 + 2.0**-40) + noise) / (1 - model.discount)
-    advantage = _advantage(model, td)
-    mean = dd.add(_columns(value, 1), advantage).high
-    centred = dd.add(td, dd.negative(_columns(advantage, 1))).high
+    mean, centred = _means(model, value, td)
     return Shaped(
         exponent,
         bound,
@@ -90,24 +91,42 @@ def unit_rewards(model: TabularJMDP) -> tuple[int, float, Floats]:
     return exponent, math.ldexp(model.reward_bound, -exponent), np.ldexp(model.reward, -exponent)
 
 
-def _columns(x: DoubleDouble, axis: int) -> DoubleDouble:
-    return DoubleDouble(np.expand_dims(x.high, axis), np.expand_dims(x.low, axis))
+def _blocks(model: TabularJMDP) -> Iterator[slice]:
+    """States a few at a time, so that what is computed of them stays in the cache."""
+    S, K, A = model.shape
+    at_once = max(1, _AT_ONCE // (K * A))
+    return (slice(first, first + at_once) for first in range(0, S, at_once))
 
 
-def _advantage(model: TabularJMDP, td: DoubleDouble) -> DoubleDouble:
-    """q − v = Σ_k p d / Σ_k p, where Σ_k p = 1 + θ is 1 only up to rounding: to first order in θ."""
-    weighted = dd.total(dd.scale(td, model.prob[:, :, None]), axis=1)
-    excess = dd.add(dd.total(dd.of(model.prob), axis=1), dd.of(-np.ones(1))).high
-    return dd.add(weighted, dd.scale(weighted, -excess[:, None]))
+def _td_errors(
+    model: TabularJMDP, policy: TabularPolicy, reward: Floats, value: DoubleDouble
+) -> tuple[DoubleDouble, Floats]:
+    """r + γ v(s') − v(s) [S, K, A] in two words, and its mean over scenarios and the policy's actions [S]."""
+    td, mean = DoubleDouble(np.empty(model.shape), np.empty(model.shape)), np.empty(model.shape[0])
+    for block in _blocks(model):
+        n = model.next_state[block]
+        discounted = dd.scale(DoubleDouble(value.high[n], value.low[n]), np.full(1, model.discount))
+        here = DoubleDouble(value.high[block, None, None], value.low[block, None, None])
+        part = dd.add_float(dd.add(discounted, dd.negative(here)), reward[block])
+        td.high[block], td.low[block] = part
+        over_actions = dd.total(dd.scale(part, policy.probs[block, None, :]), axis=2)
+        mean[block] = dd.total(dd.scale(over_actions, model.prob[block]), axis=1).high
+    return td, mean
 
 
-def _td(model: TabularJMDP, reward: Floats, value: DoubleDouble) -> DoubleDouble:
-    following = DoubleDouble(value.high[model.next_state], value.low[model.next_state])
-    here = _columns(_columns(value, 1), 2)
-    discounted = dd.scale(following, np.full(1, model.discount))
-    return dd.add_float(dd.add(discounted, dd.negative(here)), reward)
+def _means(model: TabularJMDP, value: DoubleDouble, td: DoubleDouble) -> tuple[Floats, Floats]:
+    """q [S, A], and what is left of the TD errors around it [S, K, A].
 
-
-def _policy_mean(model: TabularJMDP, policy: TabularPolicy, x: DoubleDouble) -> DoubleDouble:
-    over_actions = dd.total(dd.scale(x, policy.probs[:, None, :]), axis=2)
-    return dd.total(dd.scale(over_actions, model.prob), axis=1)
+    q − v = Σ_k p d / Σ_k p, where Σ_k p = 1 + θ is 1 only up to rounding: to first order in θ.
+    """
+    S, _, A = model.shape
+    mean, centred = np.empty((S, A)), np.empty(model.shape)
+    for block in _blocks(model):
+        part, prob = DoubleDouble(td.high[block], td.low[block]), model.prob[block]
+        weighted = dd.total(dd.scale(part, prob[:, :, None]), axis=1)
+        excess = dd.add_float(dd.total(dd.of(prob), axis=1), -np.ones(1)).high
+        advantage = dd.add(weighted, dd.scale(weighted, -excess[:, None]))
+        mean[block] = dd.add(DoubleDouble(value.high[block, None], value.low[block, None]), advantage).high
+        negative = DoubleDouble(-advantage.high[:, None], -advantage.low[:, None])
+        centred[block] = dd.add(part, negative).high
+    return mean, centred

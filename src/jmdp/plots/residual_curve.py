@@ -36,7 +36,7 @@ def residual_curve(evaluations: Evaluation | Mapping[str, Evaluation], *, title:
     figure, [[axes]] = new_figure(size=(6.4, 4.0))
     for i, (name, evaluation) in enumerate(evaluations.items()):
         residuals = evaluation.residuals
-        if residuals.size == 0:
+        if residuals.size == 0 or evaluation.method.step_name != "sweep":
             raise UnavailableError(
                 f"{name} has no residuals: {type(evaluation.method).__name__} does not sweep. "
                 "ExactPairs() and JIPE() do."
