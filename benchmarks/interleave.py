@@ -16,7 +16,7 @@ FAST, FAST_ROUNDS = 1.0, 15
 SLOW = 60.0
 """Seconds a run from which a contender takes part in the first rounds only."""
 
-SLOW_ROUNDS = 2
+SLOW_ROUNDS = 1
 SHORTEST_TURN = 0.05
 """Seconds a turn lasts at least: a shorter contender is run several times in it, and its time is their mean."""
 
@@ -70,7 +70,7 @@ class Timings:
 def interleave(contenders: Mapping[str, Callable[[], object]]) -> Timings:
     """Time the contenders A B A B …, five rounds or more after a round that compiles, loads and fills caches.
 
-    One that takes over a minute takes part in two rounds, the first included; if all take less than a second there are
+    One that takes over a minute is run once, in the first; if all take less than a second there are
     fifteen. `Timings.rows` says in how many each did.
     """
     repeats, rounds = {}, {}

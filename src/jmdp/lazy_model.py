@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Hashable, Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from jmdp import arrays
 from jmdp.arrays import Booleans, Floats, Integers
 from jmdp.errors import ModelError
 from jmdp.labels import Labels
-from jmdp.model import TabularJMDP, checked_discount
+from jmdp.model import LARGEST_RETURN, TabularJMDP, checked_discount
 
 State = Hashable
 
@@ -46,14 +46,19 @@ class LazyJMDP:
         reward_bound: float,
         action_names: Sequence[str] | None = None,
     ) -> None:
+        if not callable(scenarios):
+            raise ModelError(f"scenarios is a {type(scenarios).__name__}. Give a function of the state.")
         self.scenarios = scenarios
         self.discount = checked_discount(discount)
-        self.reward_bound = float(reward_bound)
-        if not 0 <= self.reward_bound < math.inf:
-            raise ModelError(f"reward_bound is {reward_bound!r}. Give the largest size a reward can have.")
+        if not (isinstance(reward_bound, Real) and 0 <= float(reward_bound) <= LARGEST_RETURN * (1 - self.discount)):
+            raise ModelError(
+                f"reward_bound is {reward_bound!r}. Give the largest size a reward can have, at most "
+                f"{LARGEST_RETURN * (1 - self.discount):g} at this discount."
+            )
+        self.reward_bound: float = float(reward_bound)
         self.actions: Labels | None = None  # without names, known from the first table that is not of a terminal state
         if action_names is not None:
-            self.actions = Labels.of("action", len(action_names), action_names)
+            self.actions = Labels.of("action", len(list(action_names)), action_names)
         self.states: list[State] = []
         self._index: dict[State, int] = {}
         self.known: Booleans = np.zeros(0, bool)  # [found], whether the table was asked for; and the next four
@@ -112,8 +117,12 @@ class LazyJMDP:
         reward = arrays.floats(f"reward in {where}", table[1], "[K, A]", ModelError)
         K, A = reward.shape
         following = table[2]
-        if prob.shape != (K,) or len(following) != K or any(len(row) != A for row in following):
-            raise ModelError(f"{where}: prob, reward {reward.shape} = [K, A] and next_state do not fit one another.")
+        rows = list(following) if isinstance(following, Sequence | np.ndarray) else []
+        nested = len(rows) == K and all(isinstance(row, Sequence | np.ndarray) and len(row) == A for row in rows)
+        if K * A == 0 or prob.shape != (K,) or not nested:
+            raise ModelError(
+                f"{where}: prob, reward {reward.shape} = [K, A] and next_state [K][A] do not fit one another."
+            )
         if self.actions is None:
             self.actions = Labels.of("action", A, None)
         if self.actions.size != A:
@@ -132,12 +141,13 @@ class LazyJMDP:
         if last < rows and columns >= K and self.reward.shape[2] == A:
             return
         shape = (rows if last < rows else max(64, 2 * (last + 1)), max(K, columns), A)
+        larger = {}
         for name in ("known", "terminal", "prob", "reward", "next_state"):
             old = getattr(self, name)
-            new = np.zeros(shape[: old.ndim], old.dtype)
+            larger[name] = np.zeros(shape[: old.ndim], old.dtype)
             if old.ndim < 3 or old.shape[2] == A:  # tables of another width are of terminal states, and empty
-                new[tuple(slice(n) for n in old.shape)] = old
-            setattr(self, name, new)
+                larger[name][tuple(slice(n) for n in old.shape)] = old
+        vars(self).update(larger)
 
     def __repr__(self) -> str:
         return (

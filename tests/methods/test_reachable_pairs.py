@@ -10,6 +10,7 @@ import pytest
 import jmdp
 from jmdp.errors import CouplingError, ModelError, NotConvergedError, PolicyError
 from jmdp.methods.exact_pairs import ExactPairs
+from jmdp.methods.reachable_pairs import _Found
 from models import COUPLINGS, random_problem
 from reference.rationals import Truth, exact
 
@@ -18,7 +19,7 @@ INTERVALS = ("mean_interval", "variance_interval", "correlation_interval")
 
 def room_for(states):
     """A memory budget for a table of pairs of so many states and the one where exits lead."""
-    return 6 * 8 * (states + 1) ** 2
+    return 18 * 8 * (states + 1) ** 2
 
 
 def violations(here, there, state):
@@ -48,7 +49,7 @@ def test_intervals_contain_the_answers_of_exact_pairs():
     for i in range(200):
         coupling = COUPLINGS[i % len(COUPLINGS)]
         model, policy = random_problem(
-            rng, states=12, discounts=(0.3, 0.6, 0.9), common_prob=coupling.shared_between_states
+            rng, states=12, discounts=(0.01, 0.3, 0.6, 0.9), common_prob=coupling.shared_between_states
         )
         there = jmdp.evaluate(model, policy, coupling)
         state = int(rng.integers(model.shape[0]))
@@ -149,6 +150,50 @@ def test_returns_that_do_not_vary():
     assert result.gap(0, 1, 0).variance_interval.high < 1e-3
 
 
+def test_one_action_has_a_mean_and_a_variance():
+    model = jmdp.LazyJMDP(lambda n: ([0.5, 0.5], [[1.0], [-1.0]], [[n + 1], [n + 1]]), 0.9, 1.0)
+    result = jmdp.evaluate(model, lambda n: [1.0], method=jmdp.ReachablePairs(0))
+    variance = result.covariance_interval(0, 0, 0)
+    assert variance.low <= 1 / (1 - 0.81) <= variance.high
+    assert variance.width <= 0.01 * result.covariance[0, 0, 0]
+
+
+@pytest.mark.parametrize("discount", [0.9, 1 - 1e-9])
+def test_more_than_rounding_allows_ends_as_stalled(discount):
+    def scenarios(n):
+        return [0.5, 0.5], [[1.0, 1.0], [-1.0, -1.0]], [[n + 1, 0], [0, n + 1]]
+
+    def no_rewards(n):
+        return [0.5, 0.5], np.zeros((2, 2)), [[n + 1, 0], [0, n + 1]]
+
+    for table in (scenarios, no_rewards):
+        model = jmdp.LazyJMDP(table, discount, 1.0)
+        method = jmdp.ReachablePairs(0, tolerance=1e-12, max_states=300)
+        result = jmdp.evaluate(model, lambda n: [0.5, 0.5], method=method, throw=False)
+        assert result.outcome in (jmdp.Outcome.STALLED, jmdp.Outcome.BUDGET_EXHAUSTED)
+        assert result.mean_interval(0, 0).low <= 0.0 <= result.mean_interval(0, 0).high
+
+
+def test_the_trivial_interval_is_rounded_outwards(monkeypatch):
+    discount, bound = 0.40581435425393925, 8.49485965186367
+    model = jmdp.LazyJMDP(lambda n: ([1.0], [[bound]], [[n]]), discount, bound)
+    monkeypatch.setattr("jmdp.methods.region.Explorer.explore", interrupt)
+    result = jmdp.evaluate(model, lambda n: [1.0], method=jmdp.ReachablePairs(0), throw=False)
+    assert exact(result.mean_interval(0, 0).high) >= exact(bound) / (1 - exact(discount))
+
+
+def interrupt(*arguments):
+    raise KeyboardInterrupt
+
+
+def test_correlations_near_one_are_turned_at_both_ends():
+    """Vectors in the plane: an error of the engine and a part cut off, both the worst way."""
+    error, cut = 1e-5, 1e-3
+    found = _Found(np.zeros(2), np.zeros(2), np.ones((2, 2)), error, np.full(2, cut))
+    worst = np.cos(np.arccos(1 - error) + 2 * np.arcsin(cut))
+    assert 1 - found.errors()[2][0, 1] <= worst
+
+
 def test_a_terminal_state_is_exact():
     model = jmdp.LazyJMDP(lambda n: None, 0.9, 1.0, ["a", "b"])
     result = jmdp.evaluate(model, lambda n: [0.5, 0.5], method=jmdp.ReachablePairs("end"))
@@ -191,6 +236,9 @@ def test_budgets_end_it_with_an_interval_that_holds(monkeypatch):
         (([1.0], [1.0], [[0, 0]]), r"reward in the table of state 0 has shape \(1,\)"),
         (([0.5, 0.5], [[1.0, 1.0]], [[0, 0]]), "do not fit one another"),
         (([1.0], [[1.0, 1.0]], [[0]]), "do not fit one another"),
+        (([1.0], [[1.0, 1.0]], [0]), "do not fit one another"),
+        (([1.0], [[1.0, 1.0]], None), "do not fit one another"),
+        (([1.0], np.zeros((1, 0)), [[]]), "do not fit one another"),
         (([0.5], [[1.0, 1.0]], [[0, 0]]), "prob in the table of state 0 sums to 0.5, not 1"),
         (([1.5, -0.5], [[1.0, 1.0]] * 2, [[0, 0]] * 2), r"a probability of -0\.5"),
         (([1.0], [[1.0, 3.0]], [[0, 0]]), r"a reward of size 3\.0, more than reward_bound 1"),

@@ -18,8 +18,9 @@ def push(
     decay: float,
     threshold: float,
     mass: Floats,  # [S], changed in place
+    most: int,
 ) -> None:
-    """Push mass on from every known state that has at least `threshold`, until none has."""
+    """Push mass on from every known state that has at least `threshold`, until none has or `most` pushes are made."""
     S, K, A = next_state.shape
     queue, queued = np.empty(S, np.int64), np.zeros(S, np.bool_)
     head = count = 0
@@ -28,7 +29,9 @@ def push(
             queue[count] = s
             queued[s] = True
             count += 1
-    while count > 0:
+    pushes = 0
+    while count > 0 and pushes < most:
+        pushes += 1
         s = queue[head]
         head = (head + 1) % S
         count -= 1

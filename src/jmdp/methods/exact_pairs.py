@@ -52,8 +52,8 @@ class ExactPairs(Method):
         Bytes it may use; by default 80% of what is free. It needs two tables of S² numbers, and records changes of
         past sweeps, a quarter of a table each, while there is room.
     precision
-        "float64", or "float32" to store the table in half the memory and sweep it faster. Sums are in float64 either
-        way; the certificate has the rounding of what is stored.
+        "float64", or "float32" to store the table in half the memory and sweep it faster. Sums are still in float64,
+        and the certificate has the rounding of what is stored.
     """
 
     tolerance: float = 1e-10
@@ -122,10 +122,13 @@ class ExactPairs(Method):
 
     def _plan(self, operator: PairOperator, allowed: float) -> int:
         """How many changes fit beside the tables that a sweep needs; refuses where those do not."""
-        tables = 2.0 if is_compiled(operator) or not operator.pieces else 6.0
+        compiled = is_compiled(operator)
+        tables = 2.0 if compiled or not operator.pieces else 6.0
+        if operator.same_state is not None:
+            tables += 4 * operator.same_state.weight.size / operator.size
         self._require(operator.model, tables, allowed)
         numbers, kind = change_record(operator)
-        record = numbers * np.dtype(kind).itemsize
+        record = numbers * np.dtype(kind).itemsize * (1 if compiled else 3)  # NumPy copies it to multiply it
         room = (allowed - tables * np.dtype(self.precision).itemsize * operator.size) // record
         wanted = min(max(_RECORD_BYTES // record, _FEWEST_RECORDED), _MOST_RECORDED)
         return int(min(wanted, room)) if room >= _FEWEST_RECORDED - 1 else 0

@@ -80,22 +80,30 @@ def iterate(
     residuals: list[float] = []
     last_halving, halving = 0, math.inf
     recorded = waiting = pause = 0
+    jump_due = False
     aim = target
     while True:
-        record = past is not None and waiting == 0
+        skipped = bare is not None and waiting > 0
         try:
-            if bare is not None and waiting > 0:
+            if jump_due and past is not None:
+                pause = 0 if _jump(past, point, residuals[-1]) else max(2 * pause, length)
+                left = _sweeps_left(residuals[-length:], aim)
+                waiting = max(0, min(pause, left - length, max_sweeps - len(residuals) - 1))
+                recorded, jump_due = 0, False
+                continue
+            if bare is not None and skipped:
                 bare(point, out)
                 residual = math.nan
             else:
-                residual = measured(point, out, past.changes[recorded] if past is not None and record else None)
+                recording = past is not None and waiting == 0
+                residual = measured(point, out, past.changes[recorded] if past is not None and recording else None)
         except KeyboardInterrupt:
             if not residuals:
                 raise
             residuals.append(measured(point, out, None))
             return FixedPoint(point, residuals[-1], np.array(residuals), Outcome.INTERRUPTED)
         residuals.append(residual)
-        if not math.isnan(residual):
+        if not skipped:
             hidden = floor(point)
             aim = max(target, hidden / 16)
             report(len(residuals), residual, aim)
@@ -118,11 +126,7 @@ def iterate(
             waiting -= 1
             continue
         recorded += 1
-        if recorded == length:
-            pause = 0 if _jump(past, point, residual) else max(2 * pause, length)
-            left = _sweeps_left(residuals[-length:], aim)
-            waiting = max(0, min(pause, left - length, max_sweeps - len(residuals) - 1))
-            recorded = 0
+        jump_due = recorded == length
 
 
 def _jump(past: Past, point: Floats, residual: float) -> bool:

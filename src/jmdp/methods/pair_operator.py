@@ -126,7 +126,7 @@ class PairOperator:
         if self.model.terminal[s] or self.model.terminal[t]:
             return 0.0
         centred = self.shaped.centred
-        return float(self.prob[s] @ (centred[s, :, a] * centred[t, :, b] + self.square * H[n, m]))
+        return float(self.prob[s] @ (centred[s, :, a] * centred[t, :, b] + self.square * H[n, m].astype(np.float64)))
 
     def variance_scale(self) -> float:
         """Return the largest variance of a return, its first action given or drawn from the policy."""
@@ -136,7 +136,8 @@ class PairOperator:
     def floor(self, entry: float) -> float:
         """What rounding and the error of d can hide from a residual, where no entry is larger than `entry`."""
         relative, absolute = _STORED[self.precision]
-        stored = 0.0 if self.precision == "float64" else 2 * relative * entry + absolute
+        times = len(self.pieces) + 2  # an entry is stored once for each piece
+        stored = 0.0 if self.precision == "float64" else times * (relative * (self._source + entry) + absolute)
         return self._evaluation_error(entry, self._source) + stored
 
     def covariance_error(self, entry: float, residual: float) -> float:

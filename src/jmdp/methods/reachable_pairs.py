@@ -26,9 +26,9 @@ from jmdp.policy import TabularPolicy
 _FIRST_THRESHOLD, _FINER = 1e-2, 1e-2
 """States that less discounted mass gets to are not looked at: at first, and what that is multiplied by to see more."""
 
-_SMALL_TABLE = 6 * 8
+_SMALL_TABLE = 18 * 8
 _LARGE_TABLE = 3.2 * 8
-"""Bytes per pair of states that ExactPairs takes, below and above the size from which it is compiled."""
+"""Bytes per pair of states that ExactPairs takes, where its sweeps are not compiled and where they are."""
 
 
 @dataclass(frozen=True)
@@ -47,10 +47,10 @@ class ReachablePairs(Method):
     state
         The decision state: of a `LazyJMDP` the state itself, of a `TabularJMDP` its index or name.
     tolerance
-        Stop when the interval of every gap variance is narrower than this fraction of it, that of every gap mean than
-        this fraction of the gap's standard deviation, and that of every correlation than this. A gap that hardly varies
-        beside the returns is measured with theirs: by `tolerance` times their largest variance, or `tolerance`² times
-        their largest squared mean.
+        Stop when the interval of the variance of every gap and every return is narrower than this fraction of it, that
+        of every mean than this fraction of the standard deviation, and that of every correlation than this. What hardly
+        varies is measured with what does: by `tolerance` times the largest variance of a return, or `tolerance`² times
+        the largest squared mean.
     max_states
         Look at no more states than this.
     memory_budget
@@ -135,17 +135,19 @@ class _Found:
         return covariance, gap, self._correlation_errors()
 
     def _correlation_errors(self) -> Floats:
-        """A part of size m added to a vector of length σ turns it by at most asin(m/σ)."""
+        """A part of size m added to a vector of length σ turns it by at most asin(m/σ), from either end of its ρ."""
         variance = np.diag(self.covariance) - self.engine_error
         std = np.sqrt(np.maximum(variance, 0.0))
         with np.errstate(divide="ignore", invalid="ignore"):
             turn = np.where(self.missing < std, np.arcsin(np.minimum(self.missing / std, 1.0)), np.pi)
             correlation = np.clip(self.covariance / np.multiply.outer(std, std), -1, 1)
-            engine = 8 * self.engine_error / np.minimum.outer(variance, variance)
-        angle, turns = np.arccos(correlation), turn[:, None] + turn[None, :]
-        low, high = np.cos(np.minimum(angle + turns, np.pi)), np.cos(np.maximum(angle - turns, 0.0))
+            engine = 4 * self.engine_error / np.minimum.outer(variance, variance)
+            near, far = np.arccos(np.minimum(correlation + engine, 1)), np.arccos(np.maximum(correlation - engine, -1))
+        turns = turn[:, None] + turn[None, :]
+        low, high = np.cos(np.minimum(far + turns, np.pi)), np.cos(np.maximum(near - turns, 0.0))
         error = np.maximum(high - correlation, correlation - low) + engine + 2.0**-40
-        return np.where(np.isfinite(error), np.minimum(error, 2.0), 2.0)
+        varies = np.minimum.outer(variance, variance) > 0
+        return np.where(varies & np.isfinite(error), np.minimum(error, 2.0), 2.0)
 
     def evaluation(
         self,
@@ -191,14 +193,17 @@ class _Search:
     ) -> None:
         self.method, self.explorer, self.coupling, self.progress = method, explorer, coupling, progress
         small = int(math.sqrt(allowed / _SMALL_TABLE))
-        self.most_inside = max(small if small < 300 else int(math.sqrt(allowed / _LARGE_TABLE)), 2) - 1
+        compiled = small >= 300 and coupling.policy_luck == "independent"
+        self.most_inside = max(int(math.sqrt(allowed / _LARGE_TABLE)) if compiled else small, 2) - 1
         lazy = explorer.model
-        A, bound = explorer.probs.shape[1], lazy.reward_bound / (1 - lazy.discount)
+        A, bound = explorer.probs.shape[1], lazy.reward_bound / (1 - lazy.discount) * (1 + 2.0**-40)
         self.best = _Found(np.zeros(A), np.full(A, bound), np.zeros((A, A)), 0.0, np.full(A, bound))
         if lazy.terminal[explorer.origin]:
             self.best = _Found(np.zeros(A), np.zeros(A), np.zeros((A, A)), 0.0, np.zeros(A))
         self.threshold = _FIRST_THRESHOLD
         self.need = math.inf  # root mean square that may be missing
+        self.hidden = math.inf  # what lies beyond all states looked at can hide
+        self.solved = 0  # states of the last table
         self.outcome = Outcome.BUDGET_EXHAUSTED
         self.widths: list[float] = []
 
@@ -216,25 +221,40 @@ class _Search:
         seen = math.sqrt(float(importance.sum()))
         need = min(self.need, 0.3 * max(seen, method.tolerance * float(np.abs(around.mean).max())))
         importance[explorer.origin] = np.inf
-        too_wide = math.sqrt(around.leak) > need / 2 or 4 * float(around.mean_error.max()) > 8 * need
-        if too_wide and not (explorer.complete or used_up):
-            self.threshold *= _FINER
+        hidden = max(math.sqrt(around.leak), float(around.mean_error.max()) / 2)
+        too_wide = hidden > need / 2
+        stuck = hidden > 0.9 * self.hidden  # it is rounding that hides it, and no look further helps
+        if too_wide and not (explorer.complete or used_up or stuck):
+            self.threshold = min(self.threshold * _FINER, explorer.frontier)
+            self.hidden = hidden
             return True
-        if too_wide:  # what lies beyond can no longer be looked at: no use in less than it hides
-            need = max(need, math.sqrt(around.leak))
+        if too_wide and not explorer.complete:
+            need = max(need, hidden)
         inside = self._inside(importance, need)
-        found, interrupted = self._solve(around, inside)
-        if found.missing.max() <= self.best.missing.max():
-            self.best = found
-        self.widths.append(self._width())
-        if interrupted:
-            raise KeyboardInterrupt
+        self._keep(*self._solve(around, inside))
         if self._narrow():
             self.outcome = Outcome.CONVERGED
             return False
-        self.need = min(self._needed(), need / 2)
+        if inside.size >= self.most_inside or (too_wide and used_up):
+            return False
+        repeated = inside.size == self.solved
         everything = explorer.complete and inside.size == int(explorer.asked.sum())
-        return not (everything or inside.size >= self.most_inside or (too_wide and used_up))
+        if everything or (too_wide and stuck) or (repeated and need <= 1e-9 * seen):
+            self.outcome = Outcome.STALLED
+            return False
+        self.solved, self.hidden = inside.size, math.inf
+        self.need = min(self._needed(), need / (100 if repeated else 2))
+        return True
+
+    def _keep(self, found: _Found, interrupted: bool) -> None:
+        """Keep the narrower of what is found now and before."""
+        before, width = self.best, self._width()
+        self.best = found
+        if not self._width() <= width:
+            self.best = before
+        self.widths.append(self._width())
+        if interrupted:
+            raise KeyboardInterrupt
 
     def _inside(self, importance: Floats, need: float) -> Integers:
         """The fewest states outside of which so little is missing; as many as there is room for at most."""
@@ -246,7 +266,7 @@ class _Search:
 
     def _solve(self, around: Surroundings, inside: Integers) -> tuple[_Found, bool]:
         cut = Cut.at(self.explorer, inside, around.value, around.spread)
-        solver = ExactPairs(tolerance=1e-9, memory_budget=2**62)
+        solver = ExactPairs(tolerance=min(1e-9, self.method.tolerance**2 / 100), memory_budget=2**62)
         result = solver.run(cut.model, cut.policy, self.coupling, self.progress)
         origin = int(np.flatnonzero(inside == self.explorer.origin)[0])
         certificate = result.certificate
@@ -260,28 +280,29 @@ class _Search:
         variance, mean = float(np.diag(self.best.covariance).max()), float(np.abs(self.best.mean).max())
         return max(math.sqrt(self.method.tolerance * variance), self.method.tolerance * mean)
 
+    def _scale(self) -> Floats:
+        """[A, A], the standard deviation that a gap is measured with; a single return where both actions are one."""
+        scale = self.best.gap_std.copy()
+        np.fill_diagonal(scale, np.sqrt(np.diag(self.best.covariance)))
+        return np.maximum(scale, self._least())
+
     def _width(self) -> float:
-        """The widest interval: of a gap's variance, mean or correlation, each on its own scale."""
-        A = len(self.best.mean)
-        if A == 1:
-            return 0.0
-        off = ~np.eye(A, dtype=bool)
-        least, std = self._least(), np.sqrt(np.diag(self.best.covariance))
-        scale = np.maximum(self.best.gap_std, least)
-        _, gap, correlation = self.best.errors()
+        """The widest interval: of a variance, mean or correlation, each on its own scale."""
+        covariance, variance, correlation = self.best.errors()
+        np.fill_diagonal(variance, np.diag(covariance))
         mean = self.best.mean_error[:, None] + self.best.mean_error[None, :]
-        if not (gap[off].any() or mean[off].any()):
+        if not (variance.any() or mean.any()):
             return 0.0
+        scale, std = self._scale(), np.sqrt(np.diag(self.best.covariance))
         with np.errstate(divide="ignore", invalid="ignore"):
-            parts = np.nan_to_num(np.stack([2 * gap / scale**2, 2 * mean / scale]), nan=0.0, posinf=np.inf)
-        varies = np.minimum.outer(std, std) >= least
-        return float(max(parts[:, off].max(), (2 * correlation)[off & varies].max(initial=0.0)))
+            parts = np.nan_to_num(np.stack([2 * variance / scale**2, 2 * mean / scale]), nan=0.0, posinf=np.inf)
+        varies = np.minimum.outer(std, std) >= self._least()
+        np.fill_diagonal(varies, False)
+        return float(max(parts.max(), (2 * correlation)[varies].max(initial=0.0)))
 
     def _narrow(self) -> bool:
         return self._width() <= self.method.tolerance
 
     def _needed(self) -> float:
         """What may be missing, in root mean square, for the intervals to be narrow enough."""
-        A = len(self.best.mean)
-        scale = np.maximum(self.best.gap_std, self._least())[~np.eye(A, dtype=bool)]
-        return self.method.tolerance * float(scale.min()) / 9
+        return self.method.tolerance * float(self._scale().min()) / 9

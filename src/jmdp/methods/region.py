@@ -33,6 +33,9 @@ from jmdp.methods.shaping import shape
 from jmdp.model import TabularJMDP
 from jmdp.policy import TabularPolicy
 
+_MOST_PUSHES = 10_000_000
+"""Pushes of mass at a time: near γ = 1 there is no end to them, and they only say where to look first."""
+
 
 class Explorer:
     """The states that a policy gets to from one state, most of its discounted mass first."""
@@ -53,11 +56,13 @@ class Explorer:
         from jmdp.kernels.arrivals import push
 
         model = self.model
+        if self.complete:
+            return
         with count_bar("states looked at", progress, int(self.asked.sum())) as bar:
             while True:
                 push(
                     model.prob, model.next_state, self.probs, self.asked, model.terminal, model.discount, threshold,
-                    self.mass,
+                    self.mass, _MOST_PUSHES,
                 )  # fmt: skip
                 new = np.flatnonzero(~self.asked & (self.mass >= threshold))
                 room = max_states - int(self.asked.sum())
@@ -72,8 +77,15 @@ class Explorer:
 
     @property
     def complete(self) -> bool:
-        """Whether there is nowhere left to go."""
-        return not (~self.asked & (self.mass > 0)).any()
+        """Whether no state looked at leads to one that was not."""
+        going = np.flatnonzero(self.asked & ~self.model.terminal)
+        leads = (self.model.prob[going, :, None] > 0) & ~self.asked[self.model.next_state[going]]
+        return not leads.any()
+
+    @property
+    def frontier(self) -> float:
+        """The most discounted mass that stands before a state not looked at."""
+        return float(self.mass[~self.asked].max(initial=0.0))
 
     def _fit(self) -> None:
         size, A = len(self.model.known), self.model.reward.shape[2]
@@ -132,8 +144,8 @@ class Cut:
             np.append(lazy.terminal[inside], True),
             names if len(set(names)) == len(names) else None,
         )
-        rows = np.where(lazy.terminal[inside, None], 1 / A, explorer.probs[inside])
-        policy = TabularPolicy(np.concatenate([rows, np.full((1, A), 1 / A)]))
+        rows = np.where(lazy.terminal[inside, None], np.eye(1, A), explorer.probs[inside])
+        policy = TabularPolicy(np.concatenate([rows, np.eye(1, A)]))
         square = gamma * gamma
         at_exit = np.where(leaves, spread[following], 0.0)
         gain = square * np.einsum("sk,ska,sa->s", prob, at_exit, policy.probs[:-1])
@@ -173,9 +185,11 @@ class Surroundings:
         value[inside] = scale * shaped.value.high[:-1]
         mean_error = scale * shaped.mean_error
         variance = scale * scale * (operator.V[:-1] + operator.variance_error())
-        rounding = mean_error + 2.0**-48 * bound  # of the value, and of the reward it is put into
-        spread[inside] = (np.sqrt(variance) + np.sqrt(cut.missing) + rounding) ** 2 * (1 + 2.0**-40)
+        spread[inside] = (np.sqrt(variance) + np.sqrt(cut.missing) + mean_error) ** 2
         np.minimum(spread, (bound + np.abs(value)) ** 2, out=spread)
+        # r + γ v(n) is rounded: an error of v(n) of that over γ.
+        rounding = 2.0**-48 * bound / gamma if gamma else 0.0
+        spread[:] = (np.sqrt(spread) + rounding) ** 2 * (1 + 2.0**-40)
         origin = int(np.flatnonzero(inside == explorer.origin)[0])
         start = np.zeros(inside.size + 1)
         np.add.at(start, cut.model.next_state[origin], gamma * gamma * cut.model.prob[origin][:, None])
