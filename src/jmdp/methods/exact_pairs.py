@@ -64,8 +64,7 @@ class ExactPairs(Method):
     def __post_init__(self) -> None:
         nonnegative(self, "tolerance")
         whole(self, "max_sweeps", 1)
-        if self.memory_budget is not None:
-            whole(self, "memory_budget", 1)
+        whole(self, "memory_budget", 1, optional=True)
         if self.precision not in ("float64", "float32"):
             raise SettingsError(f"precision is {self.precision!r}. It is 'float64' or 'float32'.")
 

@@ -57,8 +57,7 @@ class JIPE(Method):
             raise SettingsError(f"order is {self.order!r}. JIPE is of order 2.")
         nonnegative(self, "tolerance")
         whole(self, "max_sweeps", 1)
-        if self.memory_budget is not None:
-            whole(self, "memory_budget", 1)
+        whole(self, "memory_budget", 1, optional=True)
 
     def run(self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, progress: bool) -> Evaluation:
         """Evaluate; see `jmdp.evaluate`."""

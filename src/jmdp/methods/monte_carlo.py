@@ -63,8 +63,7 @@ class MonteCarlo(Method):
         whole(self, "seed", 0)
         whole(self, "samples", 2)
         probability(self, "confidence")
-        if self.horizon is not None:
-            whole(self, "horizon", 1, _LONGEST)
+        whole(self, "horizon", 1, _LONGEST, optional=True)
 
     def run(self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, progress: bool) -> Evaluation:
         """Evaluate; see `jmdp.evaluate`."""

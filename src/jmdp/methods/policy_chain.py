@@ -63,11 +63,18 @@ def policy_chain_solver(
 
 
 def discounted_total(
-    model: TabularJMDP, policy: TabularPolicy, gain: Floats, discount: float, one_minus_discount: float
+    model: TabularJMDP,
+    policy: TabularPolicy,
+    solver: ChainSolver,
+    gain: Floats,
+    discount: float,
+    one_minus_discount: float,
 ) -> Floats:
-    """An upper bound on y = gain + discount × P_π y [S], for gains ≥ 0: solved, refined, and its error added."""
+    """An upper bound on y = gain + discount × P_π y [S], for gains ≥ 0: solved, refined, and its error added.
+
+    It holds for any solver; a good one makes it tight.
+    """
     _, K, A = model.shape
-    solver = policy_chain_solver(model, policy, discount, one_minus_discount)
     prob = model.prob * ~model.terminal[:, None]
 
     def ahead(y: Floats) -> Floats:

@@ -72,10 +72,8 @@ class ReachablePairs(Method):
     def __post_init__(self) -> None:
         nonnegative(self, "tolerance")
         whole(self, "max_states", 1)
-        if self.memory_budget is not None:
-            whole(self, "memory_budget", 1)
-        if self.seconds is not None:
-            nonnegative(self, "seconds")
+        whole(self, "memory_budget", 1, optional=True)
+        nonnegative(self, "seconds", optional=True)
 
     def run(
         self,
@@ -196,7 +194,7 @@ class _Search:
         compiled = small >= 300 and coupling.policy_luck == "independent"
         self.most_inside = max(int(math.sqrt(allowed / _LARGE_TABLE)) if compiled else small, 2) - 1
         lazy = explorer.model
-        A, bound = explorer.probs.shape[1], lazy.reward_bound / (1 - lazy.discount) * (1 + 2.0**-40)
+        A, bound = explorer.probs.shape[1], lazy.return_bound
         self.best = _Found(np.zeros(A), np.full(A, bound), np.zeros((A, A)), 0.0, np.full(A, bound))
         if lazy.terminal[explorer.origin]:
             self.best = _Found(np.zeros(A), np.zeros(A), np.zeros((A, A)), 0.0, np.zeros(A))

@@ -27,7 +27,7 @@ from jmdp.coupling import Independent
 from jmdp.errors import PolicyError
 from jmdp.lazy_model import LazyJMDP
 from jmdp.methods.pair_operator import PairOperator
-from jmdp.methods.policy_chain import discounted_total, policy_chain_solver
+from jmdp.methods.policy_chain import ChainSolver, discounted_total, policy_chain_solver
 from jmdp.methods.progress import count_bar
 from jmdp.methods.shaping import shape
 from jmdp.model import TabularJMDP
@@ -118,7 +118,7 @@ class Cut:
 
     model: TabularJMDP
     policy: TabularPolicy
-    states: Integers  # [S − 1], their numbers in the explorer
+    square_chain: ChainSolver  # with discount γ²
     missing: Floats  # [S − 1], E[γ^{2τ} M(S_τ)] at most
     missing_ahead: Floats  # [A], the same from the origin with its first action given
 
@@ -149,11 +149,13 @@ class Cut:
         square = gamma * gamma
         at_exit = np.where(leaves, spread[following], 0.0)
         gain = square * np.einsum("sk,ska,sa->s", prob, at_exit, policy.probs[:-1])
-        missing = discounted_total(model, policy, np.append(gain, 0.0), square, (1 - gamma) * (1 + gamma))
+        one_minus_square = (1 - gamma) * (1 + gamma)
+        chain = policy_chain_solver(model, policy, square, one_minus_square)
+        missing = discounted_total(model, policy, chain, np.append(gain, 0.0), square, one_minus_square)
         missing[-1] = 0.0
         origin = int(place[explorer.origin])
         ahead = square * np.einsum("k,ka->a", prob[origin], at_exit[origin] + missing[to[origin]])
-        return cls(model, policy, inside, missing[:-1], ahead * (1 + 2.0**-40))
+        return cls(model, policy, chain, missing[:-1], ahead * (1 + 2.0**-40))
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,7 +175,7 @@ class Surroundings:
         """Look around with the tables asked for so far."""
         lazy = explorer.model
         gamma = lazy.discount
-        bound = lazy.reward_bound / (1 - gamma) * (1 + 2.0**-40)
+        bound = lazy.return_bound
         found = len(lazy.known)
         inside = np.flatnonzero(explorer.asked)
         nothing = np.zeros(found)
@@ -193,14 +195,14 @@ class Surroundings:
         origin = int(np.flatnonzero(inside == explorer.origin)[0])
         start = np.zeros(inside.size + 1)
         np.add.at(start, cut.model.next_state[origin], gamma * gamma * cut.model.prob[origin][:, None])
-        chain = policy_chain_solver(cut.model, cut.policy, gamma * gamma, (1 - gamma) * (1 + gamma))
         met = nothing.copy()
-        met[inside] = chain.transposed(start)[:-1]
+        met[inside] = cut.square_chain.transposed(start)[:-1]
         # |E γ^τ Z(S_τ)| ≤ B/(1 − γ) E γ^τ, which is again a sum along the chain
         going = cut.model.prob[:-1] * ~lazy.terminal[inside, None]
         leaves = cut.model.next_state[:-1] == inside.size
         gain = gamma * np.einsum("sk,ska,sa->s", going, leaves, cut.policy.probs[:-1])
-        exits = discounted_total(cut.model, cut.policy, np.append(gain, 0.0), gamma, 1 - gamma)
+        chain = policy_chain_solver(cut.model, cut.policy, gamma, 1 - gamma)
+        exits = discounted_total(cut.model, cut.policy, chain, np.append(gain, 0.0), gamma, 1 - gamma)
         exits[-1] = 1.0
         off = gamma * np.einsum("k,ka->a", going[origin], exits[cut.model.next_state[origin]])
         return cls(

@@ -9,9 +9,11 @@ from numbers import Real
 from jmdp.errors import SettingsError
 
 
-def nonnegative(settings: object, name: str) -> None:
-    """A finite number ≥ 0."""
+def nonnegative(settings: object, name: str, *, optional: bool = False) -> None:
+    """A finite number ≥ 0; None too where it is optional."""
     value = getattr(settings, name)
+    if optional and value is None:
+        return
     if isinstance(value, bool) or not (isinstance(value, Real) and 0 <= float(value) < math.inf):
         raise SettingsError(f"{name} is {value!r}. Give a finite number ≥ 0.")
     object.__setattr__(settings, name, float(value))
@@ -25,9 +27,11 @@ def probability(settings: object, name: str) -> None:
     object.__setattr__(settings, name, float(value))
 
 
-def whole(settings: object, name: str, least: int, most: int = 2**62) -> None:
-    """A whole number from `least` to `most`; NumPy's are welcome."""
+def whole(settings: object, name: str, least: int, most: int = 2**62, *, optional: bool = False) -> None:
+    """A whole number from `least` to `most`; NumPy's are welcome, and None where it is optional."""
     value = getattr(settings, name)
+    if optional and value is None:
+        return
     try:
         number = None if isinstance(value, bool) else operator.index(value)
     except TypeError:
