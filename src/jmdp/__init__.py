@@ -5,7 +5,8 @@ from jmdp.coupling import Independent, Local, Synchronous
 from jmdp.evaluate import evaluate
 from jmdp.evaluation import Certificate, Evaluation, Outcome
 from jmdp.gaps.gap import Gap
-from jmdp.interval import Interval, Verdict
+from jmdp.gaps.law import GapLaw, Law
+from jmdp.interval import Estimate, Interval, Verdict
 from jmdp.lazy_model import LazyJMDP
 from jmdp.methods.exact_pairs import ExactPairs
 from jmdp.methods.jipe import JIPE
@@ -19,11 +20,14 @@ __version__ = "0.1.0"
 __all__ = [
     "JIPE",
     "Certificate",
+    "Estimate",
     "Evaluation",
     "ExactPairs",
     "Gap",
+    "GapLaw",
     "Independent",
     "Interval",
+    "Law",
     "LazyJMDP",
     "Local",
     "MonteCarlo",

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
@@ -15,7 +16,8 @@ from jmdp.arrays import Floats
 from jmdp.coupling import Coupling
 from jmdp.errors import UnavailableError
 from jmdp.gaps.gap import Gap
-from jmdp.interval import Interval
+from jmdp.gaps.law import GapLaw, Law
+from jmdp.interval import ANYWHERE, Estimate, Interval
 from jmdp.labels import Label, Labels
 
 if TYPE_CHECKING:
@@ -90,6 +92,28 @@ class CrossCovariances(Protocol):
         """Cov(Z(s, a), Z(t, b))."""
 
 
+class HigherMoments(Protocol):
+    """Moments of any order up to `order`."""
+
+    order: int
+
+    def moment(self, coordinates: Sequence[tuple[int, int]]) -> Estimate:
+        """E[Π Z(x)] over at most `order` coordinates; one that is repeated is a power."""
+
+    def gap_moments(self, s: int, a: int, b: int) -> tuple[Estimate, ...]:
+        """Central moments of Z(s, a) − Z(s, b), a ≠ b, of orders 0, 1, …, `order`."""
+
+
+class Laws(Protocol):
+    """Laws of returns and of gaps, looked up one by one."""
+
+    def return_law(self, s: int, a: int) -> Law:
+        """The law of Z(s, a)."""
+
+    def gap_law(self, s: int, a: int, b: int) -> GapLaw:
+        """The law of Z(s, a) − Z(s, b), a ≠ b."""
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Evaluation(arrays.FrozenArrays):
     """Joint moments of the returns Z(s, a) of one policy under one coupling."""
@@ -104,6 +128,8 @@ class Evaluation(arrays.FrozenArrays):
     actions: Labels
     residuals: Floats  # [sweeps], in the method's own norm, nan where not measured; empty where nothing is swept
     cross: CrossCovariances | None = None
+    moments: HigherMoments | None = None
+    laws: Laws | None = None
 
     def __post_init__(self) -> None:
         for array in (self.mean, self.covariance, self.residuals):
@@ -137,6 +163,49 @@ class Evaluation(arrays.FrozenArrays):
         """E[Z(s, a) Z(t, b)], the paper's Σ(s, a, t, b)."""
         i, x, j, y = self.states.index(s), self.actions.index(a), self.states.index(t), self.actions.index(b)
         return self.cross_covariance(i, x, j, y) + float(self.mean[i, x] * self.mean[j, y])
+
+    def moment(self, *coordinates: tuple[Label, Label]) -> Estimate:
+        """E[Z(x) Z(y) …] for coordinates x = (state, action); one that is repeated is a power of its one return.
+
+        ``moment((s, a), (s, a), (s, b))`` is E[Z(s, a)² Z(s, b)], the paper's n-th order joint moment (section 5).
+        """
+        at = [(self.states.index(s), self.actions.index(a)) for s, a in coordinates]
+        if not at:
+            return Estimate(1.0, 1.0, 1.0)
+        if self.moments is not None and len(at) <= self.moments.order:
+            return self.moments.moment(at)
+        if len(at) > 2:
+            raise UnavailableError(
+                f"This evaluation has no moments of order {len(at)}. ExactPairs(order={len(at)}) gives them for two "
+                f"coordinates, JIPE(order={len(at)}) for any."
+            )
+        low, high = -math.inf, math.inf
+        if len(at) == 1:
+            mean = self.mean_interval(*at[0])
+            value = float(self.mean[at[0]])
+            return Estimate(value, low, high) if mean is None else Estimate(value, mean.low, mean.high)
+        (s, a), (t, b) = at
+        value = self.second_moment(s, a, t, b)
+        one, other = self.mean_interval(s, a), self.mean_interval(t, b)
+        if self.certificate is not None and one is not None and other is not None:
+            error = float(np.max(self.certificate.covariance_error))
+            covariance = Interval.around(self.cross_covariance(s, a, t, b), error)
+            both = covariance + one * other
+            low, high = both.low, both.high
+        return Estimate(value, low, high)
+
+    def return_law(self, s: Label, a: Label) -> Law:
+        """Return the law of the return Z(s, a)."""
+        i, x = self.states.index(s), self.actions.index(a)
+        return self._laws().return_law(i, x)
+
+    def _laws(self) -> Laws:
+        if self.laws is None:
+            raise UnavailableError(
+                f"{type(self.method).__name__} gives moments and no law. ExactLaw() gives laws with a certificate, "
+                "MonteCarlo(seed=…) from samples."
+            )
+        return self.laws
 
     def mean_interval(self, s: Label, a: Label) -> Interval | None:
         """Interval of E[Z(s, a)], or None without a certificate."""
@@ -185,7 +254,30 @@ class Evaluation(arrays.FrozenArrays):
             variances,
             correlations,
             None if self.certificate is None else self.certificate.confidence,
+            self._gap_support(),
+            self._gap_moments(i, x, y, variance, variances),
+            partial(self._gap_law, i, x, y),
         )
+
+    def _gap_law(self, i: int, x: int, y: int) -> GapLaw:
+        return GapLaw.zero() if x == y else self._laws().gap_law(i, x, y)
+
+    def _gap_support(self) -> Interval:
+        """Return where every gap lies: no return is larger than B/(1 − γ)."""
+        if self.certificate is None:
+            return ANYWHERE
+        bound = 2 * self.certificate.reward_bound / (1 - self.certificate.discount) * (1 + 2.0**-50)
+        return Interval(-bound, bound)
+
+    def _gap_moments(self, i: int, x: int, y: int, variance: float, variances: Interval | None) -> tuple[Estimate, ...]:
+        """Central moments of a gap of all orders there are."""
+        order = 2 if self.moments is None else self.moments.order
+        if x == y:
+            return tuple(Estimate(float(n == 0), float(n == 0), float(n == 0)) for n in range(order + 1))
+        if self.moments is not None:
+            return self.moments.gap_moments(i, x, y)
+        wide = Interval(0.0, math.inf) if variances is None else variances
+        return Estimate(1.0, 1.0, 1.0), Estimate(0.0, 0.0, 0.0), Estimate(variance, wide.low, wide.high)
 
     def _correlation_interval(self, i: int, x: int, y: int) -> Interval | None:
         va, vb, c = (self.covariance_interval(i, *pair) for pair in ((x, x), (y, y), (x, y)))

@@ -52,3 +52,59 @@ class Interval:
     def width(self) -> float:
         """High − low."""
         return self.high - self.low
+
+    def __add__(self, other: Interval) -> Interval:
+        return _outwards(self.low + other.low, self.high + other.high)
+
+    def __mul__(self, other: Interval) -> Interval:
+        corners = [x * y for x in (self.low, self.high) for y in (other.low, other.high)]
+        return _outwards(min(corners), max(corners))
+
+    def power(self, n: int) -> Interval:
+        """The n-th powers of all that is in it, rounded outwards; never below 0 for an even n."""
+        result = Interval(1.0, 1.0)
+        if n % 2 == 0 and self.low < 0:
+            size = Interval(0.0 if self.high >= 0 else -self.high, max(-self.low, self.high))
+            return size.power(n)
+        for _ in range(n):
+            result = result * self
+        return result
+
+
+ANYWHERE = Interval(-math.inf, math.inf)
+"""Where nothing is known."""
+
+
+def _outwards(low: float, high: float) -> Interval:
+    return Interval(math.nextafter(low, -math.inf) if low else 0.0, math.nextafter(high, math.inf) if high else 0.0)
+
+
+class Estimate(float):
+    """The best estimate of a quantity, a float that also says how far it can be off: the truth is in [low, high]."""
+
+    low: float
+    high: float
+
+    def __new__(cls, value: float, low: float, high: float) -> Estimate:  # noqa: D102 (the class says it)
+        self = super().__new__(cls, value)
+        self.low, self.high = float(low), float(high)
+        return self
+
+    @classmethod
+    def around(cls, value: float, error: float) -> Estimate:
+        """A value that is off by at most `error`."""
+        wide = Interval.around(value, error)
+        return cls(value, wide.low, wide.high)
+
+    @property
+    def interval(self) -> Interval:
+        """[low, high]."""
+        return Interval(self.low, self.high)
+
+    def __getnewargs__(self) -> tuple[float, float, float]:  # type: ignore[override]  # float's has one
+        return float(self), self.low, self.high
+
+    def __repr__(self) -> str:
+        return f"{float(self):.6g} in [{self.low:.6g}, {self.high:.6g}]"
+
+    __str__ = __repr__

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+
+from jmdp.interval import Interval
 
 
 def cantelli(mean: float, variance: float) -> float:
@@ -17,3 +20,13 @@ def cantelli(mean: float, variance: float) -> float:
         return 0.0
     ratio = mean / math.sqrt(variance)
     return min(1.0, (1 + 2**-50) / (1 + ratio * ratio))
+
+
+def cdf_bounds(x: float, moments: Sequence[Interval], support: Interval) -> Interval:
+    """Bounds on P(X ≤ x) from intervals of E[X^k], k = 0, 1, …, for X in the support."""
+    raise NotImplementedError
+
+
+def cvar_bounds(p: float, moments: Sequence[Interval], support: Interval) -> Interval:
+    """Bounds on the mean of the worst p of X, from intervals of E[X^k], k = 0, 1, …, for X in the support."""
+    raise NotImplementedError

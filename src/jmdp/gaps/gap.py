@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from jmdp.coupling import Coupling
 from jmdp.errors import UnavailableError
-from jmdp.gaps.bounds import cantelli
-from jmdp.interval import Interval, Verdict
+from jmdp.gaps.bounds import cantelli, cdf_bounds, cvar_bounds
+from jmdp.gaps.law import GapLaw
+from jmdp.interval import ANYWHERE, Estimate, Interval, Verdict
 
 
 @dataclass(frozen=True)
@@ -33,6 +35,9 @@ class Gap:
     variance_interval: Interval | None
     correlation_interval: Interval | None
     confidence: float | None = None  # of each interval; None where they are certain
+    support: Interval = ANYWHERE  # no gap is outside
+    central_moments: tuple[Estimate, ...] = ()  # of orders 0, 1, 2, …, as far as they are known
+    find_law: Callable[[], GapLaw] | None = field(default=None, compare=False, repr=False)
 
     @property
     def std(self) -> float:
@@ -47,6 +52,70 @@ class Gap:
             return None
         high = v.high if v.high == 0 else math.nextafter(math.sqrt(v.high), math.inf)
         return Interval(math.sqrt(v.low) * (1 - 2**-52), high)
+
+    def central_moment(self, n: int) -> Estimate:
+        """E[(G − E[G])ⁿ]."""
+        if not 0 <= n < len(self.central_moments):
+            raise UnavailableError(
+                f"This gap has moments up to order {len(self.central_moments) - 1}. ExactPairs(order={n}) gives more."
+            )
+        return self.central_moments[n]
+
+    def moment(self, n: int) -> Estimate:
+        """E[Gⁿ]."""
+        value, wide = 0.0, Interval(0.0, 0.0)
+        mean = ANYWHERE if self.mean_interval is None else self.mean_interval
+        for k in range(n + 1):
+            times, central = float(math.comb(n, k)), self.central_moment(k)
+            value += times * central * self.mean ** (n - k)
+            wide += Interval(times, times) * central.interval * mean.power(n - k)
+        return Estimate(value, max(wide.low, 0.0) if n % 2 == 0 else wide.low, wide.high)
+
+    @property
+    def skewness(self) -> Estimate:
+        """E[(G − μ)³]/σ³: which way the gap leans. nan where the variance is not certainly positive."""
+        return self._standardised(3)
+
+    @property
+    def kurtosis(self) -> Estimate:
+        """E[(G − μ)⁴]/σ⁴, 3 for a normal law. nan where the variance is not certainly positive."""
+        return self._standardised(4)
+
+    def _standardised(self, n: int) -> Estimate:
+        central, variance = self.central_moment(n), self._certified(self.variance_interval)
+        if variance.low <= 0:
+            return Estimate(math.nan, -math.inf, math.inf)
+        corners = [
+            m / math.sqrt(v) ** n * (1 + direction * 2.0**-48)
+            for m in (central.low, central.high)
+            for v in (variance.low, variance.high)
+            for direction in (-1, 1)
+        ]
+        least = 0.0 if n % 2 else 1.0  # Pearson: the kurtosis of no law is smaller
+        low = min(corners) if n % 2 else max(min(corners), least)
+        return Estimate(central / self.std**n, low, max(corners))
+
+    def law(self) -> GapLaw:
+        """Return the whole law of the gap: cdf, quantiles, CVaR, the chance that one action beats the other."""
+        if self.find_law is None:
+            raise UnavailableError("This gap has moments only. Ask the gap of an evaluation by ExactLaw() for its law.")
+        return self.find_law()
+
+    def cdf_bounds(self, x: float) -> Interval:
+        """Bounds on P(G ≤ x) from the moments alone, an even number of them: the sharpest there are (Markov).
+
+        Taken at the conservative ends of all intervals. With a law at hand, `law().cdf(x)` is far narrower.
+        """
+        mean, moments = self._certified(self.mean_interval), [m.interval for m in self.central_moments]
+        around = Interval(self.support.low - mean.high, self.support.high - mean.low)
+        low = cdf_bounds(math.nextafter(x - mean.high, -math.inf), moments, around).low
+        return Interval(low, cdf_bounds(math.nextafter(x - mean.low, math.inf), moments, around).high)
+
+    def cvar_bounds(self, p: float) -> Interval:
+        """Bounds on the mean of the worst p of all outcomes, from the moments alone."""
+        mean, moments = self._certified(self.mean_interval), [m.interval for m in self.central_moments]
+        around = Interval(self.support.low - mean.high, self.support.high - mean.low)
+        return cvar_bounds(p, moments, around) + mean
 
     def is_better(self) -> Verdict:
         """Is the first action better on average, E[G] > 0?"""
