@@ -8,6 +8,7 @@ from jmdp.gaps.gap import Gap
 from jmdp.gaps.law import GapLaw, Law
 from jmdp.interval import Estimate, Interval, Verdict
 from jmdp.lazy_model import LazyJMDP
+from jmdp.methods.exact_law import ExactLaw
 from jmdp.methods.exact_pairs import ExactPairs
 from jmdp.methods.jipe import JIPE
 from jmdp.methods.monte_carlo import MonteCarlo, gap_samples
@@ -22,6 +23,7 @@ __all__ = [
     "Certificate",
     "Estimate",
     "Evaluation",
+    "ExactLaw",
     "ExactPairs",
     "Gap",
     "GapLaw",

@@ -14,7 +14,13 @@ from jmdp.errors import LabelError, UnavailableError
 from jmdp.methods.method import Method
 from models import COUPLINGS
 
-METHODS = [jmdp.ExactPairs(), jmdp.JIPE(), jmdp.MonteCarlo(seed=5, samples=500), jmdp.ReachablePairs("2")]
+METHODS = [
+    jmdp.ExactPairs(),
+    jmdp.ExactLaw(),
+    jmdp.JIPE(),
+    jmdp.MonteCarlo(seed=5, samples=500),
+    jmdp.ReachablePairs("2"),
+]
 
 
 @pytest.fixture(params=METHODS, ids=lambda method: type(method).__name__)

@@ -203,13 +203,13 @@ class PairOperator:
         them, and each moves mass twice.
         """
         _, K, A = self.model.shape
-        excess = _excess(self.model.prob) + _excess(self.policy.probs)
+        over = excess(self.model.prob) + excess(self.policy.probs)
         outcomes = max((branch.outcomes for piece in self.pieces for branch in (piece.one, piece.other)), default=0)
         means = 0 if len(self.pieces) <= 1 else 2 * (outcomes + 2)
-        between = 2 * (excess + outcomes + 2) + means + len(self.pieces) + 10
-        within = 2 * excess + 2 * A + 2 * K + 12
+        between = 2 * (over + outcomes + 2) + means + len(self.pieces) + 10
+        within = 2 * over + 2 * A + 2 * K + 12
         if self.same_state is not None:
-            within = max(within, 2 * excess + self.same_state.rounding)
+            within = max(within, 2 * over + self.same_state.rounding)
         breaks = 12 * A * A if self.coupling.policy_luck == "shared" else 0
         self._rounding = (max(between, within) + breaks) * (1 + 2.0**-20)
         td, centred = self.shaped.td, self.shaped.centred
@@ -225,7 +225,7 @@ class PairOperator:
         self._centred_source = float(np.einsum("sk,ska->sa", self.prob, centred**2).max()) * (1 + 2.0**-30)
 
 
-def _excess(rows: Floats) -> float:
+def excess(rows: Floats) -> float:
     """How many units the sum of a row of probabilities is off from 1, at most."""
     return 1 + max(abs(math.fsum(row) - 1) for row in rows.tolist()) / UNIT
 

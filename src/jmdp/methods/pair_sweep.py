@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, wait
 from types import TracebackType
 from typing import Any
 
@@ -13,6 +10,7 @@ import numpy as np
 from jmdp.arrays import Floats, largest
 from jmdp.methods.common_luck import Branch
 from jmdp.methods.pair_operator import PairOperator
+from jmdp.methods.threads import Threads
 
 _COMPILED_FROM = 300
 """States from which compiled sweeps pay for loading the compiler."""
@@ -24,11 +22,6 @@ _CHUNK = 2**18
 """Entries of changes that are multiplied and summed together, whatever the number of threads."""
 
 _NOTHING = np.zeros(0, np.float32)
-
-
-def cores() -> int:
-    """How many cores this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def is_compiled(operator: PairOperator) -> bool:
@@ -46,12 +39,12 @@ class PairSweep:
 
     def __init__(self, operator: PairOperator, threads: int | None = None) -> None:
         self.operator = operator
-        self.threads = threads or cores()
+        self.threads = Threads(threads)
         self.compiled = is_compiled(operator)
 
     def __enter__(self) -> PairSweep:
         if self.compiled:
-            self._pool = ThreadPoolExecutor(self.threads)
+            self.threads.__enter__()
             self._steps = [
                 (s.indptr.astype(np.uint64), s.indices.astype(np.uint64), np.asarray(s.data))
                 for s in (piece.one.step for piece in self.operator.pieces)
@@ -64,7 +57,7 @@ class PairSweep:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self.compiled:
-            self._pool.shutdown()
+            self.threads.__exit__(kind, error, trace)
 
     def __call__(self, point: Floats, out: Floats) -> None:
         """Fill `out` with the sweep of `point`."""
@@ -106,20 +99,8 @@ class PairSweep:
             on_diagonal = diagonal if last and diagonal is not None else np.zeros(0)
             before = (*step, piece.one.td, piece.weight, self.operator.square, H, on_diagonal)
             after = (i > 0, measure and last, new, change)
-            worst = max(self.on_threads(pair_product, before, after))
+            worst = max(self.threads.run(pair_product, before, after))
         return worst
-
-    def on_threads(self, kernel: Callable[..., Any], before: tuple[Any, ...], after: tuple[Any, ...]) -> list[Any]:
-        """Run kernel(*before, i, threads, *after) for every i at once.
-
-        An interrupt is let through when all have ended, so that no table is left half written.
-        """
-        running = [self._pool.submit(kernel, *before, i, self.threads, *after) for i in range(self.threads)]
-        try:
-            return [future.result() for future in running]
-        except KeyboardInterrupt:
-            wait(running)
-            raise
 
 
 def _ready(branch: Branch) -> Any:
@@ -145,7 +126,7 @@ class PastChanges:
 
         size = self.changes.shape[1]
         parts = np.zeros((-(-size // _CHUNK), self.length, self.length))
-        self.sweep.on_threads(inner_products, (self.changes, _CHUNK), (parts,))
+        self.sweep.threads.run(inner_products, (self.changes, _CHUNK), (parts,))
         return np.asarray(parts.sum(axis=0))
 
     def largest(self, weights: Floats) -> float:
@@ -154,7 +135,7 @@ class PastChanges:
             return largest(np.einsum("i,ik->k", weights, self.changes))
         from jmdp.kernels.changes import largest_combination
 
-        return float(max(self.sweep.on_threads(largest_combination, (weights, self.changes), ())))
+        return float(max(self.sweep.threads.run(largest_combination, (weights, self.changes), ())))
 
     def add(self, weights: Floats, point: Floats) -> None:
         """point += Σ weights × changes."""
@@ -164,7 +145,7 @@ class PastChanges:
         from jmdp.kernels.changes import add_combination
 
         S = self.sweep.operator.model.shape[0]
-        self.sweep.on_threads(add_combination, (weights, self.changes), (point.reshape(S, S),))
+        self.sweep.threads.run(add_combination, (weights, self.changes), (point.reshape(S, S),))
 
 
 def change_record(operator: PairOperator) -> tuple[int, type[np.floating[Any]]]:

@@ -1,0 +1,182 @@
+"""ExactLaw: the whole law of every return and every gap, certified."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import numpy as np
+
+from jmdp.coupling import Coupling
+from jmdp.evaluation import Evaluation, Outcome
+from jmdp.gaps.law import GapLaw, Law
+from jmdp.interval import Interval
+from jmdp.methods.exact_pairs import ExactPairs
+from jmdp.methods.law_steps import LawSteps
+from jmdp.methods.law_sweep import CELL_BYTES, Cells, LawSweep
+from jmdp.methods.memory import budget, require
+from jmdp.methods.method import Method
+from jmdp.methods.progress import sweep_bar
+from jmdp.methods.settings import nonnegative, whole
+from jmdp.methods.shaping import unit_rewards
+from jmdp.methods.threads import Threads
+from jmdp.model import TabularJMDP
+from jmdp.policy import TabularPolicy
+
+_TIMES = 4
+"""How many times more cells there are when those at hand no longer help."""
+
+_PLATEAU = 0.8, 0.9
+"""Intervals halve, and undecided mass decays, while only the horizon limits them. Once both fall by less, cells do."""
+
+
+@dataclass(frozen=True)
+class ExactLaw(Method):
+    """Certified laws of all returns and gaps by distributional dynamic programming on pairs.
+
+    The gap is the return of the pair chain, G(x, y) = R(x) − R(y) + γ G(x', y'), so its law is a mixture of shifted and
+    shrunk laws of gaps. A law is kept as masses in cells, and with each mass an interval that all of it is in. One
+    sweep maps intervals to intervals, so whatever the cells are, and after any number of sweeps, the laws made of the
+    lower and of the upper ends enclose the true one. Intervals shrink by γ a sweep until the cells put different
+    outcomes together; then there are more cells. Branches that have become one have a gap of exactly 0 and are kept
+    apart from all other mass, so ties and P(Z(s, a) > Z(s, b)) do not blur into one another.
+
+    The paper (section 5.4) asks for quantiles, CVaR and the probability of superiority and bounds them by two moments.
+    Means and covariances are those of `ExactPairs`.
+
+    It needs a table of pairs of states times cells: meant for up to some hundred states.
+
+    Parameters
+    ----------
+    tolerance
+        Stop when every P(Z(s, a) > Z(s, b)) is known to an interval no wider than this, atoms at 0 apart that rounding
+        cannot tell from it.
+    cells
+        Of a law, to begin with. Quantiles and CVaR are the narrower the more there are.
+    max_cells
+        Of a law, at most.
+    max_sweeps
+        Give up after so many.
+    memory_budget
+        Bytes it may use; by default 80% of what is free.
+    """
+
+    tolerance: float = 0.01
+    cells: int = 256
+    max_cells: int = 2**14
+    max_sweeps: int = 100_000
+    memory_budget: int | None = None
+
+    residual_name = "width"
+
+    def __post_init__(self) -> None:
+        nonnegative(self, "tolerance")
+        whole(self, "cells", 64)
+        whole(self, "max_cells", self.cells)
+        whole(self, "max_sweeps", 1)
+        whole(self, "memory_budget", 1, optional=True)
+
+    def run(self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, progress: bool) -> Evaluation:
+        """Evaluate; see `jmdp.evaluate`."""
+        allowed = budget(self.memory_budget)
+        mend = "Use MonteCarlo(seed=…), which needs no table of pairs"
+        require(_bytes(model, self.cells), allowed, f"ExactLaw on {model.shape[0]} states", mend)
+        moments = ExactPairs(memory_budget=self.memory_budget).run(model, policy, coupling, progress)
+        exponent, _, reward = unit_rewards(model)
+        steps = LawSteps(model, policy, coupling, reward)
+        with sweep_bar(type(self).__name__, progress, 0) as report, Threads() as threads:
+            sweep = LawSweep(model, policy, coupling, steps, threads)
+            widths, outcome = self._iterate(model, sweep, allowed, report)
+            cells, slack = sweep.ahead()
+        if outcome is Outcome.CONVERGED and not moments.outcome.successful:
+            outcome = moments.outcome
+        return replace(
+            moments,
+            outcome=outcome,
+            method=self,
+            residuals=np.array(widths),
+            laws=LawTable(model, steps, cells, slack, exponent),
+        )
+
+    def _iterate(
+        self, model: TabularJMDP, sweep: LawSweep, allowed: float, report: Callable[[int, float, float], None]
+    ) -> tuple[list[float], Outcome]:
+        """Sweep until all widths are small enough or that is out of reach; return them, and why it ended."""
+        gamma = model.discount
+        often = math.ceil(math.log(2) / -math.log(gamma)) if gamma else 1
+        cells, before = self.cells, (math.inf, math.inf)
+        widths: list[float] = []
+        while True:
+            try:
+                sweep(cells)
+                widths.append(math.nan)
+                if len(widths) % often and len(widths) < self.max_sweeps:
+                    continue
+                widths[-1] = sweep.undecided()
+            except KeyboardInterrupt:
+                return widths, Outcome.INTERRUPTED
+            report(len(widths), widths[-1], self.tolerance)
+            if widths[-1] <= self.tolerance:
+                return widths, Outcome.CONVERGED
+            if len(widths) >= self.max_sweeps:
+                return widths, Outcome.SWEEPS_EXHAUSTED
+            now = sweep.spread(), widths[-1]
+            if all(x > least * y for x, least, y in zip(now, _PLATEAU, before, strict=True)):
+                cells *= _TIMES
+                if cells > self.max_cells or _bytes(model, cells) > allowed:
+                    return widths, Outcome.BUDGET_EXHAUSTED
+                now = math.inf, math.inf
+            before = now
+
+
+def _bytes(model: TabularJMDP, cells: int) -> float:
+    """Two tables of drawn pairs, and one of given actions."""
+    S, _, A = model.shape
+    pairs, ahead = (S + 1) * (S + 2) / 2, S * A * (A + 1) / 2
+    return CELL_BYTES * (cells + 1) * (2 * pairs + ahead)
+
+
+_Kind = TypeVar("_Kind", bound=Law)
+
+
+@dataclass(frozen=True, eq=False)
+class LawTable:
+    """The laws of all returns and gaps of given actions, in cells."""
+
+    model: TabularJMDP
+    steps: LawSteps
+    cells: Cells  # of the rows of steps.given, on rewards divided by 2**exponent
+    slack: float
+    exponent: int
+
+    def return_law(self, s: int, a: int) -> Law:
+        """The law of Z(s, a)."""
+        if self.model.terminal[s]:
+            return GapLaw.zero()
+        return self._law(Law, self.steps.return_row(s, a), 1, forward=True)
+
+    def gap_law(self, s: int, a: int, b: int) -> GapLaw:
+        """The law of Z(s, a) − Z(s, b)."""
+        if self.model.terminal[s]:
+            return GapLaw.zero()
+        return self._law(GapLaw, self.steps.gap_row(s, min(a, b), max(a, b)), 2, forward=a < b)
+
+    def _law(self, kind: type[_Kind], row: int, returns: int, *, forward: bool) -> _Kind:
+        mass = self.cells.mass[row]
+        there = np.flatnonzero(mass)
+        low, high, mean = (np.where(there == 0, 0.0, points[row, there]) for points in self.cells[1:])
+        if not forward:
+            low, high, mean = -high, -low, -mean
+        e = self.exponent
+        tiny = np.where((there == 0) | (np.abs([low, high]) > 2.0**-60), 0.0, 2.0**-1073 if e < -900 else 0.0)
+        bound = returns * self.model.reward_bound / (1 - self.model.discount) * (1 + 2.0**-50)
+        return kind(
+            np.ldexp(low, e) - tiny[0],  # an underflow on the way back may hide something
+            np.ldexp(high, e) + tiny[1],
+            np.ldexp(mean, e),
+            mass[there],
+            self.slack,
+            Interval(-bound, bound),
+        )

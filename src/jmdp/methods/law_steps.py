@@ -1,0 +1,175 @@
+"""Every way a return or a gap can go on in one step: G = gain + γ G', with its chances.
+
+A gap of two branches in states s and t is the return of the pair: G(s, t) = R − R̃ + γ G(s', t'). A terminal state
+is worth nothing, so the gap against it is a single return, G(s, end) = Z(s), and one list of pairs serves both. Where
+two branches become one their gap is 0 for good, which is the pair (end, end).
+
+Policy-drawn pairs feed one another; returns and gaps of given first actions are one step ahead of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from jmdp.arrays import Floats, Integers
+from jmdp.coupling import Coupling
+from jmdp.methods.common_luck import shared_choices, shared_scenarios
+from jmdp.model import TabularJMDP
+from jmdp.policy import TabularPolicy
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """Outcomes of some rows, those of one row after the other, as `kernels.laws` takes them."""
+
+    starts: Integers  # [rows + 1]
+    chance: Floats  # [outcomes]
+    gain: Floats  # [outcomes]
+    source: Integers  # [outcomes], the pair that follows
+    factor: Floats  # [outcomes], ±γ
+
+    @property
+    def most_outcomes(self) -> int:
+        """Of any row."""
+        return int(np.diff(self.starts).max())
+
+
+@dataclass(frozen=True, eq=False)
+class _Ways:
+    """Outcomes of one branch or of a pair before they are brought together."""
+
+    chance: Floats
+    gain: Floats
+    one: Integers
+    other: Integers
+
+
+class LawSteps:
+    """The steps of one model, policy and coupling, on the given rewards [S, K, A]."""
+
+    def __init__(self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, reward: Floats) -> None:
+        self._model, self._policy, self._coupling, self._reward = model, policy, coupling, reward
+        S, _, A = model.shape
+        self.states = np.flatnonzero(~model.terminal)
+        self.end = self.states.size
+        number = np.full(S, self.end)
+        number[self.states] = np.arange(self.end)
+        self._next = number[model.next_state]
+        one, other = np.triu_indices(self.end + 1)
+        self._row = np.zeros((self.end + 1, self.end + 1), np.int64)
+        self._row[one, other] = self._row[other, one] = np.arange(one.size)
+        self._luck = [(w, scenarios, choices) for w, scenarios in shared_scenarios(model, coupling)
+                      for w, choices in self._choices(w)]  # fmt: skip
+        self.most_merged = 1  # outcomes that were brought together
+        self.actions = list(combinations(range(A), 2))
+        self.first_gap = self.end * A  # rows of `given` from here on are gaps
+        self.drawn = self._steps([self._drawn(int(i), int(j)) for i, j in zip(one, other, strict=True)])
+        returns = [self._given(i, a) for i in range(self.end) for a in range(A)]
+        gaps = [self._apart(i, a, b) for i in range(self.end) for a, b in self.actions]
+        self.given = self._steps(returns + gaps)
+
+    def return_row(self, s: int, a: int) -> int:
+        """Of `given`, for a state that goes on."""
+        return int(np.searchsorted(self.states, s)) * self._model.shape[2] + a
+
+    def gap_row(self, s: int, a: int, b: int) -> int:
+        """Of `given`, for a < b and a state that goes on."""
+        i = int(np.searchsorted(self.states, s))
+        return self.first_gap + i * len(self.actions) + self.actions.index((a, b))
+
+    def _choices(self, weight: float) -> list[tuple[float, Floats]]:
+        if self._coupling.policy_luck == "independent":
+            return [(weight, self._policy.probs)]
+        widths, actions = shared_choices(self._policy)
+        one_hot = np.eye(self._policy.probs.shape[1])
+        return [(weight * float(width), one_hot[chosen]) for width, chosen in zip(widths, actions, strict=True)]
+
+    def _branch(self, i: int, scenarios: Floats, choices: Floats) -> _Ways:
+        """One branch that draws its action, given the luck it shares."""
+        if i == self.end:
+            return _Ways(np.ones(1), np.zeros(1), np.full(1, self.end), np.full(1, self.end))
+        s = self.states[i]
+        chance = scenarios[s][:, None] * choices[s]
+        k, a = np.nonzero(chance)
+        n = self._next[s, k, a]
+        return _Ways(chance[k, a], self._reward[s, k, a], n, np.full(n.size, self.end))
+
+    def _drawn(self, i: int, j: int) -> _Ways:
+        """Two distinct branches in states i and j that draw their actions."""
+        if i == j < self.end and self._coupling.shared_in_a_state:
+            return self._same_state(i)
+        parts = [
+            _product(w, self._branch(i, scenarios, choices), self._branch(j, scenarios, choices))
+            for w, scenarios, choices in self._luck
+        ]
+        return _joined(parts)
+
+    def _same_state(self, i: int) -> _Ways:
+        """Two branches that meet the same scenario: one and the same where they draw the same action."""
+        s = self.states[i]
+        pi = self._policy.probs[s]
+        if self._coupling.policy_luck == "shared":
+            return self._nothing(1.0)
+        a, b = np.nonzero(np.multiply.outer(pi, pi))
+        parts = [self._nothing(float((pi * pi).sum()))]
+        for x, y in zip(a, b, strict=True):
+            if x != y:
+                parts.append(self._together(i, int(x), int(y), float(pi[x] * pi[y])))
+        return _joined(parts)
+
+    def _nothing(self, chance: float) -> _Ways:
+        return _Ways(np.full(1, chance), np.zeros(1), np.full(1, self.end), np.full(1, self.end))
+
+    def _together(self, i: int, a: int, b: int, weight: float) -> _Ways:
+        """Two given actions of one state that share its scenario."""
+        s = self.states[i]
+        k = np.flatnonzero(self._model.prob[s])
+        gain = self._reward[s, k, a] - self._reward[s, k, b]
+        return _Ways(weight * self._model.prob[s, k], gain, self._next[s, k, a], self._next[s, k, b])
+
+    def _given(self, i: int, a: int) -> _Ways:
+        """One given action."""
+        s = self.states[i]
+        k = np.flatnonzero(self._model.prob[s])
+        return _Ways(self._model.prob[s, k], self._reward[s, k, a], self._next[s, k, a], np.full(k.size, self.end))
+
+    def _apart(self, i: int, a: int, b: int) -> _Ways:
+        """Two given actions of one state."""
+        if self._coupling.shared_in_a_state:
+            return self._together(i, a, b, 1.0)
+        return _product(1.0, self._given(i, a), self._given(i, b))
+
+    def _steps(self, rows: list[_Ways]) -> Steps:
+        """Bring equal outcomes together, and write pairs as rows."""
+        merged = [self._merged(ways) for ways in rows]
+        counts = [part[0].size for part in merged]
+        chance, gain, source, factor = (np.concatenate(parts) for parts in zip(*merged, strict=True))
+        return Steps(np.cumsum([0, *counts]), chance, gain, source, factor)
+
+    def _merged(self, ways: _Ways) -> tuple[Floats, Floats, Integers, Floats]:
+        source = self._row[ways.one, ways.other]
+        factor = np.where(ways.one <= ways.other, self._model.discount, -self._model.discount)
+        order = np.lexsort((factor, source, ways.gain))
+        chance, gain, source, factor = ways.chance[order], ways.gain[order], source[order], factor[order]
+        new = np.ones(order.size, bool)
+        new[1:] = (gain[1:] != gain[:-1]) | (source[1:] != source[:-1]) | (factor[1:] != factor[:-1])
+        self.most_merged = max(self.most_merged, int(np.bincount(np.cumsum(new)).max()))
+        return np.add.reduceat(chance, np.flatnonzero(new)), gain[new], source[new], factor[new]
+
+
+def _product(weight: float, one: _Ways, other: _Ways) -> _Ways:
+    """Two branches that are independent given the luck they share."""
+    shape = (one.chance.size, other.chance.size)
+    return _Ways(
+        weight * np.multiply.outer(one.chance, other.chance).ravel(),
+        np.subtract.outer(one.gain, other.gain).ravel(),
+        np.broadcast_to(one.one[:, None], shape).ravel(),
+        np.broadcast_to(other.one, shape).ravel(),
+    )
+
+
+def _joined(parts: list[_Ways]) -> _Ways:
+    return _Ways(*(np.concatenate([getattr(part, name) for part in parts]) for name in _Ways.__annotations__))

@@ -1,0 +1,136 @@
+"""Sweeping the laws of all policy-drawn pairs, and looking one step ahead of them."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from jmdp.arrays import Floats
+from jmdp.coupling import Coupling
+from jmdp.evaluation import UNIT
+from jmdp.methods.law_steps import LawSteps, Steps
+from jmdp.methods.pair_operator import excess
+from jmdp.methods.threads import Threads
+from jmdp.model import TabularJMDP
+from jmdp.policy import TabularPolicy
+
+CELL_BYTES = 64.0
+"""Mass, mean and the two ends, of an atom and of all else."""
+
+_ATOM = 2.0**-43
+"""A mass whose interval is up to this, over (1 − γ)², on rewards of size 1, is an atom as far as rounding can tell."""
+
+_RANGE_SWEEPS = 60
+"""Sweeps after which what returns can be is known well enough to lay out cells."""
+
+
+class Cells(NamedTuple):
+    """Laws in cells, a row each. See `kernels.laws`."""
+
+    mass: Floats  # [rows, 1 + 2 cells]: what is exactly 0, what else is in each cell, the heaviest atom of each
+    low: Floats
+    high: Floats
+    mean: Floats
+
+    @classmethod
+    def empty(cls, rows: int, cells: int) -> Cells:
+        """Room for so many."""
+        return cls(*np.empty((4, rows, 1 + 2 * cells)))
+
+
+class LawSweep:
+    """The laws of all pairs of states whose actions are drawn from the policy, and their sweeps."""
+
+    def __init__(
+        self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, steps: LawSteps, threads: Threads
+    ) -> None:
+        self.steps, self._threads = steps, threads
+        low, high = self._drawn_range = _ranges(steps.drawn, model.discount)
+        self._given_range = _one_step(steps.given, low, high)
+        self._narrow = _ATOM / (1 - model.discount) ** 2
+        rows = low.size
+        self._laws = Cells.empty(rows, 1)
+        self._laws.mass[:] = [0.0, 1.0, 0.0]
+        self._laws.mass[-1] = [1.0, 0.0, 0.0]  # (end, end): the gap of what has become one
+        self._laws.low[:, 1], self._laws.high[:, 1], self._laws.mean[:, 1] = low, high, (low + high) / 2
+        self._spare = Cells.empty(rows, 1)
+        # Every chance is a product of probabilities of stored rows, summed over outcomes that are one; break points of
+        # shared policy luck are off by 3A units each, a pair of states has 2A of them, and each moves mass twice.
+        A = model.shape[2]
+        breaks = 12 * A * A if coupling.policy_luck == "shared" else 0
+        self._units = 2 * (excess(model.prob) + excess(policy.probs)) + steps.most_merged + breaks + 8
+        self._slack = 2.0**-1000  # how far the mass of any set of cells can be off
+
+    def __call__(self, cells: int) -> None:
+        """Sweep once, into laws of so many cells."""
+        rows = self._laws.mass.shape[0]
+        if self._spare.mass.shape[1] != 1 + 2 * cells:
+            self._spare = Cells.empty(rows, cells)
+        self._slack += self._step(self.steps.drawn, self._drawn_range, self._spare)
+        self._laws, self._spare = self._spare, self._laws
+
+    def ahead(self) -> tuple[Cells, float]:
+        """Laws of returns and gaps of given actions, and how far the mass of any set of cells can be off."""
+        result = Cells.empty(self.steps.given.starts.size - 1, self._laws.mass.shape[1] // 2)
+        return result, self._slack + self._step(self.steps.given, self._given_range, result)
+
+    def undecided(self) -> float:
+        """Return the largest mass of a gap of which it is not known on which side of 0 it is, atoms apart."""
+        first = self.steps.first_gap
+        (mass, low, high, _), _ = self.ahead()
+        wide = (low[first:] <= 0) & (high[first:] >= 0) & (high[first:] - low[first:] > self._narrow)
+        return float((mass[first:] * wide).sum(axis=1).max(initial=0.0))
+
+    def spread(self) -> float:
+        """Return the largest mean width of an interval, over all laws."""
+        mass, low, high, _ = self._laws
+        width = np.where(mass > 0, high - low, 0.0)
+        width[:, 0] = 0.0
+        return float(np.einsum("ic,ic->i", mass, width).max())
+
+    def _step(self, steps: Steps, limits: tuple[Floats, Floats], out: Cells) -> float:
+        """Fill `out`, and return how far this step can put any mass off."""
+        from jmdp.kernels.laws import OCTAVES, cell, step_back
+
+        low, high = limits
+        cells = out.mass.shape[1] // 2
+        bits = max(int(math.log2(cells / (4 * OCTAVES))), 0)  # half of the cells, or fewer, are the ones near zero
+        per_width = max(cells - 2 - (2 * OCTAVES << bits), 1) / np.maximum(high - low, 2.0**-900)
+        first_cell = np.array([cell(x, dense, bits) for x, dense in zip(low, per_width, strict=True)])
+        table = (
+            steps.starts,
+            steps.chance,
+            steps.gain,
+            steps.source,
+            steps.factor,
+            per_width,
+            first_cell,
+            bits,
+            self._narrow,
+        )
+        runs, lost = zip(*self._threads.run(step_back, (*table, *self._laws), tuple(out)), strict=True)
+        # Atoms and all else come one after the other, and a mass may be moved from one to the other once more.
+        units = self._units + 1 + 4 * max(runs) * steps.most_outcomes
+        return float((units * UNIT + max(lost)) * (1 + 2.0**-20))
+
+
+def _ranges(steps: Steps, discount: float) -> tuple[Floats, Floats]:
+    """The least and the greatest that each gap of a drawn pair can be, or somewhat beyond."""
+    rows = steps.starts.size - 1
+    bound = 2 / (1 - discount) * (1 + 2.0**-40)
+    low, high = np.full(rows, -bound), np.full(rows, bound)
+    low[-1] = high[-1] = 0.0
+    for _ in range(_RANGE_SWEEPS):
+        low, high = _one_step(steps, low, high)
+        low[-1] = high[-1] = 0.0
+    return low, high
+
+
+def _one_step(steps: Steps, low: Floats, high: Floats) -> tuple[Floats, Floats]:
+    """Ranges one step back from those of the pairs that follow, rounded outwards."""
+    one, other = steps.factor * low[steps.source], steps.factor * high[steps.source]
+    slip = 2.0**-50 * (np.abs(steps.gain) + np.maximum(np.abs(one), np.abs(other)))
+    least, most = steps.gain + np.minimum(one, other) - slip, steps.gain + np.maximum(one, other) + slip
+    return np.minimum.reduceat(least, steps.starts[:-1]), np.maximum.reduceat(most, steps.starts[:-1])
