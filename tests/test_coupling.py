@@ -65,7 +65,7 @@ def test_wrong_arguments_of_the_verb_are_named():
         (lambda: jmdp.ExactPairs(tolerance=-1), "tolerance is -1"),
         (lambda: jmdp.ExactPairs(tolerance=float("nan")), "tolerance is nan"),
         (lambda: jmdp.ExactPairs(max_sweeps=0), "max_sweeps is 0. Give a whole number of at least 1"),
-        (lambda: jmdp.JIPE(order=3), "order is 3"),
+        (lambda: jmdp.JIPE(order=1), "order is 1. Give a whole number of at least 2"),
         (lambda: jmdp.MonteCarlo(seed=-1), "seed is -1"),
         (lambda: jmdp.MonteCarlo(seed=0, samples=1), "samples is 1"),
         (lambda: jmdp.MonteCarlo(seed=0, confidence=95), "confidence is 95"),

@@ -23,6 +23,7 @@ LAYERS = [
     ["evaluation"],
     ["methods"],
     ["evaluate"],
+    ["moment_check"],
     ["testing", "plots"],
     ["__init__"],
 ]

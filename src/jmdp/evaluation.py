@@ -95,7 +95,9 @@ class CrossCovariances(Protocol):
 class HigherMoments(Protocol):
     """Moments of any order up to `order`."""
 
-    order: int
+    @property
+    def order(self) -> int:
+        """The highest there is."""
 
     def moment(self, coordinates: Sequence[tuple[int, int]]) -> Estimate:
         """E[Π Z(x)] over at most `order` coordinates; one that is repeated is a power."""

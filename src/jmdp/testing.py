@@ -15,6 +15,7 @@ from jmdp.exact import Coordinate, ExactStep
 from jmdp.methods.jipe import MomentTable
 from jmdp.methods.pair_operator import PairTable
 from jmdp.model import TabularJMDP
+from jmdp.moment_check import MomentCheck, exactly
 from jmdp.policy import TabularPolicy
 
 # ---------------------------------------------------------------------------------------------------- the model
@@ -119,9 +120,9 @@ def check_certificate(model: TabularJMDP, policy: TabularPolicy, evaluation: Eva
         )
     step = ExactStep(model, policy, evaluation.coupling)
     if isinstance(evaluation.cross, PairTable):
-        checker: _PairCheck | _MomentCheck = _PairCheck(step, evaluation.cross)
+        checker: _PairCheck | MomentCheck = _PairCheck(step, evaluation.cross)
     elif isinstance(evaluation.cross, MomentTable):
-        checker = _MomentCheck(step, evaluation.cross)
+        checker = MomentCheck(step, evaluation.cross)
     else:
         raise UnavailableError(f"{type(evaluation.method).__name__} leaves no tables to check.")
     for gap, single, times in (
@@ -133,11 +134,11 @@ def check_certificate(model: TabularJMDP, policy: TabularPolicy, evaluation: Eva
     S, _, A = model.shape
     mean_error, covariance_error = checker.errors()
     for x in product(range(S), range(A)):
-        off = abs(_exactly(evaluation.mean[x]) - checker.mean(x)) + mean_error
+        off = abs(exactly(evaluation.mean[x]) - checker.mean(x)) + mean_error
         _compare("mean", evaluation, x, off, certificate.mean_error)
         for b in range(A):
             y = (x[0], b)
-            off = abs(_exactly(evaluation.covariance[*x, b]) - checker.covariance(x, y)) + covariance_error
+            off = abs(exactly(evaluation.covariance[*x, b]) - checker.covariance(x, y)) + covariance_error
             _compare("covariance", evaluation, (*x, b), off, certificate.covariance_error)
 
 
@@ -152,13 +153,6 @@ def _compare(what: str, evaluation: Evaluation, at: tuple[int, ...], off: Fracti
         )
 
 
-def _exactly(value: float) -> Fraction:
-    value = float(value)
-    if not np.isfinite(value):
-        raise CertificateError(f"The result holds {value}, which no certificate covers.")
-    return Fraction(value)
-
-
 class _PairCheck:
     """What the tables of `ExactPairs` prove: v, H over state pairs and V over states, all residuals exact."""
 
@@ -168,9 +162,9 @@ class _PairCheck:
         self.states, self.actions = range(S), range(A)
         scale = Fraction(2) ** tables.operator.shaped.exponent
         value = tables.operator.shaped.value
-        self.value = [scale * (_exactly(high) + _exactly(low)) for high, low in zip(*value, strict=True)]
-        self.pair = [[scale**2 * _exactly(h) for h in row] for row in tables.H]
-        self.variance = [scale**2 * _exactly(v) for v in tables.operator.V]
+        self.value = [scale * (exactly(high) + exactly(low)) for high, low in zip(*value, strict=True)]
+        self.pair = [[scale**2 * exactly(h) for h in row] for row in tables.H]
+        self.variance = [scale**2 * exactly(v) for v in tables.operator.V]
         averages = [[self._expect_td((s, a)) for a in self.actions] for s in self.states]
         residual = max(abs(_dot(step.policy[s], averages[s])) for s in self.states)
         self.value_error = residual / (1 - step.discount)
@@ -230,58 +224,6 @@ class _PairCheck:
     def _mean_size(self, x: Coordinate, base: Fraction) -> Fraction:
         gains = ((p, r + self.step.discount * self.value[n] - base) for p, _, r, n in self.step.one(x))
         return sum((p * abs(gain) for p, gain in gains), Fraction(0))
-
-
-class _MomentCheck:
-    """What the moments of `JIPE` prove, in the paper's norm, with the residual exact."""
-
-    def __init__(self, step: ExactStep, table: MomentTable) -> None:
-        self.step = step
-        S, _, A = step.model.shape
-        self.coordinates = list(product(range(S), range(A)))
-        scale = Fraction(2) ** table.operator.exponent
-        mean, second, square = table.operator.split(table.moments)
-        number = {x: i for i, x in enumerate(self.coordinates)}
-        self.mu = {x: scale * _exactly(mean[i]) for x, i in number.items()}
-        self.square = {x: scale**2 * _exactly(square[i]) for x, i in number.items()}
-        self.second = {
-            (x, y): self.square[x] if step.coalesced(x, y) else scale**2 * _exactly(second[i, j])
-            for x, i in number.items()
-            for y, j in number.items()
-        }
-        self.ahead = [_dot(row, [self.mu[s, a] for a in range(A)]) for s, row in enumerate(step.policy)]
-
-    def mean(self, x: Coordinate) -> Fraction:
-        return self.mu[x]
-
-    def covariance(self, x: Coordinate, y: Coordinate) -> Fraction:
-        return (self.square[x] if x == y else self.second[x, y]) - self.mu[x] * self.mu[y]
-
-    def errors(self) -> tuple[Fraction, Fraction]:
-        """‖M − T₂M‖_λ/(1 − γ), and what follows for a covariance."""
-        gamma, step, zero = self.step.discount, self.step, Fraction(0)
-        on_mean = on_second = zero
-        for x in self.coordinates:
-            mean = square = zero
-            for p, _, r, n in step.one(x):
-                later = _dot(step.policy[n], [self.square[n, a] for a in range(len(step.policy[n]))])
-                mean += p * (r + gamma * self.ahead[n])
-                square += p * (r * r + 2 * gamma * r * self.ahead[n] + gamma**2 * later)
-            on_mean = max(on_mean, abs(mean - self.mu[x]))
-            on_second = max(on_second, abs(square - self.square[x]))
-        for x, y in product(self.coordinates, self.coordinates):
-            if step.coalesced(x, y):
-                continue
-            swept = zero
-            for w, r, n, u, m in step.two(x, y):
-                later = sum((q * self.second[(n, a), (m, b)] for q, a, b in step.actions(n, m)), zero)
-                swept += w * (r * u + gamma * (r * self.ahead[m] + u * self.ahead[n]) + gamma**2 * later)
-            on_second = max(on_second, abs(swept - self.second[x, y]))
-        bound = Fraction(step.model.reward_bound)
-        weight = 2 * bound / (1 - gamma) if bound else Fraction(1)
-        error = max(on_mean, on_second / weight) / (1 - gamma)
-        largest = max(abs(m) for m in self.mu.values())
-        return error, weight * error + 2 * largest * error + error**2
 
 
 def _dot(weights: list[Fraction], values: list[Fraction]) -> Fraction:

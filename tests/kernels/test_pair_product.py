@@ -10,6 +10,7 @@ import jmdp
 from jmdp.kernels.changes import add_combination, inner_products, largest_combination
 from jmdp.kernels.pair_product import pair_product
 from jmdp.methods import pair_sweep
+from jmdp.methods import threads as threads_room
 from reference.tables import full_table, lower_triangle
 
 SIZES = [1, 2, 7, 8, 9, 16, 17, 61, 530]
@@ -27,7 +28,7 @@ def product(Q, H, calls, td=None, diagonal=NOTHING, out=None, change=NO_CHANGE):
     step = Q.indptr.astype(np.uint64), Q.indices.astype(np.uint64), Q.data
     td = np.zeros(len(H)) if td is None else td
     parts = [
-        pair_product(*step, td, 0.5, 0.8, H, diagonal, first, calls, out is not None, True, new, change)
+        pair_product(*step, td, 0.5, 0.8, H, diagonal, first, calls, out is not None, True, new, change, 1.0)
         for first in range(calls)
     ]
     return new, max(parts)
@@ -94,7 +95,7 @@ def test_changes_are_those_of_the_lower_triangle(size, kind):
     H = random_table(rng, size, kind)
     expected = H + sum(w * table.astype(float) for w, table in zip(weights, tables, strict=True))
     for first in range(3):
-        add_combination(weights, changes, first, 3, H)
+        add_combination(weights, changes, first, 3, H, 1.0)
     np.testing.assert_array_equal(H, H.T)
     np.testing.assert_allclose(H, expected, rtol=1e-6 if kind == "float32" else 1e-12, atol=1e-6)
 
@@ -111,12 +112,32 @@ def test_evaluations_agree_with_those_of_the_sparse_product(coupling, monkeypatc
     assert np.abs(compiled.covariance - sparse.covariance).max() <= a.covariance_error + b.covariance_error
 
 
+@pytest.mark.parametrize("size", SIZES)
+def test_antisymmetric_tables_stay_so(size):
+    rng = np.random.default_rng(size)
+    Q = random_array((size, size), density=min(1.0, 4 / size), rng=rng).tocsr()
+    step = (Q.indptr.astype(np.uint64), Q.indices.astype(np.uint64), Q.data)
+    H = rng.normal(size=(size, size))
+    H = H - H.T
+    source = rng.normal(size=(size, size))
+    source = source - source.T
+    new, change = source.copy(), np.zeros(32 * (-(-size // 8)) * (-(-size // 8) + 1), np.float32)
+    pair_product(*step, np.zeros(size), 0.5, 0.8, H, np.zeros(size), 0, 1, True, True, new, change, -1.0)
+    right = source + 0.4 * (Q @ H @ Q.T)
+    np.testing.assert_allclose(new, right, atol=1e-12 * max(1, np.abs(right).max()))
+    np.testing.assert_array_equal(new, -new.T)
+    moved = H.copy()
+    add_combination(np.ones(1), change[None, :], 0, 1, moved, -1.0)
+    np.testing.assert_allclose(moved, new, atol=1e-5 * max(1, np.abs(right).max()))
+    np.testing.assert_array_equal(moved, -moved.T)
+
+
 @pytest.mark.parametrize("threads", [1, 2, 3])
 @pytest.mark.parametrize("coupling", [jmdp.Local(), jmdp.Synchronous()], ids=repr)
 def test_the_number_of_threads_does_not_change_a_bit(threads, coupling, monkeypatch):
     world = jmdp.worlds.windy_gridworld(18, 18)
     here = jmdp.evaluate(world.model, world.policies["uniform"], coupling)
-    monkeypatch.setattr(pair_sweep.os, "sched_getaffinity", lambda process: range(threads))
+    monkeypatch.setattr(threads_room.os, "sched_getaffinity", lambda process: range(threads))
     there = jmdp.evaluate(world.model, world.policies["uniform"], coupling)
     np.testing.assert_array_equal(here.covariance, there.covariance)
     np.testing.assert_array_equal(here.residuals, there.residuals)

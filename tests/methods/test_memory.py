@@ -17,7 +17,7 @@ from jmdp.methods import memory
     ("method", "message"),
     [
         (jmdp.ExactPairs(memory_budget=1000), r"ExactPairs on 25 states needs 9\.77 KiB, and 1e\+03 bytes may be used"),
-        (jmdp.JIPE(memory_budget=1000), r"JIPE on 100 coordinates needs 469 KiB.*Use ExactPairs\(\)"),
+        (jmdp.JIPE(memory_budget=1000), r"JIPE on 100 coordinates needs 547 KiB.*Use ExactPairs\(\)"),
     ],
 )
 def test_too_small_a_budget_is_refused_with_the_mend(method, message):

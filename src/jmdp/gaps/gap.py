@@ -106,15 +106,20 @@ class Gap:
 
         Taken at the conservative ends of all intervals. With a law at hand, `law().cdf(x)` is far narrower.
         """
-        mean, moments = self._certified(self.mean_interval), [m.interval for m in self.central_moments]
-        around = Interval(self.support.low - mean.high, self.support.high - mean.low)
+        mean, moments, around = self._moment_problem()
         low = cdf_bounds(math.nextafter(x - mean.high, -math.inf), moments, around).low
         return Interval(low, cdf_bounds(math.nextafter(x - mean.low, math.inf), moments, around).high)
 
+    def _moment_problem(self) -> tuple[Interval, list[Interval], Interval]:
+        """Where E[G] is, where the moments of G − E[G] are, and where that is itself."""
+        mean = self._certified(self.mean_interval)
+        low = math.nextafter(self.support.low - mean.high, -math.inf)
+        high = math.nextafter(self.support.high - mean.low, math.inf)
+        return mean, [m.interval for m in self.central_moments], Interval(low, high)
+
     def cvar_bounds(self, p: float) -> Interval:
         """Bounds on the mean of the worst p of all outcomes, from the moments alone."""
-        mean, moments = self._certified(self.mean_interval), [m.interval for m in self.central_moments]
-        around = Interval(self.support.low - mean.high, self.support.high - mean.low)
+        mean, moments, around = self._moment_problem()
         return cvar_bounds(p, moments, around) + mean
 
     def is_better(self) -> Verdict:

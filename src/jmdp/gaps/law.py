@@ -156,5 +156,5 @@ class GapLaw(Law):
 
 def _tail(points: Floats, sums: Floats, p: float) -> float:
     """(1/p) × the integral over (0, p) of the step function that is points[i] up to sums[i]."""
-    ends = np.clip(sums, 0.0, p)
-    return float(points @ np.diff(ends, prepend=0.0)) / p
+    weights = np.diff(np.clip(sums, 0.0, p), prepend=0.0)
+    return float(points[weights > 0] @ weights[weights > 0]) / p

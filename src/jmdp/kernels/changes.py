@@ -1,4 +1,4 @@
-"""Recorded changes of a symmetric table (see `pair_product`): their inner products, and adding a combination."""
+"""Recorded changes of a table (see `pair_product`): their inner products, and adding a combination."""
 
 from __future__ import annotations
 
@@ -61,11 +61,11 @@ def largest_combination(weights: Floats, changes: Changes, first: int, stride: i
     return worst
 
 
-_TYPES = "void(f8[::1], f4[:, ::1], u8, u8, {0}[:, ::1])"
+_TYPES = "void(f8[::1], f4[:, ::1], u8, u8, {0}[:, ::1], f8)"
 
 
 @compiled(_TYPES.format("f8"), _TYPES.format("f4"), fastmath={"nnan", "nsz"})
-def add_combination(weights: Floats, changes: Changes, first: int, stride: int, H: Floats) -> None:
+def add_combination(weights: Floats, changes: Changes, first: int, stride: int, H: Floats, mirror: float) -> None:
     """H += Σ weights × changes, both triangles, on groups of eight rows first, first + stride, …."""
     S, n = np.uint64(H.shape[0]), np.uint64(changes.shape[0])
     row = np.empty(_TILE)
@@ -86,4 +86,4 @@ def add_combination(weights: Floats, changes: Changes, first: int, stride: int, 
                 H[s, left:right] = row[:width]
             for t in range(left, right):
                 for s in range(max(top, t + _1), bottom):
-                    H[t, s] = H[s, t]
+                    H[t, s] = mirror * H[s, t]

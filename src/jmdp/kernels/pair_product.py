@@ -1,9 +1,10 @@
-"""The pair product Q H Qᵀ for a sparse Q and a symmetric H: what a sweep spends its time on.
+"""The pair product Q H Qᵀ for a sparse Q and a symmetric or antisymmetric H: what a sweep spends its time on.
 
 Rows are taken eight at a time. Their X = Q H is laid out with the eight side by side, so that each sparse column of the
 second product is one contiguous load; only the lower triangle is computed, and each entry is stored twice. Columns
 go in tiles that stay in the nearest cache. Each entry is one sum in a fixed order, so the number of threads does not
-change a bit, and the result is symmetric. Indices are unsigned: numba then leaves out the test for negative ones.
+change a bit, and the result is as symmetric as H. Indices are unsigned: numba then leaves out the test for negative
+ones.
 
 Tables may be single precision; sums are in double precision always.
 """
@@ -21,7 +22,8 @@ _0, _1, _2, _3, _4, _5, _6, _7, _8 = (np.uint64(i) for i in range(ROWS + 1))
 
 
 _TYPES = (
-    "float64(u8[::1], u8[::1], f8[::1], f8[::1], f8, f8, {0}[:, ::1], f8[::1], u8, u8, b1, b1, {0}[:, ::1], {1}[::1])"
+    "float64(u8[::1], u8[::1], f8[::1], f8[::1], f8, f8, {0}[:, ::1], f8[::1], u8, u8, b1, b1, "
+    "{0}[:, ::1], {1}[::1], f8)"
 )
 
 
@@ -33,7 +35,7 @@ def pair_product(
     td: Floats,  # [S]
     weight: float,
     square: float,
-    H: Floats,  # [S, S], symmetric
+    H: Floats,  # [S, S]
     diagonal: Floats,  # [S], to put on the diagonal; empty to leave the product there
     first: int,  # groups of eight rows first, first + stride, … are this call's
     stride: int,
@@ -41,6 +43,7 @@ def pair_product(
     measure: bool,
     out: Floats,  # [S, S]
     change: np.typing.NDArray[np.float32],  # or empty
+    mirror: float,  # 1 where H is symmetric, −1 where it is antisymmetric
 ) -> float:
     """Fill the rows (and, by symmetry, columns) of some groups with weight × (td tdᵀ + square × Q H Qᵀ).
 
@@ -89,16 +92,16 @@ def pair_product(
                     a7 += v * x[7]
                 mirrored = out[t, top : top + _8]
                 if add:
-                    a0 += mirrored[0]
-                    a1 += mirrored[1]
-                    a2 += mirrored[2]
-                    a3 += mirrored[3]
-                    a4 += mirrored[4]
-                    a5 += mirrored[5]
-                    a6 += mirrored[6]
-                    a7 += mirrored[7]
-                mirrored[0], mirrored[1], mirrored[2], mirrored[3] = a0, a1, a2, a3
-                mirrored[4], mirrored[5], mirrored[6], mirrored[7] = a4, a5, a6, a7
+                    a0 += mirror * mirrored[0]
+                    a1 += mirror * mirrored[1]
+                    a2 += mirror * mirrored[2]
+                    a3 += mirror * mirrored[3]
+                    a4 += mirror * mirrored[4]
+                    a5 += mirror * mirrored[5]
+                    a6 += mirror * mirrored[6]
+                    a7 += mirror * mirrored[7]
+                mirrored[0], mirrored[1], mirrored[2], mirrored[3] = mirror * a0, mirror * a1, mirror * a2, mirror * a3
+                mirrored[4], mirrored[5], mirrored[6], mirrored[7] = mirror * a4, mirror * a5, mirror * a6, mirror * a7
                 out[top, t], out[top + _1, t], out[top + _2, t], out[top + _3, t] = a0, a1, a2, a3
                 out[top + _4, t], out[top + _5, t], out[top + _6, t], out[top + _7, t] = a4, a5, a6, a7
             for t in range(
@@ -111,8 +114,8 @@ def pair_product(
                         entry += values[i] * X[columns[i], r]
                     if s == t and diagonal.size > 0:
                         entry = diagonal[s]
+                    out[t, s] = mirror * entry
                     out[s, t] = entry
-                    out[t, s] = entry
             if measure:
                 for r in range(count):
                     new, old = out[top + r, left:right], H[top + r, left:right]

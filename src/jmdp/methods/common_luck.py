@@ -34,6 +34,8 @@ class Branch:
     step: csr_array[np.float64]  # [S, S]
     td: Floats  # [S]
     outcomes: int  # most outcomes that are averaged in one state
+    scenarios: Floats  # [S, K], given the luck
+    choices: Floats  # [S, A]
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +65,7 @@ def _given(
     def branch(choices: Floats) -> Branch:
         mean = np.einsum("sk,ska,sa->s", scenarios, td, choices)
         outcomes = (scenarios > 0).sum(axis=1) * (choices > 0).sum(axis=1)
-        return Branch(averaged_step(model, scenarios, choices), mean, int(outcomes.max()))
+        return Branch(averaged_step(model, scenarios, choices), mean, int(outcomes.max()), scenarios, choices)
 
     if coupling.policy_luck == "independent":
         both = branch(policy.probs)
@@ -91,7 +93,8 @@ def shared_scenarios(model: TabularJMDP, coupling: Coupling) -> list[tuple[float
     _, K, _ = model.shape
     going = np.flatnonzero(~model.terminal)
     row = model.prob[going[0]] if going.size else np.eye(1, K)[0]
-    return [(float(row[k]), np.broadcast_to(np.eye(K)[k], model.prob.shape)) for k in np.flatnonzero(row)]
+    alone = np.eye(K)
+    return [(float(row[k]), np.broadcast_to(alone[k], model.prob.shape)) for k in np.flatnonzero(row)]
 
 
 def shared_choices(policy: TabularPolicy) -> tuple[Floats, Integers]:

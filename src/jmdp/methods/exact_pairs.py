@@ -10,8 +10,9 @@ import numpy as np
 from jmdp.arrays import Floats, largest
 from jmdp.coupling import Coupling
 from jmdp.errors import SettingsError
-from jmdp.evaluation import Certificate, Evaluation
+from jmdp.evaluation import Certificate, Evaluation, Outcome
 from jmdp.methods.fixed_point import iterate
+from jmdp.methods.higher_moments import ErrorScales, moment_scales, single_moments, solve_moments
 from jmdp.methods.memory import budget, require
 from jmdp.methods.method import Method
 from jmdp.methods.pair_operator import PairOperator, PairTable, Precision
@@ -26,6 +27,12 @@ _RECORD_BYTES = 64e6
 """Bytes of past changes worth keeping: many of small tables, a few of large ones."""
 
 _FEWEST_RECORDED, _MOST_RECORDED = 4, 11
+
+_SOURCE_TABLES = 8.0
+"""Tables in use while the source of one of higher order is found and its parts are solved for."""
+
+_HIGHEST_ORDER = 32
+"""Beyond this, binomials and powers leave nothing of 53 bits."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +52,11 @@ class ExactPairs(Method):
     tolerance
         Stop when every certified error is small enough: means to `tolerance` times the root mean square of the largest
         return; covariances to `tolerance` times the largest variance or, where returns hardly vary, to `tolerance`²
-        times the largest mean square. Relative, so that rewards in cents and in euros stop alike.
+        times the largest mean square. Relative, so that rewards in cents and in euros stop alike. Moments of higher
+        orders aim at `tolerance` times the largest there is of their order, and come as near as rounding lets them.
+    order
+        Largest order of the moments E[Z(x)^i Z(y)^j] of two coordinates, i + j ≤ order, and of moments of gaps.
+        Each order above 2 takes some more tables of S² numbers: three up to order 4, fifteen up to order 8.
     max_sweeps
         Give up after so many.
     memory_budget
@@ -57,16 +68,20 @@ class ExactPairs(Method):
     """
 
     tolerance: float = 1e-10
+    order: int = 2
     max_sweeps: int = 100_000
     memory_budget: int | None = None
     precision: Precision = "float64"
 
     def __post_init__(self) -> None:
         nonnegative(self, "tolerance")
+        whole(self, "order", 2, _HIGHEST_ORDER)
         whole(self, "max_sweeps", 1)
         whole(self, "memory_budget", 1, optional=True)
         if self.precision not in ("float64", "float32"):
             raise SettingsError(f"precision is {self.precision!r}. It is 'float64' or 'float32'.")
+        if self.order > 2 and self.precision != "float64":
+            raise SettingsError(f"order is {self.order} and precision 'float32'. Orders above 2 need 'float64'.")
 
     def run(self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, progress: bool) -> Evaluation:
         """Evaluate; see `jmdp.evaluate`."""
@@ -80,6 +95,13 @@ class ExactPairs(Method):
         allowed = self.tolerance * max(variance, self.tolerance * scale)
         means_good = shaped.mean_error <= self.tolerance * math.sqrt(scale)
         entry = largest(operator.V)  # no covariance is larger; near enough until the table can be asked
+        target = operator.largest_residual(entry, allowed)
+        scales = None
+        if self.order > 2:  # what is left of order 2 is in all above it
+            scales = ErrorScales(operator, self.order)
+            sizes = moment_scales(single_moments(operator, self.order)[0])
+            lower = max(scales.target(2, self.order, sizes, self.tolerance), 4 * operator.floor(entry))
+            target = min(target, lower)
 
         def enough(table: Floats, residual: float) -> bool:
             return means_good and operator.covariance_error(operator.entry(table), residual) <= allowed
@@ -90,7 +112,7 @@ class ExactPairs(Method):
                 sweep.measured,
                 operator.start(),
                 operator.start(),
-                target=operator.largest_residual(entry, allowed),
+                target=target,
                 enough=enough,
                 floor=lambda table: operator.floor(entry),
                 rate=operator.square,
@@ -99,7 +121,20 @@ class ExactPairs(Method):
                 past=PastChanges(sweep, recorded) if recorded else None,
                 bare=sweep if sweep.compiled else None,
             )
-        S = model.shape[0]
+            S, outcome, moments = model.shape[0], found.outcome, None
+            if scales is not None and outcome is not Outcome.INTERRUPTED:
+                moments = solve_moments(
+                    operator,
+                    found.point.reshape(S, S),
+                    found.residual,
+                    scales,
+                    self.order,
+                    self.tolerance,
+                    self.max_sweeps,
+                    recorded,
+                    lambda before, n, residual, aim: report(found.residuals.size + before + n, residual, aim),
+                )
+                outcome = outcome if outcome is not Outcome.CONVERGED else moments.outcome
         certificate = Certificate.certified(
             scaled_error(shaped.mean_error, e),
             scaled_error(operator.covariance_error(operator.entry(found.point), found.residual), 2 * e),
@@ -110,19 +145,22 @@ class ExactPairs(Method):
             np.ldexp(shaped.mean, e),
             np.ldexp(operator.covariance(found.point), 2 * e),
             certificate,
-            found.outcome,
+            outcome,
             coupling,
             self,
             model.states,
             model.actions,
             np.ldexp(found.residuals, 2 * e),
             PairTable(operator, found.point.reshape(S, S)),
+            moments,
         )
 
     def _plan(self, operator: PairOperator, allowed: float) -> int:
         """How many changes fit beside the tables that a sweep needs; refuses where those do not."""
         compiled = is_compiled(operator)
         tables = 2.0 if compiled or not operator.pieces else 6.0
+        if self.order > 2:
+            tables += sum(o // 2 for o in range(3, self.order + 1)) + _SOURCE_TABLES
         if operator.same_state is not None:
             tables += 4 * operator.same_state.weight.size / operator.size
         self._require(operator.model, tables, allowed)

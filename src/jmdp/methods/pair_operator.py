@@ -47,6 +47,8 @@ _MOST_REFINEMENTS = 10
 class PairOperator:
     """The recursion for one model, policy and coupling: V solved, what a sweep needs, and how far both can be off."""
 
+    mirror, source = 1.0, None  # H is symmetric, and nothing is added to its products but D_j D_jᵀ
+
     def __init__(
         self,
         model: TabularJMDP,
@@ -143,7 +145,7 @@ class PairOperator:
     def covariance_error(self, entry: float, residual: float) -> float:
         """Bound on the error of `covariance` and `cross_covariance`: one step ahead of H, none larger than `entry`."""
         ahead = self._evaluation_error(entry, self._centred_source)
-        return (self.square * self._error(entry, max(residual, self.V_residual)) + ahead) * (1 + 2.0**-40)
+        return (self.square * self.table_error(entry, residual) + ahead) * (1 + 2.0**-40)
 
     def largest_residual(self, entry: float, error: float) -> float:
         """The residual up to which `covariance_error` is at most `error`; not positive where none is small enough."""
@@ -153,7 +155,7 @@ class PairOperator:
 
     def variance_error(self) -> float:
         """Bound on the error of V."""
-        return self._error(largest(self.V), self.V_residual)
+        return self.table_error(largest(self.V), self.V_residual)
 
     def entry(self, table: Floats) -> float:
         """The largest entry of H and V."""
@@ -175,12 +177,12 @@ class PairOperator:
             V = np.maximum(V + solve(change), 0.0)
         return best, best_residual
 
-    def _error(self, entry: float, residual: float) -> float:
+    def table_error(self, entry: float, residual: float) -> float:
         """Bound on the error of H and V, none larger than `entry`, in the maximum norm.
 
         (‖residual‖ + rounding of the sweep + what the error of d adds) / (1 − γ²).
         """
-        return (residual + self.floor(entry)) / self._one_minus_square() * (1 + 2.0**-40)
+        return (max(residual, self.V_residual) + self.floor(entry)) / self._one_minus_square() * (1 + 2.0**-40)
 
     def _one_minus_square(self) -> float:
         return (1 - self.model.discount) * (1 + self.model.discount)
@@ -190,7 +192,7 @@ class PairOperator:
         size = source + self.model.discount**2 * entry
         slip = self.shaped.td_error
         tiny = UNDERFLOW if self.shaped.bound else 0.0
-        return self._rounding * UNIT * size + 2 * slip * math.sqrt(source) + slip * slip + tiny
+        return self.rounding * UNIT * size + 2 * slip * math.sqrt(source) + slip * slip + tiny
 
     def _set_error_scales(self) -> None:
         """Count the units of rounding that a sweep or a look ahead can put on any term, and bound the terms d d'.
@@ -211,7 +213,7 @@ class PairOperator:
         if self.same_state is not None:
             within = max(within, 2 * over + self.same_state.rounding)
         breaks = 12 * A * A if self.coupling.policy_luck == "shared" else 0
-        self._rounding = (max(between, within) + breaks) * (1 + 2.0**-20)
+        self.rounding = (max(between, within) + breaks) * (1 + 2.0**-20)
         td, centred = self.shaped.td, self.shaped.centred
         squares = np.einsum("sk,ska->sa", self.prob, td**2)
         own = float((squares * self.policy.probs).sum(axis=1).max())

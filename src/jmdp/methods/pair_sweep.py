@@ -9,6 +9,7 @@ import numpy as np
 
 from jmdp.arrays import Floats, largest
 from jmdp.methods.common_luck import Branch
+from jmdp.methods.moment_operator import MomentOperator
 from jmdp.methods.pair_operator import PairOperator
 from jmdp.methods.threads import Threads
 
@@ -24,7 +25,7 @@ _CHUNK = 2**18
 _NOTHING = np.zeros(0, np.float32)
 
 
-def is_compiled(operator: PairOperator) -> bool:
+def is_compiled(operator: PairOperator | MomentOperator) -> bool:
     """Whether sweeps of this operator are compiled: shared policy luck in overlaps is left to SciPy."""
     plain = all(piece.overlap is None for piece in operator.pieces)
     return bool(operator.pieces) and plain and operator.model.shape[0] >= _COMPILED_FROM
@@ -37,7 +38,7 @@ class PairSweep:
     threads does not change a bit of any answer.
     """
 
-    def __init__(self, operator: PairOperator, threads: int | None = None) -> None:
+    def __init__(self, operator: PairOperator | MomentOperator, threads: int | None = None) -> None:
         self.operator = operator
         self.threads = Threads(threads)
         self.compiled = is_compiled(operator)
@@ -74,9 +75,9 @@ class PairSweep:
         diagonal = operator.diagonal(H)
         if self.compiled:
             return self._compiled_sweep(H, new, diagonal, measure, change)
-        new[:] = 0.0
+        new[:] = 0.0 if operator.source is None else operator.source
         for piece, (one, other) in zip(operator.pieces, self._dense, strict=True):
-            term = operator.square * np.asarray(one @ (other @ H).T)
+            term = operator.square * operator.mirror * np.asarray(one @ (other @ H).T)
             if piece.one.td.any():
                 term += np.multiply.outer(piece.one.td, piece.other.td)
             if len(operator.pieces) > 1:
@@ -93,12 +94,14 @@ class PairSweep:
     def _compiled_sweep(self, H: Floats, new: Floats, diagonal: Floats | None, measure: bool, change: Any) -> float:
         from jmdp.kernels.pair_product import pair_product
 
-        worst = 0.0
+        worst, source = 0.0, self.operator.source
+        if source is not None:
+            np.copyto(new, source)
         for i, (piece, step) in enumerate(zip(self.operator.pieces, self._steps, strict=True)):
             last = i == len(self._steps) - 1
             on_diagonal = diagonal if last and diagonal is not None else np.zeros(0)
             before = (*step, piece.one.td, piece.weight, self.operator.square, H, on_diagonal)
-            after = (i > 0, measure and last, new, change)
+            after = (i > 0 or source is not None, measure and last, new, change, self.operator.mirror)
             worst = max(self.threads.run(pair_product, before, after))
         return worst
 
@@ -145,10 +148,12 @@ class PastChanges:
         from jmdp.kernels.changes import add_combination
 
         S = self.sweep.operator.model.shape[0]
-        self.sweep.threads.run(add_combination, (weights, self.changes), (point.reshape(S, S),))
+        self.sweep.threads.run(
+            add_combination, (weights, self.changes), (point.reshape(S, S), self.sweep.operator.mirror)
+        )
 
 
-def change_record(operator: PairOperator) -> tuple[int, type[np.floating[Any]]]:
+def change_record(operator: PairOperator | MomentOperator) -> tuple[int, type[np.floating[Any]]]:
     """Length and kind of what is kept of one change: the lower triangle in single precision where that is compiled.
 
     Only the next point depends on it, and no certificate.

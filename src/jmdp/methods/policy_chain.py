@@ -17,14 +17,21 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 
-def averaged_step(model: TabularJMDP, scenarios: Floats, choices: Floats) -> csr_array[np.float64]:
-    """[S, S], where a branch goes: Σ_k Σ_a scenarios · choices · 1{next_state}; nowhere from a terminal state."""
+def averaged_step(
+    model: TabularJMDP, scenarios: Floats, choices: Floats, factor: Floats | None = None
+) -> csr_array[np.float64]:
+    """[S, S], where a branch goes: Σ_k Σ_a scenarios · choices · 1{next_state}; nowhere from a terminal state.
+
+    With a factor [S, K, A], each outcome counts that many times.
+    """
     from scipy.sparse import coo_array
 
     S, K, A = model.shape
     weight = scenarios[:, :, None] * choices[:, None, :] * ~model.terminal[:, None, None]
     rows = np.broadcast_to(np.arange(S)[:, None, None], (S, K, A))
-    used = weight > 0
+    if factor is not None:
+        weight = weight * factor
+    used = weight != 0
     step = coo_array((weight[used], (rows[used], model.next_state[used])), shape=(S, S)).tocsr()
     step.sum_duplicates()
     return step

@@ -44,9 +44,13 @@ class SameState:
         self.rounding = max(part[3] for part in parts) + 2 * self.side + 6  # units on any term, at most
 
     def diagonal(self, H: Floats) -> Floats:
-        """H(s, s) after a sweep. Summed along two sides of a square: no order of few terms rounds much."""
+        """H(s, s) after a sweep."""
+        return np.asarray(self.fixed + self.following(H))
+
+    def following(self, H: Floats) -> Floats:
+        """What the entries of H add. Summed along two sides of a square: no order of few terms rounds much."""
         terms = np.take(H, self.entry) * self.weight
-        return np.asarray(self.fixed + terms.reshape(self.side, self.side, -1).sum(axis=0).sum(axis=0))
+        return np.asarray(terms.reshape(self.side, self.side, -1).sum(axis=0).sum(axis=0))
 
 
 def _entries(

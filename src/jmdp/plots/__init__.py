@@ -1,7 +1,10 @@
 """Figures, a file each. They need matplotlib: ``pip install "jmdp[plot]"``."""
 
+from jmdp.plots.beaten_grid import beaten_grid
 from jmdp.plots.correlation_grid import correlation_grid
 from jmdp.plots.gap_chart import gap_chart
+from jmdp.plots.gap_law import gap_law
 from jmdp.plots.residual_curve import residual_curve
+from jmdp.plots.superiority_matrix import superiority_matrix
 
-__all__ = ["correlation_grid", "gap_chart", "residual_curve"]
+__all__ = ["beaten_grid", "correlation_grid", "gap_chart", "gap_law", "residual_curve", "superiority_matrix"]

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from jmdp.errors import SettingsError
 from jmdp.evaluation import Evaluation
 from jmdp.labels import Label
+from jmdp.plots.grid import EMPTY, checked_grid, hatch
 from jmdp.plots.style import new_figure
 
 if TYPE_CHECKING:
@@ -42,11 +42,7 @@ def correlation_grid(
         Shown above.
     """
     S, A = evaluation.mean.shape
-    if grid is None:
-        raise SettingsError(f"These {S} states are not the cells of a grid. Give (rows, columns) to lay them out.")
-    rows, columns = grid
-    if rows * columns != S:
-        raise SettingsError(f"grid is {grid}, that is {rows * columns} cells, for {S} states.")
+    rows, columns = checked_grid(evaluation, grid)
     ends = {evaluation.states.index(s) for s in terminal}
     tile = max(0.9, 0.42 * A) if columns * A <= _MOST_CELLS_WITH_NUMBERS else 0.9
     size = (max(tile * columns + 1.5, 4.0), max(tile * rows * 1.12 + 0.9, 2.8))
@@ -68,7 +64,7 @@ def _tile(
 ) -> AxesImage:
     rho = evaluation.correlation[s]
     A = rho.shape[0]
-    axes.set_facecolor("#eeeeee")
+    axes.set_facecolor(EMPTY)
     image = axes.imshow(rho, cmap="PuOr", vmin=-1, vmax=1)
     names = [evaluation.actions.name(a) for a in range(A)]
     long = max(map(len, names)) > 3
@@ -77,8 +73,7 @@ def _tile(
     axes.tick_params(length=0)
     axes.set_title(evaluation.states.name(s), fontsize=7, pad=2)
     if np.isnan(rho).all():
-        axes.patch.set_hatch("///")
-        axes.patch.set_edgecolor("#bbbbbb")
+        hatch(axes.patch)
         axes.text((A - 1) / 2, (A - 1) / 2, "end" if ends else "no\nvariance", ha="center", va="center", fontsize=7)
     elif numbers:
         for (a, b), value in np.ndenumerate(rho):

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from jmdp.errors import MissingExtraError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.image import AxesImage
 
 # Okabe and Ito's palette, darkest first; lines also differ in dash, so that grey prints stay readable.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00")
@@ -30,3 +33,11 @@ def new_figure(rows: int = 1, columns: int = 1, *, size: tuple[float, float]) ->
 def clear_spines(axes: Axes) -> None:
     """Leave only the two spines that carry ticks."""
     axes.spines[["top", "right"]].set_visible(False)
+
+
+def ink(image: AxesImage, value: float) -> str:
+    """Black or white, whichever is read more easily on the image's colour of this value (contrast as in WCAG 2)."""
+    colour = image.to_rgba(np.array([value]))[0, :3]
+    linear = np.where(colour <= 0.04045, colour / 12.92, ((colour + 0.055) / 1.055) ** 2.4)
+    luminance = float(linear @ [0.2126, 0.7152, 0.0722])
+    return "black" if (luminance + 0.05) ** 2 >= 1.05 * 0.05 else "white"

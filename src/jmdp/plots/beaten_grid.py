@@ -1,0 +1,173 @@
+"""Where a policy would regret its choice: in each cell of a grid, the chance that another action does better."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from jmdp.errors import PolicyError, SettingsError
+from jmdp.evaluation import Evaluation
+from jmdp.gaps.law import GapLaw
+from jmdp.interval import Estimate
+from jmdp.labels import Label
+from jmdp.plots.chances import NOTABLE, error, largest_error, short_chance, short_interval, trust_of_pairs, uneven
+from jmdp.plots.grid import EMPTY, checked_grid, hatch
+from jmdp.plots.style import ink, new_figure
+from jmdp.policy import TabularPolicy
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_ARROWS = {"U": "↑", "R": "→", "D": "↓", "L": "←"}
+
+_MOST_COLUMNS_WITH_WORDS = 12
+"""Columns that still leave room for all that is said of a cell; with more, the chance stands alone."""
+_WHAT = """\
+number: the greatest chance that one other action, always the same,
+does strictly better (pairwise: not the chance that any of them does)"""
+_MORE = ";\nabove it the policy's action, below it the one that beats it most often"
+
+_EQUAL = 1e-9
+"""Chances that differ by less are equal, and one that is less is none."""
+
+
+def beaten_grid(
+    evaluation: Evaluation,
+    policy: TabularPolicy,
+    grid: tuple[int, int] | None,
+    *,
+    terminal: Sequence[Label] = (),
+    title: str | None = None,
+) -> Figure:
+    """The chance that the policy's action is beaten, in each cell of a gridworld.
+
+    For the policy's likeliest action a in state s, max over b of P(Z(s, b) > Z(s, a)): the chance that one other
+    action, the same in all luck, would have done strictly better. The chance that some action would have, one or
+    another as luck has it, is larger. Above it is the policy's action, below it the one that beats it most often (all
+    of them, where several do equally often).
+
+    Parameters
+    ----------
+    evaluation
+        With laws: by `ExactLaw`, or by `MonteCarlo`. Its states are the cells, row by row from the top.
+    policy
+        Whose action is held against the others, usually the policy that was evaluated. Of several likeliest actions
+        the first is taken.
+    grid
+        (rows, columns); `World.grid` has it.
+    terminal
+        States to mark as such.
+    title
+        Shown above.
+    """
+    rows, columns = checked_grid(evaluation, grid)
+    S, A = evaluation.mean.shape
+    if A < 2:
+        raise SettingsError("There is one action, so there is no other to beat it.")
+    if policy.probs.shape != (S, A):
+        raise PolicyError(
+            f"The policy's table has shape {policy.probs.shape}, the evaluation has {S} states and {A} actions. "
+            "Give the policy that was evaluated, or another of the same model."
+        )
+    ends = {evaluation.states.index(s) for s in terminal}
+    cells = {s: _cell(evaluation, s, int(policy.probs[s].argmax())) for s in range(S) if s not in ends}
+    if not cells:
+        raise SettingsError("All states are terminal, so there is no choice to show.")
+    values = np.full(S, np.nan)
+    for s, cell in cells.items():
+        values[s] = cell.chance
+    names = _names(evaluation)
+    words = columns <= _MOST_COLUMNS_WITH_WORDS
+    wide = max(0.8, 0.075 * (4 + max(map(len, names)))) if words else 0.4
+    high = 0.8 if words else 0.4
+    figure, [[axes]] = new_figure(size=(max(wide * columns + 1.2, 5.0), max(high * rows + 1.6, 2.8)))
+    axes.set_facecolor(EMPTY)
+    hatch(axes.patch)  # seen where there is no number
+    image = axes.imshow(values.reshape(rows, columns), cmap="Oranges", vmin=0, vmax=1, aspect="auto")
+    own = uneven(cell.chance for cell in cells.values())
+    for s in range(S):
+        colour = ink(image, values[s]) if s in cells else "black"
+        _write(axes, divmod(s, columns), evaluation.states.name(s), cells.get(s), names, colour, words, own)
+    _frame(axes, rows, columns)
+    figure.supxlabel(_WHAT + (_MORE if words else ""), fontsize=8)
+    bar = figure.colorbar(image, ax=axes, shrink=0.9, ticks=[0, 0.25, 0.5, 0.75, 1])
+    bar.set_label("chance to be beaten")
+    bar.outline.set_visible(False)
+    laws = [law for cell in cells.values() for law in cell.laws]
+    trust = f"{trust_of_pairs(laws)}, off by at most {largest_error(cell.chance for cell in cells.values())}"
+    coupling = type(evaluation.coupling).__name__
+    figure.suptitle(title or f"Chance that the policy's action is beaten\n{coupling} luck, {trust}", fontsize=10)
+    return figure
+
+
+@dataclass(frozen=True)
+class _Cell:
+    """What is said of a cell."""
+
+    action: int  # the policy's
+    chance: Estimate  # that it is beaten
+    beaten_by: list[int]  # by these, equally often
+    laws: list[GapLaw]  # of all others against it
+
+
+def _cell(evaluation: Evaluation, s: int, a: int) -> _Cell:
+    others = [b for b in range(evaluation.actions.size) if b != a]
+    laws = [evaluation.gap(s, b, a).law() for b in others]
+    chances = [law.superiority() for law in laws]
+    most = Estimate(max(chances), max(chance.low for chance in chances), max(chance.high for chance in chances))
+    by = [b for b, chance in zip(others, chances, strict=True) if chance > max(_EQUAL, most - _EQUAL)]
+    return _Cell(a, most, by, laws)
+
+
+def _names(evaluation: Evaluation) -> list[str]:
+    """Arrows where all actions are steps on the grid."""
+    names = [evaluation.actions.name(a) for a in range(evaluation.actions.size)]
+    return [_ARROWS[name] for name in names] if set(names) <= set(_ARROWS) else names
+
+
+def _write(
+    axes: Axes,
+    at: tuple[int, int],
+    state: str,
+    cell: _Cell | None,
+    names: Sequence[str],
+    colour: str,
+    words: bool,
+    own: bool,
+) -> None:
+    y, x = at
+
+    def text(down: float, what: str, size: float, weight: str = "normal") -> None:
+        axes.text(x, y + down, what, ha="center", va="center", fontsize=size, fontweight=weight, color=colour)
+
+    if words:
+        axes.text(x - 0.46, y - 0.45, state, ha="left", va="top", fontsize=5.5, color=colour)
+    if cell is None:
+        text(0, "end", 8 if words else 6)
+        return
+    text(0.04 if words else 0, short_chance(cell.chance), 9 if words else 6)
+    if not words:
+        return
+    if own and error(cell.chance) >= NOTABLE:
+        text(0.19, short_interval(cell.chance), 6)
+    arrows = names[cell.action] in _ARROWS.values()
+    text(-0.24, names[cell.action], 13 if arrows else 7, "bold")
+    if cell.beaten_by:
+        # All arrows fit; of names the first, and that there are more.
+        which = [names[b] for b in cell.beaten_by]
+        text(0.33, "by " + (" ".join(which) if arrows else which[0] + ", …" * (len(which) > 1)), 7)
+
+
+def _frame(axes: Axes, rows: int, columns: int) -> None:
+    """White lines between the cells, and nothing around them."""
+    axes.set_xticks([])
+    axes.set_yticks([])
+    axes.spines[:].set_visible(False)
+    axes.hlines(np.arange(rows - 1) + 0.5, -0.5, columns - 0.5, color="white", linewidth=1.5)
+    axes.vlines(np.arange(columns - 1) + 0.5, -0.5, rows - 0.5, color="white", linewidth=1.5)
+    axes.set_xlim(-0.5, columns - 0.5)
+    axes.set_ylim(rows - 0.5, -0.5)

@@ -1,0 +1,95 @@
+"""How figures write chances and other estimates: to the digits that say something, and how far they can be off."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+
+from jmdp.gaps.law import Law
+from jmdp.interval import Estimate
+
+_NEGLIGIBLE = 1e-12
+"""A chance this near to 0 or 1 is rounding."""
+
+NOTABLE = 0.005
+"""From here on a chance, or its error, shows at two decimals."""
+
+
+def chance(value: float, decimals: int = 3) -> str:
+    """0.312, 0 and 1 only where that is so, <0.001 and >0.999 next to them."""
+    least = 10.0**-decimals
+    if value <= _NEGLIGIBLE or value >= 1 - _NEGLIGIBLE:
+        return f"{round(value)}"
+    if value < least / 2:
+        return f"<{least:.{decimals}f}"
+    if value > 1 - least / 2:
+        return f">{1 - least:.{decimals}f}"
+    return f"{value:.{decimals}f}"
+
+
+def short_chance(value: float) -> str:
+    """Two decimals and no zero before them, for the cells of a matrix."""
+    return chance(value, 2).replace("0.", ".")
+
+
+def number(value: float, decimals: int) -> str:
+    """A number that is no chance; 0 without decimals or sign."""
+    if abs(value) < 0.5 * 10.0**-decimals:
+        return "0"
+    text = f"{value:.{decimals}f}" if decimals <= 6 and abs(value) < 1e6 else f"{value:.3g}"
+    return text.replace("-", "−").replace("inf", "∞")
+
+
+def with_interval(estimate: Estimate, write: Callable[[float, int], str], decimals: int, *, between: str = " ") -> str:
+    """The value, and its interval where it is wider than the last digit."""
+    value = write(estimate, decimals)
+    if error(estimate) < 0.5 * 10.0**-decimals:
+        return value
+    return f"{value}{between}{interval(estimate, write, decimals)}"
+
+
+def interval(estimate: Estimate, write: Callable[[float, int], str], decimals: int) -> str:
+    """[low, high], rounded outwards except for what is far below a digit."""
+    scale, slip = 10.0**decimals, 1e-6
+    low, high = estimate.low, estimate.high
+    if math.isfinite(low):
+        low = math.floor(low * scale + slip) / scale
+    if math.isfinite(high):
+        high = math.ceil(high * scale - slip) / scale
+    return f"[{write(low, decimals)}, {write(high, decimals)}]"
+
+
+def short_interval(estimate: Estimate) -> str:
+    """An interval of a chance for the cells of a matrix."""
+    return interval(estimate, chance, 2).replace("0.", ".")
+
+
+def trust(law: Law) -> str:
+    """Certified, or the confidence of the band."""
+    return "certified" if law.confidence is None else f"band at {100 * law.confidence:g}% confidence"
+
+
+def trust_of_pairs(laws: Iterable[Law]) -> str:
+    """The same of many laws, the least of them: each has a band of its own."""
+    sure = [law.confidence for law in laws if law.confidence is not None]
+    return f"each pair at {100 * min(sure):g}% confidence" if sure else "certified"
+
+
+def largest_error(estimates: Iterable[Estimate]) -> str:
+    """The most by which any can be off, to two digits, rounded up, for it is a bound."""
+    most = max(map(error, estimates))
+    if most <= 0:
+        return "0"
+    digit = 10.0 ** (math.floor(math.log10(most)) - 1)
+    return f"{math.ceil(most / digit) * digit:.2g}".replace("e-0", "e-")
+
+
+def uneven(estimates: Iterable[Estimate]) -> bool:
+    """Are some much better known than others, so that the largest error would not do for all?"""
+    errors = [error(estimate) for estimate in estimates]
+    return max(errors) - min(errors) >= NOTABLE
+
+
+def error(estimate: Estimate) -> float:
+    """The most by which the estimate can be off."""
+    return max(estimate.high - estimate, estimate - estimate.low)

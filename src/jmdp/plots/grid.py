@@ -1,0 +1,31 @@
+"""What figures laid out as a gridworld share: the check that the grid fits, and how an end is drawn."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jmdp.errors import SettingsError
+from jmdp.evaluation import Evaluation
+
+if TYPE_CHECKING:
+    from matplotlib.patches import Patch
+
+EMPTY = "#eeeeee"
+"""Where there is nothing to colour."""
+
+
+def checked_grid(evaluation: Evaluation, grid: tuple[int, int] | None) -> tuple[int, int]:
+    """Return (rows, columns) if that many cells are the states of the evaluation; refuse otherwise."""
+    S = evaluation.states.size
+    if grid is None:
+        raise SettingsError(f"These {S} states are not the cells of a grid. Give (rows, columns) to lay them out.")
+    rows, columns = grid
+    if rows * columns != S:
+        raise SettingsError(f"grid is {grid}, that is {rows * columns} cells, for {S} states.")
+    return rows, columns
+
+
+def hatch(patch: Patch) -> None:
+    """Draw a cell as one without a number."""
+    patch.set_hatch("///")
+    patch.set_edgecolor("#bbbbbb")

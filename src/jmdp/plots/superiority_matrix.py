@@ -1,0 +1,95 @@
+"""Who beats whom: for each two actions of a state, the chance that one does better than the other."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from jmdp.errors import SettingsError
+from jmdp.evaluation import Evaluation
+from jmdp.gaps.law import GapLaw
+from jmdp.interval import Estimate
+from jmdp.labels import Label
+from jmdp.plots.chances import NOTABLE, error, largest_error, short_chance, short_interval, trust_of_pairs, uneven
+from jmdp.plots.style import ink, new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.image import AxesImage
+
+
+def superiority_matrix(evaluation: Evaluation, state: Label, *, title: str | None = None) -> Figure:
+    """P(Z(state, row) > Z(state, column)) for each two actions: the chance that the row beats the column.
+
+    Beating is strict, so the two numbers of a pair add up to 1 less the chance of a tie, which is written below them
+    where there is one. The colours run from 0 to 1, for with ties ½ is no middle: an action that wins with chance .4
+    and ties otherwise never loses.
+
+    Parameters
+    ----------
+    evaluation
+        With laws: by `ExactLaw`, or by `MonteCarlo`.
+    state
+        By index or name.
+    title
+        Shown above the axes.
+    """
+    s, A = evaluation.states.index(state), evaluation.actions.size
+    if A < 2:
+        raise SettingsError("There is one action, so there is no other to beat.")
+    laws = {(a, b): evaluation.gap(s, a, b).law() for a, b in combinations(range(A), 2)}
+    wins, ties = _chances(laws)
+    names = [evaluation.actions.name(a) for a in range(A)]
+    longest = max(map(len, names))
+    figure, [[axes]] = new_figure(size=(max(0.72 * A + 1.9 + 0.07 * longest, 4.6), max(0.72 * A + 1.7, 3.2)))
+    axes.set_facecolor("#d0d0d0")  # the diagonal: no action beats itself
+    matrix = np.full((A, A), np.nan)
+    for pair, win in wins.items():
+        matrix[pair] = win
+    image = axes.imshow(matrix, cmap="Blues", vmin=0, vmax=1)
+    _write(axes, image, wins, ties)
+    axes.set_xticks(range(A), names, rotation=90 if longest > 6 else 0)
+    axes.set_yticks(range(A), names)
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+    axes.set_ylabel("this action …")
+    axes.set_xlabel("… beats this one")
+    bar = figure.colorbar(image, ax=axes, shrink=0.9, ticks=[0, 0.25, 0.5, 0.75, 1])
+    bar.set_label("chance that row beats column")
+    bar.outline.set_visible(False)
+    coupling = type(evaluation.coupling).__name__
+    off = f"off by at most {largest_error(wins.values())}"
+    if max(ties.values()) >= NOTABLE:
+        off += f", ties by {largest_error(ties.values())}"
+    where = f"Chance that row beats column at state {evaluation.states.name(s)}"
+    words = f"{where}\n{coupling} luck, {trust_of_pairs(laws.values())},\n{off}"
+    figure.suptitle(title or words, fontsize=10)
+    return figure
+
+
+def _chances(laws: Mapping[tuple[int, int], GapLaw]) -> tuple[dict[tuple[int, int], Estimate], ...]:
+    """Chances to win and to tie, of both orders of each pair from one law, so that the three add up to 1."""
+    wins, ties = {}, {}
+    for (a, b), law in laws.items():
+        wins[a, b], wins[b, a] = law.superiority(), law.inferiority()
+        ties[a, b] = ties[b, a] = law.ties()
+    return wins, ties
+
+
+def _write(
+    axes: Axes,
+    image: AxesImage,
+    wins: Mapping[tuple[int, int], Estimate],
+    ties: Mapping[tuple[int, int], Estimate],
+) -> None:
+    own = uneven(wins.values())
+    for (a, b), win in wins.items():
+        small = [short_interval(win)] if own and error(win) >= NOTABLE else []
+        small += [f"tie {short_chance(ties[a, b])}"] if ties[a, b] >= NOTABLE else []
+        colour = ink(image, win)
+        axes.text(b, a - 0.13 * len(small), short_chance(win), ha="center", va="center", fontsize=11, color=colour)
+        axes.text(b, a + 0.21, "\n".join(small), ha="center", va="center", fontsize=7, color=colour)

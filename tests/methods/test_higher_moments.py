@@ -1,0 +1,202 @@
+"""ExactPairs(order=n): mixed moments of two returns and moments of gaps, from tables over state pairs."""
+
+from __future__ import annotations
+
+import math
+import pickle
+
+import numpy as np
+import pytest
+
+import jmdp
+from jmdp.errors import SettingsError, UnavailableError
+from models import COUPLINGS, random_problem
+from reference.mixed_moments import MixedMoments
+from reference.rationals import exact
+
+
+def dyadic_problem(rng):
+    """A small model whose exact moments of order 8 still have numerators one can compute with."""
+    S, K, A = int(rng.integers(1, 3)), int(rng.integers(1, 3)), int(rng.integers(2, 4 if rng.random() < 0.3 else 3))
+    p = rng.integers(1, 8) / 8
+    prob = np.tile([p, 1 - p] if K == 2 else [1.0], (S, 1))
+    reward = rng.integers(-8, 9, size=(S, K, A)) / 4 * float(rng.choice([2.0**-20, 1, 256]))
+    next_state = rng.integers(0, S, size=(S, K, A))
+    discount = float(rng.choice([0.0, 0.5, 0.875, 1 - 2**-6]))
+    model = jmdp.TabularJMDP(prob, reward, next_state, discount, rng.random(S) < 0.2)
+    cuts = np.sort(rng.integers(0, 9, size=(S, A - 1)), axis=1) / 8
+    return model, jmdp.TabularPolicy(np.diff(cuts, axis=1, prepend=0.0, append=1.0))
+
+
+def moment_violations(result, truth, order):
+    """Every stated interval of a moment that does not contain the truth, and how many were looked at."""
+    found, looked = [], 0
+
+    def check(what, estimate, right):
+        nonlocal looked
+        looked += 1
+        if not exact(estimate.low) <= right <= exact(estimate.high):
+            found.append(f"{what}: {estimate!r}")
+
+    for x in truth.coordinates:
+        for y in truth.coordinates:
+            if x == y:
+                continue
+            for i in range(order + 1):
+                for j in range(order + 1 - i):
+                    check(f"{x}^{i} {y}^{j}", result.moment(*[x] * i, *[y] * j), truth.moment(x, i, y, j))
+            if x[0] == y[0]:
+                gap = result.gap(x[0], x[1], y[1])
+                for n in range(order + 1):
+                    check(f"gap {x} {y}, {n}", gap.central_moment(n), truth.gap_central(*x, y[1], n))
+    return found, looked
+
+
+@pytest.mark.parametrize("coupling", COUPLINGS, ids=repr)
+def test_orders_up_to_eight_are_certified(coupling):
+    """P1 for moments: 10 models in each of six regimes, against exact rationals."""
+    rng = np.random.default_rng(COUPLINGS.index(coupling))
+    looked = 0
+    for _ in range(10):
+        model, policy = dyadic_problem(rng)
+        result = jmdp.evaluate(model, policy, coupling, jmdp.ExactPairs(order=8), throw=False)
+        found, count = moment_violations(result, MixedMoments(model, policy, coupling, 8), 8)
+        assert found == [], f"{model}, {policy}"
+        looked += count
+    print(f"{looked} moments of orders up to 8, 0 violations, {coupling}")
+
+
+@pytest.mark.parametrize("coupling", COUPLINGS, ids=repr)
+def test_any_numbers_up_to_order_four(coupling):
+    rng = np.random.default_rng(7 + COUPLINGS.index(coupling))
+    for _ in range(3):
+        model, policy = random_problem(rng, states=2, scenarios=2, actions=2, discounts=(0.5, 0.9, 1 - 2**-10))
+        result = jmdp.evaluate(model, policy, coupling, jmdp.ExactPairs(order=4), throw=False)
+        assert moment_violations(result, MixedMoments(model, policy, coupling, 4), 4)[0] == []
+
+
+@pytest.mark.parametrize("coupling", COUPLINGS, ids=repr)
+def test_equal_to_jipe_of_the_same_order(coupling):
+    rng = np.random.default_rng(20 + COUPLINGS.index(coupling))
+    for order in (3, 4):
+        model, policy = random_problem(rng, states=3, scenarios=3, actions=2, discounts=(0.5, 0.9))
+        pairs = jmdp.evaluate(model, policy, coupling, jmdp.ExactPairs(order=order))
+        paper = jmdp.evaluate(model, policy, coupling, jmdp.JIPE(order=order, tolerance=1e-9))
+        S, _, A = model.shape
+        for x in np.ndindex(S, A):
+            for y in np.ndindex(S, A):
+                for i in range(order + 1):
+                    at = [x] * i + [y] * (order - i)
+                    one, other = pairs.moment(*at), paper.moment(*at)
+                    assert one.low <= other.high, (at, one, other)
+                    assert other.low <= one.high, (at, one, other)
+
+
+def test_cut_at_two_it_is_order_two():
+    world = jmdp.worlds.inventory()
+    two = jmdp.evaluate(world.model, world.policies["base_stock"])
+    four = jmdp.evaluate(world.model, world.policies["base_stock"], method=jmdp.ExactPairs(order=4))
+    np.testing.assert_array_equal(two.mean, four.mean)
+    error = two.certificate.covariance_error + four.certificate.covariance_error
+    np.testing.assert_allclose(two.covariance, four.covariance, rtol=0, atol=error)
+    assert four.gap(3, 0, 2).central_moment(2) == pytest.approx(two.gap(3, 0, 2).variance, rel=1e-8)
+
+
+def test_compiled_tables_are_those_of_the_slow_sweep(monkeypatch):
+    world = jmdp.worlds.windy_gridworld(4, 5)
+    slow = jmdp.evaluate(world.model, world.policies["careless"], method=jmdp.ExactPairs(order=4))
+    monkeypatch.setattr("jmdp.methods.pair_sweep._COMPILED_FROM", 1)
+    fast = jmdp.evaluate(world.model, world.policies["careless"], method=jmdp.ExactPairs(order=4))
+    for key, table in slow.moments.tables.items():
+        error = slow.moments.errors[sum(key)] + fast.moments.errors[sum(key)]
+        np.testing.assert_allclose(fast.moments.tables[key], table, rtol=0, atol=error, err_msg=str(key))
+        assert error < 1e-7 * max(1e-3, np.abs(table).max())
+
+
+@pytest.mark.parametrize("world", ["windy_gridworld", "inventory", "coupled_reward_chain"])
+def test_hankel_matrices_are_psd_within_their_intervals(world):
+    world = getattr(jmdp.worlds, world)()
+    result = jmdp.evaluate(world.model, next(iter(world.policies.values())), method=jmdp.ExactPairs(order=8))
+    for s, a in np.ndindex(*result.mean.shape):
+        for b in range(a):
+            moments = result.gap(s, a, b).central_moments
+            scale = math.sqrt(moments[2].high) or 1.0
+            hankel = np.array([[moments[i + j] / scale ** (i + j) for j in range(5)] for i in range(5)])
+            wide = np.array(
+                [[(moments[i + j].high - moments[i + j].low) / scale ** (i + j) for j in range(5)] for i in range(5)]
+            )
+            assert np.linalg.eigvalsh(hankel).min() >= -np.linalg.norm(wide) - 1e-12 * np.linalg.norm(hankel)
+
+
+def test_closed_forms_of_a_bandit():
+    """γ = 0: the gap is R − R̃ = ±1 with equal chance."""
+    world = jmdp.worlds.anti_correlated_bandit(discount=0.0)
+    gap = jmdp.evaluate(world.model, world.policies["first"], method=jmdp.ExactPairs(order=6)).gap(0, 0, 1)
+    assert [round(gap.moment(n), 12) for n in range(7)] == [1, 0, 1, 0, 1, 0, 1]
+    assert gap.skewness == pytest.approx(0, abs=1e-12)
+    assert gap.kurtosis == pytest.approx(1)
+    assert gap.kurtosis.low <= 1 <= gap.kurtosis.high
+
+
+def test_cumulants_of_independent_steps_add():
+    """One state, Independent luck: κ_n(G) = κ_n(one step) / (1 − γ^n), up to order 6."""
+    gamma, p = 0.9, 0.25
+    model = jmdp.TabularJMDP([[p, 1 - p]], [[[3.0, 0.0], [-1.0, 0.0]]], np.zeros((1, 2, 2), int), gamma)
+    policy = jmdp.TabularPolicy([[1.0, 0.0]])
+    result = jmdp.evaluate(model, policy, jmdp.Independent(), jmdp.ExactPairs(order=6))
+    step = [p * 3.0**n + (1 - p) * (-1.0) ** n for n in range(7)]
+    kappa = cumulants(step)
+    raw = [float(result.moment(*[(0, 0)] * n)) for n in range(7)]
+    for n, (found, right) in enumerate(zip(cumulants(raw)[1:], kappa[1:], strict=True), start=1):
+        assert found == pytest.approx(right / (1 - gamma**n), rel=1e-6, abs=1e-6)
+
+
+def cumulants(moments):
+    kappa = [0.0]
+    for n in range(1, len(moments)):
+        kappa.append(moments[n] - sum(math.comb(n - 1, m - 1) * kappa[m] * moments[n - m] for m in range(1, n)))
+    return kappa
+
+
+def test_what_there_is_not():
+    world = jmdp.worlds.anti_correlated_bandit()
+    two = jmdp.evaluate(world.model, world.policies["uniform"])
+    with pytest.raises(UnavailableError, match=r"ExactPairs\(order=3\) gives them for two coordinates"):
+        two.moment((0, 0), (0, 0), (0, 1))
+    with pytest.raises(UnavailableError, match=r"moments up to order 2. ExactPairs\(order=3\)"):
+        two.gap(0, 0, 1).skewness  # noqa: B018
+    assert two.moment((0, 0)) == two.mean[0, 0]
+    assert two.moment((0, 0), (0, 1)) == two.second_moment(0, 0, 0, 1)
+    assert two.moment((0, 0), (0, 1)).interval.width < 1e-6
+    assert two.moment() == 1.0
+    with pytest.raises(SettingsError, match="Orders above 2 need 'float64'"):
+        jmdp.ExactPairs(order=3, precision="float32")
+    with pytest.raises(SettingsError, match="order is 1"):
+        jmdp.ExactPairs(order=1)
+    inventory = jmdp.worlds.inventory()
+    three = jmdp.evaluate(inventory.model, inventory.policies["never"], method=jmdp.ExactPairs(order=3))
+    with pytest.raises(UnavailableError, match=r"JIPE\(order=3\) gives those"):
+        three.moment((0, 0), (0, 1), (0, 2))
+    again = pickle.loads(pickle.dumps(three.gap(0, 1, 2).skewness))
+    assert (again, again.low) == (three.gap(0, 1, 2).skewness, three.gap(0, 1, 2).skewness.low)
+
+
+def test_an_interrupt_keeps_the_orders_that_are_done(monkeypatch):
+    from jmdp.methods.pair_sweep import PairSweep
+
+    world = jmdp.worlds.inventory()
+    real, calls = PairSweep.measured, []
+
+    def measured(self, point, out, change=None):
+        calls.append(self.operator)
+        if type(self.operator).__name__ == "MomentOperator" and self.operator.square == world.model.discount**4:
+            calls.append(None)
+            if calls.count(None) == 3:
+                raise KeyboardInterrupt
+        return real(self, point, out, change)
+
+    monkeypatch.setattr(PairSweep, "measured", measured)
+    result = jmdp.evaluate(world.model, world.policies["never"], method=jmdp.ExactPairs(order=5), throw=False)
+    assert result.outcome is jmdp.Outcome.INTERRUPTED
+    assert result.moments.order == 3
+    assert math.isfinite(result.gap(2, 0, 1).skewness)
