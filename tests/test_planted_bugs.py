@@ -67,7 +67,7 @@ BUGS = [
     Bug("intervals shrink with n and not with its root", "methods/monte_carlo.py",
         "quantile * std / math.sqrt(self.samples)", "quantile * std / self.samples",
         CARLO + "test_intervals_cover_at_their_confidence[windy_gridworld]"),
-    Bug("truncation is forgotten", "methods/monte_carlo.py", "slip = gamma**self.horizon + ", "slip = ",
+    Bug("truncation is forgotten", "methods/monte_carlo.py", "self.lost = self.cut + ", "self.lost = ",
         CARLO + "test_truncation_is_inside_the_interval"),
     Bug("a coin's variance is thought certain", "methods/monte_carlo.py",
         " + (variances + covariance**2) / (n * (n - 1))", "",

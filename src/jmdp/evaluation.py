@@ -116,6 +116,13 @@ class Laws(Protocol):
         """The law of Z(s, a) − Z(s, b), a ≠ b."""
 
 
+class Ranges(Protocol):
+    """What returns and gaps can be at least and at most."""
+
+    def of_gap(self, s: int, a: int, b: int) -> Interval:
+        """Where Z(s, a) − Z(s, b) is."""
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Evaluation(arrays.FrozenArrays):
     """Joint moments of the returns Z(s, a) of one policy under one coupling."""
@@ -132,6 +139,7 @@ class Evaluation(arrays.FrozenArrays):
     cross: CrossCovariances | None = None
     moments: HigherMoments | None = None
     laws: Laws | None = None
+    ranges: Ranges | None = None
 
     def __post_init__(self) -> None:
         for array in (self.mean, self.covariance, self.residuals):
@@ -256,7 +264,7 @@ class Evaluation(arrays.FrozenArrays):
             variances,
             correlations,
             None if self.certificate is None else self.certificate.confidence,
-            self._gap_support(),
+            self._gap_support(i, x, y),
             self._gap_moments(i, x, y, variance, variances),
             partial(self._gap_law, i, x, y),
         )
@@ -264,8 +272,10 @@ class Evaluation(arrays.FrozenArrays):
     def _gap_law(self, i: int, x: int, y: int) -> GapLaw:
         return GapLaw.zero() if x == y else self._laws().gap_law(i, x, y)
 
-    def _gap_support(self) -> Interval:
-        """Return where every gap lies: no return is larger than B/(1 − γ)."""
+    def _gap_support(self, i: int, x: int, y: int) -> Interval:
+        """Return where the gap lies: by what can happen, or for no return is larger than B/(1 − γ)."""
+        if self.ranges is not None:
+            return self.ranges.of_gap(i, x, y)
         if self.certificate is None:
             return ANYWHERE
         bound = 2 * self.certificate.reward_bound / (1 - self.certificate.discount) * (1 + 2.0**-50)

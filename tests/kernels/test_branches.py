@@ -133,7 +133,7 @@ def test_returns_equal_those_of_the_slow_twin(coupling):
         sampler = _Sampler(model, policy, coupling, jmdp.MonteCarlo(seed=3, samples=40, horizon=12))
         stream = np.random.Generator(np.random.PCG64DXSM(np.random.SeedSequence(3, spawn_key=(0,))))
         slow = twin.returns(stream, model, policy, coupling, 0, actions, 40, 12)
-        fast = np.ldexp(sampler.draw(0, actions), sampler.exponent)
+        fast = np.ldexp(sampler.draw(0, actions)[0], sampler.exponent)
         np.testing.assert_allclose(fast, slow, rtol=1e-13, atol=1e-13)
 
 
@@ -142,9 +142,9 @@ def test_coalesced_branches_stay_equal_for_ever():
     policy = world.policies["uniform"]
     settings = jmdp.MonteCarlo(seed=0, samples=200)
     twice = np.array([2, 2])
-    together = _Sampler(world.model, policy, jmdp.Local(), settings).draw(6, twice)
+    together = _Sampler(world.model, policy, jmdp.Local(), settings).draw(6, twice)[0]
     assert (together[:, 0] == together[:, 1]).all()
-    apart = _Sampler(world.model, policy, jmdp.Independent(), settings).draw(6, twice)
+    apart = _Sampler(world.model, policy, jmdp.Independent(), settings).draw(6, twice)[0]
     assert (apart[:, 0] != apart[:, 1]).any()
     for coupling in COUPLINGS:  # as a question, though, one coordinate has one return
         assert (jmdp.gap_samples(world.model, policy, 6, 2, 2, seed=0, samples=50, coupling=coupling) == 0).all()

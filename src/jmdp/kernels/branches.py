@@ -87,8 +87,13 @@ def sample_returns(
     start: int,
     first: Integers,  # [branches], the actions compared
     out: Floats,  # [samples, branches]
+    ends: Integers,  # [samples, branches]
 ) -> None:
-    """Fill `out` with discounted returns over `horizon` steps; each row is one draw of all branches' luck."""
+    """Fill `out` with discounted returns over `horizon` steps; each row is one draw of all branches' luck.
+
+    `ends` says where each branch then stands: state × A + action, or −1 in a terminal state. With branches that do
+    not coalesce they are told apart by numbers below −1.
+    """
     branches = first.size
     state, new_state = np.empty(branches, np.int64), np.empty(branches, np.int64)
     action, new_action = np.empty(branches, np.int64), np.empty(branches, np.int64)
@@ -113,3 +118,10 @@ def sample_returns(
             weight *= discount
             state, new_state = new_state, state
             action, new_action = new_action, action
+        for i in range(branches):
+            if over or terminal[state[i]]:
+                ends[row, i] = -1
+            elif in_state:
+                ends[row, i] = state[i] * reward.shape[2] + action[i]
+            else:
+                ends[row, i] = -2 - i

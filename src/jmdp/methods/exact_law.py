@@ -19,6 +19,7 @@ from jmdp.methods.law_sweep import CELL_BYTES, Cells, LawSweep
 from jmdp.methods.memory import budget, require
 from jmdp.methods.method import Method
 from jmdp.methods.progress import sweep_bar
+from jmdp.methods.return_range import ReturnRange
 from jmdp.methods.settings import nonnegative, whole
 from jmdp.methods.shaping import unit_rewards
 from jmdp.methods.threads import Threads
@@ -97,7 +98,7 @@ class ExactLaw(Method):
             outcome=outcome,
             method=self,
             residuals=np.array(widths),
-            laws=LawTable(model, steps, cells, slack, exponent),
+            laws=LawTable(model, steps, cells, slack, exponent, ReturnRange(model, policy)),
         )
 
     def _iterate(
@@ -150,33 +151,34 @@ class LawTable:
     cells: Cells  # of the rows of steps.given, on rewards divided by 2**exponent
     slack: float
     exponent: int
+    ranges: ReturnRange
 
     def return_law(self, s: int, a: int) -> Law:
         """The law of Z(s, a)."""
         if self.model.terminal[s]:
             return GapLaw.zero()
-        return self._law(Law, self.steps.return_row(s, a), 1, forward=True)
+        return self._law(Law, self.steps.return_row(s, a), self.ranges.of(s, a), forward=True)
 
     def gap_law(self, s: int, a: int, b: int) -> GapLaw:
         """The law of Z(s, a) − Z(s, b)."""
         if self.model.terminal[s]:
             return GapLaw.zero()
-        return self._law(GapLaw, self.steps.gap_row(s, min(a, b), max(a, b)), 2, forward=a < b)
+        row, support = self.steps.gap_row(s, min(a, b), max(a, b)), self.ranges.of_gap(s, a, b)
+        return self._law(GapLaw, row, support, forward=a < b)
 
-    def _law(self, kind: type[_Kind], row: int, returns: int, *, forward: bool) -> _Kind:
+    def _law(self, kind: type[_Kind], row: int, support: Interval, *, forward: bool) -> _Kind:
         mass = self.cells.mass[row]
         there = np.flatnonzero(mass)
         low, high, mean = (np.where(there == 0, 0.0, points[row, there]) for points in self.cells[1:])
         if not forward:
-            low, high, mean = -high, -low, -mean
+            low, high, mean = 0.0 - high, 0.0 - low, 0.0 - mean  # and no minus before a zero
         e = self.exponent
         tiny = np.where((there == 0) | (np.abs([low, high]) > 2.0**-60), 0.0, 2.0**-1073 if e < -900 else 0.0)
-        bound = returns * self.model.reward_bound / (1 - self.model.discount) * (1 + 2.0**-50)
         return kind(
             np.ldexp(low, e) - tiny[0],  # an underflow on the way back may hide something
             np.ldexp(high, e) + tiny[1],
             np.ldexp(mean, e),
             mass[there],
             self.slack,
-            Interval(-bound, bound),
+            support,
         )

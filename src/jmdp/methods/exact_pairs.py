@@ -18,6 +18,7 @@ from jmdp.methods.method import Method
 from jmdp.methods.pair_operator import PairOperator, PairTable, Precision
 from jmdp.methods.pair_sweep import PairSweep, PastChanges, change_record, is_compiled
 from jmdp.methods.progress import sweep_bar
+from jmdp.methods.return_range import ReturnRange
 from jmdp.methods.settings import nonnegative, whole
 from jmdp.methods.shaping import shape
 from jmdp.model import TabularJMDP
@@ -153,6 +154,7 @@ class ExactPairs(Method):
             np.ldexp(found.residuals, 2 * e),
             PairTable(operator, found.point.reshape(S, S)),
             moments,
+            ranges=ReturnRange(model, policy),
         )
 
     def _plan(self, operator: PairOperator, allowed: float) -> int:

@@ -21,6 +21,7 @@ from jmdp.methods.joint_bellman import JointBellman, needed_bytes
 from jmdp.methods.memory import budget, require
 from jmdp.methods.method import Method
 from jmdp.methods.progress import sweep_bar
+from jmdp.methods.return_range import ReturnRange
 from jmdp.methods.settings import nonnegative, whole
 from jmdp.model import TabularJMDP
 from jmdp.policy import TabularPolicy
@@ -107,6 +108,7 @@ class JIPE(Method):
             np.ldexp(found.residuals, e),
             table,
             table,
+            ranges=ReturnRange(model, policy),
         )
 
     def _require(self, model: TabularJMDP, coupling: Coupling) -> None:

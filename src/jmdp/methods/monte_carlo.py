@@ -14,6 +14,8 @@ from jmdp.evaluation import UNIT, Certificate, Evaluation, Outcome
 from jmdp.labels import Label
 from jmdp.methods.method import Method, check_table
 from jmdp.methods.progress import state_bar
+from jmdp.methods.return_range import ReturnRange
+from jmdp.methods.sampled_laws import SampledLaws
 from jmdp.methods.settings import probability, whole
 from jmdp.methods.shaping import unit_rewards
 from jmdp.model import TabularJMDP
@@ -41,6 +43,9 @@ class MonteCarlo(Method):
     Intervals are the usual large-sample ones (Student's t, with the standard error of a sample covariance),
     widened by what cutting a rollout after `horizon` steps can hide. They know only what was sampled: an outcome
     too rare to be drawn even once is not in them.
+
+    `Gap.law` and `Evaluation.return_law` give empirical laws with a band that holds for the whole law at `confidence`;
+    they draw the state's rollouts again.
 
     Parameters
     ----------
@@ -77,7 +82,7 @@ class MonteCarlo(Method):
         actions = np.arange(A)
         cut = sampler.lost
         for s in state_bar(type(self).__name__, np.flatnonzero(~model.terminal), progress):
-            returns = sampler.draw(int(s), actions)
+            returns, _ = sampler.draw(int(s), actions)
             mean[s] = returns.mean(axis=0)
             returns -= mean[s]
             std = returns.std(axis=0, ddof=1)
@@ -93,7 +98,7 @@ class MonteCarlo(Method):
                 variance, noise = _covariance(gaps, gaps)
                 gap_mean_error[s, a] = quantile * np.sqrt(variance / self.samples) + 2 * cut
                 gap_variance_error[s, a] = quantile * noise + 4 * cut * np.sqrt(variance) + 4 * cut * cut
-        e = sampler.exponent
+        e, ranges = sampler.exponent, ReturnRange(model, policy)
         certificate = Certificate(
             "statistical",
             np.ldexp(mean_error, e),
@@ -115,6 +120,14 @@ class MonteCarlo(Method):
             model.states,
             model.actions,
             np.zeros(0),
+            laws=SampledLaws(
+                sampler.draw_all,
+                math.ldexp(sampler.cut, e),
+                math.ldexp(sampler.rounding, e),
+                ranges,
+                self.confidence,
+            ),
+            ranges=ranges,
         )
 
 
@@ -139,7 +152,7 @@ def gap_samples(
     sampler = _Sampler(model, policy, coupling, MonteCarlo(seed=seed, samples=samples, horizon=horizon))
     if pair[0] == pair[1]:  # one coordinate has one return
         return np.zeros(samples)
-    returns = sampler.draw(state, pair)
+    returns, _ = sampler.draw(state, pair)
     return np.asarray(np.ldexp(returns[:, 0] - returns[:, 1], sampler.exponent))
 
 
@@ -148,6 +161,7 @@ class _Sampler:
 
     def __init__(self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, settings: MonteCarlo) -> None:
         self.seed, self.samples = settings.seed, settings.samples
+        self._actions = model.shape[2]
         gamma = model.discount
         self.horizon = settings.horizon or enough_steps(gamma, _BIAS_OVER_NOISE / math.sqrt(self.samples))
         if self.horizon > _LONGEST:
@@ -157,8 +171,9 @@ class _Sampler:
             )
         self.exponent, bound, reward = unit_rewards(model)
         # What the steps not taken, and rounding in the sum of those taken, can amount to.
-        slip = gamma**self.horizon + (self.horizon + 64) * UNIT
-        self.lost = slip * bound / (1 - gamma)
+        most = bound / (1 - gamma)
+        self.cut, self.rounding = gamma**self.horizon * most, (self.horizon + 64) * UNIT * most
+        self.lost = self.cut + self.rounding
         self._tables = (
             cumulative_rows(model.prob),
             reward,
@@ -172,17 +187,23 @@ class _Sampler:
             self.horizon,
         )
 
-    def draw(self, state: int, actions: Integers) -> Floats:
-        """[samples, actions], returns of these actions from one state."""
+    def draw(self, state: int, actions: Integers) -> tuple[Floats, Integers]:
+        """[samples, actions], returns of these actions from one state, and where each branch stands at the end."""
         from jmdp.kernels.branches import sample_returns
 
         rng = np.random.Generator(np.random.PCG64DXSM(np.random.SeedSequence(self.seed, spawn_key=(state,))))
-        out = np.empty((self.samples, actions.size))
+        out, ends = np.empty((self.samples, actions.size)), np.empty((self.samples, actions.size), np.int64)
         # In pieces, for an interrupt is noticed only between calls of the kernel; the numbers are the same.
         rows = max(1, _STEPS_A_CALL // (self.horizon * actions.size))
         for start in range(0, self.samples, rows):
-            sample_returns(rng, *self._tables, state, actions, out[start : start + rows])
-        return out
+            part = slice(start, start + rows)
+            sample_returns(rng, *self._tables, state, actions, out[part], ends[part])
+        return out, ends
+
+    def draw_all(self, state: int) -> tuple[Floats, Integers]:
+        """Draw all actions, on rewards as they were given."""
+        returns, ends = self.draw(state, np.arange(self._actions))
+        return np.ldexp(returns, self.exponent), ends
 
 
 def enough_steps(discount: float, lost: float) -> int:

@@ -1,0 +1,74 @@
+"""Laws of returns and gaps from simulated branches, with a confidence band for the whole law."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from jmdp.arrays import Floats, Integers
+from jmdp.gaps.law import GapLaw, Law
+from jmdp.methods.return_range import ReturnRange
+
+ENDED = -1
+"""Where a branch stands that has come to a terminal state."""
+
+
+class SampledLaws:
+    """Empirical laws of one method's draws, made again when they are asked for: the same seed gives the same numbers.
+
+    With probability `confidence` the true law is within √(ln(2/(1 − confidence))/2n) of the empirical one, everywhere
+    at once (Dvoretzky, Kiefer, Wolfowitz; the constant is Massart's).
+
+    Parameters
+    ----------
+    draw
+        From a state to returns [samples, A] and where each branch stood when its rollout was cut, `ENDED` or a
+        coordinate.
+    cut, rounding
+        What the steps not taken, and rounding in those taken, can amount to in one return.
+    """
+
+    def __init__(
+        self,
+        draw: Callable[[int], tuple[Floats, Integers]],
+        cut: float,
+        rounding: float,
+        ranges: ReturnRange,
+        confidence: float,
+    ) -> None:
+        self._draw, self._cut, self._rounding = draw, cut, rounding
+        self._ranges, self._confidence = ranges, confidence
+        self._last: tuple[int, tuple[Floats, Integers]] | None = None
+
+    def return_law(self, s: int, a: int) -> Law:
+        """The empirical law of Z(s, a)."""
+        if self._ranges.model.terminal[s]:
+            return GapLaw.zero()
+        returns, ends = self._of(s)
+        error = np.where(ends[:, a] == ENDED, 0.0, self._cut) + self._rounding
+        slack, mass = self._band(returns.shape[0])
+        values, support = returns[:, a], self._ranges.of(s, a)
+        return Law(values - error, values + error, values, mass, slack, support, self._confidence)
+
+    def gap_law(self, s: int, a: int, b: int) -> GapLaw:
+        """The empirical law of Z(s, a) − Z(s, b). Branches that stand on one coordinate have one return to come."""
+        if self._ranges.model.terminal[s]:
+            return GapLaw.zero()
+        returns, ends = self._of(s)
+        values = returns[:, a] - returns[:, b]
+        settled = ends[:, a] == ends[:, b]
+        error = np.where(settled, 0.0, 2 * self._cut) + 2 * self._rounding
+        error[settled & (values == 0)] = 0.0  # both went the same way
+        slack, mass = self._band(values.size)
+        support = self._ranges.of_gap(s, a, b)
+        return GapLaw(values - error, values + error, values, mass, slack, support, self._confidence)
+
+    def _of(self, s: int) -> tuple[Floats, Integers]:
+        if self._last is None or self._last[0] != s:
+            self._last = s, self._draw(s)
+        return self._last[1]
+
+    def _band(self, n: int) -> tuple[float, Floats]:
+        return math.sqrt(math.log(2 / (1 - self._confidence)) / (2 * n)), np.full(n, 1 / n)
