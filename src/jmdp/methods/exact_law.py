@@ -30,7 +30,7 @@ _TIMES = 4
 """How many times more cells there are when those at hand no longer help."""
 
 _PLATEAU = 0.8, 0.9
-"""Intervals halve, and undecided mass decays, while only the horizon limits them. Once both fall by less, cells do."""
+"""Intervals halve, and widths decay, while only the horizon limits them. Once both fall by less than this, cells do."""
 
 
 @dataclass(frozen=True)
@@ -52,8 +52,8 @@ class ExactLaw(Method):
     Parameters
     ----------
     tolerance
-        Stop when every P(Z(s, a) > Z(s, b)) is known to an interval no wider than this, atoms at 0 apart that rounding
-        cannot tell from it.
+        Stop when every P(Z(s, a) > Z(s, b)) is known to an interval no wider than this, atoms apart that rounding
+        cannot tell from 0, and the intervals of every law are on average no wider than this fraction of its range.
     cells
         Of a law, to begin with. Quantiles and CVaR are the narrower the more there are.
     max_cells
@@ -64,7 +64,7 @@ class ExactLaw(Method):
         Bytes it may use; by default 80% of what is free.
     """
 
-    tolerance: float = 0.01
+    tolerance: float = 0.02
     cells: int = 256
     max_cells: int = 2**14
     max_sweeps: int = 100_000
@@ -88,7 +88,8 @@ class ExactLaw(Method):
         exponent, _, reward = unit_rewards(model)
         steps = LawSteps(model, policy, coupling, reward)
         with sweep_bar(type(self).__name__, progress, 0) as report, Threads() as threads:
-            sweep = LawSweep(model, policy, coupling, steps, threads)
+            value = np.ldexp((moments.mean * policy.probs).sum(axis=1), -exponent)
+            sweep = LawSweep(model, policy, coupling, steps, value, threads)
             widths, outcome = self._iterate(model, sweep, allowed, report)
             cells, slack = sweep.ahead()
         if outcome is Outcome.CONVERGED and not moments.outcome.successful:
@@ -115,7 +116,7 @@ class ExactLaw(Method):
                 widths.append(math.nan)
                 if len(widths) % often and len(widths) < self.max_sweeps:
                     continue
-                widths[-1] = sweep.undecided()
+                widths[-1] = sweep.width()
             except KeyboardInterrupt:
                 return widths, Outcome.INTERRUPTED
             report(len(widths), widths[-1], self.tolerance)

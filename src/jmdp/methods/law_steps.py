@@ -80,6 +80,12 @@ class LawSteps:
         i = int(np.searchsorted(self.states, s))
         return self.first_gap + i * len(self.actions) + self.actions.index((a, b))
 
+    def drawn_means(self, value: Floats) -> Floats:
+        """Means of all drawn rows, from the value of the policy [S]."""
+        going = np.append(value[self.states], 0.0)
+        one, other = np.triu_indices(self.end + 1)
+        return np.asarray(going[one] - going[other])
+
     def _choices(self, weight: float) -> list[tuple[float, Floats]]:
         if self._coupling.policy_luck == "independent":
             return [(weight, self._policy.probs)]

@@ -44,7 +44,13 @@ class LawSweep:
     """The laws of all pairs of states whose actions are drawn from the policy, and their sweeps."""
 
     def __init__(
-        self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, steps: LawSteps, threads: Threads
+        self,
+        model: TabularJMDP,
+        policy: TabularPolicy,
+        coupling: Coupling,
+        steps: LawSteps,
+        value: Floats,  # [S], of the policy, so that laws have the right mean from the start
+        threads: Threads,
     ) -> None:
         self.steps, self._threads = steps, threads
         low, high = self._drawn_range = _ranges(steps.drawn, model.discount)
@@ -54,7 +60,7 @@ class LawSweep:
         self._laws = Cells.empty(rows, 1)
         self._laws.mass[:] = [0.0, 1.0, 0.0]
         self._laws.mass[-1] = [1.0, 0.0, 0.0]  # (end, end): the gap of what has become one
-        self._laws.low[:, 1], self._laws.high[:, 1], self._laws.mean[:, 1] = low, high, (low + high) / 2
+        self._laws.low[:, 1], self._laws.high[:, 1], self._laws.mean[:, 1] = low, high, steps.drawn_means(value)
         self._spare = Cells.empty(rows, 1)
         # Every chance is a product of probabilities of stored rows, summed over outcomes that are one; break points of
         # shared policy luck are off by 3A units each, a pair of states has 2A of them, and each moves mass twice.
@@ -76,12 +82,19 @@ class LawSweep:
         result = Cells.empty(self.steps.given.starts.size - 1, self._laws.mass.shape[1] // 2)
         return result, self._slack + self._step(self.steps.given, self._given_range, result)
 
-    def undecided(self) -> float:
-        """Return the largest mass of a gap of which it is not known on which side of 0 it is, atoms apart."""
-        first = self.steps.first_gap
+    def width(self) -> float:
+        """Return how well laws of given actions are known, at worst.
+
+        Of a gap, the mass of which it is not known on which side of 0 it is, atoms apart; of any law, the mean width of
+        its intervals as a fraction of its range.
+        """
         (mass, low, high, _), _ = self.ahead()
-        wide = (low[first:] <= 0) & (high[first:] >= 0) & (high[first:] - low[first:] > self._narrow)
-        return float((mass[first:] * wide).sum(axis=1).max(initial=0.0))
+        first, size = self.steps.first_gap, np.where(mass > 0, high - low, 0.0)
+        size[:, 0] = 0.0
+        astride = (low[first:] <= 0) & (high[first:] >= 0) & (size[first:] > self._narrow)
+        undecided = float((mass[first:] * astride).sum(axis=1).max(initial=0.0))
+        span = np.maximum(self._given_range[1] - self._given_range[0], self._narrow)
+        return max(undecided, float((np.einsum("ic,ic->i", mass, size) / span).max(initial=0.0)))
 
     def spread(self) -> float:
         """Return the largest mean width of an interval, over all laws."""
