@@ -275,3 +275,16 @@ def test_sampled_laws_know_what_the_cut_can_hide():
     law = met.gap(0, 0, 1).law()
     assert (law.high - law.low).max() < 1e-12
     assert set(law.value) == {-1.0, 1.0}
+
+
+def test_probabilities_too_small_to_keep_are_in_the_slack():
+    """Ten scenarios of probability 5e-18 each are too little to keep."""
+    rare = 5e-18
+    prob = np.array([[1.0, *[rare] * 10], [1.0] + [0.0] * 10])
+    reward = np.zeros((2, 11, 2))
+    reward[0, 1:, 0] = np.arange(1, 11)
+    model = jmdp.TabularJMDP(prob, reward, np.ones((2, 11, 2), int), 0.5, [False, True])
+    policy = jmdp.TabularPolicy([[1.0, 0.0]] * 2)
+    law = jmdp.evaluate(model, policy, method=jmdp.ExactLaw()).gap(0, 0, 1).law()
+    assert law_violations(law, Enumeration(model, policy, jmdp.Local()).gap_law((0, 0), (0, 1)), "rare") == []
+    assert law.superiority().high >= 10 * rare
