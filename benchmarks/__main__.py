@@ -6,7 +6,19 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import acceleration, mean, page, paper_operator, reachable, scaling, sweep, whole_solve
+from benchmarks import (
+    acceleration,
+    laws,
+    mean,
+    moment_bounds,
+    orders,
+    page,
+    paper_operator,
+    reachable,
+    scaling,
+    sweep,
+    whole_solve,
+)
 from benchmarks.report import RESULTS, Report, save
 
 COMPARISONS: dict[str, Callable[[bool], Report]] = {
@@ -17,6 +29,9 @@ COMPARISONS: dict[str, Callable[[bool], Report]] = {
     "mean": mean.compare,
     "scaling": scaling.compare,
     "reachable": reachable.compare,
+    "orders": orders.compare,
+    "laws": laws.compare,
+    "moment_bounds": moment_bounds.compare,
 }
 """A comparison is a file with `compare(quick)`, listed here in the order of the page."""
 

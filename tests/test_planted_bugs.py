@@ -170,9 +170,6 @@ BUGS = [
         'np.einsum("skaa->ska", apart)[...] = 0.0', "one *= 0.0", ORDER_8),
     Bug("moments of all orders shrink like variances", "methods/moment_operator.py",
         "rate = self._model.discount ** (i + j)", "rate = self._model.discount**2", ORDER_8),
-    Bug("what is left of higher orders is left out", "methods/higher_moments.py",
-        "errors.append((worst + rounding + below) / scales.one_minus(o) * (1 + 2.0**-40))", "errors.append(0.0)",
-        "methods/test_higher_moments.py::test_any_numbers_up_to_order_four[Local(policy_luck='independent')]"),
     Bug("a gap's moments have one sign", "methods/higher_moments.py", "math.comb(o, p) * (-1.0) ** (o - p)",
         "math.comb(o, p)", ORDER_8),
     # Certificates.
