@@ -56,6 +56,6 @@ def compare(quick: bool) -> Report:
             Goal.at_most(f"{name}: widest interval", widest, 0.02),
         ]
     report.notes.append(
-        f"Every simulated band, at a false alarm of {_FALSE_ALARM:g} in all for each policy, meets the certified interval."
+        f"Every simulated band meets the certified interval, at a false alarm of {_FALSE_ALARM:g} for each policy."
     )
     return report
