@@ -19,7 +19,7 @@ def examples():
 
 def test_readme_prints_what_it_says():
     names: dict[str, object] = {}
-    assert len(examples()) == 5
+    assert len(examples()) == 6
     for code, says in examples():
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):

@@ -105,6 +105,10 @@ class Estimate(float):
         return float(self), self.low, self.high
 
     def __repr__(self) -> str:
-        return f"{float(self):.6g} in [{self.low:.6g}, {self.high:.6g}]"
+        value = float(self)
+        error = max(self.high - value, value - self.low)
+        if error <= 1e-6 * abs(value):
+            return f"{value:.6g} ± {error:.0e}" if error else f"{value:.6g}"
+        return f"{value:.6g} in [{self.low:.6g}, {self.high:.6g}]"
 
     __str__ = __repr__

@@ -64,7 +64,7 @@ class ExactLaw(Method):
         Bytes it may use; by default 80% of what is free.
     """
 
-    tolerance: float = 0.02
+    tolerance: float = 0.05
     cells: int = 256
     max_cells: int = 2**14
     max_sweeps: int = 100_000
