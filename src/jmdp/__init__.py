@@ -1,6 +1,12 @@
 """Joint Markov decision processes: same luck, different action."""
 
-from jmdp import errors, plots, testing, worlds
+from __future__ import annotations
+
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from jmdp import errors, worlds
 from jmdp.coupling import Independent, Local, Synchronous
 from jmdp.evaluate import evaluate
 from jmdp.evaluation import Certificate, Evaluation, Outcome
@@ -15,6 +21,9 @@ from jmdp.methods.monte_carlo import MonteCarlo, gap_samples
 from jmdp.methods.reachable_pairs import ReachablePairs
 from jmdp.model import TabularJMDP
 from jmdp.policy import TabularPolicy
+
+if TYPE_CHECKING:
+    from jmdp import plots, testing
 
 __version__ = "0.1.0"
 
@@ -46,3 +55,10 @@ __all__ = [
     "testing",
     "worlds",
 ]
+
+
+def __getattr__(name: str) -> ModuleType:
+    """Load rooms that an evaluation does not need when they are first asked for."""
+    if name in ("plots", "testing"):
+        return import_module(f"jmdp.{name}")
+    raise AttributeError(f"module 'jmdp' has no attribute {name!r}")

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 
 from jmdp.coupling import Coupling
 from jmdp.errors import UnavailableError
-from jmdp.gaps.bounds import cantelli, cdf_bounds, cvar_bounds
 from jmdp.gaps.law import GapLaw
 from jmdp.interval import ANYWHERE, Estimate, Interval, Verdict
 
@@ -106,6 +105,8 @@ class Gap:
 
         Taken at the conservative ends of all intervals. With a law at hand, `law().cdf(x)` is far narrower.
         """
+        from jmdp.gaps.bounds import cdf_bounds
+
         mean, moments, around = self._moment_problem()
         low = cdf_bounds(math.nextafter(x - mean.high, -math.inf), moments, around).low
         return Interval(low, cdf_bounds(math.nextafter(x - mean.low, math.inf), moments, around).high)
@@ -119,6 +120,8 @@ class Gap:
 
     def cvar_bounds(self, p: float) -> Interval:
         """Bounds on the mean of the worst p of all outcomes, from the moments alone."""
+        from jmdp.gaps.bounds import cvar_bounds
+
         mean, moments, around = self._moment_problem()
         return cvar_bounds(p, moments, around) + mean
 
@@ -133,6 +136,8 @@ class Gap:
         mean and the greatest variance in their intervals. 1 when the mean is not certainly positive. (Paper, section
         5.4, where it is called Chebyshev's; μ > 0 is assumed there.)
         """
+        from jmdp.gaps.bounds import cantelli
+
         mean, variance = self._certified(self.mean_interval), self._certified(self.variance_interval)
         return cantelli(mean.low, variance.high)
 
