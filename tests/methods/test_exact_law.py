@@ -216,6 +216,10 @@ def test_it_stops_where_it_is_told_and_what_it_has_holds():
             assert other.low <= one.high
     with pytest.raises(MemoryBudgetError, match=r"ExactLaw on 9 states needs .*MonteCarlo"):
         jmdp.evaluate(world.model, policy, method=jmdp.ExactLaw(memory_budget=1000))
+    rng = np.random.default_rng(0)
+    many = jmdp.TabularJMDP(np.full((9, 300), 1 / 300), rng.random((9, 300, 4)), rng.integers(0, 9, (9, 300, 4)), 0.9)
+    with pytest.raises(MemoryBudgetError, match=r"ExactLaw on 5.8e\+07 outcomes of pairs of states needs"):
+        jmdp.evaluate(many, jmdp.TabularPolicy.uniform(many), method=jmdp.ExactLaw(memory_budget=10**9))
     for bad in ({"tolerance": -1}, {"cells": 10}, {"cells": 512, "max_cells": 256}):
         with pytest.raises(SettingsError):
             jmdp.ExactLaw(**bad)

@@ -86,7 +86,7 @@ class ExactLaw(Method):
         require(_bytes(model, self.cells), allowed, f"ExactLaw on {model.shape[0]} states", mend)
         moments = ExactPairs(memory_budget=self.memory_budget).run(model, policy, coupling, progress)
         exponent, _, reward = unit_rewards(model)
-        steps = LawSteps(model, policy, coupling, reward)
+        steps = LawSteps(model, policy, coupling, reward, allowed)
         with sweep_bar(type(self).__name__, progress, 0) as report, Threads() as threads:
             value = np.ldexp((moments.mean * policy.probs).sum(axis=1), -exponent)
             sweep = LawSweep(model, policy, coupling, steps, value, threads)

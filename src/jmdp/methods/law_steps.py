@@ -17,8 +17,12 @@ import numpy as np
 from jmdp.arrays import Floats, Integers
 from jmdp.coupling import Coupling
 from jmdp.methods.common_luck import shared_choices, shared_scenarios
+from jmdp.methods.memory import require
 from jmdp.model import TabularJMDP
 from jmdp.policy import TabularPolicy
+
+_OUTCOME_BYTES = 32.0
+"""Chance, gain, source and factor."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,9 +52,11 @@ class _Ways:
 
 
 class LawSteps:
-    """The steps of one model, policy and coupling, on the given rewards [S, K, A]."""
+    """The steps of one model, policy and coupling, on the given rewards [S, K, A]; refuses if they may not fit."""
 
-    def __init__(self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, reward: Floats) -> None:
+    def __init__(
+        self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, reward: Floats, allowed_bytes: float
+    ) -> None:
         self._model, self._policy, self._coupling, self._reward = model, policy, coupling, reward
         S, _, A = model.shape
         self.states = np.flatnonzero(~model.terminal)
@@ -64,6 +70,12 @@ class LawSteps:
         self._luck = [(w, scenarios, choices) for w, scenarios in shared_scenarios(model, coupling)
                       for w, choices in self._choices(w)]  # fmt: skip
         self.most_merged = 1  # outcomes that were brought together
+        self._branches = [
+            [self._branch(i, scenarios, choices) for i in range(self.end + 1)] for _, scenarios, choices in self._luck
+        ]
+        pairs = sum(sum(ways.chance.size for ways in given) ** 2 for given in self._branches) / 2
+        mend = "Use MonteCarlo(seed=…), or join scenarios that do the same"
+        require(_OUTCOME_BYTES * pairs, allowed_bytes, f"ExactLaw on {pairs:.2g} outcomes of pairs of states", mend)
         self.actions = list(combinations(range(A), 2))
         self.first_gap = self.end * A  # rows of `given` from here on are gaps
         self.drawn = self._steps([self._drawn(int(i), int(j)) for i, j in zip(one, other, strict=True)])
@@ -101,16 +113,14 @@ class LawSteps:
         chance = scenarios[s][:, None] * choices[s]
         k, a = np.nonzero(chance)
         n = self._next[s, k, a]
-        return _Ways(chance[k, a], self._reward[s, k, a], n, np.full(n.size, self.end))
+        chances, gain, n, _ = self._joined_equals(chance[k, a], self._reward[s, k, a], n, np.zeros(n.size))
+        return _Ways(chances, gain, n, np.full(n.size, self.end))
 
     def _drawn(self, i: int, j: int) -> _Ways:
         """Two distinct branches in states i and j that draw their actions."""
         if i == j < self.end and self._coupling.shared_in_a_state:
             return self._same_state(i)
-        parts = [
-            _product(w, self._branch(i, scenarios, choices), self._branch(j, scenarios, choices))
-            for w, scenarios, choices in self._luck
-        ]
+        parts = [_product(w, given[i], given[j]) for (w, _, _), given in zip(self._luck, self._branches, strict=True)]
         return _joined(parts)
 
     def _same_state(self, i: int) -> _Ways:
@@ -158,11 +168,16 @@ class LawSteps:
     def _merged(self, ways: _Ways) -> tuple[Floats, Floats, Integers, Floats]:
         source = self._row[ways.one, ways.other]
         factor = np.where(ways.one <= ways.other, self._model.discount, -self._model.discount)
-        order = np.lexsort((factor, source, ways.gain))
-        chance, gain, source, factor = ways.chance[order], ways.gain[order], source[order], factor[order]
+        return self._joined_equals(ways.chance, ways.gain, source, factor)
+
+    def _joined_equals(
+        self, chance: Floats, gain: Floats, source: Integers, factor: Floats
+    ) -> tuple[Floats, Floats, Integers, Floats]:
+        order = np.lexsort((factor, source, gain))
+        chance, gain, source, factor = chance[order], gain[order], source[order], factor[order]
         new = np.ones(order.size, bool)
         new[1:] = (gain[1:] != gain[:-1]) | (source[1:] != source[:-1]) | (factor[1:] != factor[:-1])
-        self.most_merged = max(self.most_merged, int(np.bincount(np.cumsum(new)).max()))
+        self.most_merged = max(self.most_merged, int(np.bincount(np.cumsum(new), minlength=1).max()))
         return np.add.reduceat(chance, np.flatnonzero(new)), gain[new], source[new], factor[new]
 
 

@@ -66,7 +66,7 @@ class LawSweep:
         # shared policy luck are off by 3A units each, a pair of states has 2A of them, and each moves mass twice.
         A = model.shape[2]
         breaks = 12 * A * A if coupling.policy_luck == "shared" else 0
-        self._units = 2 * (excess(model.prob) + excess(policy.probs)) + steps.most_merged + breaks + 8
+        self._units = 2 * (excess(model.prob) + excess(policy.probs)) + 3 * steps.most_merged + breaks + 8
         self._slack = 2.0**-1000  # how far the mass of any set of cells can be off
 
     def __call__(self, cells: int) -> None:
