@@ -73,6 +73,8 @@ def test_slack_widens_everything():
     close(wide.ties(), 0.25, 0.05, 0.45)
     assert wide.cdf(-9.0).high == 0.0
     assert law(slack=0.1, support=ANYWHERE).cvar(0.2).low == -math.inf
+    assert law(slack=0.1, support=ANYWHERE).cvar(0.2).high == pytest.approx(-1)
+    assert law(slack=0.0).cvar(5e-324) == pytest.approx(-1.5)
 
 
 def test_superiority_keeps_ties_apart():
@@ -86,7 +88,7 @@ def test_superiority_keeps_ties_apart():
 
 def test_it_prints_and_travels():
     text = repr(law())
-    assert text.startswith("GapLaw on [-4, 4], certified\n  P(gap > 0)     0.25 ± 1e-15\n")
+    assert text.startswith("GapLaw on [-4, 4], certified\n  P(gap > 0)     0.25 ± 2e-15\n")
     assert "  95% quantile   2 in [1, 3]\n" in text
     assert "P(gap" not in repr(law(jmdp.Law))
     again = pickle.loads(pickle.dumps(law()))
@@ -102,7 +104,9 @@ def test_estimates_are_floats_that_know_their_interval():
     assert type(estimate + 1) is float
     assert estimate.interval == Interval(0.5, 2.0)
     assert repr(estimate) == "1 in [0.5, 2]"
-    assert repr(jmdp.Estimate(1.0, 1 - 1e-9, 1 + 1e-10)) == "1 ± 1e-09"
+    assert repr(jmdp.Estimate(1.0, 1 - 2**-30, 1 + 1e-10)) == "1 ± 1e-09"
+    assert repr(jmdp.Estimate(1.0, 1 - 1.1e-9, 1.0)) == "1 ± 2e-09"
+    assert repr(jmdp.Estimate(1.0, 1 - 9.4e-9, 1.0)) == "1 ± 1e-08"
     assert repr(jmdp.Estimate(1.0, 1.0, 1.0)) == "1"
     assert f"{estimate:.2f}" == "1.00"
     again = pickle.loads(pickle.dumps(estimate))
@@ -117,4 +121,7 @@ def test_intervals_multiply_outwards():
     assert Interval(-2.0, -1.0).power(2).low <= 1.0
     assert Interval(-2.0, -1.0).power(3).high >= -1.0
     assert Interval(-2.0, -1.0).power(0) == Interval(1.0, 1.0)
+    assert Interval(0.0, 0.0) * ANYWHERE == Interval(0.0, 0.0)
+    tiny = Interval(1e-200, 1e-200).power(2)
+    assert tiny.low < 0 < tiny.high < 1e-300
     assert (Interval(0.0, 0.0) + Interval(0.0, 0.0)) == Interval(0.0, 0.0)

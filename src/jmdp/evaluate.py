@@ -37,7 +37,7 @@ def evaluate(
     coupling
         How luck is shared: `Local` (the paper's), `Synchronous` or `Independent`.
     method
-        How the moments are found: `ExactPairs`, `ReachablePairs`, `JIPE` or `MonteCarlo`, with their settings.
+        How they are found: `ExactPairs`, `ExactLaw`, `ReachablePairs`, `JIPE` or `MonteCarlo`, with their settings.
     throw
         Raise `NotConvergedError` where the tolerance is not met. With False the evaluation comes back all the same, its
         `outcome` says so, and its certificate still holds.

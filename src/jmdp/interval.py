@@ -57,8 +57,12 @@ class Interval:
         return _outwards(self.low + other.low, self.high + other.high)
 
     def __mul__(self, other: Interval) -> Interval:
-        corners = [x * y for x in (self.low, self.high) for y in (other.low, other.high)]
-        return _outwards(min(corners), max(corners))
+        factors = [(x, y) for x in (self.low, self.high) for y in (other.low, other.high)]
+        corners = [x * y if x and y else 0.0 for x, y in factors]  # nothing times anything is nothing
+        hidden = any(x and y and not x * y for x, y in factors)  # by an underflow
+        low, high = min(corners), max(corners)
+        wide = _outwards(low, high)
+        return Interval(min(wide.low, -5e-324), max(wide.high, 5e-324)) if hidden else wide
 
     def power(self, n: int) -> Interval:
         """The n-th powers of all that is in it, rounded outwards; never below 0 for an even n."""
@@ -108,7 +112,16 @@ class Estimate(float):
         value = float(self)
         error = max(self.high - value, value - self.low)
         if error <= 1e-6 * abs(value):
-            return f"{value:.6g} ± {error:.0e}" if error else f"{value:.6g}"
+            return f"{value:.6g} ± {_one_digit(error)}" if error else f"{value:.6g}"
         return f"{value:.6g} in [{self.low:.6g}, {self.high:.6g}]"
 
     __str__ = __repr__
+
+
+def _one_digit(error: float) -> str:
+    """An error to one digit, rounded up."""
+    near = f"{error:.0e}"
+    if float(near) >= error:
+        return near
+    digit, exponent = near.split("e")
+    return f"{int(digit) + 1}e{exponent}" if digit != "9" else f"1e{int(exponent) + 1:+03d}"

@@ -292,3 +292,57 @@ def test_probabilities_too_small_to_keep_are_in_the_slack():
     law = jmdp.evaluate(model, policy, method=jmdp.ExactLaw()).gap(0, 0, 1).law()
     assert law_violations(law, Enumeration(model, policy, jmdp.Local()).gap_law((0, 0), (0, 1)), "rare") == []
     assert law.superiority().high >= 10 * rare
+
+
+def nearly_a_tie():
+    """4 − 5 γ for γ the float next to 0.8: below 0, but not in floats."""
+    return jmdp.TabularJMDP(
+        [[1.0]] * 3,
+        [[[4.0, 0.0]], [[5.0, 5.0]], [[0.0, 0.0]]],
+        [[[2, 1]], [[2, 2]], [[2, 2]]],
+        0.8,
+        [0 > 1, 0 > 1, 0 < 1],
+    )
+
+
+@pytest.mark.parametrize("method", [jmdp.ExactLaw(), jmdp.MonteCarlo(seed=1, samples=100)], ids=["exact", "sampled"])
+def test_a_coincidence_in_floats_is_no_tie(method):
+    model = nearly_a_tie()
+    law = jmdp.evaluate(model, jmdp.TabularPolicy([[1.0, 0.0]] * 3), method=method).gap(0, 0, 1).law()
+    assert law.ties().low == 0.0
+    assert law.inferiority().high == 1.0
+
+
+def test_rare_actions_under_shared_luck_are_in_the_slack():
+    """An action of probability 4e-16 has no length between its break points; sixty sweeps of the range miss it too."""
+    model = jmdp.TabularJMDP([[1.0]], [[[0.0, 1.0]]], [[[0, 0]]], 0.5)
+    policy = jmdp.TabularPolicy([[1.0, 4e-16]])
+    rare = Fraction(4e-16) / (1 + Fraction(4e-16))
+    for coupling in (jmdp.Local("shared"), jmdp.Synchronous("shared"), jmdp.Independent("shared")):
+        law = jmdp.evaluate(model, policy, coupling, jmdp.ExactLaw(), throw=False).return_law(0, 0)
+        for n in (10, 30, 58):  # Z ≤ 0.9 × 2⁻ⁿ needs n steps without it
+            assert Fraction(law.cdf(0.9 * 0.5**n).low) <= (1 - rare) ** n
+
+
+@pytest.mark.parametrize(
+    ("rewards", "discount"),
+    [((1e-300, 2e-300, 1e100), 0.5), ((0.0, 1e-140, 1e-140), 1e-200), ((3e-322, 1e-322, 0.0), 0.3)],
+)
+def test_underflow_makes_no_ties(rewards, discount):
+    """Two actions that differ by next to nothing, now or one step on, beside large rewards elsewhere."""
+    small, other, large = rewards
+    reward = [[[small, other]], [[large, 0.0]], [[0.0, 0.0]]]
+    model = jmdp.TabularJMDP([[1.0]] * 3, reward, [[[1, 2]], [[2, 2]], [[2, 2]]], discount, [False, False, True])
+    policy = jmdp.TabularPolicy([[1.0, 0.0]] * 3)
+    result = jmdp.evaluate(model, policy, method=jmdp.ExactLaw(), throw=False)
+    truth = Enumeration(model, policy, jmdp.Local())
+    assert law_violations(result.gap(0, 0, 1).law(), truth.gap_law((0, 0), (0, 1)), "gap") == []
+    for a in range(2):
+        assert law_violations(result.return_law(0, a), truth.return_law((0, a)), f"return {a}") == []
+
+
+def test_where_nothing_goes_on():
+    model = jmdp.TabularJMDP([[1.0]] * 2, np.ones((2, 1, 2)), np.zeros((2, 1, 2), int), 0.5, [True, True])
+    result = jmdp.evaluate(model, jmdp.TabularPolicy.uniform(model), method=jmdp.ExactLaw())
+    assert result.gap(0, 0, 1).law().ties() == 1.0
+    assert result.return_law(1, 0).quantile(0.5) == 0.0

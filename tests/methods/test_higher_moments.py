@@ -205,3 +205,47 @@ def test_an_interrupt_keeps_the_orders_that_are_done(monkeypatch):
     assert result.outcome is jmdp.Outcome.INTERRUPTED
     assert result.moments.order == 3
     assert math.isfinite(result.gap(2, 0, 1).skewness)
+
+
+@pytest.mark.parametrize("coupling", [jmdp.Local(), jmdp.Independent()], ids=repr)
+def test_sums_over_many_scenarios_round_as_stated(coupling):
+    """Many tiny probabilities in two states that draw apart: K² terms, almost all below half a unit of the sum."""
+    K = 1000
+    tiny = math.sqrt(0.99 * 2.0**-56)
+    prob = np.full(K, tiny)
+    prob[0] = prob[1] = (1 - (K - 2) * tiny) / 2
+    prob[0] += 1 - math.fsum(prob)
+    reward = np.zeros((3, K, 2))
+    reward[:2, ::2], reward[:2, 1::2] = 0.75, -0.75
+    model = jmdp.TabularJMDP(np.tile(prob, (3, 1)), reward, np.full((3, K, 2), 2), 0.0, [False, False, True])
+    policy = jmdp.TabularPolicy.uniform(model)
+    result = jmdp.evaluate(model, policy, coupling, jmdp.ExactPairs(order=4, tolerance=0), throw=False)
+    moment = result.moment((0, 0), (0, 0), (1, 0), (1, 0))
+    assert moment.low <= 0.75**4 <= moment.high
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-150, 1e-100, 1e-85, 1.0, 1e80, 1e149])
+def test_any_scale_gives_bounds_that_hold(scale):
+    reward = np.array([[[1.0, 0.0], [0.0, 0.5]]]) * scale
+    model = jmdp.TabularJMDP([[0.25, 0.75]], reward, np.zeros((1, 2, 2), int), 0.5)
+    policy = jmdp.TabularPolicy([[0.5, 0.5]])
+    gap = jmdp.evaluate(model, policy, method=jmdp.ExactPairs(order=4), throw=False).gap(0, 0, 1)
+    plain = jmdp.TabularJMDP([[0.25, 0.75]], reward / scale, np.zeros((1, 2, 2), int), 0.5)
+    law = jmdp.evaluate(plain, policy, method=jmdp.ExactLaw(tolerance=0.001)).gap(0, 0, 1).law()
+    for x in (-0.4, 0.0, 0.9):
+        bounds, right = gap.cdf_bounds(x * scale), law.cdf(x)
+        assert bounds.low <= right.high
+        assert right.low <= bounds.high
+    assert gap.cvar_bounds(0.1).low <= law.cvar(0.1).high * scale
+    assert law.cvar(0.1).low * scale <= gap.cvar_bounds(0.1).high
+    for n, shape in ((3, gap.skewness), (4, gap.kurtosis)):
+        assert not shape.low > shape.high
+        assert not gap.moment(n).low > gap.moment(n).high
+    with pytest.raises(UnavailableError):
+        gap.moment(-1)
+
+
+def test_orders_that_overflow_are_refused():
+    model = jmdp.TabularJMDP([[1.0]], [[[1.0]]], [[[0]]], 1 - 1e-10)
+    with pytest.raises(SettingsError, match="moments of orders over 27 can overflow"):
+        jmdp.evaluate(model, jmdp.TabularPolicy([[1.0]]), method=jmdp.ExactPairs(order=32))

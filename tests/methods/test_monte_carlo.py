@@ -187,3 +187,11 @@ def test_cantelli_is_above_the_simulated_frequency(name):
             assert frequency <= bound + 5 * np.sqrt(frequency * (1 - frequency) / gaps.size)
             tested += 1
     assert tested or name in ("anti_correlated_bandit", "coupled_reward_chain")  # their gaps have mean 0
+
+
+def test_tiny_rewards_have_errors_too():
+    model = jmdp.TabularJMDP([[0.5, 0.5]], np.array([[[1.0, 0.0], [0.0, 1.0]]]) * 1e-170, np.zeros((1, 2, 2), int), 0.5)
+    result = jmdp.evaluate(model, jmdp.TabularPolicy([[1.0, 0.0]]), method=jmdp.MonteCarlo(seed=0, samples=100))
+    gap = result.gap(0, 0, 1)
+    assert gap.variance_interval.high > 0
+    assert gap.cdf_bounds(-1e-171).high >= 0.4

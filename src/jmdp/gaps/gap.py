@@ -62,11 +62,12 @@ class Gap:
 
     def moment(self, n: int) -> Estimate:
         """E[Gⁿ]."""
+        self.central_moment(n)  # or say that it is not there
         value, wide = 0.0, Interval(0.0, 0.0)
         mean = ANYWHERE if self.mean_interval is None else self.mean_interval
         for k in range(n + 1):
             times, central = float(math.comb(n, k)), self.central_moment(k)
-            value += times * central * self.mean ** (n - k)
+            value += times * central * math.prod([self.mean] * (n - k))  # a power would raise where it overflows
             wide += Interval(times, times) * central.interval * mean.power(n - k)
         return Estimate(value, max(wide.low, 0.0) if n % 2 == 0 else wide.low, wide.high)
 
@@ -85,14 +86,14 @@ class Gap:
         if variance.low <= 0:
             return Estimate(math.nan, -math.inf, math.inf)
         corners = [
-            m / math.sqrt(v) ** n * (1 + direction * 2.0**-48)
+            _divided(m, math.sqrt(v), n) * (1 + direction * 2.0**-48)
             for m in (central.low, central.high)
             for v in (variance.low, variance.high)
             for direction in (-1, 1)
         ]
-        least = 0.0 if n % 2 else 1.0  # Pearson: the kurtosis of no law is smaller
-        low = min(corners) if n % 2 else max(min(corners), least)
-        return Estimate(central / self.std**n, low, max(corners))
+        low = min(corners) if n % 2 else max(min(corners), 1.0)  # the kurtosis of no law is smaller than 1 (Pearson)
+        high = max(max(corners), low)
+        return Estimate(min(max(_divided(central, self.std, n), low), high), low, high)
 
     def law(self) -> GapLaw:
         """Return the whole law of the gap: cdf, quantiles, CVaR, the chance that one action beats the other."""
@@ -175,3 +176,10 @@ def _shown(value: float, interval: Interval | None) -> str:
         return f"{value:.6g} ± {error:.0e}"
     decimals = max(0, 1 - math.floor(math.log10(error)))
     return f"{value:.{decimals}f} ± {error:.{decimals}f}"
+
+
+def _divided(moment: float, std: float, n: int) -> float:
+    """Moment / stdⁿ, step by step: the power alone may be too small or too large for a float."""
+    for _ in range(n):
+        moment /= std
+    return moment

@@ -63,7 +63,9 @@ class Law(arrays.FrozenArrays):
         (low, from_low), (high, from_high), (value, from_value) = self._steps
         least = _tail(np.insert(low, 0, self.support.low), np.insert(from_low + self._slack, 0, self._slack), p)
         most = _tail(np.append(high, self.support.high), np.append(from_high - self._slack, np.inf), p)
-        rounding = (self.mass.size + 8) * 4 * _UNIT * max(abs(self.support.low), abs(self.support.high))
+        ends = (self.support.low, self.support.high, float(low[0]), float(high[-1]))
+        size = max(abs(end) for end in ends if math.isfinite(end))
+        rounding = (self.mass.size + 8) * (4 * _UNIT * size + (2.0**-1073 if size else 0.0))
         middle = _tail(value, np.append(from_value[:-1], np.inf), p)
         return Estimate(min(max(middle, least), most), least - rounding, most + rounding)
 
@@ -156,5 +158,5 @@ class GapLaw(Law):
 
 def _tail(points: Floats, sums: Floats, p: float) -> float:
     """(1/p) × the integral over (0, p) of the step function that is points[i] up to sums[i]."""
-    weights = np.diff(np.clip(sums, 0.0, p), prepend=0.0)
-    return float(points[weights > 0] @ weights[weights > 0]) / p
+    weights = np.diff(np.clip(sums, 0.0, p), prepend=0.0) / p  # now, for with a tiny p a product may underflow
+    return float(points[weights > 0] @ weights[weights > 0])

@@ -11,6 +11,9 @@ from numba import njit
 
 from jmdp.arrays import Booleans, Floats, Integers
 
+_SPREAD = np.int64(0x5851F42D4C957F2D)
+"""An odd number with bits all over."""
+
 
 @njit(cache=True, nogil=True)
 def choose(cumulative: Floats, u: float) -> int:
@@ -88,11 +91,13 @@ def sample_returns(
     first: Integers,  # [branches], the actions compared
     out: Floats,  # [samples, branches]
     ends: Integers,  # [samples, branches]
+    gains: Integers,  # [samples, branches]
 ) -> None:
     """Fill `out` with discounted returns over `horizon` steps; each row is one draw of all branches' luck.
 
     `ends` says where each branch then stands: state × A + action, or −1 in a terminal state. With branches that do
-    not coalesce they are told apart by numbers below −1.
+    not coalesce they are told apart by numbers below −1. `gains` is a fingerprint of all a branch gained, step by step:
+    equal sums may have come about in different ways.
     """
     branches = first.size
     state, new_state = np.empty(branches, np.int64), np.empty(branches, np.int64)
@@ -102,6 +107,7 @@ def sample_returns(
         state[:] = start
         action[:] = first
         out[row] = 0.0
+        gains[row] = 0
         weight = 1.0
         for _ in range(horizon):
             advance(
@@ -112,6 +118,8 @@ def sample_returns(
             over = True
             for i in range(branches):
                 out[row, i] += weight * gained[i]
+                bits = np.float64(gained[i] + 0.0).view(np.int64)  # both zeros are one
+                gains[row, i] = (gains[row, i] ^ bits) * _SPREAD + (gains[row, i] >> 29)
                 over = over and terminal[new_state[i]]
             if over:
                 break

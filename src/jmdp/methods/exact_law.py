@@ -29,6 +29,9 @@ from jmdp.policy import TabularPolicy
 _TIMES = 4
 """How many times more cells there are when those at hand no longer help."""
 
+_SELDOM = 1000
+"""Sweeps after which widths are looked at, however near 1 the discount is."""
+
 _PLATEAU = 0.8, 0.9
 """Intervals halve, and widths decay, while only the horizon limits them. Once both fall by less than this, cells do."""
 
@@ -85,8 +88,8 @@ class ExactLaw(Method):
         mend = "Use MonteCarlo(seed=…), which needs no table of pairs"
         require(_bytes(model, self.cells), allowed, f"ExactLaw on {model.shape[0]} states", mend)
         moments = ExactPairs(memory_budget=self.memory_budget).run(model, policy, coupling, progress)
-        exponent, _, reward = unit_rewards(model)
-        steps = LawSteps(model, policy, coupling, reward, allowed)
+        exponent, _, _ = unit_rewards(model)
+        steps = LawSteps(model, policy, coupling, exponent, allowed - _bytes(model, self.cells))
         with sweep_bar(type(self).__name__, progress, 0) as report, Threads() as threads:
             value = np.ldexp((moments.mean * policy.probs).sum(axis=1), -exponent)
             sweep = LawSweep(model, policy, coupling, steps, value, threads)
@@ -107,7 +110,7 @@ class ExactLaw(Method):
     ) -> tuple[list[float], Outcome]:
         """Sweep until all widths are small enough or that is out of reach; return them, and why it ended."""
         gamma = model.discount
-        often = math.ceil(math.log(2) / -math.log(gamma)) if gamma else 1
+        often = min(math.ceil(math.log(2) / -math.log(gamma)), _SELDOM) if gamma else 1
         cells, before = self.cells, (math.inf, math.inf)
         widths: list[float] = []
         while True:
@@ -173,12 +176,13 @@ class LawTable:
         low, high, mean = (np.where(there == 0, 0.0, points[row, there]) for points in self.cells[1:])
         if not forward:
             low, high, mean = 0.0 - high, 0.0 - low, 0.0 - mean  # and no minus before a zero
-        e = self.exponent
-        tiny = np.where((there == 0) | (np.abs([low, high]) > 2.0**-60), 0.0, 2.0**-1073 if e < -900 else 0.0)
+        low, high, mean = (np.ldexp(points, self.exponent) for points in (low, high, mean))
+        # An underflow on the way back may hide something, but not of what is exactly 0.
+        hidden = np.where((there != 0) & (np.abs([low, high]) < 2.0**-1020), 2.0**-1073, 0.0)
         return kind(
-            np.ldexp(low, e) - tiny[0],  # an underflow on the way back may hide something
-            np.ldexp(high, e) + tiny[1],
-            np.ldexp(mean, e),
+            low - hidden[0],
+            high + hidden[1],
+            mean,
             mass[there],
             self.slack,
             support,

@@ -19,7 +19,7 @@ from jmdp.methods.pair_operator import PairOperator, PairTable, Precision
 from jmdp.methods.pair_sweep import PairSweep, PastChanges, change_record, is_compiled
 from jmdp.methods.progress import sweep_bar
 from jmdp.methods.return_range import ReturnRange
-from jmdp.methods.settings import nonnegative, whole
+from jmdp.methods.settings import nonnegative, refuse_overflow, whole
 from jmdp.methods.shaping import shape
 from jmdp.model import TabularJMDP
 from jmdp.policy import TabularPolicy
@@ -86,6 +86,8 @@ class ExactPairs(Method):
 
     def run(self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, progress: bool) -> Evaluation:
         """Evaluate; see `jmdp.evaluate`."""
+        if self.order > 2:
+            refuse_overflow(self.order, model.discount)
         allowed_bytes = budget(self.memory_budget)
         self._require(model, 2, allowed_bytes)
         shaped = shape(model, policy)

@@ -10,6 +10,7 @@ Hölder's inequality any E[|d|^x |d̃|^y] is at most D_{x+y}, so that
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -46,8 +47,11 @@ class ErrorScales:
             self.drawn.append(self._widened(float(own), r))
             sizes = np.einsum("sk,ska->sa", operator.prob, np.abs(centred) ** r)
             self.given.append(self._widened(float(sizes.max()), r))
-        # Beside what second moments have: powers, binomials, powers of γ, and the sum over lower orders.
-        self._units = [operator.rounding + (o + 1) ** 2 + 8 * o + 24 for o in range(order + 1)]
+        # Beside what second moments have (with nothing in common they have no sum over the outcomes of two branches):
+        # powers, binomials, powers of γ, and the sum over lower orders.
+        outcomes = int(((operator.prob > 0).sum(axis=1) * (pi > 0).sum(axis=1)).max())
+        apart = 0 if operator.pieces else 2 * (outcomes + 2)
+        self._units = [operator.rounding + apart + (o + 1) ** 2 + 8 * o + 24 for o in range(order + 1)]
 
     def _widened(self, mean: float, r: int) -> float:
         """E(|d| + slip)^r, by Minkowski's inequality."""
@@ -79,6 +83,22 @@ class ErrorScales:
             if adds[above] > 0:
                 best = min(best, tolerance * scales[above] / (order * adds[above]))
         return best
+
+
+@dataclass(frozen=True, eq=False)
+class _Outcomes:
+    """Scenarios of two branches, and the mean over them."""
+
+    one: Integers  # [K], or [K, 1] where they are drawn apart
+    other: Integers  # [K], or [1, K]
+    chance: Floats  # [K]
+    other_chance: Floats | None  # [K], or None where both meet the same
+
+    def mean(self, terms: Floats) -> float:
+        """Row by row, for K² terms in one sum would round too much."""
+        if self.other_chance is None:
+            return float(self.chance @ terms)
+        return float(self.chance @ (terms @ self.other_chance))
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,17 +134,19 @@ class PairMoments:
                 value += times * central * means[0] ** (i - p) * means[1] ** (j - q)
                 shifts = means[0].interval.power(i - p) * means[1].interval.power(j - q)
                 wide += Interval(times, times) * central.interval * shifts
-        return self._scaled(Estimate(value, wide.low, wide.high), i + j)
+        low = max(wide.low, 0.0) if i % 2 == j % 2 == 0 else wide.low
+        return self._scaled(Estimate(max(value, low), low, wide.high), i + j)
 
     def gap_moments(self, s: int, a: int, b: int) -> tuple[Estimate, ...]:
         """Central moments of Z(s, a) − Z(s, b): (δ_a − δ_b + γ (Y' − Ỹ'))^o, expanded."""
         if self.operator.model.terminal[s]:
             return tuple(Estimate(*[float(o == 0)] * 3) for o in range(self.order + 1))
-        chance, k, m = self._outcomes(s, s)
+        outcomes = self._outcomes(s, s)
+        k, m = outcomes.one, outcomes.other
         delta, n = self.operator.shaped.centred[s], self.operator.model.next_state[s]
         gained = delta[k, a] - delta[m, b]
         slip = 2 * self.operator.shaped.td_error + 4 * UNIT * float(np.abs(delta[:, [a, b]]).max())
-        sizes = [float(chance @ (np.abs(gained) + slip) ** r) * (1 + 2.0**-30) for r in range(self.order + 1)]
+        sizes = [outcomes.mean((np.abs(gained) + slip) ** r) * (1 + 2.0**-30) for r in range(self.order + 1)]
         entries = [2.0**o * entry for o, entry in enumerate(self.entries)]
         errors = [2.0**o * error for o, error in enumerate(self.errors)]
         gamma = self.operator.model.discount
@@ -135,7 +157,7 @@ class PairMoments:
         found = [Estimate(1.0, 1.0, 1.0), Estimate(0.0, 0.0, 0.0)]
         for o in range(2, self.order + 1):
             terms = sum(math.comb(o, r) * gamma**r * gained ** (o - r) * following[r] for r in range(o + 1))
-            value = float(chance @ terms)
+            value = outcomes.mean(terms)
             off = self.scales.sum(o, o + 1, errors, sizes) + self.scales.rounding(o, entries, sizes, slip)
             found.append(self._scaled(_within(value, off, o), o))
         return tuple(found)
@@ -151,31 +173,29 @@ class PairMoments:
             return Estimate(0.0, 0.0, 0.0)
         if not i or not j or x == y:
             one = x if i else y
-            chance, k, _ = self._outcomes(one[0], one[0], alone=True)
-            i, j, x, y, m = o, 0, one, one, k
+            outcomes = self._outcomes(one[0], one[0], alone=True)
+            i, j, x, y = o, 0, one, one
         else:
-            chance, k, m = self._outcomes(x[0], y[0])
+            outcomes = self._outcomes(x[0], y[0])
+        k, m = outcomes.one, outcomes.other
         delta, n, gamma = self.operator.shaped.centred, model.next_state, model.discount
         gained, other = delta[x[0], k, x[1]], delta[y[0], m, y[1]]
         following = n[x[0], k, x[1]], n[y[0], m, y[1]]
-        terms = np.zeros(chance.size)
+        terms = np.zeros(np.broadcast_shapes(k.shape, m.shape))
         for p in range(i + 1):
             for q in range(j + 1):
                 times = math.comb(i, p) * math.comb(j, q) * gamma ** (p + q)
                 terms += times * gained ** (i - p) * other ** (j - q) * self._looked_up(*following, p, q)
         off = self.scales.sum(o, o + 1, self.errors, self.scales.given)
         off += self.scales.rounding(o, self.entries, self.scales.given)
-        return _within(float(chance @ terms), off, o if i % 2 == j % 2 == 0 else 1)
+        return _within(outcomes.mean(terms), off, o if i % 2 == j % 2 == 0 else 1)
 
-    def _outcomes(self, s: int, t: int, *, alone: bool = False) -> tuple[Floats, Integers, Integers]:
-        """Chances, and scenarios of the two branches."""
+    def _outcomes(self, s: int, t: int, *, alone: bool = False) -> _Outcomes:
         model, coupling = self.operator.model, self.operator.coupling
-        together = coupling.shared_between_states or (coupling.shared_in_a_state and s == t) or alone
-        if together:
-            k = np.flatnonzero(model.prob[s])
-            return model.prob[s, k], k, k
-        k, m = np.indices((model.shape[1],) * 2).reshape(2, -1)
-        return np.multiply.outer(model.prob[s], model.prob[t]).ravel(), k, m
+        k = np.arange(model.shape[1])
+        if coupling.shared_between_states or (coupling.shared_in_a_state and s == t) or alone:
+            return _Outcomes(k, k, model.prob[s], None)
+        return _Outcomes(k[:, None], k[None, :], model.prob[s], model.prob[t])
 
     def _looked_up(self, n: Integers, m: Integers, p: int, q: int) -> Floats:
         return looked_up(n, m, p, q, self.single, self.tables)
@@ -185,11 +205,11 @@ class PairMoments:
 
     def _scaled(self, estimate: Estimate, o: int) -> Estimate:
         """Back to rewards as they were given."""
-        times = o * self.operator.shaped.exponent
-        value, low, high = (_ldexp(x, times) for x in (float(estimate), estimate.low, estimate.high))
-        if times < 0:  # an underflow on the way back may hide something
-            low, high = low - 2.0**-1073 * (low != 0), high + 2.0**-1073 * (high != 0)
-        return Estimate(value, low, high)
+        times, value = o * self.operator.shaped.exponent, float(estimate)
+        # What an underflow on the way back can hide; and what is too large for a float is not known to be infinite.
+        low = min(_ldexp(estimate.low, times), sys.float_info.max) - (2.0**-1073 if estimate.low else 0.0)
+        high = max(_ldexp(estimate.high, times), -sys.float_info.max) + (2.0**-1073 if estimate.high else 0.0)
+        return Estimate(_ldexp(value, times), 0.0 if estimate.low >= 0 > low else low, high)
 
 
 def solve_moments(
@@ -213,23 +233,26 @@ def solve_moments(
     size = moment_scales(single)
     outcome, sweeps = Outcome.CONVERGED, 0
     for o in range(3, order + 1):
-        worst, found = single_residuals[o], [largest(single[o])]
-        for j in range(1, o // 2 + 1):
-            i, left = o - j, 0.0
-            whole = np.zeros((S, S))
-            for part in sources.parts(i, j, single, tables):
-                floor = scales.rounding(o, [*entries, size[o]], scales.drawn)
-                target = max(scales.target(o, order, size, tolerance), 4 * floor)
-                done = _solve_part(part, operator, target, floor, max_sweeps, recorded, partial(report, sweeps))
-                whole += done.point.reshape(S, S)
-                if done.outcome is Outcome.INTERRUPTED:  # what was finished before it stands
-                    return PairMoments(o - 1, operator, scales, single, tables, entries, errors, done.outcome)
-                left, sweeps = left + done.residual, sweeps + done.residuals.size
-                outcome = outcome if outcome is not Outcome.CONVERGED else done.outcome
-            worst = max(worst, left)
-            tables[i, j], tables[j, i] = whole, whole.T
-            found.append(largest(whole))
-        entries.append(max(found))
+        found, worst = {}, single_residuals[o]
+        floor = scales.rounding(o, [*entries, size[o]], scales.drawn)
+        target = max(scales.target(o, order, size, tolerance), 4 * floor)
+        try:
+            for j in range(1, o // 2 + 1):
+                parts = []
+                for part in sources.parts(o - j, j, single, tables):
+                    done = _solve_part(part, operator, target, floor, max_sweeps, recorded, partial(report, sweeps))
+                    if done.outcome is Outcome.INTERRUPTED:
+                        raise KeyboardInterrupt
+                    parts.append(done)
+                    sweeps += done.residuals.size
+                    outcome = outcome if outcome is not Outcome.CONVERGED else done.outcome
+                whole = np.sum([done.point for done in parts], axis=0).reshape(S, S)
+                worst = max(worst, sum(done.residual for done in parts))
+                found[o - j, j], found[j, o - j] = whole, whole.T
+        except KeyboardInterrupt:  # the orders that are done stand
+            return PairMoments(o - 1, operator, scales, single, tables, entries, errors, Outcome.INTERRUPTED)
+        tables |= found
+        entries.append(max(largest(moments) for moments in (single[o], *found.values())))
         rounding = scales.rounding(o, entries, scales.drawn) + 4 * UNIT * entries[o]
         below = scales.sum(o, o, errors, scales.drawn)
         errors.append((worst + rounding + below) / scales.one_minus(o) * (1 + 2.0**-40))

@@ -12,7 +12,6 @@ import numpy as np
 
 from jmdp.arrays import Floats, largest
 from jmdp.coupling import Coupling
-from jmdp.errors import SettingsError
 from jmdp.evaluation import UNIT, Certificate, Evaluation
 from jmdp.interval import Estimate
 from jmdp.methods.exact_pairs import scaled_error
@@ -22,12 +21,9 @@ from jmdp.methods.memory import budget, require
 from jmdp.methods.method import Method
 from jmdp.methods.progress import sweep_bar
 from jmdp.methods.return_range import ReturnRange
-from jmdp.methods.settings import nonnegative, whole
+from jmdp.methods.settings import nonnegative, refuse_overflow, whole
 from jmdp.model import TabularJMDP
 from jmdp.policy import TabularPolicy
-
-_LARGEST_MOMENT = 2.0**960
-"""Moments (on rewards of size 1) and their weights must stay well within the range of a float."""
 
 
 @dataclass(frozen=True)
@@ -113,11 +109,7 @@ class JIPE(Method):
 
     def _require(self, model: TabularJMDP, coupling: Coupling) -> None:
         """Refuse moments that overflow and tables that do not fit, before anything is allocated."""
-        most = math.floor(math.log(_LARGEST_MOMENT) / math.log(4 / (1 - model.discount)))
-        if self.order > most:
-            raise SettingsError(
-                f"order is {self.order}. With discount {model.discount!r} moments of orders over {most} can overflow."
-            )
+        refuse_overflow(self.order, model.discount)
         X = model.shape[0] * model.shape[2]
         what, mend = f"JIPE on {X} coordinates", "Use ExactPairs(), which needs A² times less"
         if self.order > 2:

@@ -21,8 +21,8 @@ from jmdp.methods.memory import require
 from jmdp.model import TabularJMDP
 from jmdp.policy import TabularPolicy
 
-_OUTCOME_BYTES = 32.0
-"""Chance, gain, source and factor."""
+_OUTCOME_BYTES = 96.0
+"""Chance, gain, source and factor, as they are found, brought together and laid out."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +38,7 @@ class Steps:
     @property
     def most_outcomes(self) -> int:
         """Of any row."""
-        return int(np.diff(self.starts).max())
+        return int(np.diff(self.starts).max(initial=0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,12 +52,12 @@ class _Ways:
 
 
 class LawSteps:
-    """The steps of one model, policy and coupling, on the given rewards [S, K, A]; refuses if they may not fit."""
+    """The steps of one model, policy and coupling, on rewards divided by 2**exponent; refuses if they may not fit."""
 
     def __init__(
-        self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, reward: Floats, allowed_bytes: float
+        self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, exponent: int, allowed_bytes: float
     ) -> None:
-        self._model, self._policy, self._coupling, self._reward = model, policy, coupling, reward
+        self._model, self._policy, self._coupling, self._exponent = model, policy, coupling, exponent
         S, _, A = model.shape
         self.states = np.flatnonzero(~model.terminal)
         self.end = self.states.size
@@ -113,7 +113,7 @@ class LawSteps:
         chance = scenarios[s][:, None] * choices[s]
         k, a = np.nonzero(chance)
         n = self._next[s, k, a]
-        chances, gain, n, _ = self._joined_equals(chance[k, a], self._reward[s, k, a], n, np.zeros(n.size))
+        chances, gain, n, _ = self._joined_equals(chance[k, a], self._model.reward[s, k, a], n, np.zeros(n.size))
         return _Ways(chances, gain, n, np.full(n.size, self.end))
 
     def _drawn(self, i: int, j: int) -> _Ways:
@@ -143,14 +143,16 @@ class LawSteps:
         """Two given actions of one state that share its scenario."""
         s = self.states[i]
         k = np.flatnonzero(self._model.prob[s])
-        gain = self._reward[s, k, a] - self._reward[s, k, b]
+        gain = self._model.reward[s, k, a] - self._model.reward[s, k, b]
         return _Ways(weight * self._model.prob[s, k], gain, self._next[s, k, a], self._next[s, k, b])
 
     def _given(self, i: int, a: int) -> _Ways:
         """One given action."""
         s = self.states[i]
         k = np.flatnonzero(self._model.prob[s])
-        return _Ways(self._model.prob[s, k], self._reward[s, k, a], self._next[s, k, a], np.full(k.size, self.end))
+        return _Ways(
+            self._model.prob[s, k], self._model.reward[s, k, a], self._next[s, k, a], np.full(k.size, self.end)
+        )
 
     def _apart(self, i: int, a: int, b: int) -> _Ways:
         """Two given actions of one state."""
@@ -160,6 +162,8 @@ class LawSteps:
 
     def _steps(self, rows: list[_Ways]) -> Steps:
         """Bring equal outcomes together, and write pairs as rows."""
+        if not rows:
+            return Steps(np.zeros(1, np.int64), np.zeros(0), np.zeros(0), np.zeros(0, np.int64), np.zeros(0))
         merged = [self._merged(ways) for ways in rows]
         counts = [part[0].size for part in merged]
         chance, gain, source, factor = (np.concatenate(parts) for parts in zip(*merged, strict=True))
@@ -168,7 +172,11 @@ class LawSteps:
     def _merged(self, ways: _Ways) -> tuple[Floats, Floats, Integers, Floats]:
         source = self._row[ways.one, ways.other]
         factor = np.where(ways.one <= ways.other, self._model.discount, -self._model.discount)
-        return self._joined_equals(ways.chance, ways.gain, source, factor)
+        chance, gain, source, factor = self._joined_equals(ways.chance, ways.gain, source, factor)
+        scaled = np.ldexp(gain, -self._exponent)
+        # Only what is nothing may become nothing: the kernel takes 0 for exact.
+        scaled = np.where((scaled == 0) & (gain != 0), np.copysign(5e-324, gain), scaled)
+        return chance, scaled, source, factor
 
     def _joined_equals(
         self, chance: Floats, gain: Floats, source: Integers, factor: Floats

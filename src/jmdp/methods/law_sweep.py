@@ -67,7 +67,9 @@ class LawSweep:
         A = model.shape[2]
         breaks = 12 * A * A if coupling.policy_luck == "shared" else 0
         self._units = 2 * (excess(model.prob) + excess(policy.probs)) + 3 * steps.most_merged + breaks + 8
-        self._slack = 2.0**-1000  # how far the mass of any set of cells can be off
+        # How far the mass of any set of cells can be off. Ranges have been swept too: an action that has no length
+        # between its break points may have been missed each time.
+        self._slack = 2.0**-1000 + (_RANGE_SWEEPS + 1) * breaks * UNIT
 
     def __call__(self, cells: int) -> None:
         """Sweep once, into laws of so many cells."""
@@ -111,7 +113,7 @@ class LawSweep:
         cells = out.mass.shape[1] // 2
         bits = max(int(math.log2(cells / (4 * OCTAVES))), 0)  # half of the cells, or fewer, are the ones near zero
         per_width = max(cells - 2 - (2 * OCTAVES << bits), 1) / np.maximum(high - low, 2.0**-900)
-        first_cell = np.array([cell(x, dense, bits) for x, dense in zip(low, per_width, strict=True)])
+        first_cell = np.array([cell(x, dense, bits) for x, dense in zip(low, per_width, strict=True)], np.int64)
         table = (
             steps.starts,
             steps.chance,

@@ -12,6 +12,7 @@ from jmdp.coupling import Coupling, Local
 from jmdp.errors import SettingsError
 from jmdp.evaluation import UNIT, Certificate, Evaluation, Outcome
 from jmdp.labels import Label
+from jmdp.methods.exact_pairs import scaled_error
 from jmdp.methods.method import Method, check_table
 from jmdp.methods.progress import state_bar
 from jmdp.methods.return_range import ReturnRange
@@ -82,7 +83,7 @@ class MonteCarlo(Method):
         actions = np.arange(A)
         cut = sampler.lost
         for s in state_bar(type(self).__name__, np.flatnonzero(~model.terminal), progress):
-            returns, _ = sampler.draw(int(s), actions)
+            returns, _, _ = sampler.draw(int(s), actions)
             mean[s] = returns.mean(axis=0)
             returns -= mean[s]
             std = returns.std(axis=0, ddof=1)
@@ -101,10 +102,10 @@ class MonteCarlo(Method):
         e, ranges = sampler.exponent, ReturnRange(model, policy)
         certificate = Certificate(
             "statistical",
-            np.ldexp(mean_error, e),
-            np.ldexp(covariance_error, 2 * e),
-            np.ldexp(gap_mean_error, e),
-            np.ldexp(gap_variance_error, 2 * e),
+            _scaled(mean_error, e),
+            _scaled(covariance_error, 2 * e),
+            _scaled(gap_mean_error, e),
+            _scaled(gap_variance_error, 2 * e),
             model.discount,
             model.reward_bound,
             self.confidence,
@@ -122,8 +123,8 @@ class MonteCarlo(Method):
             np.zeros(0),
             laws=SampledLaws(
                 sampler.draw_all,
-                math.ldexp(sampler.cut, e),
-                math.ldexp(sampler.rounding, e),
+                scaled_error(sampler.cut, e),
+                scaled_error(sampler.rounding, e),
                 ranges,
                 self.confidence,
             ),
@@ -152,7 +153,7 @@ def gap_samples(
     sampler = _Sampler(model, policy, coupling, MonteCarlo(seed=seed, samples=samples, horizon=horizon))
     if pair[0] == pair[1]:  # one coordinate has one return
         return np.zeros(samples)
-    returns, _ = sampler.draw(state, pair)
+    returns, _, _ = sampler.draw(state, pair)
     return np.asarray(np.ldexp(returns[:, 0] - returns[:, 1], sampler.exponent))
 
 
@@ -187,23 +188,24 @@ class _Sampler:
             self.horizon,
         )
 
-    def draw(self, state: int, actions: Integers) -> tuple[Floats, Integers]:
-        """[samples, actions], returns of these actions from one state, and where each branch stands at the end."""
+    def draw(self, state: int, actions: Integers) -> tuple[Floats, Integers, Integers]:
+        """[samples, actions], returns of these actions from one state; ends and gains as in `sample_returns`."""
         from jmdp.kernels.branches import sample_returns
 
         rng = np.random.Generator(np.random.PCG64DXSM(np.random.SeedSequence(self.seed, spawn_key=(state,))))
-        out, ends = np.empty((self.samples, actions.size)), np.empty((self.samples, actions.size), np.int64)
+        out = np.empty((self.samples, actions.size))
+        ends, gains = np.empty((2, self.samples, actions.size), np.int64)
         # In pieces, for an interrupt is noticed only between calls of the kernel; the numbers are the same.
         rows = max(1, _STEPS_A_CALL // (self.horizon * actions.size))
         for start in range(0, self.samples, rows):
             part = slice(start, start + rows)
-            sample_returns(rng, *self._tables, state, actions, out[part], ends[part])
-        return out, ends
+            sample_returns(rng, *self._tables, state, actions, out[part], ends[part], gains[part])
+        return out, ends, gains
 
-    def draw_all(self, state: int) -> tuple[Floats, Integers]:
+    def draw_all(self, state: int) -> tuple[Floats, Integers, Integers]:
         """Draw all actions, on rewards as they were given."""
-        returns, ends = self.draw(state, np.arange(self._actions))
-        return np.ldexp(returns, self.exponent), ends
+        returns, ends, gains = self.draw(state, np.arange(self._actions))
+        return np.ldexp(returns, self.exponent), ends, gains
 
 
 def enough_steps(discount: float, lost: float) -> int:
@@ -211,6 +213,11 @@ def enough_steps(discount: float, lost: float) -> int:
     if discount == 0:
         return 1
     return max(1, math.ceil(math.log(lost * (1 - discount)) / math.log(discount)))
+
+
+def _scaled(errors: Floats, exponent: int) -> Floats:
+    """Errors × 2**exponent, with what an underflow on the way back can hide."""
+    return np.asarray(np.ldexp(errors, exponent) + np.where(errors > 0, 2.0**-1073, 0.0))
 
 
 def _covariance(x: Floats, y: Floats) -> tuple[Floats, Floats]:

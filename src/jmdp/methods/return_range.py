@@ -52,12 +52,15 @@ class ReturnRange:
         """[S, A], upper bounds on returns with these rewards."""
         model = self.model
         largest = model.reward_bound / (1 - model.discount) * (1 + _SLIP)
+        slip = _SLIP * largest
+        if largest:  # rewards may be subnormal
+            largest, slip = largest + 2.0**-1073, slip + 2.0**-1073
         drawn = np.where((self.policy.probs > 0) & ~model.terminal[:, None], 0.0, -np.inf)
         possible = np.where(model.prob > 0, 0.0, -np.inf)[:, :, None]
         state = np.where(model.terminal, 0.0, largest)
         for _ in range(_SWEEPS):
             ahead = reward + model.discount * state[model.next_state]
-            action = np.minimum((ahead + possible).max(axis=1) + _SLIP * largest, largest)
+            action = np.minimum((ahead + possible).max(axis=1) + slip, largest)
             new = np.where(model.terminal, 0.0, (action + drawn).max(axis=1))
             change, state = float(np.abs(state - new).max()), new
             if change <= _SETTLED * largest:

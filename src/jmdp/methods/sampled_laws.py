@@ -24,15 +24,15 @@ class SampledLaws:
     Parameters
     ----------
     draw
-        From a state to returns [samples, A] and where each branch stood when its rollout was cut, `ENDED` or a
-        coordinate.
+        From a state to returns [samples, A], where each branch stood when its rollout was cut (`ENDED` or a
+        coordinate), and a fingerprint of what it gained on the way.
     cut, rounding
         What the steps not taken, and rounding in those taken, can amount to in one return.
     """
 
     def __init__(
         self,
-        draw: Callable[[int], tuple[Floats, Integers]],
+        draw: Callable[[int], tuple[Floats, Integers, Integers]],
         cut: float,
         rounding: float,
         ranges: ReturnRange,
@@ -40,13 +40,13 @@ class SampledLaws:
     ) -> None:
         self._draw, self._cut, self._rounding = draw, cut, rounding
         self._ranges, self._confidence = ranges, confidence
-        self._last: tuple[int, tuple[Floats, Integers]] | None = None
+        self._last: tuple[int, tuple[Floats, Integers, Integers]] | None = None
 
     def return_law(self, s: int, a: int) -> Law:
         """The empirical law of Z(s, a)."""
         if self._ranges.model.terminal[s]:
             return GapLaw.zero()
-        returns, ends = self._of(s)
+        returns, ends, _ = self._of(s)
         error = np.where(ends[:, a] == ENDED, 0.0, self._cut) + self._rounding
         slack, mass = self._band(returns.shape[0])
         values, support = returns[:, a], self._ranges.of(s, a)
@@ -56,16 +56,16 @@ class SampledLaws:
         """The empirical law of Z(s, a) − Z(s, b). Branches that stand on one coordinate have one return to come."""
         if self._ranges.model.terminal[s]:
             return GapLaw.zero()
-        returns, ends = self._of(s)
+        returns, ends, gains = self._of(s)
         values = returns[:, a] - returns[:, b]
         settled = ends[:, a] == ends[:, b]
         error = np.where(settled, 0.0, 2 * self._cut) + 2 * self._rounding
-        error[settled & (values == 0)] = 0.0  # both went the same way
+        error[settled & (gains[:, a] == gains[:, b])] = 0.0  # the same in every step, so exactly 0
         slack, mass = self._band(values.size)
         support = self._ranges.of_gap(s, a, b)
         return GapLaw(values - error, values + error, values, mass, slack, support, self._confidence)
 
-    def _of(self, s: int) -> tuple[Floats, Integers]:
+    def _of(self, s: int) -> tuple[Floats, Integers, Integers]:
         if self._last is None or self._last[0] != s:
             self._last = s, self._draw(s)
         return self._last[1]

@@ -8,6 +8,16 @@ from numbers import Real
 
 from jmdp.errors import SettingsError
 
+_LARGEST_MOMENT = 2.0**960
+"""Moments (on rewards of size 1) and their weights must stay well within the range of a float."""
+
+
+def refuse_overflow(order: int, discount: float) -> None:
+    """Raise where moments of this order, up to (4/(1 − γ))^order, may be too large for a float."""
+    most = math.floor(math.log(_LARGEST_MOMENT) / math.log(4 / (1 - discount)))
+    if order > most:
+        raise SettingsError(f"order is {order}. With discount {discount!r} moments of orders over {most} can overflow.")
+
 
 def nonnegative(settings: object, name: str, *, optional: bool = False) -> None:
     """A finite number ≥ 0; None too where it is optional."""
