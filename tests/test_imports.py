@@ -76,13 +76,13 @@ def test_nothing_but_kernels_compiles():
 
 
 def test_import_is_light():
-    """No heavy package is loaded, and the time over numpy's own is at most 0.25 s (best of five)."""
+    """No heavy package is loaded, and the time over numpy's own is at most 0.25 s of a core (best of five)."""
     code = (
         "import json, sys, time\n"
         "import numpy\n"
-        "start = time.perf_counter()\n"
+        "start = time.process_time()\n"  # not of the clock, which others' work moves too
         "import jmdp\n"
-        "took = time.perf_counter() - start\n"
+        "took = time.process_time() - start\n"
         f"print(json.dumps([took, [name for name in {HEAVY} if name in sys.modules]]))"
     )
     runs = [json.loads(subprocess.check_output([sys.executable, "-c", code])) for _ in range(5)]

@@ -12,7 +12,6 @@ from jmdp.coupling import Coupling
 from jmdp.errors import SettingsError
 from jmdp.evaluation import Certificate, Evaluation, Outcome
 from jmdp.methods.fixed_point import iterate
-from jmdp.methods.higher_moments import ErrorScales, moment_scales, single_moments, solve_moments
 from jmdp.methods.memory import budget, require
 from jmdp.methods.method import Method
 from jmdp.methods.pair_operator import PairOperator, PairTable, Precision
@@ -101,6 +100,8 @@ class ExactPairs(Method):
         target = operator.largest_residual(entry, allowed)
         scales = None
         if self.order > 2:  # what is left of order 2 is in all above it
+            from jmdp.methods.higher_moments import ErrorScales, moment_scales, single_moments
+
             scales = ErrorScales(operator, self.order)
             sizes = moment_scales(single_moments(operator, self.order)[0])
             lower = max(scales.target(2, self.order, sizes, self.tolerance), 4 * operator.floor(entry))
@@ -126,6 +127,8 @@ class ExactPairs(Method):
             )
             S, outcome, moments = model.shape[0], found.outcome, None
             if scales is not None and outcome is not Outcome.INTERRUPTED:
+                from jmdp.methods.higher_moments import solve_moments
+
                 moments = solve_moments(
                     operator,
                     found.point.reshape(S, S),

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from jmdp.arrays import Floats, largest
 from jmdp.methods.common_luck import Branch
-from jmdp.methods.moment_operator import MomentOperator
 from jmdp.methods.pair_operator import PairOperator
 from jmdp.methods.threads import Threads
+
+if TYPE_CHECKING:
+    from jmdp.methods.moment_operator import MomentOperator
 
 _COMPILED_FROM = 300
 """States from which compiled sweeps pay for loading the compiler."""
