@@ -16,8 +16,9 @@ SOURCE = Path(jmdp.__file__).parent
 LAYERS = [
     ["errors"],
     ["arrays", "labels", "interval"],
+    ["outcomes"],
     ["model"],
-    ["policy", "lazy_model"],
+    ["policy", "lazy_model", "features"],
     ["coupling"],
     ["exact", "worlds", "kernels", "gaps"],
     ["evaluation"],

@@ -199,6 +199,16 @@ BUGS = [
         "return len(set(every)) == len(every)", "test_bounds.py::test_nodes_that_prove_nothing_are_refused"),
     Bug("the moment's wrong end", "gaps/moment_box.py", "[high if c > 0 else low for", "[low if c > 0 else high for",
         "test_bounds.py::test_intervals_are_taken_at_their_conservative_ends"),
+    # One step of several actions; features.
+    Bug("a scenario for each action", "outcomes.py", "luck = rng.random((*shape, 1))",
+        "luck = rng.random((*shape, len(actions)))", "test_outcomes.py::test_samples_realise_the_joint_law"),
+    Bug("scenarios are taken for outcomes", "outcomes.py", "product *= chances(alone)[first + alone]",
+        "product *= prob", "test_outcomes.py::test_distances_are_those_of_all_combinations"),
+    Bug("rounding is taken for coupling", "outcomes.py",
+        "return 4 * (scenarios + actions) * (actions + 1) * 2.0**-53", "return 2.0**-53",
+        "test_outcomes.py::test_products_in_floating_point_are_not_coupled_and_a_billionth_is"),
+    Bug("all tilings lie on one another", "features.py", "np.floor((fine + j) / self.tilings)",
+        "np.floor(fine / self.tilings)", "test_features.py::test_shifts_are_even"),
 ]  # fmt: skip
 
 

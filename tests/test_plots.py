@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from itertools import pairwise, permutations
 
 import numpy as np
@@ -86,29 +85,10 @@ def test_gap_chart_shows_each_gap(world, result, tmp_path, sampled):
     figure.savefig(tmp_path / "gaps.png")
 
 
-class SampledLaws:
-    """Laws of gaps from draws, with the band of Dvoretzky, Kiefer and Wolfowitz."""
-
-    def __init__(self, model, policy, samples):
-        self.model, self.policy, self.samples = model, policy, samples
-
-    def return_law(self, s, a):
-        raise NotImplementedError
-
-    def gap_law(self, s, a, b):
-        x = jmdp.gap_samples(self.model, self.policy, s, min(a, b), max(a, b), seed=0, samples=self.samples)
-        x = x if a < b else -x
-        bound = 2 * self.model.reward_bound / (1 - self.model.discount)
-        slack = math.sqrt(math.log(2 / 0.05) / (2 * x.size))
-        return jmdp.GapLaw(x, x, x, np.full(x.size, 1 / x.size), slack, jmdp.Interval(-bound, bound), 0.95)
-
-
 @pytest.fixture(scope="module", params=["certified", "sampled"])
-def with_laws(request, world, result):
-    policy = world.policies["careless"]
-    if request.param == "certified":
-        return jmdp.evaluate(world.model, policy, method=jmdp.ExactLaw(tolerance=1e-4))
-    return dataclasses.replace(result, laws=SampledLaws(world.model, policy, 400))
+def with_laws(request, world):
+    methods = {"certified": jmdp.ExactLaw(tolerance=1e-4), "sampled": jmdp.MonteCarlo(seed=0, samples=400)}
+    return jmdp.evaluate(world.model, world.policies["careless"], method=methods[request.param])
 
 
 def a_gap(values, mass, *, slack=0.0, low=None, high=None, support=(-1e3, 1e3), confidence=None):
@@ -312,7 +292,7 @@ def test_beaten_grid_has_the_chance_of_the_worst_rival(with_laws, world, tmp_pat
         by = [arrows[b] for b, chance in chances.items() if chance > most - 1e-9]
         assert here[1:] == [f"{most:.2f}"[1:], arrows[a], "by " + " ".join(by)]
     assert "pairwise" in figure.get_supxlabel()
-    sure = "each pair at 95% confidence" if with_laws.laws.__class__ is SampledLaws else "certified"
+    sure = "each pair at 95% confidence" if isinstance(with_laws.method, jmdp.MonteCarlo) else "certified"
     assert figure.get_suptitle().startswith(f"Chance that the policy's action is beaten\nLocal luck, {sure}, off by")
     assert jmdp.plots.beaten_grid(with_laws, policy, world.grid, title="mine").get_suptitle() == "mine"
     figure.savefig(tmp_path / "beaten.png")

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING
 
-from jmdp import errors, worlds
+from jmdp import errors
 from jmdp.coupling import Independent, Local, Synchronous
 from jmdp.evaluate import evaluate
 from jmdp.evaluation import Certificate, Evaluation, Outcome
@@ -14,16 +13,16 @@ from jmdp.gaps.gap import Gap
 from jmdp.gaps.law import GapLaw, Law
 from jmdp.interval import Estimate, Interval, Verdict
 from jmdp.lazy_model import LazyJMDP
-from jmdp.methods.exact_law import ExactLaw
 from jmdp.methods.exact_pairs import ExactPairs
-from jmdp.methods.jipe import JIPE
-from jmdp.methods.monte_carlo import MonteCarlo, gap_samples
-from jmdp.methods.reachable_pairs import ReachablePairs
 from jmdp.model import TabularJMDP
 from jmdp.policy import TabularPolicy
 
 if TYPE_CHECKING:
-    from jmdp import plots, testing
+    from jmdp import features, plots, testing, worlds
+    from jmdp.methods.exact_law import ExactLaw
+    from jmdp.methods.jipe import JIPE
+    from jmdp.methods.monte_carlo import MonteCarlo, gap_samples
+    from jmdp.methods.reachable_pairs import ReachablePairs
 
 __version__ = "0.1.0"
 
@@ -50,6 +49,7 @@ __all__ = [
     "Verdict",
     "errors",
     "evaluate",
+    "features",
     "gap_samples",
     "plots",
     "testing",
@@ -57,8 +57,27 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> ModuleType:
-    """Load rooms that an evaluation does not need when they are first asked for."""
-    if name in ("plots", "testing"):
+_LATER = {
+    "ExactLaw": "exact_law",
+    "JIPE": "jipe",
+    "MonteCarlo": "monte_carlo",
+    "ReachablePairs": "reachable_pairs",
+    "gap_samples": "monte_carlo",
+}
+"""Names of methods that not every evaluation needs, and their files."""
+
+
+def __getattr__(name: str) -> object:
+    """Load what not every evaluation needs when it is first asked for."""
+    if name in ("features", "plots", "testing", "worlds"):
         return import_module(f"jmdp.{name}")
+    if name in _LATER:
+        found: object = getattr(import_module(f"jmdp.methods.{_LATER[name]}"), name)
+        globals()[name] = found
+        return found
     raise AttributeError(f"module 'jmdp' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """All names, loaded or not."""
+    return sorted({*globals(), *__all__})

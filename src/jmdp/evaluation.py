@@ -181,7 +181,7 @@ class Evaluation(arrays.FrozenArrays):
         """
         at = [(self.states.index(s), self.actions.index(a)) for s, a in coordinates]
         if not at:
-            return Estimate(1.0, 1.0, 1.0)
+            return Estimate.around(1.0, 0.0)
         if self.moments is not None and len(at) <= self.moments.order:
             return self.moments.moment(at)
         if len(at) > 2:
@@ -285,11 +285,11 @@ class Evaluation(arrays.FrozenArrays):
         """Central moments of a gap of all orders there are."""
         order = 2 if self.moments is None else self.moments.order
         if x == y:
-            return tuple(Estimate(float(n == 0), float(n == 0), float(n == 0)) for n in range(order + 1))
+            return tuple(Estimate.around(float(n == 0), 0.0) for n in range(order + 1))
         if self.moments is not None:
             return self.moments.gap_moments(i, x, y)
         wide = Interval(0.0, math.inf) if variances is None else variances
-        return Estimate(1.0, 1.0, 1.0), Estimate(0.0, 0.0, 0.0), Estimate(variance, wide.low, wide.high)
+        return Estimate.around(1.0, 0.0), Estimate.around(0.0, 0.0), Estimate(variance, wide.low, wide.high)
 
     def _correlation_interval(self, i: int, x: int, y: int) -> Interval | None:
         va, vb, c = (self.covariance_interval(i, *pair) for pair in ((x, x), (y, y), (x, y)))

@@ -105,12 +105,17 @@ class Estimate(float):
         """[low, high]."""
         return Interval(self.low, self.high)
 
+    @property
+    def error(self) -> float:
+        """The most by which it can be off."""
+        value = float(self)
+        return max(self.high - value, value - self.low)
+
     def __getnewargs__(self) -> tuple[float, float, float]:  # type: ignore[override]  # float's has one
         return float(self), self.low, self.high
 
     def __repr__(self) -> str:
-        value = float(self)
-        error = max(self.high - value, value - self.low)
+        value, error = float(self), self.error
         if error <= 1e-6 * abs(value):
             return f"{value:.6g} ± {_one_digit(error)}" if error else f"{value:.6g}"
         return f"{value:.6g} in [{self.low:.6g}, {self.high:.6g}]"

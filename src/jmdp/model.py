@@ -8,14 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 
-from jmdp import arrays
+from jmdp import arrays, outcomes
 from jmdp.arrays import Booleans, Floats, Integers
-from jmdp.errors import ModelError
-from jmdp.labels import Labels
+from jmdp.errors import ModelError, SettingsError
+from jmdp.labels import Label, Labels
+from jmdp.outcomes import MarginalMDP, OutcomeLaw, Outcomes
+
+Actions = Label | Sequence[Label] | npt.NDArray[np.integer]
+"""Actions as a user asks for them: one, or several in any order."""
 
 LARGEST_RETURN = 1e150
 """Returns up to here have second moments that float64 can hold."""
@@ -122,6 +127,57 @@ class TabularJMDP(arrays.FrozenArrays):
         """(S, K, A): how many states, scenarios and actions."""
         S, K, A = self.reward.shape
         return S, K, A
+
+    def sample(
+        self, state: Label, actions: Actions | None = None, *, rng: np.random.Generator, size: int | None = None
+    ) -> Outcomes:
+        """What each of these actions (None: all) would meet in this state, under one and the same luck.
+
+        Draws ((R_i, S'_i))_i ~ J_m(· | s, a_1 … a_m): the scenario once, and from it reward and next state of all m
+        actions, as arrays [m], or [size, m] for that many draws. Terminal states earn 0 and stay.
+
+        Paper: Definition 4.1 (m-JSTM). Actions need not be distinct: a repeated one repeats its outcome.
+        """
+        s = self.states.index(state)
+        return outcomes.draw(self.prob[s], self.reward[s], self.next_state[s], self._actions_asked(actions), rng, size)
+
+    def outcome_law(self, state: Label, actions: Actions | None = None) -> OutcomeLaw:
+        """The exact law J_m(· | s, a_1 … a_m) that `sample` draws from; see `OutcomeLaw`."""
+        s = self.states.index(state)
+        return outcomes.law(self.prob[s], self.reward[s], self.next_state[s], self._actions_asked(actions))
+
+    def marginal_mdp(self) -> MarginalMDP:
+        """The classical MDP of single actions, in the shapes other packages take; see `MarginalMDP`."""
+        return outcomes.marginal_mdp(self.prob, self.reward, self.next_state, self.discount)
+
+    @cached_property
+    def coupling_distance(self) -> Floats:
+        """[S], total variation between J(· | s) and the product of its single-action marginals, up to rounding.
+
+        Taking actions for independent misjudges no event of one step by more. Paper: Definition 4.2.
+        """
+        distance = outcomes.coupling_distance(self.prob, self.reward, self.next_state)
+        arrays.frozen(distance)
+        return distance
+
+    @property
+    def is_coupled(self) -> bool:
+        """Whether actions share luck anywhere, beyond what rounding explains: a coupled-dynamics environment.
+
+        If all of J(· | s) is a product, so is every J_m. Paper: Definition 4.2.
+        """
+        _, K, A = self.shape
+        return bool(self.coupling_distance.max() > outcomes.rounding_allowance(K, A))
+
+    def _actions_asked(self, actions: Actions | None) -> Integers:
+        if actions is None:
+            return np.arange(self.actions.size)
+        asked = actions.tolist() if isinstance(actions, np.ndarray) else actions
+        if isinstance(asked, str) or not isinstance(asked, Sequence):
+            asked = [asked]
+        if len(asked) == 0:
+            raise SettingsError("actions is empty. Name at least one, or leave it out for all.")
+        return np.array([self.actions.index(a) for a in asked])
 
     def __repr__(self) -> str:
         S, K, A = self.shape

@@ -17,6 +17,7 @@ from functools import cache
 from jmdp.errors import SettingsError
 from jmdp.gaps import touching
 from jmdp.gaps.canonical import Canonical
+from jmdp.gaps.law import refuse_no_part
 from jmdp.gaps.moment_box import MomentBox, down, up
 from jmdp.gaps.shortfall import cvar_high, cvar_low
 from jmdp.gaps.touching import Polynomial
@@ -68,8 +69,7 @@ def cvar_bounds(p: float, moments: Sequence[Interval], support: Interval) -> Int
     about a hundredth of the standard deviation, where its search ends. (Jansen, Haezendonck and Goovaerts 1986 have
     the same bounds for few moments, as stop-loss premiums.)
     """
-    if not 0 < p <= 1:
-        raise SettingsError(f"p is {p!r}. Give a probability above 0, e.g. 0.05 for the worst twentieth.")
+    refuse_no_part(p)
     low, high = support.low, support.high
     if len(moments) > 1:
         high = min(high, moments[1].high)  # the worst are no better than all

@@ -48,7 +48,7 @@ class Law(arrays.FrozenArrays):
 
     def quantile(self, p: float) -> Estimate:
         """The least x with P(Z ≤ x) ≥ p."""
-        self._check(p)
+        refuse_no_part(p)
         (low, from_low), (high, from_high), (value, from_value) = self._steps
         i = int(np.searchsorted(from_low + self._slack, p))
         j = int(np.searchsorted(from_high - self._slack, p))
@@ -59,7 +59,7 @@ class Law(arrays.FrozenArrays):
 
     def cvar(self, p: float) -> Estimate:
         """The mean of the worst p of all outcomes, (1/p) ∫₀ᵖ quantile(u) du; for p = 1 the mean."""
-        self._check(p)
+        refuse_no_part(p)
         (low, from_low), (high, from_high), (value, from_value) = self._steps
         least = _tail(np.insert(low, 0, self.support.low), np.insert(from_low + self._slack, 0, self._slack), p)
         most = _tail(np.append(high, self.support.high), np.append(from_high - self._slack, np.inf), p)
@@ -106,13 +106,13 @@ class Law(arrays.FrozenArrays):
             steps.append((points[order], np.cumsum(self.mass[order])))
         return steps
 
-    def _check(self, p: float) -> None:
-        if not 0 < p <= 1:
-            raise SettingsError(f"p is {p!r}. Give a probability above 0, e.g. 0.05 for the worst twentieth.")
+    @property
+    def trust(self) -> str:
+        """Certified, or the confidence of the band: in words."""
+        return "certified" if self.confidence is None else f"band at {100 * self.confidence:g}% confidence"
 
     def __repr__(self) -> str:
-        trust = "certified" if self.confidence is None else f"band at {100 * self.confidence:g}% confidence"
-        lines = [f"{type(self).__name__} on [{self.support.low:.6g}, {self.support.high:.6g}], {trust}"]
+        lines = [f"{type(self).__name__} on [{self.support.low:.6g}, {self.support.high:.6g}], {self.trust}"]
         lines += [f"  {name:<14} {value}" for name, value in self._shown().items()]
         return "\n".join(lines)
 
@@ -154,6 +154,12 @@ class GapLaw(Law):
     def _shown(self) -> dict[str, Estimate]:
         chances = {"P(gap > 0)": self.superiority(), "P(gap = 0)": self.ties(), "P(gap < 0)": self.inferiority()}
         return {**chances, **super()._shown()}
+
+
+def refuse_no_part(p: float) -> None:
+    """A part of all outcomes is more than none of them and at most all."""
+    if not 0 < p <= 1:
+        raise SettingsError(f"p is {p!r}. Give a probability above 0, e.g. 0.05 for the worst twentieth.")
 
 
 def _tail(points: Floats, sums: Floats, p: float) -> float:

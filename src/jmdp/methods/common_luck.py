@@ -113,6 +113,15 @@ def shared_choices(policy: TabularPolicy) -> tuple[Floats, Integers]:
     return np.diff(edges), actions
 
 
+def break_point_units(policy: TabularPolicy, coupling: Coupling) -> int:
+    """Units of rounding that break points of shared policy luck can move mass by, in a step of a pair of states.
+
+    Each is off by 3A units; a pair of states has 2A of them, and each moves mass twice.
+    """
+    A = policy.probs.shape[1]
+    return 12 * A * A if coupling.policy_luck == "shared" else 0
+
+
 def action_intervals(policy: TabularPolicy) -> list[Floats]:
     """For each action, the interval [S, 2] of the uniform number on which each state takes it."""
     cumulative = cumulative_rows(policy.probs)

@@ -89,6 +89,7 @@ class ExactLaw(Method):
         require(_bytes(model, self.cells), allowed, f"ExactLaw on {model.shape[0]} states", mend)
         moments = ExactPairs(memory_budget=self.memory_budget).run(model, policy, coupling, progress)
         exponent, _, _ = unit_rewards(model)
+        ranges = ReturnRange(model, policy)
         steps = LawSteps(model, policy, coupling, exponent, allowed - _bytes(model, self.cells))
         with sweep_bar(type(self).__name__, progress, 0) as report, Threads() as threads:
             value = np.ldexp((moments.mean * policy.probs).sum(axis=1), -exponent)
@@ -102,7 +103,8 @@ class ExactLaw(Method):
             outcome=outcome,
             method=self,
             residuals=np.array(widths),
-            laws=LawTable(model, steps, cells, slack, exponent, ReturnRange(model, policy)),
+            laws=LawTable(model, steps, cells, slack, exponent, ranges),
+            ranges=ranges,
         )
 
     def _iterate(

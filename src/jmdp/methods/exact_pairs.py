@@ -19,7 +19,7 @@ from jmdp.methods.pair_sweep import PairSweep, PastChanges, change_record, is_co
 from jmdp.methods.progress import sweep_bar
 from jmdp.methods.return_range import ReturnRange
 from jmdp.methods.settings import nonnegative, refuse_overflow, whole
-from jmdp.methods.shaping import shape
+from jmdp.methods.shaping import scaled_error, shape
 from jmdp.model import TabularJMDP
 from jmdp.policy import TabularPolicy
 
@@ -98,13 +98,12 @@ class ExactPairs(Method):
         means_good = shaped.mean_error <= self.tolerance * math.sqrt(scale)
         entry = largest(operator.V)  # no covariance is larger; near enough until the table can be asked
         target = operator.largest_residual(entry, allowed)
-        scales = None
+        higher = None
         if self.order > 2:  # what is left of order 2 is in all above it
-            from jmdp.methods.higher_moments import ErrorScales, moment_scales, single_moments
+            from jmdp.methods.higher_moments import ErrorScales, single_moments
 
-            scales = ErrorScales(operator, self.order)
-            sizes = moment_scales(single_moments(operator, self.order)[0])
-            lower = max(scales.target(2, self.order, sizes, self.tolerance), 4 * operator.floor(entry))
+            scales, single = higher = ErrorScales(operator, self.order), single_moments(operator, self.order)
+            lower = max(scales.target(2, self.order, single.sizes, self.tolerance), 4 * operator.floor(entry))
             target = min(target, lower)
 
         def enough(table: Floats, residual: float) -> bool:
@@ -126,14 +125,14 @@ class ExactPairs(Method):
                 bare=sweep if sweep.compiled else None,
             )
             S, outcome, moments = model.shape[0], found.outcome, None
-            if scales is not None and outcome is not Outcome.INTERRUPTED:
+            if higher is not None and outcome is not Outcome.INTERRUPTED:
                 from jmdp.methods.higher_moments import solve_moments
 
                 moments = solve_moments(
                     operator,
                     found.point.reshape(S, S),
                     found.residual,
-                    scales,
+                    *higher,
                     self.order,
                     self.tolerance,
                     self.max_sweeps,
@@ -181,13 +180,3 @@ class ExactPairs(Method):
         S = model.shape[0]
         mend = "Use ReachablePairs(state) for one state, or MonteCarlo(seed=…): they need no table of pairs"
         require(tables * np.dtype(self.precision).itemsize * S * S, allowed, f"ExactPairs on {S} states", mend)
-
-
-def scaled_error(error: float, exponent: int) -> float:
-    """Return error × 2**exponent, with what an underflow on the way back can hide."""
-    if not error:
-        return 0.0
-    try:
-        return math.ldexp(error, exponent) + 2.0**-1073
-    except OverflowError:
-        return math.inf

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
@@ -140,7 +141,7 @@ class PairMoments:
     def gap_moments(self, s: int, a: int, b: int) -> tuple[Estimate, ...]:
         """Central moments of Z(s, a) − Z(s, b): (δ_a − δ_b + γ (Y' − Ỹ'))^o, expanded."""
         if self.operator.model.terminal[s]:
-            return tuple(Estimate(*[float(o == 0)] * 3) for o in range(self.order + 1))
+            return tuple(Estimate.around(float(o == 0), 0.0) for o in range(self.order + 1))
         outcomes = self._outcomes(s, s)
         k, m = outcomes.one, outcomes.other
         delta, n = self.operator.shaped.centred[s], self.operator.model.next_state[s]
@@ -154,7 +155,7 @@ class PairMoments:
             sum(math.comb(o, p) * (-1.0) ** (o - p) * self._looked_up(n[k, a], n[m, b], p, o - p) for p in range(o + 1))
             for o in range(self.order + 1)
         ]
-        found = [Estimate(1.0, 1.0, 1.0), Estimate(0.0, 0.0, 0.0)]
+        found = [Estimate.around(1.0, 0.0), Estimate.around(0.0, 0.0)]
         for o in range(2, self.order + 1):
             terms = sum(math.comb(o, r) * gamma**r * gained ** (o - r) * following[r] for r in range(o + 1))
             value = outcomes.mean(terms)
@@ -165,12 +166,12 @@ class PairMoments:
     def _central(self, x: tuple[int, int], i: int, y: tuple[int, int], j: int) -> Estimate:
         """E[(Z(x) − q(x))^i (Z(y) − q(y))^j], on rewards of size 1."""
         if i + j == 0:
-            return Estimate(1.0, 1.0, 1.0)
+            return Estimate.around(1.0, 0.0)
         if i + j == 1:
-            return Estimate(0.0, 0.0, 0.0)
+            return Estimate.around(0.0, 0.0)
         model, o = self.operator.model, i + j
         if (i and model.terminal[x[0]]) or (j and model.terminal[y[0]]):
-            return Estimate(0.0, 0.0, 0.0)
+            return Estimate.around(0.0, 0.0)
         if not i or not j or x == y:
             one = x if i else y
             outcomes = self._outcomes(one[0], one[0], alone=True)
@@ -217,6 +218,7 @@ def solve_moments(
     H: Floats,
     residual: float,
     scales: ErrorScales,
+    alone: SingleMoments,
     order: int,
     tolerance: float,
     max_sweeps: int,
@@ -225,15 +227,14 @@ def solve_moments(
 ) -> PairMoments:
     """All tables of orders 3 … `order`, from that of order 2 and its residual."""
     S = operator.model.shape[0]
-    single, single_residuals = single_moments(operator, order)
+    single, size = alone.moments, alone.sizes
     sources = MomentSources(operator, order)
     tables = {(1, 1): H}
     entries = [1.0, 0.0, operator.entry(H)]
     errors = [0.0, 0.0, operator.table_error(operator.entry(H), residual)]
-    size = moment_scales(single)
     outcome, sweeps = Outcome.CONVERGED, 0
     for o in range(3, order + 1):
-        found, worst = {}, single_residuals[o]
+        found, worst = {}, alone.residuals[o]
         floor = scales.rounding(o, [*entries, size[o]], scales.drawn)
         target = max(scales.target(o, order, size, tolerance), 4 * floor)
         try:
@@ -284,8 +285,23 @@ def _solve_part(
         )
 
 
-def single_moments(operator: PairOperator, order: int) -> tuple[list[Floats], list[float]]:
-    """E[Y^o] [S] for o = 0 … order + 1 of a drawn action, by LU and refined while that helps; and their residuals."""
+class SingleMoments(NamedTuple):
+    """E[Y^o] of a drawn action, for o = 0 … order + 1."""
+
+    moments: list[Floats]  # [S] each
+    residuals: list[float]
+
+    @property
+    def sizes(self) -> list[float]:
+        """The size of the largest moment of each order that a return has; odd ones by those beside them."""
+        sizes = [largest(moments) for moments in self.moments]
+        return [
+            sizes[o] if o % 2 == 0 else math.sqrt(sizes[o - 1]) * math.sqrt(sizes[o + 1]) for o in range(len(sizes) - 1)
+        ]
+
+
+def single_moments(operator: PairOperator, order: int) -> SingleMoments:
+    """Solve for them by LU, refined while that helps."""
     model, gamma, td = operator.model, operator.model.discount, operator.shaped.td
     found = [np.ones(model.shape[0]), np.zeros(model.shape[0]), operator.V]
     residuals = [0.0, 0.0, operator.V_residual]
@@ -308,15 +324,7 @@ def single_moments(operator: PairOperator, order: int) -> tuple[list[Floats], li
             now = now + solve(change)
         found.append(best)
         residuals.append(least)
-    return found, residuals
-
-
-def moment_scales(single: list[Floats]) -> list[float]:
-    """The size of the largest moment of each order that a return has; odd ones by those beside them."""
-    sizes = [largest(moments) for moments in single]
-    return [
-        sizes[o] if o % 2 == 0 else math.sqrt(sizes[o - 1]) * math.sqrt(sizes[o + 1]) for o in range(len(single) - 1)
-    ]
+    return SingleMoments(found, residuals)
 
 
 def _within(value: float, error: float, power: int) -> Estimate:

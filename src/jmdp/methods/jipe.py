@@ -14,7 +14,6 @@ from jmdp.arrays import Floats, largest
 from jmdp.coupling import Coupling
 from jmdp.evaluation import UNIT, Certificate, Evaluation
 from jmdp.interval import Estimate
-from jmdp.methods.exact_pairs import scaled_error
 from jmdp.methods.fixed_point import iterate
 from jmdp.methods.joint_bellman import JointBellman, needed_bytes
 from jmdp.methods.memory import budget, require
@@ -22,6 +21,7 @@ from jmdp.methods.method import Method
 from jmdp.methods.progress import sweep_bar
 from jmdp.methods.return_range import ReturnRange
 from jmdp.methods.settings import nonnegative, refuse_overflow, whole
+from jmdp.methods.shaping import scaled_error
 from jmdp.model import TabularJMDP
 from jmdp.policy import TabularPolicy
 
@@ -154,7 +154,7 @@ class MomentTable:
         c = Fraction(self._raw([x])) - Fraction(self._raw([y]))
         size = abs(c)
         raw, central, off = [Fraction(1)], [Fraction(1)], [Fraction(0)]
-        result = [Estimate(1.0, 1.0, 1.0), Estimate(0.0, 0.0, 0.0)]
+        result = [Estimate.around(1.0, 0.0), Estimate.around(0.0, 0.0)]
         for k in range(1, self.order + 1):
             products = [Fraction(self._raw([x] * i + [y] * (k - i))) for i in range(k + 1)]
             raw.append(sum((math.comb(k, i) * (-1) ** (k - i) * products[i] for i in range(k + 1)), Fraction(0)))

@@ -10,6 +10,7 @@ import numpy as np
 from jmdp.arrays import Floats
 from jmdp.coupling import Coupling
 from jmdp.evaluation import UNIT
+from jmdp.methods.common_luck import break_point_units
 from jmdp.methods.law_steps import LawSteps, Steps
 from jmdp.methods.pair_operator import excess
 from jmdp.methods.threads import Threads
@@ -39,6 +40,12 @@ class Cells(NamedTuple):
         """Room for so many."""
         return cls(*np.empty((4, rows, 1 + 2 * cells)))
 
+    def widths(self) -> tuple[Floats, Floats]:
+        """Widths of all intervals, as the table has them, and their mean in each law."""
+        widths = np.where(self.mass > 0, self.high - self.low, 0.0)
+        widths[:, 0] = 0.0
+        return widths, np.einsum("ic,ic->i", self.mass, widths)
+
 
 class LawSweep:
     """The laws of all pairs of states whose actions are drawn from the policy, and their sweeps."""
@@ -62,10 +69,8 @@ class LawSweep:
         self._laws.mass[-1] = [1.0, 0.0, 0.0]  # (end, end): the gap of what has become one
         self._laws.low[:, 1], self._laws.high[:, 1], self._laws.mean[:, 1] = low, high, steps.drawn_means(value)
         self._spare = Cells.empty(rows, 1)
-        # Every chance is a product of probabilities of stored rows, summed over outcomes that are one; break points of
-        # shared policy luck are off by 3A units each, a pair of states has 2A of them, and each moves mass twice.
-        A = model.shape[2]
-        breaks = 12 * A * A if coupling.policy_luck == "shared" else 0
+        # Every chance is a product of probabilities of stored rows, summed over outcomes that are one.
+        breaks = break_point_units(policy, coupling)
         self._units = 2 * (excess(model.prob) + excess(policy.probs)) + 3 * steps.most_merged + breaks + 8
         # How far the mass of any set of cells can be off. Ranges have been swept too: an action that has no length
         # between its break points may have been missed each time.
@@ -90,20 +95,17 @@ class LawSweep:
         Of a gap, the mass of which it is not known on which side of 0 it is, atoms apart; of any law, the mean width of
         its intervals as a fraction of its range.
         """
-        (mass, low, high, _), _ = self.ahead()
-        first, size = self.steps.first_gap, np.where(mass > 0, high - low, 0.0)
-        size[:, 0] = 0.0
-        astride = (low[first:] <= 0) & (high[first:] >= 0) & (size[first:] > self._narrow)
-        undecided = float((mass[first:] * astride).sum(axis=1).max(initial=0.0))
+        laws, _ = self.ahead()
+        widths, means = laws.widths()
+        mass, low, high, width = (table[self.steps.first_gap :] for table in (laws.mass, laws.low, laws.high, widths))
+        astride = (low <= 0) & (high >= 0) & (width > self._narrow)
+        undecided = float((mass * astride).sum(axis=1).max(initial=0.0))
         span = np.maximum(self._given_range[1] - self._given_range[0], self._narrow)
-        return max(undecided, float((np.einsum("ic,ic->i", mass, size) / span).max(initial=0.0)))
+        return max(undecided, float((means / span).max(initial=0.0)))
 
     def spread(self) -> float:
         """Return the largest mean width of an interval, over all laws."""
-        mass, low, high, _ = self._laws
-        width = np.where(mass > 0, high - low, 0.0)
-        width[:, 0] = 0.0
-        return float(np.einsum("ic,ic->i", mass, width).max())
+        return float(self._laws.widths()[1].max())
 
     def _step(self, steps: Steps, limits: tuple[Floats, Floats], out: Cells) -> float:
         """Fill `out`, and return how far this step can put any mass off."""

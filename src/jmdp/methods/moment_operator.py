@@ -73,8 +73,6 @@ class MomentSources:
         self._pieces = found
         still = {id(b): replace(b, td=np.zeros(len(b.td))) for piece in found for b in (piece.one, piece.other)}
         self._still = [replace(piece, one=still[id(piece.one)], other=still[id(piece.other)]) for piece in found]
-        self.most_outcomes = max(branch.outcomes for piece in found for branch in (piece.one, piece.other))
-        self.count = len(found)
 
     def parts(
         self, i: int, j: int, single: list[Floats], tables: dict[tuple[int, int], Floats]

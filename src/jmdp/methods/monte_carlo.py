@@ -12,13 +12,12 @@ from jmdp.coupling import Coupling, Local
 from jmdp.errors import SettingsError
 from jmdp.evaluation import UNIT, Certificate, Evaluation, Outcome
 from jmdp.labels import Label
-from jmdp.methods.exact_pairs import scaled_error
 from jmdp.methods.method import Method, check_table
 from jmdp.methods.progress import state_bar
 from jmdp.methods.return_range import ReturnRange
 from jmdp.methods.sampled_laws import SampledLaws
 from jmdp.methods.settings import probability, whole
-from jmdp.methods.shaping import unit_rewards
+from jmdp.methods.shaping import scaled_error, unit_rewards
 from jmdp.model import TabularJMDP
 from jmdp.policy import TabularPolicy
 
@@ -102,10 +101,10 @@ class MonteCarlo(Method):
         e, ranges = sampler.exponent, ReturnRange(model, policy)
         certificate = Certificate(
             "statistical",
-            _scaled(mean_error, e),
-            _scaled(covariance_error, 2 * e),
-            _scaled(gap_mean_error, e),
-            _scaled(gap_variance_error, 2 * e),
+            scaled_error(mean_error, e),
+            scaled_error(covariance_error, 2 * e),
+            scaled_error(gap_mean_error, e),
+            scaled_error(gap_variance_error, 2 * e),
             model.discount,
             model.reward_bound,
             self.confidence,
@@ -213,11 +212,6 @@ def enough_steps(discount: float, lost: float) -> int:
     if discount == 0:
         return 1
     return max(1, math.ceil(math.log(lost * (1 - discount)) / math.log(discount)))
-
-
-def _scaled(errors: Floats, exponent: int) -> Floats:
-    """Errors × 2**exponent, with what an underflow on the way back can hide."""
-    return np.asarray(np.ldexp(errors, exponent) + np.where(errors > 0, 2.0**-1073, 0.0))
 
 
 def _covariance(x: Floats, y: Floats) -> tuple[Floats, Floats]:

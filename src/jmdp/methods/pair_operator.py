@@ -29,7 +29,7 @@ import numpy as np
 from jmdp.arrays import Floats, largest
 from jmdp.coupling import Coupling
 from jmdp.evaluation import UNIT
-from jmdp.methods.common_luck import Piece, pieces
+from jmdp.methods.common_luck import Piece, break_point_units, pieces
 from jmdp.methods.policy_chain import policy_chain_solver
 from jmdp.methods.same_state import SameState
 from jmdp.methods.shaping import UNDERFLOW, Shaped
@@ -201,8 +201,7 @@ class PairOperator:
         the excess of its rows over 1 and a product; summing outcomes with one next state and then over next states
         takes at most one more than there are outcomes; D_j sums them too; then γ², d, the weight and the sum over
         pieces. In one state: sums over two actions and a scenario, or over the entries found by `SameState`, and the
-        excess of their rows. Break points of shared policy luck are off by 3A units each; a pair of states has 2A of
-        them, and each moves mass twice.
+        excess of their rows. Break points of shared policy luck come on top.
         """
         _, K, A = self.model.shape
         over = excess(self.model.prob) + excess(self.policy.probs)
@@ -212,7 +211,7 @@ class PairOperator:
         within = 2 * over + 2 * A + 2 * K + 12
         if self.same_state is not None:
             within = max(within, 2 * over + self.same_state.rounding)
-        breaks = 12 * A * A if self.coupling.policy_luck == "shared" else 0
+        breaks = break_point_units(self.policy, self.coupling)
         self.rounding = (max(between, within) + breaks) * (1 + 2.0**-20)
         td, centred = self.shaped.td, self.shaped.centred
         squares = np.einsum("sk,ska->sa", self.prob, td**2)

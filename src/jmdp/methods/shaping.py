@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import overload
 
 import numpy as np
 
@@ -89,6 +90,21 @@ def unit_rewards(model: TabularJMDP) -> tuple[int, float, Floats]:
     """Rewards divided by the power of two just above their bound: the exponent, the bound and the table then."""
     exponent = math.frexp(model.reward_bound)[1] if model.reward_bound else 0
     return exponent, math.ldexp(model.reward_bound, -exponent), np.ldexp(model.reward, -exponent)
+
+
+@overload
+def scaled_error(error: float, exponent: int) -> float: ...
+
+
+@overload
+def scaled_error(error: Floats, exponent: int) -> Floats: ...
+
+
+def scaled_error(error: float | Floats, exponent: int) -> float | Floats:
+    """Errors × 2**exponent, with what an underflow on the way back can hide; infinite where it is too large."""
+    with np.errstate(over="ignore"):
+        scaled = np.ldexp(error, exponent) + np.where(np.greater(error, 0), 2.0**-1073, 0.0)
+    return np.asarray(scaled) if isinstance(error, np.ndarray) else float(scaled)
 
 
 def _blocks(model: TabularJMDP) -> Iterator[slice]:

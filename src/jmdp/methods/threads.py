@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor, wait
 from types import TracebackType
 from typing import Any
 
@@ -21,6 +20,8 @@ class Threads:
         self.count = count or cores()
 
     def __enter__(self) -> Threads:
+        from concurrent.futures import ThreadPoolExecutor  # loads logging too
+
         self._pool = ThreadPoolExecutor(self.count)
         return self
 
@@ -38,5 +39,7 @@ class Threads:
         try:
             return [future.result() for future in running]
         except KeyboardInterrupt:
+            from concurrent.futures import wait
+
             wait(running)
             raise

@@ -13,7 +13,7 @@ from jmdp.evaluation import Evaluation
 from jmdp.gaps.law import GapLaw
 from jmdp.interval import Estimate
 from jmdp.labels import Label
-from jmdp.plots.chances import NOTABLE, error, largest_error, short_chance, short_interval, trust_of_pairs, uneven
+from jmdp.plots.chances import NOTABLE, largest_error, short_chance, short_interval, trust_of_pairs, uneven
 from jmdp.plots.grid import EMPTY, checked_grid, hatch
 from jmdp.plots.style import ink, new_figure
 from jmdp.policy import TabularPolicy
@@ -152,7 +152,7 @@ def _write(
     text(0.04 if words else 0, short_chance(cell.chance), 9 if words else 6)
     if not words:
         return
-    if own and error(cell.chance) >= NOTABLE:
+    if own and cell.chance.error >= NOTABLE:
         text(0.19, short_interval(cell.chance), 6)
     arrows = names[cell.action] in _ARROWS.values()
     text(-0.24, names[cell.action], 13 if arrows else 7, "bold")

@@ -43,7 +43,7 @@ def number(value: float, decimals: int) -> str:
 def with_interval(estimate: Estimate, write: Callable[[float, int], str], decimals: int, *, between: str = " ") -> str:
     """The value, and its interval where it is wider than the last digit."""
     value = write(estimate, decimals)
-    if error(estimate) < 0.5 * 10.0**-decimals:
+    if estimate.error < 0.5 * 10.0**-decimals:
         return value
     return f"{value}{between}{interval(estimate, write, decimals)}"
 
@@ -64,20 +64,15 @@ def short_interval(estimate: Estimate) -> str:
     return interval(estimate, chance, 2).replace("0.", ".")
 
 
-def trust(law: Law) -> str:
-    """Certified, or the confidence of the band."""
-    return "certified" if law.confidence is None else f"band at {100 * law.confidence:g}% confidence"
-
-
 def trust_of_pairs(laws: Iterable[Law]) -> str:
-    """The same of many laws, the least of them: each has a band of its own."""
+    """`Law.trust` of many laws, the least of them: each has a band of its own."""
     sure = [law.confidence for law in laws if law.confidence is not None]
     return f"each pair at {100 * min(sure):g}% confidence" if sure else "certified"
 
 
 def largest_error(estimates: Iterable[Estimate]) -> str:
     """The most by which any can be off, to two digits, rounded up, for it is a bound."""
-    most = max(map(error, estimates))
+    most = max(estimate.error for estimate in estimates)
     if most <= 0:
         return "0"
     digit = 10.0 ** (math.floor(math.log10(most)) - 1)
@@ -86,10 +81,5 @@ def largest_error(estimates: Iterable[Estimate]) -> str:
 
 def uneven(estimates: Iterable[Estimate]) -> bool:
     """Are some much better known than others, so that the largest error would not do for all?"""
-    errors = [error(estimate) for estimate in estimates]
+    errors = [estimate.error for estimate in estimates]
     return max(errors) - min(errors) >= NOTABLE
-
-
-def error(estimate: Estimate) -> float:
-    """The most by which the estimate can be off."""
-    return max(estimate.high - estimate, estimate - estimate.low)

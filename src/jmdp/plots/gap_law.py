@@ -11,7 +11,7 @@ from jmdp.arrays import Floats
 from jmdp.errors import SettingsError
 from jmdp.gaps.gap import Gap
 from jmdp.gaps.law import GapLaw
-from jmdp.plots.chances import chance, number, trust, with_interval
+from jmdp.plots.chances import chance, number, with_interval
 from jmdp.plots.style import COLOURS, GREY, clear_spines, new_figure
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def gap_law(gap: Gap, *, p: float = 0.05, title: str | None = None) -> Figure:
     axes.set_xlabel(f"gap: discounted return of {gap.first} less that of {gap.second}")
     axes.set_ylabel("P(gap ≤ x)")
     of = f"Law of the gap Z({gap.first}) − Z({gap.second}) at state {gap.state}"
-    words = title or f"{of}\n{type(gap.coupling).__name__} luck, {trust(law)}"
+    words = title or f"{of}\n{type(gap.coupling).__name__} luck, {law.trust}"
     axes.set_title(words, loc="left", fontsize=11, pad=8 + 13 * lines)
     figure.legend(loc="outside right center", frameon=False, fontsize=8, labelspacing=1.0)
     clear_spines(axes)

@@ -13,7 +13,7 @@ from jmdp.evaluation import Evaluation
 from jmdp.gaps.law import GapLaw
 from jmdp.interval import Estimate
 from jmdp.labels import Label
-from jmdp.plots.chances import NOTABLE, error, largest_error, short_chance, short_interval, trust_of_pairs, uneven
+from jmdp.plots.chances import NOTABLE, largest_error, short_chance, short_interval, trust_of_pairs, uneven
 from jmdp.plots.style import ink, new_figure
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def _write(
 ) -> None:
     own = uneven(wins.values())
     for (a, b), win in wins.items():
-        small = [short_interval(win)] if own and error(win) >= NOTABLE else []
+        small = [short_interval(win)] if own and win.error >= NOTABLE else []
         small += [f"tie {short_chance(ties[a, b])}"] if ties[a, b] >= NOTABLE else []
         colour = ink(image, win)
         axes.text(b, a - 0.13 * len(small), short_chance(win), ha="center", va="center", fontsize=11, color=colour)
