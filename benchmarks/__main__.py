@@ -14,9 +14,11 @@ from benchmarks import (
     orders,
     page,
     paper_operator,
+    projection,
     reachable,
     scaling,
     sweep,
+    updates,
     whole_solve,
 )
 from benchmarks.report import RESULTS, Report, save
@@ -32,6 +34,8 @@ COMPARISONS: dict[str, Callable[[bool], Report]] = {
     "orders": orders.compare,
     "laws": laws.compare,
     "moment_bounds": moment_bounds.compare,
+    "projection": projection.compare,
+    "updates": updates.compare,
 }
 """A comparison is a file with `compare(quick)`, listed here in the order of the page."""
 

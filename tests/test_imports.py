@@ -15,12 +15,12 @@ SOURCE = Path(jmdp.__file__).parent
 # A module imports only from rows above its own, or from its own room.
 LAYERS = [
     ["errors"],
-    ["arrays", "labels", "interval"],
-    ["outcomes"],
+    ["arrays", "labels", "interval", "files"],
+    ["outcomes", "learning"],
     ["model"],
     ["policy", "lazy_model", "features"],
     ["coupling"],
-    ["exact", "worlds", "kernels", "gaps"],
+    ["exact", "worlds", "kernels", "gaps", "projection"],
     ["evaluation"],
     ["methods"],
     ["evaluate"],

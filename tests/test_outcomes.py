@@ -14,8 +14,8 @@ from scipy.stats import chi2
 import jmdp
 from jmdp.errors import LabelError, SettingsError
 from jmdp.outcomes import rounding_allowance
-from kernels.test_branches import DRAWS, g_test
 from models import random_problem
+from reference.step_laws import DRAWS, g_test
 
 FALSE_ALARM = 1e-6  # of all G-tests below together
 

@@ -50,7 +50,9 @@ P2 = "test_certificates.py::test_p2_corrupted_results_are_rejected"
 P6 = "kernels/test_branches.py::test_p6_the_kernel_realises_the_coupling"
 CARLO = "methods/test_monte_carlo.py::"
 
+P8 = "methods/test_incremental.py::test_p8_it_converges_to_the_right_point[shop]"
 P1_LAWS = "methods/test_exact_law.py::test_p1_laws_contain_the_truth"
+PROJECTED = "methods/test_linear_projected.py::"
 ORDER_8 = "methods/test_higher_moments.py::test_orders_up_to_eight_are_certified[Local(policy_luck='independent')]"
 BUGS = [
     # The sampler.
@@ -186,6 +188,17 @@ BUGS = [
         "methods/test_shaping.py::test_a_bad_solver_makes_certificates_wide_and_not_wrong"),
     Bug("the checker looks at means only", "testing.py",
         '_compare("covariance", evaluation, (*x, b), off, certificate.covariance_error)', "pass", P2),
+    # Projections.
+    Bug("restarts are forgotten", "methods/pair_weights.py", "first + alpha * next_same", "alpha * next_same",
+        PROJECTED + "test_start_pairs_in_different_states"),
+    Bug("two in one state never meet", "methods/pair_features.py",
+        "step[:, ~alike, d:] = np.where((one == other)[:, :, None], self._met[one], 0.0)", "step[:, ~alike, d:] = 0.0",
+        PROJECTED + "test_start_pairs_in_different_states"),
+    Bug("the mean's error is forgotten", "methods/projected_bounds.py",
+        "from_mean = (2 * spread + slip_largest) * slip_norm", "from_mean = 0.0",
+        PROJECTED + "test_the_error_of_the_mean_is_in_the_bound"),
+    Bug("negative eigenvalues stay", "methods/psd_fit.py", "if least >= -_ROUNDING:", "if True:",
+        PROJECTED + "test_fits_are_positive_semidefinite"),
     # Gaps.
     Bug("the paper's sign", "evaluation.py", "variance = max(0.0, va + vb - 2 * cab)",
         "variance = max(0.0, va - vb - 2 * cab)", "test_gap.py::test_the_variance_adds_both_variances"),
@@ -209,6 +222,24 @@ BUGS = [
         "test_outcomes.py::test_products_in_floating_point_are_not_coupled_and_a_billionth_is"),
     Bug("all tilings lie on one another", "features.py", "np.floor((fine + j) / self.tilings)",
         "np.floor(fine / self.tilings)", "test_features.py::test_shifts_are_even"),
+    # Learning from samples.
+    Bug("learning with A' shared", "kernels/learning.py", "luck = uniform[1 if shared_policy_luck else 3, k]",
+        "luck = uniform[1, k]", P8),
+    Bug("learning with a product coupling", "kernels/learning.py", "if not (in_state and s == t):", "if True:", P8),
+    Bug("learning without the diagonal case", "kernels/learning.py", "X + n if n == m and meets else", "", P8),
+    Bug("learning with one luck for two states", "kernels/learning.py", "uniform[0 if between_states else 2, k]",
+        "uniform[0, k]", "kernels/test_learning.py::test_p6_steps_realise_the_coupling"),
+    Bug("the reference of the next coordinate is forgotten", "kernels/learning.py",
+        "            gain += discount * reference[n]\n", "",
+        "kernels/test_learning.py::test_updates_equal_those_of_the_slow_twin[Local(policy_luck='independent')]"),
+    Bug("a new reference leaves squares behind", "methods/learner.py",
+        "self.table[X : 2 * X, 0] -= shift * shift", "pass",
+        "methods/test_incremental.py::test_a_new_reference_changes_no_covariance"),
+    Bug("neighbouring batches are thought independent", "methods/batch_means.py", "max(1.0, 2 * ratio - 1)", "1.0",
+        "methods/test_incremental.py::test_half_widths_cover_averages_of_correlated_batches"),
+    Bug("the start is thought forgotten", "methods/learner.py",
+        "mean_error=found.mean_error + self.start_mean * largest", "mean_error=found.mean_error",
+        "methods/test_incremental.py::test_a_run_too_short_says_so"),
 ]  # fmt: skip
 
 

@@ -10,6 +10,7 @@ import pytest
 
 import jmdp
 from jmdp.errors import MissingExtraError, PolicyError, SettingsError, UnavailableError
+from jmdp.learning import LearningCurve
 from jmdp.plots import chances
 
 
@@ -69,6 +70,8 @@ def test_there_must_be_something_to_show():
         jmdp.plots.beaten_grid(evaluation, jmdp.TabularPolicy([[1.0]]), (1, 1))
     with pytest.raises(SettingsError, match="no evaluation to show"):
         jmdp.plots.residual_curve({})
+    with pytest.raises(SettingsError, match="no evaluation to show"):
+        jmdp.plots.td_errors([])
 
 
 @pytest.mark.parametrize("sampled", [False, True])
@@ -337,6 +340,131 @@ def test_beaten_grid_refuses(result, world):
         jmdp.plots.beaten_grid(result, policy, world.grid)
     with pytest.raises(UnavailableError, match="gives moments and no law"):
         jmdp.plots.superiority_matrix(result, 0)
+
+
+def learned(result, updates, rms, drift, *, blocks=("mean", "diagonal", "same state", "cross")):
+    """The evaluation, as if it had been learned so."""
+    rms, drift = (np.array(errors, float).reshape(len(updates), len(blocks)) for errors in (rms, drift))
+    return dataclasses.replace(result, learning=LearningCurve(blocks, np.array(updates, float), rms, drift))
+
+
+def bold_and_faint(axes):
+    """Lines by their label, and the ones that have none."""
+    lines = axes.get_lines()
+    bold = {line.get_label(): line for line in lines if not line.get_label().startswith("_")}
+    return bold, [line for line in lines if line.get_label() not in bold]
+
+
+def test_td_errors_are_averages_over_the_last_half_of_updates(result):
+    # After 10, 20 and 40 updates only the last window ended within the last half, after 70 the last two did.
+    variance = float(np.einsum("saa->sa", result.covariance).max())
+    run = learned(result, [10, 20, 40, 70], [4, 2, 3, 1], [2, -1, -3, 0.5], blocks=("mean",))
+    left, right = jmdp.plots.td_errors(run).axes
+    [size], [drift] = left.get_lines(), right.get_lines()
+    for line, expected in (
+        (size, [4, 2, 3, np.sqrt((20 * 9 + 30 * 1) / 50)]),
+        (drift, [2, 1, 3, (20 * 3 - 30 * 0.5) / 50]),
+    ):
+        np.testing.assert_array_equal(line.get_xdata(), [10, 20, 40, 70])
+        np.testing.assert_allclose(line.get_ydata(), expected / np.sqrt(variance))
+    products = learned(result, [10, 20, 40, 70], [4, 2, 3, 1], [2, -1, -3, 0.5], blocks=("cross",))
+    [size] = jmdp.plots.td_errors(products).axes[0].get_lines()
+    np.testing.assert_allclose(size.get_ydata(), np.array([4, 2, 3, np.sqrt(4.2)]) / variance)
+
+
+def test_td_errors_leave_out_windows_without_an_update(result):
+    nan = np.nan
+    run = learned(result, [10, 20, 30, 40], [nan, 4, nan, 2], [nan, 4, nan, -2], blocks=("mean",))
+    certain = dataclasses.replace(run, covariance=np.zeros_like(run.covariance))  # so errors are in units of return
+    left, right = jmdp.plots.td_errors(certain).axes
+    np.testing.assert_allclose(left.get_lines()[0].get_ydata(), [nan, 4, 4, 2])
+    np.testing.assert_allclose(right.get_lines()[0].get_ydata(), [nan, 4, 4, 2])
+
+
+def test_td_errors_of_many_windows_are_drawn_four_times_a_doubling(result):
+    updates = np.arange(1, 1025) * 10.0
+    wave = 2 + np.sin(updates)
+    [size] = jmdp.plots.td_errors(learned(result, updates, wave, wave, blocks=("mean",))).axes[0].get_lines()
+    x, y = size.get_data()
+    assert (x[0], x[-1]) == (10, 10240)
+    np.testing.assert_array_equal(x[-9:-1], 10 * np.ceil(2 ** (np.arange(32, 40) / 4)))
+    for n, error in zip(x, y, strict=True):
+        inside = (updates > n / 2) & (updates <= n)
+        assert error == pytest.approx(np.sqrt(np.mean(wave[inside] ** 2) / result.covariance.max()))
+
+
+def test_td_errors_of_seeds_have_their_mean_in_bold(world, tmp_path):
+    methods = [jmdp.Incremental(seed=seed, updates=400_000) for seed in range(3)]
+    runs = [jmdp.evaluate(world.model, world.policies["careless"], method=method) for method in methods]
+    figure = jmdp.plots.td_errors(runs)
+    assert figure.get_suptitle() == "TD errors, Local luck\nbold: mean of 3 seeds, faint: each of them"
+    for axes in figure.axes:
+        assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
+        assert axes.get_xlabel() == "updates, of all blocks together"
+        assert axes.get_ylabel() == "TD error, share of the returns' spread"
+        bold, faint = bold_and_faint(axes)
+        assert [label.split(",")[0] for label in bold] == ["mean", "diagonal", "same state", "cross"]
+        assert len(faint) == 12
+        for i, line in enumerate(bold.values()):
+            each = [other.get_ydata() for other in faint[3 * i : 3 * i + 3]]
+            assert {other.get_color() for other in faint[3 * i : 3 * i + 3]} == {line.get_color()}
+            np.testing.assert_allclose(line.get_ydata(), np.mean(each, axis=0))
+            low, high = axes.get_ylim()
+            assert low < line.get_ydata().min()
+            assert max(errors.max() for errors in each) < high
+    [legend] = figure.legends
+    assert [text.get_text() for text in legend.get_texts()] == list(bold)
+    largest = max(run.covariance.max() for run in runs)
+    assert (
+        f"of a return, {np.sqrt(largest):.3g}; for products its square, {largest:.3g}." in legend.get_title().get_text()
+    )
+    figure.savefig(tmp_path / "td.png")
+    alone = jmdp.plots.td_errors(runs[0], title="mine")
+    assert alone.get_suptitle() == "mine"
+    assert [len(axes.get_lines()) for axes in alone.axes] == [4, 4]
+
+
+def test_td_errors_say_nothing_of_blocks_that_had_no_update():
+    bandit = jmdp.worlds.anti_correlated_bandit()  # one state, so no two
+    run = jmdp.evaluate(bandit.model, bandit.policies["first"], method=jmdp.Incremental(seed=0, updates=100_000))
+    figure = jmdp.plots.td_errors(run)
+    written = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert written == ["mean, Z(s,a)", "diagonal, Z(s,a)²", "same state, Z(s,a) Z(s,b)"]
+    assert [len(axes.get_lines()) for axes in figure.axes] == [3, 3]
+
+
+def test_td_errors_of_runs_that_stopped_have_a_mean_as_far_as_all_go(result):
+    whole = learned(result, [10, 20, 30, 40], [8, 4, 2, 1], [8, 4, 2, 1], blocks=("mean",))
+    cut = learned(result, [10, 20, 25], [4, 2, 3], [4, 2, 3], blocks=("mean",))  # in the midst of a window
+    bold, faint = bold_and_faint(jmdp.plots.td_errors([whole, cut]).axes[0])
+    assert [list(line.get_xdata()) for line in faint] == [[10, 20, 30, 40], [10, 20, 25]]
+    [mean] = bold.values()
+    np.testing.assert_array_equal(mean.get_xdata(), [10, 20])
+    np.testing.assert_allclose(mean.get_ydata(), np.array([6, 3]) / np.sqrt(result.covariance.max()))
+    for other in ([11, 20, 30, 40], [11], [5, 10, 15, 20, 25]):
+        strange = learned(result, other, [1] * len(other), [1] * len(other), blocks=("mean",))
+        with pytest.raises(SettingsError, match="differ in their seed alone"):
+            jmdp.plots.td_errors([whole, strange])
+
+
+def test_td_errors_without_noise_are_in_units_of_return_down_to_rounding():
+    model = jmdp.TabularJMDP([[1.0]], [[[1.0, 2.0]]], [[[0, 0]]], 0.5)
+    method = jmdp.Incremental(seed=0, updates=100_000)
+    run = jmdp.evaluate(model, jmdp.TabularPolicy([[1.0, 0.0]]), method=method)
+    figure = jmdp.plots.td_errors(run)
+    assert "no return certainly varies" in figure.legends[0].get_title().get_text()
+    for axes in figure.axes:
+        assert axes.get_ylabel() == "TD error, in units, see below"
+        low, high = axes.get_ylim()
+        assert 1e-22 < low < high < 1e3
+    still = learned(run, [10, 20], [0, 0], [0, 0], blocks=("mean",))
+    with pytest.raises(SettingsError, match="All TD errors are 0"):
+        jmdp.plots.td_errors(still)
+
+
+def test_td_errors_are_of_incremental_runs_alone(result):
+    with pytest.raises(UnavailableError, match=r"by ExactPairs has no TD errors\. Incremental\(seed=…\) has them"):
+        jmdp.plots.td_errors([result])
 
 
 @pytest.mark.parametrize(

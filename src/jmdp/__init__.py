@@ -19,33 +19,53 @@ from jmdp.policy import TabularPolicy
 
 if TYPE_CHECKING:
     from jmdp import features, plots, testing, worlds
+    from jmdp.methods.coordinate_sampling import (
+        BlockSampling,
+        CoordinateSampling,
+        TrajectorySampling,
+        UniformSampling,
+    )
     from jmdp.methods.exact_law import ExactLaw
+    from jmdp.methods.incremental import Incremental
     from jmdp.methods.jipe import JIPE
+    from jmdp.methods.linear_projected import LinearProjected
     from jmdp.methods.monte_carlo import MonteCarlo, gap_samples
+    from jmdp.methods.pair_weights import Restart, Stationary
     from jmdp.methods.reachable_pairs import ReachablePairs
+    from jmdp.methods.step_sizes import ConstantSteps, PolynomialSteps
 
 __version__ = "0.1.0"
 
 __all__ = [
     "JIPE",
+    "BlockSampling",
     "Certificate",
+    "ConstantSteps",
+    "CoordinateSampling",
     "Estimate",
     "Evaluation",
     "ExactLaw",
     "ExactPairs",
     "Gap",
     "GapLaw",
+    "Incremental",
     "Independent",
     "Interval",
     "Law",
     "LazyJMDP",
+    "LinearProjected",
     "Local",
     "MonteCarlo",
     "Outcome",
+    "PolynomialSteps",
     "ReachablePairs",
+    "Restart",
+    "Stationary",
     "Synchronous",
     "TabularJMDP",
     "TabularPolicy",
+    "TrajectorySampling",
+    "UniformSampling",
     "Verdict",
     "errors",
     "evaluate",
@@ -58,10 +78,20 @@ __all__ = [
 
 
 _LATER = {
+    "BlockSampling": "coordinate_sampling",
+    "ConstantSteps": "step_sizes",
+    "CoordinateSampling": "coordinate_sampling",
     "ExactLaw": "exact_law",
+    "Incremental": "incremental",
     "JIPE": "jipe",
+    "LinearProjected": "linear_projected",
     "MonteCarlo": "monte_carlo",
+    "PolynomialSteps": "step_sizes",
     "ReachablePairs": "reachable_pairs",
+    "Restart": "pair_weights",
+    "Stationary": "pair_weights",
+    "TrajectorySampling": "coordinate_sampling",
+    "UniformSampling": "coordinate_sampling",
     "gap_samples": "monte_carlo",
 }
 """Names of methods that not every evaluation needs, and their files."""

@@ -65,3 +65,7 @@ class CertificateError(JMDPError, ValueError):
 
 class MissingExtraError(JMDPError, ImportError):
     """An optional package is not installed. The message is the command that installs it."""
+
+
+class CheckpointError(JMDPError, ValueError):
+    """A checkpoint that is damaged, or that belongs to another run."""

@@ -19,6 +19,8 @@ from jmdp.gaps.gap import Gap
 from jmdp.gaps.law import GapLaw, Law
 from jmdp.interval import ANYWHERE, Estimate, Interval
 from jmdp.labels import Label, Labels
+from jmdp.learning import LearningCurve
+from jmdp.projection import Projection
 
 if TYPE_CHECKING:
     import xarray
@@ -140,6 +142,8 @@ class Evaluation(arrays.FrozenArrays):
     moments: HigherMoments | None = None
     laws: Laws | None = None
     ranges: Ranges | None = None
+    projection: Projection | None = None
+    learning: LearningCurve | None = None
 
     def __post_init__(self) -> None:
         for array in (self.mean, self.covariance, self.residuals):
@@ -199,6 +203,8 @@ class Evaluation(arrays.FrozenArrays):
         one, other = self.mean_interval(s, a), self.mean_interval(t, b)
         if self.certificate is not None and one is not None and other is not None:
             error = float(np.max(self.certificate.covariance_error))
+            if self.projection is not None:
+                error = self.projection.error_bound(s, a, t, b)
             covariance = Interval.around(self.cross_covariance(s, a, t, b), error)
             both = covariance + one * other
             low, high = both.low, both.high
@@ -357,6 +363,9 @@ class Evaluation(arrays.FrozenArrays):
                 ("covariances", self.covariance, c.covariance_error),
             ):
                 lines.append(f"    {name:<12} up to {np.abs(values).max():.4g}, off by at most {np.max(errors):.1e}")
+        if self.projection is not None:
+            known, pairs = self.projection.guaranteed_pairs
+            lines.append(f"  projection   κ {self.projection.kappa:.3g}, guaranteed for {known} of {pairs} gaps")
         return "\n".join(lines)
 
 

@@ -39,11 +39,12 @@ def sweep_bar(name: str, shown: bool, exponent: int) -> Iterator[Callable[[int, 
 
 
 @contextmanager
-def count_bar(name: str, shown: bool, start: int) -> Iterator[Callable[[int], None]]:
-    """A bar that counts, with no end known."""
+def count_bar(name: str, shown: bool, start: int, end: int | None = None) -> Iterator[Callable[[int], None]]:
+    """A bar that counts, to an end if one is known."""
     from tqdm import tqdm
 
-    with tqdm(desc=name, initial=start, disable=None if shown else True, delay=_FIRST_SHOWN_AFTER) as bar:
+    off = None if shown else True
+    with tqdm(desc=name, initial=start, total=end, unit_scale=True, disable=off, delay=_FIRST_SHOWN_AFTER) as bar:
 
         def report(count: int) -> None:
             bar.update(count - bar.n)

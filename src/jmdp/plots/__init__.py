@@ -6,5 +6,14 @@ from jmdp.plots.gap_chart import gap_chart
 from jmdp.plots.gap_law import gap_law
 from jmdp.plots.residual_curve import residual_curve
 from jmdp.plots.superiority_matrix import superiority_matrix
+from jmdp.plots.td_errors import td_errors
 
-__all__ = ["beaten_grid", "correlation_grid", "gap_chart", "gap_law", "residual_curve", "superiority_matrix"]
+__all__ = [
+    "beaten_grid",
+    "correlation_grid",
+    "gap_chart",
+    "gap_law",
+    "residual_curve",
+    "superiority_matrix",
+    "td_errors",
+]

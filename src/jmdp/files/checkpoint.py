@@ -1,0 +1,177 @@
+"""Checkpoints: arrays that survive a crash at any moment, and are refused when they are damaged.
+
+A checkpoint is an uncompressed NumPy archive (.npz). It is written beside its place, flushed to the disk and renamed,
+so at every moment the file is a whole old one or a whole new one. The file beside it has one name and is locked while
+it is written, so what a killed run left there is overwritten by the next.
+
+The reader knows names, types and shapes, hence every header. It compares these and reads just as many bytes as it
+needs: nothing that a file says is believed, decompressed, evaluated or unpickled. A checksum of all must agree.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import stat
+import struct
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+
+from jmdp.errors import CheckpointError
+
+Arrays = Mapping[str, npt.NDArray[Any]]
+
+_DIGEST = "digest"
+
+_MEND = "Give another file, or remove this one to start anew."
+
+_MEMBER = struct.Struct("<4s2xHH4x4x8xHH")
+"""What stands before a member of a zip file: signature, flags, method, lengths of its name and of what follows it."""
+
+
+def is_there(path: Path) -> bool:
+    """Whether there is a checkpoint to go on from; raise `CheckpointError` if none can be saved there."""
+    try:
+        with _beside(path):
+            return os.path.exists(path)
+    except (OSError, ValueError) as error:
+        raise CheckpointError(
+            f"No checkpoint can be saved to {path}: {_reason(error)}. "
+            "Give a file in a directory that is there and can be written to."
+        ) from error
+
+
+def save(path: Path, arrays: Arrays) -> None:
+    """Write arrays to a file, all or nothing; raise `CheckpointError` where it cannot be done."""
+    try:
+        with _beside(path) as (file, part, place):
+            _write(file, arrays)
+            file.flush()
+            os.fsync(file.fileno())
+            os.replace(part, place)
+        directory = os.open(place.parent, os.O_RDONLY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
+    except OSError as error:
+        raise CheckpointError(
+            f"{path} cannot be saved: {_reason(error)}. What was saved there before, if anything, is whole. "
+            "Make room for it, and run again to go on from there."
+        ) from error
+
+
+def load(path: Path, like: Arrays) -> dict[str, npt.NDArray[Any]]:
+    """Read arrays of the same names, types and shapes as `like`; raise `CheckpointError` for anything else."""
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):  # a pipe would keep us waiting
+            raise CheckpointError(f"{path} is not a file. Give another name.")
+        with open(path, "rb") as file:
+            found = {name: _read(file, path, name, like[name]) for name in sorted(like)}
+            digest = _read(file, path, _DIGEST, _digest({}))
+    except OSError as error:
+        raise CheckpointError(f"{path} cannot be read: {_reason(error)}. {_MEND}") from error
+    if not np.array_equal(digest, _digest(found)):
+        raise CheckpointError(f"{path} is damaged: its checksum does not agree with its contents. {_MEND}")
+    return found
+
+
+@contextmanager
+def _beside(path: Path) -> Iterator[tuple[BinaryIO, Path, Path]]:
+    """An empty file in the same directory, its name, and where links lead; removed unless it is renamed.
+
+    Who finds it locked waits. What was waited for is then gone, or was renamed and must not be touched.
+    """
+    import fcntl  # there is none on Windows
+
+    place = Path(os.path.realpath(path))
+    part = place.with_name(f".{place.name}.part")
+    while True:
+        with open(os.open(part, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666), "wb") as file:
+            with suppress(OSError):  # a file system without locks
+                fcntl.flock(file, fcntl.LOCK_EX)
+            if not _is_called(file, part):
+                continue
+            try:
+                file.truncate(0)
+                yield file, part, place
+            finally:
+                if _is_called(file, part):
+                    part.unlink()
+            return
+
+
+def _is_called(file: BinaryIO, name: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), os.lstat(name))
+    except FileNotFoundError:
+        return False
+
+
+def _reason(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error)
+
+
+def _write(file: BinaryIO, arrays: Arrays) -> None:
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, array in [*((name, arrays[name]) for name in sorted(arrays)), (_DIGEST, _digest(arrays))]:
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, np.asarray(array, order="C"), (1, 0), allow_pickle=False)
+
+
+def _read(file: BinaryIO, path: Path, name: str, like: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    header = _header(like)
+    signature, flags, method, name_length, more = _MEMBER.unpack(_take(file, path, _MEMBER.size))
+    if signature != b"PK\3\4":
+        raise CheckpointError(f"{path} is no checkpoint, or is damaged before {name}. {_MEND}")
+    called = _take(file, path, name_length)
+    if called != f"{name}.npy".encode() or flags or method:
+        raise CheckpointError(
+            f"{path} has {called[:40]!r} where {name} should be: no checkpoint of this method. {_MEND}"
+        )
+    _take(file, path, more)
+    if _take(file, path, len(header)) != header:
+        raise CheckpointError(
+            f"{path} holds {name} of another shape or type than {like.shape} and {like.dtype}. "
+            f"It belongs to another model or other settings, or is damaged. {_MEND}"
+        )
+    array: npt.NDArray[Any] = np.empty(like.shape, like.dtype)
+    if file.readinto(_bytes(array)) != array.nbytes:  # type: ignore[attr-defined]  # a buffered file has it
+        raise CheckpointError(f"{path} is cut short: it ends inside {name}. {_MEND}")
+    return array
+
+
+def _take(file: BinaryIO, path: Path, size: int) -> bytes:
+    data = file.read(size)
+    if len(data) != size:
+        raise CheckpointError(f"{path} is cut short: it ends after {file.tell()} bytes. {_MEND}")
+    return data
+
+
+def _header(array: npt.NDArray[Any]) -> bytes:
+    """What NumPy writes before the numbers."""
+    header = io.BytesIO()
+    descr = np.lib.format.dtype_to_descr(array.dtype)
+    np.lib.format.write_array_header_1_0(header, {"descr": descr, "fortran_order": False, "shape": array.shape})
+    return header.getvalue()
+
+
+def _bytes(array: npt.NDArray[Any]) -> memoryview | bytearray:
+    return array.data.cast("B") if array.size else bytearray()
+
+
+def _digest(arrays: Arrays) -> npt.NDArray[np.uint8]:
+    """SHA-256 of names, types, shapes and contents."""
+    total = hashlib.sha256()
+    for name in sorted(arrays):
+        array = np.asarray(arrays[name], order="C")
+        total.update(f"{name} {array.dtype.str} {array.shape} ".encode())
+        total.update(_bytes(array))
+    return np.frombuffer(total.digest(), np.uint8)

@@ -1,0 +1,331 @@
+"""LinearProjected: moments fitted in linear features, with what the fit promises."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from jmdp import arrays
+from jmdp.arrays import Floats
+from jmdp.coupling import Coupling
+from jmdp.errors import SettingsError
+from jmdp.evaluation import Evaluation, Outcome
+from jmdp.features import Features, matrix_of
+from jmdp.methods.memory import budget, require
+from jmdp.methods.method import Method
+from jmdp.methods.pair_features import PairFeatures, Source
+from jmdp.methods.pair_samples import Drawn, sampled_equations
+from jmdp.methods.pair_weights import Luck, PairWeights, Restart, Stationary, one_step, pair_weights
+from jmdp.methods.projected_bounds import Bounds, fitted_bounds
+from jmdp.methods.psd_fit import Cone, Fit, fit
+from jmdp.methods.return_range import ReturnRange
+from jmdp.methods.settings import nonnegative, whole
+from jmdp.methods.shaping import unit_rewards
+from jmdp.model import TabularJMDP
+from jmdp.policy import TabularPolicy
+from jmdp.projection import Projection
+
+AnyFeatures = Features | Callable[[int, int], npt.ArrayLike] | npt.ArrayLike
+
+_SMALL = 256
+"""Coordinates up to which what no pair with weight sees is filled in."""
+
+_RANK = 1e-11
+"""Relative to the largest, singular values of features (columns of one length) below which one is a mix of others."""
+
+
+@dataclass(frozen=True, repr=False)
+class LinearProjected(Method):
+    """Projected JIPE-2 (paper, appendix "JIPE-2 with Function Approximation"): moments in the span of features.
+
+    Means are φ(x)ᵀ θ and covariances φ(x)ᵀ Θ φ(y) + 1{s = t} ψ(x)ᵀ Λ ψ(y), Θ and Λ positive semidefinite: the fixed
+    point of M ← Π T M, with Π the least-squares projection under weights of pairs (`Restart`, `Stationary`). From the
+    table it is solved for at once, by matrix products over states: Σ over S²A² pairs in the time of S² d² + S d⁴.
+
+    Deviates from the paper in four ways. Weights restart, by default: a stationary law of pairs knows nothing of gaps.
+    The covariance is fitted, not the second moment, by default: its cone says more, and no squares are subtracted.
+    Pairs in one state may have a kernel of their own: a smooth φ alone cannot hold large variances in two neighbouring
+    states and a small covariance between them. And what the fit is worth is measured: with the Bellman residual of
+    every pair from the table the certificate bounds each error, rounding included (docs/projection.md).
+
+    Parameters
+    ----------
+    features
+        φ: `jmdp.features.OneHot()`, another of `jmdp.features`, an array [S·A, d] or [S, A, d], a function of (s, a).
+    same_state
+        ψ: features of the kernel for pairs in one state. True takes φ, None no such kernel.
+    weights
+        `Restart()` or `Stationary()`.
+    target
+        "covariance", or "second_moment" as in the paper.
+    samples
+        None fits from the table. A number fits from so many sampled transitions of pairs, by least squares on temporal
+        differences; then there is no certificate.
+    seed
+        Seed of the samples.
+    solver
+        How a fit that is not positive semidefinite by itself is found: "projected" solves the projected equation in
+        the cone by Newton steps, "convex" iterates the paper's projection with cvxpy and Clarabel, slowly.
+    tolerance
+        Stop the solver when a step is at most this, relative. The certificate holds whenever it stops.
+    max_sweeps
+        Give up after so many steps.
+    memory_budget
+        Bytes it may use; by default 80% of what is free.
+    """
+
+    features: AnyFeatures
+    same_state: AnyFeatures | Literal[True] | None = None
+    weights: Restart | Stationary = Restart()  # noqa: RUF009 (frozen)
+    target: Literal["covariance", "second_moment"] = "covariance"
+    samples: int | None = None
+    seed: int | None = None
+    solver: Literal["projected", "convex"] = "projected"
+    tolerance: float = 1e-10
+    max_sweeps: int = 10_000
+    memory_budget: int | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "features", _kept(self.features))
+        if self.same_state is not None and self.same_state is not True:
+            object.__setattr__(self, "same_state", _kept(self.same_state))
+        if not isinstance(self.weights, Restart | Stationary):
+            raise SettingsError(f"weights is {self.weights!r}. Give Restart() or Stationary().")
+        for name, allowed in (("target", ("covariance", "second_moment")), ("solver", ("projected", "convex"))):
+            if getattr(self, name) not in allowed:
+                raise SettingsError(f"{name} is {getattr(self, name)!r}. It is {allowed[0]!r} or {allowed[1]!r}.")
+        whole(self, "samples", 2, optional=True)
+        whole(self, "seed", 0, optional=True)
+        if (self.samples is None) != (self.seed is None):
+            raise SettingsError(f"samples is {self.samples} and seed {self.seed}. Give both, or neither for the table.")
+        if self.samples is not None and isinstance(self.weights, Stationary):
+            raise SettingsError("Samples are of pairs that restart. Use weights=Restart(), or samples=None.")
+        nonnegative(self, "tolerance")
+        whole(self, "max_sweeps", 1)
+        whole(self, "memory_budget", 1, optional=True)
+
+    def __repr__(self) -> str:
+        """Settings that are not the default; features by the name they have in jmdp."""
+        said = [_said(self.features)]
+        for field in fields(self)[1:]:
+            value = getattr(self, field.name)
+            if value != field.default:
+                said.append(f"{field.name}={_said(value)}")
+        return f"LinearProjected({', '.join(said)})"
+
+    def run(self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, progress: bool) -> Evaluation:
+        """Evaluate; see `jmdp.evaluate`."""
+        luck = Luck.of(model, policy, coupling)
+        S, _, A = model.shape
+        phi = matrix_of(self.features, model)
+        own = phi if self.same_state is True else np.zeros((S * A, 0))
+        if self.same_state is not None and self.same_state is not True:
+            own = matrix_of(self.same_state, model)
+        self._require(model, luck, phi.shape[1], own.shape[1])
+        e, bound, reward = unit_rewards(model)
+        if self.samples is not None and self.seed is not None and isinstance(self.weights, Restart):
+            drawn = sampled_equations(
+                model, policy, coupling, self.weights, phi, own, self.target, self.samples, self.seed, orthonormal
+            )
+            return self._sampled(model, policy, coupling, drawn, self.weights.alpha(model.discount))
+        weights = pair_weights(self.weights, model, policy, coupling)
+        (basis, to_phi), (basis_2, to_psi) = (orthonormal(f, weights.mean) for f in (phi, own))
+        theta = _mean_parameters(model, policy, weights, basis, reward)
+        mean = (basis @ theta).reshape(S, A)
+        pairs = PairFeatures(model, policy, weights, basis.reshape(S, A, -1), basis_2.reshape(S, A, -1))
+        source = source_of(self.target, model, reward, mean)
+        G, H, b = pairs.equations(source)
+        cone = Cone(pairs.sizes)
+
+        def elsewhere() -> tuple[Floats, Floats]:
+            every = PairFeatures(model, policy, weights.everywhere(model), pairs.phi, pairs.psi)
+            G, H, b = every.equations(source)
+            return G - model.discount**2 * H, b
+
+        M, fill = G - model.discount**2 * H, elsewhere if S * A <= _SMALL else None
+        found = fit(G, M, b, cone, self.tolerance, self.max_sweeps, self.solver, fill)
+        kernel, kernel_2 = cone.blocks(found.parameters)
+        bounds = fitted_bounds(pairs, kernel, kernel_2, source, mean, reward, bound, self.target, e)
+        table = FittedMoments(basis, basis_2, kernel, kernel_2, mean, self.target, e)
+        return self._evaluation(model, policy, coupling, table, found, theta, to_phi, to_psi, weights.same, bounds)
+
+    def _sampled(
+        self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, drawn: Drawn, alpha: float
+    ) -> Evaluation:
+        """The same from samples."""
+        S, _, A = model.shape
+        cone = Cone([f.shape[1] for f in (drawn.basis, drawn.basis_2)])
+        M = drawn.G - model.discount**2 * drawn.H
+        found = fit(drawn.G, M, drawn.b, cone, self.tolerance, self.max_sweeps, self.solver)
+        e, _, _ = unit_rewards(model)
+        kernel, kernel_2 = cone.blocks(found.parameters)
+        table = FittedMoments(drawn.basis, drawn.basis_2, kernel, kernel_2, drawn.mean, self.target, e)
+        if found.outcome is Outcome.CONVERGED:
+            found = Fit(found.parameters, found.constrained, found.residuals, Outcome.SAMPLED)
+        bounds = Bounds.none(S, A, alpha, model.discount)
+        return self._evaluation(
+            model, policy, coupling, table, found, drawn.theta, drawn.to_phi, drawn.to_psi, np.zeros((S, A, A)), bounds
+        )
+
+    def _evaluation(
+        self,
+        model: TabularJMDP,
+        policy: TabularPolicy,
+        coupling: Coupling,
+        table: FittedMoments,
+        found: Fit,
+        theta: Floats,
+        to_phi: Floats,
+        to_psi: Floats,
+        same: Floats,
+        bounds: Bounds,
+    ) -> Evaluation:
+        e = table.exponent
+        projection = Projection(
+            to_phi.shape[0] + (to_psi.shape[0] if self.same_state is not True else 0),
+            bounds.kappa,
+            bounds.contraction,
+            bounds.mean_contraction,
+            bounds.beta,
+            bounds.mean_norm,
+            bounds.norm,
+            same,
+            np.ldexp(to_phi @ theta, e),
+            np.ldexp(to_phi @ table.kernel @ to_phi.T, 2 * e),
+            None if self.same_state is None else np.ldexp(to_psi @ table.kernel_2 @ to_psi.T, 2 * e),
+            found.constrained,
+            bounds,
+            model.terminal.copy(),
+        )
+        return Evaluation(
+            np.ldexp(table.mean, e),
+            np.ldexp(table.same_state(), 2 * e),
+            bounds.certificate(model),
+            found.outcome,
+            coupling,
+            self,
+            model.states,
+            model.actions,
+            found.residuals,
+            table,
+            ranges=ReturnRange(model, policy),
+            projection=projection,
+        )
+
+    def _require(self, model: TabularJMDP, luck: Luck, d: int, e: int) -> None:
+        S, K, A = model.shape
+        n = (d * (d + 1) + e * (e + 1)) // 2
+        numbers = 6.0 * n * n + 3.0 * d**4 + 4.0 * S * d * d + 6 * A * (d + e) * S + 24e6
+        if self.samples is None:
+            numbers += 6.0 * S * S + S * K * A * A * (2 + self._per_outcome(A))
+        mend = "Use fewer features, or ExactPairs(), which needs S² numbers"
+        require(8 * numbers, budget(self.memory_budget), f"LinearProjected with {d} + {e} features", mend)
+
+    @staticmethod
+    def _per_outcome(actions: int) -> int:
+        return 4 if actions > 1 else 1
+
+
+@dataclass(frozen=True, eq=False)
+class FittedMoments(arrays.FrozenArrays):
+    """The fit, and the covariance it gives to any pair."""
+
+    basis: Floats  # [S·A, d], φ in coordinates that are orthonormal under ν
+    basis_2: Floats  # [S·A, e]
+    kernel: Floats  # [d, d]
+    kernel_2: Floats  # [e, e]
+    mean: Floats  # [S, A], on rewards divided by 2**exponent
+    target: str
+    exponent: int
+
+    def same_state(self) -> Floats:
+        """[S, A, A], covariances within states, symmetric to the last bit."""
+        S, A = self.mean.shape
+        phi, psi = self.basis.reshape(S, A, -1), self.basis_2.reshape(S, A, -1)
+        found = (phi @ self.kernel) @ phi.transpose(0, 2, 1) + (psi @ self.kernel_2) @ psi.transpose(0, 2, 1)
+        if self.target == "second_moment":
+            found -= self.mean[:, :, None] * self.mean[:, None, :]
+        return np.asarray((found + found.transpose(0, 2, 1)) / 2)
+
+    def cross_covariance(self, s: int, a: int, t: int, b: int) -> float:
+        """Cov(Z(s, a), Z(t, b)) for s ≠ t."""
+        A = self.mean.shape[1]
+        found = float(self.basis[s * A + a] @ self.kernel @ self.basis[t * A + b])
+        if self.target == "second_moment":
+            found -= float(self.mean[s, a] * self.mean[t, b])
+        return float(np.ldexp(found, 2 * self.exponent))
+
+
+@dataclass(frozen=True, eq=False)
+class _Given(arrays.FrozenArrays):
+    """Features given as an array: equal where the numbers are."""
+
+    array: Floats
+
+    def matrix(self, model: TabularJMDP) -> Floats:
+        return matrix_of(self.array, model)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Given) and np.array_equal(self.array, other.array)
+
+    def __hash__(self) -> int:
+        return hash((self.array.shape, self.array.tobytes()))
+
+    def __repr__(self) -> str:
+        return f"<array {list(self.array.shape)}>"
+
+
+def _kept(features: Any) -> Any:
+    """Features as a setting: arrays are copied and frozen, whatever else is kept."""
+    if isinstance(features, Features) or callable(features):
+        return features
+    array = np.array(features, dtype=np.float64)
+    arrays.frozen(array)
+    return _Given(array)
+
+
+def _said(value: object) -> str:
+    room = "features." if type(value).__module__ == "jmdp.features" else ""
+    return f"{room}{value!r}"
+
+
+def orthonormal(features: Floats, nu: Floats) -> tuple[Floats, Floats]:
+    """Features [X, d] as X [X, r] with Σ ν x xᵀ = 1, and T [d, r] with X = features @ T.
+
+    Directions in which features do not vary where ν is are left out.
+    """
+    root = np.sqrt(nu.ravel())[:, None]
+    size = np.sqrt(np.einsum("xd,xd->d", root * features, root * features))
+    scale = np.divide(1.0, size, out=np.zeros_like(size), where=size > 0)
+    if not features.shape[1]:
+        return features, np.zeros((0, 0))
+    _, values, vectors = np.linalg.svd(root * features * scale, full_matrices=False)
+    kept = values > _RANK * max(float(values.max(initial=0.0)), 1e-300)
+    transform = scale[:, None] * vectors[kept].T / values[kept]
+    return features @ transform, transform
+
+
+def source_of(target: str, model: TabularJMDP, reward: Floats, mean: Floats) -> Source:
+    """What a step adds to the moment that is fitted, given means [S, A]."""
+    ahead = model.discount * mean
+    if target == "second_moment":
+        return Source(reward, ahead, ahead)
+    return Source(reward - mean[:, None, :], ahead, np.zeros_like(mean))
+
+
+def _mean_parameters(
+    model: TabularJMDP, policy: TabularPolicy, weights: PairWeights, basis: Floats, reward: Floats
+) -> Floats:
+    """θ with Φᵀ D_ν (Φ − γ P_π Φ) θ = Φᵀ D_ν r."""
+    S, _, A = model.shape
+    prob = model.prob * ~model.terminal[:, None]
+    ahead = one_step(model, prob) @ np.einsum("sa,sad->sd", policy.probs, basis.reshape(S, A, -1))
+    left = basis.T * weights.mean.ravel()
+    gained = np.einsum("sk,ska->sa", prob, reward).ravel()
+    matrix, right = left @ (basis - model.discount * ahead), left @ gained
+    theta = np.linalg.solve(matrix, right)
+    return np.asarray(theta + np.linalg.solve(matrix, right - matrix @ theta))

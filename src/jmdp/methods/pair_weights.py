@@ -1,0 +1,385 @@
+"""Weights of pairs of coordinates for a projected fit: where it looks, and how the pair chain contracts there.
+
+P₂ moves two branches on coordinates x ≠ y; branches on one coordinate have coalesced and move as one. With any weights
+w for which w P₂ ≤ c w, Jensen's inequality gives ‖P₂ f‖²_w ≤ Σ w P₂ f² ≤ c ‖f‖²_w. A pair of which one branch has ended
+has moment 0 and no weight; the mean's weights ν go on counting the other branch.
+
+Branches that have made a step have their actions from the policy, so all of w but the start is a table over states:
+
+    w(x, y) = start(x, y) + ρ(s, t) ψ_st(a, b)          s ≠ t, ψ the joint law of two action draws (π ⊗ π)
+    w(x, y) = start(x, y) + ρ(s, s) ψ_ss(a, b) + 1{a = b} ζ(s) π(a)          s = t
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jmdp.arrays import Floats, Integers
+from jmdp.coupling import Coupling
+from jmdp.errors import CouplingError, ModelError, SettingsError
+from jmdp.labels import Label
+from jmdp.methods.common_luck import shared_choices, shared_scenarios
+from jmdp.methods.policy_chain import averaged_step, policy_chain_solver
+from jmdp.methods.settings import probability
+from jmdp.model import TabularJMDP
+from jmdp.policy import TabularPolicy
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+Pair = tuple[tuple[Label, Label], tuple[Label, Label]]
+
+_SETTLED = 1e-8
+"""Relative growth of every weight in a step at which a series is summed; what is left is in the measured c."""
+
+_STILL = 1e-14
+"""Change of all mass in a step at which a law is taken to be stationary."""
+
+_MOST_STEPS = 20_000
+_LOOKS = 8
+"""Every how many steps it is looked whether the series has settled."""
+
+_MOST_LUCKS = 64
+"""Values of shared policy luck: the work is with the square of their number."""
+
+_DENSE = 200
+"""Coordinates up to which matrices are kept whole: looking into sparse ones takes longer."""
+
+_SMALLEST = 1e-280
+"""Weights below this are lost to underflow, and with them what c promises."""
+
+_ROUNDING = 1 + 1e-9
+"""More than rounding can take from a ratio of sums of positive terms."""
+
+
+@dataclass(frozen=True)
+class Restart:
+    """Look where pairs go from a start: w = (1 − α) Σ_t α^t w₀ P₂^t.
+
+    Then α w P₂ ≤ w, so P₂ contracts with 1/α in the squared norm and the projected operator with γ²/√α. Deviates from
+    the paper, whose stationary law sits on the diagonal and says nothing of gaps (docs/projection.md).
+
+    Parameters
+    ----------
+    continuation
+        α, γ² < α < 1. None takes γ, or ½ where γ = 0.
+    start
+        Pairs ((s, a), (t, b)) that one cares about, equally likely. None takes all pairs of actions of one state, in
+        every state that is not terminal.
+    """
+
+    continuation: float | None = None
+    start: Sequence[Pair] | None = None
+
+    def __post_init__(self) -> None:
+        if self.continuation is not None:
+            probability(self, "continuation")
+        if self.start is None:
+            return
+        try:
+            start = tuple(((s, a), (t, b)) for (s, a), (t, b) in self.start)
+        except (TypeError, ValueError):
+            raise SettingsError(f"start is {self.start!r:.200}. Give pairs ((s, a), (t, b)).") from None
+        if not start:
+            raise SettingsError("start is empty. Give pairs ((s, a), (t, b)), or None for all pairs in one state.")
+        object.__setattr__(self, "start", start)
+
+    def alpha(self, discount: float) -> float:
+        """The continuation at this discount, or a `SettingsError`."""
+        if self.continuation is None:
+            return discount if discount > 0 else 0.5
+        if self.continuation <= discount**2:
+            raise SettingsError(
+                f"continuation is {self.continuation!r}. With discount {discount!r} nothing is promised up to "
+                f"γ² = {discount**2:.6g}; give a number between that and 1."
+            )
+        return self.continuation
+
+
+@dataclass(frozen=True)
+class Stationary:
+    """Look where pairs from the default start are in the long run: w = w P₂, the paper's μ₂.
+
+    P₂ does not expand in this norm. For an irreducible aperiodic chain branches meet sooner or later, and w sits on
+    pairs (x, x): it knows variances, and of gaps nothing.
+    """
+
+
+@dataclass(frozen=True, eq=False)
+class Luck:
+    """What two branches in different states share: independent once it is given."""
+
+    scenarios: list[tuple[float, Floats]]  # weights, and [S, K] given each value
+    choices: list[tuple[float, Floats]]  # weights, and [S, A]
+
+    @classmethod
+    def of(cls, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling) -> Luck:
+        """The common luck of a regime in which branches that meet in a state share its table."""
+        if not coupling.shared_in_a_state:
+            raise CouplingError(
+                "Under Independent() branches that meet do not become one, so covariances of distinct returns are no "
+                "function of where branches stand; without shared policy luck they are 0. Use ExactPairs()."
+            )
+        scenarios = shared_scenarios(model, coupling)
+        if coupling.policy_luck == "independent":
+            return cls(scenarios, [(1.0, policy.probs)])
+        widths, actions = shared_choices(policy)
+        if widths.size > _MOST_LUCKS:
+            raise CouplingError(
+                f"One uniform number inverted through this policy has {widths.size} break points, and "
+                f"LinearProjected takes {_MOST_LUCKS}. Use ExactPairs(), or policy_luck='independent'."
+            )
+        one_hot = np.eye(policy.probs.shape[1])
+        return cls(scenarios, [(float(w), one_hot[chosen]) for w, chosen in zip(widths, actions, strict=True)])
+
+    def same_state(self) -> Floats:
+        """ψ_ss [S, A, A], the joint law of two action draws in one state."""
+        return np.asarray(sum(w * choice[:, :, None] * choice[:, None, :] for w, choice in self.choices))
+
+
+@dataclass(frozen=True, eq=False)
+class PairWeights:
+    """Weights w of pairs, ν of coordinates, and c with w P₂ ≤ c w, ν P_π ≤ c₁ ν."""
+
+    between: Floats  # [S, S], ρ for s ≠ t, 0 on the diagonal
+    same: Floats  # [S, A, A], w((s, a), (s, b)), all parts of it
+    extra: tuple[Integers, Integers, Floats]  # x, y, weight of start pairs in different states
+    mean: Floats  # [S, A], ν
+    contraction: float
+    mean_contraction: float
+    luck: Luck
+    drawn: list[tuple[float, Floats]]  # ψ of ρ: weights, and [S, A] of both branches
+
+    @cached_property
+    def _extra(self) -> dict[tuple[int, int], float]:
+        found: dict[tuple[int, int], float] = {}
+        for x, y, weight in zip(*(part.tolist() for part in self.extra), strict=True):
+            found[x, y] = found.get((x, y), 0.0) + weight
+        return found
+
+    def everywhere(self, model: TabularJMDP) -> PairWeights:
+        """All pairs alike: equations for what these weights do not see. They promise nothing."""
+        S, _, A = model.shape
+        going = (~model.terminal).astype(np.float64)
+        same = np.broadcast_to(going[:, None, None], (S, A, A)) / A**2
+        between = np.multiply.outer(going, going) - np.diag(going)
+        none = self.extra[0][:0], self.extra[1][:0], self.extra[2][:0]
+        drawn = [(1.0, np.full((S, A), 1 / A))]
+        return replace(self, between=between, same=same, extra=none, drawn=drawn)
+
+    def weight(self, s: int, a: int, t: int, b: int) -> float:
+        """w((s, a), (t, b))."""
+        if s == t:
+            return float(self.same[s, a, b])
+        A = self.same.shape[1]
+        drawn = sum(w * float(choice[s, a] * choice[t, b]) for w, choice in self.drawn)
+        return float(self.between[s, t]) * drawn + self._extra.get((s * A + a, t * A + b), 0.0)
+
+
+class PairSteps:
+    """One step of pairs, as mass: from where they are to the states they get to."""
+
+    def __init__(self, model: TabularJMDP, policy: TabularPolicy, luck: Luck) -> None:
+        from scipy.sparse import csr_array
+
+        S, _, A = model.shape
+        self.model, self.policy, self.luck = model, policy, luck
+        self.prob: Floats = model.prob * ~model.terminal[:, None]
+        dense = S * A <= _DENSE
+        self._steps: list[tuple[float, Any]] = [
+            (p * w, _stored(averaged_step(model, scenarios, choice).T.tocsr(), dense))
+            for p, scenarios in luck.scenarios
+            for w, choice in luck.choices
+        ]
+        n = model.next_state
+        entry = (n[:, :, :, None] * S + n[:, :, None, :])[:, :, ~np.eye(A, dtype=bool)]  # [S, K, A (A − 1)]
+        self._targets, row = np.unique(entry, return_inverse=True)
+        column = np.broadcast_to(np.arange(S * A * (A - 1)).reshape(S, 1, -1), entry.shape)
+        chance = np.broadcast_to(self.prob[:, :, None], entry.shape)
+        shape = (self._targets.size, S * A * (A - 1))
+        self._parting = _stored(csr_array((chance.ravel(), (row.ravel(), column.ravel())), shape=shape), dense)
+        self._other = ~np.eye(A, dtype=bool)
+        self.one = one_step(model, self.prob)
+        self._one = _stored(self.one.T.tocsr(), dense)
+        self._same = luck.same_state()
+
+    def __call__(self, between: Floats, same: Floats) -> tuple[Floats, Floats]:
+        """(w P₂ of ρ [S, S] and same-state weights [S, A, A]) in the same form."""
+        apart = np.zeros_like(between)
+        for weight, step in self._steps:
+            apart += weight * (step @ np.ascontiguousarray((step @ between).T))
+        apart.ravel()[self._targets] += self._parting @ same[:, self._other].ravel()
+        one = self._one @ np.einsum("saa->sa", same).ravel()
+        return self.arrive(apart, one)
+
+    def arrive(self, apart: Floats, one: Floats) -> tuple[Floats, Floats]:
+        """Actions are drawn; pairs of which one has ended are lost."""
+        apart[self.model.terminal], apart[:, self.model.terminal] = 0.0, 0.0
+        inside = apart.diagonal()[:, None, None] * self._same
+        np.einsum("saa->sa", inside)[...] += (one * ~self.model.terminal)[:, None] * self.policy.probs
+        np.fill_diagonal(apart, 0.0)
+        return apart, inside
+
+    def from_extra(self, x: Integers, y: Integers, weight: Floats) -> tuple[Floats, Floats]:
+        """Where start pairs in different states get to."""
+        from scipy.sparse import csr_array
+
+        S = self.model.shape[0]
+        apart = np.zeros((S, S))
+        for p, scenarios in self.luck.scenarios:
+            step = one_step(self.model, scenarios * ~self.model.terminal[:, None])
+            both = csr_array(step[x].multiply(weight[:, None])).T @ step[y]
+            apart += p * np.asarray(both.todense())
+        return self.arrive(apart, np.zeros(S))
+
+
+def _stored(matrix: csr_array[np.float64], dense: bool) -> Any:
+    return matrix.toarray() if dense else matrix
+
+
+def one_step(model: TabularJMDP, prob: Floats) -> csr_array[np.float64]:
+    """[S·A, S], where a coordinate goes under scenario probabilities [S, K]."""
+    from scipy.sparse import csr_array
+
+    S, K, A = model.shape
+    x = np.broadcast_to(np.arange(S * A).reshape(S, 1, A), (S, K, A))
+    chance = np.broadcast_to(prob[:, :, None], (S, K, A))
+    used = chance > 0
+    step = csr_array((chance[used], (x[used], model.next_state[used])), shape=(S * A, S))
+    step.sum_duplicates()
+    return step
+
+
+def pair_weights(
+    settings: Restart | Stationary, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling
+) -> PairWeights:
+    """The weights of a setting, and what they promise."""
+    steps = PairSteps(model, policy, Luck.of(model, policy, coupling))
+    if isinstance(settings, Stationary):
+        return _stationary(steps)
+    same, extra = start_weights(settings, model)
+    return _restart(steps, same, extra, settings.alpha(model.discount))
+
+
+def start_weights(settings: Restart, model: TabularJMDP) -> tuple[Floats, tuple[Integers, Integers, Floats]]:
+    """w₀: same-state weights [S, A, A], and pairs in different states with theirs; symmetric, together 1."""
+    S, _, A = model.shape
+    same = np.zeros((S, A, A))
+    if settings.start is None:
+        same[~model.terminal] = 1.0 / max(1, A * A * int((~model.terminal).sum()))
+        return same, (np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
+    x, y = [], []
+    for (s, a), (t, b) in settings.start:
+        i, j = model.states.index(s), model.states.index(t)
+        if model.terminal[i] or model.terminal[j]:
+            name = model.states.name(i if model.terminal[i] else j)
+            raise SettingsError(f"start has state {name}, which is terminal: its returns are 0. Leave it out.")
+        k, m = model.actions.index(a), model.actions.index(b)
+        if i == j:
+            same[i, k, m] += 0.5 / len(settings.start)
+            same[i, m, k] += 0.5 / len(settings.start)
+        else:
+            x += [i * A + k, j * A + m]
+            y += [j * A + m, i * A + k]
+    return same, (np.array(x, np.int64), np.array(y, np.int64), np.full(len(x), 0.5 / len(settings.start)))
+
+
+def _restart(steps: PairSteps, start: Floats, extra: tuple[Integers, Integers, Floats], alpha: float) -> PairWeights:
+    """w = (1 − α) w₀ + α w P₂, summed until every weight has settled; ν likewise, by LU."""
+    model, policy = steps.model, steps.policy
+    S, _, A = model.shape
+    first, more = (1 - alpha) * start, (extra[0], extra[1], (1 - alpha) * extra[2])
+    from_more = steps.from_extra(*more)
+    between, same = np.zeros((S, S)), first
+    for i in range(_MOST_STEPS):
+        next_between, next_same = (part + given for part, given in zip(steps(between, same), from_more, strict=True))
+        new = alpha * next_between, first + alpha * next_same
+        looks = i % _LOOKS == 0 or i == _MOST_STEPS - 1
+        if looks and max(_growth(new[0], between), _growth(new[1], same)) <= 1 + _SETTLED:
+            break
+        between, same = new
+    following = zip(steps(between, same), from_more, (between, same), strict=True)
+    contraction = max(_growth(part + given, here) for part, given, here in following)
+    mean = (1 - alpha) * start.sum(axis=2).ravel()
+    np.add.at(mean, extra[0], more[2])
+    arrive = alpha * (steps.one.T @ mean) * ~model.terminal
+    visits = policy_chain_solver(model, policy, alpha, 1 - alpha).transposed(arrive) * ~model.terminal
+    nu = mean.reshape(S, A) + np.maximum(visits, 0.0)[:, None] * policy.probs
+    return _weights(steps, between, same, more, nu, contraction)
+
+
+def _stationary(steps: PairSteps) -> PairWeights:
+    """The limit of w₀ ((I + P₂)/2)^n, which a chain with a period has too; what fades away is set to 0."""
+    model = steps.model
+    S, _, _ = model.shape
+    _refuse_an_end(steps)
+    same, _ = start_weights(Restart(), model)
+    between = np.zeros((S, S))
+    for _ in range(_MOST_STEPS):
+        next_between, next_same = steps(between, same)
+        change = float(np.abs(next_between - between).sum() + np.abs(next_same - same).sum())
+        between, same = (between + next_between) / 2, (same + next_same) / 2
+        total = float(between.sum() + same.sum())
+        between, same = between / total, same / total
+        if change <= _STILL * S:
+            break
+    for least in (1e-8, 1e-10, 1e-12, 1e-14, 0.0):  # the first that no mass leaks from is the recurrent part
+        kept = np.where(between > least, between, 0.0), np.where(same > least, same, 0.0)
+        following = steps(*kept)
+        contraction = max(_growth(*pair) for pair in zip(following, kept, strict=True))
+        if contraction <= 1 + 1e-4:
+            break
+    between, same = kept
+    drawn = between.sum(axis=1)[:, None] * steps.policy.probs
+    nothing = np.zeros(0, np.int64)
+    return _weights(steps, between, same, (nothing, nothing, np.zeros(0)), drawn + same.sum(axis=2), contraction)
+
+
+def _refuse_an_end(steps: PairSteps) -> None:
+    """Raise where every walk ends sooner or later."""
+    step = averaged_step(steps.model, steps.model.prob, steps.policy.probs)
+    ends = steps.model.terminal.copy()
+    while True:
+        more = ends | ((step @ ends.astype(float)) > 0)
+        if (more == ends).all():
+            break
+        ends = more
+    if ends.all():
+        raise ModelError(
+            "From every state this policy may reach a terminal one, so no pair stays for ever and there is no "
+            "stationary law. Use weights=Restart()."
+        )
+
+
+def _weights(
+    steps: PairSteps,
+    between: Floats,
+    same: Floats,
+    extra: tuple[Integers, Integers, Floats],
+    nu: Floats,
+    contraction: float,
+) -> PairWeights:
+    same = (same + same.transpose(0, 2, 1)) / 2
+    between = (between + between.T) / 2
+    arrive = np.asarray(steps.one.T @ nu.ravel()) * ~steps.model.terminal
+    ahead = arrive[:, None] * steps.policy.probs
+    mean_contraction = _growth(ahead, nu)
+    smallest = min((float(part[part > 0].min(initial=1.0)) for part in (between, same, nu)), default=1.0)
+    if smallest < _SMALLEST:
+        contraction = mean_contraction = np.inf
+    return PairWeights(
+        between, same, extra, nu, contraction * _ROUNDING, mean_contraction * _ROUNDING, steps.luck, steps.luck.choices
+    )
+
+
+def _growth(new: Floats, old: Floats) -> float:
+    """max new/old; infinite where something comes to where nothing was, 0 where nothing comes anywhere."""
+    if (new[old == 0] > 0).any():
+        return np.inf
+    there = old > 0
+    return float((new[there] / old[there]).max(initial=0.0))

@@ -1,0 +1,203 @@
+"""How learning went: moving averages of the TD errors of each block, against updates."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from jmdp.arrays import Floats, Integers
+from jmdp.errors import SettingsError, UnavailableError
+from jmdp.evaluation import Evaluation
+from jmdp.learning import LearningCurve
+from jmdp.plots.style import COLOURS, DASHES, clear_spines, new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+_MEANINGS = {"mean": "Z(s,a)", "diagonal": "Z(s,a)²", "same state": "Z(s,a) Z(s,b)", "cross": "Z(s,a) Z(t,b)"}
+
+_POINTS = 4
+"""Points for each doubling of updates; more would show little but the noise of single windows."""
+
+_PLAIN = 1e3
+"""Up to this ratio of the largest and the least error, ticks are 1, 2, 5 and plain numbers."""
+
+_ROUNDING = 1e-17
+
+
+def td_errors(evaluations: Evaluation | Sequence[Evaluation], *, title: str | None = None) -> Figure:
+    """TD errors δ = target − estimate against updates, both on logarithmic scales, a line for each block.
+
+    The model is the paper's figure of TD errors ("Incremental JIPE-2 with neural functional approximation", blocks μ,
+    σ_diag, σ_same, σ_cross): averages move, and with several seeds the bold line is their mean, as far as all of
+    them go, and faint ones are the single runs. At the left √(average of δ²), which falls to the noise of one sample
+    and stays there. At the right |average of δ|, in which noise averages out, so it goes on falling. Errors of
+    different coordinates can cancel in it: it is a sign of convergence, while the certificate says how far.
+
+    Unlike the paper's, an average after n updates is over the last half of them, which is as smooth at each place of a
+    logarithmic axis, and errors are shares of the returns' spread: those of means of the largest standard deviation,
+    those of products of the largest variance, as in the tolerance of `Incremental`. Where no return certainly varies,
+    errors are in units of return and of its square.
+
+    Parameters
+    ----------
+    evaluations
+        One evaluation by `Incremental`, or several with the same settings but for their seeds.
+    title
+        Shown above the axes.
+    """
+    runs = [evaluations] if isinstance(evaluations, Evaluation) else list(evaluations)
+    if not runs:
+        raise SettingsError("There is no evaluation to show.")
+    curves = [_curve(run) for run in runs]
+    shared = _shared_windows(curves)
+    std = _largest_std(runs)
+    figure, [[left, right]] = new_figure(1, 2, size=(9.6, 4.8))
+    for i, block in enumerate(curves[0].blocks):
+        scale = 1.0 if std is None else std if block == "mean" else std * std
+        sizes = [np.sqrt(_moving(curve, curve.rms[:, i] ** 2)) / scale for curve in curves]
+        drifts = [np.abs(_moving(curve, curve.drift[:, i])) / scale for curve in curves]
+        for axes, errors in ((left, sizes), (right, drifts)):
+            _block(axes, i, block, curves, errors, shared)
+    if not (left.get_lines() and right.get_lines()):
+        raise SettingsError("All TD errors are 0, so there is nothing to show on a logarithmic scale.")
+    unit = "TD error, " + ("in units, see below" if std is None else "share of the returns' spread")
+    _dress(left, unit)
+    _dress(right, unit)
+    left.set_title("size √(mean of δ²): falls to the noise of one sample", fontsize=10)
+    right.set_title("drift |mean of δ|: goes on falling, noise averages out", fontsize=10)
+    legend = figure.legend(
+        *left.get_legend_handles_labels(),
+        loc="outside lower center",
+        ncols=4,
+        frameon=False,
+        handlelength=3,
+        fontsize=9,
+        title=_note(std),
+        title_fontsize=8,
+    )
+    legend.get_title().set_multialignment("center")
+    figure.suptitle(title or _title(runs), fontsize=11)
+    return figure
+
+
+def _curve(evaluation: Evaluation) -> LearningCurve:
+    if evaluation.learning is None:
+        raise UnavailableError(
+            f"This evaluation by {type(evaluation.method).__name__} has no TD errors. "
+            "Incremental(seed=…) has them, where some state is not terminal."
+        )
+    return evaluation.learning
+
+
+def _shared_windows(curves: Sequence[LearningCurve]) -> int:
+    """How many windows all runs have; one that stopped early may have cut its last window short."""
+    shortest = min((curve.updates for curve in curves), key=len)
+    longest = max((curve.updates for curve in curves), key=len)
+    shared = len(shortest) - int(shortest[-1] != longest[len(shortest) - 1])
+    if shared == 0 or any((curve.updates[:shared] != longest[:shared]).any() for curve in curves):
+        raise SettingsError("The evaluations were not updated alike. Give runs that differ in their seed alone.")
+    return shared
+
+
+def _largest_std(runs: Sequence[Evaluation]) -> float | None:
+    """Of any return in any run; None where none certainly varies."""
+    largest = 0.0
+    for run in runs:
+        error = 0.0 if run.certificate is None else run.certificate.covariance_error
+        certain = run.covariance > error
+        variance = np.einsum("saa->sa", np.where(certain, run.covariance, 0.0))
+        largest = max(largest, float(variance.max()))
+    return math.sqrt(largest) if largest > 0 else None
+
+
+def _places(updates: Floats) -> Integers:
+    """Windows to draw: the first that reach updates[0] × 2^(k / _POINTS), and the last."""
+    doublings = math.log2(updates[-1] / updates[0])
+    wanted = updates[0] * 2 ** (np.arange(0, doublings * _POINTS) / _POINTS)
+    return np.unique(np.append(np.searchsorted(updates, wanted), updates.size - 1))
+
+
+def _moving(curve: LearningCurve, values: Floats) -> Floats:
+    """[T], averages over the windows that ended within the last half of all updates so far.
+
+    Windows weigh as their updates, and those without a value nothing.
+    """
+    lengths = np.where(np.isnan(values), 0.0, np.diff(curve.updates, prepend=0.0))
+    total, known = np.full(values.shape, np.nan), np.nan_to_num(values)
+    first = np.searchsorted(curve.updates, curve.updates / 2, side="right")
+    for t, begin in enumerate(first):
+        weight = lengths[begin : t + 1]
+        if weight.any():
+            total[t] = weight @ known[begin : t + 1] / weight.sum()
+    return total
+
+
+def _block(
+    axes: Axes, i: int, block: str, curves: Sequence[LearningCurve], errors: Sequence[Floats], shared: int
+) -> None:
+    """Draw the mean of all runs, and before it each run; nothing of a block without errors."""
+    updates = curves[0].updates[:shared]
+    at = _places(updates)
+    mean = _positive(np.mean([error[:shared] for error in errors], axis=0)[at])
+    if np.isnan(mean).all():
+        return
+    colour = COLOURS[i % len(COLOURS)]
+    if len(curves) > 1:
+        for curve, error in zip(curves, errors, strict=True):
+            own = _places(curve.updates)
+            axes.loglog(curve.updates[own], _positive(error[own]), color=colour, alpha=0.35, linewidth=0.8)
+    axes.loglog(
+        updates[at],
+        mean,
+        color=colour,
+        linestyle=DASHES[i % len(DASHES)],
+        linewidth=2.2,
+        marker="o" if at.size <= 10 else "",
+        markersize=4,
+        label=f"{block}, {_MEANINGS[block]}" if block in _MEANINGS else block,
+    )
+
+
+def _positive(errors: Floats) -> Floats:
+    """The errors, nan where they are 0 and a logarithm has no place for them."""
+    return np.where(errors > 0, errors, np.nan)
+
+
+def _dress(axes: Axes, unit: str) -> None:
+    """Label, and leave out of sight how deep single runs dip, and what is less than rounding."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    lines = [(str(line.get_label()), np.asarray(line.get_ydata(), float)) for line in axes.get_lines()]
+    high = max(float(np.nanmax(errors, initial=0.0)) for _, errors in lines)
+    low = min(float(np.nanmin(errors)) for label, errors in lines if not label.startswith("_"))
+    low = max(low, high * _ROUNDING)
+    margin = 1.1 * (high / low) ** 0.05
+    axes.set_ylim(low / margin, high * margin)
+    if high / low < _PLAIN:
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_minor_formatter(NullFormatter())
+    axes.set_xlabel("updates, of all blocks together")
+    axes.set_ylabel(unit)
+    axes.grid(True, which="major", color="#dddddd", linewidth=0.6)
+    clear_spines(axes)
+
+
+def _note(std: float | None) -> str:
+    average = "Averages are over the last half of all updates so far; those at the right dip where they change sign.\n"
+    if std is None:
+        return average + "Units, as no return certainly varies: of return for the mean, of its square for products."
+    return average + (
+        f"Spread: for the mean the largest standard deviation of a return, {std:.3g}; "
+        f"for products its square, {std * std:.3g}."
+    )
+
+
+def _title(runs: Sequence[Evaluation]) -> str:
+    seeds = f"\nbold: mean of {len(runs)} seeds, faint: each of them" if len(runs) > 1 else ""
+    return f"TD errors, {type(runs[0].coupling).__name__} luck{seeds}"
