@@ -12,7 +12,7 @@ from benchmarks.interleave import interleave
 from benchmarks.report import Goal, Report
 from jmdp.arrays import Floats, Integers
 from jmdp.coupling import Coupling
-from jmdp.kernels.learning import MEAN, SQUARE
+from jmdp.kernels.coordinates import MEAN, SQUARE
 from jmdp.methods.learner import Learner, Leg
 from jmdp.methods.moment_cells import MomentCells, TablePairs
 from jmdp.methods.shaping import unit_rewards

@@ -1,4 +1,4 @@
-"""The README's Python, run as a reader would, prints what the README says."""
+"""The Python of README and docs, run as a reader would, prints what they say."""
 
 from __future__ import annotations
 
@@ -9,21 +9,24 @@ from pathlib import Path
 
 import pytest
 
-README = Path(__file__).parents[1] / "README.md"
+ROOT = Path(__file__).parents[1]
+README = ROOT / "README.md"
 
 
-def examples():
+def examples(page):
     """Each ``python`` block with the ``text`` block that follows it."""
-    return re.findall(r"```python\n(.*?)```\n+```text\n(.*?)```", README.read_text(), flags=re.DOTALL)
+    return re.findall(r"```python\n(.*?)```\n+```text\n(.*?)```", page.read_text(), flags=re.DOTALL)
 
 
-def test_readme_prints_what_it_says():
+@pytest.mark.parametrize(("name", "count"), [("README.md", 6), ("docs/learning.md", 2), ("docs/projection.md", 1)])
+def test_pages_print_what_they_say(name, count):
     names: dict[str, object] = {}
-    assert len(examples()) == 6
-    for code, says in examples():
+    page = ROOT / name
+    assert len(examples(page)) == count
+    for code, says in examples(page):
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
-            exec(compile(code, str(README), "exec"), names)
+            exec(compile(code, str(page), "exec"), names)
         assert without_rounding(printed.getvalue()) == without_rounding(says)
 
 

@@ -9,7 +9,8 @@ import pytest
 from scipy.stats import chi2, ncx2
 
 import jmdp
-from jmdp.kernels.learning import ENDED, MEAN, RUN, SQUARE, draw_blocks, pick, update
+from jmdp.kernels.coordinates import ENDED, MEAN, SQUARE
+from jmdp.kernels.learning import RUN, draw_blocks, pick, update
 from jmdp.methods.moment_cells import MomentCells, TablePairs
 from jmdp.methods.step_sizes import step_table
 from models import COUPLINGS, random_problem

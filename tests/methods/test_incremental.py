@@ -222,13 +222,13 @@ def test_it_stops_when_intervals_are_narrow_enough():
 
 @pytest.mark.parametrize("steps", [jmdp.PolynomialSteps(), jmdp.ConstantSteps(0.002)], ids=repr)
 def test_a_run_too_short_says_so(steps):
-    """Intervals of a run that has hardly left its start contain the truth all the same."""
+    """A run that has hardly left its start, or has few samples, is within 4 half widths of the truth all the same."""
     for name in ("grid", "shop", "chain"):
         for factor in (1, 4, 16, 64):
             result = learned(name, seed=0, updates=max(64, factor * size(name)), steps=steps)
             exact, c = truth(name), result.certificate
-            assert (np.abs(result.mean - exact.mean) <= 2 * c.mean_error + 1e-12).all()
-            assert (np.abs(result.covariance - exact.covariance) <= 2 * c.covariance_error + 1e-12).all()
+            assert (np.abs(result.mean - exact.mean) <= 4 * c.mean_error + 1e-12).all()
+            assert (np.abs(result.covariance - exact.covariance) <= 4 * c.covariance_error + 1e-12).all()
 
 
 def test_the_same_seed_gives_the_same_numbers():

@@ -1,8 +1,7 @@
 """Stochastic approximation of joint moments: which coordinate, what happens there, and the step towards it.
 
-A coordinate of the moments is written as two numbers. `one` is x = state × A + action. `other` is y ≥ x for the product
-of two branches on x and y, or `MEAN` for the mean of one branch, `SQUARE` for its square. Each has a cell:
-means first, then squares, then products, (x, y) after all that have a smaller y.
+Each coordinate (see `jmdp.kernels.coordinates`) has a cell: means first, then squares, then products, (x, y) after all
+that have a smaller y.
 """
 
 from __future__ import annotations
@@ -11,11 +10,7 @@ import numpy as np
 from numba import njit
 
 from jmdp.arrays import Booleans, Floats, Integers
-
-MEAN, SQUARE = -1, -2
-
-ENDED = -1
-"""Where a branch stands after it reached a terminal state."""
+from jmdp.kernels.coordinates import ENDED, MEAN, SQUARE
 
 DIGITS = 12
 """Binary digits of the count of a cell's updates by which its step is looked up: all of them below 2**12."""

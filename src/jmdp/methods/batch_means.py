@@ -13,7 +13,7 @@ import numpy as np
 
 from jmdp.arrays import Floats
 
-_LITTLE, _FEWEST = 1.25, 8
+_LITTLE, _FEWEST = 1.1, 8
 
 
 @dataclass(frozen=True, eq=False)

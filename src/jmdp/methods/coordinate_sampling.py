@@ -13,6 +13,7 @@ import numpy as np
 
 from jmdp.arrays import Floats, Integers
 from jmdp.errors import SettingsError
+from jmdp.kernels.coordinates import ENDED, MEAN, SQUARE
 from jmdp.methods.moment_cells import MomentCells, PairSource
 from jmdp.methods.settings import nonnegative, probability
 
@@ -38,7 +39,7 @@ class CoordinateSampling(ABC):
     def draw(
         self, rng: np.random.Generator, size: int, cells: MomentCells, source: PairSource, memory: Integers
     ) -> tuple[Integers, Integers]:
-        """[size] and [size], the next coordinates as pairs (one, other); see `jmdp.methods.moment_cells`."""
+        """[size] and [size], the next coordinates as pairs (one, other); see `jmdp.kernels.coordinates`."""
 
 
 @dataclass(frozen=True)
@@ -121,8 +122,6 @@ class TrajectorySampling(CoordinateSampling):
         return one, other
 
     def _step(self, rng: np.random.Generator, cells: MomentCells, source: PairSource, walkers: Integers) -> Integers:
-        from jmdp.kernels.learning import ENDED, MEAN, SQUARE
-
         begins = np.flatnonzero((walkers < 0).any(axis=0) | (rng.random(_WALKERS) < self.restart))
         walkers[:, begins] = self._starts(rng, cells, begins.size)
         x, y = walkers

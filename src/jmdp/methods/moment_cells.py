@@ -1,7 +1,7 @@
 """The coordinates of the paper's M = (M_μ, M_Σ), each with its cell, and what happens to a branch or two in a step.
 
-A coordinate is written as two numbers: `one` = state × A + action, and `other`, which is `MEAN`, `SQUARE` or a second
-branch's coordinate ≥ `one`. Paper, section 5: (x, μ), (x, x, Σ) and (x, y, Σ), where (x, y) and (y, x) are one here.
+A coordinate is written as two numbers (`jmdp.kernels.coordinates`). Paper, section 5: (x, μ), (x, x, Σ) and (x, y, Σ),
+where (x, y) and (y, x) are one here.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import numpy as np
 
 from jmdp.arrays import Booleans, Floats, Integers, cumulative_rows
 from jmdp.coupling import Coupling
+from jmdp.kernels.coordinates import ENDED
 from jmdp.model import TabularJMDP
 from jmdp.policy import TabularPolicy
 
@@ -61,8 +62,6 @@ class TablePairs:
     def __init__(
         self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, cells: MomentCells, reward: Floats
     ) -> None:
-        from jmdp.kernels.learning import ENDED
-
         self._tables = (
             cumulative_rows(model.prob),
             reward,

@@ -9,6 +9,8 @@ import numpy as np
 
 from jmdp.arrays import Floats, Integers, cumulative_rows
 from jmdp.coupling import Coupling
+from jmdp.kernels.coordinates import ENDED, MEAN
+from jmdp.methods.moment_cells import MomentCells, TablePairs
 from jmdp.methods.pair_weights import Restart, start_weights
 from jmdp.methods.psd_fit import outer
 from jmdp.methods.shaping import unit_rewards
@@ -39,24 +41,24 @@ class Drawn:
 class PairProcess:
     """Pairs that move by the model's luck and, with probability 1 − α, begin anew: at every time their law is w.
 
-    A pair of which one branch has ended goes on with the other, for the mean's weights; features of the one that ended
-    are 0. Only draws of scenarios and actions are used, no expectation over them.
+    A pair of which one branch has ended goes on with the other, for the mean's weights; one that ended stands on
+    coordinate S·A, which has no features. Only draws of scenarios and actions are used, no expectation over them.
     """
 
     def __init__(
         self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, settings: Restart, seed: int, chains: int
     ) -> None:
-        self.model, self.coupling, self.chains = model, coupling, chains
+        cells = MomentCells(model, coupling)
+        self._source = TablePairs(model, policy, coupling, cells, unit_rewards(model)[2])
+        self._ended, self._anywhere = cells.coordinates, int(cells.mean[0, 0])
         self._rng = np.random.Generator(np.random.PCG64DXSM(np.random.SeedSequence(seed)))
-        self._alpha = settings.alpha(model.discount)
+        self._chains, self._alpha = chains, settings.alpha(model.discount)
         A = model.shape[2]
         same, (x, y, weight) = start_weights(settings, model)
         s, a, b = np.nonzero(same)
         self._starts = np.concatenate([np.stack([s * A + a, s * A + b]), np.stack([x, y])], axis=1)
         mass = np.concatenate([same[s, a, b], weight])
         self._cumulative = cumulative_rows(mass[None] / mass.sum())[0]
-        self._prob, self._pi = cumulative_rows(model.prob), cumulative_rows(policy.probs)
-        self._reward = unit_rewards(model)[2]
         self.x, self.y = self._begin(chains)
         age = self._rng.geometric(1 - self._alpha, chains) - 1  # as old as a pair is at any time
         for t in range(int(age.max(initial=0))):
@@ -70,32 +72,25 @@ class PairProcess:
 
     def _move(self) -> tuple[Integers, Integers, Floats, Floats]:
         """Next x and y, and the rewards on the way."""
-        A, rng, shared = self.model.shape[2], self._rng, self.coupling.policy_luck == "shared"
-        (s, a), (t, b) = divmod(self.x, A), divmod(self.y, A)
-        luck, action_luck = rng.random((2, self.chains)), rng.random((2, self.chains))
-        together = (s == t) | self.coupling.shared_between_states
-        k = _choose(self._prob[s], luck[0])
-        m = _choose(self._prob[t], np.where(together, luck[0], luck[1]))
-        n, o = self.model.next_state[s, k, a], self.model.next_state[t, m, b]
-        one = (self.x == self.y) | shared
-        to_a = _choose(self._pi[n], action_luck[0])
-        to_b = _choose(self._pi[o], np.where(one, action_luck[0], action_luck[1]))
-        return n * A + to_a, o * A + to_b, self._reward[s, k, a], self._reward[t, m, b]
+        goes, other_goes = self.x < self._ended, self.y < self._ended
+        one = np.where(goes, self.x, np.where(other_goes, self.y, self._anywhere))
+        two = goes & other_goes & (self.x != self.y)
+        gains, ahead = self._source.draw(self._rng, one, np.where(two, self.y, MEAN))
+        ahead[ahead == ENDED] = self._ended
+        x, r = np.where(goes, ahead[0], self._ended), np.where(goes, gains[0], 0.0)
+        y = np.where(two, ahead[1], np.where(other_goes, ahead[0], self._ended))
+        q = np.where(two, gains[1], np.where(other_goes, gains[0], 0.0))
+        return x, y, r, q
 
     def transitions(self, count: int) -> Iterator[tuple[Integers, Integers, Integers, Integers, Floats, Floats]]:
         """x, y, x', y' and both rewards, `count` in all."""
         while count > 0:
             moved = self._move()
             yield tuple(part[:count] for part in (self.x, self.y, *moved))  # type: ignore[misc]
-            count -= self.chains
-            again = self._rng.random(self.chains) >= self._alpha
-            fresh = self._begin(self.chains)
+            count -= self._chains
+            again = self._rng.random(self._chains) >= self._alpha
+            fresh = self._begin(self._chains)
             self.x, self.y = np.where(again, fresh[0], moved[0]), np.where(again, fresh[1], moved[1])
-
-
-def _choose(cumulative: Floats, u: Floats) -> Integers:
-    """For each row the first entry above u."""
-    return np.asarray((u[:, None] >= cumulative).sum(axis=1))
 
 
 def sampled_equations(
@@ -117,12 +112,12 @@ def sampled_equations(
     def again() -> Iterator[tuple[Integers, Integers, Integers, Integers, Floats, Floats]]:
         return PairProcess(model, policy, coupling, settings, seed, chains).transitions(samples)
 
-    visits = np.zeros(S * A)
+    visits = np.zeros(S * A + 1)
     for x, y, *_ in again():
-        visits += np.bincount(x, minlength=S * A) + np.bincount(y, minlength=S * A)
-    visits[np.repeat(model.terminal, A)] = 0.0
-    nu = visits / (2 * samples)
+        visits += np.bincount(x, minlength=visits.size) + np.bincount(y, minlength=visits.size)
+    nu = visits[:-1] / (2 * samples)
     (basis, to_phi), (basis_2, to_psi) = orthonormal(phi, nu), orthonormal(psi, nu)
+    basis, basis_2 = (np.vstack([f, np.zeros(f.shape[1])]) for f in (basis, basis_2))  # nothing where one has ended
     d = basis.shape[1]
     matrix, right = np.zeros((d, d)), np.zeros(d)
     for x, y, x_next, y_next, r, q in again():
@@ -147,4 +142,5 @@ def sampled_equations(
         G += g.T @ g
         H += g.T @ h
         b += g.T @ value
-    return Drawn(G / samples, H / samples, b / samples, theta, mean.reshape(S, A), basis, basis_2, to_phi, to_psi)
+    scaled = G / samples, H / samples, b / samples
+    return Drawn(*scaled, theta, mean[:-1].reshape(S, A), basis[:-1], basis_2[:-1], to_phi, to_psi)
