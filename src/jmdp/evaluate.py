@@ -37,7 +37,8 @@ def evaluate(
     coupling
         How luck is shared: `Local` (the paper's), `Synchronous` or `Independent`.
     method
-        How they are found: `ExactPairs`, `ExactLaw`, `ReachablePairs`, `JIPE` or `MonteCarlo`, with their settings.
+        How they are found: `ExactPairs`, `ExactLaw`, `ReachablePairs`, `JIPE`, `MonteCarlo`, `Incremental` or
+        `LinearProjected`, with their settings.
     throw
         Raise `NotConvergedError` where the tolerance is not met. With False the evaluation comes back all the same, its
         `outcome` says so, and its certificate still holds.
@@ -47,11 +48,12 @@ def evaluate(
     check_problem(model, policy, coupling, method)
     evaluation = method.run(model, policy, coupling, progress)
     if throw and not evaluation.outcome.successful:
+        holds = "" if evaluation.certificate is None else ": its certificate holds"
         raise NotConvergedError(
             f"{type(method).__name__} stopped after {evaluation.residuals.size} {method.step_name}s: "
             f"{evaluation.outcome.value}.\n"
             f"{evaluation!r}\n"
-            f"{_MENDS[evaluation.outcome]}, or pass throw=False to take what was reached: its certificate holds.",
+            f"{_MENDS[evaluation.outcome]}, or pass throw=False to take what was reached{holds}.",
             evaluation,
         )
     return evaluation

@@ -37,7 +37,7 @@ class Outcome(Enum):
     CONVERGED = "the tolerance is met"
     STALLED = "rounding keeps the error above the tolerance; more sweeps cannot help"
     SWEEPS_EXHAUSTED = "max_sweeps is used up before the tolerance is met"
-    INTERRUPTED = "interrupted before the tolerance is met"
+    INTERRUPTED = "interrupted before it was done"
     BUDGET_EXHAUSTED = "the budget is used up before the intervals are as narrow as asked"
     SAMPLED = "all samples asked for were drawn"
 
@@ -60,7 +60,7 @@ class Certificate(arrays.FrozenArrays):
 
     kind: Literal["exact", "certified", "statistical"]
     mean_error: float | Floats  # of mean: one, or [S, A]
-    covariance_error: float | Floats  # of covariance and cross_covariance: one, or [S, A, A]
+    covariance_error: float | Floats  # of covariance: [S, A, A], or one, which then holds between states too
     gap_mean_error: float | Floats  # of mean[s, a] − mean[s, b]: one, or [S, A, A]
     gap_variance_error: float | Floats  # of Var(Z(s, a) − Z(s, b)): one, or [S, A, A]
     discount: float  # of the model it speaks of, and its largest reward
@@ -169,7 +169,7 @@ class Evaluation(arrays.FrozenArrays):
         if self.cross is None:
             raise UnavailableError(
                 f"{type(self.method).__name__} gives covariances within a state only. "
-                "ExactPairs() and JIPE() give them between states too."
+                "ExactPairs(), JIPE() and Incremental(seed=…) give them between states too."
             )
         return self.cross.cross_covariance(i, x, j, y) if i < j else self.cross.cross_covariance(j, y, i, x)
 
@@ -202,13 +202,20 @@ class Evaluation(arrays.FrozenArrays):
         value = self.second_moment(s, a, t, b)
         one, other = self.mean_interval(s, a), self.mean_interval(t, b)
         if self.certificate is not None and one is not None and other is not None:
-            error = float(np.max(self.certificate.covariance_error))
-            if self.projection is not None:
-                error = self.projection.error_bound(s, a, t, b)
-            covariance = Interval.around(self.cross_covariance(s, a, t, b), error)
+            covariance = Interval.around(
+                self.cross_covariance(s, a, t, b), self._covariance_error(self.certificate, s, a, t, b)
+            )
             both = covariance + one * other
             low, high = both.low, both.high
         return Estimate(value, low, high)
+
+    def _covariance_error(self, certificate: Certificate, s: int, a: int, t: int, b: int) -> float:
+        if self.projection is not None:
+            return self.projection.error_bound(s, a, t, b)
+        errors = np.asarray(certificate.covariance_error)
+        if errors.ndim == 0:
+            return float(errors)
+        return float(errors[s, a, b]) if s == t else math.inf  # one for each speaks of those only
 
     def return_law(self, s: Label, a: Label) -> Law:
         """Return the law of the return Z(s, a)."""
@@ -378,5 +385,10 @@ def _fisher(correlation: float, error: float) -> Interval:
     """Interval of a sampled correlation with this error, on Fisher's scale, where it is nearly symmetric."""
     if abs(correlation) >= 1 or error == 0:
         return _clipped(correlation, error)
-    middle, radius = math.atanh(correlation), error / (1 - correlation * correlation)
-    return Interval(math.tanh(middle - radius), math.tanh(middle + radius))
+    middle, radius, flat = (
+        math.atanh(correlation),
+        error / (1 - correlation * correlation),
+        _clipped(correlation, error),
+    )
+    # Fisher's scale never reaches ±1, where actions that share all their luck are.
+    return Interval(min(flat.low, math.tanh(middle - radius)), max(flat.high, math.tanh(middle + radius)))

@@ -77,7 +77,7 @@ def test_an_interrupt_keeps_the_best_certified_answer(monkeypatch):
         return sweep(self, point, out, change)
 
     monkeypatch.setattr(PairSweep, "measured", interrupted)
-    with pytest.raises(NotConvergedError, match="interrupted before the tolerance is met") as caught:
+    with pytest.raises(NotConvergedError, match="interrupted before it was done") as caught:
         jmdp.evaluate(world.model, policy)
     kept = caught.value.evaluation
     assert kept.outcome is jmdp.Outcome.INTERRUPTED

@@ -22,6 +22,9 @@ RUN = 16
 
 _SHORT = 32
 
+_NOTHING = 1e-200
+"""A weight below this is 0: arithmetic on numbers near the smallest there are is slow."""
+
 
 @njit(cache=True, nogil=True)
 def pick(cumulative: Floats, u: float) -> int:
@@ -181,7 +184,8 @@ def update(
         step = steps[(np.float64(cells[i, 1]).view(np.int64) >> (53 - DIGITS)) - _FIRST]
         cells[i, 0] += step * error
         cells[i, 2] += cells[i, 0]
-        cells[i, 3] += step * (memory - cells[i, 3])
+        weight = cells[i, 3] + step * (memory - cells[i, 3])
+        cells[i, 3] = weight if weight > _NOTHING else 0.0
         td[block, 0] += 1
         td[block, 1] += error
         td[block, 2] += error * error

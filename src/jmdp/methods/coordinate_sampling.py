@@ -42,8 +42,33 @@ class CoordinateSampling(ABC):
         """[size] and [size], the next coordinates as pairs (one, other); see `jmdp.kernels.coordinates`."""
 
 
+class _ByBlocks(CoordinateSampling):
+    """A block by its share, then all its coordinates alike."""
+
+    @abstractmethod
+    def shares(self, sizes: Floats) -> Floats:
+        """[4], shares of blocks of these sizes."""
+
+    def draw(
+        self, rng: np.random.Generator, size: int, cells: MomentCells, source: PairSource, memory: Integers
+    ) -> tuple[Integers, Integers]:
+        """[size] and [size], coordinates."""
+        from jmdp.kernels.learning import RUN, draw_blocks
+
+        shares = np.where(cells.block_sizes > 0, self.shares(cells.block_sizes), 0.0)
+        if not shares.any():
+            raise SettingsError(f"{self!r} has shares only for kinds of coordinates that this model has none of.")
+        cumulative = np.cumsum(shares / shares.max() / np.count_nonzero(shares))
+        cumulative /= cumulative[-1]
+        cumulative[np.flatnonzero(shares)[-1] :] = 1.0
+        one, other = np.empty((2, size), np.int64)
+        runs = rng.random(-(-size // RUN))
+        draw_blocks(rng.random(size), runs, cumulative, cells.live, cells.actions, cells.apart, one, other)
+        return one, other
+
+
 @dataclass(frozen=True)
-class BlockSampling(CoordinateSampling):
+class BlockSampling(_ByBlocks):
     """A block by its share, then all its coordinates alike. Blocks take turns in runs of 16 updates.
 
     Parameters
@@ -60,35 +85,21 @@ class BlockSampling(CoordinateSampling):
     def __post_init__(self) -> None:
         for name in ("mean", "diagonal", "same_state", "cross"):
             nonnegative(self, name)
-        if not self.mean + self.diagonal + self.same_state + self.cross > 0:
+        if self.mean == self.diagonal == self.same_state == self.cross == 0:
             raise SettingsError("All shares are 0. Give one of mean, diagonal, same_state and cross a share.")
 
     def shares(self, sizes: Floats) -> Floats:
-        """Shares of blocks of these sizes."""
-        return np.array([self.mean, self.diagonal, self.same_state, self.cross]) * (sizes > 0)
-
-    def draw(
-        self, rng: np.random.Generator, size: int, cells: MomentCells, source: PairSource, memory: Integers
-    ) -> tuple[Integers, Integers]:
-        """[size] and [size], coordinates."""
-        from jmdp.kernels.learning import RUN, draw_blocks
-
-        shares = self.shares(cells.block_sizes)
-        cumulative = np.cumsum(shares) / shares.sum()
-        cumulative[np.flatnonzero(shares)[-1] :] = 1.0
-        one, other = np.empty((2, size), np.int64)
-        runs = rng.random(-(-size // RUN))
-        draw_blocks(rng.random(size), runs, cumulative, cells.live, cells.actions, cells.apart, one, other)
-        return one, other
+        """[4], as they were given."""
+        return np.array([self.mean, self.diagonal, self.same_state, self.cross])
 
 
 @dataclass(frozen=True)
-class UniformSampling(BlockSampling):
+class UniformSampling(_ByBlocks):
     """All coordinates alike, so most updates go to pairs in different states."""
 
     def shares(self, sizes: Floats) -> Floats:
-        """Shares of blocks of these sizes."""
-        return super().shares(sizes) * sizes
+        """[4], as many as there are."""
+        return sizes
 
 
 @dataclass(frozen=True)

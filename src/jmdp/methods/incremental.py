@@ -21,19 +21,23 @@ from jmdp.evaluation import Certificate, Evaluation, Outcome
 from jmdp.files import checkpoint
 from jmdp.methods.batch_means import Moments
 from jmdp.methods.coordinate_sampling import BlockSampling, CoordinateSampling
-from jmdp.methods.learner import BATCHES, CELL_BYTES, Learner, Leg, legs
+from jmdp.methods.interrupts import deferred_interrupts
+from jmdp.methods.learner import BATCHES, CELL_BYTES, LOCAL_BYTES, Learner, Leg, legs
 from jmdp.methods.memory import budget, require
 from jmdp.methods.method import Method, check_kind
 from jmdp.methods.moment_cells import MomentCells, TablePairs
 from jmdp.methods.progress import count_bar
 from jmdp.methods.return_range import ReturnRange
-from jmdp.methods.settings import nonnegative, probability, whole
+from jmdp.methods.settings import boolean, nonnegative, probability, whole
 from jmdp.methods.shaping import scaled_error, unit_rewards
 from jmdp.methods.step_sizes import PolynomialSteps, StepSizes, step_table
 from jmdp.model import TabularJMDP
 from jmdp.policy import TabularPolicy
 
 _MEND = "Give another file, or remove this one to start anew."
+
+_LITTLE_OF_THE_START = 0.05
+"""Where the start weighs more, a covariance is not known."""
 
 _REVISION = 1
 """Raise it when the same settings give other numbers, or legs of other lengths: older checkpoints are then refused."""
@@ -51,9 +55,9 @@ class Incremental(Method):
     affine in M and its luck is fresh, so with *any* steps, constant ones too, the averages tend to the fixed point
     without bias; the paper's theorem, of iterates, needs steps that shrink. Intervals come from averages of 32
     successive batches, and are wider by the weight that the start still has. They are large-sample ones: an outcome too
-    rare to be drawn is not in them.
+    rare to be drawn some dozens of times is not in them. Covariances between states carry none.
 
-    Memory is 48 bytes for each two of (state, action) pairs, 88 while a checkpoint is read.
+    Memory is 60 bytes for each two of (state, action) pairs, 100 with a checkpoint.
 
     Parameters
     ----------
@@ -106,13 +110,15 @@ class Incremental(Method):
         nonnegative(self, "tolerance", optional=True)
         probability(self, "confidence")
         check_kind("sampling", self.sampling, CoordinateSampling, SettingsError)
+        boolean(self, "centred")
+        boolean(self, "averaging")
         nonnegative(self, "checkpoint_seconds")
         whole(self, "memory_budget", 1, optional=True)
         if self.checkpoint is not None:
             if not isinstance(self.checkpoint, (str, os.PathLike)):
                 raise SettingsError(f"checkpoint is {self.checkpoint!r}. Give the name of a file, or None.")
             object.__setattr__(self, "checkpoint", os.fspath(self.checkpoint))
-        if not callable(self.steps):
+        if not callable(self.steps) or isinstance(self.steps, type):
             raise SettingsError(f"steps is {self.steps!r}. Give PolynomialSteps(), ConstantSteps() or a function.")
         if self.tolerance is not None and not self.averaging:
             raise SettingsError("A tolerance is met by intervals, and these are of averages. Leave averaging=True.")
@@ -125,8 +131,8 @@ class Incremental(Method):
         outcome, certificate, pairs, curve = Outcome.SAMPLED, None, None, None
         found = Moments.none(A)
         if not model.terminal.all():
+            self._require(model)
             cells = MomentCells(model, coupling)
-            self._require(cells)
             steps = step_table(self.steps)
             source = TablePairs(model, policy, coupling, cells, reward)
             learner = Learner(
@@ -141,7 +147,7 @@ class Incremental(Method):
             )
             outcome = self._learn(learner, _fingerprint(self, model, policy, coupling, steps), progress)
             found = learner.moments(self.confidence, self.averaging)
-            pairs, curve = LearnedPairs(cells, learner, exponent, self.averaging), learner.curve(exponent)
+            pairs, curve = LearnedPairs(model, cells, learner, exponent, self.averaging), learner.curve(exponent)
         mean[~model.terminal], covariance[~model.terminal] = found.mean, found.covariance
         if self.averaging and outcome is not Outcome.INTERRUPTED:
             certificate = self._certificate(model, found, exponent)
@@ -160,12 +166,14 @@ class Incremental(Method):
             learning=curve,
         )
 
-    def _require(self, cells: MomentCells) -> None:
-        local = cells.products.size * (BATCHES + 8)
-        what = f"Incremental on {cells.coordinates} pairs of state and action"
+    def _require(self, model: TabularJMDP) -> None:
+        S, _, A = model.shape
+        X, local = S * A, int((~model.terminal).sum()) * A * A
+        what = f"Incremental on {X} pairs of state and action"
         mend = "Use LinearProjected(features, samples=…, seed=…), which learns a few numbers for features"
         resumed = 0 if self.checkpoint is None else 40  # read beside the table of a run that has not begun
-        require((CELL_BYTES + resumed) * cells.size + 8 * local, budget(self.memory_budget), what, mend)
+        needed = (CELL_BYTES + resumed) * (2 * X + X * (X + 1) // 2) + LOCAL_BYTES * local
+        require(needed, budget(self.memory_budget), what, mend)
 
     def _learn(self, learner: Learner, about: npt.NDArray[np.uint8], progress: bool) -> Outcome:
         """Run all legs that are left; save where asked to."""
@@ -178,32 +186,36 @@ class Incremental(Method):
                 checkpoint.save(path, {**learner.arrays(), "about": about})
 
         saved = time.monotonic()
-        with count_bar(type(self).__name__, progress, int(learner.done[1]), self.updates) as report:
-            try:
-                for leg in legs(self.updates, looks=self.tolerance is not None):
-                    if leg.number + 1 < learner.done[0]:
-                        continue
-                    if leg.number >= learner.done[0]:
-                        learner.advance(leg)
-                        report(int(learner.done[1]))
-                    if leg.ends_stage and self._is_narrow(learner):
-                        save()
-                        return Outcome.CONVERGED
-                    if time.monotonic() - saved >= self.checkpoint_seconds:
-                        save()
-                        saved = time.monotonic()
-            except KeyboardInterrupt:
-                return Outcome.INTERRUPTED
+        bar = count_bar(type(self).__name__, progress, int(learner.done[1]), self.updates)
+        with bar as report, deferred_interrupts() as interrupted:
+            for leg in legs(self.updates, looks=self.tolerance is not None):
+                if leg.number + 1 < learner.done[0]:
+                    continue
+                if leg.number >= learner.done[0]:
+                    learner.advance(leg)
+                    report(int(learner.done[1]))
+                if leg.ends_stage and self._is_narrow(learner):
+                    save()
+                    return Outcome.CONVERGED
+                if interrupted():
+                    save()
+                    return Outcome.INTERRUPTED
+                if time.monotonic() - saved >= self.checkpoint_seconds:
+                    save()
+                    saved = time.monotonic()
         save()
         return Outcome.SAMPLED if self.tolerance is None else Outcome.BUDGET_EXHAUSTED
 
     def _is_narrow(self, learner: Learner) -> bool:
+        """Whether all intervals are as narrow as asked, or as rounding lets them be."""
         if self.tolerance is None:
             return False
         found = learner.moments(self.confidence)
-        variance = float(np.einsum("laa->la", found.covariance).max())
-        means = float(found.mean_error.max()) <= self.tolerance * math.sqrt(max(variance, 0.0))
-        return means and float(found.covariance_error.max()) <= self.tolerance * variance
+        variance = max(0.0, float(np.einsum("laa->la", found.covariance).max()))
+        means = max(self.tolerance * math.sqrt(variance), 2 * found.mean_floor)
+        covariances = max(self.tolerance * variance, 2 * found.covariance_floor)
+        off, apart = float(found.mean_error.max()), float(found.covariance_error.max())
+        return off <= means and apart <= covariances and math.isfinite(off + apart)
 
     def _certificate(self, model: TabularJMDP, found: Moments, exponent: int) -> Certificate:
         def whole_table(errors: Floats, order: int) -> Floats:
@@ -225,22 +237,27 @@ class Incremental(Method):
 
 
 class LearnedPairs:
-    """Covariances between states, from the cells of a run."""
+    """Covariances between states, from the cells of a run. They carry no interval."""
 
-    def __init__(self, cells: MomentCells, learner: Learner, exponent: int, averaging: bool) -> None:
+    def __init__(
+        self, model: TabularJMDP, cells: MomentCells, learner: Learner, exponent: int, averaging: bool
+    ) -> None:
+        self._states, self._actions, self._terminal = model.states, model.actions, model.terminal
         self._cells, self._exponent = cells, exponent
         self._values = learner.average(slice(None)) if averaging else learner.table[:, 0].copy()
-        self._updates = learner.table[:, 1]
+        # Updated of late, and what is left of the start is little.
+        self._known = (learner.table[:, 1] > learner.begun) & (learner.table[:, 3] <= _LITTLE_OF_THE_START)
 
     def cross_covariance(self, s: int, a: int, t: int, b: int) -> float:
         """Cov(Z(s, a), Z(t, b))."""
+        if self._terminal[s] or self._terminal[t]:
+            return 0.0
         x, y = s * self._cells.actions + a, t * self._cells.actions + b
         at = int(self._cells.product(np.array(x), np.array(y)))
-        if not self._updates[at]:
-            if s not in self._cells.live or t not in self._cells.live:
-                return 0.0
+        if not self._known[at]:
+            one, other = (f"({self._states.name(i)}, {self._actions.name(j)})" for i, j in ((s, a), (t, b)))
             raise UnavailableError(
-                f"The product of coordinates ({s}, {a}) and ({t}, {b}) was never updated. "
+                f"The covariance of {one} and {other} was updated too seldom to be known. "
                 "Give more updates, or a sampling that comes there: BlockSampling() or UniformSampling()."
             )
         return math.ldexp(float(self._values[at] - self._values[x] * self._values[y]), 2 * self._exponent)
@@ -260,14 +277,15 @@ def _resume(path: Path, learner: Learner, about: npt.NDArray[np.uint8], whole: I
 def _fingerprint(
     method: Incremental, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, steps: Floats
 ) -> npt.NDArray[np.uint8]:
-    """SHA-256 of all that decides a run's numbers. A sampling counts by its class and by what it prints of itself."""
+    """SHA-256 of all that decides a run. A sampling counts by its class and by what it prints of itself, or holds."""
     total = hashlib.sha256()
     for array in (model.prob, model.reward, model.next_state, model.terminal, policy.probs, steps):
         total.update(repr(array.shape).encode())
         total.update(np.ascontiguousarray(array).tobytes())
     kind = type(method.sampling)
     with np.printoptions(threshold=sys.maxsize, precision=17, floatmode="unique"):
-        rule = "" if kind.__repr__ is object.__repr__ else repr(method.sampling)
+        silent = kind.__repr__ is object.__repr__
+        rule = repr(sorted(vars(method.sampling).items()) if silent else method.sampling)
     looks = method.tolerance is not None
     settings = (_REVISION, model.discount, coupling, method.seed, method.updates, method.centred, looks)
     total.update(repr((*settings, kind.__module__, kind.__qualname__, rule)).encode())

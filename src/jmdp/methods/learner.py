@@ -17,6 +17,7 @@ import numpy as np
 
 from jmdp.arrays import Floats, Integers
 from jmdp.errors import SettingsError
+from jmdp.evaluation import UNIT
 from jmdp.learning import LearningCurve
 from jmdp.methods.batch_means import Moments, from_batches
 from jmdp.methods.coordinate_sampling import CoordinateSampling
@@ -34,8 +35,11 @@ _CHUNK = 1 << 13
 
 _WINDOWS = 1000
 
-CELL_BYTES = 48
-"""Memory of a coordinate: four numbers of its cell, its count when the stage began, its average."""
+CELL_BYTES = 60
+"""Memory of a coordinate: four numbers of its cell, its count when the stage began and since, its average."""
+
+LOCAL_BYTES = 8 * (8 * BATCHES + 30)
+"""Memory of two actions of one state besides: averages of all batches, and some more of each while errors are found."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +96,9 @@ class Learner:
         self.batch_product: Floats = np.zeros((BATCHES, L, A, A))
         self.before_mean: Floats = np.zeros((L, A, 2))  # updates and sums when this batch began
         self.before_product: Floats = np.zeros((L, A, A, 2))
-        self.start_mean: Floats = np.zeros((L, A))  # weight of the start, summed over batches of this stage
+        self.begun_mean: Floats = np.ones((L, A))  # weight of the start when this stage began
+        self.begun_product: Floats = np.ones((L, A, A))
+        self.start_mean: Floats = np.zeros((L, A))  # and averaged over batches of this stage
         self.start_product: Floats = np.zeros((L, A, A))
         self.done: Integers = np.zeros(2, np.int64)  # legs, updates
 
@@ -166,10 +172,10 @@ class Learner:
 
         With Y = Z − m and m the average of E[Y] so far, E[Y] − m ≈ 0 is the new mean and E[Y Ỹ] − m m̃ the new product.
         """
-        X = self._cells.coordinates
+        cells, X = self._cells, self._cells.coordinates
         if self._centred:
             shift = np.zeros(X)
-            shift[self._cells.mean] = self.average(self._cells.mean)
+            shift[cells.mean] = self.average(cells.mean)
             self.reference += shift
             self.table[:X, 0] -= shift
             self.table[X : 2 * X, 0] -= shift * shift
@@ -177,6 +183,7 @@ class Learner:
                 row = 2 * X + y * (y + 1) // 2
                 self.table[row : row + y + 1, 0] -= shift[: y + 1] * shift[y]
         self.begun[...] = self.table[:, 1]
+        self.begun_mean[...], self.begun_product[...] = (self.table[at, 3] for at in (cells.mean, cells.products))
         self.table[:, 2] = 0.0
         self.start_mean[...] = 0.0
         self.start_product[...] = 0.0
@@ -202,14 +209,15 @@ class Learner:
 
     def average(self, at: Integers | slice) -> Floats:
         """Averages of cells over this stage; where there was no update, their values."""
-        count = self.table[at, 1] - self.begun[at]
-        return np.where(count > 0, self.table[at, 2] / np.maximum(count, 1), self.table[at, 0])
+        average, count = self.table[at, 0], self.table[at, 1] - self.begun[at]
+        average = average.copy()  # a slice is a view
+        return np.divide(self.table[at, 2], count, out=average, where=count > 0)
 
     def moments(self, confidence: float, averaging: bool = True) -> Moments:
         """Means and covariances in each state that goes on; their errors hold at the end of a stage, of averages.
 
         Errors hold what is left of the start, which was 0: its weight in the averages times the size of what is
-        estimated.
+        estimated. And rounding.
         """
         cells = self._cells
         found = from_batches(
@@ -217,22 +225,33 @@ class Learner:
             self.average(cells.products) if averaging else self.table[cells.products, 0],
             self.batch_mean,
             self.batch_product,
+            _memory_times(self.begun_mean, self.table[cells.mean, 3]),
+            _memory_times(self.begun_product, self.table[cells.products, 3]),
             confidence,
         )
-        mean = found.mean + self.reference[cells.mean]
+        mean, own = found.mean + self.reference[cells.mean], np.einsum("laa->la", found.covariance)
         # Estimates have left 0 only as far as the start has lost its weight.
-        left = 1 - max(float(self.start_mean.max()), float(self.start_product.max()))
-        largest = float(np.abs(mean).max()) / left if left > 0 else math.inf
-        square = float(np.einsum("laa->la", found.covariance).max()) + largest * largest
+        largest = _grown(float(np.abs(mean).max()), self.start_mean)
+        square = _grown(float(own.max()), self.start_product) + largest * largest
         gap_start = np.maximum(self.start_mean[:, :, None], self.start_mean[:, None, :])
-        start = np.maximum(self.start_product, gap_start)
+        left = _times(np.maximum(self.start_product, gap_start), square)
+        scale = np.sqrt(np.where(own > 0, own, np.inf))
+        unknown = np.isinf(left)
+        relative = np.where(unknown, np.inf, np.where(unknown, 0.0, left) / scale[:, :, None] / scale[:, None, :])
+        own_left = np.einsum("laa->la", relative)
+        # Sums of so many terms, and what one step has lost is carried on for 1/(1 − γ) of them.
+        rounding = 8 * UNIT * math.sqrt(float(self.table[:, 1].max())) / (1 - self._discount)
+        mean_floor, floor = rounding * largest, rounding * square
         return replace(
             found,
             mean=mean,
-            mean_error=found.mean_error + self.start_mean * largest,
-            covariance_error=found.covariance_error + start * square,
-            gap_mean_error=found.gap_mean_error + 2 * gap_start * largest,
-            gap_variance_error=found.gap_variance_error + 4 * start * square,
+            mean_error=found.mean_error + _times(self.start_mean, largest) + mean_floor,
+            covariance_error=found.covariance_error + left + floor,
+            gap_mean_error=found.gap_mean_error + 2 * _times(gap_start, largest) + 2 * mean_floor,
+            gap_variance_error=found.gap_variance_error + 4 * left + 4 * floor,
+            correlation_error=found.correlation_error + relative + (own_left[:, :, None] + own_left[:, None, :]) / 2,
+            mean_floor=mean_floor,
+            covariance_floor=floor,
         )
 
     def curve(self, exponent: int) -> LearningCurve:
@@ -247,3 +266,20 @@ class Learner:
             np.ldexp(np.sqrt(self.windows[rows, :, 2] / count), orders),
             np.ldexp(self.windows[rows, :, 1] / count, orders),
         )
+
+
+def _memory_times(begun: Floats, now: Floats) -> Floats:
+    """How often the weight of the start fell by a factor e; without end where nothing is left of it."""
+    fallen = np.divide(begun, now, out=np.full(begun.shape, np.inf), where=now > 0)
+    return np.asarray(np.log(np.maximum(fallen, 1.0)))
+
+
+def _grown(size: float, start: Floats) -> float:
+    """How large what has begun at 0 and come to `size` is going to be."""
+    left = 1 - float(start.max())
+    return size / left if left > 0 else math.inf
+
+
+def _times(weight: Floats, size: float) -> Floats:
+    """Weight × size, where a weight of 0 is nothing however large the size."""
+    return np.where(weight > 0, np.maximum(weight, 5e-324) * size, 0.0)

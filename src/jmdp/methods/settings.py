@@ -6,6 +6,8 @@ import math
 import operator
 from numbers import Real
 
+import numpy as np
+
 from jmdp.errors import SettingsError
 
 _LARGEST_MOMENT = 2.0**960
@@ -27,6 +29,14 @@ def nonnegative(settings: object, name: str, *, optional: bool = False) -> None:
     if isinstance(value, bool) or not (isinstance(value, Real) and 0 <= float(value) < math.inf):
         raise SettingsError(f"{name} is {value!r}. Give a finite number ≥ 0.")
     object.__setattr__(settings, name, float(value))
+
+
+def boolean(settings: object, name: str) -> None:
+    """True or False; a word or a number that counts as true would go unnoticed."""
+    value = getattr(settings, name)
+    if not isinstance(value, (bool, np.bool_)):
+        raise SettingsError(f"{name} is {value!r}. Give True or False.")
+    object.__setattr__(settings, name, bool(value))
 
 
 def probability(settings: object, name: str) -> None:
