@@ -41,48 +41,50 @@ class Features(Protocol):
         ...
 
 
-def matrix_of(features: Features | Callable[[int, int], npt.ArrayLike] | npt.ArrayLike, model: TabularJMDP) -> Floats:
+def matrix_of(
+    features: Features | Callable[[int, int], npt.ArrayLike] | npt.ArrayLike, model: TabularJMDP, name: str = "features"
+) -> Floats:
     """Φ [S·A, d] of any kind of features, checked: real, finite, a row for each state and action.
 
     Rows of terminal states are never read, and 0. Whether columns are linearly independent is not checked here.
     """
     S, _, A = model.shape
     if isinstance(features, type):
-        raise SettingsError(f"features is the class {features.__name__}. Give one of it: {features.__name__}(…).")
+        raise SettingsError(f"{name} is the class {features.__name__}. Give one of it: {features.__name__}(…).")
     if isinstance(features, Features):
         found: npt.ArrayLike = features.matrix(model)
     elif callable(features):
-        found = _called(features, model)
+        found = _called(features, model, name)
     else:
         found = features
     with suppress(ValueError):  # ragged ones are refused below
         found = np.asarray(found)
     axes = "[S, A, d]" if getattr(found, "ndim", 2) == 3 else "[S·A, d]"
-    table = arrays.floats("features", found, axes, SettingsError)
+    table = arrays.floats(name, found, axes, SettingsError)
     if table.shape[:-1] not in ((S * A,), (S, A)):
         mend = f"Give {S * A} rows, row s·{A} + a, or an array [S, A, d]."
         if table.shape[:-1] == (S,):
             mend += f" For features of states alone, give np.kron(features, np.eye({A}))."
-        raise SettingsError(f"features has shape {table.shape}, the model {S} states and {A} actions. {mend}")
+        raise SettingsError(f"{name} has shape {table.shape}, the model {S} states and {A} actions. {mend}")
     table = table.reshape(S * A, table.shape[-1])
     table[np.repeat(model.terminal, A)] = 0.0
     if table.shape[1] == 0:
         why = "every state is terminal" if model.terminal.all() else "give at least one"
-        raise SettingsError(f"features has no columns: {why}.")
+        raise SettingsError(f"{name} has no columns: {why}.")
     finite = "a feature is a finite number"
     arrays.refuse_where(
-        ~np.isfinite(table), table, "features", finite, lambda at: _place(model, *divmod(at[0], A)), SettingsError
+        ~np.isfinite(table), table, name, finite, lambda at: _place(model, *divmod(at[0], A)), SettingsError
     )
     return table
 
 
-def _called(function: Callable[[int, int], npt.ArrayLike], model: TabularJMDP) -> Floats:
+def _called(function: Callable[[int, int], npt.ArrayLike], model: TabularJMDP, called: str) -> Floats:
     """The vectors of a function, which is asked only where the state is not terminal."""
     S, _, A = model.shape
     rows: dict[int, Floats] = {}
     for s in np.flatnonzero(~model.terminal).tolist():
         for a in range(A):
-            name = f"features at {_place(model, s, a)}"
+            name = f"{called} at {_place(model, s, a)}"
             rows[s * A + a] = arrays.floats(name, function(s, a), "[d]", SettingsError)
             d, first = rows[s * A + a].size, next(iter(rows.values())).size
             if d != first:
@@ -102,6 +104,10 @@ class OneHot:
 
     A column for each action of each state that is not terminal.
     """
+
+    def width(self, model: TabularJMDP) -> int:
+        """d, known before the matrix is made."""
+        return int((~model.terminal).sum()) * model.shape[2]
 
     def matrix(self, model: TabularJMDP) -> Floats:
         """Φ [S·A, d], row s·A + a."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from jmdp import arrays
 from jmdp.arrays import Floats
+from jmdp.labels import Label, Labels
 
 
 class PairBounds(Protocol):
@@ -20,6 +21,9 @@ class PairBounds(Protocol):
 
     def error_bound(self, s: int, a: int, t: int, b: int) -> float:
         """Bound on the error of Cov(Z(s, a), Z(t, b)); infinite where nothing is promised."""
+
+    def within_states(self) -> Floats:
+        """The same for pairs in one state, [S, A, A]."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -38,38 +42,43 @@ class Projection(arrays.FrozenArrays):
     beta: float | None  # of the norm max(‖μ‖_ν, β ‖Σ‖_w) that κ is for; None where the mean is solved for first
     mean_bound: float | None  # on ‖μ̂ − μ‖_ν
     norm_bound: float | None  # on the ‖·‖_w error of what was fitted: the covariance or the second moment
-    weights: Floats  # [S, A, A], w((s, a), (s, b))
+    weights: Floats | None  # [S, A, A], w((s, a), (s, b)); None where the fit is of samples
     mean_parameters: Floats  # [d], θ
     pair_parameters: Floats  # [d, d], Θ
     same_state_parameters: Floats | None  # [e, e], Λ
     constrained: bool  # whether the fit would not be positive semidefinite by itself
     pairs: PairBounds
     ends: arrays.Booleans  # [S], terminal states, where every return is 0
+    states: Labels
+    actions: Labels
 
     def __post_init__(self) -> None:
         for value in vars(self).values():
             if isinstance(value, np.ndarray):
                 arrays.frozen(value)
 
-    def weight(self, s: int, a: int, t: int, b: int) -> float:
-        """w((s, a), (t, b)): how much the fit looks at this pair."""
-        return self.pairs.weight(s, a, t, b)
+    def _indices(self, s: Label, a: Label, t: Label, b: Label) -> tuple[int, int, int, int]:
+        return self.states.index(s), self.actions.index(a), self.states.index(t), self.actions.index(b)
 
-    def error_bound(self, s: int, a: int, t: int, b: int) -> float:
+    def weight(self, s: Label, a: Label, t: Label, b: Label) -> float:
+        """w((s, a), (t, b)): how much the fit looks at this pair; not a number where the fit is of samples."""
+        return self.pairs.weight(*self._indices(s, a, t, b))
+
+    def error_bound(self, s: Label, a: Label, t: Label, b: Label) -> float:
         """Bound on the error of Cov(Z(s, a), Z(t, b)), rounding included; infinite where nothing is promised."""
-        return 0.0 if self.ends[s] or self.ends[t] else self.pairs.error_bound(s, a, t, b)
+        at = self._indices(s, a, t, b)
+        return 0.0 if self.ends[at[0]] or self.ends[at[2]] else self.pairs.error_bound(*at)
 
-    def guaranteed(self, s: int, a: int, t: int, b: int) -> bool:
+    def guaranteed(self, s: Label, a: Label, t: Label, b: Label) -> bool:
         """Whether anything is promised of this pair."""
         return math.isfinite(self.error_bound(s, a, t, b))
 
     @property
     def guaranteed_pairs(self) -> tuple[int, int]:
         """Of how many pairs (s, a), (s, b), a ≠ b, something is promised, and how many there are."""
-        A = self.weights.shape[1]
-        going = np.flatnonzero(~self.ends).tolist()
-        known = sum(self.guaranteed(s, a, s, b) for s in going for a in range(A) for b in range(a))
-        return known, len(going) * A * (A - 1) // 2
+        a, b = np.triu_indices(self.actions.size, 1)
+        known = np.isfinite(self.pairs.within_states()[~self.ends][:, a, b])
+        return int(known.sum()), known.size
 
     def __repr__(self) -> str:
         known, pairs = self.guaranteed_pairs

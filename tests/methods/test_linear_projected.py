@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
 import jmdp
-from jmdp.errors import CouplingError, MemoryBudgetError, ModelError, SettingsError
+from jmdp.errors import CouplingError, LabelError, MemoryBudgetError, ModelError, SettingsError
+from jmdp.methods import psd_fit
 from jmdp.methods.psd_fit import Cone, outer, packed, unpacked
 from models import random_problem
 from reference import pair_chain, projected
@@ -259,7 +262,7 @@ def test_clipping_and_the_convex_solver_agree():
         if not one.projection.constrained:
             continue
         active += 1
-        other = jmdp.evaluate(model, policy, method=jmdp.LinearProjected(phi, psi, solver="convex"))
+        other = jmdp.evaluate(model, policy, method=jmdp.LinearProjected(phi, psi, solver="convex"), throw=False)
         w = one.projection.weights
         off = np.sqrt((w * (one.covariance - other.covariance) ** 2).sum() / (w * one.covariance**2).sum())
         found.append(off)
@@ -348,6 +351,119 @@ def test_triangles():
     values = np.linalg.eigvalsh(theta)
     assert least == pytest.approx(values[0] / np.abs(values).max())
     assert np.linalg.norm(clipped - packed(theta)) == pytest.approx(np.linalg.norm(np.minimum(values, 0)))
+
+
+def cycle(states=2, discount=0.5):
+    """Round and round, one action, a reward of 1."""
+    ahead = (np.arange(states)[:, None, None] + 1) % states
+    model = jmdp.TabularJMDP(np.ones((states, 1)), np.ones((states, 1, 1)), ahead, discount)
+    return model, jmdp.TabularPolicy.uniform(model)
+
+
+def test_converged_means_that_the_tolerance_is_met():
+    """In most fits that need the cone, within 1000 sweeps; and few sweeps, or a tolerance of 0, are owned up to."""
+    rng = np.random.default_rng(20261207)
+    met = []
+    while len(met) < 30:
+        model, policy = ergodic(rng, 0.9)
+        phi, psi = some_features(rng, model, 5), some_features(rng, model, 2)
+        result = jmdp.evaluate(model, policy, method=jmdp.LinearProjected(phi, psi, max_sweeps=1000), throw=False)
+        if not result.projection.constrained:
+            continue
+        met.append(result.outcome is jmdp.Outcome.CONVERGED)
+        assert met[-1] == (result.residuals[-1] <= 1e-10)
+        for settings in ({"max_sweeps": 1}, {"tolerance": 0.0}):
+            other = jmdp.evaluate(model, policy, method=jmdp.LinearProjected(phi, psi, **settings), throw=False)
+            assert not other.outcome.successful or other.residuals[-1] == 0
+    print(f"converged {100 * np.mean(met):.0f}%")
+    assert np.mean(met) >= 0.9
+
+
+def test_an_answer_of_zero_is_found():
+    """The best fit in the cone may be 0: here the only feature is wanted with a negative sign."""
+    found = psd_fit.fit(np.eye(1), np.eye(1), np.array([-1.0]), Cone([1, 0]), 1e-10, 1000, "projected")
+    assert found.outcome is jmdp.Outcome.CONVERGED
+    assert found.parameters[0] == 0
+
+
+def test_weights_too_small_for_a_float_void_nothing():
+    """Pairs far apart in a corridor of 300 have weights like 0.05^300."""
+    S = 300
+    ahead = np.minimum(np.arange(S) + 1, S - 1)[:, None, None] * np.ones((1, 1, 2), int)
+    ahead[:, 0, 1] = np.arange(S)
+    model = jmdp.TabularJMDP(np.ones((S, 1)), np.random.default_rng(0).random((S, 1, 2)), ahead, 0.05)
+    result = jmdp.evaluate(model, jmdp.TabularPolicy.uniform(model), method=jmdp.LinearProjected(np.ones((S * 2, 1))))
+    assert result.projection.contraction <= (1 + 1e-6) / 0.05
+    assert np.isfinite(result.certificate.covariance_error).all()
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"same_state": True}, {"weights": jmdp.Stationary()}, {"samples": 9, "seed": 1}]
+)
+def test_features_that_vanish_fit_zero(settings):
+    model, policy = cycle()
+    result = jmdp.evaluate(model, policy, method=jmdp.LinearProjected(np.zeros((2, 1)), **settings))
+    assert not result.mean.any()
+    assert not result.covariance.any()
+    assert result.certificate is None or (result.certificate.mean_error >= 2).all()
+
+
+@pytest.mark.parametrize("factor", [1e160, 1e-170])
+def test_the_size_of_features_does_not_matter(factor):
+    model, policy = ergodic(np.random.default_rng(7))
+    phi = np.random.default_rng(8).standard_normal((model.shape[0] * model.shape[2], 3))
+    one, other = (jmdp.evaluate(model, policy, method=jmdp.LinearProjected(f, f[:, :2])) for f in (phi, phi * factor))
+    np.testing.assert_allclose(one.covariance, other.covariance, atol=1e-9)
+
+
+def test_memory_is_refused_before_it_is_used():
+    """One-hot features of 20 000 coordinates are a matrix of 3 GiB."""
+    model, policy = cycle(20_000)
+    tracemalloc.start()
+    with pytest.raises(MemoryBudgetError, match="Use fewer features"):
+        jmdp.evaluate(model, policy, method=jmdp.LinearProjected(one_hot, memory_budget=10**9))
+    assert tracemalloc.get_traced_memory()[1] < 10**8
+    tracemalloc.stop()
+
+
+def test_projections_are_asked_by_name_or_index():
+    model, policy = cycle()
+    named = jmdp.TabularJMDP(
+        model.prob, model.reward, model.next_state, 0.5, state_names=["a", "b"], action_names=["go"]
+    )
+    found = jmdp.evaluate(named, policy, method=jmdp.LinearProjected(one_hot)).projection
+    for ask in (found.weight, found.error_bound, found.guaranteed):
+        assert ask("a", "go", "b", "go") == ask(0, 0, 1, 0)
+        with pytest.raises(LabelError):
+            ask(-1, 0, 0, 0)
+
+
+def test_guaranteed_pairs_are_counted():
+    rng = np.random.default_rng(11)
+    for weights in (jmdp.Restart(start=[((0, 0), (0, 1))]), jmdp.Stationary()):
+        model, policy = ergodic(rng)
+        found = jmdp.evaluate(model, policy, method=jmdp.LinearProjected(one_hot, weights=weights)).projection
+        S, _, A = model.shape
+        each = [found.guaranteed(s, a, s, b) for s in range(S) for a in range(A) for b in range(a)]
+        assert found.guaranteed_pairs == (sum(each), len(each))
+
+
+def test_one_hot_twice_needs_no_cone():
+    """Θ and Λ overlap in all of one state: shared out well, both are positive semidefinite."""
+    world = jmdp.worlds.inventory(3, most_ordered=2, mean_demand=1.0, discount=0.8)
+    result = jmdp.evaluate(world.model, world.policies["uniform"], method=jmdp.LinearProjected(one_hot, True))
+    assert not result.projection.constrained
+
+
+def test_features_that_are_none_are_refused():
+    for bad in ("onehot", False, np.True_, 3.0, [[1.0], [1.0, 2.0]], np.eye(2) * 1j):
+        with pytest.raises(SettingsError, match=r"^features"):
+            jmdp.LinearProjected(bad)
+        with pytest.raises(SettingsError, match=r"^same_state"):
+            jmdp.LinearProjected(one_hot, bad)
+    nothing = jmdp.TabularJMDP([[1.0]], [[[0.0]]], [[[0]]], 0.5, terminal=[True])
+    with pytest.raises(SettingsError, match="Every state is terminal"):
+        jmdp.evaluate(nothing, jmdp.TabularPolicy([[1.0]]), method=jmdp.LinearProjected([[1.0]]))
 
 
 def test_what_is_refused():

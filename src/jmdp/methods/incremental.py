@@ -48,7 +48,7 @@ class Incremental(Method):
     """Joint moments by stochastic approximation: draw a step, move one coordinate towards what it says.
 
     M(i) ← M(i) + α (T̂(M, i) − M(i)), where i is a mean, a square, or a product of two branches, and T̂ the paper's
-    one-sample backup (section 5, "Incremental JIPE-2", Theorem 5.5). Only samples of one step of one branch or of two
+    one-sample backup (section 5, "Incremental JIPE-2", Theorem 5.4). Only samples of one step of one branch or of two
     are used: the paper's 1- and 2-JSTM.
 
     What comes back are averages of the iterates over the last three quarters of the run (Polyak and Ruppert). T̂ is

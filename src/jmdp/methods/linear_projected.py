@@ -14,12 +14,13 @@ from jmdp.arrays import Floats
 from jmdp.coupling import Coupling
 from jmdp.errors import SettingsError
 from jmdp.evaluation import Evaluation, Outcome
-from jmdp.features import Features, matrix_of
+from jmdp.features import Features, OneHot, matrix_of
 from jmdp.methods.memory import budget, require
 from jmdp.methods.method import Method
-from jmdp.methods.pair_features import PairFeatures, Source
+from jmdp.methods.pair_features import PairFeatures, Source, orthonormal
 from jmdp.methods.pair_samples import Drawn, sampled_equations
-from jmdp.methods.pair_weights import Luck, PairWeights, Restart, Stationary, one_step, pair_weights
+from jmdp.methods.pair_steps import Luck, one_step
+from jmdp.methods.pair_weights import PairWeights, Restart, Stationary, pair_weights
 from jmdp.methods.projected_bounds import Bounds, fitted_bounds
 from jmdp.methods.psd_fit import Cone, Fit, fit
 from jmdp.methods.return_range import ReturnRange
@@ -34,9 +35,6 @@ AnyFeatures = Features | Callable[[int, int], npt.ArrayLike] | npt.ArrayLike
 _SMALL = 256
 """Coordinates up to which what no pair with weight sees is filled in."""
 
-_RANK = 1e-11
-"""Relative to the largest, singular values of features (columns of one length) below which one is a mix of others."""
-
 
 @dataclass(frozen=True, repr=False)
 class LinearProjected(Method):
@@ -44,7 +42,7 @@ class LinearProjected(Method):
 
     Means are φ(x)ᵀ θ and covariances φ(x)ᵀ Θ φ(y) + 1{s = t} ψ(x)ᵀ Λ ψ(y), Θ and Λ positive semidefinite: the fixed
     point of M ← Π T M, with Π the least-squares projection under weights of pairs (`Restart`, `Stationary`). From the
-    table it is solved for at once, by matrix products over states: Σ over S²A² pairs in the time of S² d² + S d⁴.
+    table it is solved for by matrix products over states: Σ over S²A² pairs in the time of S² d² + S A² K d⁴ + d⁶.
 
     Deviates from the paper in four ways. Weights restart, by default: a stationary law of pairs knows nothing of gaps.
     The covariance is fitted, not the second moment, by default: its cone says more, and no squares are subtracted.
@@ -69,9 +67,9 @@ class LinearProjected(Method):
         Seed of the samples.
     solver
         How a fit that is not positive semidefinite by itself is found: "projected" solves the projected equation in
-        the cone by Newton steps, "convex" iterates the paper's projection with cvxpy and Clarabel, slowly.
+        the cone by splitting, "convex" iterates the paper's projection with cvxpy and Clarabel, slowly.
     tolerance
-        Stop the solver when a step is at most this, relative. The certificate holds whenever it stops.
+        Stop the solver when its two halves are this near, relative. The certificate holds whenever it stops.
     max_sweeps
         Give up after so many steps.
     memory_budget
@@ -90,9 +88,9 @@ class LinearProjected(Method):
     memory_budget: int | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "features", _kept(self.features))
+        object.__setattr__(self, "features", _kept("features", self.features))
         if self.same_state is not None and self.same_state is not True:
-            object.__setattr__(self, "same_state", _kept(self.same_state))
+            object.__setattr__(self, "same_state", _kept("same_state", self.same_state))
         if not isinstance(self.weights, Restart | Stationary):
             raise SettingsError(f"weights is {self.weights!r}. Give Restart() or Stationary().")
         for name, allowed in (("target", ("covariance", "second_moment")), ("solver", ("projected", "convex"))):
@@ -119,17 +117,19 @@ class LinearProjected(Method):
 
     def run(self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, progress: bool) -> Evaluation:
         """Evaluate; see `jmdp.evaluate`."""
-        luck = Luck.of(model, policy, coupling)
+        Luck.of(model, policy, coupling)  # refuses regimes that are not for this method
         S, _, A = model.shape
+        if model.terminal.all():
+            raise SettingsError("Every state is terminal: there is nothing to fit, returns are 0. Use ExactPairs().")
+        second = self.features if self.same_state is True else self.same_state
+        self._require(model, _width(self.features, model), _width(second, model))
         phi = matrix_of(self.features, model)
-        own = phi if self.same_state is True else np.zeros((S * A, 0))
-        if self.same_state is not None and self.same_state is not True:
-            own = matrix_of(self.same_state, model)
-        self._require(model, luck, phi.shape[1], own.shape[1])
+        own = np.zeros((S * A, 0)) if second is None else matrix_of(second, model, "same_state")
+        self._require(model, phi.shape[1], own.shape[1])
         e, bound, reward = unit_rewards(model)
         if self.samples is not None and self.seed is not None and isinstance(self.weights, Restart):
             drawn = sampled_equations(
-                model, policy, coupling, self.weights, phi, own, self.target, self.samples, self.seed, orthonormal
+                model, policy, coupling, self.weights, phi, own, self.target, self.samples, self.seed
             )
             return self._sampled(model, policy, coupling, drawn, self.weights.alpha(model.discount))
         weights = pair_weights(self.weights, model, policy, coupling)
@@ -168,7 +168,7 @@ class LinearProjected(Method):
             found = Fit(found.parameters, found.constrained, found.residuals, Outcome.SAMPLED)
         bounds = Bounds.none(S, A, alpha, model.discount)
         return self._evaluation(
-            model, policy, coupling, table, found, drawn.theta, drawn.to_phi, drawn.to_psi, np.zeros((S, A, A)), bounds
+            model, policy, coupling, table, found, drawn.theta, drawn.to_phi, drawn.to_psi, None, bounds
         )
 
     def _evaluation(
@@ -181,10 +181,15 @@ class LinearProjected(Method):
         theta: Floats,
         to_phi: Floats,
         to_psi: Floats,
-        same: Floats,
+        same: Floats | None,
         bounds: Bounds,
     ) -> Evaluation:
         e = table.exponent
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):  # of parameters, in the features' own units
+            mean_parameters = np.ldexp(to_phi @ theta, e)
+            kernel, kernel_2 = (
+                np.ldexp(to @ k @ to.T, 2 * e) for to, k in ((to_phi, table.kernel), (to_psi, table.kernel_2))
+            )
         projection = Projection(
             to_phi.shape[0] + (to_psi.shape[0] if self.same_state is not True else 0),
             bounds.kappa,
@@ -194,12 +199,14 @@ class LinearProjected(Method):
             bounds.mean_norm,
             bounds.norm,
             same,
-            np.ldexp(to_phi @ theta, e),
-            np.ldexp(to_phi @ table.kernel @ to_phi.T, 2 * e),
-            None if self.same_state is None else np.ldexp(to_psi @ table.kernel_2 @ to_psi.T, 2 * e),
+            mean_parameters,
+            kernel,
+            None if self.same_state is None else kernel_2,
             found.constrained,
             bounds,
             model.terminal.copy(),
+            model.states,
+            model.actions,
         )
         return Evaluation(
             np.ldexp(table.mean, e),
@@ -216,18 +223,14 @@ class LinearProjected(Method):
             projection=projection,
         )
 
-    def _require(self, model: TabularJMDP, luck: Luck, d: int, e: int) -> None:
+    def _require(self, model: TabularJMDP, d: int, e: int) -> None:
         S, K, A = model.shape
         n = (d * (d + 1) + e * (e + 1)) // 2
-        numbers = 6.0 * n * n + 3.0 * d**4 + 4.0 * S * d * d + 6 * A * (d + e) * S + 24e6
+        numbers = 6.0 * n * n + 3.0 * d**4 + 4.0 * S * (d * d + e * e) + 6 * A * (d + e) * S + 24e6
         if self.samples is None:
-            numbers += 6.0 * S * S + S * K * A * A * (2 + self._per_outcome(A))
+            numbers += 6.0 * S * S + S * K * A * A * (6 if A > 1 else 3)
         mend = "Use fewer features, or ExactPairs(), which needs S² numbers"
         require(8 * numbers, budget(self.memory_budget), f"LinearProjected with {d} + {e} features", mend)
-
-    @staticmethod
-    def _per_outcome(actions: int) -> int:
-        return 4 if actions > 1 else 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -279,34 +282,31 @@ class _Given(arrays.FrozenArrays):
         return f"<array {list(self.array.shape)}>"
 
 
-def _kept(features: Any) -> Any:
+def _kept(name: str, features: Any) -> Any:
     """Features as a setting: arrays are copied and frozen, whatever else is kept."""
     if isinstance(features, Features) or callable(features):
         return features
-    array = np.array(features, dtype=np.float64)
+    try:
+        axes = np.ndim(features)
+    except ValueError:  # ragged, refused below
+        axes = 2
+    if axes == 0:
+        raise SettingsError(f"{name} is {features!r}. Give features, e.g. jmdp.features.OneHot() or an array [S·A, d].")
+    array = arrays.floats(name, features, "[S, A, d]" if axes == 3 else "[S·A, d]", SettingsError)
     arrays.frozen(array)
     return _Given(array)
+
+
+def _width(features: Any, model: TabularJMDP) -> int:
+    """How many columns features have, where that is known before they are made; else 0."""
+    if isinstance(features, _Given):
+        return int(features.array.shape[-1])
+    return features.width(model) if isinstance(features, OneHot) else 0
 
 
 def _said(value: object) -> str:
     room = "features." if type(value).__module__ == "jmdp.features" else ""
     return f"{room}{value!r}"
-
-
-def orthonormal(features: Floats, nu: Floats) -> tuple[Floats, Floats]:
-    """Features [X, d] as X [X, r] with Σ ν x xᵀ = 1, and T [d, r] with X = features @ T.
-
-    Directions in which features do not vary where ν is are left out.
-    """
-    root = np.sqrt(nu.ravel())[:, None]
-    size = np.sqrt(np.einsum("xd,xd->d", root * features, root * features))
-    scale = np.divide(1.0, size, out=np.zeros_like(size), where=size > 0)
-    if not features.shape[1]:
-        return features, np.zeros((0, 0))
-    _, values, vectors = np.linalg.svd(root * features * scale, full_matrices=False)
-    kept = values > _RANK * max(float(values.max(initial=0.0)), 1e-300)
-    transform = scale[:, None] * vectors[kept].T / values[kept]
-    return features @ transform, transform
 
 
 def source_of(target: str, model: TabularJMDP, reward: Floats, mean: Floats) -> Source:

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from jmdp.arrays import Floats, Integers
-from jmdp.methods.pair_weights import PairWeights, one_step
+from jmdp.methods.pair_steps import one_step
+from jmdp.methods.pair_weights import PairWeights
 from jmdp.methods.psd_fit import outer, packed, triangle
 from jmdp.model import TabularJMDP
 from jmdp.policy import TabularPolicy
@@ -27,8 +28,11 @@ from jmdp.policy import TabularPolicy
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-_AT_ONCE = 4_000_000
+AT_ONCE = 4_000_000
 """Numbers of one array that are worked on together."""
+
+_RANK = 1e-11
+"""Relative to the largest, singular values of features (columns of one length) below which one is a mix of others."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +68,7 @@ class PairFeatures:
         self._a, self._b = np.triu_indices(model.shape[2])
         pi = policy.probs
         # Features of the next pair: of branches that are one, and of two in one state, before they draw actions.
-        self._one = [np.einsum("sa,san->sn", pi, outer(f, f)) for f in (phi, psi)]
+        self._one = [packed(np.einsum("sa,sai,saj->sij", pi, f, f)) for f in (phi, psi)]
         self._met: Floats = np.sum([w * outer(chosen, chosen) for w, _, chosen in self._chosen], axis=0)
 
     # ------------------------------------------------------------------------------------------ equations
@@ -90,7 +94,7 @@ class PairFeatures:
 
     def blocks(self, numbers: int) -> Iterator[slice]:
         """States a few at a time, for so many numbers a state."""
-        at_once = max(1, _AT_ONCE // max(1, numbers))
+        at_once = max(1, AT_ONCE // max(1, numbers))
         return (slice(first, first + at_once) for first in range(0, self.model.shape[0], at_once))
 
     def _same_state(self, states: slice, source: Source) -> tuple[Floats, Floats, Floats, Floats]:
@@ -111,7 +115,7 @@ class PairFeatures:
             h += p[:, k, None, None] * step
         value = self.same_state_source(states, source)[:, a, b]
         weight = self.weights.same[states][:, a, b] * np.where(alike, 1.0, 2.0)
-        return g.reshape(-1, g.shape[2]), h.reshape(-1, g.shape[2]), value.ravel(), weight.ravel()
+        return g.reshape(value.size, g.shape[2]), h.reshape(value.size, g.shape[2]), value.ravel(), weight.ravel()
 
     def same_state_source(self, states: slice, source: Source) -> Floats:
         """[·, A, A]."""
@@ -226,6 +230,24 @@ class PairFeatures:
                     found -= p * sign * w * np.multiply.outer(u.ravel()[rows], u.ravel())
             drawn = sum(v * np.multiply.outer(c[states].ravel(), c.ravel()) for v, c in self.weights.drawn)
             yield np.repeat(np.repeat(rho[states], A, axis=0), A, axis=1) * drawn, found
+
+
+def orthonormal(features: Floats, nu: Floats) -> tuple[Floats, Floats]:
+    """Features [X, d] as X [X, r] with Σ ν x xᵀ = 1, and T [d, r] with X = features @ T.
+
+    Directions in which features do not vary where ν is are left out: r may be 0.
+    """
+    if not features.shape[1]:
+        return features, np.zeros((0, 0))
+    exponent = np.frexp(np.abs(features).max(axis=0, initial=0.0))[1]
+    features = np.ldexp(features, -exponent)  # exact, and squares stay in range
+    root = np.sqrt(nu.ravel())[:, None]
+    size = np.sqrt(np.einsum("xd,xd->d", root * features, root * features))
+    scale = np.divide(1.0, size, out=np.zeros_like(size), where=size > 0)
+    _, values, vectors = np.linalg.svd(root * features * scale, full_matrices=False)
+    kept = values > _RANK * max(float(values.max(initial=0.0)), 1e-300)
+    transform = scale[:, None] * vectors[kept].T / values[kept]
+    return features @ transform, np.ldexp(transform, -exponent[:, None])
 
 
 def _symmetric(tables: Floats, index: Integers) -> Floats:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +11,7 @@ from jmdp.arrays import Floats, Integers, cumulative_rows
 from jmdp.coupling import Coupling
 from jmdp.kernels.coordinates import ENDED, MEAN
 from jmdp.methods.moment_cells import MomentCells, TablePairs
+from jmdp.methods.pair_features import orthonormal
 from jmdp.methods.pair_weights import Restart, start_weights
 from jmdp.methods.psd_fit import outer
 from jmdp.methods.shaping import unit_rewards
@@ -19,8 +20,6 @@ from jmdp.policy import TabularPolicy
 
 _CHAINS = 1000
 """Pairs that are moved together."""
-
-Orthonormal = Callable[[Floats, Floats], tuple[Floats, Floats]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,7 +102,6 @@ def sampled_equations(
     target: str,
     samples: int,
     seed: int,
-    orthonormal: Orthonormal,
 ) -> Drawn:
     """Go through the same transitions three times: for the weights of coordinates, for means, for pairs."""
     S, _, A = model.shape

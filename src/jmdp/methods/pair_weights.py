@@ -15,22 +15,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from jmdp.arrays import Floats, Integers
 from jmdp.coupling import Coupling
-from jmdp.errors import CouplingError, ModelError, SettingsError
+from jmdp.errors import ModelError, SettingsError
 from jmdp.labels import Label
-from jmdp.methods.common_luck import shared_choices, shared_scenarios
+from jmdp.methods.pair_steps import Luck, PairSteps
 from jmdp.methods.policy_chain import averaged_step, policy_chain_solver
 from jmdp.methods.settings import probability
 from jmdp.model import TabularJMDP
 from jmdp.policy import TabularPolicy
 
 if TYPE_CHECKING:
-    from scipy.sparse import csr_array
+    pass
 
 Pair = tuple[tuple[Label, Label], tuple[Label, Label]]
 
@@ -44,14 +44,11 @@ _MOST_STEPS = 20_000
 _LOOKS = 8
 """Every how many steps it is looked whether the series has settled."""
 
-_MOST_LUCKS = 64
-"""Values of shared policy luck: the work is with the square of their number."""
+_LEAST = 1e-270
+"""Weights of pairs are at least this, for c is measured of any weights; what is lost to underflow would void it."""
 
-_DENSE = 200
-"""Coordinates up to which matrices are kept whole: looking into sparse ones takes longer."""
-
-_SMALLEST = 1e-280
-"""Weights below this are lost to underflow, and with them what c promises."""
+_SMALLEST = 1e-300
+"""Smaller products of a weight and a chance may be lost to underflow, and with them what c promises."""
 
 _ROUNDING = 1 + 1e-9
 """More than rounding can take from a ratio of sums of positive terms."""
@@ -111,38 +108,6 @@ class Stationary:
 
 
 @dataclass(frozen=True, eq=False)
-class Luck:
-    """What two branches in different states share: independent once it is given."""
-
-    scenarios: list[tuple[float, Floats]]  # weights, and [S, K] given each value
-    choices: list[tuple[float, Floats]]  # weights, and [S, A]
-
-    @classmethod
-    def of(cls, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling) -> Luck:
-        """The common luck of a regime in which branches that meet in a state share its table."""
-        if not coupling.shared_in_a_state:
-            raise CouplingError(
-                "Under Independent() branches that meet do not become one, so covariances of distinct returns are no "
-                "function of where branches stand; without shared policy luck they are 0. Use ExactPairs()."
-            )
-        scenarios = shared_scenarios(model, coupling)
-        if coupling.policy_luck == "independent":
-            return cls(scenarios, [(1.0, policy.probs)])
-        widths, actions = shared_choices(policy)
-        if widths.size > _MOST_LUCKS:
-            raise CouplingError(
-                f"One uniform number inverted through this policy has {widths.size} break points, and "
-                f"LinearProjected takes {_MOST_LUCKS}. Use ExactPairs(), or policy_luck='independent'."
-            )
-        one_hot = np.eye(policy.probs.shape[1])
-        return cls(scenarios, [(float(w), one_hot[chosen]) for w, chosen in zip(widths, actions, strict=True)])
-
-    def same_state(self) -> Floats:
-        """ψ_ss [S, A, A], the joint law of two action draws in one state."""
-        return np.asarray(sum(w * choice[:, :, None] * choice[:, None, :] for w, choice in self.choices))
-
-
-@dataclass(frozen=True, eq=False)
 class PairWeights:
     """Weights w of pairs, ν of coordinates, and c with w P₂ ≤ c w, ν P_π ≤ c₁ ν."""
 
@@ -179,80 +144,6 @@ class PairWeights:
         A = self.same.shape[1]
         drawn = sum(w * float(choice[s, a] * choice[t, b]) for w, choice in self.drawn)
         return float(self.between[s, t]) * drawn + self._extra.get((s * A + a, t * A + b), 0.0)
-
-
-class PairSteps:
-    """One step of pairs, as mass: from where they are to the states they get to."""
-
-    def __init__(self, model: TabularJMDP, policy: TabularPolicy, luck: Luck) -> None:
-        from scipy.sparse import csr_array
-
-        S, _, A = model.shape
-        self.model, self.policy, self.luck = model, policy, luck
-        self.prob: Floats = model.prob * ~model.terminal[:, None]
-        dense = S * A <= _DENSE
-        self._steps: list[tuple[float, Any]] = [
-            (p * w, _stored(averaged_step(model, scenarios, choice).T.tocsr(), dense))
-            for p, scenarios in luck.scenarios
-            for w, choice in luck.choices
-        ]
-        n = model.next_state
-        entry = (n[:, :, :, None] * S + n[:, :, None, :])[:, :, ~np.eye(A, dtype=bool)]  # [S, K, A (A − 1)]
-        self._targets, row = np.unique(entry, return_inverse=True)
-        column = np.broadcast_to(np.arange(S * A * (A - 1)).reshape(S, 1, -1), entry.shape)
-        chance = np.broadcast_to(self.prob[:, :, None], entry.shape)
-        shape = (self._targets.size, S * A * (A - 1))
-        self._parting = _stored(csr_array((chance.ravel(), (row.ravel(), column.ravel())), shape=shape), dense)
-        self._other = ~np.eye(A, dtype=bool)
-        self.one = one_step(model, self.prob)
-        self._one = _stored(self.one.T.tocsr(), dense)
-        self._same = luck.same_state()
-
-    def __call__(self, between: Floats, same: Floats) -> tuple[Floats, Floats]:
-        """(w P₂ of ρ [S, S] and same-state weights [S, A, A]) in the same form."""
-        apart = np.zeros_like(between)
-        for weight, step in self._steps:
-            apart += weight * (step @ np.ascontiguousarray((step @ between).T))
-        apart.ravel()[self._targets] += self._parting @ same[:, self._other].ravel()
-        one = self._one @ np.einsum("saa->sa", same).ravel()
-        return self.arrive(apart, one)
-
-    def arrive(self, apart: Floats, one: Floats) -> tuple[Floats, Floats]:
-        """Actions are drawn; pairs of which one has ended are lost."""
-        apart[self.model.terminal], apart[:, self.model.terminal] = 0.0, 0.0
-        inside = apart.diagonal()[:, None, None] * self._same
-        np.einsum("saa->sa", inside)[...] += (one * ~self.model.terminal)[:, None] * self.policy.probs
-        np.fill_diagonal(apart, 0.0)
-        return apart, inside
-
-    def from_extra(self, x: Integers, y: Integers, weight: Floats) -> tuple[Floats, Floats]:
-        """Where start pairs in different states get to."""
-        from scipy.sparse import csr_array
-
-        S = self.model.shape[0]
-        apart = np.zeros((S, S))
-        for p, scenarios in self.luck.scenarios:
-            step = one_step(self.model, scenarios * ~self.model.terminal[:, None])
-            both = csr_array(step[x].multiply(weight[:, None])).T @ step[y]
-            apart += p * np.asarray(both.todense())
-        return self.arrive(apart, np.zeros(S))
-
-
-def _stored(matrix: csr_array[np.float64], dense: bool) -> Any:
-    return matrix.toarray() if dense else matrix
-
-
-def one_step(model: TabularJMDP, prob: Floats) -> csr_array[np.float64]:
-    """[S·A, S], where a coordinate goes under scenario probabilities [S, K]."""
-    from scipy.sparse import csr_array
-
-    S, K, A = model.shape
-    x = np.broadcast_to(np.arange(S * A).reshape(S, 1, A), (S, K, A))
-    chance = np.broadcast_to(prob[:, :, None], (S, K, A))
-    used = chance > 0
-    step = csr_array((chance[used], (x[used], model.next_state[used])), shape=(S * A, S))
-    step.sum_duplicates()
-    return step
 
 
 def pair_weights(
@@ -298,7 +189,7 @@ def _restart(steps: PairSteps, start: Floats, extra: tuple[Integers, Integers, F
     between, same = np.zeros((S, S)), first
     for i in range(_MOST_STEPS):
         next_between, next_same = (part + given for part, given in zip(steps(between, same), from_more, strict=True))
-        new = alpha * next_between, first + alpha * next_same
+        new = _lifted(alpha * next_between), _lifted(first + alpha * next_same)
         looks = i % _LOOKS == 0 or i == _MOST_STEPS - 1
         if looks and max(_growth(new[0], between), _growth(new[1], same)) <= 1 + _SETTLED:
             break
@@ -366,15 +257,28 @@ def _weights(
 ) -> PairWeights:
     same = (same + same.transpose(0, 2, 1)) / 2
     between = (between + between.T) / 2
+    seen = same.sum(axis=2) + between.sum(axis=1)[:, None] * steps.policy.probs
+    np.add.at(seen.reshape(-1), extra[0], extra[2])
+    nu = np.maximum(nu, seen)  # whatever rounding did to either
     arrive = np.asarray(steps.one.T @ nu.ravel()) * ~steps.model.terminal
-    ahead = arrive[:, None] * steps.policy.probs
-    mean_contraction = _growth(ahead, nu)
-    smallest = min((float(part[part > 0].min(initial=1.0)) for part in (between, same, nu)), default=1.0)
-    if smallest < _SMALLEST:
-        contraction = mean_contraction = np.inf
+    mean_contraction = _growth(arrive[:, None] * steps.policy.probs, nu)
+    chance = _least(steps.prob) * _least(steps.policy.probs)
+    if min(_least(between), _least(same), _least(extra[2])) * chance**2 < _SMALLEST:
+        contraction = np.inf
+    if _least(nu) * chance < _SMALLEST:
+        mean_contraction = np.inf
     return PairWeights(
         between, same, extra, nu, contraction * _ROUNDING, mean_contraction * _ROUNDING, steps.luck, steps.luck.choices
     )
+
+
+def _lifted(weights: Floats) -> Floats:
+    return np.where(weights > 0, np.maximum(weights, _LEAST), 0.0)
+
+
+def _least(weights: Floats) -> float:
+    """The smallest that is not 0, or 1."""
+    return float(weights[weights > 0].min(initial=1.0))
 
 
 def _growth(new: Floats, old: Floats) -> float:

@@ -19,7 +19,7 @@ import numpy as np
 from jmdp import arrays
 from jmdp.arrays import Floats, largest
 from jmdp.evaluation import UNIT, Certificate
-from jmdp.methods.pair_features import PairFeatures, Source
+from jmdp.methods.pair_features import AT_ONCE, PairFeatures, Source
 from jmdp.methods.pair_operator import excess
 from jmdp.methods.pair_weights import PairWeights
 from jmdp.methods.shaping import UNDERFLOW, scaled_error
@@ -27,8 +27,6 @@ from jmdp.model import TabularJMDP
 
 _UP = 1 + 1e-9
 """More than rounding can take from a norm."""
-
-_AT_ONCE = 4_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +54,7 @@ class Bounds(arrays.FrozenArrays):
 
     def weight(self, s: int, a: int, t: int, b: int) -> float:
         """w((s, a), (t, b))."""
-        return 0.0 if self.weights is None else self.weights.weight(s, a, t, b)
+        return math.nan if self.weights is None else self.weights.weight(s, a, t, b)
 
     def error_bound(self, s: int, a: int, t: int, b: int) -> float:
         """Bound on the error of Cov(Z(s, a), Z(t, b))."""
@@ -78,12 +76,18 @@ class Bounds(arrays.FrozenArrays):
             found = np.where(np.isnan(found), np.inf, found)
         return np.asarray(found * _UP)
 
+    def within_states(self) -> Floats:
+        """The same for pairs in one state [S, A, A]."""
+        if self.weights is None:
+            return np.full((*self.mean_error.shape, self.mean_error.shape[1]), np.inf)
+        size = None if self.mean_size is None else (self.mean_size, self.mean_size)
+        return self._errors(self.weights.same, self.mean_error, self.mean_error, size)
+
     def certificate(self, model: TabularJMDP) -> Certificate | None:
         """A bound for each mean and each covariance within a state, and what follows for gaps."""
         if self.norm is None or self.weights is None:
             return None
-        size = None if self.mean_size is None else (self.mean_size, self.mean_size)
-        errors = self._errors(self.weights.same, self.mean_error, self.mean_error, size)
+        errors = self.within_states()
         errors[model.terminal] = 0.0
         own = np.einsum("saa->sa", errors)
         e = self.mean_error
@@ -140,8 +144,8 @@ def fitted_bounds(
     top = top if math.isfinite(weights.contraction) else math.inf
     beta = None
     if target == "second_moment":
-        # κ = max(κ₁, 2 β B κ₁ + γ²√c) is least for every small β; the largest of them, or one that costs little.
-        spare = max(kappa_1 - kappa, (1 - max(kappa, kappa_1)) / 16)
+        # κ = max(κ₁, 2 β B κ₁ + γ²√c): the largest β that costs nothing or, where κ₁ is smaller, one that costs little.
+        spare = kappa_1 - kappa if kappa_1 > kappa else (1 - kappa) / 16
         beta = spare / (2 * bound * kappa_1) if bound * kappa_1 > 0 else 1.0
         kappa = max(kappa_1, kappa + (spare if bound * kappa_1 > 0 else 0.0))
         beta = math.ldexp(beta, -exponent)  # means grow with rewards, second moments with their squares
@@ -197,7 +201,7 @@ def _size(pairs: PairFeatures, kernel: Floats, kernel_2: Floats, source: Source)
     """The largest sum of sizes of terms in a residual: what rounding is relative to."""
     S, A, d = pairs.phi.shape
     phi, size, own = np.abs(pairs.phi.reshape(S * A, d)), 0.0, 0.0
-    at_once = max(1, _AT_ONCE // (S * A))
+    at_once = max(1, AT_ONCE // (S * A))
     for first in range(0, S * A, at_once):
         rows = slice(first, first + at_once)
         size = max(size, float(((phi[rows] @ np.abs(kernel)) @ phi.T).max(initial=0.0)))

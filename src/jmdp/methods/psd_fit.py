@@ -42,6 +42,9 @@ _RELAXED = 1.8
 _PATIENCE = 200
 """Steps without a smaller residual after which rounding is all there is."""
 
+_FEW = 5
+"""The same of the paper's iteration, which falls by a factor each time."""
+
 _GAPS = (1e-15, 1e-12)
 """Of Clarabel, the nearer of two: the error is as the root of the gap, and rounding may spoil a sharp one."""
 
@@ -99,16 +102,15 @@ class Cone:
         return [unpacked(part, d) for part, d in zip(parts, self.sizes, strict=True)]
 
     def nearest(self, parameters: Floats) -> tuple[Floats, float]:
-        """Negative eigenvalues set to 0; and the least, relative to the largest in size."""
-        found, least = [], 0.0
+        """Negative eigenvalues set to 0; and the least, relative to the largest in size of all blocks."""
+        found, least, size = [], 0.0, 0.0
         for block in self.blocks(parameters):
             if not block.size:
                 continue
             values, vectors = np.linalg.eigh(block)
-            size = float(np.abs(values).max())
-            least = min(least, float(values[0]) / size if size else 0.0)
+            size, least = max(size, float(np.abs(values).max())), min(least, float(values[0]))
             found.append(packed((vectors * np.maximum(values, 0.0)) @ vectors.T))
-        return np.concatenate(found) if found else parameters, least
+        return np.concatenate(found) if found else parameters, least / size if size else 0.0
 
 
 def solve(G: Floats, M: Floats, b: Floats) -> tuple[Floats, Floats]:
@@ -159,14 +161,20 @@ def fit(
     """The projected fixed point: of M θ = b alone where that is in the cone.
 
     What no pair with weight sees is free, and 0 there may leave the cone where something else would not. Then it is
-    filled in from the equations M, b of pairs `elsewhere`.
+    filled in from the equations M, b of pairs `elsewhere`, or goes to the first block alone.
     """
+    if not b.size:
+        return Fit(b, False, np.zeros(0), Outcome.CONVERGED)
     alone, null = solve(G, M, b)
     nearest, least = cone.nearest(alone)
     if least < -_ROUNDING and null.shape[1] and elsewhere is not None:
         more, right = elsewhere()
         filled = alone + null @ np.linalg.lstsq(null.T @ more @ null, null.T @ (right - more @ alone), rcond=_RANK)[0]
         nearest, least = cone.nearest(filled)
+    if least < -_ROUNDING and null.shape[1] and cone.sizes[1]:
+        rest = cone.sizes[0] * (cone.sizes[0] + 1) // 2
+        first = alone - null @ np.linalg.lstsq(null[rest:], alone[rest:], rcond=_RANK)[0]
+        nearest, least = max(cone.nearest(first), (nearest, least), key=lambda one: one[1])
     if least >= -_ROUNDING:
         return Fit(nearest, False, np.zeros(0), Outcome.CONVERGED)
     if solver == "convex":
@@ -186,7 +194,8 @@ def _split(M: Floats, b: Floats, cone: Cone, start: Floats, tolerance: float, ma
         x, _ = cone.nearest(z)
         apart = inverse @ (b + rho * (2 * x - z)) - x
         z = z + _RELAXED * apart
-        residuals.append(float(np.linalg.norm(apart)) / max(float(np.linalg.norm(x)), 1e-300))
+        size = float(np.linalg.norm(x)) or float(np.linalg.norm(start))  # 0 may be the answer
+        residuals.append(float(np.linalg.norm(apart)) / size)
         if residuals[-1] <= tolerance:
             return Fit(x, True, np.array(residuals), Outcome.CONVERGED)
         if residuals[-1] < best:
@@ -230,4 +239,6 @@ def _convex(G: Floats, M: Floats, b: Floats, cone: Cone, start: Floats, toleranc
         theta = new
         if residuals[-1] <= tolerance:
             return Fit(theta, True, np.array(residuals), Outcome.CONVERGED)
+        if len(residuals) - int(np.argmin(residuals)) > _FEW:  # Clarabel gets no nearer
+            return Fit(theta, True, np.array(residuals), Outcome.STALLED)
     return Fit(theta, True, np.array(residuals), Outcome.SWEEPS_EXHAUSTED)

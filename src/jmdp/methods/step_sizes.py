@@ -36,7 +36,7 @@ class ConstantSteps:
 class PolynomialSteps:
     """α_n = `first` × (1 + n/`delay`)^−`exponent` after n updates of the coordinate.
 
-    With ½ < exponent ≤ 1 these are the steps of Robbins and Monro that the paper's Theorem 5.5 asks for. A larger delay
+    With ½ < exponent ≤ 1 these are the steps of Robbins and Monro that the paper's Theorem 5.4 asks for. A larger delay
     keeps them large for longer.
     """
 
