@@ -11,6 +11,7 @@ import jmdp
 from benchmarks.report import Goal, Report
 from jmdp.arrays import Floats
 from jmdp.evaluation import Evaluation
+from jmdp.features import Polynomial
 from jmdp.plots.style import COLOURS, DASHES, clear_spines, new_figure
 
 FIGURE = Path(__file__).parent.parent / "docs" / "images" / "projection.svg"
@@ -42,8 +43,10 @@ def compare(quick: bool) -> Report:
             if not (own or blown):
                 continue
             for count in counts[:2] if quick else counts:
-                phi = polynomials(side, count) if kind == "polynomials" else walls_and_goal(side, count)
-                phi = np.asarray(np.kron(phi, np.eye(4)), dtype=np.float64)
+                if kind == "polynomials":
+                    phi = Polynomial(np.indices((side, side)).reshape(2, -1).T, count).matrix(model)
+                else:
+                    phi = np.asarray(np.kron(walls_and_goal(side, count), np.eye(4)), dtype=np.float64)
                 start = time.perf_counter()
                 method = jmdp.LinearProjected(phi, phi[:, :_OWN] if own else None)
                 result = jmdp.evaluate(model, policy, method=method, throw=False)
@@ -85,13 +88,6 @@ def _gap_variances(covariance: Floats) -> Floats:
     a, b = np.triu_indices(covariance.shape[1], 1)
     own = np.einsum("saa->sa", covariance)
     return np.asarray(own[:, a] + own[:, b] - 2 * covariance[:, a, b])
-
-
-def polynomials(side: int, degree: int) -> Floats:
-    """[S, ·], products of Chebyshev polynomials of row and column up to a total degree."""
-    row, column = np.divmod(np.arange(side * side), side)
-    T = np.polynomial.chebyshev.chebvander(np.stack([row, column]) * 2 / (side - 1) - 1, degree)
-    return np.stack([T[0, :, i] * T[1, :, j] for n in range(degree + 1) for i in range(n + 1) for j in [n - i]], axis=1)
 
 
 def walls_and_goal(side: int, count: int) -> Floats:

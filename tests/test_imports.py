@@ -15,7 +15,7 @@ SOURCE = Path(jmdp.__file__).parent
 # A module imports only from rows above its own, or from its own room.
 LAYERS = [
     ["errors"],
-    ["arrays", "labels", "interval", "files"],
+    ["arrays", "labels", "interval", "settings", "files"],
     ["outcomes", "learning"],
     ["model"],
     ["policy", "lazy_model", "features"],

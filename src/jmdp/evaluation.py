@@ -385,10 +385,6 @@ def _fisher(correlation: float, error: float) -> Interval:
     """Interval of a sampled correlation with this error, on Fisher's scale, where it is nearly symmetric."""
     if abs(correlation) >= 1 or error == 0:
         return _clipped(correlation, error)
-    middle, radius, flat = (
-        math.atanh(correlation),
-        error / (1 - correlation * correlation),
-        _clipped(correlation, error),
-    )
-    # Fisher's scale never reaches ±1, where actions that share all their luck are.
+    middle, radius = math.atanh(correlation), error / (1 - correlation * correlation)
+    flat = _clipped(correlation, error)  # Fisher's scale never reaches ±1, where actions that share all their luck are
     return Interval(min(flat.low, math.tanh(middle - radius)), max(flat.high, math.tanh(middle + radius)))

@@ -14,7 +14,6 @@ On a grid, states are the cells row by row::
 from __future__ import annotations
 
 import math
-import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -30,6 +29,7 @@ from jmdp import arrays
 from jmdp.arrays import Booleans, Floats
 from jmdp.errors import SettingsError
 from jmdp.model import TabularJMDP
+from jmdp.settings import whole
 
 
 @runtime_checkable
@@ -179,7 +179,7 @@ class TileCoding(_Placed):
     def _check(self, x: Floats) -> None:
         shapes = ((), x.shape[1:])
         tiles, wrap = np.asarray(self.tiles), np.asarray(self.wrap)
-        _whole("tilings", self.tilings, 1)
+        whole(self, "tilings", 1)
         if tiles.dtype.kind not in "iu" or tiles.shape not in shapes or not (tiles > 0).all():
             raise SettingsError(f"tiles is {self.tiles!r}. Give a whole number > 0, or one for each axis of positions.")
         if wrap.dtype.kind not in "iuf" or wrap.shape not in shapes or not ((wrap >= 0) & (wrap < math.inf)).all():
@@ -230,8 +230,8 @@ class RandomFourier(_Placed):
     seed: int
 
     def _check(self, x: Floats) -> None:
-        _whole("count", self.count, 1)
-        _whole("seed", self.seed, 0)
+        whole(self, "count", 1)
+        whole(self, "seed", 0)
         if isinstance(self.scale, bool) or not (isinstance(self.scale, Real) and 0 < float(self.scale) < math.inf):
             raise SettingsError(f"scale is {self.scale!r}. Give a distance > 0 between positions.")
 
@@ -261,7 +261,7 @@ class Polynomial(_Placed):
     degree: int
 
     def _check(self, x: Floats) -> None:
-        _whole("degree", self.degree, 0)
+        whole(self, "degree", 0)
 
     def _of_states(self, x: Floats, going: Booleans) -> Floats:
         low, span = _box(x)
@@ -276,12 +276,3 @@ def _box(x: Floats) -> tuple[Floats, Floats]:
     """Least position along each axis, and the length from there; 1 where all are equal."""
     low, high = x.min(axis=0), x.max(axis=0)
     return low, np.where(high > low, high - low, 1.0)
-
-
-def _whole(name: str, value: int, least: int) -> None:
-    try:
-        good = not isinstance(value, bool) and operator.index(value) >= least
-    except TypeError:
-        good = False
-    if not good:
-        raise SettingsError(f"{name} is {value!r}. Give a whole number of at least {least}.")

@@ -105,16 +105,20 @@ def law(prob: Floats, reward: Floats, next_state: Integers, actions: Integers) -
 
 def marginal_mdp(prob: Floats, reward: Floats, next_state: Integers, discount: float) -> MarginalMDP:
     """E[R | s, a] = Σ_k prob[s, k] reward[s, k, a] and P(s' | s, a) = Σ_k prob[s, k] 1{next_state[s, k, a] = s'}."""
-    from scipy.sparse import coo_array
-
-    S, K, A = reward.shape
-    row = np.broadcast_to(np.arange(S * A).reshape(S, 1, A), (S, K, A))
-    chance = np.broadcast_to(prob[:, :, None], (S, K, A))
-    there = coo_array((chance.ravel(), (row.ravel(), next_state.ravel())), shape=(S * A, S)).tocsr()
-    there.eliminate_zeros()
     mean = np.einsum("sk,ska->sa", prob, reward)
     arrays.frozen(mean)
-    return MarginalMDP(mean, there, discount)
+    return MarginalMDP(mean, one_step(prob, next_state), discount)
+
+
+def one_step(prob: Floats, next_state: Integers) -> csr_array[np.float64]:
+    """[S·A, S], where each coordinate goes under scenario probabilities [S, K]."""
+    from scipy.sparse import csr_array
+
+    S, K, A = next_state.shape
+    row = np.broadcast_to(np.arange(S * A).reshape(S, 1, A), (S, K, A))
+    chance = np.broadcast_to(prob[:, :, None], (S, K, A))
+    used = chance > 0
+    return csr_array((chance[used], (row[used], next_state[used])), shape=(S * A, S))
 
 
 def coupling_distance(prob: Floats, reward: Floats, next_state: Integers) -> Floats:

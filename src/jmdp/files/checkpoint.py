@@ -30,7 +30,7 @@ Arrays = Mapping[str, npt.NDArray[Any]]
 
 _DIGEST = "digest"
 
-_MEND = "Give another file, or remove this one to start anew."
+MEND = "Give another file, or remove this one to start anew."
 
 _MEMBER = struct.Struct("<4s2xHH4x4x8xHH")
 """What stands before a member of a zip file: signature, flags, method, lengths of its name and of what follows it."""
@@ -77,9 +77,9 @@ def load(path: Path, like: Arrays) -> dict[str, npt.NDArray[Any]]:
             found = {name: _read(file, path, name, like[name]) for name in sorted(like)}
             digest = _read(file, path, _DIGEST, _digest({}))
     except OSError as error:
-        raise CheckpointError(f"{path} cannot be read: {_reason(error)}. {_MEND}") from error
+        raise CheckpointError(f"{path} cannot be read: {_reason(error)}. {MEND}") from error
     if not np.array_equal(digest, _digest(found)):
-        raise CheckpointError(f"{path} is damaged: its checksum does not agree with its contents. {_MEND}")
+        raise CheckpointError(f"{path} is damaged: its checksum does not agree with its contents. {MEND}")
     return found
 
 
@@ -130,28 +130,28 @@ def _read(file: BinaryIO, path: Path, name: str, like: npt.NDArray[Any]) -> npt.
     header = _header(like)
     signature, flags, method, name_length, more = _MEMBER.unpack(_take(file, path, _MEMBER.size))
     if signature != b"PK\3\4":
-        raise CheckpointError(f"{path} is no checkpoint, or is damaged before {name}. {_MEND}")
+        raise CheckpointError(f"{path} is no checkpoint, or is damaged before {name}. {MEND}")
     called = _take(file, path, name_length)
     if called != f"{name}.npy".encode() or flags or method:
         raise CheckpointError(
-            f"{path} has {called[:40]!r} where {name} should be: no checkpoint of this method. {_MEND}"
+            f"{path} has {called[:40]!r} where {name} should be: no checkpoint of this method. {MEND}"
         )
     _take(file, path, more)
     if _take(file, path, len(header)) != header:
         raise CheckpointError(
             f"{path} holds {name} of another shape or type than {like.shape} and {like.dtype}. "
-            f"It belongs to another model or other settings, or is damaged. {_MEND}"
+            f"It belongs to another model or other settings, or is damaged. {MEND}"
         )
     array: npt.NDArray[Any] = np.empty(like.shape, like.dtype)
     if file.readinto(_bytes(array)) != array.nbytes:  # type: ignore[attr-defined]  # a buffered file has it
-        raise CheckpointError(f"{path} is cut short: it ends inside {name}. {_MEND}")
+        raise CheckpointError(f"{path} is cut short: it ends inside {name}. {MEND}")
     return array
 
 
 def _take(file: BinaryIO, path: Path, size: int) -> bytes:
     data = file.read(size)
     if len(data) != size:
-        raise CheckpointError(f"{path} is cut short: it ends after {file.tell()} bytes. {_MEND}")
+        raise CheckpointError(f"{path} is cut short: it ends after {file.tell()} bytes. {MEND}")
     return data
 
 

@@ -15,7 +15,7 @@ from jmdp.arrays import Floats, Integers
 from jmdp.errors import SettingsError
 from jmdp.kernels.coordinates import ENDED, MEAN, SQUARE
 from jmdp.methods.moment_cells import MomentCells, PairSource
-from jmdp.methods.settings import nonnegative, probability
+from jmdp.settings import nonnegative, probability
 
 _WALKERS = 1024
 """Walks that go on side by side."""

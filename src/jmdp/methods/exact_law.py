@@ -20,11 +20,11 @@ from jmdp.methods.memory import budget, require
 from jmdp.methods.method import Method
 from jmdp.methods.progress import sweep_bar
 from jmdp.methods.return_range import ReturnRange
-from jmdp.methods.settings import nonnegative, whole
 from jmdp.methods.shaping import unit_rewards
 from jmdp.methods.threads import Threads
 from jmdp.model import TabularJMDP
 from jmdp.policy import TabularPolicy
+from jmdp.settings import nonnegative, whole
 
 _TIMES = 4
 """How many times more cells there are when those at hand no longer help."""

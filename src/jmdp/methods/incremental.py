@@ -28,13 +28,11 @@ from jmdp.methods.method import Method, check_kind
 from jmdp.methods.moment_cells import MomentCells, TablePairs
 from jmdp.methods.progress import count_bar
 from jmdp.methods.return_range import ReturnRange
-from jmdp.methods.settings import boolean, nonnegative, probability, whole
 from jmdp.methods.shaping import scaled_error, unit_rewards
 from jmdp.methods.step_sizes import PolynomialSteps, StepSizes, step_table
 from jmdp.model import TabularJMDP
 from jmdp.policy import TabularPolicy
-
-_MEND = "Give another file, or remove this one to start anew."
+from jmdp.settings import boolean, nonnegative, probability, whole
 
 _LITTLE_OF_THE_START = 0.05
 """Where the start weighs more, a covariance is not known."""
@@ -267,10 +265,10 @@ def _resume(path: Path, learner: Learner, about: npt.NDArray[np.uint8], whole: I
     arrays = checkpoint.load(path, {**learner.arrays(), "about": about})
     if not np.array_equal(arrays.pop("about"), about):
         raise CheckpointError(
-            f"{path} is the checkpoint of a run with another model, policy, coupling or settings. {_MEND}"
+            f"{path} is the checkpoint of a run with another model, policy, coupling or settings. {checkpoint.MEND}"
         )
     if not learner.accepts(arrays, whole):
-        raise CheckpointError(f"{path} holds numbers that no run comes to. {_MEND}")
+        raise CheckpointError(f"{path} holds numbers that no run comes to. {checkpoint.MEND}")
     learner.restore(arrays)
 
 

@@ -20,10 +20,10 @@ from jmdp.methods.memory import budget, require
 from jmdp.methods.method import Method
 from jmdp.methods.progress import sweep_bar
 from jmdp.methods.return_range import ReturnRange
-from jmdp.methods.settings import nonnegative, refuse_overflow, whole
 from jmdp.methods.shaping import scaled_error
 from jmdp.model import TabularJMDP
 from jmdp.policy import TabularPolicy
+from jmdp.settings import nonnegative, refuse_overflow, whole
 
 
 @dataclass(frozen=True)

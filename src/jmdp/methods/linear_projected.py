@@ -19,16 +19,17 @@ from jmdp.methods.memory import budget, require
 from jmdp.methods.method import Method
 from jmdp.methods.pair_features import PairFeatures, Source, orthonormal
 from jmdp.methods.pair_samples import Drawn, sampled_equations
-from jmdp.methods.pair_steps import Luck, one_step
+from jmdp.methods.pair_steps import Luck
 from jmdp.methods.pair_weights import PairWeights, Restart, Stationary, pair_weights
 from jmdp.methods.projected_bounds import Bounds, fitted_bounds
 from jmdp.methods.psd_fit import Cone, Fit, fit
 from jmdp.methods.return_range import ReturnRange
-from jmdp.methods.settings import nonnegative, whole
 from jmdp.methods.shaping import unit_rewards
 from jmdp.model import TabularJMDP
+from jmdp.outcomes import one_step
 from jmdp.policy import TabularPolicy
 from jmdp.projection import Projection
+from jmdp.settings import nonnegative, whole
 
 AnyFeatures = Features | Callable[[int, int], npt.ArrayLike] | npt.ArrayLike
 
@@ -78,7 +79,7 @@ class LinearProjected(Method):
 
     features: AnyFeatures
     same_state: AnyFeatures | Literal[True] | None = None
-    weights: Restart | Stationary = Restart()  # noqa: RUF009 (frozen)
+    weights: Restart | Stationary = Restart()
     target: Literal["covariance", "second_moment"] = "covariance"
     samples: int | None = None
     seed: int | None = None
@@ -131,7 +132,7 @@ class LinearProjected(Method):
             drawn = sampled_equations(
                 model, policy, coupling, self.weights, phi, own, self.target, self.samples, self.seed
             )
-            return self._sampled(model, policy, coupling, drawn, self.weights.alpha(model.discount))
+            return self._sampled(model, policy, coupling, drawn, self.weights.alpha(model.discount), e)
         weights = pair_weights(self.weights, model, policy, coupling)
         (basis, to_phi), (basis_2, to_psi) = (orthonormal(f, weights.mean) for f in (phi, own))
         theta = _mean_parameters(model, policy, weights, basis, reward)
@@ -154,14 +155,13 @@ class LinearProjected(Method):
         return self._evaluation(model, policy, coupling, table, found, theta, to_phi, to_psi, weights.same, bounds)
 
     def _sampled(
-        self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, drawn: Drawn, alpha: float
+        self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, drawn: Drawn, alpha: float, e: int
     ) -> Evaluation:
         """The same from samples."""
         S, _, A = model.shape
         cone = Cone([f.shape[1] for f in (drawn.basis, drawn.basis_2)])
         M = drawn.G - model.discount**2 * drawn.H
         found = fit(drawn.G, M, drawn.b, cone, self.tolerance, self.max_sweeps, self.solver)
-        e, _, _ = unit_rewards(model)
         kernel, kernel_2 = cone.blocks(found.parameters)
         table = FittedMoments(drawn.basis, drawn.basis_2, kernel, kernel_2, drawn.mean, self.target, e)
         if found.outcome is Outcome.CONVERGED:
@@ -323,7 +323,7 @@ def _mean_parameters(
     """θ with Φᵀ D_ν (Φ − γ P_π Φ) θ = Φᵀ D_ν r."""
     S, _, A = model.shape
     prob = model.prob * ~model.terminal[:, None]
-    ahead = one_step(model, prob) @ np.einsum("sa,sad->sd", policy.probs, basis.reshape(S, A, -1))
+    ahead = one_step(prob, model.next_state) @ np.einsum("sa,sad->sd", policy.probs, basis.reshape(S, A, -1))
     left = basis.T * weights.mean.ravel()
     gained = np.einsum("sk,ska->sa", prob, reward).ravel()
     matrix, right = left @ (basis - model.discount * ahead), left @ gained

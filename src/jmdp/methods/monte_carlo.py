@@ -16,10 +16,10 @@ from jmdp.methods.method import Method, check_table
 from jmdp.methods.progress import state_bar
 from jmdp.methods.return_range import ReturnRange
 from jmdp.methods.sampled_laws import SampledLaws
-from jmdp.methods.settings import probability, whole
 from jmdp.methods.shaping import scaled_error, unit_rewards
 from jmdp.model import TabularJMDP
 from jmdp.policy import TabularPolicy
+from jmdp.settings import probability, whole
 
 _LONGEST = 100_000_000
 """Steps of a rollout beyond which it is not started."""

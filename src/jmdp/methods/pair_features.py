@@ -19,10 +19,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from jmdp.arrays import Floats, Integers
-from jmdp.methods.pair_steps import one_step
 from jmdp.methods.pair_weights import PairWeights
 from jmdp.methods.psd_fit import outer, packed, triangle
 from jmdp.model import TabularJMDP
+from jmdp.outcomes import one_step
 from jmdp.policy import TabularPolicy
 
 if TYPE_CHECKING:
@@ -77,20 +77,20 @@ class PairFeatures:
         """G, H [n, n] and b [n] of all pairs that have weight."""
         n = sum(d * (d + 1) // 2 for d in self.sizes)
         G, H, b = np.zeros((n, n)), np.zeros((n, n)), np.zeros(n)
-        for states in self.blocks(n * self._a.size):
-            g, h, value, weight = self._same_state(states, source)
+        for g, h, value, weight in self._one_by_one(source):
             scaled = g * weight[:, None]
-            G += scaled.T @ g
-            H += scaled.T @ h
-            b += scaled.T @ value
-        if self.weights.extra[0].size:
-            g, h, value = self._extra(source)
-            scaled = g * self.weights.extra[2][:, None]
             G += scaled.T @ g
             H += scaled.T @ h
             b += scaled.T @ value
         self._between(G, H, b, source)
         return (G + G.T) / 2, H, b
+
+    def _one_by_one(self, source: Source) -> Iterator[tuple[Floats, Floats, Floats, Floats]]:
+        """g, P₂ g [·, n], the source and the weight [·] of pairs in one state, and of start pairs in different ones."""
+        for states in self.blocks(sum(d * (d + 1) // 2 for d in self.sizes) * self._a.size):
+            yield self._same_state(states, source)
+        if self.weights.extra[0].size:
+            yield *self._extra(source), self.weights.extra[2]
 
     def blocks(self, numbers: int) -> Iterator[slice]:
         """States a few at a time, for so many numbers a state."""
@@ -149,7 +149,8 @@ class PairFeatures:
     def _scenarios(self) -> list[tuple[float, csr_array[np.float64], Floats]]:
         """Weight, step [S·A, S] and [S, K] of each value of the scenario luck shared between states."""
         going = ~self.model.terminal[:, None]
-        return [(p, one_step(self.model, rows * going), rows * going) for p, rows in self.weights.luck.scenarios]
+        given = [(p, rows * going) for p, rows in self.weights.luck.scenarios]
+        return [(p, one_step(rows, self.model.next_state), rows) for p, rows in given]
 
     def _gains(self, source: Source, scenarios: Floats) -> Iterator[tuple[float, float, Floats]]:
         """Sign, weight and mean [S, A] of u and of v, given shared luck."""
@@ -208,12 +209,8 @@ class PairFeatures:
         """Weights and Bellman residuals k − source − γ² P₂ k of all pairs that have weight, some at a time."""
         square = self.model.discount**2
         parameters = np.concatenate([packed(theta), packed(lam)])
-        for states in self.blocks(parameters.size * self._a.size):
-            g, h, value, weight = self._same_state(states, source)
+        for g, h, value, weight in self._one_by_one(source):
             yield weight, g @ parameters - value - square * (h @ parameters)
-        if self.weights.extra[0].size:
-            g, h, value = self._extra(source)
-            yield self.weights.extra[2], g @ parameters - value - square * (h @ parameters)
         S, _, A = self.model.shape
         phi, rho = self.phi.reshape(S * A, -1), self.weights.between
         for states in self.blocks(S * A * A):

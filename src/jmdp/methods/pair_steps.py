@@ -13,6 +13,7 @@ from jmdp.errors import CouplingError
 from jmdp.methods.common_luck import shared_choices, shared_scenarios
 from jmdp.methods.policy_chain import averaged_step
 from jmdp.model import TabularJMDP
+from jmdp.outcomes import one_step
 from jmdp.policy import TabularPolicy
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ class PairSteps:
         shape = (self._targets.size, S * A * (A - 1))
         self._parting = _stored(csr_array((chance.ravel(), (row.ravel(), column.ravel())), shape=shape), dense)
         self._other = ~np.eye(A, dtype=bool)
-        self.one = one_step(model, self.prob)
+        self.one = one_step(self.prob, model.next_state)
         self._one = _stored(self.one.T.tocsr(), dense)
         self._same = luck.same_state()
 
@@ -108,7 +109,7 @@ class PairSteps:
         S = self.model.shape[0]
         apart = np.zeros((S, S))
         for p, scenarios in self.luck.scenarios:
-            step = one_step(self.model, scenarios * ~self.model.terminal[:, None])
+            step = one_step(scenarios * ~self.model.terminal[:, None], self.model.next_state)
             both = csr_array(step[x].multiply(weight[:, None])).T @ step[y]
             apart += p * np.asarray(both.todense())
         return self.arrive(apart, np.zeros(S))
@@ -116,16 +117,3 @@ class PairSteps:
 
 def _stored(matrix: csr_array[np.float64], dense: bool) -> Any:
     return matrix.toarray() if dense else matrix
-
-
-def one_step(model: TabularJMDP, prob: Floats) -> csr_array[np.float64]:
-    """[S·A, S], where a coordinate goes under scenario probabilities [S, K]."""
-    from scipy.sparse import csr_array
-
-    S, K, A = model.shape
-    x = np.broadcast_to(np.arange(S * A).reshape(S, 1, A), (S, K, A))
-    chance = np.broadcast_to(prob[:, :, None], (S, K, A))
-    used = chance > 0
-    step = csr_array((chance[used], (x[used], model.next_state[used])), shape=(S * A, S))
-    step.sum_duplicates()
-    return step

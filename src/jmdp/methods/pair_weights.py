@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,12 +24,9 @@ from jmdp.errors import ModelError, SettingsError
 from jmdp.labels import Label
 from jmdp.methods.pair_steps import Luck, PairSteps
 from jmdp.methods.policy_chain import averaged_step, policy_chain_solver
-from jmdp.methods.settings import probability
 from jmdp.model import TabularJMDP
 from jmdp.policy import TabularPolicy
-
-if TYPE_CHECKING:
-    pass
+from jmdp.settings import probability
 
 Pair = tuple[tuple[Label, Label], tuple[Label, Label]]
 

@@ -19,9 +19,9 @@ from jmdp.methods.exact_pairs import ExactPairs
 from jmdp.methods.memory import budget
 from jmdp.methods.method import Method
 from jmdp.methods.region import Cut, Explorer, Surroundings
-from jmdp.methods.settings import nonnegative, whole
 from jmdp.model import TabularJMDP
 from jmdp.policy import TabularPolicy
+from jmdp.settings import nonnegative, whole
 
 _FIRST_THRESHOLD, _FINER = 1e-2, 1e-2
 """States that less discounted mass gets to are not looked at: at first, and what that is multiplied by to see more."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from jmdp.arrays import Floats
 from jmdp.errors import SettingsError
-from jmdp.methods.settings import nonnegative
+from jmdp.settings import nonnegative
 
 StepSizes = Callable[[Floats], Floats]
 """From counts of earlier updates of a coordinate (0, 1, 2, …) to step sizes in (0, 1]."""
