@@ -15,12 +15,13 @@ SOURCE = Path(jmdp.__file__).parent
 # A module imports only from rows above its own, or from its own room.
 LAYERS = [
     ["errors"],
-    ["arrays", "labels", "interval", "settings", "files"],
-    ["outcomes", "learning"],
+    ["arrays", "labels", "interval", "settings", "files", "luck", "digests"],
+    ["outcomes", "learning", "simulator"],
     ["model"],
     ["policy", "lazy_model", "features"],
-    ["coupling"],
-    ["exact", "worlds", "kernels", "gaps", "projection"],
+    ["coupling", "actor"],
+    ["exact", "worlds", "kernels", "gaps", "projection", "simulator_check"],
+    ["simulators"],
     ["evaluation"],
     ["methods"],
     ["evaluate"],

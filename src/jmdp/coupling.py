@@ -23,6 +23,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from jmdp.errors import CouplingError
+from jmdp.luck import Shock
 from jmdp.model import TabularJMDP
 
 PolicyLuck = Literal["independent", "shared"]
@@ -51,6 +52,26 @@ class Coupling(ABC):
 
     def check_fits(self, model: TabularJMDP) -> None:  # noqa: B027 (most regimes fit every model)
         """Raise unless the regime makes sense for this model."""
+
+    def environment_shock(self, root: Shock, step: int, state: bytes, branch: int) -> Shock:
+        """What a branch of a simulation that stands in the state with this digest meets in this step.
+
+        Local H(root, t, state), Synchronous H(root, t), Independent H(root, t, branch): equal keys are equal luck, so
+        branches that have met need no further care.
+        """
+        return root.derived(b"environment", step, self._place(state, branch))
+
+    def policy_shock(self, root: Shock, step: int, state: bytes, action: bytes, branch: int) -> Shock:
+        """The policy's own luck after this action in this state: H(root, t, state, action), or H(root, t) if shared."""
+        if self.policy_luck == "shared":
+            return root.derived(b"policy", step)
+        place = state + action if self.shared_in_a_state else branch.to_bytes(8, "little")
+        return root.derived(b"policy", step, place)
+
+    def _place(self, state: bytes, branch: int) -> bytes:
+        if self.shared_between_states:
+            return b""
+        return state if self.shared_in_a_state else branch.to_bytes(8, "little")
 
 
 class Local(Coupling):

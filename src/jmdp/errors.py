@@ -32,6 +32,10 @@ class SettingsError(JMDPError, ValueError):
     """A setting of a method or world outside its range."""
 
 
+class SimulatorError(JMDPError, ValueError):
+    """A simulator that does not do what is needed to compare actions under shared luck."""
+
+
 class MemoryBudgetError(JMDPError, MemoryError):
     """A method that would need more memory than it may use; nothing was allocated."""
 

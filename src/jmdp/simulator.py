@@ -1,0 +1,78 @@
+"""What jmdp asks of a simulator: a pure step from any state, with the luck as an argument.
+
+A *state* is an opaque snapshot that never changes. `Simulator.step` says what an action does in it under a `Shock`, and
+may be asked again, for another action, in any order. `digest` says which states are the same, `observe` what a policy
+sees. Nothing else is needed to compare actions under shared luck. Which shocks are equal is the coupling's affair.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from jmdp.arrays import Floats, Integers
+from jmdp.digests import digest_of, generators_in
+from jmdp.errors import UnavailableError
+from jmdp.labels import Labels
+from jmdp.luck import Shock
+
+
+class Step(NamedTuple):
+    """What one action led to."""
+
+    reward: float
+    state: Any
+    terminated: bool  # nothing is earned from here on. A time limit is no end: rollouts go on beyond it
+
+
+@dataclass(frozen=True, eq=False)
+class Draws:
+    """Returns of several actions under shared luck, drawn again and again from one state."""
+
+    returns: Floats  # [n, A], discounted rewards up to the horizon
+    ends: Integers  # [n, A], ENDED, or a number that branches of a sample share if they stand on one coordinate
+    gains: Integers  # [n, A], fingerprint of all rewards on the way: equal ones earned the same in every step
+    largest_reward: float  # the largest |reward| met
+    steps: int  # that were simulated
+    shared_steps: int  # that were not, for the branch had met another
+
+
+ENDED = -1
+"""Where a branch stands that has come to a terminal state."""
+
+
+class Simulator(ABC):
+    """Base of all simulators. One's own needs `step`; the rest has sensible defaults.
+
+    States of plain Python and NumPy values need nothing more. If a state holds anything else, give `digest` too. All
+    luck of a step comes from its shock, through ``shock.generator()`` or ``shock.uniform()``; draw all of it before
+    looking at the action, so that every action meets the same. `jmdp.testing.check_simulator` tells whether it is so.
+    """
+
+    actions: Labels | None = None  # None where actions are not numbered: those to compare must then be given
+    lanes: int = 64  # how many branches are best kept under way at once
+
+    @abstractmethod
+    def step(self, state: Any, action: Any, shock: Shock) -> Step:
+        """What the action does in the state under this luck. Changes nothing: the state can be used again."""
+
+    def advance(self, state: Any, action: Any, shock: Shock) -> Step:
+        """`step` for a caller who will never use this state again, which may spare a copy."""
+        return self.step(state, action, shock)
+
+    def digest(self, state: Any) -> bytes:
+        """Bytes that are equal for states that are the same, and for no others."""
+        return digest_of(state)
+
+    def observe(self, state: Any) -> Any:
+        """What a policy sees of a state."""
+        return state
+
+    def start(self, shock: Shock) -> Any:
+        """A state to begin in: the one it stands in if there is such a thing, else one drawn with this luck."""
+        raise UnavailableError(f"{type(self).__name__} does not say where to start. Give a state.")
+
+    def generators(self, state: Any) -> dict[str, Any]:
+        """Generators that a state or the simulator keeps besides the shock, by name; for `check_simulator`."""
+        return {**generators_in(state, "state"), **generators_in(vars(self), "simulator")}
