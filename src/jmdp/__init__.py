@@ -18,7 +18,11 @@ from jmdp.model import TabularJMDP
 from jmdp.policy import TabularPolicy
 
 if TYPE_CHECKING:
-    from jmdp import features, plots, testing, worlds
+    from jmdp import features, plots, simulators, testing, worlds
+    from jmdp.actors.as_policy import UniformPolicy, as_policy
+    from jmdp.compare import compare
+    from jmdp.comparison import Comparison, Decision, Regret
+    from jmdp.luck import Shock
     from jmdp.methods.coordinate_sampling import (
         BlockSampling,
         CoordinateSampling,
@@ -40,8 +44,10 @@ __all__ = [
     "JIPE",
     "BlockSampling",
     "Certificate",
+    "Comparison",
     "ConstantSteps",
     "CoordinateSampling",
+    "Decision",
     "Estimate",
     "Evaluation",
     "ExactLaw",
@@ -59,50 +65,63 @@ __all__ = [
     "Outcome",
     "PolynomialSteps",
     "ReachablePairs",
+    "Regret",
     "Restart",
+    "Shock",
     "Stationary",
     "Synchronous",
     "TabularJMDP",
     "TabularPolicy",
     "TrajectorySampling",
+    "UniformPolicy",
     "UniformSampling",
     "Verdict",
+    "as_policy",
+    "compare",
     "errors",
     "evaluate",
     "features",
     "gap_samples",
     "plots",
+    "simulators",
     "testing",
     "worlds",
 ]
 
 
 _LATER = {
-    "BlockSampling": "coordinate_sampling",
-    "ConstantSteps": "step_sizes",
-    "CoordinateSampling": "coordinate_sampling",
-    "ExactLaw": "exact_law",
-    "Incremental": "incremental",
-    "JIPE": "jipe",
-    "LinearProjected": "linear_projected",
-    "MonteCarlo": "monte_carlo",
-    "PolynomialSteps": "step_sizes",
-    "ReachablePairs": "reachable_pairs",
-    "Restart": "pair_weights",
-    "Stationary": "pair_weights",
-    "TrajectorySampling": "coordinate_sampling",
-    "UniformSampling": "coordinate_sampling",
-    "gap_samples": "monte_carlo",
+    "BlockSampling": "methods.coordinate_sampling",
+    "Comparison": "comparison",
+    "ConstantSteps": "methods.step_sizes",
+    "CoordinateSampling": "methods.coordinate_sampling",
+    "Decision": "comparison",
+    "ExactLaw": "methods.exact_law",
+    "Incremental": "methods.incremental",
+    "JIPE": "methods.jipe",
+    "LinearProjected": "methods.linear_projected",
+    "MonteCarlo": "methods.monte_carlo",
+    "PolynomialSteps": "methods.step_sizes",
+    "ReachablePairs": "methods.reachable_pairs",
+    "Regret": "comparison",
+    "Restart": "methods.pair_weights",
+    "Shock": "luck",
+    "Stationary": "methods.pair_weights",
+    "TrajectorySampling": "methods.coordinate_sampling",
+    "UniformPolicy": "actors.as_policy",
+    "UniformSampling": "methods.coordinate_sampling",
+    "as_policy": "actors.as_policy",
+    "compare": "compare",
+    "gap_samples": "methods.monte_carlo",
 }
-"""Names of methods that not every evaluation needs, and their files."""
+"""Names that not every evaluation needs, and their files."""
 
 
 def __getattr__(name: str) -> object:
     """Load what not every evaluation needs when it is first asked for."""
-    if name in ("features", "plots", "testing", "worlds"):
+    if name in ("features", "plots", "simulators", "testing", "worlds"):
         return import_module(f"jmdp.{name}")
     if name in _LATER:
-        found: object = getattr(import_module(f"jmdp.methods.{_LATER[name]}"), name)
+        found: object = getattr(import_module(f"jmdp.{_LATER[name]}"), name)
         globals()[name] = found
         return found
     raise AttributeError(f"module 'jmdp' has no attribute {name!r}")

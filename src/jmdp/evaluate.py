@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
-
-import numpy.typing as npt
 
 from jmdp.coupling import Coupling, Local
 from jmdp.errors import NotConvergedError
@@ -14,12 +11,12 @@ from jmdp.lazy_model import LazyJMDP
 from jmdp.methods.exact_pairs import ExactPairs
 from jmdp.methods.method import Method, check_problem
 from jmdp.model import TabularJMDP
-from jmdp.policy import TabularPolicy
+from jmdp.simulator import Simulator
 
 
 def evaluate(
-    model: TabularJMDP | LazyJMDP,
-    policy: TabularPolicy | Callable[[Any], npt.ArrayLike],
+    model: TabularJMDP | LazyJMDP | Simulator,
+    policy: Any,
     coupling: Coupling = Local(),
     method: Method = ExactPairs(),
     *,
@@ -31,9 +28,11 @@ def evaluate(
     Parameters
     ----------
     model
-        The scenario table, or a function that gives it state by state.
+        The scenario table, or a function that gives it state by state; or a simulator (`jmdp.simulators`), which
+        `MonteCarlo` takes.
     policy
-        What is followed after the first action; for a `LazyJMDP` a function from a state to its actions' probabilities.
+        What is followed after the first action: a `TabularPolicy`; for a `LazyJMDP` a function from a state to its
+        actions' probabilities; for a simulator anything that `as_policy` takes.
     coupling
         How luck is shared: `Local` (the paper's), `Synchronous` or `Independent`.
     method
@@ -46,6 +45,10 @@ def evaluate(
         Show a bar on a terminal when the work is long.
     """
     check_problem(model, policy, coupling, method)
+    if isinstance(model, Simulator):
+        from jmdp.actors.as_policy import as_policy
+
+        policy = as_policy(policy, model.actions)
     evaluation = method.run(model, policy, coupling, progress)
     if throw and not evaluation.outcome.successful:
         holds = "" if evaluation.certificate is None else ": its certificate holds"

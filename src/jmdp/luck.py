@@ -39,11 +39,12 @@ class Shock:
         """A NumPy generator (Philox) that starts at this key."""
         return np.random.Generator(np.random.Philox(key=int.from_bytes(self.words, "little")))
 
-    def restart(self, generator: np.random.Generator) -> None:
-        """Set a generator made by `generator` to the beginning of this key: ten times faster than a new one."""
+    def restart(self, generator: np.random.Generator) -> np.random.Generator:
+        """The generator of this key, in place of one made by `generator` earlier: ten times faster than a new one."""
         state = _START.copy()
         state["state"] = {"counter": _START["state"]["counter"], "key": np.frombuffer(self.words, np.uint64)}
         generator.bit_generator.state = state
+        return generator
 
     def key(self) -> jax.Array:
         """A JAX key."""

@@ -51,6 +51,7 @@ class Simulator(ABC):
     """
 
     actions: Labels | None = None  # None where actions are not numbered: those to compare must then be given
+    discount: float | None = None  # where the simulator has one of its own
     lanes: int = 64  # how many branches are best kept under way at once
 
     @abstractmethod

@@ -1,14 +1,15 @@
-"""Checks for users: is the model what was meant, and does a certificate hold?"""
+"""Checks for users: is the model what was meant, can the simulator be branched, and does a certificate hold?"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
 
 import numpy as np
 
+from jmdp.checking.probe import Finding
+from jmdp.checking.simulator_check import check_simulator
 from jmdp.errors import CertificateError, UnavailableError
 from jmdp.evaluation import Evaluation
 from jmdp.exact import Coordinate, ExactStep
@@ -18,18 +19,9 @@ from jmdp.model import TabularJMDP
 from jmdp.moment_check import MomentCheck, exactly
 from jmdp.policy import TabularPolicy
 
+__all__ = ["Finding", "check_certificate", "check_model", "check_simulator"]
+
 # ---------------------------------------------------------------------------------------------------- the model
-
-
-@dataclass(frozen=True)
-class Finding:
-    """Something a modeller should know: what it is, and what follows from it."""
-
-    kind: str
-    message: str
-
-    def __str__(self) -> str:
-        return f"{self.kind}: {self.message}"
 
 
 def check_model(model: TabularJMDP) -> list[Finding]:

@@ -11,12 +11,14 @@ from jmdp.evaluation import Evaluation
 from jmdp.lazy_model import LazyJMDP
 from jmdp.model import TabularJMDP
 from jmdp.policy import TabularPolicy
+from jmdp.simulator import Simulator
 
 
 class Method(ABC):
     """A way to get joint moments. Subclasses are frozen dataclasses of settings."""
 
     takes_lazy_models: ClassVar[bool] = False
+    takes_simulators: ClassVar[bool] = False
     step_name: ClassVar[str] = "sweep"  # what `Evaluation.residuals` has one number for each of
     residual_name: ClassVar[str] = "residual"
 
@@ -29,6 +31,13 @@ def check_problem(model: object, policy: object, coupling: Coupling, method: Met
     """Raise unless the nouns are what they should be and fit one another."""
     check_kind("method", method, Method, SettingsError)
     check_kind("coupling", coupling, Coupling, CouplingError)
+    if isinstance(model, Simulator):
+        if not method.takes_simulators:
+            raise ModelError(
+                f"{type(method).__name__} needs a table, and this is a simulator. Use "
+                "MonteCarlo(seed=…, discount=…), or jmdp.compare."
+            )
+        return
     if isinstance(model, LazyJMDP):
         if not method.takes_lazy_models:
             raise ModelError(

@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Real
+from typing import Any
 
 import numpy as np
 
+from jmdp.actors.actor import Actor
 from jmdp.arrays import Floats, Integers, cumulative_rows
 from jmdp.coupling import Coupling, Local
 from jmdp.errors import SettingsError
 from jmdp.evaluation import UNIT, Certificate, Evaluation, Outcome
-from jmdp.labels import Label
+from jmdp.labels import Label, Labels
+from jmdp.luck import Shock
 from jmdp.methods.method import Method, check_table
 from jmdp.methods.progress import state_bar
 from jmdp.methods.return_range import ReturnRange
+from jmdp.methods.sample_moments import sample_moments
 from jmdp.methods.sampled_laws import SampledLaws
 from jmdp.methods.shaping import scaled_error, unit_rewards
 from jmdp.model import TabularJMDP
 from jmdp.policy import TabularPolicy
+from jmdp.rollouts import paired_draws
 from jmdp.settings import probability, whole
+from jmdp.simulator import Simulator
 
 _LONGEST = 100_000_000
 """Steps of a rollout beyond which it is not started."""
@@ -56,48 +64,56 @@ class MonteCarlo(Method):
     confidence
         Of each interval on its own.
     horizon
-        Steps of a rollout. None cuts where at most B/(1000 √samples) of the return is lost.
+        Steps of a rollout. None cuts where at most B/(1000 √samples) of the return is lost; on a simulator, whose steps
+        cost more, where at most B/(1000 (1 − γ)) is.
+    states
+        States of a simulator to evaluate. None is the state it starts in. For tables all are evaluated.
+    discount
+        γ on a simulator, which has none of its own. With 1 the return is the sum over `horizon` steps.
     """
 
     seed: int
     samples: int = 10_000
     confidence: float = 0.95
     horizon: int | None = None
+    states: Sequence[Any] | None = None
+    discount: float | None = None
+
+    takes_simulators = True
 
     def __post_init__(self) -> None:
         whole(self, "seed", 0)
         whole(self, "samples", 2)
         probability(self, "confidence")
         whole(self, "horizon", 1, _LONGEST, optional=True)
+        if self.states is not None and (not isinstance(self.states, Sequence) or isinstance(self.states, str)):
+            raise SettingsError(f"states is a {type(self.states).__name__}. Give a list of states.")
 
-    def run(self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, progress: bool) -> Evaluation:
+    def run(
+        self, model: TabularJMDP | Simulator, policy: TabularPolicy | Actor, coupling: Coupling, progress: bool
+    ) -> Evaluation:
         """Evaluate; see `jmdp.evaluate`."""
         from scipy.special import stdtrit
 
+        quantile = float(stdtrit(self.samples - 1, (1 + self.confidence) / 2))
+        if isinstance(model, Simulator):
+            assert isinstance(policy, Actor)
+            return self._run_simulator(model, policy, coupling, quantile, progress)
+        assert isinstance(policy, TabularPolicy)
+        if self.states is not None or self.discount is not None:
+            raise SettingsError("states and discount are for simulators. A table has both; leave them out.")
         S, _, A = model.shape
         sampler = _Sampler(model, policy, coupling, self)
-        quantile = float(stdtrit(self.samples - 1, (1 + self.confidence) / 2))
         mean, mean_error = np.zeros((2, S, A))
         covariance, covariance_error, correlation_error, gap_mean_error, gap_variance_error = np.zeros((5, S, A, A))
         actions = np.arange(A)
         cut = sampler.lost
         for s in state_bar(type(self).__name__, np.flatnonzero(~model.terminal), progress):
             returns, _, _ = sampler.draw(int(s), actions)
-            mean[s] = returns.mean(axis=0)
-            returns -= mean[s]
-            std = returns.std(axis=0, ddof=1)
-            inverse = 1 / np.where(std > cut, std, np.inf)
-            mean_error[s] = quantile * std / math.sqrt(self.samples) + cut
-            for a in range(A):
-                own = returns[:, [a]]
-                covariance[s, a], noise = _covariance(own, returns)
-                covariance_error[s, a] = quantile * noise + cut * (std[a] + std) + cut * cut
-                noise = _correlation_noise(own * inverse[a], returns * inverse)
-                correlation_error[s, a] = quantile * noise + 2 * cut * (inverse[a] + inverse)
-                gaps = own - returns
-                variance, noise = _covariance(gaps, gaps)
-                gap_mean_error[s, a] = quantile * np.sqrt(variance / self.samples) + 2 * cut
-                gap_variance_error[s, a] = quantile * noise + 4 * cut * np.sqrt(variance) + 4 * cut * cut
+            found = sample_moments(returns, quantile, cut)
+            mean[s], mean_error[s], covariance[s] = found.mean, found.mean_error, found.covariance
+            covariance_error[s], correlation_error[s] = found.covariance_error, found.correlation_error
+            gap_mean_error[s], gap_variance_error[s] = found.gap_mean_error, found.gap_variance_error
         e, ranges = sampler.exponent, ReturnRange(model, policy)
         certificate = Certificate(
             "statistical",
@@ -128,6 +144,35 @@ class MonteCarlo(Method):
                 self.confidence,
             ),
             ranges=ranges,
+        )
+
+    def _run_simulator(
+        self, simulator: Simulator, actor: Actor, coupling: Coupling, quantile: float, progress: bool
+    ) -> Evaluation:
+        from jmdp.methods.drawn_evaluation import drawn_evaluation
+
+        if simulator.actions is None:
+            raise SettingsError("The actions of this simulator are not numbered. Use jmdp.compare(…, actions=[…]).")
+        discount, horizon = rollout_length(simulator, self.discount, self.horizon)
+        states = [simulator.start(Shock.of_sample(self.seed, 0))] if self.states is None else self.states
+        every = range(simulator.actions.size)
+        draws = [
+            paired_draws(
+                simulator, states[s], every, actor, coupling,
+                discount=discount, horizon=horizon, seed=self.seed, first=0, count=self.samples,
+            )
+            for s in state_bar(type(self).__name__, np.arange(len(states)), progress)
+        ]  # fmt: skip
+        return drawn_evaluation(
+            draws,
+            method=self,
+            coupling=coupling,
+            states=Labels.of("state", len(states), None),
+            actions=simulator.actions,
+            discount=discount,
+            horizon=horizon,
+            quantile=quantile,
+            confidence=self.confidence,
         )
 
 
@@ -207,29 +252,19 @@ class _Sampler:
         return np.ldexp(returns, self.exponent), ends, gains
 
 
+def rollout_length(simulator: Simulator, discount: float | None, horizon: int | None) -> tuple[float, int]:
+    """γ and the horizon of rollouts of a simulator, or say what is missing."""
+    discount = simulator.discount if discount is None else discount
+    if isinstance(discount, bool) or not (isinstance(discount, Real) and 0 <= float(discount) <= 1):
+        raise SettingsError(f"discount is {discount!r}. This simulator has none of its own: give one, e.g. 0.99.")
+    if discount == 1 and horizon is None:
+        raise SettingsError("With discount 1 a return is the sum over a number of steps. Say how many: horizon=….")
+    gamma = float(discount)
+    return gamma, enough_steps(gamma, 1e-3 / (1 - gamma)) if horizon is None else horizon
+
+
 def enough_steps(discount: float, lost: float) -> int:
     """Return the least horizon T ≥ 1 with γ^T/(1 − γ) ≤ lost."""
     if discount == 0:
         return 1
     return max(1, math.ceil(math.log(lost * (1 - discount)) / math.log(discount)))
-
-
-def _covariance(x: Floats, y: Floats) -> tuple[Floats, Floats]:
-    """Covariance over axis 0 of centred samples, and its standard error.
-
-    Var(ĉ) = (μ₂₂ − c²)/n + (σ_x² σ_y² + c²)/(n(n − 1)). The second term is what is left where x y does not vary, as for
-    a fair coin, whose sample variance errs by 1/n and not by 1/√n.
-    """
-    n = x.shape[0]
-    product = x * y
-    covariance = product.sum(axis=0) / (n - 1)
-    spread = product.var(axis=0)
-    variances = (x * x).mean(axis=0) * (y * y).mean(axis=0)
-    return covariance, np.sqrt(spread / n + (variances + covariance**2) / (n * (n - 1)))
-
-
-def _correlation_noise(x: Floats, y: Floats) -> Floats:
-    """Standard errors of sample correlations: of the mean of x y − ρ (x² + y²)/2 on standardised samples."""
-    product = x * y
-    influence = product - product.mean(axis=0) * (x * x + y * y) / 2
-    return np.asarray(influence.std(axis=0) / math.sqrt(x.shape[0]))

@@ -30,6 +30,10 @@ class ReturnRange:
     model: TabularJMDP
     policy: TabularPolicy
 
+    def is_over(self, s: int) -> bool:
+        """Is nothing earned from this state on?"""
+        return bool(self.model.terminal[s])
+
     def of(self, s: int, a: int) -> Interval:
         """Where Z(s, a) is."""
         return Interval(-float(self._lowest[s, a]), float(self._highest[s, a]))

@@ -4,15 +4,32 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Protocol
 
 import numpy as np
 
 from jmdp.arrays import Floats, Integers
 from jmdp.gaps.law import GapLaw, Law
-from jmdp.methods.return_range import ReturnRange
+from jmdp.interval import Interval
+from jmdp.simulator import ENDED
 
-ENDED = -1
-"""Where a branch stands that has come to a terminal state."""
+
+class Support(Protocol):
+    """What returns and gaps can be at all."""
+
+    def is_over(self, s: int) -> bool:
+        """Is nothing earned from this state on?"""
+
+    def of(self, s: int, a: int) -> Interval:
+        """Where Z(s, a) is."""
+
+    def of_gap(self, s: int, a: int, b: int) -> Interval:
+        """Where Z(s, a) − Z(s, b) is."""
+
+
+def fixed_slack(n: int, error: float) -> float:
+    """How far the empirical law of n samples, n fixed before, is off at most: √(ln(2/error)/2n)."""
+    return math.sqrt(math.log(2 / error) / (2 * n))
 
 
 class SampledLaws:
@@ -28,6 +45,8 @@ class SampledLaws:
         coordinate), and a fingerprint of what it gained on the way.
     cut, rounding
         What the steps not taken, and rounding in those taken, can amount to in one return.
+    slack
+        The distance above, for a number of samples and a chance of error, where it is another one.
     """
 
     def __init__(
@@ -35,16 +54,17 @@ class SampledLaws:
         draw: Callable[[int], tuple[Floats, Integers, Integers]],
         cut: float,
         rounding: float,
-        ranges: ReturnRange,
+        ranges: Support,
         confidence: float,
+        slack: Callable[[int, float], float] = fixed_slack,
     ) -> None:
         self._draw, self._cut, self._rounding = draw, cut, rounding
-        self._ranges, self._confidence = ranges, confidence
+        self._ranges, self._confidence, self._slack = ranges, confidence, slack
         self._last: tuple[int, tuple[Floats, Integers, Integers]] | None = None
 
     def return_law(self, s: int, a: int) -> Law:
         """The empirical law of Z(s, a)."""
-        if self._ranges.model.terminal[s]:
+        if self._ranges.is_over(s):
             return GapLaw.zero()
         returns, ends, _ = self._of(s)
         error = np.where(ends[:, a] == ENDED, 0.0, self._cut) + self._rounding
@@ -54,7 +74,7 @@ class SampledLaws:
 
     def gap_law(self, s: int, a: int, b: int) -> GapLaw:
         """The empirical law of Z(s, a) − Z(s, b). Branches that stand on one coordinate have one return to come."""
-        if self._ranges.model.terminal[s]:
+        if self._ranges.is_over(s):
             return GapLaw.zero()
         returns, ends, gains = self._of(s)
         values = returns[:, a] - returns[:, b]
@@ -71,4 +91,4 @@ class SampledLaws:
         return self._last[1]
 
     def _band(self, n: int) -> tuple[float, Floats]:
-        return math.sqrt(math.log(2 / (1 - self._confidence)) / (2 * n)), np.full(n, 1 / n)
+        return self._slack(n, 1 - self._confidence), np.full(n, 1 / n)

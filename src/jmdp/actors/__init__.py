@@ -1,0 +1,1 @@
+"""Policies of any kind, as rollouts use them."""

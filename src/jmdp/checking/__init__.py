@@ -1,0 +1,1 @@
+"""Is a simulator what it has to be?"""

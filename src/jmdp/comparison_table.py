@@ -1,0 +1,86 @@
+"""A comparison as text: one line an action, then what the choice may cost and what it took to know."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from jmdp.interval import Estimate
+
+if TYPE_CHECKING:
+    from jmdp.comparison import Comparison
+
+
+def comparison_table(comparison: Comparison) -> str:
+    """The comparison in words and columns."""
+    c, leader = comparison, comparison.leader
+    verdict = f"best: {c.best}" if c.best is not None else f"not decided; ahead: {leader}"
+    luck = f"{type(c.evaluation.coupling).__name__} luck, discount {c.discount:g}, horizon {c.horizon}"
+    lines = [
+        f"{len(c.actions)} actions of {c.simulator} under {c.policy}; {luck}",
+        f"{verdict} ({c.outcome.value}; {100 * c.confidence:g}% confidence)",
+        "",
+    ]
+    rows = [
+        [
+            "action",
+            "mean return",
+            f"{leader} minus it",
+            "std",
+            f"P({leader} better)",
+            "P(worse)",
+            "correlation",
+            "rollouts saved",
+        ]
+    ]
+    for action in sorted(c.actions, key=lambda a: -float(c.mean(a))):
+        if action == leader:
+            rows.append([action, shown(c.mean(action)), "", "", "", "", "", ""])
+            continue
+        gap, fewer = c.gap(leader, action), c.variance_reduction(leader, action)
+        assert gap.mean_interval is not None
+        rows.append(
+            [
+                action,
+                shown(c.mean(action)),
+                shown(Estimate(gap.mean, gap.mean_interval.low, gap.mean_interval.high)),
+                f"{gap.std:.3g}",
+                chance(c.superiority(leader, action)),
+                chance(c.superiority(action, leader)),
+                "" if math.isnan(gap.correlation) else f"{gap.correlation:.3f}",
+                "" if math.isnan(fewer) else f"{float(fewer):.1f} ×",
+            ]
+        )
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    for row in rows:
+        cells = [
+            cell.ljust(w) if i == 0 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))
+        ]
+        lines.append("  ".join(cells).rstrip())
+    regret = c.regret(leader)
+    met = c.draws.shared_steps / max(1, c.draws.steps + c.draws.shared_steps)
+    lines += [
+        "",
+        f"regret of {leader}: mean {shown(regret.mean)}, 95% quantile {shown(regret.quantile(0.95))}, "
+        f"worst 5% {shown(regret.cvar(0.05))}",
+        f"{c.samples:,} rollouts of each action from seed {c.seed}; {c.draws.steps:,} steps simulated, "
+        f"{100 * met:.0f}% spared where branches had met",
+    ]
+    return "\n".join(lines)
+
+
+def shown(value: Estimate) -> str:
+    """A number and its interval, to the digits that mean something."""
+    if math.isinf(value.low) or math.isinf(value.high):
+        return f"{float(value):.3g} [{value.low:.3g}, {value.high:.3g}]"
+    if value.error == 0:
+        return f"{float(value):.6g}"
+    digits = max(0, 1 - math.floor(math.log10(value.error)))
+    if digits > 8 or value.error > 1e6:
+        return f"{float(value):.3g} [{value.low:.3g}, {value.high:.3g}]"
+    return f"{float(value):.{digits}f} [{value.low:.{digits}f}, {value.high:.{digits}f}]"
+
+
+def chance(value: Estimate) -> str:
+    """A chance and its interval in percent."""
+    return f"{100 * value:.0f}% [{100 * value.low:.0f}, {100 * value.high:.0f}]"

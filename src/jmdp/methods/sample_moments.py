@@ -1,0 +1,98 @@
+"""Joint moments of one state from samples of all its actions' returns, and how far they may be off."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from jmdp.arrays import Floats
+
+
+@dataclass(frozen=True, eq=False)
+class SampleMoments:
+    """Moments of A returns and errors at one confidence each."""
+
+    mean: Floats  # [A]
+    mean_error: Floats  # [A]
+    covariance: Floats  # [A, A]
+    covariance_error: Floats  # [A, A]
+    correlation_error: Floats  # [A, A]
+    gap_mean_error: Floats  # [A, A]
+    gap_variance_error: Floats  # [A, A]
+
+
+def sample_moments(
+    returns: Floats,
+    quantile: float,
+    cut: float,
+    open_returns: Floats | float = 1.0,
+    open_gaps: Floats | float = 1.0,
+    mean_errors: Callable[[Floats, Floats], Floats] | None = None,
+) -> SampleMoments:
+    """Moments of samples [n, A].
+
+    Parameters
+    ----------
+    quantile
+        Standard errors that an interval reaches to each side.
+    cut
+        What cutting a rollout can hide of one return.
+    open_returns, open_gaps
+        [A] and [A, A], the part of samples whose rollouts were cut at all. In a mean only these are off; in a product
+        with something of spread σ, by Cauchy and Schwarz, at most √part cut σ.
+    mean_errors
+        From deviations [n, A] of gaps, and what to take for their size where there are none, to errors of their means,
+        without what is cut off; quantile × standard error if None.
+    """
+    n, A = returns.shape
+    mean = returns.mean(axis=0)
+    centred = returns - mean
+    std = centred.std(axis=0, ddof=1)
+    lost, lost_gap = (
+        cut * np.sqrt(np.broadcast_to(open_returns, A)),
+        2 * cut * np.sqrt(np.broadcast_to(open_gaps, (A, A))),
+    )
+    inverse = 1 / np.where(std > lost, std, np.inf)
+    errors = np.empty((4, A, A))
+    covariance = np.empty((A, A))
+    spread = np.abs(centred).max(axis=0)
+    for a in range(A):
+        own = centred[:, [a]]
+        covariance[a], noise = covariance_of(own, centred)
+        errors[0, a] = quantile * noise + lost * std[a] + lost[a] * std + lost[a] * lost
+        noise = _correlation_noise(own * inverse[a], centred * inverse)
+        errors[1, a] = quantile * noise + 2 * (lost[a] * inverse[a] + lost * inverse)
+        gaps = own - centred
+        variance, noise = covariance_of(gaps, gaps)
+        errors[2, a] = (
+            quantile * np.sqrt(variance / n) if mean_errors is None else mean_errors(gaps, spread[a] + spread)
+        ) + 2 * cut * np.broadcast_to(open_gaps, (A, A))[a]
+        errors[3, a] = quantile * noise + 2 * lost_gap[a] * np.sqrt(variance) + lost_gap[a] ** 2
+    scale = np.full(A, spread.max())  # of the luck, where an action's return never varied
+    own_error = quantile * std / math.sqrt(n) if mean_errors is None else mean_errors(centred, scale)
+    errors[2, np.arange(A), np.arange(A)] = errors[3, np.arange(A), np.arange(A)] = 0.0
+    return SampleMoments(mean, own_error + cut * np.broadcast_to(open_returns, A), covariance, *errors)
+
+
+def covariance_of(x: Floats, y: Floats) -> tuple[Floats, Floats]:
+    """Covariance over axis 0 of centred samples, and its standard error.
+
+    Var(ĉ) = (μ₂₂ − c²)/n + (σ_x² σ_y² + c²)/(n(n − 1)). The second term is what is left where x y does not vary, as for
+    a fair coin, whose sample variance errs by 1/n and not by 1/√n.
+    """
+    n = x.shape[0]
+    product = x * y
+    covariance = product.sum(axis=0) / (n - 1)
+    spread = product.var(axis=0)
+    variances = (x * x).mean(axis=0) * (y * y).mean(axis=0)
+    return covariance, np.sqrt(spread / n + (variances + covariance**2) / (n * (n - 1)))
+
+
+def _correlation_noise(x: Floats, y: Floats) -> Floats:
+    """Standard errors of sample correlations: of the mean of x y − ρ (x² + y²)/2 on standardised samples."""
+    product = x * y
+    influence = product - product.mean(axis=0) * (x * x + y * y) / 2
+    return np.asarray(influence.std(axis=0) / math.sqrt(x.shape[0]))
