@@ -37,7 +37,7 @@ def mean_errors(deviations: Floats, error: float, spread: Floats | float = 0.0) 
     n = deviations.shape[0]
     radius = mean_radius(n, error)
     largest = np.abs(deviations).max(axis=0)
-    largest = np.where(largest > 0, largest, spread)
+    largest = np.where(largest > 1e-9 * np.asarray(spread), largest, spread)  # what is less is rounding
     return np.asarray(radius * deviations.std(axis=0, ddof=1) / math.sqrt(n) + largest * radius**2 / (6 * n))
 
 
@@ -56,19 +56,10 @@ def chance_interval(count: int, n: int, error: float) -> Interval:
     All p that the mixture of all chances, by Beta(½, ½), is not 1/error times as likely as (Ville's inequality).
     """
 
-    def log_beta(a: float, b: float) -> float:
-        return math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)
-
-    mixture = log_beta(count + 0.5, n - count + 0.5) - log_beta(0.5, 0.5) + math.log(error)
-
-    def refused(p: float) -> bool:
-        likely = (count * math.log(p) if count else 0.0) + ((n - count) * math.log1p(-p) if count < n else 0.0)
-        return mixture > likely
-
     def edge(inside: float, outside: float) -> float:
         for _ in range(60):
             middle = (inside + outside) / 2
-            if 0 < middle < 1 and refused(middle):
+            if 0 < middle < 1 and _refused(middle, count, n, error):
                 outside = middle
             else:
                 inside = middle
@@ -76,3 +67,30 @@ def chance_interval(count: int, n: int, error: float) -> Interval:
 
     seen = count / n
     return Interval(edge(seen, 0.0) if count else 0.0, edge(seen, 1.0) if count < n else 1.0)
+
+
+def quantile_ranks(p: float, n: int, error: float) -> tuple[int, int]:
+    """Between which of n samples in order, counted from 1, the quantile of p is, at all n at once: 0 and n + 1 are ∓∞.
+
+    As many samples as are below the quantile are a count whose chance is p; those counts that p is not refused for.
+    """
+    near = min(n, max(0, round(n * p)))
+    low, high = near, near
+    step = 1 << n.bit_length()
+    while step := step // 2:  # refused counts are those far from n p, so the first ones are found by halving
+        if low - step >= 0 and not _refused(p, low - step, n, error):
+            low -= step
+        if high + step <= n and not _refused(p, high + step, n, error):
+            high += step
+    return low, high + 1
+
+
+def _refused(p: float, count: int, n: int, error: float) -> bool:
+    """Is p too unlikely beside the mixture of all chances?"""
+    mixture = _log_beta(count + 0.5, n - count + 0.5) - _log_beta(0.5, 0.5)
+    likely = (count * math.log(p) if count else 0.0) + ((n - count) * math.log1p(-p) if count < n else 0.0)
+    return mixture + math.log(error) > likely
+
+
+def _log_beta(a: float, b: float) -> float:
+    return math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,7 +32,7 @@ def compare(
     simulator: Any,
     state: Any = None,
     policy: Any = None,
-    actions: Sequence[Any] | None = None,
+    actions: Sequence[Any] | Mapping[str, Any] | None = None,
     *,
     seed: int,
     discount: float | None = None,
@@ -59,7 +59,8 @@ def compare(
         What is followed after the first action: a table, a function of the observation, a model of stable-baselines3, a
         torch module, a JAX function; see `as_policy`.
     actions
-        The candidates, by index or name; None takes all. Where actions are not numbered, the actions themselves.
+        The candidates, by index or name; None takes all. Where actions are not numbered, the actions themselves, or a
+        dictionary from names to actions.
     seed
         Of all luck. Sample i depends on the seed and i alone.
     discount
@@ -94,7 +95,7 @@ class _Question:
         source: Any,
         state: Any,
         policy: Any,
-        actions: Sequence[Any] | None,
+        actions: Sequence[Any] | Mapping[str, Any] | None,
         discount: float | None,
         seed: int,
         coupling: Coupling,
@@ -205,19 +206,23 @@ class _Question:
         )
 
 
-def _candidates(numbered: Labels | None, actions: Sequence[Any] | None) -> tuple[list[Any], Labels]:
+def _candidates(numbered: Labels | None, actions: Sequence[Any] | Mapping[str, Any] | None) -> tuple[list[Any], Labels]:
     """What a simulator is given for each candidate, and how they are called."""
     if numbered is None:
         if actions is None:
             raise SettingsError(
-                "The actions of this simulator are not numbered. Give the ones to compare: actions=[…]."
+                "The actions of this simulator are not numbered. Give the ones to compare: actions=[…], or with names, "
+                'actions={"left": …, "right": …}.'
             )
-        chosen, names = list(actions), [_called(action) for action in actions]
+        named = actions if isinstance(actions, Mapping) else {_called(action): action for action in actions}
+        chosen, names = list(named.values()), list(named)
+        count = len(actions)
     else:
-        labels: Sequence[Label] = range(numbered.size) if actions is None else actions
+        labels: Sequence[Label] = range(numbered.size) if actions is None else list(actions)
         chosen = [numbered.index(label) for label in labels]
         names = [numbered.name(a) for a in chosen]
-    if len(chosen) < 2 or len(set(names)) < len(names):
+        count = len(set(chosen))
+    if len(chosen) < 2 or count != len(names):
         raise SettingsError(f"actions are {names}. Give two or more different ones.")
     return chosen, Labels.of("action", len(chosen), names)
 

@@ -208,7 +208,7 @@ class Regret:
     values: Floats  # [n]
     cut: float  # what a horizon can hide of one return
     part_open: float  # of samples where it can hide anything: not all branches had ended or met
-    error: float  # chance that an interval, or the band behind the quantiles, does not hold, whenever one stops
+    error: float  # chance that an interval does not hold, whenever one stops
 
     @property
     def mean(self) -> Estimate:
@@ -221,12 +221,12 @@ class Regret:
         """With chance p the regret is at most this."""
         _refuse_no_chance(p)
         ordered = np.sort(self.values)
-        n, slack = ordered.size, anytime.law_slack(self.values.size, self.error)
-        at = [math.ceil(n * q) - 1 for q in (p, p - slack, p + slack)]
-        low = float(ordered[at[1]]) if at[1] >= 0 else 0.0
-        high = float(ordered[at[2]]) if at[2] < n else math.inf
+        n = ordered.size
+        low, high = anytime.quantile_ranks(p, n, self.error)
+        least = float(ordered[low - 1]) if low else 0.0
+        most = float(ordered[high - 1]) if high <= n else math.inf
         hidden = 2 * self.cut if self.part_open else 0.0
-        return Estimate(float(ordered[at[0]]), max(0.0, low - hidden), high + hidden)
+        return Estimate(float(ordered[math.ceil(n * p) - 1]), max(0.0, least - hidden), most + hidden)
 
     def cvar(self, p: float) -> Estimate:
         """The mean of the worst p of all outcomes: those with the largest regret."""

@@ -47,8 +47,8 @@ def comparison_table(comparison: Comparison) -> str:
                 f"{gap.std:.3g}",
                 chance(c.superiority(leader, action)),
                 chance(c.superiority(action, leader)),
-                "" if math.isnan(gap.correlation) else f"{gap.correlation:.3f}",
-                "" if math.isnan(fewer) else f"{float(fewer):.1f} ×",
+                "–" if math.isnan(gap.correlation) else f"{gap.correlation:.3f}",
+                "–" if math.isnan(fewer) else f"{float(fewer):.1f} ×",
             ]
         )
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]

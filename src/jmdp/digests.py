@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import datetime
 import hashlib
+import logging
 import random
 import struct
 import types
-from collections import OrderedDict, defaultdict, deque
-from collections.abc import Callable, Collection, Container, Mapping
-from enum import Enum
+from collections import OrderedDict, deque
+from collections.abc import Callable, Collection, Container, Iterable, Mapping
+from decimal import Decimal
+from enum import Enum, Flag
 from functools import partial
 from typing import Any
 
@@ -20,26 +24,36 @@ Ignored = Callable[[object], Container[str]]
 """Which attributes of this object do not matter?"""
 
 _GENERATORS = (np.random.Generator, np.random.RandomState, np.random.BitGenerator, random.Random)
+_BOUND = (types.MethodType, types.BuiltinMethodType)
 _NONE: Container[str] = frozenset()
 
 
 def digest_of(value: object, ignored: Ignored = lambda owner: _NONE) -> bytes:
     """Sixteen bytes that are equal for equal values, and for no others but by a chance of 2⁻¹²⁸.
 
-    Numbers count by value, −0.0 as 0.0; objects by their class and attributes, and by which of them are one and the
-    same; generators of random numbers not at all, for luck is no part of a state. What hides its insides is refused.
+    Numbers count by value, −0.0 as 0.0 and 1.0 as 1; objects by their class and attributes, and by which of them are
+    one and the same; sets and dictionaries (but for `OrderedDict`) in any order; functions by their code and the plain
+    values they hold; generators of random numbers not at all, for luck is no part of a state. What hides its insides is
+    refused.
     """
     walk = _Walk(ignored)
-    walk.visit(value)
+    try:
+        walk.visit(value)
+    except RecursionError:
+        raise SimulatorError(f"A state is nested too deeply to be looked into. {_MEND}") from None
     return hashlib.blake2b(walk.out, digest_size=16).digest()
+
+
+_MEND = "Say what makes two states the same with digest=…, or leave it out of the state."
 
 
 class _Walk:
     """One fingerprint under way: what was written of it, and which objects were met already."""
 
-    def __init__(self, ignored: Ignored) -> None:
+    def __init__(self, ignored: Ignored, *, outline: bool = False) -> None:
         self.out = bytearray()
         self._ignored = ignored
+        self._outline = outline  # of sets of objects only the size counts: a set cannot order its entries by itself
         self._met: dict[int, int] = {}
         self._kept: list[object] = []  # so that their ids stay taken
 
@@ -50,6 +64,7 @@ class _Walk:
             self.out += plain
         elif isinstance(value, tuple):
             self._several(b"(", value)
+            self._besides(value)
         elif id(value) in self._met:
             self.out += b"@%d;" % self._met[id(value)]
         else:
@@ -63,48 +78,93 @@ class _Walk:
             self.visit(value)
 
     def _look_into(self, value: Any) -> None:
-        if isinstance(value, (list, deque)):
+        if isinstance(value, list):
             self._several(b"[", value)
+        elif isinstance(value, deque):
+            self._several(b"d", [value.maxlen, *value])
         elif isinstance(value, (dict, types.MappingProxyType)):
-            self._several(b"{", [part for item in value.items() for part in item])
+            keys = value if isinstance(value, OrderedDict) else self._ordered(value)
+            self._several(b"{", [part for key in keys for part in (key, value[key])])
         elif isinstance(value, (set, frozenset)):
-            self._several(b"s", sorted(digest_of(entry, self._ignored) for entry in value))
-        elif isinstance(value, np.ndarray):  # of objects
-            self._several(b"a", [value.shape, *value.ravel().tolist()])
+            rough = self._outline and isinstance(value, set)
+            plain = [entry for entry in value if _plain(entry) is not None] if rough else value
+            self._several(b"s%d " % len(value), self._ordered(plain))
+        elif isinstance(value, np.ndarray):
+            self._several(b"a", _parts_of_array(value))
         elif isinstance(value, partial):
             self._several(b"p", [value.func, value.args, value.keywords])
-        elif isinstance(value, types.MethodType):
-            self._several(b"m", [value.__func__.__qualname__, value.__self__])
+        elif isinstance(value, _BOUND):
+            self._several(b"m", [value.__name__, value.__self__])
         elif hasattr(value, "__array__") and hasattr(value, "dtype"):  # arrays of other libraries
             self.visit(np.asarray(value))
+            return
         else:
             self._attributes(value)
+            return
+        self._besides(value)
+
+    def _ordered(self, entries: Iterable[Any]) -> list[Any]:
+        """In an order that follows from what they are, as far as it can."""
+
+        def place(entry: Any) -> bytes:
+            plain = _plain(entry)
+            if plain is None:
+                walk = _Walk(self._ignored, outline=True)
+                if self._outline:  # within a frozenset: do not go round in circles
+                    walk._met = dict(self._met)
+                walk.visit(entry)
+                plain = bytes(walk.out)
+            return plain
+
+        return sorted(entries, key=place)
 
     def _attributes(self, value: Any) -> None:
         attributes = attributes_of(value)
         if attributes is None:
+            kind = type(value)
             raise SimulatorError(
-                f"A state holds a {type(value).__module__}.{type(value).__qualname__}, which cannot be looked into. "
-                "Say what makes two states the same with digest=…, or leave the object out of the state."
+                f"A state holds a {getattr(kind, '__module__', '')}.{kind.__qualname__}, which cannot be looked into. "
+                f"{_MEND}"
             )
+        self._write(value, attributes)
+
+    def _besides(self, value: Any) -> None:
+        """What a container of a class of its own has in attributes."""
+        if type(value) not in _CONTAINERS:
+            attributes = _visible(value)
+            if attributes:
+                self._write(value, attributes)
+
+    def _write(self, value: Any, attributes: Mapping[str, Any]) -> None:
         ignored = self._ignored(value)
         self.out += f"<{type(value).__module__} {type(value).__qualname__};".encode()
-        for name, entry in attributes.items():
-            if name not in ignored and not isinstance(entry, _GENERATORS):
-                self.out += name.encode() + b"="
-                self.visit(entry)
+        for name in sorted(attributes):
+            if name not in ignored and not isinstance(attributes[name], _GENERATORS):
+                self.out += b"%d:" % len(name) + name.encode() + b"="
+                self.visit(attributes[name])
         self.out += b">"
+
+
+_CONTAINERS = {list, tuple, dict, set, frozenset, deque, np.ndarray, partial, *_BOUND}
+
+
+def _parts_of_array(value: Any) -> list[Any]:
+    """Of one whose bytes do not tell all: of objects, of records, of a class of its own."""
+    bare = value.view(np.ndarray)
+    if bare.dtype.names:
+        return [str(bare.dtype), *(bare[name] for name in bare.dtype.names)]
+    return [bare.shape, *bare.ravel().tolist()] if bare.dtype.hasobject else [bare]
 
 
 def attributes_of(value: object) -> Mapping[str, Any] | None:
     """Attributes of an object by name; None where it keeps something that Python cannot see."""
-    opaque, slots = _layout(type(value))
-    if opaque:
-        return None
+    return None if type(value) is object or _layout(type(value))[0] else _visible(value)
+
+
+def _visible(value: object) -> Mapping[str, Any]:
     found: Mapping[str, Any] = getattr(value, "__dict__", None) or {}
-    if slots:
-        found = {**{name: getattr(value, name) for name in slots if hasattr(value, name)}, **found}
-    return found if found or hasattr(value, "__dict__") else None
+    slots = _layout(type(value))[1]
+    return {**{name: getattr(value, name) for name in slots if hasattr(value, name)}, **found} if slots else found
 
 
 _HEAP_TYPE = 1 << 9
@@ -123,12 +183,18 @@ def _layout(kind: type) -> tuple[bool, list[str]]:
 
 def _look_at(kind: type) -> tuple[bool, list[str]]:
     names: list[str] = []
+    in_c = False
     for part in kind.__mro__[:-1]:
-        if not part.__flags__ & _HEAP_TYPE or part.__module__ in ("pybind11_builtins", "nanobind"):
-            return True, []
+        in_c = in_c or (not part.__flags__ & _HEAP_TYPE and part is not types.SimpleNamespace)
         slots = part.__dict__.get("__slots__", ())
-        names += [slots] if isinstance(slots, str) else list(slots)
-    return False, [name for name in names if name not in ("__dict__", "__weakref__")]
+        for name in [slots] if isinstance(slots, str) else slots:
+            private = name.startswith("__") and not name.endswith("__")
+            names.append(f"_{part.__name__.lstrip('_')}{name}" if private else name)
+    names = [name for name in names if name not in ("__dict__", "__weakref__")]
+    # Classes of pybind11, nanobind and SWIG are made at run time too, but their objects have room for more.
+    room = len(names) + (kind.__dictoffset__ > 0) + (kind.__weakrefoffset__ > 0)
+    known = object.__basicsize__ + room * struct.calcsize("P")
+    return in_c or kind.__basicsize__ > known or kind.__itemsize__ > 0, names
 
 
 def _plain(value: Any) -> bytes | None:
@@ -137,20 +203,39 @@ def _plain(value: Any) -> bytes | None:
     if kind is int:
         return b"i%d" % value
     if kind is float:
-        return b"f" + _DOUBLE.pack(value + 0.0)
+        return _number(value)
     if kind is str:
         return b"s" + value.encode("utf-8", "surrogatepass")  # type: ignore[no-any-return]
     if value is None:
         return b"n"
     if kind is tuple or kind is list or kind is dict:
         return None
-    if kind is np.ndarray and not value.dtype.hasobject:
-        entries = value + 0.0 if value.dtype.kind == "f" else value
-        return b"a%s%s " % (value.dtype.str.encode(), str(value.shape).encode()) + entries.tobytes()  # type: ignore[no-any-return]
+    if kind is np.ndarray:
+        return None if value.dtype.hasobject or value.dtype.names else _entries(value)
     return _rarer(value)
 
 
+def _number(value: float) -> bytes:
+    if value.is_integer():
+        return b"i%d" % value
+    return b"f" + _DOUBLE.pack(value) if value == value else b"f"
+
+
 _DOUBLE = struct.Struct("<d")
+
+
+def _entries(array: Any) -> bytes:
+    """Shape and entries, all NaN as one and −0.0 as 0.0."""
+    said = b"a%s%s " % (array.dtype.str.encode(), str(array.shape).encode())
+    if array.dtype.kind not in "fc":
+        return said + array.tobytes()  # type: ignore[no-any-return]
+    if array.dtype.char in "gG":  # bytes of long numbers have gaps
+        return said + repr(array.ravel().tolist()).encode()
+    entries = array + array.dtype.type(0)
+    unknown = entries != entries
+    if unknown.any():
+        entries = np.where(unknown, array.dtype.type(np.nan), entries)
+    return said + entries.tobytes()  # type: ignore[no-any-return]
 
 
 def _rarer(value: Any) -> bytes | None:
@@ -158,23 +243,64 @@ def _rarer(value: Any) -> bytes | None:
     if isinstance(value, (bool, np.bool_)):
         return b"t" if value else b"u"
     if isinstance(value, Enum):
-        return f"e{type(value).__qualname__} {value.name}".encode()
+        kind, name = type(value), value.value if isinstance(value, Flag) else value.name
+        return f"e{kind.__module__} {kind.__qualname__} {name}".encode()
+    if isinstance(value, (np.datetime64, np.timedelta64)):
+        return b"T" + str(value.dtype).encode() + value.tobytes()
     if isinstance(value, (int, np.integer)):
         return b"i%d" % int(value)
     if isinstance(value, (float, np.floating)):
-        return b"f" + _DOUBLE.pack(float(value) + 0.0)
+        known = float(value)
+        return _number(known) if known == value or known != known else b"l" + repr(value).encode()
     if isinstance(value, str):
         return b"s" + value.encode("utf-8", "surrogatepass")
     if isinstance(value, (bytes, bytearray, memoryview)):
         return b"b" + bytes(value)
-    if isinstance(value, (complex, np.complexfloating, np.datetime64, np.timedelta64)):
-        return f"c{type(value).__name__} {value!r}".encode()
+    if isinstance(value, (complex, np.complexfloating)):
+        return b"c%s %s" % (_rarer(value.real), _rarer(value.imag))
+    if isinstance(value, (range, Decimal, datetime.date, datetime.time, datetime.timedelta)):
+        return f"r{value!r}".encode()
     if isinstance(value, _GENERATORS):
         return b"g"
-    if isinstance(value, (type, types.FunctionType, types.BuiltinFunctionType, types.ModuleType, np.dtype, np.ufunc)):
+    if isinstance(value, types.FunctionType):
+        return _function(value)
+    return _named(value)
+
+
+_KNOWN_BY_NAME = (type, types.BuiltinFunctionType, types.MethodDescriptorType, types.ModuleType, np.dtype, np.ufunc)
+
+
+def _named(value: Any) -> bytes | None:
+    """What is known by its name."""
+    if isinstance(value, logging.Logger):
+        return b"q" + value.name.encode()
+    if isinstance(value, types.BuiltinFunctionType) and not isinstance(
+        value.__self__, (types.ModuleType, type, type(None))
+    ):
+        return None  # a method of some object
+    if isinstance(value, _KNOWN_BY_NAME):
         name = getattr(value, "__qualname__", value)
         return f"q{type(value).__name__} {getattr(value, '__module__', '')} {name}".encode()
     return None
+
+
+def _function(function: types.FunctionType) -> bytes:
+    """By name and code, and by what it holds as far as that is plain: copies share the rest."""
+    code = function.__code__
+    held = [*code.co_consts, *(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
+    held += [content for _, content in _closure(function)]
+    parts = [_plain(entry) or type(entry).__qualname__.encode() for entry in held if not callable(entry)]
+    name = f"Q{function.__module__} {function.__qualname__} {code.co_firstlineno} {code.co_names}".encode()
+    return b" ".join([name, code.co_code, *(b"%d:%s" % (len(part), part) for part in parts)])
+
+
+def _closure(function: types.FunctionType) -> list[tuple[str, Any]]:
+    """Variables of its surroundings that a function holds on to."""
+    found = []
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        with contextlib.suppress(ValueError):  # not set yet
+            found.append((name, cell.cell_contents))
+    return found
 
 
 def generators_in(value: object, name: str, depth: int = 12) -> dict[str, Any]:
@@ -187,13 +313,28 @@ def generators_in(value: object, name: str, depth: int = 12) -> dict[str, Any]:
         if isinstance(value, (np.random.Generator, np.random.RandomState, random.Random)):
             found.setdefault(name, value)
             continue
-        if depth == 0 or id(value) in seen or _plain(value) is not None:
+        if depth == 0 or id(value) in seen or (_plain(value) is not None and not isinstance(value, types.FunctionType)):
             continue
         seen.add(id(value))
-        if isinstance(value, (list, tuple, deque, set, frozenset)):
-            todo += [(entry, f"{name}[{i}]", depth - 1) for i, entry in enumerate(value)]
-        elif isinstance(value, (dict, OrderedDict, defaultdict, types.MappingProxyType)):
-            todo += [(entry, f"{name}[{key!r}]", depth - 1) for key, entry in value.items()]
-        else:
-            todo += [(entry, f"{name}.{key}", depth - 1) for key, entry in (attributes_of(value) or {}).items()]
+        todo += [(part, name + key, depth - 1) for key, part in _parts(value)]
     return found
+
+
+def _parts(value: Any) -> list[tuple[str, Any]]:
+    """What is in an object, and where."""
+    inside: list[tuple[str, Any]] = []
+    if isinstance(value, (list, tuple, deque, set, frozenset)):
+        inside = [(f"[{i}]", entry) for i, entry in enumerate(value)]
+    elif isinstance(value, (dict, types.MappingProxyType)):
+        inside = [(f"[{key!r}]", entry) for key, entry in value.items()]
+    elif isinstance(value, np.ndarray) and value.dtype == object:
+        inside = [(f"[{i}]", entry) for i, entry in enumerate(value.ravel().tolist())]
+    elif isinstance(value, partial):
+        inside = [(".func", value.func), (".args", value.args), (".keywords", value.keywords)]
+    elif isinstance(value, _BOUND):
+        return [(".__self__", value.__self__)]
+    elif isinstance(value, types.FunctionType):
+        return [(f".{name}", held) for name, held in _closure(value)]
+    elif _layout(type(value))[0]:
+        return []
+    return inside + [(f".{key}", entry) for key, entry in _visible(value).items()]

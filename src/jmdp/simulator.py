@@ -8,12 +8,14 @@ sees. Nothing else is needed to compare actions under shared luck. Which shocks 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, NamedTuple
 
 from jmdp.arrays import Floats, Integers
 from jmdp.digests import digest_of, generators_in
-from jmdp.errors import UnavailableError
+from jmdp.errors import SettingsError, UnavailableError
 from jmdp.labels import Labels
 from jmdp.luck import Shock
 
@@ -77,3 +79,15 @@ class Simulator(ABC):
     def generators(self, state: Any) -> dict[str, Any]:
         """Generators that a state or the simulator keeps besides the shock, by name; for `check_simulator`."""
         return {**generators_in(state, "state"), **generators_in(vars(self), "simulator")}
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+
+def action_labels(actions: int | Sequence[str]) -> Labels:
+    """Numbered actions, for `Simulator.actions`: how many there are, or their names."""
+    if isinstance(actions, Sequence) and not isinstance(actions, str) and len(actions):
+        return Labels.of("action", len(actions), actions)
+    if isinstance(actions, Integral) and not isinstance(actions, bool) and int(actions) >= 1:
+        return Labels.of("action", int(actions), None)
+    raise SettingsError(f"actions is {actions!r}. Give how many there are, or a list of their names.")

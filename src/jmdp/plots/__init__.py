@@ -1,6 +1,7 @@
 """Figures, a file each. They need matplotlib: ``pip install "jmdp[plot]"``."""
 
 from jmdp.plots.beaten_grid import beaten_grid
+from jmdp.plots.comparison_chart import comparison_chart
 from jmdp.plots.correlation_grid import correlation_grid
 from jmdp.plots.gap_chart import gap_chart
 from jmdp.plots.gap_law import gap_law
@@ -10,6 +11,7 @@ from jmdp.plots.td_errors import td_errors
 
 __all__ = [
     "beaten_grid",
+    "comparison_chart",
     "correlation_grid",
     "gap_chart",
     "gap_law",

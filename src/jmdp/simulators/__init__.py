@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from jmdp.errors import SimulatorError
 from jmdp.model import TabularJMDP
-from jmdp.simulator import Simulator, Step
+from jmdp.simulator import Simulator, Step, action_labels
 
 if TYPE_CHECKING:
     from jmdp.simulators.ale_emulator import ALESimulator
     from jmdp.simulators.gymnasium_env import GymnasiumSimulator
-    from jmdp.simulators.jax_functional import GymnaxSimulator, JaxSimulator
+    from jmdp.simulators.gymnax_env import GymnaxSimulator
+    from jmdp.simulators.jax_functional import JaxSimulator
     from jmdp.simulators.python_function import FunctionSimulator, TabularSimulator
 
 __all__ = [
@@ -24,6 +25,7 @@ __all__ = [
     "Simulator",
     "Step",
     "TabularSimulator",
+    "action_labels",
     "as_simulator",
 ]
 
@@ -31,7 +33,7 @@ _DOORS = {
     "ALESimulator": "ale_emulator",
     "FunctionSimulator": "python_function",
     "GymnasiumSimulator": "gymnasium_env",
-    "GymnaxSimulator": "jax_functional",
+    "GymnaxSimulator": "gymnax_env",
     "JaxSimulator": "jax_functional",
     "TabularSimulator": "python_function",
 }
@@ -58,7 +60,7 @@ def as_simulator(source: Any) -> Simulator:
 
         return TabularSimulator(source if isinstance(source, TabularJMDP) else source.model)
     if hasattr(source, "step_env"):
-        from jmdp.simulators.jax_functional import GymnaxSimulator
+        from jmdp.simulators.gymnax_env import GymnaxSimulator
 
         return GymnaxSimulator(source)
     if hasattr(source, "unwrapped") and hasattr(source, "action_space"):

@@ -5,14 +5,23 @@ from __future__ import annotations
 import copy
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from typing import Any
 
 import numpy as np
 
 from jmdp.digests import digest_of
 from jmdp.luck import Shock
-from jmdp.simulators.env_snapshots import CONSTANT, NOT_STATE, EnvSnapshots, Snapshot, layers
+from jmdp.simulators.env_snapshots import (
+    CONSTANT,
+    EnvSnapshots,
+    Snapshot,
+    another,
+    begin,
+    layers,
+    not_state,
+    not_state_of,
+)
 
 
 class Core(ABC):
@@ -32,6 +41,9 @@ class Core(ABC):
         """Which are the same."""
         return digest_of(saved)
 
+    def adopt(self, live: Any, env: Any) -> None:  # noqa: B027 (most have nothing to adopt)
+        """Let an environment that was made anew be like this one in what no state holds."""
+
 
 class SavedEnvs(EnvSnapshots):
     """One live environment; what is kept is its core, by its own calls, and a copy of what Python sees.
@@ -39,56 +51,114 @@ class SavedEnvs(EnvSnapshots):
     Parameters
     ----------
     env
-        The environment to work with.
+        The user's environment.
     private
-        Nobody else steps it, so what stands in it is known.
+        Work with another of the same kind, so that what stands in it is known; else with the user's own.
     """
 
     def __init__(self, env: Any, core: Core, luck: Callable[[Shock], Any], *, private: bool) -> None:
-        self._env, self._core, self._luck, self._private = env, core, luck, private
-        self._own = Shock(bytes(16)).generator()
+        self._core, self._luck, self._private = core, luck, private
+        self.own = Shock(bytes(16)).generator()
+        self._env = env
+        if private:
+            self._env = another(env)
+            self._env.reset(seed=0)
+            core.adopt(self._env, env)
+        self._first = self._python(env)  # wrappers remember more than a reset takes back
         self._standing: Callable[[], object] = lambda: None
 
     def now(self, env: Any) -> Any:
         """The core, saved, and all attributes, copied."""
-        return _Saved(self._core.save(env), copy.deepcopy([self._python(layer) for layer in self._layers(env)]))
+        return _Saved(self._core.save(env), self._python(env))
 
     def _layers(self, env: Any) -> list[Any]:
         found = layers(env)
         return found[:-1] if isinstance(self._core, OwnCalls) else found
 
-    def _python(self, layer: Any) -> dict[str, Any]:
-        left_out = {*CONSTANT, *self._core.hidden, "env", "_np_random", "mujoco_renderer"}
-        return {name: value for name, value in vars(layer).items() if name not in left_out}
+    def _python(self, env: Any) -> list[dict[str, Any]]:
+        """A copy of what Python sees of each layer, as it would be in the environment that is worked with."""
+        return copy.deepcopy([self._kept(layer, env) for layer in self._layers(env)], self._memo(env))
+
+    def _kept(self, layer: Any, env: Any) -> dict[str, Any]:
+        left_out = {*CONSTANT, "_np_random", "mujoco_renderer"}
+        fixed = self._fixed(env)
+        found = vars(layer).items()
+        return {name: value for name, value in found if name not in left_out and not any(value is x for x in fixed)}
+
+    def _fixed(self, env: Any) -> list[Any]:
+        """What stays where it is: the layers themselves, and the core."""
+        return [*layers(env), *(getattr(env.unwrapped, name, None) or self for name in self._core.hidden)]
+
+    def _memo(self, env: Any) -> dict[int, Any]:
+        """Where references to parts of an environment, and to its generator, lead in copies."""
+        memo = {id(old): new for old, new in zip(self._fixed(env), self._fixed(self._env), strict=True)}
+        generators = [getattr(env.unwrapped, "_np_random", None), self.own]
+        return memo | {id(generator): self.own for generator in generators if generator is not None}
+
+    def _put(self, python: list[dict[str, Any]]) -> None:
+        """Let the live environment's attributes be these."""
+        python = copy.deepcopy(python, self._memo(self._env))
+        for layer, seen in zip(self._layers(self._env), python, strict=True):
+            for name in self._kept(layer, self._env).keys() - seen.keys():
+                del vars(layer)[name]
+            vars(layer).update(seen)
 
     def reset(self, seed: int, options: dict[str, Any] | None) -> tuple[Any, Any]:
         """A new episode of the live environment."""
         self._standing = lambda: None
-        observation, _ = self._env.reset(seed=seed, options=options)
+        self._put(self._first)
+        observation = begin(self._env, seed, options, self._luck)
         return self.now(self._env), copy.deepcopy(observation)
 
     def step(self, snapshot: Snapshot, action: Any, shock: Shock, *, use_up: bool) -> tuple[Any, tuple[Any, ...]]:
         """Restore if need be, step, save."""
-        kept = snapshot.kept
-        if not self._private or self._standing() is not kept:
-            self._core.restore(self._env, kept.core)
-            for layer, seen in zip(self._layers(self._env), copy.deepcopy(kept.python), strict=True):
-                vars(layer).update(seen)
+        self._go_to(snapshot.kept)
         self._standing = lambda: None  # in case the step raises
-        self._env.unwrapped.np_random = shock.restart(self._own)
+        self._env.unwrapped.np_random = shock.restart(self.own)
         with self._luck(shock):
             result = self._env.step(action)
         after = self.now(self._env)
         self._standing = weakref.ref(after)
         return after, (copy.deepcopy(result[0]), *result[1:])
 
+    def _go_to(self, kept: Any) -> None:
+        if not self._private or self._standing() is not kept:
+            self._core.restore(self._env, kept.core)
+            self._put(kept.python)
+            self._standing = weakref.ref(kept)
+
     def digest(self, kept: Any) -> bytes:
         """By the core and all attributes that matter."""
-        return digest_of((self._core.digest(kept.core), [_without(seen) for seen in kept.python]))
+        return digest_of((self._core.digest(kept.core), self._told(kept)), self._ignored)
+
+    def _told(self, kept: Any) -> list[dict[str, Any]]:
+        told = []
+        for layer, seen in zip(self._layers(self._env), kept.python, strict=True):
+            left_out = not_state_of(type(layer), seen)
+            told.append({name: value for name, value in seen.items() if name not in left_out})
+        return told
+
+    def _ignored(self, owner: object) -> Container[str]:
+        return _EVERYTHING if any(owner is layer for layer in layers(self._env)) else not_state(owner)
 
     def parts(self, kept: Any) -> Any:
         """The attributes."""
         return kept.python
+
+    def shown(self, kept: Any) -> Any:
+        """What was saved, by the user's own calls; else the live environment, put there."""
+        if isinstance(self._core, OwnCalls):
+            return kept.core
+        self._go_to(kept)
+        return self._env
+
+
+class _Everything(Container[str]):
+    def __contains__(self, name: object) -> bool:
+        return True
+
+
+_EVERYTHING = _Everything()
 
 
 class _Saved:
@@ -98,10 +168,6 @@ class _Saved:
 
     def __init__(self, core: Any, python: list[dict[str, Any]]) -> None:
         self.core, self.python = core, python
-
-
-def _without(seen: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in seen.items() if name not in NOT_STATE}
 
 
 class OwnCalls(Core):
@@ -162,6 +228,16 @@ class MuJoCo(Core):
         import mujoco
 
         mujoco.mj_copyData(env.unwrapped.data, saved.model, saved.data)
+
+    def adopt(self, live: Any, env: Any) -> None:
+        """The model, should masses or gravity have been changed."""
+        import mujoco
+
+        live.unwrapped.model = copy.deepcopy(env.unwrapped.model)
+        live.unwrapped.data = mujoco.MjData(live.unwrapped.model)
+        renderer = getattr(live.unwrapped, "mujoco_renderer", None)
+        if renderer is not None:
+            renderer.model, renderer.data = live.unwrapped.model, live.unwrapped.data
 
     def digest(self, saved: Any) -> bytes:
         """By all that is saved."""

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import copy
 import random
+import types
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Container, Iterator
+from collections import deque
+from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -27,10 +29,23 @@ CONSTANT = ("spec", "_cached_spec", "metadata", "_metadata", "_saved_kwargs", "_
              "action_space", "_action_space", "observation_space", "_observation_space")  # fmt: skip
 """Attributes of environments and wrappers that copies may share: a step does not change them."""
 
-NOT_STATE = {*CONSTANT, "_np_random", "_np_random_seed", "np_random", "render_mode", "screen", "window", "clock",
-              "viewer", "isopen", "window_surface", "surf", "renderer", "mujoco_renderer", "checked_reset",
-             "checked_step", "checked_render", "close_called", "_has_reset", "_elapsed_steps"}  # fmt: skip
-"""Attributes that say nothing of what will happen. A time limit is no end, so its count is among them."""
+_SPACES = {"action_space", "_action_space", "observation_space", "_observation_space"}
+"""Of these, the ones that can be drawn from."""
+
+_NOT_STATE = {*CONSTANT, "_np_random", "_np_random_seed", "np_random", "render_mode", "mujoco_renderer"}
+"""Attributes that say nothing of what will happen."""
+
+_DRAWING = {"screen", "window", "clock", "viewer", "window_surface", "surf", "renderer"}
+"""The same where they are things to draw with; a number or an array of such a name may well matter."""
+
+_BOOKKEEPING = {
+    "TimeLimit": {"_elapsed_steps"},  # a time limit is no end
+    "OrderEnforcing": {"_has_reset"},
+    "PassiveEnvChecker": {"checked_reset", "checked_step", "checked_render", "close_called"},
+    "RecordEpisodeStatistics": {"episode_count", "episode_start_time", "episode_returns", "episode_lengths",
+                                "time_queue", "return_queue", "length_queue"},
+}  # fmt: skip
+"""The same, of wrappers."""
 
 _TABLES = {"P", "desc", "initial_state_distrib", "lastaction", "hole_img", "cracked_hole_img", "ice_img", "elf_images",
            "goal_img", "start_img"}  # fmt: skip
@@ -49,10 +64,27 @@ def not_state(owner: object) -> Container[str]:
     """Attributes of this object that do not matter for what will happen."""
     if not hasattr(type(owner), "reset") or not hasattr(type(owner), "step"):
         return ()
-    return _NOT_STATE_OF_TABLES if "P" in vars(owner) else NOT_STATE
+    return not_state_of(type(owner), vars(owner))
 
 
-_NOT_STATE_OF_TABLES = NOT_STATE | _TABLES
+def not_state_of(kind: type, attributes: Mapping[str, Any]) -> set[str]:
+    """`not_state` of an environment or wrapper of this class, with these attributes."""
+    found = _NOT_STATE | _BOOKKEEPING.get(kind.__name__, set())
+    found |= {name for name in _DRAWING & attributes.keys() if _draws(attributes[name])}
+    return found | _TABLES if _table(attributes) is not None else found
+
+
+def _draws(value: object) -> bool:
+    return value is None or type(value).__module__.partition(".")[0] not in ("builtins", "collections", "numpy")
+
+
+def _table(attributes: Mapping[str, Any]) -> dict[Any, Any] | None:
+    """P, if P[state][action] is a list of (chance, next state, reward, end)."""
+    table = attributes.get("P")
+    rows = next(iter(table.values()), None) if isinstance(table, dict) else None
+    row = next(iter(rows.values()), None) if isinstance(rows, dict) else None
+    known = isinstance(row, list) and all(isinstance(entry, tuple) and len(entry) == 4 for entry in row)
+    return table if known else None
 
 
 class Snapshot:
@@ -66,6 +98,8 @@ class Snapshot:
 
 class EnvSnapshots(ABC):
     """A way to keep environments."""
+
+    own: np.random.Generator  # which the shock of each step restarts
 
     @abstractmethod
     def now(self, env: Any) -> Any:
@@ -87,32 +121,38 @@ class EnvSnapshots(ABC):
     def parts(self, kept: Any) -> Any:
         """What can be looked into for hidden generators."""
 
+    @abstractmethod
+    def shown(self, kept: Any) -> Any:
+        """What a digest of the user's is given."""
+
 
 class CopiedEnvs(EnvSnapshots):
     """Whole copies. A step from a snapshot copies once; one that uses its snapshot up copies nothing."""
 
     def __init__(self, env: Any, luck: Callable[[Shock], Any]) -> None:
         self._luck = luck
-        self._own = Shock(bytes(16)).generator()
-        self._pristine = self._copy(env, self._own)
+        self.own = Shock(bytes(16)).generator()
+        self._pristine = self._copy(env, self.own)
 
     def _copy(self, env: Any, generator: np.random.Generator) -> Any:
         """A copy in which every reference to np_random leads to this generator; constants are shared."""
         chain = layers(env)
         core = chain[-1]
+        shared = CONSTANT if core._np_random is self.own else set(CONSTANT) - _SPACES  # those of others stay theirs
         memo: dict[int, Any] = {}
         for layer in chain:
-            memo.update((id(vars(layer)[name]), vars(layer)[name]) for name in CONSTANT if name in vars(layer))
-        table = vars(core).get("P")
-        if isinstance(table, dict):
+            memo.update((id(vars(layer)[name]), vars(layer)[name]) for name in shared if name in vars(layer))
+        table = _table(vars(core))
+        if table is not None:
             memo[id(table)] = table
         memo.pop(id(None), None)
         if core._np_random is not None:
             memo[id(core._np_random)] = generator
         try:
-            if _rebuilds(core):  # it would be made anew, not copied, so it is copied by hand
-                new = memo[id(core)] = object.__new__(type(core))
-                vars(new).update(copy.deepcopy(vars(core), memo))
+            for layer in chain[::-1]:
+                if _rebuilds(layer):  # it would be made anew, not copied, so it is copied by hand
+                    new = memo[id(layer)] = object.__new__(type(layer))
+                    vars(new).update(copy.deepcopy(vars(layer), memo))
             made = copy.deepcopy(env, memo)
         except Exception as error:
             raise SimulatorError(
@@ -124,18 +164,18 @@ class CopiedEnvs(EnvSnapshots):
 
     def now(self, env: Any) -> Any:
         """A copy."""
-        return self._copy(env, self._own)
+        return self._copy(env, self.own)
 
     def reset(self, seed: int, options: dict[str, Any] | None) -> tuple[Any, Any]:
         """A copy, reset."""
-        env = self._copy(self._pristine, self._own)
-        observation, _ = env.reset(seed=seed, options=options)
-        return self._copy(env, self._own), observation  # for parts of it may hold on to the reset's own generator
+        env = self._copy(self._pristine, self.own)
+        observation = begin(env, seed, options, self._luck)
+        return self._copy(env, self.own), observation  # for parts of it may hold on to the reset's own generator
 
     def step(self, snapshot: Snapshot, action: Any, shock: Shock, *, use_up: bool) -> tuple[Any, tuple[Any, ...]]:
         """In a copy, or in place."""
         env = snapshot.kept
-        generator = shock.restart(self._own)
+        generator = shock.restart(self.own)
         if not use_up or env.unwrapped._np_random is not generator:
             env = self._copy(env, generator)
         with self._luck(shock):
@@ -149,16 +189,21 @@ class CopiedEnvs(EnvSnapshots):
         """The copy."""
         return kept
 
+    def shown(self, kept: Any) -> Any:
+        """The copy."""
+        return kept
+
 
 class ReplayedEnvs(EnvSnapshots):
     """States are how they were reached: a seed, then actions and shocks, played again when an environment is needed.
 
-    Some environments are kept under way, so that a rollout goes on without playing anything again.
+    Some environments are kept under way, so that a rollout goes on without playing anything again. Each begins as a new
+    copy, for some remember more than their reset takes back (running means of wrappers, say).
     """
 
     def __init__(self, env: Any, luck: Callable[[Shock], Any], most: int) -> None:
-        self._luck, self._most, self._pristine = luck, most, env
-        self._own = Shock(bytes(16)).generator()
+        self._luck, self._most, self._pristine = luck, most, another(env)
+        self.own = Shock(bytes(16)).generator()
         self._under_way: list[tuple[Any, Callable[[], object]]] = []  # environments and who stands in each
 
     def now(self, env: Any) -> Any:
@@ -171,8 +216,7 @@ class ReplayedEnvs(EnvSnapshots):
     def reset(self, seed: int, options: dict[str, Any] | None) -> tuple[Any, Any]:
         """A way of one event."""
         history = _History(None, (seed, options))
-        env = self._free()
-        observation, _ = env.reset(seed=seed, options=options)
+        env, observation = self._begin(seed, options)
         self._stand(env, history)
         return history, copy.deepcopy(observation)
 
@@ -180,7 +224,7 @@ class ReplayedEnvs(EnvSnapshots):
         """One event more."""
         history = snapshot.kept
         env = self._at(history)
-        after = _History(history, (action, shock))
+        after = _History(history, (copy.deepcopy(action), shock))
         result = self._play(env, action, shock)
         self._stand(env, after)
         return after, (copy.deepcopy(result[0]), *result[1:])
@@ -190,40 +234,43 @@ class ReplayedEnvs(EnvSnapshots):
             if standing() is history:
                 del self._under_way[i]
                 return env
-        env = self._free()
         path = history.path()
-        seed, options = path[0]
-        env.reset(seed=seed, options=options)
+        env, _ = self._begin(*path[0])
         for action, shock in path[1:]:
             self._play(env, action, shock)
         return env
 
+    def _begin(self, seed: int, options: dict[str, Any] | None) -> tuple[Any, Any]:
+        env = another(self._pristine)
+        observation = begin(env, seed, options, self._luck)
+        seed_spaces(env, seed)  # for a reset may make new ones
+        hand_over(env, env.unwrapped.np_random, self.own)
+        return env, observation
+
     def _play(self, env: Any, action: Any, shock: Shock) -> tuple[Any, ...]:
-        env.unwrapped.np_random = shock.restart(self._own)
+        env.unwrapped.np_random = shock.restart(self.own)
         with self._luck(shock):
             result: tuple[Any, ...] = env.step(action)
         return result
 
-    def _free(self) -> Any:
-        """An environment nobody needs: one whose state is gone, a new one, or the one left alone longest."""
-        for i, (env, standing) in enumerate(self._under_way):
-            if standing() is None:
-                del self._under_way[i]
-                return env
-        if len(self._under_way) < self._most:
-            return copy.deepcopy(self._pristine)
-        return self._under_way.pop(0)[0]
-
     def _stand(self, env: Any, history: _History) -> None:
-        self._under_way.append((env, weakref.ref(history)))
+        """Keep it, but for those whose state is gone, and no more than so many."""
+        self._under_way = [(other, standing) for other, standing in self._under_way if standing() is not None]
+        self._under_way = [*self._under_way[1 - self._most :], (env, weakref.ref(history))]
 
     def digest(self, kept: Any) -> bytes:
         """By the way that led here, so no two ways lead to the same."""
         return kept.digest()  # type: ignore[no-any-return]
 
     def parts(self, kept: Any) -> Any:
-        """Nothing that could hide any."""
-        return ()
+        """An environment that was played to here."""
+        return self.shown(kept)
+
+    def shown(self, kept: Any) -> Any:
+        """An environment that was played to here."""
+        env = self._at(kept)
+        self._stand(env, kept)
+        return env
 
 
 class _History:
@@ -251,11 +298,54 @@ class _History:
         return self._digest
 
 
-def made_anew(env: Any) -> Any:
-    """Another environment of the same kind, for those that deepcopy makes anew."""
-    new = copy.deepcopy(env)
-    new.reset(seed=0)
-    return new
+def begin(env: Any, seed: int, options: dict[str, Any] | None, luck: Callable[[Shock], Any]) -> Any:
+    """Reset; whatever it draws from follows from the seed. What is seen then."""
+    seed_spaces(env, seed)
+    with luck(Shock.of_sample(seed, 0)):
+        observation, _ = env.reset(seed=seed, options=options)
+    return observation
+
+
+def seed_spaces(env: Any, seed: int) -> None:
+    """Of all layers."""
+    for layer in layers(env):
+        for name in sorted(_SPACES & vars(layer).keys()):
+            if vars(layer)[name] is not None:
+                vars(layer)[name].seed(seed)
+
+
+def another(env: Any) -> Any:
+    """Another environment of the same kind, in whatever state."""
+    try:
+        return copy.deepcopy(env)
+    except Exception as error:
+        if env.spec is None:
+            raise SimulatorError(
+                f"{type(env.unwrapped).__name__} cannot be copied: {error}. Register it and use gymnasium.make(…), "
+                "which can make another, or give its state calls: save=lambda env: …, restore=lambda env, saved: …."
+            ) from error
+        import gymnasium
+
+        return gymnasium.make(env.spec)
+
+
+def hand_over(env: Any, old: np.random.Generator, new: np.random.Generator) -> None:
+    """Let everything in an environment that holds the one generator hold the other."""
+    seen: set[int] = set()
+    todo: list[Any] = [env]
+    while todo:
+        value = todo.pop()
+        if id(value) in seen or isinstance(value, (type, types.ModuleType, types.FunctionType)):
+            continue
+        seen.add(id(value))
+        places: Any = vars(value) if hasattr(value, "__dict__") else value
+        if isinstance(places, (dict, list)):
+            for name, part in list(places.items() if isinstance(places, dict) else enumerate(places)):
+                if part is old:
+                    places[name] = new
+                todo.append(part)
+        if isinstance(value, (dict, list, tuple, set, frozenset, deque)):
+            todo += value.values() if isinstance(value, dict) else value
 
 
 def _rebuilds(env: Any) -> bool:

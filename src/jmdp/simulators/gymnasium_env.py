@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from typing import Any, Literal
 
 from jmdp.checking.simulator_check import quick_check
-from jmdp.digests import generators_in
+from jmdp.digests import digest_of, generators_in
 from jmdp.errors import SimulatorError, UnavailableError
 from jmdp.labels import Labels
 from jmdp.luck import Shock, whole_seed
@@ -20,7 +21,6 @@ from jmdp.simulators.env_snapshots import (
     Snapshot,
     global_luck,
     layers,
-    made_anew,
 )
 
 
@@ -80,11 +80,11 @@ class GymnasiumSimulator(Simulator):
         elif save is not None and restore is not None:
             self._snapshots = SavedEnvs(env, OwnCalls(save, restore), luck, private=False)
         elif core is not None:
-            self._snapshots = SavedEnvs(made_anew(env), core, luck, private=True)
+            self._snapshots = SavedEnvs(env, core, luck, private=True)
         else:
             self._snapshots = CopiedEnvs(env, luck)
         if check:
-            actions = range(self.actions.size) if self.actions else [env.action_space.sample() for _ in range(2)]
+            actions = range(self.actions.size) if self.actions else _samples(env.action_space, 2)
             quick_check(self, self.start(Shock(bytes(16))), list(actions)[:4])
 
     def start(self, shock: Shock) -> Snapshot:
@@ -123,9 +123,7 @@ class GymnasiumSimulator(Simulator):
         if state.used_up:
             raise SimulatorError("This state was given to advance(), which uses it up. Use step() to keep a state.")
         if self._own_digest is not None:
-            from jmdp.digests import digest_of
-
-            return digest_of(self._own_digest(getattr(state.kept, "core", state.kept)))
+            return digest_of(self._own_digest(self._snapshots.shown(state.kept)))
         return self._snapshots.digest(state.kept)
 
     def observe(self, state: Snapshot) -> Any:
@@ -140,8 +138,9 @@ class GymnasiumSimulator(Simulator):
     def generators(self, state: Snapshot) -> dict[str, Any]:
         """Generators kept in the environment and its spaces, besides np_random."""
         env = self._snapshots.parts(state.kept)
-        known = getattr(getattr(env, "unwrapped", None), "_np_random", None)
-        return {name: found for name, found in generators_in(env, "env").items() if found is not known}
+        known = [self._snapshots.own, getattr(getattr(env, "unwrapped", None), "_np_random", None)]
+        found = generators_in(env, "env").items()
+        return {name: generator for name, generator in found if not any(generator is x for x in known)}
 
     def __repr__(self) -> str:
         spec = self._env.spec
@@ -152,7 +151,8 @@ def _refuse(env: Any, snapshot: object, save: object, restore: object) -> None:
     """What cannot work is said at once."""
     if hasattr(env, "num_envs"):
         raise SimulatorError(f"{type(env).__name__} is a vector of environments. Give a single one: gymnasium.make(…).")
-    if not all(hasattr(env, name) for name in ("unwrapped", "step", "reset", "action_space")):
+    known = all(hasattr(env, name) for name in ("unwrapped", "step", "reset", "action_space"))
+    if not known or not hasattr(env.unwrapped, "_np_random"):
         raise SimulatorError(f"env is a {type(env).__name__}, not a Gymnasium environment. Try gymnasium.make(…).")
     if snapshot not in (None, "replay"):
         raise SimulatorError(f'snapshot is {snapshot!r}. It is None or "replay".')
@@ -179,6 +179,13 @@ def _core(env: Any) -> Core | None:
     return None
 
 
+def _samples(space: Any, count: int) -> list[Any]:
+    """From a copy: the user's own draws are not disturbed."""
+    space = copy.deepcopy(space)
+    space.seed(0)
+    return [space.sample() for _ in range(count)]
+
+
 def _was_reset(env: Any) -> bool:
     for layer in layers(env):
         if hasattr(layer, "_has_reset"):
@@ -202,5 +209,20 @@ def _actions(env: Any, names: Sequence[str] | None) -> tuple[Labels | None, int]
             meant = list(inner.actions.__members__)[:count]
         elif isinstance(getattr(getattr(inner, "action_type", None), "actions", None), dict):
             meant = [str(name) for name in inner.action_type.actions.values()]
+        else:
+            meant = _MEANINGS.get(type(inner).__name__, ())
         names = meant if len(set(meant)) == len(meant) == count else None
     return Labels.of("action", count, names), int(space.start)
+
+
+_MEANINGS = {
+    "AcrobotEnv": ("left", "none", "right"),
+    "BlackjackEnv": ("stick", "hit"),
+    "CartPoleEnv": ("left", "right"),
+    "CliffWalkingEnv": ("up", "right", "down", "left"),
+    "FrozenLakeEnv": ("left", "down", "right", "up"),
+    "LunarLander": ("nothing", "left engine", "main engine", "right engine"),
+    "MountainCarEnv": ("left", "none", "right"),
+    "TaxiEnv": ("south", "north", "east", "west", "pick up", "drop off"),
+}
+"""What the actions of Gymnasium's own environments are, by their documentation."""

@@ -9,10 +9,9 @@ import numpy as np
 
 from jmdp.arrays import cumulative_rows
 from jmdp.errors import SimulatorError, UnavailableError
-from jmdp.labels import Labels
 from jmdp.luck import Shock
 from jmdp.model import TabularJMDP
-from jmdp.simulator import Simulator, Step
+from jmdp.simulator import Simulator, Step, action_labels
 
 
 class FunctionSimulator(Simulator):
@@ -54,7 +53,7 @@ class FunctionSimulator(Simulator):
         for name, function in (("reward", reward), ("next_state", next_state), ("terminal", terminal)):
             if not callable(function):
                 raise SimulatorError(f"{name} is a {type(function).__name__}. Give a function.")
-        self.actions = numbered_actions(actions)
+        self.actions = action_labels(actions)
         self._reward, self._next_state, self._luck = reward, next_state, luck
         self._terminal, self._start, self._observe = terminal, start, observe
         self._generator = Shock(bytes(16)).generator()
@@ -97,6 +96,8 @@ class TabularSimulator(Simulator):
     def step(self, state: Any, action: Any, shock: Shock) -> Step:
         """One scenario, by inverting one uniform number, so `Synchronous` gives all states the same one."""
         s, a = self.model.states.index(state), self.model.actions.index(action)
+        if self.model.terminal[s]:
+            return Step(0.0, s, True)
         k = int(np.searchsorted(self._cumulative[s], shock.uniform(), side="right"))
         after = int(self.model.next_state[s, k, a])
         return Step(float(self.model.reward[s, k, a]), after, bool(self.model.terminal[after]))
@@ -107,12 +108,3 @@ class TabularSimulator(Simulator):
 
     def __repr__(self) -> str:
         return f"TabularSimulator({self.model!r})"
-
-
-def numbered_actions(actions: int | Sequence[str]) -> Labels:
-    """Labels from a count or from names."""
-    if isinstance(actions, (int, np.integer)) and not isinstance(actions, bool) and actions >= 1:
-        return Labels.of("action", int(actions), None)
-    if isinstance(actions, Sequence) and not isinstance(actions, str) and len(actions):
-        return Labels.of("action", len(actions), actions)
-    raise SimulatorError(f"actions is {actions!r}. Give how many there are, or a list of their names.")

@@ -1,0 +1,8 @@
+"""MinAtar Breakout in JAX."""
+
+import gymnax
+
+import jmdp
+
+env, params = gymnax.make("Breakout-MinAtar")
+print(jmdp.compare(env, policy=jmdp.UniformPolicy(), discount=0.99, seed=0))

@@ -1,0 +1,19 @@
+"""HalfCheetah: two torques, and a policy whose noise is the same after both."""
+
+import gymnasium
+import numpy as np
+
+import jmdp
+
+env = gymnasium.make("HalfCheetah-v5")
+env.reset(seed=0)
+torques = {"push": np.full(6, 0.5, np.float32), "pull": np.full(6, -0.5, np.float32)}
+
+
+def noise(seen, rng):
+    """Torques all over the place."""
+    return rng.uniform(-1, 1, 6).astype(np.float32)
+
+
+shared = jmdp.Synchronous(policy_luck="shared")
+print(jmdp.compare(env, policy=noise, actions=torques, discount=0.9, seed=0, coupling=shared, samples=500))

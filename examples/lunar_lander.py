@@ -1,0 +1,13 @@
+"""LunarLander in the wind: its physics cannot be copied, so states are played again from their reset."""
+
+import gymnasium
+
+import jmdp
+
+env = gymnasium.make("LunarLander-v3", enable_wind=True)
+try:
+    jmdp.compare(env, policy=jmdp.UniformPolicy(), discount=0.97, seed=0)
+except jmdp.errors.SimulatorError as refusal:
+    print(refusal, end="\n\n")
+lander = jmdp.simulators.GymnasiumSimulator(env, snapshot="replay")
+print(jmdp.compare(lander, policy=jmdp.UniformPolicy(), discount=0.97, seed=0, samples=300, horizon=100))

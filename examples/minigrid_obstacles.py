@@ -1,0 +1,10 @@
+"""MiniGrid: balls that roll the same way whatever one does."""
+
+import gymnasium
+import minigrid  # noqa: F401 (registers its environments)
+
+import jmdp
+
+env = gymnasium.make("MiniGrid-Dynamic-Obstacles-6x6-v0")
+env.reset(seed=0)
+print(jmdp.compare(env, policy=jmdp.UniformPolicy(), discount=0.95, seed=0, samples=1000))

@@ -1,0 +1,10 @@
+"""Pong, two seconds into a game, with a joystick that sticks at the same moments for every action."""
+
+import jmdp
+
+pong = jmdp.simulators.ALESimulator("pong", sticky=0.25)
+state = pong.start(jmdp.Shock.of_sample(0, 0))
+for t in range(30):
+    state = pong.step(state, "NOOP", jmdp.Shock.of_sample(0, t)).state
+moves = ["NOOP", "RIGHT", "LEFT"]
+print(jmdp.compare(pong, state, jmdp.UniformPolicy(), moves, discount=0.95, seed=0, samples=200, horizon=60))

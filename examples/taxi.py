@@ -1,0 +1,9 @@
+"""Taxi in the rain: the street is as wet for every turn."""
+
+import gymnasium
+
+import jmdp
+
+env = gymnasium.make("Taxi-v4", is_rainy=True)
+env.reset(seed=0)
+print(jmdp.compare(env, policy=jmdp.UniformPolicy(), discount=0.9, seed=0, samples=1000))

@@ -1,0 +1,11 @@
+"""A policy that stable-baselines3 trained for a minute, asked where it stands."""
+
+import gymnasium
+from stable_baselines3 import PPO
+
+import jmdp
+
+env = gymnasium.make("CartPole-v1")
+model = PPO("MlpPolicy", env, seed=0, device="cpu").learn(25_000)
+env.reset(seed=1)
+print(jmdp.compare(env, policy=model, discount=0.99, seed=0, samples=500, horizon=200))

@@ -1,0 +1,309 @@
+"""What a comparison found, at a glance: how far each action is behind the leader, and how often it does better."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from jmdp.coupling import Independent
+from jmdp.interval import ANYWHERE, Estimate, Interval
+from jmdp.plots.chances import number
+from jmdp.plots.style import COLOURS, GREY, clear_spines, new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from jmdp.comparison import Comparison
+
+_BETTER, _WORSE, _TIE = COLOURS[0], COLOURS[1], GREY
+_SHARED, _APART = "#A9D3EF", "#E4E4E4"
+
+_FITS = 0.11
+"""From this chance on, its percentage fits into its part of the bar."""
+
+_LONGEST = 24
+"""Longer names lose their middle."""
+
+_FAR = 1.5
+"""An interval that goes farther beyond all bars than their width times this is cut, with an arrow."""
+
+_ROOM = 1.0
+"""The same for bars of independent luck, beside all else: they must not press the rest together."""
+
+_ENOUGH = 64
+"""With fewer rollouts large-sample intervals are not to be trusted; `compare` decides nothing either."""
+
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+@dataclass(frozen=True)
+class _Row:
+    """One action against the leader; gaps are leader less action."""
+
+    behind: float
+    interval: Interval
+    sure: bool  # that it is behind
+    std: float
+    apart: float  # the standard deviation if each action had its own luck
+    better: Estimate  # chances of the leader
+    worse: Estimate
+
+    @property
+    def tie(self) -> float:
+        left = 1.0 - self.better - self.worse
+        return left if left > 1e-12 else 0.0
+
+
+def comparison_chart(comparison: Comparison, *, title: str | None = None) -> Figure:
+    """What `compare` found, action by action, the best on top.
+
+    At the left, how far an action is behind the leader on average, E[Z(leader)] − E[Z(action)], with the interval that
+    holds whenever one stops; blue and filled where the leader is surely ahead. The broad bars are one standard
+    deviation of the gap to each side: under the luck that was shared, and √(Var Z(leader) + Var Z(action)), what it
+    would be if each action had its own. At the right, how often the leader does better, equally well and worse under
+    the same luck, with the intervals of both chances below the bar.
+
+    Parameters
+    ----------
+    comparison
+        By `jmdp.compare`.
+    title
+        Shown above the axes instead of the verdict.
+    """
+    c, leader = comparison, comparison.leader
+    ranked = sorted(range(len(c.actions)), key=lambda a: -float(c.evaluation.mean[0, a]))
+    ranked.sort(key=lambda a: c.actions[a] != leader)  # on top, also among equals
+    names = dict(zip(c.actions, _written(c.actions), strict=True))
+    rows = [_row(c, c.actions[a]) for a in ranked[1:]]
+    said = names[leader] if len(names[leader]) <= 12 else "the leader"
+    figure, [[left, right]] = new_figure(1, 2, size=(10.0, 2.2 + 0.42 * len(ranked)))
+    labelled = [names[c.actions[a]] for a in ranked]
+    figure.suptitle(title or _verdict(c, labelled, rows), x=0.01, ha="left", fontsize=12, fontweight="bold")
+    _draw_gaps(left, rows, c, said)
+    _draw_chances(right, rows, said, type(c.evaluation.coupling).__name__)
+    left.set_yticks(range(len(ranked)), labelled)
+    left.get_yticklabels()[0].set_fontweight("bold")
+    right.set_yticks([])
+    for axes in (left, right):
+        axes.set_ylim(len(ranked) - 0.4, -0.6)
+        axes.tick_params(axis="y", length=0)
+        clear_spines(axes)
+        axes.spines["left"].set_visible(False)
+    parts = [axes.get_legend_handles_labels() for axes in (left, right)]
+    handles, labels = [*parts[0][0], *parts[1][0]], [*parts[0][1], *parts[1][1]]
+    order = sorted(range(len(labels)), key=lambda i: not labels[i].startswith("mean"))
+    figure.legend([handles[i] for i in order], [labels[i] for i in order], loc="outside lower left",
+                  ncols=(len(labels) + 1) // 2, frameon=False, fontsize=8, title=_caption(c), title_fontsize=8.5,
+                  alignment="left")  # fmt: skip
+    return figure
+
+
+def _row(c: Comparison, action: str) -> _Row:
+    gap, labels, covariance = c.gap(c.leader, action), c.evaluation.actions, c.evaluation.covariance[0]
+    a, b = labels.index(c.leader), labels.index(action)
+    interval = ANYWHERE if gap.mean_interval is None else gap.mean_interval
+    apart = math.sqrt(covariance[a, a] + covariance[b, b])
+    noise = 1e-7 * apart + 1e-12 * c.draws.largest_reward  # what rounding leaves of a variance that is 0
+    return _Row(
+        gap.mean,
+        interval,
+        interval.low > 0 and c.samples >= _ENOUGH,
+        gap.std if gap.std > noise else 0.0,
+        apart if apart > noise else 0.0,
+        c.superiority(c.leader, action),
+        c.superiority(action, c.leader),
+    )
+
+
+def _written(names: list[str]) -> list[str]:
+    """Names for labels: in one line, not too long, all different, and with no mathematics in them."""
+    lines = [f"action {name}" if name.isdigit() else " ".join(name.split()) for name in names]
+    half = _LONGEST // 2 - 1
+    short = [line if len(line) <= _LONGEST else f"{line[:half]} … {line[-half:]}" for line in lines]
+    if len(set(short)) < len(short):
+        short = [f"{i}: {name}" for i, name in enumerate(short)]
+    return [name.replace("$", r"\$") for name in short]
+
+
+def _verdict(c: Comparison, labelled: list[str], rows: list[_Row]) -> str:
+    leader, others = labelled[0], labelled[1:]
+    if c.best is not None:
+        return f"{leader} is best"
+    if c.samples < _ENOUGH:
+        return f"Not decided, too few rollouts; {leader} leads"
+    near = [name for name, row in zip(others, rows, strict=True) if not row.sure]
+    which = near[0] if len(near) == 1 else f"{len(near)} of the {len(others)} others"
+    return f"Not decided: {leader} leads, but {which} may be as good"
+
+
+def _caption(c: Comparison) -> str:
+    return " · ".join(
+        (
+            f"n = {c.samples:,} rollouts of each action",
+            f"seed {c.seed}",
+            f"{100 * c.confidence:g}% confidence",
+            f"{type(c.evaluation.coupling).__name__} luck",
+            "decided" if c.best is not None else "not decided",
+            f"ended: {c.outcome.name.lower().replace('_', ' ')}",
+        )
+    )
+
+
+def _draw_gaps(axes: Axes, rows: list[_Row], c: Comparison, leader: str) -> None:
+    low, high = _limits(rows)
+    size = math.floor(math.log10(max(-low, high)))
+    power = 0 if -2 <= size <= 4 else 3 * (size // 3)
+    scale = 10.0**power
+    low, high = low / scale, high / scale
+    axes.axvline(0, color="black", linewidth=0.8, zorder=1)
+    axes.plot(0, 0, "D", color=_BETTER, markersize=6, zorder=4)
+    column = axes.get_yaxis_transform()
+    axes.text(1.02, 0, "leader", transform=column, va="center", fontsize=9, fontweight="bold")
+    luck, label = c.evaluation.coupling, _Once()
+    own, shared = "± 1 std of a gap if each had its own luck", f"± 1 std of a gap, {type(luck).__name__} luck"
+    for y, row in enumerate(rows, start=1):
+        mean, std, apart = row.behind / scale, row.std / scale, row.apart / scale
+        spread = f"std {_digits(std, 2)}"
+        if not isinstance(luck, Independent):
+            spread += f", own luck {_digits(apart, 2)}"
+            if _bar(axes, y, (mean - apart, mean + apart), (low, high), 0.62, _APART):
+                axes.containers[-1].set_label(label(own))
+        if _bar(axes, y, (mean - std, mean + std), (low, high), 0.36, _SHARED):
+            axes.containers[-1].set_label(label(shared))
+        ends = row.interval.low / scale, row.interval.high / scale
+        colour, surely = (_BETTER, "surely") if row.sure else ("black", "not surely")
+        _whisker(axes, y, ends, (low, high), colour)
+        axes.plot(mean, y, "o", color=colour, markerfacecolor=colour if row.sure else "white", markersize=5, zorder=4,
+                  label=label(f"mean gap and its interval, {surely} behind"))  # fmt: skip
+        gap = _with_error(mean, (ends[1] - ends[0]) / 2)
+        axes.text(1.02, y - 0.02, gap, transform=column, va="bottom", fontsize=9)
+        axes.text(1.02, y + 0.06, spread, transform=column, va="top", fontsize=7, color="#505050")
+    axes.set_xlim(low, high)
+    axes.locator_params(axis="x", nbins=6)
+    returns = "return" if c.discount == 1 else "discounted return"
+    unit = f", × 10{str(power).translate(_RAISED)}" if power else ""
+    axes.set_xlabel(f"{returns} of {leader} less that of the action{unit}", fontsize=9)
+    axes.set_title(f"behind {leader} by{unit}", loc="left", fontsize=10)
+
+
+def _bar(
+    axes: Axes, y: int, ends: tuple[float, float], limits: tuple[float, float], height: float, colour: str
+) -> bool:
+    """With arrows where it goes beyond the limits. Returns whether there is anything to see."""
+    left, right = max(ends[0], limits[0]), min(ends[1], limits[1])
+    if not left < right:
+        return False
+    axes.barh(y, right - left, left=left, height=height, color=colour, zorder=1 - height)
+    for cut, at, arrow in ((left > ends[0], 0.015, "<"), (right < ends[1], 0.985, ">")):
+        if cut:
+            axes.plot(at, y, arrow, transform=axes.get_yaxis_transform(), color=GREY, markersize=5, zorder=2)
+    return True
+
+
+def _whisker(axes: Axes, y: int, ends: tuple[float, float], limits: tuple[float, float], colour: str) -> None:
+    """An interval: a line with caps, or with arrows where it goes beyond the limits."""
+    width = limits[1] - limits[0]
+    room = 0.015 * width
+    inner = max(ends[0], limits[0] + room), min(ends[1], limits[1] - room)
+    axes.plot(inner, [y, y], color=colour, linewidth=2.2, solid_capstyle="butt", zorder=3)
+    if inner[1] - inner[0] < room:
+        return  # the point hides it
+    for at, cut, arrow in ((inner[0], ends[0] < limits[0], "<"), (inner[1], ends[1] > limits[1], ">")):
+        axes.plot(at, y, arrow if cut else "|", color=colour, markersize=6 if cut else 8, markeredgewidth=1.5, zorder=3)
+
+
+class _Once:
+    """Labels for a legend: each the first time only."""
+
+    def __init__(self) -> None:
+        self._seen: set[str] = set()
+
+    def __call__(self, text: str) -> str:
+        if text in self._seen:
+            return "_nolegend_"
+        self._seen.add(text)
+        return text
+
+
+def _limits(rows: list[_Row]) -> tuple[float, float]:
+    """Around 0, means, bars and intervals, but for what goes so far that nothing else could be seen."""
+    within = _finite([0.0, *(row.behind + side * row.std for row in rows for side in (-1, 0, 1))])
+    apart = _finite([row.behind + side * row.apart for row in rows for side in (-1, 1)])
+    ends = _finite([end for row in rows for end in (row.interval.low, row.interval.high)])
+    low, high = min(within + apart), max(within + apart)
+    far = _FAR * (high - low) or math.inf
+    within += [end for end in ends if low - far <= end <= high + far]
+    low, high = min(within), max(within)
+    room = _ROOM * (high - low) or math.inf
+    if all(low - room <= end <= high + room for end in apart):
+        low, high = min([low, *apart]), max([high, *apart])
+    margin = 0.05 * (high - low) or 1.0
+    return low - margin, high + margin
+
+
+def _finite(values: list[float]) -> list[float]:
+    return [value for value in values if math.isfinite(value)]
+
+
+def _with_error(value: float, error: float) -> str:
+    """12.3 ± 0.5: the error to two digits, rounded up, and left out where it is below the fourth digit of the value."""
+    if not math.isfinite(error):
+        return f"{_digits(value, 3)} ± ∞"
+    if error == 0:
+        return _digits(value, 4)
+    decimals = 1 - math.floor(math.log10(error))
+    if value:
+        decimals = min(decimals, 3 - math.floor(math.log10(abs(value))))
+    decimals = max(decimals, 0)
+    if error < 0.5 * 10.0**-decimals:
+        return _digits(value, 4)
+    up = math.ceil(error * 10.0**decimals - 1e-6) / 10.0**decimals
+    return f"{number(value, decimals)} ± {number(up, decimals)}"
+
+
+def _digits(value: float, digits: int) -> str:
+    return f"{float(f'{value:.{digits}g}'):g}".replace("-", "−")  # 430, not 4.3e+02
+
+
+def _draw_chances(axes: Axes, rows: list[_Row], leader: str, luck: str) -> None:
+    label = _Once()
+    for y, row in enumerate(rows, start=1):
+        parts = (float(row.better), row.tie, float(row.worse))
+        start, outside = 0.0, []
+        for part, text, colour, word in zip(parts, _percents(parts), (_BETTER, _TIE, _WORSE),
+                                            ("better", "tie", "worse"), strict=True):  # fmt: skip
+            axes.barh(y, part, left=start, height=0.56, color=colour)
+            if part >= _FITS:
+                axes.text(start + part / 2, y, text, ha="center", va="center", color="white", fontsize=9,
+                          fontweight="bold")  # fmt: skip
+            elif part > 0:
+                outside.append(f"{text} {word}")
+            start += part
+        axes.text(1.02, y, "\n".join(outside), va="center", fontsize=8)
+        axes.plot([row.better.low, row.better.high], [y + 0.35] * 2, color=_BETTER, linewidth=1.5,
+                  solid_capstyle="butt", label=label("interval of a chance"))  # fmt: skip
+        if row.tie:  # else it is the same
+            axes.plot([1 - row.worse.high, 1 - row.worse.low], [y + 0.42] * 2, color=_WORSE, linewidth=1.5,
+                      solid_capstyle="butt")  # fmt: skip
+    headings = [(0.0, f"{leader} better", _BETTER, "left"), (1.0, f"{leader} worse", _WORSE, "right")]
+    headings += [(0.5, "tie", _TIE, "center")] if any(row.tie for row in rows) else []
+    for x, words, colour, side in headings:
+        axes.text(x, 0.1, words, color=colour, ha=side, va="center", fontsize=9, fontweight="bold")
+    axes.set_xlim(0, 1)
+    axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0%", "25%", "50%", "75%", "100%"])
+    axes.set_xlabel(f"of all outcomes, {luck} luck", fontsize=9)
+    axes.set_title(f"how often {leader} does better", loc="left", fontsize=10)
+
+
+def _percents(parts: tuple[float, ...]) -> list[str]:
+    """Whole percentages that add up to 100 (by largest remainders); 0% and 100% only where that is so."""
+    whole = [math.floor(100 * part + 1e-9) for part in parts]
+    for i in sorted(range(len(parts)), key=lambda i: whole[i] - 100 * parts[i])[: 100 - sum(whole)]:
+        whole[i] += 1
+    written = []
+    for part, percent in zip(parts, whole, strict=True):
+        rare, sure = percent == 0 and part > 0, percent == 100 and part < 1
+        written.append("<1%" if rare else ">99%" if sure else f"{percent}%")
+    return written

@@ -1,0 +1,226 @@
+"""The chart of a comparison: its numbers are those of the comparison, and no text is off the page or on another."""
+
+from __future__ import annotations
+
+import dataclasses
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+import jmdp
+from jmdp.simulators import FunctionSimulator
+
+pytest.importorskip("matplotlib")
+
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.text import Text
+
+ALE = ["NOOP", "FIRE", "UP", "RIGHT", "LEFT", "DOWN", "UPRIGHT", "UPLEFT", "DOWNRIGHT", "DOWNLEFT", "UPFIRE"]
+ALE += ["RIGHTFIRE", "LEFTFIRE", "DOWNFIRE", "UPRIGHTFIRE", "UPLEFTFIRE", "DOWNRIGHTFIRE", "DOWNLEFTFIRE"]
+LONG = ["a name much too long to be written beside a bar", "two $x^2$", "[0.123, -0.456,\n 0.789, 1.234]"]
+
+
+def asked(reward, names, samples=100, **settings):
+    """One step, one luck for all actions."""
+    simulator = FunctionSimulator(
+        reward,
+        lambda s, a, u: s + 1,
+        names,
+        luck=lambda generator: generator.normal(size=3),
+        start=0,
+        terminal=lambda s: s >= 1,
+    )
+    return jmdp.compare(
+        simulator, policy=jmdp.UniformPolicy(), seed=7, samples=samples, **({"discount": 0.9} | settings)
+    )
+
+
+def noisy(names, scale=1.0, samples=100, **settings):
+    """The last but three is best; most gaps vary, all returns vary far more."""
+    best = max(0, len(names) - 4)
+    return asked(lambda s, a, u: scale * (3 * u[0] + u[a % 3] - 0.3 * abs(a - best)), names, samples, **settings)
+
+
+def with_gap_errors(comparison, error):
+    certificate = comparison.evaluation.certificate
+    certificate = dataclasses.replace(certificate, gap_mean_error=np.full_like(certificate.gap_mean_error, error))
+    evaluation = dataclasses.replace(comparison.evaluation, certificate=certificate)
+    return dataclasses.replace(comparison, evaluation=evaluation, best=None)
+
+
+def inventory(policy):
+    world = jmdp.worlds.inventory(capacity=10)
+    chosen = jmdp.UniformPolicy() if policy is None else world.policies[policy]
+    return jmdp.compare(world.model, 3, chosen, seed=0, samples=80)
+
+
+def cart_pole():
+    env = pytest.importorskip("gymnasium").make("CartPole-v1")
+    env.reset(seed=0)
+    return jmdp.compare(env, policy=jmdp.UniformPolicy(), discount=0.95, seed=0, samples=64)
+
+
+CASES = {
+    "inventory, uniform": lambda: inventory(None),
+    "inventory, base stock": lambda: inventory("base_stock"),
+    "two actions": cart_pole,
+    "18 actions": lambda: noisy(ALE),
+    "18 actions, few rollouts": lambda: noisy(ALE, samples=8),
+    "two rollouts": lambda: noisy(ALE[:5], samples=2),
+    "very small": lambda: noisy(ALE[:4], 1e-6),
+    "smaller": lambda: noisy(ALE[:4], 1e-200),
+    "very large": lambda: noisy(ALE[:4], 1e6),
+    "independent luck": lambda: noisy(ALE[:4], coupling=jmdp.Independent()),
+    "undiscounted": lambda: noisy(ALE[:4], discount=1.0, horizon=1),
+    "long names": lambda: noisy(LONG),
+    "numbered": lambda: noisy(["0", "1", "2", "3"]),
+    "no gap ever": lambda: asked(lambda s, a, u: u[0], ALE[:3]),
+    "no luck": lambda: asked(lambda s, a, u: 0.1 * a, ALE[:3]),
+    "nothing at all": lambda: asked(lambda s, a, u: 0.0, ALE[:3]),
+    "some ties": lambda: asked(lambda s, a, u: float(np.floor(u[0]) * (a + 1)), ALE[:3]),
+    "rare parts": lambda: asked(lambda s, a, u: 0.0 if abs(u[0]) < 0.05 else a * (1 if u[0] < 2 else -1), ALE[:3], 900),
+    "unknown means": lambda: with_gap_errors(noisy(ALE[:5]), np.inf),
+    "wide intervals": lambda: with_gap_errors(noisy(ALE[:5]), 1e5),
+    "certain means": lambda: with_gap_errors(noisy(ALE[:5]), 0.0),
+}
+
+
+def texts(figure):
+    """All that can be read, with its box in pixels."""
+    FigureCanvasAgg(figure).draw()
+    found = [text for text in figure.findobj(Text) if text.get_visible() and text.get_text().strip()]
+    # Ticks beyond the limits are kept, but not drawn.
+    hidden = {
+        label
+        for axes in figure.axes
+        for tick in axes.xaxis.get_major_ticks()
+        if not min(axes.get_xlim()) <= tick.get_loc() <= max(axes.get_xlim())
+        for label in (tick.label1, tick.label2)
+    }
+    return {text: text.get_window_extent() for text in found if text not in hidden}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_all_is_on_the_page_and_nothing_on_top_of_another(case, tmp_path):
+    figure = jmdp.plots.comparison_chart(CASES[case]())
+    boxes, page = texts(figure), figure.bbox
+    assert len(boxes) > 12
+    for text, box in boxes.items():
+        assert box.x0 >= page.x0, text
+        assert box.y0 >= page.y0, text
+        assert box.x1 <= page.x1, text
+        assert box.y1 <= page.y1, text
+    for (one, box), (other, beside) in combinations(boxes.items(), 2):
+        apart = box.x1 <= beside.x0 or beside.x1 <= box.x0 or box.y1 <= beside.y0 or beside.y1 <= box.y0
+        assert apart, (one, other)
+    figure.savefig(tmp_path / "chart.png")
+
+
+def words(figure):
+    return [text.get_text() for text in texts(figure)]
+
+
+def test_bars_dots_and_parts_are_those_of_the_comparison():
+    c = asked(lambda s, a, u: 0.7 * u[0] + u[a] - 0.6 * a**2, ALE[:3], 300, precision=1e-6)
+    figure = jmdp.plots.comparison_chart(c)
+    left, right = figure.axes
+    ranked = sorted(c.actions, key=lambda a: -float(c.mean(a)))
+    assert [label.get_text() for label in left.get_yticklabels()] == ranked
+    assert ranked[0] == c.leader
+    assert left.get_ylim()[0] > left.get_ylim()[1]  # the best on top
+    dots = [line for line in left.get_lines() if line.get_marker() == "o"]
+    lines = [line for line in left.get_lines() if line.get_linewidth() == 2.2]
+    behind = [c.gap(c.leader, action) for action in ranked[1:]]
+    np.testing.assert_allclose([dot.get_xdata()[0] for dot in dots], [gap.mean for gap in behind])
+    np.testing.assert_allclose(
+        [line.get_xdata() for line in lines], [(gap.mean_interval.low, gap.mean_interval.high) for gap in behind]
+    )
+    for dot, gap in zip(dots, behind, strict=True):
+        assert (dot.get_markerfacecolor() != "white") == (gap.mean_interval.low > 0)
+    covariance, index = c.evaluation.covariance[0], c.evaluation.actions.index
+    own, shared = left.patches[::2], left.patches[1::2]
+    variances = [covariance[index(c.leader), index(c.leader)] + covariance[index(b), index(b)] for b in ranked[1:]]
+    np.testing.assert_allclose([bar.get_width() for bar in own], 2 * np.sqrt(variances))
+    np.testing.assert_allclose([bar.get_width() for bar in shared], [2 * gap.std for gap in behind])
+    parts = np.array([bar.get_width() for bar in right.patches]).reshape(-1, 3)
+    np.testing.assert_allclose(parts.sum(axis=1), 1)
+    np.testing.assert_allclose(parts[:, 0], [c.superiority(c.leader, b) for b in ranked[1:]])
+    np.testing.assert_allclose(parts[:, 2], [c.superiority(b, c.leader) for b in ranked[1:]])
+
+
+def test_the_numbers_are_written():
+    c = asked(lambda s, a, u: 0.0 if abs(u[0]) < 0.5 else a * 1.0 if u[0] < 1 else -a, ["stay", "go"], 400)
+    figure = jmdp.plots.comparison_chart(c)
+    found = words(figure)
+    gap = c.gap("go", "stay")
+    error = gap.mean_interval.width / 2
+    [mean] = [text for text in found if "±" in text and "std" not in text]
+    value, off = map(float, mean.split(" ± "))
+    assert abs(value - gap.mean) <= 0.0051
+    assert error <= off <= error + 0.011
+    own = float(np.sqrt(np.trace(c.evaluation.covariance[0])))
+    assert f"std {gap.std:.2g}, own luck {own:.2g}" in found
+    better, worse = c.superiority("go", "stay"), c.superiority("stay", "go")
+    percents = [int(text[:-1]) for text in found if text.endswith("%") and text not in ("0%", "25%", "75%", "100%")]
+    for part in (better, worse, 1 - better - worse):
+        assert any(abs(percent - 100 * part) < 1 for percent in percents)
+    caption = f"n = {c.samples} rollouts of each action · seed 7 · 95% confidence · Synchronous luck"
+    assert f"{caption} · decided · ended: best found" in found
+    assert "go is best" in found
+    mine = words(jmdp.plots.comparison_chart(c, title="mine"))
+    assert "mine" in mine
+    assert "go is best" not in mine
+
+
+def test_the_verdict_says_who_may_be_as_good():
+    c = asked(lambda s, a, u: [0.0, 0.001 * u[0], -5.0 + u[1]][a], ["x", "y", "z"])
+    assert c.best is None
+    other = "y" if c.leader == "x" else "x"
+    assert f"Not decided: {c.leader} leads, but {other} may be as good" in words(jmdp.plots.comparison_chart(c))
+    c = noisy(ALE[:5], samples=8)
+    found = words(jmdp.plots.comparison_chart(c))
+    assert f"Not decided, too few rollouts; {c.leader} leads" in found
+    assert not any("surely behind" in text and "not surely" not in text for text in found)
+    c = with_gap_errors(noisy(ALE[:5]), np.inf)
+    found = words(jmdp.plots.comparison_chart(c))
+    assert f"Not decided: {c.leader} leads, but 4 of the 4 others may be as good" in found
+    assert sum(text.endswith("± ∞") for text in found) == 4
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e6])
+def test_units_are_named_where_numbers_would_be_long(scale):
+    one, other = jmdp.plots.comparison_chart(noisy(ALE[:4])), jmdp.plots.comparison_chart(noisy(ALE[:4], scale))
+    unit = {1e-6: ", × 10⁻⁶", 1e6: ", × 10⁶"}[scale]
+    assert other.axes[0].get_xlabel() == one.axes[0].get_xlabel() + unit
+    plain, scaled = ([text for text in words(figure) if "±" in text or "std" in text] for figure in (one, other))
+    assert plain == scaled
+
+
+def test_percentages_add_up_and_nothing_is_called_impossible_that_happened():
+    from jmdp.plots.comparison_chart import _percents
+
+    assert _percents((0.675, 0.0, 0.325)) == ["68%", "0%", "32%"]
+    assert _percents((1 / 3, 1 / 3, 1 / 3)) == ["34%", "33%", "33%"]
+    assert _percents((0.999, 0.0, 0.001)) == [">99%", "0%", "<1%"]
+    assert _percents((1.0, 0.0, 0.0)) == ["100%", "0%", "0%"]
+    assert _percents((0.29, 0.57, 0.14)) == ["29%", "57%", "14%"]
+
+
+def test_a_far_bar_of_independent_luck_is_cut_and_does_not_press_the_rest_together():
+    c = asked(lambda s, a, u: 1e4 * u[0] + (u[1] if a else 0.0), ["x", "y"])
+    left = jmdp.plots.comparison_chart(c).axes[0]
+    low, high = left.get_xlim()
+    assert high - low < 5 * c.gap("x", "y").std
+    assert [line.get_marker() for line in left.get_lines() if line.get_marker() in "<>"] == ["<", ">"]
+
+
+def test_it_grows_with_the_actions():
+    assert (
+        jmdp.plots.comparison_chart(noisy(ALE)).get_figheight()
+        > jmdp.plots.comparison_chart(noisy(ALE[:4])).get_figheight() + 4
+    )
+
+
+def test_a_comparison_draws_itself():
+    assert len(noisy(ALE[:4]).plot().axes) == 2
