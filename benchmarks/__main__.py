@@ -8,6 +8,7 @@ from pathlib import Path
 
 from benchmarks import (
     acceleration,
+    decisions,
     laws,
     mean,
     moment_bounds,
@@ -17,6 +18,7 @@ from benchmarks import (
     projection,
     reachable,
     scaling,
+    simulators,
     sweep,
     updates,
     whole_solve,
@@ -36,6 +38,8 @@ COMPARISONS: dict[str, Callable[[bool], Report]] = {
     "moment_bounds": moment_bounds.compare,
     "projection": projection.compare,
     "updates": updates.compare,
+    "decisions": decisions.compare,
+    "simulators": simulators.compare,
 }
 """A comparison is a file with `compare(quick)`, listed here in the order of the page."""
 

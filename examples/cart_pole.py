@@ -6,8 +6,5 @@ import jmdp
 
 env = gymnasium.make("CartPole-v1")
 env.reset(seed=0)
-print(
-    jmdp.compare(
-        env, policy=jmdp.UniformPolicy(), discount=0.95, seed=0, coupling=jmdp.Synchronous(policy_luck="shared")
-    )
-)
+shared = jmdp.Synchronous(policy_luck="shared")
+print(jmdp.compare(env, policy=jmdp.UniformPolicy(), discount=0.95, seed=0, coupling=shared))

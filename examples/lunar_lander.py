@@ -10,4 +10,4 @@ try:
 except jmdp.errors.SimulatorError as refusal:
     print(refusal, end="\n\n")
 lander = jmdp.simulators.GymnasiumSimulator(env, snapshot="replay")
-print(jmdp.compare(lander, policy=jmdp.UniformPolicy(), discount=0.97, seed=0, samples=300, horizon=100))
+print(jmdp.compare(lander, policy=jmdp.UniformPolicy(), discount=0.9, seed=0, samples=300))

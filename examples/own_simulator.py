@@ -11,6 +11,7 @@ class Shop(jmdp.simulators.Simulator):
     actions = jmdp.simulators.action_labels([f"order {n}" for n in range(0, 10, 3)])
 
     def step(self, state, action, shock):
+        """One day: reward, next state, and whether it is all over."""
         rng = shock.generator()
         customers = rng.poisson(5)  # all luck first, before the action matters
         late = rng.random() < 0.1  # the van comes after closing time
@@ -27,10 +28,12 @@ class Shop(jmdp.simulators.Simulator):
         return jmdp.simulators.Step(reward, (stock[2], stock[1], delivered if late else 0), False)
 
     def start(self, shock):
+        """Two fresh loaves, two of yesterday, none on the way."""
         return (2, 2, 0)
 
 
 def policy(state):
+    """Fill up to twelve."""
     return int(np.clip((12 - sum(state)) // 3, 0, 3))
 
 

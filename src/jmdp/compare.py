@@ -177,7 +177,7 @@ class _Question:
             [draws],
             method=MonteCarlo(seed=self.seed, samples=n, confidence=self.confidence, horizon=self.horizon),
             coupling=self.coupling,
-            states=Labels.of("state", 1, None),
+            states=Labels.of("state", 1, ["here"]),
             actions=self.labels,
             discount=self.discount,
             horizon=self.horizon,

@@ -383,7 +383,7 @@ def _clipped(correlation: float, error: float) -> Interval:
 
 def _fisher(correlation: float, error: float) -> Interval:
     """Interval of a sampled correlation with this error, on Fisher's scale, where it is nearly symmetric."""
-    if abs(correlation) >= 1 or error == 0:
+    if abs(correlation) >= 1 or error == 0 or error > 1 - correlation * correlation:  # beyond what that scale is for
         return _clipped(correlation, error)
     middle, radius = math.atanh(correlation), error / (1 - correlation * correlation)
     flat = _clipped(correlation, error)  # Fisher's scale never reaches ±1, where actions that share all their luck are

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import jmdp
-from jmdp.errors import LabelError, SimulatorError, UnavailableError
+from jmdp.errors import JMDPError, LabelError, SimulatorError, UnavailableError
 from jmdp.luck import Shock
 from jmdp.simulators import FunctionSimulator, TabularSimulator, as_simulator
 from jmdp.testing import check_simulator
@@ -64,7 +64,7 @@ def test_wrong_arguments():
     with pytest.raises(SimulatorError, match="reward is a int"):
         FunctionSimulator(3, lambda s, a, u: s, 2)  # type: ignore[arg-type]
     for actions in (0, True, "ab", [], 2.0):
-        with pytest.raises(SimulatorError, match="actions is"):
+        with pytest.raises(JMDPError, match="actions is"):
             FunctionSimulator(lambda s, a, u: 0.0, lambda s, a, u: s, actions)  # type: ignore[arg-type]
     with pytest.raises(LabelError):
         shop().step(0, 3, Shock(bytes(16)))

@@ -1,0 +1,45 @@
+"""Run the examples, each in a process of its own, and write what they print into docs/gallery.md.
+
+``python -m examples`` runs all of them, ``python -m examples --quick`` those that need no training or emulator and
+writes nothing, and ``python -m examples taxi pong`` those named, keeping what the page says of the others.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+PAGE = HERE.parent / "docs" / "gallery.md"
+ORDER = ["own_simulator", "frozen_lake", "taxi", "blackjack", "cart_pole", "trained_policy", "lunar_lander", "highway",
+         "minigrid_obstacles", "half_cheetah", "pong", "boxing", "gymnax_cart_pole", "gymnax_breakout"]  # fmt: skip
+SLOW = {"trained_policy", "highway", "half_cheetah", "pong", "boxing", "minigrid_obstacles", "lunar_lander"}
+OPENING = """# Gallery
+
+Every script here was run as it stands, and is followed by what it printed. `python -m examples` runs them again and
+writes this page; they need `pip install -e ".[examples]"`. How to read the tables, and how to bring a simulator of your
+own: [simulators.md](simulators.md).
+"""
+
+
+def main(names: list[str]) -> None:
+    """Run, and keep what they print."""
+    quick = "--quick" in names
+    chosen = [name for name in ORDER if name in names or (not names) or (quick and name not in SLOW)]
+    kept = dict(re.findall(r"## `(\w+)\.py`\n(.*?)(?=\n## |\Z)", PAGE.read_text(), re.S)) if PAGE.exists() else {}
+    for name in chosen:
+        path = HERE / f"{name}.py"
+        print(f"== {name}", flush=True)
+        done = subprocess.run([sys.executable, "-W", "error", path], capture_output=True, text=True, check=False)
+        print(done.stdout)
+        if done.returncode:
+            sys.exit(f"{name} failed:\n{done.stderr}")
+        kept[name] = f"\n```python\n{path.read_text().strip()}\n```\n\n```text\n{done.stdout.strip()}\n```\n"
+    if not quick:
+        PAGE.write_text(OPENING + "".join(f"\n## `{name}.py`\n{kept[name]}" for name in ORDER if name in kept))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
