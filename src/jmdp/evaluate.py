@@ -28,8 +28,8 @@ def evaluate(
     Parameters
     ----------
     model
-        The scenario table, or a function that gives it state by state; or a simulator (`jmdp.simulators`), which
-        `MonteCarlo` takes.
+        The scenario table, or a function that gives it state by state; or, for `MonteCarlo`, a simulator
+        (`jmdp.simulators`) or an environment.
     policy
         What is followed after the first action: a `TabularPolicy`; for a `LazyJMDP` a function from a state to its
         actions' probabilities; for a simulator anything that `as_policy` takes.
@@ -44,6 +44,10 @@ def evaluate(
     progress
         Show a bar on a terminal when the work is long.
     """
+    if hasattr(model, "unwrapped") or hasattr(model, "step_env"):  # an environment of Gymnasium or gymnax
+        from jmdp.simulators import as_simulator
+
+        model = as_simulator(model)
     check_problem(model, policy, coupling, method)
     if isinstance(model, Simulator):
         from jmdp.actors.as_policy import as_policy
