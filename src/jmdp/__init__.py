@@ -20,7 +20,7 @@ from jmdp.policy import TabularPolicy
 if TYPE_CHECKING:
     from jmdp import features, plots, simulators, testing, worlds
     from jmdp.actors.as_policy import UniformPolicy, as_policy
-    from jmdp.compare import compare
+    from jmdp.comparing import compare
     from jmdp.comparison import Comparison, Decision, Regret
     from jmdp.luck import Shock
     from jmdp.methods.coordinate_sampling import (
@@ -110,7 +110,7 @@ _LATER = {
     "UniformPolicy": "actors.as_policy",
     "UniformSampling": "methods.coordinate_sampling",
     "as_policy": "actors.as_policy",
-    "compare": "compare",
+    "compare": "comparing",
     "gap_samples": "methods.monte_carlo",
 }
 """Names that not every evaluation needs, and their files."""

@@ -41,6 +41,26 @@ def mean_errors(deviations: Floats, error: float, spread: Floats | float = 0.0) 
     return np.asarray(radius * deviations.std(axis=0, ddof=1) / math.sqrt(n) + largest * radius**2 / (6 * n))
 
 
+def bounded_mean(values: Floats, error: float) -> Interval:
+    """Where the mean of a law on [0, 1] is, given samples [n] in the order they were drawn; no approximation.
+
+    Σλ_i x_i/Σλ_i ± (ln(2/error) + Σ (x_i − μ_{i−1})² ψ(λ_i))/Σλ_i with ψ(λ) = −ln(1 − λ) − λ, where μ and λ follow from
+    what was drawn before: the empirical Bernstein sequence of Waudby-Smith & Ramdas, "Estimating means of
+    bounded random variables by betting", JRSS B 2024, Theorem 2.
+    """
+    n = values.size
+    t = np.arange(1, n + 1)
+    middle = (0.5 + np.cumsum(values)) / (t + 1)
+    before = np.insert(middle[:-1], 0, 0.5)
+    variance = (0.25 + np.cumsum((values - middle) ** 2)) / (t + 1)
+    late = math.log(2 / error)
+    bet = np.minimum(np.sqrt(2 * late / (np.insert(variance[:-1], 0, 0.25) * t * np.log1p(t))), 0.5)
+    total = bet.sum()
+    radius = (late + ((values - before) ** 2 * (-np.log1p(-bet) - bet)).sum()) / total
+    at = float((bet * values).sum() / total)
+    return Interval(max(0.0, at - float(radius)), min(1.0, at + float(radius)))
+
+
 def law_slack(n: int, error: float) -> float:
     """How far the empirical law of n samples is off at most, everywhere and at all n at once.
 

@@ -13,12 +13,12 @@ import numpy as np
 
 from jmdp import anytime
 from jmdp.arrays import Floats
-from jmdp.errors import SettingsError
+from jmdp.errors import LabelError, SettingsError, UnavailableError
 from jmdp.evaluation import Evaluation
 from jmdp.gaps.gap import Gap
 from jmdp.interval import Estimate, Interval
 from jmdp.labels import Label
-from jmdp.methods.drawn_evaluation import apart
+from jmdp.methods.drawn_evaluation import Limits
 from jmdp.simulator import Draws
 
 if TYPE_CHECKING:
@@ -54,6 +54,8 @@ class Comparison:
     horizon: int
     seed: int
     confidence: float
+    limits: Limits  # what horizon and rounding hide
+    numbers: tuple[int, ...] | None  # of the actions in the simulator, where they are numbered
     continue_with: Callable[[int], Comparison] = field(repr=False)
 
     @property
@@ -74,7 +76,7 @@ class Comparison:
 
     def mean(self, action: Label) -> Estimate:
         """E[Z(action)]."""
-        a = self.evaluation.actions.index(action)
+        a = self._at(action)
         assert self.evaluation.certificate is not None
         return Estimate.around(
             float(self.evaluation.mean[0, a]), float(np.asarray(self.evaluation.certificate.mean_error)[0, a])
@@ -82,42 +84,59 @@ class Comparison:
 
     def gap(self, first: Label, second: Label) -> Gap:
         """Z(first) − Z(second) under the shared luck: mean, spread, correlation, law."""
-        return self.evaluation.gap(0, first, second)
+        return self.evaluation.gap(0, self._at(first), self._at(second))
 
     def superiority(self, first: Label, second: Label) -> Estimate:
-        """P(Z(first) > Z(second)); ties apart. Rollouts cut before it was settled count for neither side."""
-        a, b = self._pair(first, second)
-        low, high = self._beats[a, b]
-        n, error = self.samples, self._error
-        seen = float(self._wins[a, b]) / n
-        return Estimate(seen, anytime.chance_interval(low, n, error).low, anytime.chance_interval(high, n, error).high)
+        """P(Z(first) > Z(second)); ties apart. Cut rollouts count as far as seen, the interval allows for the rest."""
+        a, b = self._at(first), self._at(second)
+        if a == b:
+            return Estimate(0.0, 0.0, 0.0)
+        draws, n = self.draws, self.samples
+        gaps = draws.returns[:, a] - draws.returns[:, b]
+        settled = draws.ends[:, a] == draws.ends[:, b]
+        tie = settled & (draws.gains[:, a] == draws.gains[:, b])
+        slack = np.where(settled, 0.0, 2 * self.limits.cut) + 2 * self.limits.rounding
+        seen, surely, perhaps = (int((~tie & (gaps > least)).sum()) for least in (0.0, slack, -slack))
+        low, high = (anytime.chance_interval(count, n, self._error) for count in (surely, perhaps))
+        return Estimate(seen / n, low.low, high.high)
 
     def regret(self, action: Label) -> Regret:
         """What the best action in hindsight would have earned more, under the same luck: max_b Z(b) − Z(action) ≥ 0."""
-        a = self.evaluation.actions.index(action)
+        a = self._at(action)
         returns, ends = self.draws.returns, self.draws.ends
         part_open = float((ends != ends[:, [a]]).any(axis=1).mean())
-        name, error = self.evaluation.actions.name(a), 1 - self.confidence
-        return Regret(name, returns.max(axis=1) - returns[:, a], self._cut, part_open, error)
+        hidden = 2 * self.limits.cut if part_open else 0.0
+        spread = float(np.ptp(returns)) or float(np.abs(returns).max())
+        values = returns.max(axis=1) - returns[:, a]
+        return Regret(self.evaluation.actions.name(a), values, hidden, part_open, spread, 1 - self.confidence)
 
     def variance_reduction(self, first: Label, second: Label) -> Estimate:
         """(Var Z(first) + Var Z(second))/Var(gap): how many times more unpaired rollouts as sharp a mean gap needs.
 
-        Infinite where the two never differed.
+        Infinite where the two never differed by more or less than once, nan where nothing varied at all.
         """
-        a, b = self._pair(first, second)
-        returns = self.draws.returns
-        x, y = (returns[:, i] - returns[:, i].mean() for i in (a, b))
-        apart_, together = float((x * x + y * y).mean()), float(((x - y) ** 2).mean())
-        if together == 0:
-            return Estimate(math.inf if apart_ else math.nan, 0.0, math.inf)
-        ratio = apart_ / together
+        a, b = self._at(first), self._at(second)
+        x, y = (np.ldexp(self.draws.returns[:, i], -self.limits.exponent) for i in (a, b))
+        x, y = x - x.mean(), y - y.mean()
+        noise = (2 * math.ldexp(self.limits.rounding, -self.limits.exponent)) ** 2  # of what is all rounding
+        alone, together = float((x * x + y * y).mean()), float(((x - y) ** 2).mean())
+        if together <= noise:
+            return Estimate(math.inf if alone > noise else math.nan, 0.0, math.inf)
+        ratio = alone / together
         influence = (x * x + y * y - ratio * (x - y) ** 2) / together
         radius = anytime.mean_radius(self.samples, self._error) * influence.std() / math.sqrt(self.samples) / ratio
-        return Estimate(ratio, ratio * math.exp(-radius), ratio * math.exp(radius))
+        return Estimate(ratio, ratio * math.exp(-radius), ratio * math.exp(min(radius, 700.0)))
+
+    @property
+    def unseen(self) -> float:
+        """Outcomes with a chance below this may not have been drawn even once, at the stated confidence."""
+        return min(1.0, -math.log(1 - self.confidence) / self.samples)
 
     def continued(self, samples: int) -> Comparison:
-        """Go on to this many rollouts of each action, or until the question is decided. Nothing is drawn twice."""
+        """Go on to this many rollouts of each action; an open question ends when it is decided. Nothing is drawn twice.
+
+        `max_steps` holds no longer.
+        """
         return self.continue_with(samples)
 
     def to_dataframe(self) -> pd.DataFrame:
@@ -157,42 +176,21 @@ class Comparison:
             "regret_worst_5": regret.cvar(0.05),
         }
 
-    def _pair(self, first: Label, second: Label) -> tuple[int, int]:
-        return self.evaluation.actions.index(first), self.evaluation.actions.index(second)
+    def _at(self, label: Label) -> int:
+        """Which of those compared it is: by name, or by its number in the simulator."""
+        if self.numbers is None or isinstance(label, str):
+            return self.evaluation.actions.index(label)
+        if isinstance(label, bool) or label not in self.numbers:
+            raise LabelError(f"Action {label!r} was not compared: {', '.join(self.actions)} were.")
+        return self.numbers.index(label)
 
     @property
     def _error(self) -> float:
         """Chance of error of one interval: those of one action's gaps share what is allowed."""
         return (1 - self.confidence) / max(1, len(self.actions) - 1)
 
-    @cached_property
-    def _cut(self) -> float:
-        """What a horizon can hide of one return."""
-        if self.discount == 1:
-            return 0.0
-        return self.discount**self.horizon * self.draws.largest_reward / (1 - self.discount)
-
-    @cached_property
-    def _wins(self) -> Any:
-        """[A, A], in how many samples an action earned more than another, as far as was seen."""
-        returns = self.draws.returns
-        return ((returns[:, :, None] > returns[:, None, :]) & ~self._ties).sum(axis=0)
-
-    @cached_property
-    def _ties(self) -> Any:
-        gains, ends = self.draws.gains, self.draws.ends
-        return (gains[:, :, None] == gains[:, None, :]) & (ends[:, :, None] == ends[:, None, :])
-
-    @cached_property
-    def _beats(self) -> dict[tuple[int, int], tuple[int, int]]:
-        """In how many samples an action surely earned more than another, and in how many perhaps."""
-        returns = self.draws.returns
-        gaps = returns[:, :, None] - returns[:, None, :]
-        slack = 2 * self._cut * apart(self.draws.ends)
-        surely, perhaps = (gaps > slack) & ~self._ties, (gaps > -slack) & ~self._ties
-        low, high = surely.sum(axis=0), perhaps.sum(axis=0)
-        A = range(returns.shape[1])
-        return {(a, b): (int(low[a, b]), int(high[a, b]) if a != b else 0) for a in A for b in A}
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "continue_with": _forgotten}
 
     def __repr__(self) -> str:
         from jmdp.comparison_table import comparison_table
@@ -206,16 +204,16 @@ class Regret:
 
     action: str
     values: Floats  # [n]
-    cut: float  # what a horizon can hide of one return
+    hidden: float  # what a horizon can hide of it in a sample
     part_open: float  # of samples where it can hide anything: not all branches had ended or met
+    spread: float  # how far returns were apart at all
     error: float  # chance that an interval does not hold, whenever one stops
 
     @property
     def mean(self) -> Estimate:
         """The expectation."""
         middle = float(self.values.mean())
-        error = float(anytime.mean_errors((self.values - middle)[:, None], self.error)[0])
-        return self._positive(middle, error + 2 * self.cut * self.part_open)
+        return self._positive(middle, self.values - middle, self.part_open)
 
     def quantile(self, p: float) -> Estimate:
         """With chance p the regret is at most this."""
@@ -225,8 +223,7 @@ class Regret:
         low, high = anytime.quantile_ranks(p, n, self.error)
         least = float(ordered[low - 1]) if low else 0.0
         most = float(ordered[high - 1]) if high <= n else math.inf
-        hidden = 2 * self.cut if self.part_open else 0.0
-        return Estimate(float(ordered[math.ceil(n * p) - 1]), max(0.0, least - hidden), most + hidden)
+        return Estimate(float(ordered[math.ceil(n * p) - 1]), max(0.0, least - self.hidden), most + self.hidden)
 
     def cvar(self, p: float) -> Estimate:
         """The mean of the worst p of all outcomes: those with the largest regret."""
@@ -234,12 +231,16 @@ class Regret:
         start = float(np.quantile(self.values, 1 - p, method="inverted_cdf"))
         beyond = np.maximum(self.values - start, 0.0) / p
         middle = start + float(beyond.mean())
-        error = float(anytime.mean_errors((beyond - beyond.mean())[:, None], self.error, spread=start)[0])
-        return self._positive(middle, error + 2 * self.cut * min(1.0, self.part_open / p))
+        return self._positive(middle, beyond - beyond.mean(), min(1.0, self.part_open / p), 1 / p)
 
-    def _positive(self, value: float, error: float) -> Estimate:
-        wide = Interval.around(value, error)
+    def _positive(self, value: float, deviations: Floats, part: float, times: float = 1.0) -> Estimate:
+        error = float(anytime.mean_errors(deviations[:, None], self.error, times * self.spread)[0])
+        wide = Interval.around(value, error + (self.hidden * part if part else 0.0))
         return Estimate(value, max(0.0, wide.low), wide.high)
+
+
+def _forgotten(samples: int) -> Comparison:
+    raise UnavailableError("A comparison that was pickled has no simulator to go on with. Compare again.")
 
 
 def _refuse_no_chance(p: float) -> None:

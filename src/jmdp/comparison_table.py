@@ -65,13 +65,14 @@ def comparison_table(comparison: Comparison) -> str:
         f"worst 5% {shown(regret.cvar(0.05))}",
         f"{c.samples:,} rollouts of each action from seed {c.seed}; {c.draws.steps:,} steps simulated, "
         f"{100 * met:.0f}% spared where branches had met",
+        f"what happens less often than once in {1 / c.unseen:.0f} may not have been seen",
     ]
     return "\n".join(lines)
 
 
 def shown(value: Estimate) -> str:
     """A number and its interval, to the digits that mean something."""
-    if math.isinf(value.low) or math.isinf(value.high):
+    if not (math.isfinite(value) and math.isfinite(value.low) and math.isfinite(value.high)):
         return f"{float(value):.3g} [{value.low:.3g}, {value.high:.3g}]"
     if value.error == 0:
         return f"{float(value):.6g}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import struct
 from collections import defaultdict
 from collections.abc import Sequence
 from typing import Any
@@ -14,7 +15,7 @@ from jmdp.coupling import Coupling
 from jmdp.digests import digest_of
 from jmdp.errors import SimulatorError
 from jmdp.luck import Shock
-from jmdp.simulator import ENDED, Draws, Simulator
+from jmdp.simulator import ENDED, Draws, Simulator, Step
 
 
 def paired_draws(
@@ -112,16 +113,14 @@ class _Rollouts:
             if self._places_matter:
                 place = self._simulator.digest(walker.state) if walker.digest is None else walker.digest
             shock = self._coupling.environment_shock(walker.root, t, place, walker.members[0])
-            reward, state, terminated = go(walker.state, walker.action, shock)
-            if not math.isfinite(reward):
-                raise SimulatorError(f"The reward of action {walker.action!r} in step {t} of a rollout is {reward!r}.")
+            reward, state, terminated = self._checked(go(walker.state, walker.action, shock), walker.action, t)
             self._largest = max(self._largest, abs(reward))
             self._steps += 1
             self._shared += len(walker.members) - 1
             returns, gains = self._returns[walker.row], self._gains[walker.row]
             for i in walker.members:
                 returns[i] += weight * reward
-                gains[i] = hash((gains[i], reward))
+                gains[i] = _mixed(gains[i], reward)
             if terminated:
                 continue
             walker.state, walker.digest = state, None
@@ -129,6 +128,25 @@ class _Rollouts:
             taken = digest_of(walker.action) if self._places_matter else b""
             shocks.append(self._coupling.policy_shock(walker.root, t, place, taken, walker.members[0]))
         return left, shocks
+
+    def _checked(self, outcome: Any, action: Any, t: int) -> Step:
+        """What a step returned, as numbers that can be added up."""
+        try:
+            reward, state, terminated = outcome
+        except (TypeError, ValueError):
+            raise SimulatorError(
+                f"{self._simulator!r}.step returned {_named(outcome)}. It returns Step(reward, state, terminated)."
+            ) from None
+        try:
+            earned = float(reward)
+        except (TypeError, ValueError):
+            earned = math.nan
+        if not math.isfinite(earned):
+            raise SimulatorError(
+                f"Action {action!r} in step {t} of a rollout earned {reward!r}. A reward is a finite number; "
+                "jmdp.testing.check_simulator tells where others come from."
+            )
+        return Step(earned, state, bool(terminated))
 
     def _decide(self, walkers: list[_Walker], shocks: list[Shock]) -> list[_Walker]:
         """Ask the policy, and let those who have met go on as one."""
@@ -158,11 +176,25 @@ class _Rollouts:
         return Draws(
             np.array(self._returns, np.float64),
             np.array(self._ends, np.int64),
-            np.array(self._gains, np.int64),
+            np.array(self._gains, np.uint64).view(np.int64),
             self._largest,
             self._steps,
             self._shared,
         )
+
+
+_BITS = struct.Struct("<d"), struct.Struct("<Q")
+
+
+def _mixed(gains: int, reward: float) -> int:
+    """The fingerprint of all rewards up to this one, 64 bits: a product with an odd number, folded."""
+    (bits,) = _BITS[1].unpack(_BITS[0].pack(reward + 0.0))
+    mixed: int = ((gains ^ bits) * 0x9E3779B97F4A7C15 + 0x632BE59BD9B4E019) & 0xFFFFFFFFFFFFFFFF
+    return mixed ^ (mixed >> 29)
+
+
+def _named(outcome: Any) -> str:
+    return f"{len(outcome)} values" if isinstance(outcome, tuple) else f"a {type(outcome).__name__}"
 
 
 def _more_than_one(rows: list[int]) -> set[int]:

@@ -50,6 +50,7 @@ class Simulator(ABC):
     States of plain Python and NumPy values need nothing more. If a state holds anything else, give `digest` too. All
     luck of a step comes from its shock, through ``shock.generator()`` or ``shock.uniform()``; draw all of it before
     looking at the action, so that every action meets the same. `jmdp.testing.check_simulator` tells whether it is so.
+    One simulator serves one thread.
     """
 
     actions: Labels | None = None  # None where actions are not numbered: those to compare must then be given
@@ -75,6 +76,9 @@ class Simulator(ABC):
     def start(self, shock: Shock) -> Any:
         """A state to begin in: the one it stands in if there is such a thing, else one drawn with this luck."""
         raise UnavailableError(f"{type(self).__name__} does not say where to start. Give a state.")
+
+    def check_coupling(self, coupling: Any) -> None:  # noqa: B027 (most take any)
+        """Raise unless this way to share luck makes sense here."""
 
     def generators(self, state: Any) -> dict[str, Any]:
         """Generators that a state or the simulator keeps besides the shock, by name; for `check_simulator`."""

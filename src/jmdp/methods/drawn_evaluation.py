@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 
 from jmdp.arrays import Floats, Integers
 from jmdp.coupling import Coupling
+from jmdp.errors import SimulatorError
 from jmdp.evaluation import UNIT, Certificate, Evaluation, Outcome
 from jmdp.interval import ANYWHERE, Interval
 from jmdp.labels import Labels
@@ -29,51 +31,54 @@ def drawn_evaluation(
     horizon: int,
     quantile: float,
     confidence: float,
+    reward_bound: float | None = None,
     law_slack: Callable[[int, float], float] = fixed_slack,
     mean_errors: Callable[[Floats, Floats], Floats] | None = None,
 ) -> Evaluation:
     """Moments and laws of what was drawn in each state.
 
-    What a horizon cuts off is in the intervals, by the largest reward met: a simulator does not say how large they can
-    be. With discount 1 the horizon is part of the question, and nothing is cut off.
+    What a horizon cuts off is in the intervals, by `reward_bound` or the largest reward met, if that is larger. With
+    discount 1 the horizon is part of the question, and nothing is cut off.
     """
-    bound = max(drawn.largest_reward for drawn in draws)
-    most = bound * horizon if discount == 1 else bound / (1 - discount)
-    cut = 0.0 if discount == 1 else discount**horizon * most
-    rounding = (horizon + 64) * UNIT * most
+    limits = Limits.of(draws, discount, horizon, reward_bound)
+    e = limits.exponent
     found = [
         sample_moments(
-            drawn.returns,
+            np.ldexp(drawn.returns, -e),
             quantile,
-            cut + rounding,
+            0.0 if math.isinf(limits.cut) else math.ldexp(limits.cut, -e),
             (drawn.ends != ENDED).mean(axis=0),
-            apart(drawn.ends).mean(axis=0),
+            apart(drawn.ends),
+            math.ldexp(limits.rounding, -e),
             mean_errors,
         )
         for drawn in draws
     ]
 
-    def stacked(name: str) -> Floats:
-        return np.stack([getattr(one, name) for one in found])
+    if math.isinf(limits.cut):
+        found = [
+            one.with_unknown((drawn.ends != ENDED).mean(axis=0), apart(drawn.ends))
+            for one, drawn in zip(found, draws, strict=True)
+        ]
+
+    def stacked(name: str, power: int) -> Floats:
+        with np.errstate(over="ignore", under="ignore"):
+            return np.asarray(np.ldexp(np.stack([getattr(one, name) for one in found]), power * e))
 
     certificate = Certificate(
         "statistical",
-        stacked("mean_error"),
-        stacked("covariance_error"),
-        stacked("gap_mean_error"),
-        stacked("gap_variance_error"),
+        stacked("mean_error", 1),
+        stacked("covariance_error", 2),
+        stacked("gap_mean_error", 1),
+        stacked("gap_variance_error", 2),
         discount,
-        bound,
+        limits.bound,
         confidence,
-        stacked("correlation_error"),
+        stacked("correlation_error", 0),
     )
-
-    def drawn_in(s: int) -> tuple[Floats, Integers, Integers]:
-        return draws[s].returns, draws[s].ends, draws[s].gains
-
     return Evaluation(
-        stacked("mean"),
-        stacked("covariance"),
+        stacked("mean", 1),
+        stacked("covariance", 2),
         certificate,
         Outcome.SAMPLED,
         coupling,
@@ -81,14 +86,49 @@ def drawn_evaluation(
         states,
         actions,
         np.zeros(0),
-        laws=SampledLaws(drawn_in, cut, rounding, Unbounded(), confidence, law_slack),
+        laws=SampledLaws(Kept(draws), limits.cut, limits.rounding, Unbounded(), confidence, law_slack),
         ranges=Unbounded(),
     )
 
 
-def apart(ends: Integers) -> Any:
-    """[n, A, A], which branches neither both ended nor met before their rollouts were cut."""
-    return ends[:, :, None] != ends[:, None, :]
+@dataclass(frozen=True)
+class Limits:
+    """What is not seen of returns: the steps after the horizon, and rounding in those before."""
+
+    bound: float  # the largest |reward|
+    cut: float  # what the steps not taken can amount to in one return
+    rounding: float
+    exponent: int  # returns divided by 2**exponent are at most 1
+
+    @classmethod
+    def of(cls, draws: Sequence[Draws], discount: float, horizon: int, reward_bound: float | None) -> Limits:
+        """From what was drawn. Where rollouts were cut and all rewards were 0, nothing is known of what is to come."""
+        largest = max(float(np.abs(drawn.returns).max()) for drawn in draws)
+        if not math.isfinite(largest):
+            raise SimulatorError("A return is too large for a float. Scale the rewards down, by 1e-100 say.")
+        met = max(drawn.largest_reward for drawn in draws)
+        bound = max(met, reward_bound or 0.0)
+        most = bound * horizon if discount == 1 else bound / (1 - discount)
+        cut = 0.0 if discount == 1 else discount**horizon * most
+        if bound == 0 and discount < 1 and any((drawn.ends != ENDED).any() for drawn in draws):
+            cut = math.inf
+        return cls(bound, cut, (horizon + 64) * UNIT * most, math.frexp(largest)[1] if largest else 0)
+
+
+def apart(ends: Integers) -> Floats:
+    """[A, A], the part of samples in which branches had neither both ended nor met before their rollouts were cut."""
+    return np.stack([(ends != ends[:, [a]]).mean(axis=0) for a in range(ends.shape[1])])
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What was drawn in each state, for laws."""
+
+    draws: Sequence[Draws]
+
+    def __call__(self, s: int) -> tuple[Floats, Integers, Integers]:
+        """Returns, ends and gains."""
+        return self.draws[s].returns, self.draws[s].ends, self.draws[s].gains
 
 
 class Unbounded:

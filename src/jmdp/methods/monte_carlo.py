@@ -88,6 +88,8 @@ class MonteCarlo(Method):
         whole(self, "horizon", 1, _LONGEST, optional=True)
         if self.states is not None and (not isinstance(self.states, Sequence) or isinstance(self.states, str)):
             raise SettingsError(f"states is a {type(self.states).__name__}. Give a list of states.")
+        if self.states is not None and not len(self.states):
+            raise SettingsError("states is empty. Give the states to evaluate, or None for the one it starts in.")
 
     def run(
         self, model: TabularJMDP | Simulator, policy: TabularPolicy | Actor, coupling: Coupling, progress: bool
@@ -153,13 +155,14 @@ class MonteCarlo(Method):
 
         if simulator.actions is None:
             raise SettingsError("The actions of this simulator are not numbered. Use jmdp.compare(…, actions=[…]).")
+        simulator.check_coupling(coupling)
         discount, horizon = rollout_length(simulator, self.discount, self.horizon)
         states = [simulator.start(Shock.of_sample(self.seed, 0))] if self.states is None else self.states
         every = range(simulator.actions.size)
         draws = [
             paired_draws(
                 simulator, states[s], every, actor, coupling,
-                discount=discount, horizon=horizon, seed=self.seed, first=0, count=self.samples,
+                discount=discount, horizon=horizon, seed=_seed_of(self.seed, s), first=0, count=self.samples,
             )
             for s in state_bar(type(self).__name__, np.arange(len(states)), progress)
         ]  # fmt: skip
@@ -252,14 +255,26 @@ class _Sampler:
         return np.ldexp(returns, self.exponent), ends, gains
 
 
+def _seed_of(seed: int, state: int) -> int:
+    """A seed for each state, so that their luck is apart."""
+    return int.from_bytes(Shock.of_sample(seed, state).derived(b"state").words[:7], "little")
+
+
 def rollout_length(simulator: Simulator, discount: float | None, horizon: int | None) -> tuple[float, int]:
     """γ and the horizon of rollouts of a simulator, or say what is missing."""
-    discount = simulator.discount if discount is None else discount
+    if simulator.discount is not None:
+        if discount not in (None, simulator.discount):
+            raise SettingsError(
+                f"discount is {discount!r}, the simulator's own is {simulator.discount!r}. Leave it out."
+            )
+        discount = simulator.discount
+    if discount is None:
+        raise SettingsError("This simulator has no discount of its own. Give one, e.g. discount=0.99.")
     if isinstance(discount, bool) or not (isinstance(discount, Real) and 0 <= float(discount) <= 1):
-        raise SettingsError(f"discount is {discount!r}. This simulator has none of its own: give one, e.g. 0.99.")
-    if discount == 1 and horizon is None:
-        raise SettingsError("With discount 1 a return is the sum over a number of steps. Say how many: horizon=….")
+        raise SettingsError(f"discount is {discount!r}. Give a number from 0 to 1.")
     gamma = float(discount)
+    if horizon is None and gamma > 1 - 1e-5:
+        raise SettingsError(f"With discount {gamma!r} rollouts would be too long. Say how many steps: horizon=….")
     return gamma, enough_steps(gamma, 1e-3 / (1 - gamma)) if horizon is None else horizon
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -23,6 +23,19 @@ class SampleMoments:
     gap_mean_error: Floats  # [A, A]
     gap_variance_error: Floats  # [A, A]
 
+    def with_unknown(self, open_returns: Floats, open_gaps: Floats) -> SampleMoments:
+        """The same, where nothing is known of the rollouts that were cut: parts [A] and [A, A] of all."""
+        single = np.where(open_returns > 0, np.inf, 0.0)
+        pair, gap = single[:, None] + single, np.where(open_gaps > 0, np.inf, 0.0)
+        return replace(
+            self,
+            mean_error=self.mean_error + single,
+            covariance_error=self.covariance_error + pair,
+            correlation_error=self.correlation_error + pair,
+            gap_mean_error=self.gap_mean_error + gap,
+            gap_variance_error=self.gap_variance_error + gap,
+        )
+
 
 def sample_moments(
     returns: Floats,
@@ -30,6 +43,7 @@ def sample_moments(
     cut: float,
     open_returns: Floats | float = 1.0,
     open_gaps: Floats | float = 1.0,
+    rounding: float = 0.0,
     mean_errors: Callable[[Floats, Floats], Floats] | None = None,
 ) -> SampleMoments:
     """Moments of samples [n, A].
@@ -43,6 +57,8 @@ def sample_moments(
     open_returns, open_gaps
         [A] and [A, A], the part of samples whose rollouts were cut at all. In a mean only these are off; in a product
         with something of spread σ, by Cauchy and Schwarz, at most √part cut σ.
+    rounding
+        What rounding can change of one return.
     mean_errors
         From deviations [n, A] of gaps, and what to take for their size where there are none, to errors of their means,
         without what is cut off; quantile × standard error if None.
@@ -51,30 +67,50 @@ def sample_moments(
     mean = returns.mean(axis=0)
     centred = returns - mean
     std = centred.std(axis=0, ddof=1)
-    lost, lost_gap = (
-        cut * np.sqrt(np.broadcast_to(open_returns, A)),
-        2 * cut * np.sqrt(np.broadcast_to(open_gaps, (A, A))),
-    )
+    part, gap_part = np.broadcast_to(open_returns, A), np.broadcast_to(open_gaps, (A, A))
+    lost, lost_gap = cut * np.sqrt(part), 2 * cut * np.sqrt(gap_part)
     inverse = 1 / np.where(std > lost, std, np.inf)
     errors = np.empty((4, A, A))
     covariance = np.empty((A, A))
     spread = np.abs(centred).max(axis=0)
+    size = float(np.abs(returns).max())  # stands in for what was never seen to vary
     for a in range(A):
         own = centred[:, [a]]
         covariance[a], noise = covariance_of(own, centred)
         errors[0, a] = quantile * noise + lost * std[a] + lost[a] * std + lost[a] * lost
         noise = _correlation_noise(own * inverse[a], centred * inverse)
-        errors[1, a] = quantile * noise + 2 * (lost[a] * inverse[a] + lost * inverse)
+        errors[1, a] = quantile * noise
         gaps = own - centred
         variance, noise = covariance_of(gaps, gaps)
+        errors[1, a] += _correlation_lost(a, std, covariance[a], lost, lost_gap[a], variance, inverse)
         errors[2, a] = (
-            quantile * np.sqrt(variance / n) if mean_errors is None else mean_errors(gaps, spread[a] + spread)
-        ) + 2 * cut * np.broadcast_to(open_gaps, (A, A))[a]
-        errors[3, a] = quantile * noise + 2 * lost_gap[a] * np.sqrt(variance) + lost_gap[a] ** 2
-    scale = np.full(A, spread.max())  # of the luck, where an action's return never varied
+            quantile * np.sqrt(variance / n)
+            if mean_errors is None
+            else mean_errors(gaps, np.where(spread[a] + spread > 1e-9 * size, spread[a] + spread, size))
+        ) + 2 * (cut * gap_part[a] + rounding)
+        off = lost_gap[a] + 2 * rounding
+        errors[3, a] = quantile * noise + 2 * off * np.sqrt(variance) + off**2
+    scale = np.full(A, spread.max() if spread.max() > 1e-9 * size else size)  # where an action's return never varied
     own_error = quantile * std / math.sqrt(n) if mean_errors is None else mean_errors(centred, scale)
     errors[2, np.arange(A), np.arange(A)] = errors[3, np.arange(A), np.arange(A)] = 0.0
-    return SampleMoments(mean, own_error + cut * np.broadcast_to(open_returns, A), covariance, *errors)
+    own_error = own_error + cut * part + rounding
+    return SampleMoments(mean, own_error, covariance, *errors)
+
+
+def _correlation_lost(
+    a: int, std: Floats, covariance: Floats, lost: Floats, lost_gap: Floats, variance: Floats, inverse: Floats
+) -> Floats:
+    """What cut rollouts can change of the correlations of one action.
+
+    At most 2 (l_a/σ_a + l_b/σ_b) in any case. Where the two returns go together, 1 − ρ = (Var G − (σ_a − σ_b)²)/2σ_aσ_b
+    tells more, for little of the gap is lost; the factor 2 is for terms of second order.
+    """
+    part = lost[a] * inverse[a] + lost * inverse
+    scale = inverse[a] * inverse
+    near = lost_gap * np.sqrt(variance) + lost_gap**2 / 2 + np.abs(std[a] - std) * (lost[a] + lost)
+    apart = np.clip(1 - covariance * scale, 0, 2)
+    closer = np.where(part < 0.25, 2 * (near * scale + 2 * apart * part), np.inf)
+    return np.asarray(np.minimum(2 * part, closer))
 
 
 def covariance_of(x: Floats, y: Floats) -> tuple[Floats, Floats]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from jmdp.arrays import cumulative_rows
+from jmdp.coupling import Coupling
 from jmdp.errors import SimulatorError, UnavailableError
 from jmdp.luck import Shock
 from jmdp.model import TabularJMDP
@@ -62,6 +63,8 @@ class FunctionSimulator(Simulator):
         """g and h at one u."""
         assert self.actions is not None
         a = self.actions.index(action)
+        if self._terminal(state):
+            return Step(0.0, state, True)
         u = shock.uniform() if self._luck is None else self._luck(shock.restart(self._generator))
         reward, after = float(self._reward(state, a, u)), self._next_state(state, a, u)
         return Step(reward, after, bool(self._terminal(after)))
@@ -101,6 +104,10 @@ class TabularSimulator(Simulator):
         k = int(np.searchsorted(self._cumulative[s], shock.uniform(), side="right"))
         after = int(self.model.next_state[s, k, a])
         return Step(float(self.model.reward[s, k, a]), after, bool(self.model.terminal[after]))
+
+    def check_coupling(self, coupling: Coupling) -> None:
+        """As for the table itself."""
+        coupling.check_fits(self.model)
 
     def start(self, shock: Shock) -> int:
         """The first state that goes on."""

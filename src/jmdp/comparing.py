@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -12,17 +14,18 @@ from jmdp.actors.as_policy import as_policy
 from jmdp.arrays import Floats
 from jmdp.comparison import Comparison, Decision
 from jmdp.coupling import Coupling, Synchronous
+from jmdp.digests import digest_of
 from jmdp.errors import CouplingError, SettingsError
+from jmdp.evaluation import Evaluation
 from jmdp.labels import Label, Labels
 from jmdp.luck import Shock, whole_seed
-from jmdp.methods.drawn_evaluation import drawn_evaluation
+from jmdp.methods.drawn_evaluation import Limits, apart, drawn_evaluation
 from jmdp.methods.method import check_kind
 from jmdp.methods.monte_carlo import MonteCarlo, rollout_length
 from jmdp.methods.progress import count_bar
 from jmdp.rollouts import paired_draws
-from jmdp.simulator import Draws
+from jmdp.simulator import ENDED, Draws
 from jmdp.simulators import as_simulator
-from jmdp.simulators.python_function import TabularSimulator
 
 _FIRST = 64
 """Rollouts of each action before anything is decided: intervals are large-sample ones."""
@@ -42,6 +45,8 @@ def compare(
     samples: int = 10_000,
     max_steps: int | None = None,
     horizon: int | None = None,
+    reward_bound: float | None = None,
+    return_range: tuple[float, float] | None = None,
     progress: bool = True,
 ) -> Comparison:
     """Compare actions from one state under shared luck, and stop when the question is decided.
@@ -74,17 +79,24 @@ def compare(
     precision
         If given, stop when every mean gap is known to ± this, instead of when one action is known to be best.
     samples, max_steps
-        The budget: rollouts of each action, and simulated steps, if limited.
+        The budget: rollouts of each action, and simulated steps, if limited. Steps are counted after each batch, the
+        first of which is 64 rollouts of each action.
     horizon
         Steps of a rollout. None is where γ^horizon ≤ 1/1000. What is cut off is in the intervals, by the largest reward
         met; pairs that have met or ended lose nothing.
+    reward_bound
+        The largest |reward| there can be, for what is cut off, if that is more than will be met.
+    return_range
+        Where all returns are, if it is known. Intervals of means then hold for any law and any number of samples;
+        without it they are large-sample ones, and an outcome too rare to be drawn even once is not in them.
     progress
         Show a bar on a terminal when the work is long.
     """
     question = _Question(
-        simulator, state, policy, actions, discount, seed, coupling, confidence, precision, max_steps, horizon, progress
-    )
-    return question.answer([], samples)
+        simulator, state, policy, actions, discount, seed, coupling, confidence, precision, max_steps, horizon,
+        reward_bound, return_range, progress,
+    )  # fmt: skip
+    return question.answer([], MonteCarlo(seed=0, samples=samples).samples)
 
 
 class _Question:
@@ -103,46 +115,47 @@ class _Question:
         precision: float | None,
         max_steps: int | None,
         horizon: int | None,
+        reward_bound: float | None,
+        return_range: tuple[float, float] | None,
         progress: bool,
     ) -> None:
         check_kind("coupling", coupling, Coupling, CouplingError)
         settings = MonteCarlo(seed=whole_seed(seed), confidence=confidence, horizon=horizon)
-        if precision is not None and not precision > 0:
-            raise SettingsError(f"precision is {precision!r}. Give a number > 0, or None.")
-        if max_steps is not None and not max_steps > 0:
-            raise SettingsError(f"max_steps is {max_steps!r}. Give a number > 0, or None.")
+        self.precision = _positive("precision", precision)
+        self.max_steps = _positive("max_steps", max_steps)
+        self.reward_bound = _positive("reward_bound", reward_bound)
+        self.return_range = _range(return_range)
         self.simulator = as_simulator(source)
-        if isinstance(self.simulator, TabularSimulator):
-            coupling.check_fits(self.simulator.model)
+        self.simulator.check_coupling(coupling)
         self.discount, self.horizon = rollout_length(self.simulator, discount, settings.horizon)
         self.coupling, self.seed, self.confidence = coupling, settings.seed, settings.confidence
-        self.precision, self.max_steps, self.progress = precision, max_steps, progress
+        self.progress = progress
         self.state = self.simulator.start(Shock.of_sample(self.seed, 0)) if state is None else state
         self.candidates, self.labels = _candidates(self.simulator.actions, actions)
         self.error = (1 - self.confidence) / (len(self.candidates) - 1)
         self.actor = as_policy(policy, self.simulator.actions)
 
     def answer(self, drawn: list[Draws], samples: int) -> Comparison:
-        if samples < 2:
-            raise SettingsError(f"samples is {samples!r}. Give at least 2.")
-        outcome = Decision.BUDGET_SPENT
         n = sum(len(part.returns) for part in drawn)
+        found = self._comparison(drawn, Decision.BUDGET_SPENT) if drawn else None
+        open_question = found is None or self._decided(found) is None
+        steps_left = None if drawn else self.max_steps
         try:
             with count_bar("compare", self.progress, n, samples) as report:
-                while n < samples and not (self.max_steps and sum(part.steps for part in drawn) >= self.max_steps):
+                while n < samples and not (steps_left and sum(part.steps for part in drawn) >= steps_left):
                     count = min(samples - n, _FIRST if n < _FIRST else max(_FIRST // 2, n // 4))
                     drawn = [*drawn, self._draw(n, count)]
                     n += count
                     report(n)
-                    decided = self._decided(np.concatenate([part.returns for part in drawn]), drawn)
-                    if decided is not None:
-                        outcome = decided
+                    found = self._comparison(drawn, Decision.BUDGET_SPENT)
+                    if open_question and self._decided(found) is not None:
                         break
         except KeyboardInterrupt:
-            if n < 2:
+            if found is None:
                 raise
-            outcome = Decision.INTERRUPTED
-        return self._comparison(drawn, outcome)
+            return replace(found, outcome=self._decided(found) or Decision.INTERRUPTED)
+        assert found is not None
+        return replace(found, outcome=self._decided(found) or Decision.BUDGET_SPENT)
 
     def _draw(self, first: int, count: int) -> Draws:
         return paired_draws(
@@ -158,13 +171,12 @@ class _Question:
             count=count,
         )
 
-    def _decided(self, returns: Floats, drawn: list[Draws]) -> Decision | None:
-        comparison = self._comparison(drawn, Decision.BUDGET_SPENT)
-        certificate = comparison.evaluation.certificate
-        assert certificate is not None
-        if self.precision is not None:
-            return Decision.PRECISE if np.max(certificate.gap_mean_error) <= self.precision else None
-        return Decision.BEST_FOUND if comparison.best is not None else None
+    def _decided(self, comparison: Comparison) -> Decision | None:
+        if self.precision is None:
+            return None if comparison.best is None else Decision.BEST_FOUND
+        assert comparison.evaluation.certificate is not None
+        off = np.max(comparison.evaluation.certificate.gap_mean_error)
+        return Decision.PRECISE if off <= self.precision else None
 
     def _comparison(self, drawn: list[Draws], outcome: Decision) -> Comparison:
         draws = _joined(drawn)
@@ -183,9 +195,13 @@ class _Question:
             horizon=self.horizon,
             quantile=anytime.mean_radius(n, self.error),
             confidence=self.confidence,
+            reward_bound=self.reward_bound,
             law_slack=anytime.law_slack,
             mean_errors=mean_errors,
         )
+        limits = Limits.of([draws], self.discount, self.horizon, self.reward_bound)
+        if self.return_range is not None:
+            evaluation = self._bounded(evaluation, draws, limits, *self.return_range)
         assert evaluation.certificate is not None
         means, errors = evaluation.mean[0], np.asarray(evaluation.certificate.gap_mean_error)[0]
         lead = int(means.argmax())
@@ -202,8 +218,35 @@ class _Question:
             self.horizon,
             self.seed,
             self.confidence,
-            lambda samples: self.answer(drawn, samples),
+            limits,
+            None if self.simulator.actions is None else tuple(self.candidates),
+            lambda samples: self.answer(drawn, MonteCarlo(seed=0, samples=samples).samples),
         )
+
+    def _bounded(self, evaluation: Evaluation, draws: Draws, limits: Limits, low: float, high: float) -> Evaluation:
+        """With intervals of means that hold because returns are known to be within a range."""
+        returns, certificate = draws.returns, evaluation.certificate
+        assert certificate is not None
+        off = limits.cut + limits.rounding
+        if not (low - off <= returns.min() and returns.max() <= high + off):
+            worst = returns.min() if low - off > returns.min() else returns.max()
+            raise SettingsError(f"return_range is ({low!r}, {high!r}), but a return of {worst:.6g} was met.")
+        A, width = returns.shape[1], high - low
+        parts = (draws.ends != ENDED).mean(axis=0), apart(draws.ends)
+
+        def error(values: Floats, least: float, size: float, part: float) -> float:
+            wide = anytime.bounded_mean(np.clip((values - least) / size, 0, 1), self.error)
+            middle = (float(values.mean()) - least) / size
+            hidden = limits.rounding + (limits.cut * part if part else 0.0)
+            return size * max(wide.high - middle, middle - wide.low) + 2 * hidden
+
+        gaps = np.zeros((1, A, A))
+        for a in range(A):
+            for b in range(a):
+                gaps[0, a, b] = error(returns[:, a] - returns[:, b], -width, 2 * width, float(parts[1][a, b]))
+                gaps[0, b, a] = gaps[0, a, b]
+        means = np.array([[error(returns[:, a], low, width, float(parts[0][a])) for a in range(A)]])
+        return replace(evaluation, certificate=replace(certificate, mean_error=means, gap_mean_error=gaps))
 
 
 def _candidates(numbered: Labels | None, actions: Sequence[Any] | Mapping[str, Any] | None) -> tuple[list[Any], Labels]:
@@ -214,10 +257,14 @@ def _candidates(numbered: Labels | None, actions: Sequence[Any] | Mapping[str, A
                 "The actions of this simulator are not numbered. Give the ones to compare: actions=[…], or with names, "
                 'actions={"left": …, "right": …}.'
             )
-        named = actions if isinstance(actions, Mapping) else {_called(action): action for action in actions}
-        chosen, names = list(named.values()), list(named)
-        count = len(actions)
+        chosen = list(actions.values() if isinstance(actions, Mapping) else actions)
+        names = [str(name) for name in actions] if isinstance(actions, Mapping) else [_called(one) for one in chosen]
+        if len(set(names)) < len(names):
+            names = [f"action {i}" for i in range(len(chosen))]
+        count = len({digest_of(action) for action in chosen})
     else:
+        if isinstance(actions, (Mapping, str)) or not (actions is None or hasattr(actions, "__iter__")):
+            raise SettingsError(f"actions is {actions!r}. Give a list of actions, by index or name.")
         labels: Sequence[Label] = range(numbered.size) if actions is None else list(actions)
         chosen = [numbered.index(label) for label in labels]
         names = [numbered.name(a) for a in chosen]
@@ -225,6 +272,25 @@ def _candidates(numbered: Labels | None, actions: Sequence[Any] | Mapping[str, A
     if len(chosen) < 2 or count != len(names):
         raise SettingsError(f"actions are {names}. Give two or more different ones.")
     return chosen, Labels.of("action", len(chosen), names)
+
+
+def _positive(name: str, value: Any) -> Any:
+    """A number > 0, or None."""
+    if value is not None and (isinstance(value, bool) or not (isinstance(value, Real) and 0 < float(value) < np.inf)):
+        raise SettingsError(f"{name} is {value!r}. Give a number > 0, or None.")
+    return value
+
+
+def _range(given: Any) -> tuple[float, float] | None:
+    if given is None:
+        return None
+    try:
+        low, high = (float(end) for end in given)
+    except (TypeError, ValueError):
+        low = high = np.nan
+    if not -np.inf < low < high < np.inf:
+        raise SettingsError(f"return_range is {given!r}. Give (least, most), e.g. (0.0, 1.0).")
+    return low, high
 
 
 def _called(action: Any) -> str:
