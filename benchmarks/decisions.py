@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,6 +14,7 @@ import jmdp
 from benchmarks.report import Goal, Report, agree
 from jmdp import anytime
 from jmdp.arrays import Floats, cumulative_rows
+from jmdp.coupling import Coupling
 from jmdp.worlds import World
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class Question:
     variance_ratio: float  # of the decisive gap: unpaired over paired
     horizon: int
 
-    def ask(self, coupling: jmdp.Coupling, seed: int, samples: int = BUDGET, **more: Any) -> jmdp.Comparison:
+    def ask(self, coupling: Coupling, seed: int, samples: int = BUDGET, **more: Any) -> jmdp.Comparison:
         """Let `compare` decide."""
         import jax.numpy as jnp
 
@@ -81,7 +82,8 @@ def compare(quick: bool) -> Report:
     report = Report("decisions", quick)
     states, seeds, runs = (12, 1, 10) if quick else (200, 5, 250)
     chosen = questions(problems(quick), states)
-    found = [(question, *decided(question, seed)) for seed in range(seeds) for question in chosen]
+    numbers = itertools.count()  # a seed of its own for every run, so that they are independent
+    found = [(question, *decided(question, next(numbers))) for _ in range(seeds) for question in chosen]
     wrong = {side: sum(pair[side].wrong for _, *pair in found) for side in (0, 1)}
     undecided = {side: sum(pair[side].undecided for _, *pair in found) for side in (0, 1)}
     n = len(found)
@@ -101,7 +103,7 @@ def compare(quick: bool) -> Report:
         report.rows.append(_row(name, [q for q, *_ in rows], [p for _, p, _ in rows], [u for *_, u in rows]))
     report.rows.append(_row("all", [q for q, *_ in found], [p for _, p, _ in found], [u for *_, u in found]))
     report.notes += [
-        f"{states} states × {seeds} seeds, {CONFIDENCE:.0%} confidence, at most {BUDGET} samples. Asked about: states "
+        f"{states} states × {seeds} runs, each with its own seed, {CONFIDENCE:.0%} confidence, at most {BUDGET} samples. Asked about: states "
         f"where the exact moments say that the unpaired decision takes at most {MOST_NEEDED} samples, an equal number "
         "of each world and policy as far as there are. Horizons hide at most "
         f"{HIDDEN:.0%} of the least margin; by default the unpaired ones would often never decide.",
@@ -114,7 +116,7 @@ def compare(quick: bool) -> Report:
         "Steps are those simulated: branches that have met go on as one. No decision comes before 64 samples, which "
         "holds paired ones back where the exact ratio is large.",
     ]
-    _watch(report, quick, runs)
+    _watch(report, quick, runs, numbers)
     return report
 
 
@@ -134,7 +136,7 @@ def decided(question: Question, seed: int) -> tuple[Run, Run]:
     return paired, unpaired
 
 
-def _run(question: Question, coupling: jmdp.Coupling, seed: int) -> Run:
+def _run(question: Question, coupling: Coupling, seed: int) -> Run:
     answer = question.ask(coupling, seed)
     true = question.problem.model.actions.name(question.best)
     return Run(answer.samples, answer.draws.steps, answer.best not in (true, None), answer.best is None)
@@ -194,7 +196,7 @@ def table_simulator(model: jmdp.TabularJMDP) -> JaxSimulator:
 
 def questions(problems: Iterable[Problem], count: int) -> list[Question]:
     """The first `count`, in turns from all problems; within one, states in an order drawn once and for all."""
-    turns = zip_longest(*(_questions(one) for one in problems))
+    turns = itertools.zip_longest(*(_questions(one) for one in problems))
     return [question for turn in turns for question in turn if question is not None][:count]
 
 
@@ -273,7 +275,7 @@ def _quartiles(values: list[int]) -> str:
     return ", ".join(f"{x:.0f}" for x in np.quantile(values, [0, 0.25, 0.5, 0.75, 1]))
 
 
-def _watch(report: Report, quick: bool, runs: int) -> None:
+def _watch(report: Report, quick: bool, runs: int, numbers: Iterator[int]) -> None:
     """How often any interval of the best action's mean gaps leaves out the truth, at any look."""
     small = {
         "windy 3×3, careless": (jmdp.worlds.windy_gridworld(3, 3, blown_reward=-1.0, discount=0.9), "careless"),
@@ -288,7 +290,8 @@ def _watch(report: Report, quick: bool, runs: int) -> None:
         for coupling in (jmdp.Synchronous(), jmdp.Independent()):
             outside += (
                 found := [
-                    watched(asked[i % len(asked)], coupling, 1000 + i, 300 if quick else _LOOKS) for i in range(runs)
+                    watched(asked[i % len(asked)], coupling, next(numbers), 300 if quick else _LOOKS)
+                    for i in range(runs)
                 ]
             )
             shares = 100 * np.mean(found, axis=0)
@@ -310,7 +313,7 @@ def _watch(report: Report, quick: bool, runs: int) -> None:
     )
 
 
-def watched(question: Question, coupling: jmdp.Coupling, seed: int, last: int) -> tuple[bool, bool]:
+def watched(question: Question, coupling: Coupling, seed: int, last: int) -> tuple[bool, bool]:
     """Did an interval leave out the truth up to the decision, and up to the last look?"""
     missed, until_decided = False, None
     answer = question.ask(coupling, seed, 64, precision=1e-12)

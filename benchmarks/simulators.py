@@ -13,6 +13,7 @@ import jmdp
 from benchmarks.interleave import interleave
 from benchmarks.report import Goal, Report, Row
 from jmdp.actors.as_policy import UniformPolicy, as_policy
+from jmdp.coupling import Coupling
 from jmdp.luck import Shock
 from jmdp.rollouts import paired_draws
 
@@ -21,7 +22,7 @@ _SHARES = {"ALE": 0.8, "JAX": 0.7, "Gymnasium": 0.5}
 """Of the bare throughput: the goals."""
 
 _BARE_LANES = 4096
-"""Of a block of the bare loop, which is faster in blocks where states are large; the goal is held against the faster."""
+"""Of a block of the bare loop, which may be faster in blocks; the goal is held against the faster of both."""
 
 
 def compare(quick: bool) -> Report:
@@ -67,7 +68,9 @@ def _bare_emulator(simulator: Any, begin: Any, queries: int) -> Callable[[], Non
 
     ale = ALEInterface()
     ale.setFloat("repeat_action_probability", 0.0)
-    ale.loadROM(roms.get_rom_path("pong"))
+    rom = roms.get_rom_path("pong")
+    assert rom is not None
+    ale.loadROM(rom)
     moves = [int(move.value) for move in ale.getMinimalActionSet()]
     rng = np.random.default_rng(0)
 
@@ -131,7 +134,7 @@ def _jax(report: Report, name: str, blocks: int, horizon: int) -> None:
 
         return run
 
-    def ours(coupling: jmdp.Coupling) -> Callable[[], None]:
+    def ours(coupling: Coupling) -> Callable[[], None]:
         def run() -> None:
             simulator.paired_draws(
                 state, None, uniform, coupling, discount=_DISCOUNT, horizon=horizon, seed=next(numbers), count=count

@@ -120,7 +120,8 @@ class _Rollouts:
             returns, gains = self._returns[walker.row], self._gains[walker.row]
             for i in walker.members:
                 returns[i] += weight * reward
-                gains[i] = _mixed(gains[i], reward)
+                if reward:  # to earn nothing for longer is no difference
+                    gains[i] = _mixed(gains[i], t, reward)
             if terminated:
                 continue
             walker.state, walker.digest = state, None
@@ -186,10 +187,10 @@ class _Rollouts:
 _BITS = struct.Struct("<d"), struct.Struct("<Q")
 
 
-def _mixed(gains: int, reward: float) -> int:
-    """The fingerprint of all rewards up to this one, 64 bits: a product with an odd number, folded."""
-    (bits,) = _BITS[1].unpack(_BITS[0].pack(reward + 0.0))
-    mixed: int = ((gains ^ bits) * 0x9E3779B97F4A7C15 + 0x632BE59BD9B4E019) & 0xFFFFFFFFFFFFFFFF
+def _mixed(gains: int, t: int, reward: float) -> int:
+    """The fingerprint of all rewards up to this one, 64 bits: products with odd numbers, folded."""
+    (bits,) = _BITS[1].unpack(_BITS[0].pack(reward))
+    mixed: int = ((gains ^ bits) * 0x9E3779B97F4A7C15 + t * 0xD1B54A32D192ED03) & 0xFFFFFFFFFFFFFFFF
     return mixed ^ (mixed >> 29)
 
 

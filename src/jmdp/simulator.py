@@ -34,7 +34,7 @@ class Draws:
 
     returns: Floats  # [n, A], discounted rewards up to the horizon
     ends: Integers  # [n, A], ENDED, or a number that branches of a sample share if they stand on one coordinate
-    gains: Integers  # [n, A], fingerprint of all rewards on the way: equal ones earned the same in every step
+    gains: Integers  # [n, A], fingerprint of all rewards on the way but 0: equal ones earned the same in every step
     largest_reward: float  # the largest |reward| met
     steps: int  # that were simulated
     shared_steps: int  # that were not, for the branch had met another
