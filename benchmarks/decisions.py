@@ -103,7 +103,8 @@ def compare(quick: bool) -> Report:
         report.rows.append(_row(name, [q for q, *_ in rows], [p for _, p, _ in rows], [u for *_, u in rows]))
     report.rows.append(_row("all", [q for q, *_ in found], [p for _, p, _ in found], [u for *_, u in found]))
     report.notes += [
-        f"{states} states × {seeds} runs, each with its own seed, {CONFIDENCE:.0%} confidence, at most {BUDGET} samples. Asked about: states "
+        f"{states} states × {seeds} runs, each with its own seed, {CONFIDENCE:.0%} confidence, at most {BUDGET} "
+        "samples. Asked about: states "
         f"where the exact moments say that the unpaired decision takes at most {MOST_NEEDED} samples, an equal number "
         "of each world and policy as far as there are. Horizons hide at most "
         f"{HIDDEN:.0%} of the least margin; by default the unpaired ones would often never decide.",
