@@ -256,13 +256,13 @@ DIFFERENT: list[tuple[Any, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("one", "other"), SAME, ids=[f"{x[0]!r:.30}" for x in SAME])
+@pytest.mark.parametrize(("one", "other"), SAME, ids=range(len(SAME)))
 def test_the_same(one, other):
     assert digest_of(one) == digest_of(other)
     assert digest_of([one, {"k": (one,)}]) == digest_of([other, {"k": (other,)}])
 
 
-@pytest.mark.parametrize(("one", "other"), DIFFERENT, ids=[f"{x[0]!r:.30}" for x in DIFFERENT])
+@pytest.mark.parametrize(("one", "other"), DIFFERENT, ids=range(len(DIFFERENT)))
 def test_different(one, other):
     assert digest_of(one) != digest_of(other)
     assert digest_of(Plain(x=[one])) != digest_of(Plain(x=[other]))
