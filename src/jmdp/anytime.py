@@ -31,14 +31,14 @@ def mean_radius(n: int, error: float) -> float:
 def mean_errors(deviations: Floats, error: float, spread: Floats | float = 0.0) -> Floats:
     """How far means over axis 0 may be off, given each sample's deviation from its mean.
 
-    To the normal part comes Bernstein's term for what is rare, spread × radius²/(6n), with the largest deviation seen;
+    To the normal part comes Bernstein's term for what is rare, spread × radius²/(3n), with the largest deviation seen;
     or with `spread` where none was seen at all, for that a thing did not happen in n samples does not mean it cannot.
     """
     n = deviations.shape[0]
     radius = mean_radius(n, error)
     largest = np.abs(deviations).max(axis=0)
     largest = np.where(largest > 1e-9 * np.asarray(spread), largest, spread)  # what is less is rounding
-    return np.asarray(radius * deviations.std(axis=0, ddof=1) / math.sqrt(n) + largest * radius**2 / (6 * n))
+    return np.asarray(radius * deviations.std(axis=0, ddof=1) / math.sqrt(n) + largest * radius**2 / (3 * n))
 
 
 def bounded_mean(values: Floats, error: float) -> Interval:

@@ -8,6 +8,7 @@ import operator
 import sys
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -58,8 +59,7 @@ def as_policy(policy: Any, actions: Labels | None, *, logits: bool | None = None
     if isinstance(policy, UniformPolicy):
         if actions is None:
             raise PolicyError("UniformPolicy() needs numbered actions. Give f(obs, rng), which draws one.")
-        shares = np.full(actions.size, 1 / actions.size)
-        return _Function(lambda observation: shares, replace(reading, logits=False))
+        return _Function(_equal_shares(actions.size), replace(reading, logits=False))
     if all(hasattr(policy, part) for part in ("predict", "action_space", "observation_space")):
         return stable_baselines(policy, reading)
     if isinstance(policy, getattr(sys.modules.get("torch.nn"), "Module", ())):
@@ -79,6 +79,12 @@ _ACCEPTED = (
     "Give probabilities [S, A] or actions [S] for the states of a table, a function f(obs) or f(obs, rng), "
     "(apply, params), a stable-baselines3 model, a torch module or a scikit-learn estimator."
 )
+
+
+@cache
+def _equal_shares(count: int) -> Callable[[Any], Floats]:
+    shares = np.full(count, 1 / count)
+    return lambda observation: shares
 
 
 class _Table(ReadActor):
@@ -106,11 +112,14 @@ class _Table(ReadActor):
     def traceable(self, example_observation: Any) -> Callable[[Any], Any] | None:
         self._state(example_observation)
         jax: Any = sys.modules.get("jax")  # which would take the last row for any beyond it
-        return jax and (lambda s: jax.numpy.asarray(self._probs).at[s].get(mode="fill", fill_value=np.nan))
+        probs = self._probs  # not self: equal parts make an equal function, which is not compiled again
+        return jax and (lambda s: jax.numpy.asarray(probs).at[s].get(mode="fill", fill_value=np.nan))
 
 
 def _table(policy: Any, actions: Labels | None) -> Floats:
-    array = policy.probs if isinstance(policy, TabularPolicy) else numpy_of(policy)
+    if isinstance(policy, TabularPolicy):
+        return policy.probs
+    array = numpy_of(policy)
     if array.ndim == 1 and array.size and array.dtype.kind in ("iu" if actions is None else "iuU"):
         labels = actions or Labels("action", int(array.max()) + 1)
         return np.eye(labels.size)[[labels.index(a) for a in array.tolist()]]
@@ -166,16 +175,19 @@ class _Function(ReadActor):
                 self._together = Batched(lambda batch: np.asarray(compiled(batch)), self._reading)
 
     def traceable(self, example_observation: Any) -> Callable[[Any], Any] | None:
-        jax, reading, actions = sys.modules.get("jax"), self._reading, self._reading.actions
+        jax: Any = sys.modules.get("jax")
         if jax is None or self._takes_luck:
             return None
+        # Not self: equal parts make an equal function, which is not compiled again.
+        function, logits, greedy = self._function, self._reading.logits, self._reading.greedy
+        size = None if self._reading.actions is None else self._reading.actions.size
 
         def traced(observation: Any) -> Any:
-            value = jax.numpy.asarray(self._function(observation))
-            if actions is None or (value.size == 1 and value.dtype.kind in "iu"):
-                return value if actions is None else value.reshape(())
-            value = (jax.nn.softmax(value) if reading.logits else value * 1.0).reshape(actions.size)
-            return value.argmax() if reading.greedy else value
+            value = jax.numpy.asarray(function(observation))
+            if size is None or (value.size == 1 and value.dtype.kind in "iu"):
+                return value if size is None else value.reshape(())
+            value = (jax.nn.softmax(value) if logits else value * 1.0).reshape(size)
+            return value.argmax() if greedy else value
 
         self._look(example_observation, Shock(bytes(16)))
         with contextlib.suppress(Exception):

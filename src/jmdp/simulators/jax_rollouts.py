@@ -34,8 +34,8 @@ from jmdp.simulators.jax_words import Words, digest_words, inverted, mixed, mixe
 CHUNK = 32
 """Steps per compiled call; between two calls it is seen whether all branches have ended."""
 
-MOST_STATE_BYTES = 2**27
-"""Of all branches under way at once, per device."""
+MOST_STATE_BYTES = {"cpu": 2**19}
+"""Of all branches under way at once, per device: on a CPU what stays in its cache while it is copied; else 2²⁷."""
 
 _ACTION = (0x9E3779B1, 0x85EBCA77)
 _POLICY = 0x27D4EB2F
@@ -309,8 +309,8 @@ class _Block:
         for half in range(2):
             self.gains[half] += np.asarray(account.gains[half])
         np.maximum(self.largest, account.largest, out=self.largest)
-        self.steps += account.steps
-        self.shared += account.shared
+        self.steps += np.asarray(account.steps)  # as it is, it would turn the sum into an array of JAX
+        self.shared += np.asarray(account.shared)
         self.fault |= np.asarray(account.fault)
 
     def draws(self, recipe: Recipe, keep: slice) -> Draws:
@@ -357,7 +357,7 @@ def _on_all(mesh: Mesh, function: Callable[..., Any], given: Any, returned: Any)
 def samples_at_once(start: Any, branches: int, lanes: int) -> int:
     """How many samples a device takes at once: a matter of the state's size and of nothing that changes."""
     size = 64 + sum(int(leaf.nbytes) for leaf in jax.tree.leaves(start))
-    most = max(1, min(lanes, MOST_STATE_BYTES // size) // branches)
+    most = max(1, min(lanes, MOST_STATE_BYTES.get(jax.default_backend(), 2**27) // size) // branches)
     return most if most < 16 else most - most % 16
 
 

@@ -48,19 +48,17 @@ def digest_words(state: Any, counts: tuple[bool, ...]) -> Words:
     for leaf, counted in zip(jax.tree.leaves(state), counts, strict=True):
         if not counted:
             continue
-        words = words_of(leaf)
-        i = np.arange(at, at + 4 * words.size, 4, dtype=np.uint32).reshape(words.shape)
+        words = words_of(leaf).ravel()
+        i = np.arange(at, at + 4 * words.size, 4, dtype=np.uint32)
         at += 4 * words.size
         terms = mixed(words + mixed_constants(i + np.uint32(1)))
-        parts = [terms * (mixed_constants(i + np.uint32(2 + half)) | np.uint32(1 - half)) for half in range(2)]
-        if terms.ndim:  # both in one pass, for XLA would mix twice
-            parts = jax.lax.reduce(parts, [np.uint32(0)] * 2, _add_both, tuple(range(terms.ndim)))
+        weights = [mixed_constants(i + np.uint32(2 + half)) | np.uint32(1 - half) for half in range(2)]
+        if words.size == 1:
+            parts = [terms[0] * weight[0] for weight in weights]
+        else:  # a product of matrices is vectorised by XLA; a reduction to two numbers is not, and two would mix twice
+            parts = list(jnp.dot(terms, np.stack(weights, 1), preferred_element_type=jnp.uint32))
         sums = [total + part for total, part in zip(sums, parts, strict=True)]
     return mixed(sums[0]), mixed(sums[1])
-
-
-def _add_both(x: Any, y: Any) -> Any:
-    return [x[0] + y[0], x[1] + y[1]]
 
 
 def words_of(leaf: jax.Array) -> jax.Array:
