@@ -171,7 +171,7 @@ def test_what_never_varied_still_may_by_its_spread():
     assert anytime.mean_errors(np.zeros((n, 1)), ERROR, 3.0)[0] == pytest.approx(3.0 * radius**2 / (3 * n))
     assert anytime.mean_errors(np.zeros((n, 1)), ERROR)[0] == 0
     one = np.linspace(-1, 1, n)[:, None]
-    expected = radius * one.std(ddof=1) / math.sqrt(n) + radius**2 / (6 * n)
+    expected = radius * one.std(ddof=1) / math.sqrt(n) + radius**2 / (3 * n)
     assert anytime.mean_errors(one, ERROR, 50.0)[0] == pytest.approx(expected)
     assert anytime.mean_errors(7 * one, ERROR)[0] == pytest.approx(7 * expected)
 
