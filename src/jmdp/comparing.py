@@ -179,7 +179,7 @@ class _Question:
         return Decision.PRECISE if off <= self.precision else None
 
     def _comparison(self, drawn: list[Draws], outcome: Decision) -> Comparison:
-        draws = _joined(drawn)
+        draws = Draws.joined(drawn)
         n = len(draws.returns)
 
         def mean_errors(deviations: Floats, spread: Floats) -> Floats:
@@ -295,14 +295,3 @@ def _range(given: Any) -> tuple[float, float] | None:
 
 def _called(action: Any) -> str:
     return np.array2string(np.asarray(action), precision=4, separator=", ") if hasattr(action, "shape") else str(action)
-
-
-def _joined(parts: list[Draws]) -> Draws:
-    return Draws(
-        np.concatenate([part.returns for part in parts]),
-        np.concatenate([part.ends for part in parts]),
-        np.concatenate([part.gains for part in parts]),
-        max(part.largest_reward for part in parts),
-        sum(part.steps for part in parts),
-        sum(part.shared_steps for part in parts),
-    )

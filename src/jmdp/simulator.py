@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from numbers import Integral
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from jmdp.arrays import Floats, Integers
 from jmdp.digests import digest_of, generators_in
 from jmdp.errors import SettingsError, UnavailableError
@@ -38,6 +40,18 @@ class Draws:
     largest_reward: float  # the largest |reward| met
     steps: int  # that were simulated
     shared_steps: int  # that were not, for the branch had met another
+
+    @classmethod
+    def joined(cls, parts: Sequence[Draws]) -> Draws:
+        """One after the other."""
+        return cls(
+            np.concatenate([part.returns for part in parts]),
+            np.concatenate([part.ends for part in parts]),
+            np.concatenate([part.gains for part in parts]),
+            max(part.largest_reward for part in parts),
+            sum(part.steps for part in parts),
+            sum(part.shared_steps for part in parts),
+        )
 
 
 ENDED = -1

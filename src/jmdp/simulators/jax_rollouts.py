@@ -246,14 +246,7 @@ class Program:
                 self._last = [*asked, *leaves], block
             parts.append(block.draws(self.recipe, slice(max(first - begin, 0), min(first + count - begin, at_once))))
             begin += at_once
-        return Draws(
-            np.concatenate([part.returns for part in parts]),
-            np.concatenate([part.ends for part in parts]),
-            np.concatenate([part.gains for part in parts]),
-            max(part.largest_reward for part in parts),
-            sum(part.steps for part in parts),
-            sum(part.shared_steps for part in parts),
-        )
+        return Draws.joined(parts)
 
     def _known(self, asked: list[Any], leaves: list[Any], begin: int) -> _Block | None:
         """The block of before, for callers who ask for few samples at a time."""
