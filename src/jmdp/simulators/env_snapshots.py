@@ -41,7 +41,8 @@ _DRAWING = {"screen", "window", "clock", "viewer", "window_surface", "surf", "re
 _BOOKKEEPING = {
     "TimeLimit": {"_elapsed_steps"},  # a time limit is no end
     "OrderEnforcing": {"_has_reset"},
-    "PassiveEnvChecker": {"checked_reset", "checked_step", "checked_render", "close_called"},
+    "PassiveEnvChecker": {"checked_reset", "checked_step", "checked_render", "close_called", "checked_data_reuse",
+                          "_previous_data"},
     "RecordEpisodeStatistics": {"episode_count", "episode_start_time", "episode_returns", "episode_lengths",
                                 "time_queue", "return_queue", "length_queue"},
 }  # fmt: skip
