@@ -80,7 +80,7 @@ class Question:
 def compare(quick: bool) -> Report:
     """Some hundred states, paired and unpaired; then intervals of gap means, watched at every look."""
     report = Report("decisions", quick)
-    states, seeds, runs = (12, 1, 10) if quick else (200, 5, 250)
+    states, seeds, runs = (12, 1, 10) if quick else (200, 2, 100)
     chosen = questions(problems(quick), states)
     numbers = itertools.count()  # a seed of its own for every run, so that they are independent
     found = [(question, *decided(question, next(numbers))) for _ in range(seeds) for question in chosen]
