@@ -17,6 +17,10 @@ _SHARPEST_AT = 500
 """Samples at which intervals of means are as narrow as they can be; elsewhere they are nearly so."""
 
 
+ENOUGH = 64
+"""Samples below which intervals that are for large numbers of them decide nothing."""
+
+
 def mean_radius(n: int, error: float) -> float:
     """How many standard errors the mean of n samples is off at most, at all n at once, but for a chance of `error`.
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from jmdp import anytime
 from jmdp.actors.as_policy import as_policy
+from jmdp.anytime import ENOUGH
 from jmdp.arrays import Floats
 from jmdp.comparison import Comparison, Decision
 from jmdp.coupling import Coupling, Synchronous
@@ -18,17 +19,15 @@ from jmdp.digests import digest_of
 from jmdp.errors import CouplingError, SettingsError
 from jmdp.evaluation import Evaluation
 from jmdp.labels import Label, Labels
-from jmdp.luck import Shock, whole_seed
-from jmdp.methods.drawn_evaluation import Limits, apart, drawn_evaluation
+from jmdp.luck import Shock
+from jmdp.methods.drawn_evaluation import Limits, drawn_evaluation
 from jmdp.methods.method import check_kind
 from jmdp.methods.monte_carlo import MonteCarlo, rollout_length
 from jmdp.methods.progress import count_bar
 from jmdp.rollouts import paired_draws
-from jmdp.simulator import ENDED, Draws
+from jmdp.settings import whole_number
+from jmdp.simulator import Draws
 from jmdp.simulators import as_simulator
-
-_FIRST = 64
-"""Rollouts of each action before anything is decided: intervals are large-sample ones."""
 
 
 def compare(
@@ -96,7 +95,7 @@ def compare(
         simulator, state, policy, actions, discount, seed, coupling, confidence, precision, max_steps, horizon,
         reward_bound, return_range, progress,
     )  # fmt: skip
-    return question.answer([], MonteCarlo(seed=0, samples=samples).samples)
+    return question.answer([], whole_number("samples", samples, 2))
 
 
 class _Question:
@@ -120,7 +119,7 @@ class _Question:
         progress: bool,
     ) -> None:
         check_kind("coupling", coupling, Coupling, CouplingError)
-        settings = MonteCarlo(seed=whole_seed(seed), confidence=confidence, horizon=horizon)
+        settings = MonteCarlo(seed=seed, confidence=confidence, horizon=horizon)
         self.precision = _positive("precision", precision)
         self.max_steps = _positive("max_steps", max_steps)
         self.reward_bound = _positive("reward_bound", reward_bound)
@@ -137,25 +136,26 @@ class _Question:
 
     def answer(self, drawn: list[Draws], samples: int) -> Comparison:
         n = sum(len(part.returns) for part in drawn)
-        found = self._comparison(drawn, Decision.BUDGET_SPENT) if drawn else None
-        open_question = found is None or self._decided(found) is None
+        found = self._comparison(drawn) if drawn else None
+        open_question = found is None or found.outcome is Decision.BUDGET_SPENT
         steps_left = None if drawn else self.max_steps
         try:
             with count_bar("compare", self.progress, n, samples) as report:
                 while n < samples and not (steps_left and sum(part.steps for part in drawn) >= steps_left):
-                    count = min(samples - n, _FIRST if n < _FIRST else max(_FIRST // 2, n // 4))
+                    count = min(samples - n, ENOUGH if n < ENOUGH else max(ENOUGH // 2, n // 4))
                     drawn = [*drawn, self._draw(n, count)]
                     n += count
                     report(n)
-                    found = self._comparison(drawn, Decision.BUDGET_SPENT)
-                    if open_question and self._decided(found) is not None:
+                    found = self._comparison(drawn)
+                    if open_question and found.outcome is not Decision.BUDGET_SPENT:
                         break
         except KeyboardInterrupt:
             if found is None:
                 raise
-            return replace(found, outcome=self._decided(found) or Decision.INTERRUPTED)
+            if found.outcome is Decision.BUDGET_SPENT:
+                return replace(found, outcome=Decision.INTERRUPTED)
         assert found is not None
-        return replace(found, outcome=self._decided(found) or Decision.BUDGET_SPENT)
+        return found
 
     def _draw(self, first: int, count: int) -> Draws:
         return paired_draws(
@@ -171,16 +171,11 @@ class _Question:
             count=count,
         )
 
-    def _decided(self, comparison: Comparison) -> Decision | None:
-        if self.precision is None:
-            return None if comparison.best is None else Decision.BEST_FOUND
-        assert comparison.evaluation.certificate is not None
-        off = np.max(comparison.evaluation.certificate.gap_mean_error)
-        return Decision.PRECISE if off <= self.precision else None
-
-    def _comparison(self, drawn: list[Draws], outcome: Decision) -> Comparison:
+    def _comparison(self, drawn: list[Draws]) -> Comparison:
+        """What is known by now, and whether that decides the question."""
         draws = Draws.joined(drawn)
         n = len(draws.returns)
+        limits = Limits.of([draws], self.discount, self.horizon, self.reward_bound)
 
         def mean_errors(deviations: Floats, spread: Floats) -> Floats:
             return anytime.mean_errors(deviations, self.error, spread)
@@ -192,21 +187,24 @@ class _Question:
             states=Labels.of("state", 1, ["here"]),
             actions=self.labels,
             discount=self.discount,
-            horizon=self.horizon,
+            limits=limits,
             quantile=anytime.mean_radius(n, self.error),
             confidence=self.confidence,
-            reward_bound=self.reward_bound,
             law_slack=anytime.law_slack,
             mean_errors=mean_errors,
         )
-        limits = Limits.of([draws], self.discount, self.horizon, self.reward_bound)
         if self.return_range is not None:
             evaluation = self._bounded(evaluation, draws, limits, *self.return_range)
         assert evaluation.certificate is not None
         means, errors = evaluation.mean[0], np.asarray(evaluation.certificate.gap_mean_error)[0]
         lead = int(means.argmax())
         others = np.arange(means.size) != lead
-        sure = n >= _FIRST and bool((means[lead] - means > errors[lead])[others].all())
+        sure = n >= ENOUGH and bool((means[lead] - means > errors[lead])[others].all())
+        outcome = Decision.BUDGET_SPENT
+        if self.precision is None:
+            outcome = Decision.BEST_FOUND if sure else outcome
+        elif errors.max() <= self.precision:
+            outcome = Decision.PRECISE
         return Comparison(
             evaluation,
             draws,
@@ -220,7 +218,7 @@ class _Question:
             self.confidence,
             limits,
             None if self.simulator.actions is None else tuple(self.candidates),
-            lambda samples: self.answer(drawn, MonteCarlo(seed=0, samples=samples).samples),
+            lambda samples: self.answer(drawn, whole_number("samples", samples, 2)),
         )
 
     def _bounded(self, evaluation: Evaluation, draws: Draws, limits: Limits, low: float, high: float) -> Evaluation:
@@ -232,7 +230,6 @@ class _Question:
             worst = returns.min() if low - off > returns.min() else returns.max()
             raise SettingsError(f"return_range is ({low!r}, {high!r}), but a return of {worst:.6g} was met.")
         A, width = returns.shape[1], high - low
-        parts = (draws.ends != ENDED).mean(axis=0), apart(draws.ends)
 
         def error(values: Floats, least: float, size: float, part: float) -> float:
             wide = anytime.bounded_mean(np.clip((values - least) / size, 0, 1), self.error)
@@ -243,9 +240,9 @@ class _Question:
         gaps = np.zeros((1, A, A))
         for a in range(A):
             for b in range(a):
-                gaps[0, a, b] = error(returns[:, a] - returns[:, b], -width, 2 * width, float(parts[1][a, b]))
+                gaps[0, a, b] = error(returns[:, a] - returns[:, b], -width, 2 * width, float(draws.open_gaps[a, b]))
                 gaps[0, b, a] = gaps[0, a, b]
-        means = np.array([[error(returns[:, a], low, width, float(parts[0][a])) for a in range(A)]])
+        means = np.array([[error(returns[:, a], low, width, float(draws.open_returns[a])) for a in range(A)]])
         return replace(evaluation, certificate=replace(certificate, mean_error=means, gap_mean_error=gaps))
 
 

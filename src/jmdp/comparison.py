@@ -113,7 +113,7 @@ class Comparison:
     def variance_reduction(self, first: Label, second: Label) -> Estimate:
         """(Var Z(first) + Var Z(second))/Var(gap): how many times more unpaired rollouts as sharp a mean gap needs.
 
-        Infinite where the two never differed by more or less than once, nan where nothing varied at all.
+        Infinite where the gap never varied, nan where the returns did not either.
         """
         a, b = self._at(first), self._at(second)
         x, y = (np.ldexp(self.draws.returns[:, i], -self.limits.exponent) for i in (a, b))
@@ -146,7 +146,13 @@ class Comparison:
         rows: list[dict[str, Any]] = []
         for action in self.actions:
             row: dict[str, Any] = {"action": action}
-            for name, value in self._row(action).items():
+            regret = self.regret(action)
+            worst = {
+                "regret_mean": regret.mean,
+                "regret_95": regret.quantile(0.95),
+                "regret_worst_5": regret.cvar(0.05),
+            }
+            for name, value in (self.beside_leader(action) | worst).items():
                 row |= {name: float(value), f"{name}_low": value.low, f"{name}_high": value.high}
             rows.append(row | {"samples": self.samples, "seed": self.seed, "confidence": self.confidence})
         return pd.DataFrame(rows).set_index("action")
@@ -157,10 +163,11 @@ class Comparison:
 
         return comparison_chart(self)
 
-    def _row(self, action: str) -> dict[str, Estimate]:
-        leader, regret = self.leader, self.regret(action)
+    def beside_leader(self, action: Label) -> dict[str, Estimate]:
+        """One action's line of a table: its mean, and how the leader does against it."""
+        leader = self.leader
         gap = self.gap(leader, action)
-        same = leader == action
+        same = gap.first == gap.second
         return {
             "mean": self.mean(action),
             "behind": _estimate(gap.mean, gap.mean_interval),
@@ -171,9 +178,6 @@ class Comparison:
                 1.0 if same else gap.correlation, Interval(1.0, 1.0) if same else gap.correlation_interval
             ),
             "variance_reduction": self.variance_reduction(leader, action),
-            "regret_mean": regret.mean,
-            "regret_95": regret.quantile(0.95),
-            "regret_worst_5": regret.cvar(0.05),
         }
 
     def _at(self, label: Label) -> int:

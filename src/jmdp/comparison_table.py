@@ -37,20 +37,19 @@ def comparison_table(comparison: Comparison) -> str:
         if action == leader:
             rows.append([action, shown(c.mean(action)), "", "", "", "", "", ""])
             continue
-        gap, fewer = c.gap(leader, action), c.variance_reduction(leader, action)
-        assert gap.mean_interval is not None
+        found = c.beside_leader(action)
         rows.append(
             [
                 action,
-                shown(c.mean(action)),
-                shown(Estimate(gap.mean, gap.mean_interval.low, gap.mean_interval.high)),
-                f"{gap.std:.3g}",
-                chance(c.superiority(leader, action)),
-                chance(c.superiority(action, leader)),
-                "–" if math.isnan(gap.correlation) else f"{gap.correlation:.3f}",
-                "–" if math.isnan(fewer) else f"{float(fewer):.1f} ×",
+                shown(found["mean"]),
+                shown(found["behind"]),
+                f"{float(found['behind_std']):.3g}",
+                chance(found["leader_better"]),
+                chance(found["leader_worse"]),
+                *("–" if math.isnan(found[name]) else form.format(float(found[name])) for name, form in _LAST),
             ]
         )
+    rows = [[cell.replace("\n", " ") for cell in row] for row in rows]  # a name may be an array as NumPy prints it
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     for row in rows:
         cells = [
@@ -68,6 +67,9 @@ def comparison_table(comparison: Comparison) -> str:
         f"what happens less often than once in {1 / c.unseen:.0f} may not have been seen",
     ]
     return "\n".join(lines)
+
+
+_LAST = (("correlation", "{:.3f}"), ("variance_reduction", "{:.1f} ×"))
 
 
 def shown(value: Estimate) -> str:

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jmdp.errors import SettingsError
-
 if TYPE_CHECKING:
     import jax
 
@@ -66,13 +64,6 @@ class Shock:
 
     def __repr__(self) -> str:
         return f"Shock({self.words.hex()})"
-
-
-def whole_seed(seed: object) -> int:
-    """A seed as a number ≥ 0, or say what is wrong with it."""
-    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
-        raise SettingsError(f"seed is {seed!r}. Give a whole number of at least 0.")
-    return int(seed)
 
 
 _START: Any = np.random.Philox(key=0).state

@@ -50,14 +50,18 @@ def probability(settings: object, name: str) -> None:
 def whole(settings: object, name: str, least: int, most: int = 2**62, *, optional: bool = False) -> None:
     """A whole number from `least` to `most`; NumPy's are welcome, and None where it is optional."""
     value = getattr(settings, name)
-    if optional and value is None:
-        return
+    if not (optional and value is None):
+        object.__setattr__(settings, name, whole_number(name, value, least, most))
+
+
+def whole_number(name: str, value: object, least: int, most: int = 2**62) -> int:
+    """`whole` of a value that is no attribute."""
     try:
-        number = None if isinstance(value, bool) else operator.index(value)
+        number = None if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]
     except TypeError:
         number = None
     if number is None or number < least:
         raise SettingsError(f"{name} is {value!r}. Give a whole number of at least {least}.")
     if number > most:
         raise SettingsError(f"{name} is {value!r}. Give a whole number of at most {most}.")
-    object.__setattr__(settings, name, number)
+    return number

@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -40,6 +41,16 @@ class Draws:
     largest_reward: float  # the largest |reward| met
     steps: int  # that were simulated
     shared_steps: int  # that were not, for the branch had met another
+
+    @cached_property
+    def open_returns(self) -> Floats:
+        """[A], the part of samples in which a branch had not ended before its rollout was cut."""
+        return np.asarray((self.ends != ENDED).mean(axis=0))
+
+    @cached_property
+    def open_gaps(self) -> Floats:
+        """[A, A], the part of samples in which branches had neither both ended nor met."""
+        return np.stack([(self.ends != self.ends[:, [a]]).mean(axis=0) for a in range(self.ends.shape[1])])
 
     @classmethod
     def joined(cls, parts: Sequence[Draws]) -> Draws:

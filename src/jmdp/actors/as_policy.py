@@ -7,8 +7,7 @@ import inspect
 import operator
 import sys
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import replace
-from functools import cache
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -59,7 +58,7 @@ def as_policy(policy: Any, actions: Labels | None, *, logits: bool | None = None
     if isinstance(policy, UniformPolicy):
         if actions is None:
             raise PolicyError("UniformPolicy() needs numbered actions. Give f(obs, rng), which draws one.")
-        return _Function(_equal_shares(actions.size), replace(reading, logits=False))
+        return _Function(_EqualShares(actions.size), replace(reading, logits=False))
     if all(hasattr(policy, part) for part in ("predict", "action_space", "observation_space")):
         return stable_baselines(policy, reading)
     if isinstance(policy, getattr(sys.modules.get("torch.nn"), "Module", ())):
@@ -81,10 +80,14 @@ _ACCEPTED = (
 )
 
 
-@cache
-def _equal_shares(count: int) -> Callable[[Any], Floats]:
-    shares = np.full(count, 1 / count)
-    return lambda observation: shares
+@dataclass(frozen=True)
+class _EqualShares:
+    """A function, and not a lambda: it can be sent to other processes, and equal ones are compiled once."""
+
+    count: int
+
+    def __call__(self, observation: Any) -> Floats:
+        return np.full(self.count, 1 / self.count)
 
 
 class _Table(ReadActor):

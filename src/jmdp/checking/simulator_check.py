@@ -11,12 +11,11 @@ from collections.abc import Collection, Sequence
 from itertools import combinations
 from typing import Any
 
-import numpy as np
-
 from jmdp.checking.draw_log import draws_of, out_of_step, uneven
 from jmdp.checking.probe import GLOBALS, Finding, Look, Outcome, Probe, Saved, SpoiltError
-from jmdp.errors import SettingsError, SimulatorError, UnavailableError
-from jmdp.luck import Shock, whole_seed
+from jmdp.errors import SimulatorError, UnavailableError
+from jmdp.luck import Shock
+from jmdp.settings import whole_number
 from jmdp.simulator import Simulator
 
 _MOST_ACTIONS = 8
@@ -45,8 +44,7 @@ def check_simulator(
     steps
         States to visit. Each costs about four steps for each action tried.
     """
-    if isinstance(steps, bool) or not isinstance(steps, (int, np.integer)) or steps < 1:
-        raise SettingsError(f"steps is {steps!r}. Give a whole number of at least 1.")
+    steps = whole_number("steps", steps, 1)
     if actions is None:
         if simulator.actions is None:
             raise SimulatorError(f"Actions of {type(simulator).__name__} are not numbered. Give some: actions=[…].")
@@ -54,8 +52,8 @@ def check_simulator(
     check = _Check(simulator, actions, seed)
     starts = check.starts(state)
     walk = check.root.derived(b"walk").generator()
-    length, episode, here = max(5, int(steps) // 5), 0, None
-    for i in range(int(steps)):
+    length, episode, here = max(5, steps // 5), 0, None
+    for i in range(steps):
         if here is None or i % length == 0:
             here = starts[episode % len(starts)]
             episode += 1
@@ -79,7 +77,7 @@ class _Check(Probe):
 
     def __init__(self, simulator: Simulator, actions: Sequence[Any], seed: int) -> None:
         super().__init__(simulator, actions)
-        self.root = Shock.of_sample(whole_seed(seed), 0)
+        self.root = Shock.of_sample(whole_number("seed", seed, 0, 2**128), 0)
         self.firsts: list[Look] = []  # of states to begin in
         self.views: dict[bytes, bytes | None] = {}  # what is seen, by digest
         self.visited: dict[bytes, tuple[Any, Shock, dict[int, Outcome]]] = {}

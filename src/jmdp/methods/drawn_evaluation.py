@@ -17,7 +17,7 @@ from jmdp.labels import Labels
 from jmdp.methods.method import Method
 from jmdp.methods.sample_moments import sample_moments
 from jmdp.methods.sampled_laws import SampledLaws, fixed_slack
-from jmdp.simulator import ENDED, Draws
+from jmdp.simulator import Draws
 
 
 def drawn_evaluation(
@@ -28,38 +28,28 @@ def drawn_evaluation(
     states: Labels,
     actions: Labels,
     discount: float,
-    horizon: int,
+    limits: Limits,
     quantile: float,
     confidence: float,
-    reward_bound: float | None = None,
     law_slack: Callable[[int, float], float] = fixed_slack,
     mean_errors: Callable[[Floats, Floats], Floats] | None = None,
 ) -> Evaluation:
-    """Moments and laws of what was drawn in each state.
-
-    What a horizon cuts off is in the intervals, by `reward_bound` or the largest reward met, if that is larger. With
-    discount 1 the horizon is part of the question, and nothing is cut off.
-    """
-    limits = Limits.of(draws, discount, horizon, reward_bound)
+    """Moments and laws of what was drawn in each state. What a horizon cuts off is in the intervals."""
     e = limits.exponent
     found = [
         sample_moments(
             np.ldexp(drawn.returns, -e),
             quantile,
             0.0 if math.isinf(limits.cut) else math.ldexp(limits.cut, -e),
-            (drawn.ends != ENDED).mean(axis=0),
-            apart(drawn.ends),
+            drawn.open_returns,
+            drawn.open_gaps,
             math.ldexp(limits.rounding, -e),
             mean_errors,
         )
         for drawn in draws
     ]
-
     if math.isinf(limits.cut):
-        found = [
-            one.with_unknown((drawn.ends != ENDED).mean(axis=0), apart(drawn.ends))
-            for one, drawn in zip(found, draws, strict=True)
-        ]
+        found = [one.with_unknown(drawn.open_returns, drawn.open_gaps) for one, drawn in zip(found, draws, strict=True)]
 
     def stacked(name: str, power: int) -> Floats:
         with np.errstate(over="ignore", under="ignore"):
@@ -102,7 +92,11 @@ class Limits:
 
     @classmethod
     def of(cls, draws: Sequence[Draws], discount: float, horizon: int, reward_bound: float | None) -> Limits:
-        """From what was drawn. Where rollouts were cut and all rewards were 0, nothing is known of what is to come."""
+        """From what was drawn: by `reward_bound`, or the largest reward met if that is larger.
+
+        With discount 1 the horizon is part of the question, and nothing is cut off. Where rollouts were cut and all
+        rewards were 0, nothing is known of what is to come.
+        """
         largest = max(float(np.abs(drawn.returns).max()) for drawn in draws)
         if not math.isfinite(largest):
             raise SimulatorError("A return is too large for a float. Scale the rewards down, by 1e-100 say.")
@@ -110,14 +104,9 @@ class Limits:
         bound = max(met, reward_bound or 0.0)
         most = bound * horizon if discount == 1 else bound / (1 - discount)
         cut = 0.0 if discount == 1 else discount**horizon * most
-        if bound == 0 and discount < 1 and any((drawn.ends != ENDED).any() for drawn in draws):
+        if bound == 0 and discount < 1 and any(drawn.open_returns.any() for drawn in draws):
             cut = math.inf
         return cls(bound, cut, (horizon + 64) * UNIT * most, math.frexp(largest)[1] if largest else 0)
-
-
-def apart(ends: Integers) -> Floats:
-    """[A, A], the part of samples in which branches had neither both ended nor met before their rollouts were cut."""
-    return np.stack([(ends != ends[:, [a]]).mean(axis=0) for a in range(ends.shape[1])])
 
 
 @dataclass(frozen=True)

@@ -151,7 +151,7 @@ class MonteCarlo(Method):
     def _run_simulator(
         self, simulator: Simulator, actor: Actor, coupling: Coupling, quantile: float, progress: bool
     ) -> Evaluation:
-        from jmdp.methods.drawn_evaluation import drawn_evaluation
+        from jmdp.methods.drawn_evaluation import Limits, drawn_evaluation
 
         if simulator.actions is None:
             raise SettingsError("The actions of this simulator are not numbered. Use jmdp.compare(…, actions=[…]).")
@@ -173,7 +173,7 @@ class MonteCarlo(Method):
             states=Labels.of("state", len(states), None),
             actions=simulator.actions,
             discount=discount,
-            horizon=horizon,
+            limits=Limits.of(draws, discount, horizon, None),
             quantile=quantile,
             confidence=self.confidence,
         )

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from jmdp.anytime import ENOUGH
 from jmdp.coupling import Independent
 from jmdp.interval import ANYWHERE, Estimate, Interval
 from jmdp.plots.chances import number
@@ -31,9 +32,6 @@ _FAR = 1.5
 
 _ROOM = 1.0
 """The same for bars of independent luck, beside all else: they must not press the rest together."""
-
-_ENOUGH = 64
-"""With fewer rollouts large-sample intervals are not to be trusted; `compare` decides nothing either."""
 
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
@@ -109,7 +107,7 @@ def _row(c: Comparison, action: str) -> _Row:
     return _Row(
         gap.mean,
         interval,
-        interval.low > 0 and c.samples >= _ENOUGH,
+        interval.low > 0 and c.samples >= ENOUGH,
         gap.std if gap.std > noise else 0.0,
         apart if apart > noise else 0.0,
         c.superiority(c.leader, action),
@@ -131,7 +129,7 @@ def _verdict(c: Comparison, labelled: list[str], rows: list[_Row]) -> str:
     leader, others = labelled[0], labelled[1:]
     if c.best is not None:
         return f"{leader} is best"
-    if c.samples < _ENOUGH:
+    if c.samples < ENOUGH:
         return f"Not decided, too few rollouts; {leader} leads"
     near = [name for name, row in zip(others, rows, strict=True) if not row.sure]
     which = near[0] if len(near) == 1 else f"{len(near)} of the {len(others)} others"

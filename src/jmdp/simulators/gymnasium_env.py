@@ -11,7 +11,8 @@ from jmdp.checking.simulator_check import quick_check
 from jmdp.digests import digest_of, generators_in
 from jmdp.errors import SimulatorError, UnavailableError
 from jmdp.labels import Labels
-from jmdp.luck import Shock, whole_seed
+from jmdp.luck import Shock
+from jmdp.settings import whole_number
 from jmdp.simulator import Simulator, Step
 from jmdp.simulators.env_cores import Core, Emulator, MuJoCo, OwnCalls, SavedEnvs
 from jmdp.simulators.env_snapshots import (
@@ -99,7 +100,7 @@ class GymnasiumSimulator(Simulator):
 
     def reset(self, seed: int, options: dict[str, Any] | None = None) -> Snapshot:
         """The first state of a new episode."""
-        return Snapshot(*self._snapshots.reset(whole_seed(seed), options))
+        return Snapshot(*self._snapshots.reset(whole_number("seed", seed, 0, 2**128), options))
 
     def step(self, state: Snapshot, action: Any, shock: Shock) -> Step:
         """``env.step(action)`` from this state, with this luck."""
@@ -110,8 +111,7 @@ class GymnasiumSimulator(Simulator):
         return self._step(state, action, shock, use_up=True)
 
     def _step(self, state: Snapshot, action: Any, shock: Shock, *, use_up: bool) -> Step:
-        if state.used_up:
-            raise SimulatorError("This state was given to advance(), which uses it up. Use step() to keep a state.")
+        _refuse_used_up(state)
         state.used_up = use_up
         taken = action if self.actions is None else self._first_action + self.actions.index(action)
         kept, result = self._snapshots.step(state, taken, shock, use_up=use_up)
@@ -120,8 +120,7 @@ class GymnasiumSimulator(Simulator):
 
     def digest(self, state: Snapshot) -> bytes:
         """Which states are the same; see `digest` above."""
-        if state.used_up:
-            raise SimulatorError("This state was given to advance(), which uses it up. Use step() to keep a state.")
+        _refuse_used_up(state)
         if self._own_digest is not None:
             return digest_of(self._own_digest(self._snapshots.shown(state.kept)))
         return self._snapshots.digest(state.kept)
@@ -145,6 +144,11 @@ class GymnasiumSimulator(Simulator):
     def __repr__(self) -> str:
         spec = self._env.spec
         return f"GymnasiumSimulator({type(self._env.unwrapped).__name__ if spec is None else spec.id})"
+
+
+def _refuse_used_up(state: Snapshot) -> None:
+    if state.used_up:
+        raise SimulatorError("This state was given to advance(), which uses it up. Use step() to keep a state.")
 
 
 def _refuse(env: Any, snapshot: object, save: object, restore: object) -> None:
