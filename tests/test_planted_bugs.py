@@ -55,6 +55,7 @@ P1_LAWS = "methods/test_exact_law.py::test_p1_laws_contain_the_truth"
 PROJECTED = "methods/test_linear_projected.py::"
 ORDER_8 = "methods/test_higher_moments.py::test_orders_up_to_eight_are_certified[Local(policy_luck='independent')]"
 TWIN = "test_rollouts.py::test_equal_to_the_slow_twin"
+WALKS = "test_pair_walks.py::test_equal_to_the_slow_twin"
 BUGS = [
     # The sampler.
     Bug("one scenario for all states", "kernels/branches.py", "if state[j] == s:", "if True:", P6),
@@ -269,6 +270,19 @@ BUGS = [
     Bug("numbers of a subset are counted anew", "comparison.py", "return self.numbers.index(label)",
         "return self.evaluation.actions.index(label)",
         "test_comparing.py::test_actions_keep_their_numbers_in_a_subset"),
+    Bug("walks of a visit share their luck", "pair_walks.py", 'self._root.derived(b"walk", first + i)',
+        'self._root.derived(b"walk", (first + i) // self._plan.lucks)', "test_pair_walks.py::test_rows_of_a_visit"
+        "_share_no_luck"),
+    Bug("branches in one state are taken for one", "pair_walks.py",
+        "self.same[n, t] and self.action[n, t, 0] == self.action[n, t, 1]", "self.same[n, t] and t > 0", WALKS),
+    Bug("Local luck of a pair does not ask for places", "pair_walks.py",
+        "bytes([0 if self.same[n, t] else b])", "bytes([0])", WALKS),
+    Bug("branches of a pair share nothing", "pair_walks.py", "bytes([0 if self.same[n, t] else b])", "bytes([b])",
+        "test_pair_walks.py::test_discounted_sums_have_the_exact_moments[Local(policy_luck='independent')]"),
+    Bug("a start is used up", "pair_walks.py", "go = simulator.step  # walks begin here", "pass", WALKS),
+    Bug("what was walked twice counts twice", "walk_workers.py", "return [found[block] for block in numbers]",
+        "return [found[block] for block in numbers] + [found[numbers[-1]]] * deaths",
+        "test_pair_walks.py::test_a_worker_that_is_killed_costs_nothing"),
     Bug("a time limit is an end", "simulators/gymnasium_env.py", "bool(terminated))", "bool(result[2] or result[3]))",
         "simulators/test_gymnasium_env.py::test_truncation_is_no_end"),
 ]  # fmt: skip

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import struct
 from collections import defaultdict
 from collections.abc import Sequence
@@ -13,9 +12,8 @@ import numpy as np
 from jmdp.actors.actor import Actor
 from jmdp.coupling import Coupling
 from jmdp.digests import digest_of
-from jmdp.errors import SimulatorError
 from jmdp.luck import Shock
-from jmdp.simulator import ENDED, Draws, Simulator, Step
+from jmdp.simulator import ENDED, Draws, Simulator, finite_step
 
 
 def paired_draws(
@@ -113,7 +111,8 @@ class _Rollouts:
             if self._places_matter:
                 place = self._simulator.digest(walker.state) if walker.digest is None else walker.digest
             shock = self._coupling.environment_shock(walker.root, t, place, walker.members[0])
-            reward, state, terminated = self._checked(go(walker.state, walker.action, shock), walker.action, t)
+            outcome = go(walker.state, walker.action, shock)
+            reward, state, terminated = finite_step(self._simulator, outcome, walker.action, t)
             self._largest = max(self._largest, abs(reward))
             self._steps += 1
             self._shared += len(walker.members) - 1
@@ -129,25 +128,6 @@ class _Rollouts:
             taken = digest_of(walker.action) if self._places_matter else b""
             shocks.append(self._coupling.policy_shock(walker.root, t, place, taken, walker.members[0]))
         return left, shocks
-
-    def _checked(self, outcome: Any, action: Any, t: int) -> Step:
-        """What a step returned, as numbers that can be added up."""
-        try:
-            reward, state, terminated = outcome
-        except (TypeError, ValueError):
-            raise SimulatorError(
-                f"{self._simulator!r}.step returned {_named(outcome)}. It returns Step(reward, state, terminated)."
-            ) from None
-        try:
-            earned = float(reward)
-        except (TypeError, ValueError):
-            earned = math.nan
-        if not math.isfinite(earned):
-            raise SimulatorError(
-                f"Action {action!r} in step {t} of a rollout earned {reward!r}. A reward is a finite number; "
-                "jmdp.testing.check_simulator tells where others come from."
-            )
-        return Step(earned, state, bool(terminated))
 
     def _decide(self, walkers: list[_Walker], shocks: list[Shock]) -> list[_Walker]:
         """Ask the policy, and let those who have met go on as one."""
@@ -192,10 +172,6 @@ def _mixed(gains: int, t: int, reward: float) -> int:
     (bits,) = _BITS[1].unpack(_BITS[0].pack(reward))
     mixed: int = ((gains ^ bits) * 0x9E3779B97F4A7C15 + t * 0xD1B54A32D192ED03) & 0xFFFFFFFFFFFFFFFF
     return mixed ^ (mixed >> 29)
-
-
-def _named(outcome: Any) -> str:
-    return f"{len(outcome)} values" if isinstance(outcome, tuple) else f"a {type(outcome).__name__}"
 
 
 def _more_than_one(rows: list[int]) -> set[int]:

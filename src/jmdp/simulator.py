@@ -7,6 +7,7 @@ sees. Nothing else is needed to compare actions under shared luck. Which shocks 
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ import numpy as np
 
 from jmdp.arrays import Floats, Integers
 from jmdp.digests import digest_of, generators_in
-from jmdp.errors import SettingsError, UnavailableError
+from jmdp.errors import SettingsError, SimulatorError, UnavailableError
 from jmdp.labels import Labels
 from jmdp.luck import Shock
 
@@ -120,3 +121,24 @@ def action_labels(actions: int | Sequence[str]) -> Labels:
     if isinstance(actions, Integral) and not isinstance(actions, bool) and int(actions) >= 1:
         return Labels.of("action", int(actions), None)
     raise SettingsError(f"actions is {actions!r}. Give how many there are, or a list of their names.")
+
+
+def finite_step(simulator: Simulator, outcome: Any, action: Any, t: int) -> Step:
+    """What a step returned, as numbers that can be added up."""
+    try:
+        reward, state, terminated = outcome
+    except (TypeError, ValueError):
+        what = f"{len(outcome)} values" if isinstance(outcome, tuple) else f"a {type(outcome).__name__}"
+        raise SimulatorError(
+            f"{simulator!r}.step returned {what}. It returns Step(reward, state, terminated)."
+        ) from None
+    try:
+        earned = float(reward)
+    except (TypeError, ValueError):
+        earned = math.nan
+    if not math.isfinite(earned):
+        raise SimulatorError(
+            f"Action {action!r} in step {t} of a rollout earned {reward!r}. A reward is a finite number; "
+            "jmdp.testing.check_simulator tells where others come from."
+        )
+    return Step(earned, state, bool(terminated))

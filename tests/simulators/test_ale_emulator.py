@@ -262,6 +262,27 @@ def test_noise_of_all_actions_alike_cancels(simulators):
     assert max(added) != 0
 
 
+def test_clipped_rewards_are_signs_of_points(simulators):
+    """Of a whole step; noise is added to the sign. In a round of boxing some blows land."""
+    plain, clipped = simulators("boxing", frame_skip=30), simulators("boxing", frame_skip=30, clip_rewards=True)
+    noisy = ALESimulator("boxing", frame_skip=30, clip_rewards=True, shared_noise=0.5)
+    state, seen = plain.start(shock(25)), set()
+    for t in range(60):
+        a, luck = t % 18, shock(25, t)
+        one, other = plain.step(state, a, luck), clipped.step(state, a, luck)
+        assert other.reward == np.sign(one.reward)
+        assert clipped.digest(other.state) == plain.digest(one.state)
+        generator = luck.generator()
+        generator.random(30)
+        assert noisy.step(state, a, luck).reward == other.reward + 0.5 * generator.standard_normal()
+        state = one.state
+        seen.add(one.reward)
+    assert max(seen) > 1 or min(seen) < -1
+    assert min(seen) < 0 < max(seen)
+    with pytest.raises(SettingsError, match="clip_rewards is 'sign'"):
+        ALESimulator("pong", clip_rewards="sign")
+
+
 def test_a_live_state_goes_on_without_copies(simulators):
     sim = ALESimulator("pong")
     emulator = sim._emulators[0]

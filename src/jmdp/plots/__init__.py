@@ -1,6 +1,7 @@
 """Figures, a file each. They need matplotlib: ``pip install "jmdp[plot]"``."""
 
 from jmdp.plots.beaten_grid import beaten_grid
+from jmdp.plots.calibration_scatter import calibration_scatter
 from jmdp.plots.comparison_chart import comparison_chart
 from jmdp.plots.correlation_grid import correlation_grid
 from jmdp.plots.gap_chart import gap_chart
@@ -11,6 +12,7 @@ from jmdp.plots.td_errors import td_errors
 
 __all__ = [
     "beaten_grid",
+    "calibration_scatter",
     "comparison_chart",
     "correlation_grid",
     "gap_chart",

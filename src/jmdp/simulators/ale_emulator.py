@@ -110,6 +110,8 @@ class ALESimulator(Simulator):
         What policies see: "ram" is uint8 [128], "screen" uint8 [210, 160, 3], "grayscale" uint8 [210, 160].
     full_action_space, mode, difficulty
         All 18 actions, instead of those that do something in this game; the game's switches, None is its own default.
+    clip_rewards
+        Earn the sign of a step's points, −1, 0 or 1, as is usual in deep learning.
     shared_noise, action_noise
         σ and τ in reward + ξ·(σ + τ·ℓ(a)), the reward shock of the paper's Atari diagnostic: ξ ~ N(0, 1) from the
         shock, loadings ℓ evenly spaced from −1 for the first action to 1 for the last (0 for a single one).
@@ -129,12 +131,14 @@ class ALESimulator(Simulator):
         full_action_space: bool = False,
         mode: int | None = None,
         difficulty: int | None = None,
+        clip_rewards: bool = False,
         shared_noise: float = 0.0,
         action_noise: float = 0.0,
         max_emulators: int = 16,
     ) -> None:
         self.frame_skip, self.sticky, self.observation = frame_skip, sticky, observation
         self.full_action_space, self.mode, self.difficulty = full_action_space, mode, difficulty
+        self.clip_rewards = clip_rewards
         self.shared_noise, self.action_noise, self.max_emulators = shared_noise, action_noise, max_emulators
         self._rom, self.game = _rom_of(game)
         self._check_settings()
@@ -196,6 +200,8 @@ class ALESimulator(Simulator):
             reward += ale.act(played)
             if ale.game_over(with_truncation=False):
                 break
+        if self.clip_rewards:
+            reward = (reward > 0) - (reward < 0)
         following = self._snapshot(emulator, played)
         return Step(reward + noise, following, following.over)
 
@@ -263,6 +269,7 @@ class ALESimulator(Simulator):
         for name in ("sticky", "shared_noise", "action_noise"):
             nonnegative(self, name)
         boolean(self, "full_action_space")
+        boolean(self, "clip_rewards")
         if self.sticky >= 1:
             raise SettingsError(f"sticky is {self.sticky}. Give a probability below 1.")
         if self.observation not in get_args(Observation):

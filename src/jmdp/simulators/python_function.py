@@ -15,6 +15,14 @@ from jmdp.model import TabularJMDP
 from jmdp.simulator import Simulator, Step, action_labels
 
 
+def _never(state: Any) -> bool:  # no lambda, for those cannot be sent to other processes
+    return False
+
+
+def _all_of_it(state: Any) -> Any:
+    return state
+
+
 class FunctionSimulator(Simulator):
     """The paper's coupled environment: R = g(s, a, u) and S' = h(s, a, u) with luck u that does not know the action.
 
@@ -47,9 +55,9 @@ class FunctionSimulator(Simulator):
         actions: int | Sequence[str],
         *,
         luck: Callable[[np.random.Generator], Any] | None = None,
-        terminal: Callable[[Any], bool] = lambda state: False,
+        terminal: Callable[[Any], bool] = _never,
         start: Any = None,
-        observe: Callable[[Any], Any] = lambda state: state,
+        observe: Callable[[Any], Any] = _all_of_it,
     ) -> None:
         for name, function in (("reward", reward), ("next_state", next_state), ("terminal", terminal)):
             if not callable(function):
