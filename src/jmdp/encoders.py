@@ -30,7 +30,10 @@ class Encoder(ABC):
 
 @dataclass(frozen=True)
 class MLP(Encoder):
-    """Layers of `width` units, for vectors such as the RAM of an Atari game. Inputs are standardised.
+    """Layers of `width` units, for vectors such as the RAM of an Atari game.
+
+    Inputs are standardised and cut off at ±2: a score or a clock that has gone on since must not carry a network to
+    where it has learned nothing.
 
     Parameters
     ----------
@@ -139,17 +142,17 @@ def built(encoder: Any, observations: npt.NDArray[Any], key: jax.Array) -> Any:
 
 class _Layers(eqx.Module):
     layers: list[eqx.nn.Linear]
-    mean: npt.NDArray[np.float32] = eqx.field(converter=np.float32)  # NumPy arrays are not trained
-    scale: npt.NDArray[np.float32] = eqx.field(converter=np.float32)
+    mean: tuple[float, ...] = eqx.field(static=True)  # not trained
+    scale: tuple[float, ...] = eqx.field(static=True)
 
     def __init__(self, mean: Any, scale: Any, widths: list[int], key: jax.Array) -> None:
-        self.mean, self.scale = mean, scale
+        self.mean, self.scale = tuple(mean.tolist()), tuple(scale.tolist())
         sizes = [len(mean), *widths]
         keys = jax.random.split(key, len(widths))
         self.layers = [eqx.nn.Linear(a, b, key=k) for a, b, k in zip(sizes[:-1], sizes[1:], keys, strict=True)]
 
     def __call__(self, observation: jax.Array) -> jax.Array:
-        x = (jnp.ravel(observation).astype(jnp.float32) - self.mean) * self.scale
+        x = jnp.clip((jnp.ravel(observation).astype(jnp.float32) - jnp.array(self.mean)) * jnp.array(self.scale), -2, 2)
         for layer in self.layers:
             x = jax.nn.silu(layer(x))
         return x

@@ -1,0 +1,1 @@
+"""Experiments: one folder each, over public names; numbers are saved before figures."""
