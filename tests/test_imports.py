@@ -23,6 +23,7 @@ LAYERS = [
     ["exact", "worlds", "kernels", "gaps", "projection", "calibration", "rollouts", "pair_walks"],
     ["simulators", "walk_workers"],
     ["evaluation"],
+    ["neural"],
     ["methods"],
     ["evaluate"],
     ["moment_check", "plots", "comparison_table"],

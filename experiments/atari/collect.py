@@ -34,7 +34,9 @@ def collect(game: str, regime: str, seeds: tuple[int, ...], experiment: Experime
             path.with_suffix(".part").rename(path)
             steps = walks.reward.size + blocks * plan.visits * plan.spacing
             seconds = time.monotonic() - start
-            print(f"{game} {regime} {seed} {part}: {steps:,} steps, {seconds:.0f} s, {steps / seconds:.0f}/s", flush=True)
+            print(
+                f"{game} {regime} {seed} {part}: {steps:,} steps, {seconds:.0f} s, {steps / seconds:.0f}/s", flush=True
+            )
 
 
 def path_of(folder: Path, game: str, regime: str, seed: int, part: str) -> Path:

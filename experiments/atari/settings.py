@@ -21,15 +21,20 @@ NOISE = 1e-3
 apart afterwards, and one collection serves every weight c of the game's own reward."""
 
 
+LEARN = WalkPlan(visits=100, spacing=8, lucks=2, length=12)
+HOLD_OUT = WalkPlan(visits=6, spacing=60, lucks=28, length=22)
+"""γ^22 is a tenth: a hundredth of a variance is cut off."""
+
+
 @dataclass(frozen=True)
 class Experiment:
     """Sizes and seeds."""
 
     discount: float = 0.9
     loading: float = 0.1  # standard deviation of the shock's part that depends on the action, as a share of the other
-    learn: WalkPlan = WalkPlan(visits=100, spacing=8, lucks=2, length=12)
+    learn: WalkPlan = LEARN
     learn_blocks: int = 15
-    hold_out: WalkPlan = WalkPlan(visits=6, spacing=60, lucks=28, length=22)
+    hold_out: WalkPlan = HOLD_OUT
     hold_out_blocks: int = 9  # 54 states for each of three data seeds
     ahead: int = 8  # of the walks from a held-out state, those for looking ahead; the others are the truth
     seeds: tuple[int, ...] = (11, 12, 13)

@@ -18,8 +18,9 @@ from jmdp.model import TabularJMDP
 from jmdp.policy import TabularPolicy
 
 if TYPE_CHECKING:
-    from jmdp import features, plots, simulators, testing, worlds
+    from jmdp import encoders, features, plots, simulators, testing, worlds
     from jmdp.actors.as_policy import UniformPolicy, as_policy
+    from jmdp.calibration import Calibration
     from jmdp.comparing import compare
     from jmdp.comparison import Comparison, Decision, Regret
     from jmdp.luck import Shock
@@ -34,15 +35,18 @@ if TYPE_CHECKING:
     from jmdp.methods.jipe import JIPE
     from jmdp.methods.linear_projected import LinearProjected
     from jmdp.methods.monte_carlo import MonteCarlo, gap_samples
+    from jmdp.methods.neural_gram import NeuralGram
     from jmdp.methods.pair_weights import Restart, Stationary
     from jmdp.methods.reachable_pairs import ReachablePairs
     from jmdp.methods.step_sizes import ConstantSteps, PolynomialSteps
+    from jmdp.neural.learned_evaluation import LearnedEvaluation, Lookahead
 
 __version__ = "0.1.0"
 
 __all__ = [
     "JIPE",
     "BlockSampling",
+    "Calibration",
     "Certificate",
     "Comparison",
     "ConstantSteps",
@@ -59,9 +63,12 @@ __all__ = [
     "Interval",
     "Law",
     "LazyJMDP",
+    "LearnedEvaluation",
     "LinearProjected",
     "Local",
+    "Lookahead",
     "MonteCarlo",
+    "NeuralGram",
     "Outcome",
     "PolynomialSteps",
     "ReachablePairs",
@@ -78,6 +85,7 @@ __all__ = [
     "Verdict",
     "as_policy",
     "compare",
+    "encoders",
     "errors",
     "evaluate",
     "features",
@@ -91,6 +99,7 @@ __all__ = [
 
 _LATER = {
     "BlockSampling": "methods.coordinate_sampling",
+    "Calibration": "calibration",
     "Comparison": "comparison",
     "ConstantSteps": "methods.step_sizes",
     "CoordinateSampling": "methods.coordinate_sampling",
@@ -98,8 +107,11 @@ _LATER = {
     "ExactLaw": "methods.exact_law",
     "Incremental": "methods.incremental",
     "JIPE": "methods.jipe",
+    "LearnedEvaluation": "neural.learned_evaluation",
     "LinearProjected": "methods.linear_projected",
+    "Lookahead": "neural.learned_evaluation",
     "MonteCarlo": "methods.monte_carlo",
+    "NeuralGram": "methods.neural_gram",
     "PolynomialSteps": "methods.step_sizes",
     "ReachablePairs": "methods.reachable_pairs",
     "Regret": "comparison",
@@ -118,7 +130,7 @@ _LATER = {
 
 def __getattr__(name: str) -> object:
     """Load what not every evaluation needs when it is first asked for."""
-    if name in ("features", "plots", "simulators", "testing", "worlds"):
+    if name in ("encoders", "features", "plots", "simulators", "testing", "worlds"):
         return import_module(f"jmdp.{name}")
     if name in _LATER:
         found: object = getattr(import_module(f"jmdp.{_LATER[name]}"), name)

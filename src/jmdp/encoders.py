@@ -41,7 +41,7 @@ class MLP(Encoder):
         Units of a layer, and how many layers.
     """
 
-    width: int = 256
+    width: int = 128
     depth: int = 2
 
     def build(self, observations: npt.NDArray[Any], key: jax.Array) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, overload
 
 from jmdp.coupling import Coupling, Local
 from jmdp.errors import NotConvergedError
@@ -13,6 +13,40 @@ from jmdp.methods.method import Method, check_problem
 from jmdp.model import TabularJMDP
 from jmdp.simulator import Simulator
 
+if TYPE_CHECKING:
+    from jmdp.methods.neural_gram import NeuralGram
+    from jmdp.neural.learned_evaluation import LearnedEvaluation
+
+
+@overload
+def evaluate(
+    model: Simulator,
+    policy: Any,
+    coupling: Coupling = ...,
+    *,
+    method: NeuralGram,
+    throw: bool = ...,
+    progress: bool = ...,
+) -> LearnedEvaluation: ...
+
+
+@overload
+def evaluate(
+    model: Simulator, policy: Any, coupling: Coupling, method: NeuralGram, *, throw: bool = ..., progress: bool = ...
+) -> LearnedEvaluation: ...
+
+
+@overload
+def evaluate(
+    model: TabularJMDP | LazyJMDP | Simulator,
+    policy: Any,
+    coupling: Coupling = ...,
+    method: Method = ...,
+    *,
+    throw: bool = ...,
+    progress: bool = ...,
+) -> Evaluation: ...
+
 
 def evaluate(
     model: TabularJMDP | LazyJMDP | Simulator,
@@ -22,22 +56,22 @@ def evaluate(
     *,
     throw: bool = True,
     progress: bool = True,
-) -> Evaluation:
+) -> Evaluation | LearnedEvaluation:
     """Joint moments of the returns of all actions in all states.
 
     Parameters
     ----------
     model
-        The scenario table, or a function that gives it state by state; or, for `MonteCarlo`, a simulator
-        (`jmdp.simulators`) or an environment.
+        The scenario table, or a function that gives it state by state; or, for `MonteCarlo` and
+        `NeuralGram`, a simulator (`jmdp.simulators`) or an environment.
     policy
         What is followed after the first action: a `TabularPolicy`; for a `LazyJMDP` a function from a state to its
         actions' probabilities; for a simulator anything that `as_policy` takes.
     coupling
         How luck is shared: `Local` (the paper's), `Synchronous` or `Independent`.
     method
-        How they are found: `ExactPairs`, `ExactLaw`, `ReachablePairs`, `JIPE`, `MonteCarlo`, `Incremental` or
-        `LinearProjected`, with their settings.
+        How they are found: `ExactPairs`, `ExactLaw`, `ReachablePairs`, `JIPE`, `MonteCarlo`, `Incremental`,
+        `LinearProjected` or `NeuralGram`, with their settings. What `NeuralGram` has learned is a `LearnedEvaluation`.
     throw
         Raise `NotConvergedError` where the tolerance is not met. With False the evaluation comes back all the same, its
         `outcome` says so, and its certificate still holds.
@@ -56,8 +90,9 @@ def evaluate(
     evaluation = method.run(model, policy, coupling, progress)
     if throw and not evaluation.outcome.successful:
         holds = "" if evaluation.certificate is None else ": its certificate holds"
+        done = f"{evaluation.residuals.size} {method.step_name}s" if isinstance(evaluation, Evaluation) else "a while"
         raise NotConvergedError(
-            f"{type(method).__name__} stopped after {evaluation.residuals.size} {method.step_name}s: "
+            f"{type(method).__name__} stopped after {done}: "
             f"{evaluation.outcome.value}.\n"
             f"{evaluation!r}\n"
             f"{_MENDS[evaluation.outcome]}, or pass throw=False to take what was reached{holds}.",

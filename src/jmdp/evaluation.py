@@ -40,11 +40,12 @@ class Outcome(Enum):
     INTERRUPTED = "interrupted before it was done"
     BUDGET_EXHAUSTED = "the budget is used up before the intervals are as narrow as asked"
     SAMPLED = "all samples asked for were drawn"
+    TRAINED = "learned, and compared with simulation in held-out states"
 
     @property
     def successful(self) -> bool:
         """Whether the method did what was asked."""
-        return self in (Outcome.CONVERGED, Outcome.SAMPLED)
+        return self in (Outcome.CONVERGED, Outcome.SAMPLED, Outcome.TRAINED)
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,7 +19,9 @@ class LearningCurve(arrays.FrozenArrays):
     updates: Floats  # [T], how many were done when the window ended
     rms: Floats  # [T, blocks], root mean square of δ; nan where a block had no update
     drift: Floats  # [T, blocks], mean of δ
+    floor: Floats | None = None  # [blocks], rms of δ that the noise of one sample leaves, where it was measured
 
     def __post_init__(self) -> None:
-        for array in (self.updates, self.rms, self.drift):
-            arrays.frozen(array)
+        for array in (self.updates, self.rms, self.drift, self.floor):
+            if array is not None:
+                arrays.frozen(array)

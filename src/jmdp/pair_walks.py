@@ -80,6 +80,22 @@ class WalkPlan:
         return _Block(simulator, actor, coupling, self, Shock.of_sample(seed, block)).run()
 
 
+def walks_from(
+    simulator: Simulator,
+    actor: Actor,
+    coupling: Coupling,
+    starts: Sequence[Any],
+    actions: Sequence[Sequence[int]],
+    *,
+    lucks: int,
+    length: int,
+    root: Shock,
+) -> PairWalks:
+    """Walks of this length from given states, `lucks` from each, with a given pair of actions in each."""
+    plan = WalkPlan(len(starts), 1, lucks, length)
+    return _Block(simulator, actor, coupling, plan, root).from_(starts, actions)
+
+
 def paired_actions(simulator: Simulator, coupling: Coupling) -> Labels:
     """The actions of which pairs are drawn; raise if there are none, or if luck cannot be shared like this."""
     if simulator.actions is None:
@@ -105,14 +121,17 @@ class _Block:
         self._actions = paired_actions(simulator, coupling)
 
     def run(self) -> PairWalks:
-        plan, starts = self._plan, self._starts()
         choose = self._root.derived(b"actions").generator()
+        starts = self._starts()
+        return self.from_(starts, [choose.choice(self._actions.size, 2, replace=False).tolist() for _ in starts])
+
+    def from_(self, starts: Sequence[Any], actions: Sequence[Sequence[int]]) -> PairWalks:
+        """Walks that begin in these states with these pairs of actions."""
         rows: list[_Row] = []
-        for visit, state in enumerate(starts):
-            pair = choose.choice(self._actions.size, 2, replace=False).tolist()
-            rows += [(visit, state, pair)] * plan.lucks
+        for visit, (state, pair) in enumerate(zip(starts, actions, strict=True)):
+            rows += [(visit, state, list(pair))] * self._plan.lucks
         first = _numbers(self._simulator, self._simulator.observe(starts[0]))
-        N, L = len(rows), plan.length
+        N, L = len(rows), self._plan.length
         self.observation = np.zeros((N, L + 1, 2, *first.shape), first.dtype)
         self.action, self.reward = np.zeros((N, L + 1, 2), np.int64), np.zeros((N, L, 2))
         self.ended, self.same = np.zeros((N, L + 1, 2), np.bool_), np.zeros((N, L + 1), np.bool_)

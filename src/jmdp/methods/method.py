@@ -35,7 +35,7 @@ def check_problem(model: object, policy: object, coupling: Coupling, method: Met
         if not method.takes_simulators:
             raise ModelError(
                 f"{type(method).__name__} needs a table, and this is a simulator. Use "
-                "MonteCarlo(seed=…, discount=…), or jmdp.compare."
+                "MonteCarlo(seed=…, discount=…), NeuralGram(seed=…, discount=…), or jmdp.compare."
             )
         return
     if isinstance(model, LazyJMDP):

@@ -11,6 +11,7 @@ features, so nothing is subtracted: Var(Z(x) − Z(y)) = ‖v(x) − v(y)‖² +
 
 from __future__ import annotations
 
+import copy
 import math
 from typing import Any, Literal, NamedTuple
 
@@ -55,6 +56,7 @@ class GramNetwork(eqx.Module):
     mean: float = eqx.field(static=True)  # of returns
     std: float = eqx.field(static=True)
     gap_std: float = eqx.field(static=True)
+    temper: float = eqx.field(static=True)  # all gaps' standard deviations are multiplied by it
     actions: int = eqx.field(static=True)
     kernel: Kernel = eqx.field(static=True)
 
@@ -78,6 +80,7 @@ class GramNetwork(eqx.Module):
         self.same_state = eqx.nn.Linear(width, actions * rank, key=keys[6])
         self.alone = eqx.nn.Linear(width, actions, key=keys[7])
         self.mean, self.std, self.gap_std = scales
+        self.temper = 1.0
         self.actions, self.kernel = actions, kernel
 
     def means(self, observation: jax.Array, keep: Keep | None = None) -> jax.Array:
@@ -90,12 +93,18 @@ class GramNetwork(eqx.Module):
         """Features of all actions, [A, ...]. None is dropped while learning: a square would take that for variance."""
         h = self.encoder(observation)
         common, own = self.common(h), self.own(h).reshape(self.actions, -1)
-        unit = 1 / math.sqrt(common.size)
-        v = unit * (self.std * common + self.gap_std * own)
+        unit, gap_std = 1 / math.sqrt(common.size), self.temper * self.gap_std
+        v = unit * (self.std * common + gap_std * own)
         if self.kernel == "gram":
             return Features(v, jnp.zeros((self.actions, 0)), jnp.zeros(self.actions))
-        w = unit * self.gap_std * self.same_state(h).reshape(self.actions, -1)
-        return Features(v, w, self.gap_std**2 * jax.nn.softplus(self.alone(h) - 2))
+        w = unit * gap_std * self.same_state(h).reshape(self.actions, -1)
+        return Features(v, w, gap_std**2 * jax.nn.softplus(self.alone(h) - 2))
+
+    def tempered(self, factor: float) -> GramNetwork:
+        """The same with variances of all gaps multiplied by this factor."""
+        changed = copy.copy(self)
+        object.__setattr__(changed, "temper", self.temper * math.sqrt(factor))
+        return changed
 
 
 class Keep(NamedTuple):

@@ -57,10 +57,10 @@ class PairReplay:
             t[:, :half], doubled[:, :half] = 0, True
         return self.parts(rows, t, doubled)
 
-    def parts(self, rows: Integers, t: Integers, doubled: Booleans) -> Batch:
+    def parts(self, rows: Integers, t: Integers, doubled: Booleans, steps: int | None = None) -> Batch:
         """Of these walks, from these steps on."""
         walks = self._walks
-        end = np.where(doubled, walks.length, np.minimum(t + self._steps, walks.length))
+        end = np.minimum(t + (self._steps if steps is None else steps), walks.length)
         reward = (self._sums[rows, end] - self._sums[rows, t]) / (self._discount**t)[..., None]
         return Batch(
             walks.observation[rows, t],
@@ -75,6 +75,13 @@ class PairReplay:
             doubled,
             ~walks.ended[rows, t],
         )
+
+    def pairs(self) -> Batch | None:
+        """Whole walks, two of each visit one after the other; None where visits have one."""
+        if not self._twice:
+            return None
+        rows = (self._first[:, None] + np.arange(2)).ravel()
+        return self.parts(rows, np.zeros_like(rows), np.ones(rows.size, np.bool_), self._walks.length)
 
     def returns(self) -> Floats:
         """[visits, lucks, 2], discounted sums of whole walks; every visit has as many."""

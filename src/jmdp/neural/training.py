@@ -53,8 +53,8 @@ class Trainer:
     def __init__(self, plan: Plan, devices: list[jax.Device] | None = None) -> None:
         self._plan = plan
         mesh = Mesh(np.array(devices or jax.devices()), ("batch",))
-        self._spread = NamedSharding(mesh, PartitionSpec(None, "batch"))
-        self._everywhere = NamedSharding(mesh, PartitionSpec())
+        self._spread = NamedSharding(mesh, PartitionSpec(None, "batch"))  # type: ignore[no-untyped-call]
+        self._everywhere = NamedSharding(mesh, PartitionSpec())  # type: ignore[no-untyped-call]
 
     def many(self, learning: Learning, batches: Batch, key: jax.Array) -> tuple[Learning, jax.Array]:
         """One update for each of the batches; TD errors ``[updates, 2, blocks]`` of each."""
