@@ -12,6 +12,7 @@ from benchmarks import (
     laws,
     mean,
     moment_bounds,
+    neural,
     orders,
     page,
     paper_operator,
@@ -40,6 +41,7 @@ COMPARISONS: dict[str, Callable[[bool], Report]] = {
     "updates": updates.compare,
     "decisions": decisions.compare,
     "simulators": simulators.compare,
+    "neural": neural.compare,
 }
 """A comparison is a file with `compare(quick)`, listed here in the order of the page."""
 

@@ -48,7 +48,10 @@ def _compare(report: Report, problem: str, model: jmdp.TabularJMDP, policy: jmdp
     if operator.step.nnz > _DENSE_FROM * operator.mean.size**2:
         products.append("dense")
     method = jmdp.ExactPairs(tolerance=ACCURACY)
-    solve = partial(jmdp.evaluate, model, policy, method=method, progress=False)
+
+    def solve() -> jmdp.Evaluation:
+        return jmdp.evaluate(model, policy, method=method, progress=False)
+
     M = operator.start()
     contenders: dict[str, Callable[[], object]] = {"ExactPairs": solve}
     contenders |= {product: partial(operator.sweep, M, product) for product in products}

@@ -14,13 +14,15 @@ from pathlib import Path
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "gallery.md"
 ORDER = ["own_simulator", "frozen_lake", "taxi", "blackjack", "cart_pole", "trained_policy", "lunar_lander", "highway",
-         "minigrid_obstacles", "half_cheetah", "pong", "boxing", "gymnax_cart_pole", "gymnax_breakout"]  # fmt: skip
-SLOW = {"trained_policy", "highway", "half_cheetah", "pong", "boxing", "minigrid_obstacles", "lunar_lander"}
+         "minigrid_obstacles", "half_cheetah", "pong", "boxing", "gymnax_cart_pole", "gymnax_breakout",
+         "learned_gymnax", "learned_gymnasium", "learned_pong"]  # fmt: skip
+SLOW = {"trained_policy", "highway", "half_cheetah", "pong", "boxing", "minigrid_obstacles", "lunar_lander",
+        "learned_gymnax", "learned_gymnasium", "learned_pong"}  # fmt: skip
 OPENING = """# Gallery
 
 Every script here was run as it stands, and is followed by what it printed. `python -m examples` runs them again and
 writes this page; they need `pip install -e ".[examples]"`. How to read the tables, and how to bring a simulator of your
-own: [simulators.md](simulators.md).
+own: [simulators.md](simulators.md). Those named learned_… train networks: [neural.md](neural.md).
 """
 
 

@@ -33,6 +33,22 @@ def test_pages_print_what_they_say(name, count):
         assert without_rounding(printed.getvalue()) == without_rounding(says)
 
 
+def test_learned_page_runs_and_prints_such_tables():
+    """Numbers of a network differ between processors after some hundred updates; words and layout do not."""
+    names: dict[str, object] = {}
+    page = ROOT / "docs/neural.md"
+    assert len(examples(page)) == 2
+    for code, says in examples(page):
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(code, str(page), "exec"), names)
+        assert without_numbers(printed.getvalue()) == without_numbers(says)
+
+
+def without_numbers(text):
+    return re.sub(r"[ ]+", " ", re.sub(r"-?\d[\d.,]*(e[+-]?\d+)?", "…", text))
+
+
 def without_rounding(text):
     """Numbers below 1e-6 are rounding, and differ between machines."""
     return re.sub(r"\d(\.\d+)?e-(0[7-9]|[1-9]\d)", "…", text)

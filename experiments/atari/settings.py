@@ -1,7 +1,8 @@
-"""What the Atari experiment is: games, luck, data. Chosen on other seeds than those here."""
+"""What the Atari experiment is: games, luck, data. Settings of learning were chosen on other seeds than those here."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,34 +17,83 @@ FURTHER = ("breakout", "space_invaders", "freeway", "asterix", "seaquest", "ms_p
 
 REGIMES = {"Synchronous": jmdp.Synchronous(), "Local": jmdp.Local()}
 
+DISCOUNT = 0.9
+LOADING = 0.1
+"""Standard deviation over actions of what the shock pays more or less, as a share of what it pays on average."""
+
 NOISE = 1e-3
 """Walks are kept with the paper's reward shock at this scale: clipped points are whole numbers, so both can be told
 apart afterwards, and one collection serves every weight c of the game's own reward."""
 
-
-LEARN = WalkPlan(visits=100, spacing=8, lucks=2, length=12)
-HOLD_OUT = WalkPlan(visits=6, spacing=60, lucks=28, length=22)
-"""γ^22 is a tenth: a hundredth of a variance is cut off."""
+AHEAD = 8
+"""Of the walks from a held-out state, those for looking ahead; the others are the truth."""
 
 
 @dataclass(frozen=True)
-class Experiment:
-    """Sizes and seeds."""
+class Walks:
+    """One collection."""
 
-    discount: float = 0.9
-    loading: float = 0.1  # standard deviation of the shock's part that depends on the action, as a share of the other
-    learn: WalkPlan = LEARN
-    learn_blocks: int = 15
-    hold_out: WalkPlan = HOLD_OUT
-    hold_out_blocks: int = 9  # 54 states for each of three data seeds
-    ahead: int = 8  # of the walks from a held-out state, those for looking ahead; the others are the truth
-    seeds: tuple[int, ...] = (11, 12, 13)
+    game: str
+    regime: str
+    seed: int
+    held_out: bool
+
+    @property
+    def plan(self) -> WalkPlan:
+        """γ^22 is a tenth: a hundredth of a variance is cut off from the truth."""
+        if not self.held_out:
+            return WalkPlan(visits=100, spacing=8, lucks=2, length=12)
+        if self.game in PAPER:
+            return WalkPlan(visits=6, spacing=60, lucks=28, length=22)
+        return WalkPlan(visits=18, spacing=60, lucks=18, length=22)
+
+    @property
+    def blocks(self) -> int:
+        """1,500 states to learn from; 54 held out for each of three data seeds, or 162 for one."""
+        return 9 if self.held_out else 15
 
 
-def simulator(game: str, loading: float) -> ALESimulator:
-    """A game with clipped rewards and the shock; actions' loadings have standard deviation `loading`."""
+@dataclass(frozen=True)
+class Run:
+    """One network."""
+
+    game: str
+    regime: str
+    c: float  # weight of the game's own reward; the shock's is 1
+    seed: int
+    kernel: str
+
+    @property
+    def learn(self) -> Walks:
+        """What it learns from."""
+        return Walks(self.game, self.regime, self.seed, False)
+
+    @property
+    def held_out(self) -> list[Walks]:
+        """Where it is judged: states of its own data seed, or of all three where one network speaks for the game."""
+        seeds = SEEDS if self.regime == "Local" and self.game in PAPER else (self.seed,)
+        return [Walks(self.game, self.regime, seed, True) for seed in seeds]
+
+
+SEEDS = (11, 12, 13)
+
+
+def runs() -> Iterator[Run]:
+    """All of them: three data seeds for the paper's games under Synchronous luck, one for everything else."""
+    for game in PAPER:
+        for c in (0.1, 1.0):
+            yield from (Run(game, "Synchronous", c, seed, "sum") for seed in SEEDS)
+            yield Run(game, "Synchronous", c, SEEDS[0], "gram")
+        yield from (Run(game, "Local", 0.1, SEEDS[0], kernel) for kernel in ("sum", "gram"))
+    for game in FURTHER:
+        yield from (Run(game, "Synchronous", c, SEEDS[0], kernel) for c in (0.1, 1.0) for kernel in ("sum", "gram"))
+        yield Run(game, "Local", 0.1, SEEDS[0], "sum")
+
+
+def simulator(game: str) -> ALESimulator:
+    """A game with clipped rewards and the shock."""
     spread = loadings(ALESimulator(game).actions.size).std()
-    return ALESimulator(game, clip_rewards=True, shared_noise=NOISE, action_noise=NOISE * loading / spread)
+    return ALESimulator(game, clip_rewards=True, shared_noise=NOISE, action_noise=NOISE * LOADING / spread)
 
 
 def loadings(actions: int) -> np.ndarray:

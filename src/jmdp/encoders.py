@@ -11,13 +11,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 
-from jmdp.errors import SettingsError
+from jmdp.errors import MissingExtraError, SettingsError
+from jmdp.settings import whole
+
+try:
+    import equinox as eqx
+    import jax
+    import jax.numpy as jnp
+except ImportError as error:
+    raise MissingExtraError(f'Encoders need networks ({error.name}): pip install "jmdp[nn]"') from None
 
 
 class Encoder(ABC):
@@ -44,6 +49,10 @@ class MLP(Encoder):
     width: int = 128
     depth: int = 2
 
+    def __post_init__(self) -> None:
+        whole(self, "width", 1)
+        whole(self, "depth", 1)
+
     def build(self, observations: npt.NDArray[Any], key: jax.Array) -> Any:
         """The layers, with the mean and the spread of these observations."""
         flat = observations.reshape(len(observations), -1).astype(np.float64)
@@ -58,10 +67,17 @@ class OneHot(Encoder):
 
     size: int
 
+    def __post_init__(self) -> None:
+        whole(self, "size", 1)
+
     def build(self, observations: npt.NDArray[Any], key: jax.Array) -> Any:
         """A module without parameters."""
-        if observations.dtype.kind not in "iu" or observations[0].size != 1 or observations.max() >= self.size:
-            raise SettingsError(f"OneHot({self.size}) needs observations that are whole numbers below {self.size}.")
+        numbers = observations.dtype.kind in "iu" and observations[0].size == 1
+        if not numbers or observations.min() < 0 or observations.max() >= self.size:
+            raise SettingsError(
+                f"OneHot({self.size}) needs observations that are whole numbers from 0 on and below {self.size}. Give "
+                "a larger size, or another encoder."
+            )
         return _OneHot(self.size)
 
 
@@ -87,6 +103,8 @@ class Convolution(Encoder):
     def __post_init__(self) -> None:
         if self.style not in ("nature", "impala"):
             raise SettingsError(f"style is {self.style!r}. It is 'nature' or 'impala'.")
+        whole(self, "width", 1)
+        whole(self, "shrink", 1)
 
     def build(self, observations: npt.NDArray[Any], key: jax.Array) -> Any:
         """The convolutions and a layer after them."""
@@ -106,8 +124,12 @@ class Convolution(Encoder):
         example = _shrunk(jnp.asarray(observations[0]), self.shrink)
         try:
             size = jax.eval_shape(lambda x: _convolved(layers, x), example).size
-        except ValueError as error:
-            raise SettingsError(f"Screens of shape {observations.shape[1:]} are too small for {self}.") from error
+        except (TypeError, ValueError):
+            size = 0
+        if size == 0:
+            raise SettingsError(
+                f"Screens of shape {observations.shape[1:]} are too small for {self}. Give a smaller shrink, or MLP()."
+            )
         return _Screen(layers, eqx.nn.Linear(size, self.width, key=next(keys)), self.shrink)
 
 

@@ -203,22 +203,31 @@ class _Block:
             for array, at in ((self.reward, t), (self.ended, t + 1), (self.observation, t + 1)):
                 array[n, at, 1] = array[n, at, 0]
             self.same[n, t + 1] = True
-        elif coupling.shared_in_a_state and not self.ended[n, t + 1].any():
-            alike = np.array_equal(self.observation[n, t + 1, 0], self.observation[n, t + 1, 1], equal_nan=True)
-            self.same[n, t + 1] = alike and simulator.digest(pair[0]) == simulator.digest(pair[1])
+        elif coupling.shared_in_a_state and not (self.ended[n, t + 1, 0] or self.ended[n, t + 1, 1]):
+            self.same[n, t + 1] = _alike(*self.observation[n, t + 1]) and (
+                simulator.digest(pair[0]) == simulator.digest(pair[1])
+            )
         return asked
 
     def _look(self, state: Any, n: int, t: int, b: int) -> Any:
         """What is seen of a state, noted down."""
         seen = self._simulator.observe(state)
-        array, kept = _numbers(self._simulator, seen), self.observation
-        if array.shape != kept.shape[3:] or not np.can_cast(array.dtype, kept.dtype):
+        kept = self.observation
+        known = type(seen) is np.ndarray and seen.dtype == kept.dtype  # nearly always, and looked at in every step
+        array = seen if known else _numbers(self._simulator, seen)
+        if array.shape != kept.shape[3:] or not (known or np.can_cast(array.dtype, kept.dtype)):
             raise SimulatorError(
                 f"{self._simulator!r} shows {kept.dtype} of shape {kept.shape[3:]} first, then {array.dtype} of shape "
                 f"{array.shape}. Walks keep observations in one array: make them alike in observe()."
             )
         kept[n, t, b] = array
         return seen
+
+
+def _alike(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> bool:
+    if one.dtype.kind == "f":
+        return np.array_equal(one, other, equal_nan=True)
+    return bool((one == other).all())
 
 
 def _numbers(simulator: Simulator, seen: Any) -> npt.NDArray[Any]:

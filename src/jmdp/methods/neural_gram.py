@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -78,7 +79,7 @@ class NeuralGram(Method):
     updates: int = 600
     batch: int = 256
     learning_rate: float = 2e-3
-    weight_decay: float = 1e-2
+    weight_decay: float = 3.0
     dropout: float = 0.3
     target_averaging: float = 0.95
     mean_rate: float = 0.05
@@ -117,10 +118,12 @@ class NeuralGram(Method):
     ) -> LearnedEvaluation:
         """Evaluate; see `jmdp.evaluate`."""
         try:
-            from jmdp.neural.checkpoints import Checkpoints
+            from jmdp.neural.checkpoints import Checkpoints, digest_of_arrays
             from jmdp.neural.learned_evaluation import LearnedEvaluation, calibration_of
             from jmdp.neural.learner import learn
             from jmdp.neural.tracking import Tracker
+        except MissingExtraError:
+            raise
         except ImportError as error:
             raise MissingExtraError(f'NeuralGram needs networks ({error.name}): pip install "jmdp[nn]"') from None
         if not isinstance(model, Simulator):
@@ -145,7 +148,11 @@ class NeuralGram(Method):
                 held_out = walkers.collect(apart, seed=2 * self.seed + 1, blocks=blocks, progress=progress)
         assert model.actions is not None
         folder = None if self.folder is None else Path(self.folder)
-        about = repr((replace(self, folder=None, workers=1), repr(model), repr(policy), coupling))
+        data = [
+            getattr(part, name) for part in (walks, held_out) if part is not None for name in part.__dataclass_fields__
+        ]
+        about = repr((replace(self, folder=None, workers=1), model, policy, coupling, digest_of_arrays(data).hex()))
+        about = re.sub(r" at 0x[0-9a-f]+", "", about)  # addresses, which another process has others for
         checkpoints = None if folder is None else Checkpoints(folder, about)
         tracker = None if folder is None else Tracker(folder)
         try:
@@ -167,5 +174,5 @@ class NeuralGram(Method):
         )  # fmt: skip
 
     def long_enough(self, discount: float) -> int:
-        """Steps after which a hundredth of a variance is left, γ^{2T} ≤ 0.01."""
-        return self.length if discount == 0 else max(self.length, math.ceil(math.log(0.01) / math.log(discount) / 2))
+        """Steps T with γ^T ≤ 0.01. γ^{2T} would not do: rewards that go on alike until an end add up as returns do."""
+        return self.length if discount == 0 else max(self.length, math.ceil(math.log(0.01) / math.log(discount)))

@@ -144,8 +144,8 @@ def gap_variances(x: Features) -> jax.Array:
     def distances(z: jax.Array) -> jax.Array:
         return ((z[:, None] - z[None]) ** 2).sum(-1)
 
-    alone = (x.n[:, None] + x.n[None]) * (1 - jnp.eye(len(x.n)))
-    return distances(x.v) + distances(x.w) + alone
+    found = distances(x.v) + distances(x.w) + (x.n[:, None] + x.n[None])
+    return jnp.where(jnp.eye(len(x.n), dtype=bool), 0.0, found)  # fused, v(x) and v(x) may be rounded apart
 
 
 def _small(width: int, out: int, key: jax.Array) -> eqx.nn.Linear:

@@ -16,6 +16,7 @@ from jmdp.actors.actor import Actor, numpy_of
 from jmdp.arrays import Floats
 from jmdp.calibration import Calibration
 from jmdp.coupling import Coupling
+from jmdp.errors import SettingsError
 from jmdp.evaluation import Outcome
 from jmdp.gaps.gap import Gap
 from jmdp.interval import Estimate
@@ -133,6 +134,8 @@ class LearnedEvaluation:
 
     def calibrate(self, *, seed: int, states: int = 160, rollouts: int = 24, workers: int = 1) -> Calibration:
         """Simulate fresh states and compare. `seed` is another than those learned and stopped with."""
+        if seed in (2 * self.method.seed, 2 * self.method.seed + 1):
+            raise SettingsError(f"seed is {seed}, whose walks were learned from or stopped with. Give another.")
         spacing = 40
         plan = WalkPlan(min(states, 16), spacing, rollouts, self.method.long_enough(self.discount))
         with Walkers(self.simulator, self.actor, self.coupling, workers=workers) as walkers:
@@ -202,6 +205,8 @@ def worth(record: Calibration) -> float:
     """
     n = record.returns.shape[1]
     ratio = record.simulated_variance / np.maximum(record.variance, 1e-12)
+    if not ratio.mean() > 0:  # nothing was seen to vary
+        return 0.5
     ratio = ratio / ratio.mean()
     spread = float((ratio**2).mean()) / (1 + 2 / (n - 1)) - 1
     return float(np.clip(2 / max(spread, 1e-9), 0.5, 64.0))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jmdp.arrays import Floats
+from jmdp.errors import SettingsError
 from jmdp.learning import LearningCurve
 from jmdp.luck import Shock
 from jmdp.neural.checkpoints import Checkpoints
@@ -83,16 +86,24 @@ def learn(
         settings.updates, settings.learning_rate, settings.weight_decay, settings.dropout,
         settings.target_averaging, settings.mean_rate, scales,
     )  # fmt: skip
+    several = len(devices or jax.devices())
+    if settings.batch % several:
+        raise SettingsError(
+            f"batch is {settings.batch}, and there are {several} devices to spread it over. Give a multiple of "
+            f"{math.lcm(4, several)}."
+        )
     trainer = Trainer(plan, devices)
     chunks = -(-settings.updates // CHUNK)
     every = max(1, min(_LOOKS, chunks // 10))
     judge = None if held_out is None else _Judge(held_out, discount, scales)
     now = Progress(
-        begun(network, plan), network, jnp.inf, jnp.full(chunks // every, jnp.nan),
+        begun(network, plan), network, jnp.array(jnp.inf), jnp.full(chunks // every, jnp.nan),
         jnp.full((chunks, 2, len(NAMES)), jnp.nan), jnp.array(0),
     )  # fmt: skip
     if checkpoints is not None:
         now = checkpoints.latest(now)
+    if tracker is not None:
+        tracker.begin(int(now.chunk) * CHUNK)
     interrupted = False
     try:
         while int(now.chunk) < chunks and not _given_up(now, settings.patience):
@@ -101,20 +112,25 @@ def learn(
             learning, errors = trainer.many(
                 now.learning, replay.batches(i, count, settings.batch), root.derived(b"updates", i).key()
             )
-            square, drift = np.nanmean(np.asarray(errors), axis=0)
-            now = now._replace(
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", RuntimeWarning)  # of a block that was never met: it stays nan
+                square, drift = np.nanmean(np.asarray(errors), axis=0)
+            after = now._replace(
                 learning=learning, errors=now.errors.at[i].set(np.stack([square, drift])), chunk=now.chunk + 1
             )
             done = i * CHUNK + count
             if tracker is not None:
                 tracker.write(done, {f"td error/{n}": e**0.5 for n, e in zip(NAMES, square.tolist(), strict=True)})
             if (i + 1) % every == 0 or i + 1 == chunks:
-                now = _look(now, judge, i // every, done, tracker)
-                if checkpoints is not None:
-                    checkpoints.save(now)
+                after = _look(after, judge, i // every, done, tracker)
+            now = after  # all of it or nothing, whenever an interrupt comes
+            if checkpoints is not None and ((i + 1) % every == 0 or i + 1 == chunks):
+                checkpoints.save(now)
             report(done)
     except KeyboardInterrupt:
         interrupted = True
+        if checkpoints is not None:
+            checkpoints.save(now)
     best = now.best if judge is not None and np.isfinite(now.best_score) else now.learning.target
     best = tempered(best, replay)
     return Learned(best, _curve(now, settings.updates, noise_floor(best, replay)), np.asarray(now.scores), interrupted)
@@ -153,7 +169,9 @@ class _Judge:
         same = np.ones(len(self._action), np.bool_)
         gap = np.asarray(_moments(network, self._observation, self._action, same).gap, np.float64)
         k = gap + self._floor
-        return float((np.log(k) + (self._simulated + self._floor) / k).mean()), float(gap.sum() / self._simulated.sum())
+        total = float(self._simulated.sum())
+        ratio = float(gap.sum()) / total if total > 0 else math.nan
+        return float((np.log(k) + (self._simulated + self._floor) / k).mean()), ratio
 
 
 _moments = eqx.filter_jit(moments_of)
@@ -166,7 +184,7 @@ def tempered(network: GramNetwork, replay: PairReplay) -> GramNetwork:
     Short targets teach best where variance is, long ones how much of it there is: ½(G − G̃)² of two walks that share
     no luck is unbiased whatever was learned. The number is moved towards 1 by as much as it is uncertain.
     """
-    whole = replay.pairs()
+    whole = replay.pairs(replay.length)
     if whole is None:
         return network
     aim = np.asarray(_targets(network, whole).moments.gap, np.float64)[::2]
@@ -180,7 +198,7 @@ def tempered(network: GramNetwork, replay: PairReplay) -> GramNetwork:
 
 
 def noise_floor(network: GramNetwork, replay: PairReplay) -> Floats:
-    """[blocks], rms of noise in targets of whole walks, below which no network goes: ½(T − T̃)² of two, luck apart."""
+    """[blocks], rms of the noise in targets where walks begin, ½(T − T̃)² of two, luck apart: no network goes below."""
     whole = replay.pairs()
     if whole is None:
         return np.full(len(NAMES), np.nan)

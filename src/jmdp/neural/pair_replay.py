@@ -9,6 +9,9 @@ from jmdp.luck import Shock
 from jmdp.neural.td_losses import Batch, Scales
 from jmdp.pair_walks import PairWalks
 
+_LEAST = 1e-6
+"""Where a discount over a whole walk is less, differences of discounted sums lose their digits."""
+
 
 class PairReplay:
     """Parts of walks of up to `steps` steps, drawn at random; which, is a pure function of the root and a number.
@@ -61,7 +64,13 @@ class PairReplay:
         """Of these walks, from these steps on."""
         walks = self._walks
         end = np.minimum(t + (self._steps if steps is None else steps), walks.length)
-        reward = (self._sums[rows, end] - self._sums[rows, t]) / (self._discount**t)[..., None]
+        if self._discount**walks.length > _LEAST:
+            reward = (self._sums[rows, end] - self._sums[rows, t]) / (self._discount**t)[..., None]
+        else:  # the quotient of two numbers that are nearly nothing
+            reward = np.zeros((*t.shape, 2))
+            for k in range(int((end - t).max(initial=0))):
+                at = np.minimum(t + k, walks.length - 1)
+                reward += np.where((t + k < end)[..., None], self._discount**k * walks.reward[rows, at], 0.0)
         return Batch(
             walks.observation[rows, t],
             walks.action[rows, t].astype(np.int32),
@@ -76,12 +85,20 @@ class PairReplay:
             ~walks.ended[rows, t],
         )
 
-    def pairs(self) -> Batch | None:
-        """Whole walks, two of each visit one after the other; None where visits have one."""
+    def pairs(self, steps: int | None = None) -> Batch | None:
+        """Parts of this many steps where walks begin, two of each visit one after the other; None where there is one.
+
+        None is as many steps as in `batches`.
+        """
         if not self._twice:
             return None
         rows = (self._first[:, None] + np.arange(2)).ravel()
-        return self.parts(rows, np.zeros_like(rows), np.ones(rows.size, np.bool_), self._walks.length)
+        return self.parts(rows, np.zeros_like(rows), np.ones(rows.size, np.bool_), steps)
+
+    @property
+    def length(self) -> int:
+        """Steps of a whole walk."""
+        return self._walks.length
 
     def returns(self) -> Floats:
         """[visits, lucks, 2], discounted sums of whole walks; every visit has as many."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from pathlib import Path
+from typing import Any, TextIO
 
 
 class Tracker:
@@ -12,16 +14,30 @@ class Tracker:
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self._lines = (folder / "curves.jsonl").open("a", encoding="utf-8")
+        self._folder = folder
+        self._lines: TextIO | None = None
+        self._board: Any = None
+
+    def begin(self, updates: int) -> None:
+        """Go on after this many updates: what a run that was stopped wrote of later ones is cut off."""
+        path = self._folder / "curves.jsonl"
+        if path.exists():
+            kept = [line for line in path.read_text(encoding="utf-8").splitlines() if _is_of(line, updates)]
+            part = path.with_suffix(".part")
+            part.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
+            os.replace(part, path)
+        self._lines = path.open("a", encoding="utf-8")
         try:
             from tensorboardX import SummaryWriter
         except ImportError:
-            self._board = None
-        else:
-            self._board = SummaryWriter(str(folder), flush_secs=10)
+            return
+        self._board = SummaryWriter(str(self._folder), flush_secs=10, purge_step=updates + 1 if updates else None)
 
     def write(self, updates: int, values: dict[str, float]) -> None:
         """Numbers after this many updates; what is not a number is left out."""
+        if self._lines is None:
+            self.begin(0)
+        assert self._lines is not None
         known = {name: value for name, value in values.items() if math.isfinite(value)}
         self._lines.write(json.dumps({"updates": updates, **known}) + "\n")
         self._lines.flush()
@@ -31,6 +47,15 @@ class Tracker:
 
     def close(self) -> None:
         """Finish both."""
-        self._lines.close()
+        if self._lines is not None:
+            self._lines.close()
         if self._board is not None:
             self._board.close()
+
+
+def _is_of(line: str, updates: int) -> bool:
+    """Whether a line is whole, and of no later update."""
+    try:
+        return bool(json.loads(line)["updates"] <= updates)
+    except (ValueError, KeyError, TypeError):
+        return False

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,7 +18,20 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from jmdp.neural.learned_evaluation import LearnedEvaluation
+
 _MEANINGS = {"mean": "Z(s,a)", "diagonal": "Z(s,a)²", "same state": "Z(s,a) Z(s,b)", "cross": "Z(s,a) Z(t,b)"}
+
+_CENTRED = {
+    "mean": "E Z(s,a)", "diagonal": "Var Z(s,a)", "same state": "Cov(Z(s,a), Z(s,b))",
+    "cross": "Cov(Z(s,a), Z(t,b))", "gap mean": "E[Z(s,a) − Z(t,b)]", "gap": "Var(Z(s,a) − Z(t,b))",
+}  # fmt: skip
+"""The same for `NeuralGram`, which learns covariances, and gaps as well."""
+
+_MEANS = ("mean", "gap mean")
+"""Blocks in units of return; the others are in units of its square."""
+
+_FLOOR = "noise of one sample"
 
 _POINTS = 4
 """Points for each doubling of updates; more would show little but the noise of single windows."""
@@ -29,7 +42,11 @@ _PLAIN = 1e3
 _ROUNDING = 1e-17
 
 
-def td_errors(evaluations: Evaluation | Sequence[Evaluation], *, title: str | None = None) -> Figure:
+def td_errors(
+    evaluations: Evaluation | LearnedEvaluation | Sequence[Evaluation] | Sequence[LearnedEvaluation],
+    *,
+    title: str | None = None,
+) -> Figure:
     """TD errors δ = target − estimate against updates, both on logarithmic scales, a line for each block.
 
     The model is the paper's figure of TD errors ("Incremental JIPE-2 with neural functional approximation", blocks μ,
@@ -41,33 +58,37 @@ def td_errors(evaluations: Evaluation | Sequence[Evaluation], *, title: str | No
     Unlike the paper's, an average after n updates is over the last half of them, which is as smooth at each place of a
     logarithmic axis, and errors are shares of the returns' spread: those of means of the largest standard deviation,
     those of products of the largest variance, as in the tolerance of `Incremental`. Where no return certainly varies,
-    errors are in units of return and of its square.
+    errors are in units of return and of its square. For `NeuralGram` the spread is the one first seen in its walks, and
+    thin lines at the left are the noise of one sample where walks begin, where it was measured.
 
     Parameters
     ----------
     evaluations
-        One evaluation by `Incremental`, or several with the same settings but for their seeds.
+        One evaluation by `Incremental` or `NeuralGram`, or several with the same settings but for their seeds.
     title
         Shown above the axes.
     """
-    runs = [evaluations] if isinstance(evaluations, Evaluation) else list(evaluations)
+    runs: list[Any] = list(evaluations) if isinstance(evaluations, Iterable) else [evaluations]
     if not runs:
         raise SettingsError("There is no evaluation to show.")
     curves = [_curve(run) for run in runs]
     shared = _shared_windows(curves)
-    std = _largest_std(runs)
+    centred = not isinstance(runs[0], Evaluation)
+    std = max(float(run.network.std) for run in runs) if centred else _largest_std(runs)
     figure, [[left, right]] = new_figure(1, 2, size=(9.6, 4.8))
     for i, block in enumerate(curves[0].blocks):
-        scale = 1.0 if std is None else std if block == "mean" else std * std
+        scale = 1.0 if std is None else std if block in _MEANS else std * std
         sizes = [np.sqrt(_moving(curve, curve.rms[:, i] ** 2)) / scale for curve in curves]
         drifts = [np.abs(_moving(curve, curve.drift[:, i])) / scale for curve in curves]
         for axes, errors in ((left, sizes), (right, drifts)):
-            _block(axes, i, block, curves, errors, shared)
+            _block(axes, i, _named(block, centred), curves, errors, shared)
+        _draw_floor(left, i, curves, scale)
     if not (left.get_lines() and right.get_lines()):
         raise SettingsError("All TD errors are 0, so there is nothing to show on a logarithmic scale.")
     unit = "TD error, " + ("in units, see below" if std is None else "share of the returns' spread")
-    _dress(left, unit)
-    _dress(right, unit)
+    updates = "updates, each of all blocks" if centred else "updates, of all blocks together"
+    for axes in (left, right):
+        _dress(axes, updates, unit)
     left.set_title("size √(mean of δ²): falls to the noise of one sample", fontsize=10)
     right.set_title("drift |mean of δ|: goes on falling, noise averages out", fontsize=10)
     legend = figure.legend(
@@ -77,7 +98,7 @@ def td_errors(evaluations: Evaluation | Sequence[Evaluation], *, title: str | No
         frameon=False,
         handlelength=3,
         fontsize=9,
-        title=_note(std),
+        title=_note(std, centred),
         title_fontsize=8,
     )
     legend.get_title().set_multialignment("center")
@@ -85,13 +106,16 @@ def td_errors(evaluations: Evaluation | Sequence[Evaluation], *, title: str | No
     return figure
 
 
-def _curve(evaluation: Evaluation) -> LearningCurve:
+def _curve(evaluation: Any) -> LearningCurve:
     if evaluation.learning is None:
         raise UnavailableError(
             f"This evaluation by {type(evaluation.method).__name__} has no TD errors. "
             "Incremental(seed=…) has them, where some state is not terminal."
         )
-    return evaluation.learning
+    curve: LearningCurve = evaluation.learning
+    if curve.updates.size == 0:
+        raise UnavailableError("This evaluation was interrupted before its first TD errors.")
+    return curve
 
 
 def _shared_windows(curves: Sequence[LearningCurve]) -> int:
@@ -99,7 +123,8 @@ def _shared_windows(curves: Sequence[LearningCurve]) -> int:
     shortest = min((curve.updates for curve in curves), key=len)
     longest = max((curve.updates for curve in curves), key=len)
     shared = len(shortest) - int(shortest[-1] != longest[len(shortest) - 1])
-    if shared == 0 or any((curve.updates[:shared] != longest[:shared]).any() for curve in curves):
+    alike = all(curve.blocks == curves[0].blocks for curve in curves)
+    if shared == 0 or not alike or any((curve.updates[:shared] != longest[:shared]).any() for curve in curves):
         raise SettingsError("The evaluations were not updated alike. Give runs that differ in their seed alone.")
     return shared
 
@@ -138,7 +163,7 @@ def _moving(curve: LearningCurve, values: Floats) -> Floats:
 
 
 def _block(
-    axes: Axes, i: int, block: str, curves: Sequence[LearningCurve], errors: Sequence[Floats], shared: int
+    axes: Axes, i: int, name: str, curves: Sequence[LearningCurve], errors: Sequence[Floats], shared: int
 ) -> None:
     """Draw the mean of all runs, and before it each run; nothing of a block without errors."""
     updates = curves[0].updates[:shared]
@@ -159,8 +184,21 @@ def _block(
         linewidth=2.2,
         marker="o" if at.size <= 10 else "",
         markersize=4,
-        label=f"{block}, {_MEANINGS[block]}" if block in _MEANINGS else block,
+        label=name,
     )
+
+
+def _named(block: str, centred: bool) -> str:
+    meanings = _CENTRED if centred else _MEANINGS
+    return f"{block}, {meanings[block]}" if block in meanings else block
+
+
+def _draw_floor(axes: Axes, i: int, curves: Sequence[LearningCurve], scale: float) -> None:
+    """A thin line at the noise of one sample, the mean of all runs that know it."""
+    known = [curve.floor[i] for curve in curves if curve.floor is not None]
+    floor = float(np.mean(known)) / scale if known else math.nan
+    if floor > 0:
+        axes.axhline(floor, color=COLOURS[i % len(COLOURS)], linewidth=1, alpha=0.4, zorder=1, label=f"_{_FLOOR}")
 
 
 def _positive(errors: Floats) -> Floats:
@@ -168,13 +206,13 @@ def _positive(errors: Floats) -> Floats:
     return np.where(errors > 0, errors, np.nan)
 
 
-def _dress(axes: Axes, unit: str) -> None:
+def _dress(axes: Axes, updates: str, unit: str) -> None:
     """Label, and leave out of sight how deep single runs dip, and what is less than rounding."""
     from matplotlib.ticker import LogLocator, NullFormatter
 
     lines = [(str(line.get_label()), np.asarray(line.get_ydata(), float)) for line in axes.get_lines()]
     high = max(float(np.nanmax(errors, initial=0.0)) for _, errors in lines)
-    low = min(float(np.nanmin(errors)) for label, errors in lines if not label.startswith("_"))
+    low = min(float(np.nanmin(errors)) for label, errors in lines if not label.startswith("_child"))
     low = max(low, high * _ROUNDING)
     margin = 1.1 * (high / low) ** 0.05
     axes.set_ylim(low / margin, high * margin)
@@ -182,22 +220,27 @@ def _dress(axes: Axes, unit: str) -> None:
         axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.yaxis.set_major_formatter("{x:g}")
     axes.yaxis.set_minor_formatter(NullFormatter())
-    axes.set_xlabel("updates, of all blocks together")
+    axes.set_xlabel(updates)
     axes.set_ylabel(unit)
     axes.grid(True, which="major", color="#dddddd", linewidth=0.6)
     clear_spines(axes)
 
 
-def _note(std: float | None) -> str:
+def _note(std: float | None, centred: bool) -> str:
     average = "Averages are over the last half of all updates so far; those at the right dip where they change sign.\n"
     if std is None:
         return average + "Units, as no return certainly varies: of return for the mean, of its square for products."
+    if centred:
+        return average + (
+            f"Spread: the standard deviation of a return as first seen, {std:.3g}; for variances and covariances its "
+            f"square, {std * std:.3g}.\nThin lines at the left, where known: the {_FLOOR} where walks begin."
+        )
     return average + (
         f"Spread: for the mean the largest standard deviation of a return, {std:.3g}; "
         f"for products its square, {std * std:.3g}."
     )
 
 
-def _title(runs: Sequence[Evaluation]) -> str:
+def _title(runs: Sequence[Any]) -> str:
     seeds = f"\nbold: mean of {len(runs)} seeds, faint: each of them" if len(runs) > 1 else ""
     return f"TD errors, {type(runs[0].coupling).__name__} luck{seeds}"

@@ -19,6 +19,7 @@ from jmdp.simulators.env_snapshots import (
     another,
     begin,
     layers,
+    nobody,
     not_state,
     not_state_of,
 )
@@ -65,7 +66,10 @@ class SavedEnvs(EnvSnapshots):
             self._env.reset(seed=0)
             core.adopt(self._env, env)
         self._first = self._python(env)  # wrappers remember more than a reset takes back
-        self._standing: Callable[[], object] = lambda: None
+        self._standing: Callable[[], object] = nobody
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_standing": nobody}
 
     def now(self, env: Any) -> Any:
         """The core, saved, and all attributes, copied."""
@@ -105,7 +109,7 @@ class SavedEnvs(EnvSnapshots):
 
     def reset(self, seed: int, options: dict[str, Any] | None) -> tuple[Any, Any]:
         """A new episode of the live environment."""
-        self._standing = lambda: None
+        self._standing = nobody
         self._put(self._first)
         observation = begin(self._env, seed, options, self._luck)
         return self.now(self._env), copy.deepcopy(observation)
@@ -113,7 +117,7 @@ class SavedEnvs(EnvSnapshots):
     def step(self, snapshot: Snapshot, action: Any, shock: Shock, *, use_up: bool) -> tuple[Any, tuple[Any, ...]]:
         """Restore if need be, step, save."""
         self._go_to(snapshot.kept)
-        self._standing = lambda: None  # in case the step raises
+        self._standing = nobody  # in case the step raises
         self._env.unwrapped.np_random = shock.restart(self.own)
         with self._luck(shock):
             result = self._env.step(action)
@@ -213,6 +217,9 @@ class MuJoCo(Core):
 
     def __init__(self) -> None:
         self._free: list[Any] = []
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_free": []}
 
     def save(self, env: Any) -> Any:
         """Ask for it."""

@@ -8,13 +8,15 @@ environment (`env_cores.SavedEnvs`) whose core is saved and restored by its own 
 from __future__ import annotations
 
 import copy
+import io
+import pickle
 import random
 import types
 import weakref
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Container, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -207,6 +209,9 @@ class ReplayedEnvs(EnvSnapshots):
         self.own = Shock(bytes(16)).generator()
         self._under_way: list[tuple[Any, Callable[[], object]]] = []  # environments and who stands in each
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_under_way": []}
+
     def now(self, env: Any) -> Any:
         """Not possible: nobody wrote down the way."""
         raise SimulatorError(
@@ -352,6 +357,35 @@ def hand_over(env: Any, old: np.random.Generator, new: np.random.Generator) -> N
 def _rebuilds(env: Any) -> bool:
     """Would a copy be made anew from the arguments of its constructor, in another state? (`EzPickle`)"""
     return hasattr(env, "_ezpickle_args")
+
+
+class _Packer(pickle.Pickler):
+    """Environments that would be made anew are written as what they are, like all others."""
+
+    def reducer_override(self, value: Any) -> Any:
+        if isinstance(value, type) or not _rebuilds(value):
+            return NotImplemented
+        return object.__new__, (type(value),), vars(value), None, None, _set_attributes
+
+
+def packed(value: Any) -> bytes:
+    """A pickle of something with environments in it."""
+    written = io.BytesIO()
+    _Packer(written).dump(value)
+    return written.getvalue()
+
+
+def _set_attributes(value: Any, attributes: dict[str, Any]) -> None:
+    vars(value).update(attributes)
+
+
+def nobody() -> None:
+    """Like a reference to what is gone."""
+
+
+def no_global_luck(shock: Shock) -> AbstractContextManager[None]:
+    """Global generators are left alone."""
+    return nullcontext()
 
 
 @contextmanager

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import copy
+import pickle
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
 from typing import Any, Literal
 
 from jmdp.checking.simulator_check import quick_check
@@ -22,6 +22,8 @@ from jmdp.simulators.env_snapshots import (
     Snapshot,
     global_luck,
     layers,
+    no_global_luck,
+    packed,
 )
 
 
@@ -72,7 +74,7 @@ class GymnasiumSimulator(Simulator):
         self._env = env
         self._own_digest = digest
         self.actions, self._first_action = _actions(env, action_names)
-        luck: Callable[[Shock], Any] = global_luck if global_generators else lambda shock: nullcontext()
+        luck: Callable[[Shock], Any] = global_luck if global_generators else no_global_luck
         self._snapshots: EnvSnapshots
         core = _core(env)
         if snapshot == "replay":
@@ -140,6 +142,12 @@ class GymnasiumSimulator(Simulator):
         known = [self._snapshots.own, getattr(getattr(env, "unwrapped", None), "_np_random", None)]
         found = generators_in(env, "env").items()
         return {name: generator for name, generator in found if not any(generator is x for x in known)}
+
+    def __getstate__(self) -> bytes:
+        return packed(vars(self))
+
+    def __setstate__(self, state: bytes) -> None:
+        vars(self).update(pickle.loads(state))
 
     def __repr__(self) -> str:
         spec = self._env.spec

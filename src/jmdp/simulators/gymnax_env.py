@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import operator
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 import jax
@@ -44,25 +45,28 @@ class GymnaxSimulator(JaxSimulator):
                 "JaxSimulator(lambda key, state, a: …, actions=n)."
             )
         self.environment, self.params = env, params
-
-        def step(key: Any, state: Any, action: Any) -> tuple[Any, Any, Any]:
-            _, after, reward, terminated, _ = env.step_env(key, state, action, params)
-            return reward, after, terminated
-
-        def observe(state: Any) -> Any:
-            key = jax.random.key(0)
-            if hasattr(env, "observe"):
-                return env.observe(key, state, None, params)
-            takes = inspect.signature(env.get_obs).parameters
-            return env.get_obs(state, **{k: v for k, v in (("params", params), ("key", key)) if k in takes})
-
-        def start(key: Any) -> Any:
-            return env.reset_env(key, params)[1]
-
+        step, start, observe = (partial(function, env, params) for function in (_step, _start, _observe))
         super().__init__(step, operator.index(size), start=start, observe=observe, ignore=ignore, lanes=lanes)
 
     def __repr__(self) -> str:
         return f"GymnaxSimulator({self.environment.name})"
+
+
+def _step(env: Any, params: Any, key: Any, state: Any, action: Any) -> tuple[Any, Any, Any]:
+    _, after, reward, terminated, _ = env.step_env(key, state, action, params)
+    return reward, after, terminated
+
+
+def _start(env: Any, params: Any, key: Any) -> Any:
+    return env.reset_env(key, params)[1]
+
+
+def _observe(env: Any, params: Any, state: Any) -> Any:
+    key = jax.random.key(0)
+    if hasattr(env, "observe"):
+        return env.observe(key, state, None, params)
+    takes = inspect.signature(env.get_obs).parameters
+    return env.get_obs(state, **{k: v for k, v in (("params", params), ("key", key)) if k in takes})
 
 
 def _made(name: str) -> Any:

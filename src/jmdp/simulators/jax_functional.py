@@ -103,14 +103,26 @@ class JaxSimulator(Simulator):
         self.lanes = lanes
         settings.whole(self, "lanes", 1, 2**24)
         self.ignore = frozenset(ignore)
-        self._function = step
-        self._start = None if start is None else jax.jit(start)
-        self._observe = (lambda state: state) if observe is None else observe
+        self._function, self._start_function = step, start
+        self._observe = _itself if observe is None else observe
+        self._compile()
+
+    def _compile(self) -> None:
+        """What follows from the functions, and is made again in another process."""
+        self._start = None if self._start_function is None else jax.jit(self._start_function)
         self._step = jax.jit(self._checked_step)
         self._observation = jax.jit(self._observe)
         self._table = jax.jit(jax.vmap(jax.vmap(self._checked_step, (None, None, 0)), (0, None, None)))
         self._kinds: dict[Any, tuple[Any, ...]] = {}
         self._programs: list[tuple[Any, Any, Program]] = []
+
+    def __getstate__(self) -> dict[str, Any]:
+        compiled = ("_start", "_step", "_observation", "_table", "_kinds", "_programs")
+        return {name: value for name, value in vars(self).items() if name not in compiled}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._compile()
 
     def step(self, state: Any, action: Label, shock: Shock) -> Step:
         """What the action does under the shock's key."""
@@ -302,6 +314,10 @@ class JaxSimulator(Simulator):
                 f"actions, floats of shape ({A},), or one action, a whole number of shape ()."
             )
         return jnp.asarray(given)
+
+
+def _itself(state: Any) -> Any:
+    return state
 
 
 def _same(one: Any, other: Any) -> bool:

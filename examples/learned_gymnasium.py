@@ -1,0 +1,19 @@
+"""Pendulum: a torque of −2, 0 or 2, so that actions have numbers; learned from a thousand walks of two branches."""
+
+import gymnasium
+import numpy as np
+
+import jmdp
+
+torques = np.array([[-2.0], [0.0], [2.0]], np.float32)
+env = gymnasium.wrappers.TransformAction(
+    gymnasium.make("Pendulum-v1"), lambda a: torques[a], gymnasium.spaces.Discrete(3)
+)
+pendulum = jmdp.simulators.GymnasiumSimulator(env, action_names=["left", "none", "right"])
+coin = jmdp.Synchronous(policy_luck="shared")
+settings = jmdp.NeuralGram(seed=0, discount=0.9, visits=500, length=22, updates=500, mean_rate=1.0)
+learned = jmdp.evaluate(pendulum, jmdp.UniformPolicy(), coin, settings)
+print(learned)
+state = pendulum.reset(0)
+print(learned.gap(state, "left", "right"))
+print(learned.gap(state, "left", "right", jmdp.Lookahead(steps=8, lucks=16)))

@@ -1,0 +1,32 @@
+"""Collect, learn, report: each goes on where it stopped."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from experiments.atari.collect import collect
+from experiments.atari.learn import learn_and_judge
+from experiments.atari.report import write
+from experiments.atari.settings import runs
+
+
+def main() -> None:
+    """Parse and go."""
+    parser = argparse.ArgumentParser(prog="python -m experiments.atari", description=__doc__)
+    parser.add_argument("folder", type=Path, help="where walks, records, tables and pictures go")
+    parser.add_argument("--games", nargs="+", help="only these")
+    parser.add_argument("--workers", type=int, default=2, help="emulators' processes")
+    parser.add_argument("--report", action="store_true", help="only the tables and pictures of what is there")
+    options = parser.parse_args()
+    wanted = [run for run in runs() if options.games is None or run.game in options.games]
+    if not options.report:
+        for run in wanted:
+            for walks in (run.learn, *run.held_out):
+                collect(walks, options.folder, options.workers)
+            learn_and_judge(run, options.folder)
+    print(write(options.folder))
+
+
+if __name__ == "__main__":
+    main()

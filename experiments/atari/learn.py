@@ -1,0 +1,101 @@
+"""Networks from kept walks, and how they fare in held-out states; a record of each run in a file of its own."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import numpy as np
+
+from experiments.atari.collect import load
+from experiments.atari.settings import AHEAD, DISCOUNT, LOADING, Run, loadings
+from jmdp.calibration import Calibration
+from jmdp.methods.neural_gram import NeuralGram
+from jmdp.neural.learned_evaluation import calibration_of, looked_ahead, worth
+from jmdp.neural.learner import learn
+from jmdp.pair_walks import PairWalks
+from jmdp.simulators import ALESimulator
+
+LOOKAHEAD_STEPS = 8
+
+
+def learn_and_judge(run: Run, folder: Path) -> None:
+    """Unless it is done already."""
+    path = record_path(run, folder)
+    if path.exists():
+        return
+    start = time.monotonic()
+    walks = load(run.learn, folder, run.c)
+    held_out = PairWalks.joined([load(part, folder, run.c) for part in run.held_out])
+    actions = ALESimulator(run.game).actions.size
+    settings = NeuralGram(seed=run.seed, discount=DISCOUNT, kernel=run.kernel)  # type: ignore[arg-type]
+    found = learn(settings, walks, None, actions, DISCOUNT)
+    lucks = int((held_out.visit == 0).sum())
+    ahead, truth = (_some(held_out, lucks, which) for which in (range(AHEAD), range(AHEAD, lucks)))
+    pair = truth.action[:: lucks - AHEAD, 0]
+    closed = closed_form(run.regime, actions, pair, run.c)
+    alone = calibration_of(found.network, truth, DISCOUNT, 2 * run.seed + 1, closed)
+    trust = worth(calibration_of(found.network, ahead, DISCOUNT, 2 * run.seed + 1))
+    mean, variance = looked_ahead(found.network, _cut(ahead, LOOKAHEAD_STEPS), DISCOUNT, trust)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.with_suffix(".part").open("wb") as file:
+        np.savez(
+            file,
+            first=alone.first, second=alone.second, mean=alone.mean, variance=alone.variance,
+            independent=alone.independent, returns=alone.returns, closed_form=closed,
+            ahead_mean=mean, ahead_variance=variance,
+            updates=found.curve.updates, rms=found.curve.rms, drift=found.curve.drift,
+            floor=np.asarray(found.curve.floor),
+            about=json.dumps(
+                {
+                    **asdict(run), "trust": trust, "temper": found.network.temper**2,
+                    "seconds": time.monotonic() - start, "states": len(pair),
+                }
+            ),
+        )  # fmt: skip
+    path.with_suffix(".part").rename(path)
+    print(f"{path.stem}: {alone.ratio:.3f}, {time.monotonic() - start:.0f} s", flush=True)
+
+
+def record_path(run: Run, folder: Path) -> Path:
+    """Where a run is kept."""
+    return folder / "records" / f"{run.game}-{run.regime}-{run.c:g}-{run.seed}-{run.kernel}.npz"
+
+
+def records(path: Path) -> tuple[Calibration, Calibration, dict[str, object]]:
+    """Of a run: the network alone, the network with a lookahead, and what it was."""
+    with np.load(path) as file:
+        kept = {name: file[name] for name in file.files}
+    about = json.loads(str(kept["about"]))
+    alone = Calibration(
+        np.arange(len(kept["first"])), kept["first"], kept["second"], kept["mean"], kept["variance"],
+        kept["independent"], kept["returns"], 2 * about["seed"] + 1, kept["closed_form"],
+    )  # fmt: skip
+    return alone, replace(alone, mean=kept["ahead_mean"], variance=kept["ahead_variance"]), about
+
+
+def closed_form(regime: str, actions: int, pair: np.ndarray, c: float) -> np.ndarray:
+    """Var(gap) if the game paid nothing and branches never met: a formula that has learned nothing."""
+    spread = loadings(actions)
+    loading = LOADING * spread / spread.std()
+    later = DISCOUNT**2 / (1 - DISCOUNT**2)
+    each_step = loading.var() if regime == "Synchronous" else 1 + loading.var()
+    return np.asarray((np.diff(loading[pair], axis=1)[:, 0] ** 2 + 2 * each_step * later) / c**2)
+
+
+def _some(walks: PairWalks, lucks: int, which: range) -> PairWalks:
+    keep = np.isin(np.arange(len(walks)) % lucks, which)
+    return PairWalks(*(getattr(walks, name)[keep] for name in walks.__dataclass_fields__))
+
+
+def _cut(walks: PairWalks, steps: int) -> PairWalks:
+    return replace(
+        walks,
+        observation=walks.observation[:, : steps + 1],
+        action=walks.action[:, : steps + 1],
+        reward=walks.reward[:, :steps],
+        ended=walks.ended[:, : steps + 1],
+        same=walks.same[:, : steps + 1],
+    )

@@ -1,0 +1,159 @@
+"""Tables and pictures of all records there are."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from experiments.atari.learn import records
+from experiments.atari.settings import PAPER as PAPER_GAMES
+from jmdp import plots
+from jmdp.calibration import Calibration
+from jmdp.interval import Estimate
+from jmdp.neural.td_losses import NAMES
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+PAPER = {"atlantis": (1.03, 83.3), "battle_zone": (3.87, 115.7), "boxing": (3.97, 111.1), "pong": (1.30, 135.4)}
+"""Coupled/MC and independent/MC as printed in the paper."""
+
+
+def gathered(
+    folder: Path,
+) -> dict[tuple[str, float, str, str], tuple[Calibration, Calibration, list[dict[str, object]]]]:
+    """Records by regime, c, game and kernel, joined over data seeds: alone, with a lookahead, and what they were."""
+    parts: dict[tuple[str, float, str, str], list[tuple[Calibration, Calibration, dict[str, object]]]] = {}
+    for path in sorted((folder / "records").glob("*.npz")):
+        found = records(path)
+        about = found[2]
+        key = (str(about["regime"]), float(str(about["c"])), str(about["game"]), str(about["kernel"]))
+        parts.setdefault(key, []).append(found)
+    return {
+        key: (
+            Calibration.joined([alone for alone, _, _ in found]),
+            Calibration.joined([ahead for _, ahead, _ in found]),
+            [about for _, _, about in found],
+        )
+        for key, found in parts.items()
+    }
+
+
+def summary(folder: Path) -> list[dict[str, object]]:
+    """One row a regime, c, game and kernel, with intervals, states, rollouts and seeds."""
+    rows: list[dict[str, object]] = []
+    for (regime, c, game, kernel), (alone, ahead, about) in gathered(folder).items():
+        rows.append(
+            {
+                "regime": regime, "c": c, "game": game, "kernel": kernel,
+                "seeds": [part["seed"] for part in about], "states": len(np.unique(alone.state)),
+                "rollouts": alone.returns.shape[1],
+                "seconds": round(float(np.mean([float(str(part["seconds"])) for part in about])), 1),
+                "temper": [round(float(str(part["temper"])), 3) for part in about],
+                **{name: _numbers(getattr(alone, name)) for name in _NAMES},
+                **{f"ahead_{name}": _numbers(getattr(ahead, name)) for name in _NAMES if name in _AHEAD},
+            }
+        )  # fmt: skip
+    return rows
+
+
+_NAMES = (
+    "ratio", "independent_ratio", "closed_form_ratio", "median_ratio", "rank_correlation", "rank_reliability",
+    "mean_correlation", "mean_reliability",
+)  # fmt: skip
+_AHEAD = ("ratio", "rank_correlation", "mean_correlation")
+
+
+def _numbers(value: Estimate | None) -> list[float] | None:
+    return None if value is None else [round(float(x), 4) for x in (value, value.low, value.high)]
+
+
+def table(rows: Sequence[dict[str, object]]) -> str:
+    """As Markdown: a block for each regime and c."""
+    lines: list[str] = []
+    blocks = sorted(
+        {(str(row["regime"]), float(str(row["c"]))) for row in rows}, key=lambda b: (b[0] != "Synchronous", b[1])
+    )
+    for regime, c in blocks:
+        lines += [
+            "",
+            f"### {regime}, c = {c:g}",
+            "",
+            "| game | learned / MC | plain Gram / MC | independent / MC | closed form / MC | rank corr. (reliability) "
+            "| mean-gap corr. (reliability) | with lookahead: ratio | rank corr. | mean-gap corr. |",
+            "|---|---|---|---|---|---|---|---|---|---|",
+        ]
+        here = [row for row in rows if row["regime"] == regime and float(str(row["c"])) == c]
+        plain = {row["game"]: row for row in here if row["kernel"] == "gram"}
+        for row in (row for row in here if row["kernel"] == "sum"):
+            gram = plain.get(row["game"])
+            cells = [
+                str(row["game"]), _cell(row["ratio"]), "–" if gram is None else _cell(gram["ratio"]),
+                _cell(row["independent_ratio"], 1), _cell(row["closed_form_ratio"]),
+                f"{_cell(row['rank_correlation'])} ({_value(row['rank_reliability'])})",
+                f"{_cell(row['mean_correlation'])} ({_value(row['mean_reliability'])})",
+                _cell(row["ahead_ratio"]), _cell(row["ahead_rank_correlation"]), _cell(row["ahead_mean_correlation"]),
+            ]  # fmt: skip
+            lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def _cell(value: object, digits: int = 2) -> str:
+    assert isinstance(value, list)
+    middle, low, high = value
+    return f"{middle:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
+
+
+def _value(value: object) -> str:
+    assert isinstance(value, list)
+    return f"{value[0]:.2f}"
+
+
+def td_figure(folder: Path, games: Sequence[str], regime: str, c: float) -> Figure:
+    """TD errors of every block, as in the paper's figure: bold is the mean of the data seeds, faint the single ones."""
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(2, 2, figsize=(9.6, 7.2), sharex=True, layout="constrained")
+    for ax, game in zip(axes.flat, games, strict=True):
+        paths = sorted((folder / "records").glob(f"{game}-{regime}-{c:g}-*-sum.npz"))
+        curves = []
+        for path in paths:
+            with np.load(path) as file:
+                curves.append((file["updates"], file["rms"] ** 2))
+        for block, name in enumerate(NAMES):
+            colour = f"C{block}"
+            start = np.mean([rms[0, block] for _, rms in curves])
+            for updates, rms in curves:
+                ax.plot(updates, rms[:, block] / start, color=colour, alpha=0.25, lw=1)
+            mean = np.mean([rms[:, block] for _, rms in curves], axis=0) / start
+            ax.plot(curves[0][0], mean, color=colour, lw=2, label=name)
+        ax.set_yscale("log")
+        ax.set_title(f"{game.replace('_', ' ')}, {len(paths)} data seeds")
+        ax.grid(alpha=0.3)
+    for ax in axes[-1]:
+        ax.set_xlabel("updates")
+    for ax in axes[:, 0]:
+        ax.set_ylabel("mean square TD error, first 50 updates = 1")
+    axes.flat[0].legend(ncols=2, fontsize=8)
+    figure.suptitle(f"{regime} luck, c = {c:g}")
+    return figure
+
+
+def write(folder: Path) -> str:
+    """Numbers first, then the table and the pictures."""
+    rows = summary(folder)
+    (folder / "summary.json").write_text(json.dumps(rows, indent=1), encoding="utf-8")
+    text = table(rows)
+    (folder / "table.md").write_text(text + "\n", encoding="utf-8")
+    for (regime, c, game, kernel), (alone, ahead, _) in gathered(folder).items():
+        if kernel == "sum":
+            for name, record in (("alone", alone), ("ahead", ahead)):
+                title = f"{game.replace('_', ' ')}, {regime} luck, c = {c:g}" + (", with lookahead" * (name == "ahead"))
+                figure = plots.calibration_scatter(record, title=title)
+                figure.savefig(folder / f"scatter-{game}-{regime}-{c:g}-{name}.svg")
+    td_figure(folder, PAPER_GAMES, "Synchronous", 1.0).savefig(folder / "td_errors.svg")
+    return text
