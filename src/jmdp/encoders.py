@@ -57,7 +57,8 @@ class MLP(Encoder):
         """The layers, with the mean and the spread of these observations."""
         flat = observations.reshape(len(observations), -1).astype(np.float64)
         spread = flat.std(axis=0)
-        scale = np.where(spread > 0, 1 / np.maximum(spread, 1e-3 * spread.max(initial=0.0)), 0.0)
+        least = np.maximum(spread, 1e-3 * spread.max(initial=0.0))
+        scale = np.divide(1.0, least, out=np.zeros_like(spread), where=spread > 0)
         return _Layers(flat.mean(axis=0), scale, [self.width] * self.depth, key)
 
 
