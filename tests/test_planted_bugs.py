@@ -29,6 +29,7 @@ class Bug:
     old: str
     new: str
     caught_by: str
+    long: bool = False  # planted in the long run only: what catches it compiles networks
 
 
 EXACT = "methods/test_exact_pairs.py::"
@@ -289,19 +290,19 @@ BUGS = [
         "simulators/test_gymnasium_env.py::test_truncation_is_no_end"),
     # Networks.
     Bug("targets are learned too", "neural/td_losses.py", "return jax.lax.stop_gradient(Targets(returns, moments))",
-        "return Targets(returns, moments)", TD + "test_p18_targets_carry_no_gradient"),
+        "return Targets(returns, moments)", TD + "test_p18_targets_carry_no_gradient", long=True),
     Bug("two walks have twice the variance of one", "neural/td_losses.py", "(returns - swapped) / jnp.sqrt(2.0)",
         "(returns - swapped)", TD + "test_a_hand_computed_target"),
-    Bug("γⁿ for γ²ⁿ", "neural/td_losses.py", "batch.discount**2 * y", "batch.discount * y", TD_TWIN),
+    Bug("γⁿ for γ²ⁿ", "neural/td_losses.py", "batch.discount**2 * y", "batch.discount * y", TD_TWIN, long=True),
     Bug("actions of a state are taken for those of two", "neural/td_losses.py",
-        "return blocks(x, y, same, same &", "return blocks(x, y, False, same &", TD_TWIN),
+        "return blocks(x, y, same, same &", "return blocks(x, y, False, same &", TD_TWIN, long=True),
     Bug("any checkpoint will do", "neural/checkpoints.py",
         'if np.array_equal(leaves.pop("checksum"), self._checksum(leaves)):', 'if leaves.pop("checksum").size:',
         "neural/test_learning_resumed.py::test_another_run_is_refused"),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
+@pytest.mark.parametrize("bug", [pytest.param(bug, id=bug.name, marks=[pytest.mark.long] * bug.long) for bug in BUGS])
 def test_p7_planted_bugs_are_caught(bug, tmp_path):
     copy = tmp_path / "jmdp"
     shutil.copytree(SOURCE, copy, ignore=shutil.ignore_patterns("__pycache__"))

@@ -33,6 +33,7 @@ def test_pages_print_what_they_say(name, count):
         assert without_rounding(printed.getvalue()) == without_rounding(says)
 
 
+@pytest.mark.long
 def test_learned_page_runs_and_prints_such_tables():
     """Numbers of a network differ between processors after some hundred updates; words and layout do not."""
     names: dict[str, object] = {}

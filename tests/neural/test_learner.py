@@ -65,6 +65,7 @@ def test_a_table_of_features_learns_the_exact_answer():
     assert median < 0.05
 
 
+@pytest.mark.long
 def test_untrained_it_is_far_from_the_exact_answer():
     """So that the figures above say something."""
     covariance, gap, _ = learned_table(grid(2, 0.8), jmdp.Local(), 2_000, 1, 512, 1)
