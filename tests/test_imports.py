@@ -16,7 +16,7 @@ SOURCE = Path(jmdp.__file__).parent
 LAYERS = [
     ["errors"],
     ["arrays", "labels", "interval", "settings", "files", "luck", "digests"],
-    ["outcomes", "learning", "simulator", "anytime"],
+    ["outcomes", "learning", "simulator", "anytime", "progress"],
     ["model", "checking"],
     ["policy", "lazy_model", "features", "encoders"],
     ["coupling", "actors"],

@@ -10,22 +10,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from experiments.atari.learn import records
-from experiments.atari.settings import PAPER as PAPER_GAMES
+from experiments.atari.settings import PAPER
 from jmdp import plots
 from jmdp.calibration import Calibration
 from jmdp.interval import Estimate
 from jmdp.neural.td_losses import NAMES
+from jmdp.plots.style import new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-PAPER = {"atlantis": (1.03, 83.3), "battle_zone": (3.87, 115.7), "boxing": (3.97, 111.1), "pong": (1.30, 135.4)}
-"""Coupled/MC and independent/MC as printed in the paper."""
+Gathered = dict[tuple[str, float, str, str], tuple[Calibration, Calibration, list[dict[str, object]]]]
 
 
-def gathered(
-    folder: Path,
-) -> dict[tuple[str, float, str, str], tuple[Calibration, Calibration, list[dict[str, object]]]]:
+def gathered(folder: Path) -> Gathered:
     """Records by regime, c, game and kernel, joined over data seeds: alone, with a lookahead, and what they were."""
     parts: dict[tuple[str, float, str, str], list[tuple[Calibration, Calibration, dict[str, object]]]] = {}
     for path in sorted((folder / "records").glob("*.npz")):
@@ -43,10 +41,10 @@ def gathered(
     }
 
 
-def summary(folder: Path) -> list[dict[str, object]]:
+def summary(found: Gathered) -> list[dict[str, object]]:
     """One row a regime, c, game and kernel, with intervals, states, rollouts and seeds."""
     rows: list[dict[str, object]] = []
-    for (regime, c, game, kernel), (alone, ahead, about) in gathered(folder).items():
+    for (regime, c, game, kernel), (alone, ahead, about) in found.items():
         rows.append(
             {
                 "regime": regime, "c": c, "game": game, "kernel": kernel,
@@ -115,10 +113,8 @@ def _value(value: object) -> str:
 
 def td_figure(folder: Path, games: Sequence[str], regime: str, c: float) -> Figure:
     """TD errors of every block, as in the paper's figure: bold is the mean of the data seeds, faint the single ones."""
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(2, 2, figsize=(9.6, 7.2), sharex=True, layout="constrained")
-    for ax, game in zip(axes.flat, games, strict=True):
+    figure, axes = new_figure(2, 2, size=(9.6, 7.2))
+    for ax, game in zip((ax for row in axes for ax in row), games, strict=True):
         paths = sorted((folder / "records").glob(f"{game}-{regime}-{c:g}-*-sum.npz"))
         curves = []
         for path in paths:
@@ -136,24 +132,25 @@ def td_figure(folder: Path, games: Sequence[str], regime: str, c: float) -> Figu
         ax.grid(alpha=0.3)
     for ax in axes[-1]:
         ax.set_xlabel("updates")
-    for ax in axes[:, 0]:
+    for ax, _ in axes:
         ax.set_ylabel("mean square TD error, first 50 updates = 1")
-    axes.flat[0].legend(ncols=2, fontsize=8)
+    axes[0][0].legend(ncols=2, fontsize=8)
     figure.suptitle(f"{regime} luck, c = {c:g}")
     return figure
 
 
 def write(folder: Path) -> str:
     """Numbers first, then the table and the pictures."""
-    rows = summary(folder)
+    found = gathered(folder)
+    rows = summary(found)
     (folder / "summary.json").write_text(json.dumps(rows, indent=1), encoding="utf-8")
     text = table(rows)
     (folder / "table.md").write_text(text + "\n", encoding="utf-8")
-    for (regime, c, game, kernel), (alone, ahead, _) in gathered(folder).items():
+    for (regime, c, game, kernel), (alone, ahead, _) in found.items():
         if kernel == "sum":
             for name, record in (("alone", alone), ("ahead", ahead)):
                 title = f"{game.replace('_', ' ')}, {regime} luck, c = {c:g}" + (", with lookahead" * (name == "ahead"))
                 figure = plots.calibration_scatter(record, title=title)
                 figure.savefig(folder / f"scatter-{game}-{regime}-{c:g}-{name}.svg")
-    td_figure(folder, PAPER_GAMES, "Synchronous", 1.0).savefig(folder / "td_errors.svg")
+    td_figure(folder, PAPER, "Synchronous", 1.0).savefig(folder / "td_errors.svg")
     return text

@@ -23,7 +23,7 @@ from jmdp.luck import Shock
 from jmdp.methods.drawn_evaluation import Limits, drawn_evaluation
 from jmdp.methods.method import check_kind
 from jmdp.methods.monte_carlo import MonteCarlo, rollout_length
-from jmdp.methods.progress import count_bar
+from jmdp.progress import count_bar
 from jmdp.rollouts import paired_draws
 from jmdp.settings import whole_number
 from jmdp.simulator import Draws

@@ -54,6 +54,11 @@ class PairWalks(arrays.FrozenArrays):
         """L, steps of a walk."""
         return int(self.reward.shape[1])
 
+    def returns(self, discount: float) -> Floats:
+        """[visits, lucks, 2], discounted sums of rewards; every visit has as many walks."""
+        sums: Floats = (self.reward * (discount ** np.arange(self.length))[None, :, None]).sum(axis=1)
+        return sums.reshape(len(np.unique(self.visit)), -1, 2)
+
     @classmethod
     def joined(cls, parts: Sequence[PairWalks]) -> PairWalks:
         """One after the other; visits are numbered on."""

@@ -14,7 +14,7 @@ import pickle
 import signal
 import threading
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
@@ -22,6 +22,7 @@ from jmdp.actors.actor import Actor
 from jmdp.coupling import Coupling
 from jmdp.errors import PolicyError, SettingsError, SimulatorError
 from jmdp.pair_walks import PairWalks, WalkPlan, paired_actions
+from jmdp.progress import count_bar
 from jmdp.settings import whole_number
 from jmdp.simulator import Simulator
 
@@ -33,8 +34,6 @@ _DIED = (
     'script without `if __name__ == "__main__":`? Each worker starts it again. Else the simulator ends its process, '
     "which workers=1 shows."
 )
-_FIRST_SHOWN_AFTER = 1.0
-"""Seconds of work before a bar appears."""
 
 
 class Walkers:
@@ -63,13 +62,13 @@ class Walkers:
         """Blocks first … first + blocks − 1 of the walks with this seed, one after the other."""
         seed, first = whole_number("seed", seed, 0), whole_number("first", first, 0)
         numbers = range(first, first + whole_number("blocks", blocks, 1))
-        with _bar(len(numbers), progress) as done:
+        with count_bar("blocks of walks", progress, 0, len(numbers)) as report:
             if self.workers > 1:
-                return PairWalks.joined(self._shared_out(plan, seed, numbers, done))
+                return PairWalks.joined(self._shared_out(plan, seed, numbers, report))
             found = []
             for block in numbers:
                 found.append(_walked(self._parts, plan, seed, block))
-                done()
+                report(len(found))
             return PairWalks.joined(found)
 
     def close(self) -> None:
@@ -85,7 +84,7 @@ class Walkers:
     ) -> None:
         self.close()
 
-    def _shared_out(self, plan: WalkPlan, seed: int, numbers: range, done: Callable[[], None]) -> list[PairWalks]:
+    def _shared_out(self, plan: WalkPlan, seed: int, numbers: range, report: Callable[[int], None]) -> list[PairWalks]:
         from multiprocessing.connection import wait
 
         found: dict[int, PairWalks] = {}
@@ -102,7 +101,7 @@ class Walkers:
                     answer = worker.answer()
                     if answer is not None:
                         found[block] = answer
-                        done()
+                        report(len(found))
                         continue
                     left.append(block)  # it died, and the block can be walked again
                     self._pool.remove(worker)
@@ -171,20 +170,6 @@ def _pickled(simulator: Simulator, actor: Actor, coupling: Coupling) -> bytes:
                 "your own at the top of a module, not as lambda or within another function. Else say workers=1."
             ) from error
     return pickle.dumps((simulator, actor, coupling))
-
-
-@contextlib.contextmanager
-def _bar(total: int, shown: bool) -> Iterator[Callable[[], None]]:
-    """A bar that counts blocks: shown on a terminal, silent elsewhere."""
-    from tqdm import tqdm
-
-    off = None if shown else True
-    with tqdm(desc="walks", total=total, unit=" block", disable=off, delay=_FIRST_SHOWN_AFTER) as bar:
-
-        def done() -> None:
-            bar.update()
-
-        yield done
 
 
 def _walked(parts: _Parts, plan: WalkPlan, seed: int, block: int) -> PairWalks:

@@ -92,7 +92,7 @@ def test_whole_walks_and_their_returns():
     found = walks(10, 3)
     replay = PairReplay(found, DISCOUNT, 2, ROOT)
     expected = (found.reward * DISCOUNT ** np.arange(6)[:, None]).sum(axis=1)
-    assert np.allclose(replay.returns().reshape(-1, 2), expected)
+    assert np.allclose(found.returns(DISCOUNT).reshape(-1, 2), expected)
     pairs = replay.pairs(replay.length)
     rows = np.array([[3 * i, 3 * i + 1] for i in range(10)]).ravel()
     assert np.allclose(pairs.reward, expected[rows], atol=1e-5)

@@ -18,12 +18,12 @@ from jmdp.methods.law_steps import LawSteps
 from jmdp.methods.law_sweep import CELL_BYTES, Cells, LawSweep
 from jmdp.methods.memory import budget, require
 from jmdp.methods.method import Method
-from jmdp.methods.progress import sweep_bar
 from jmdp.methods.return_range import ReturnRange
 from jmdp.methods.shaping import unit_rewards
 from jmdp.methods.threads import Threads
 from jmdp.model import TabularJMDP
 from jmdp.policy import TabularPolicy
+from jmdp.progress import sweep_bar
 from jmdp.settings import nonnegative, whole
 
 _TIMES = 4

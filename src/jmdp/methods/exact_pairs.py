@@ -16,11 +16,11 @@ from jmdp.methods.memory import budget, require
 from jmdp.methods.method import Method
 from jmdp.methods.pair_operator import PairOperator, PairTable, Precision
 from jmdp.methods.pair_sweep import PairSweep, PastChanges, change_record, is_compiled
-from jmdp.methods.progress import sweep_bar
 from jmdp.methods.return_range import ReturnRange
 from jmdp.methods.shaping import scaled_error, shape
 from jmdp.model import TabularJMDP
 from jmdp.policy import TabularPolicy
+from jmdp.progress import sweep_bar
 from jmdp.settings import nonnegative, refuse_overflow, whole
 
 _RECORD_BYTES = 64e6

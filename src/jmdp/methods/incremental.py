@@ -26,12 +26,12 @@ from jmdp.methods.learner import BATCHES, CELL_BYTES, LOCAL_BYTES, Learner, Leg,
 from jmdp.methods.memory import budget, require
 from jmdp.methods.method import Method, check_kind
 from jmdp.methods.moment_cells import MomentCells, TablePairs
-from jmdp.methods.progress import count_bar
 from jmdp.methods.return_range import ReturnRange
 from jmdp.methods.shaping import scaled_error, unit_rewards
 from jmdp.methods.step_sizes import PolynomialSteps, StepSizes, step_table
 from jmdp.model import TabularJMDP
 from jmdp.policy import TabularPolicy
+from jmdp.progress import count_bar
 from jmdp.settings import boolean, nonnegative, probability, whole
 
 _LITTLE_OF_THE_START = 0.05

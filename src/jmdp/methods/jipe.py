@@ -18,11 +18,11 @@ from jmdp.methods.fixed_point import iterate
 from jmdp.methods.joint_bellman import JointBellman, needed_bytes
 from jmdp.methods.memory import budget, require
 from jmdp.methods.method import Method
-from jmdp.methods.progress import sweep_bar
 from jmdp.methods.return_range import ReturnRange
 from jmdp.methods.shaping import scaled_error
 from jmdp.model import TabularJMDP
 from jmdp.policy import TabularPolicy
+from jmdp.progress import sweep_bar
 from jmdp.settings import nonnegative, refuse_overflow, whole
 
 

@@ -18,13 +18,13 @@ from jmdp.evaluation import UNIT, Certificate, Evaluation, Outcome
 from jmdp.labels import Label, Labels
 from jmdp.luck import Shock
 from jmdp.methods.method import Method, check_table
-from jmdp.methods.progress import state_bar
 from jmdp.methods.return_range import ReturnRange
 from jmdp.methods.sample_moments import sample_moments
 from jmdp.methods.sampled_laws import SampledLaws
 from jmdp.methods.shaping import scaled_error, unit_rewards
 from jmdp.model import TabularJMDP
 from jmdp.policy import TabularPolicy
+from jmdp.progress import state_bar
 from jmdp.rollouts import paired_draws
 from jmdp.settings import probability, whole
 from jmdp.simulator import Simulator

@@ -15,8 +15,8 @@ from jmdp.errors import CouplingError, MissingExtraError, ModelError, SettingsEr
 from jmdp.evaluation import Outcome
 from jmdp.methods.method import Method
 from jmdp.methods.monte_carlo import rollout_length
-from jmdp.methods.progress import count_bar
 from jmdp.pair_walks import WalkPlan
+from jmdp.progress import count_bar
 from jmdp.settings import nonnegative, probability, whole
 from jmdp.simulator import Simulator
 from jmdp.walk_workers import Walkers

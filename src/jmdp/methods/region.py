@@ -28,10 +28,10 @@ from jmdp.errors import PolicyError
 from jmdp.lazy_model import LazyJMDP
 from jmdp.methods.pair_operator import PairOperator
 from jmdp.methods.policy_chain import ChainSolver, discounted_total, policy_chain_solver
-from jmdp.methods.progress import count_bar
 from jmdp.methods.shaping import shape
 from jmdp.model import TabularJMDP
 from jmdp.policy import TabularPolicy
+from jmdp.progress import count_bar
 
 _MOST_PUSHES = 10_000_000
 """Pushes of mass at a time: near γ = 1 there is no end to them, and they only say where to look first."""

@@ -24,8 +24,7 @@ from jmdp.labels import Label, Labels
 from jmdp.learning import LearningCurve
 from jmdp.luck import Shock
 from jmdp.neural.gram_network import GramNetwork, blocks, covariances, gap_variances
-from jmdp.neural.pair_replay import PairReplay
-from jmdp.neural.td_losses import means_of, moments_of
+from jmdp.neural.td_losses import compiled_means, compiled_moments, still_to_come
 from jmdp.pair_walks import PairWalks, WalkPlan, walks_from
 from jmdp.settings import whole
 from jmdp.simulator import Simulator
@@ -163,7 +162,7 @@ def calibration_of(
     network: GramNetwork, walks: PairWalks, discount: float, seed: int, closed_form: Floats | None = None
 ) -> Calibration:
     """Learned gaps against walks long enough to be the truth, several from each state."""
-    returns = PairReplay(walks, discount, walks.length, Shock(bytes(16))).returns()
+    returns = walks.returns(discount)
     every, M = returns.shape[1], len(returns)
     found = Moments(*(np.asarray(part, np.float64) for part in _moments(network, walks.observation[::every, 0, 0])))
     i, (a, b) = np.arange(M), walks.action[::every, 0].T
@@ -181,20 +180,17 @@ def looked_ahead(network: GramNetwork, walks: PairWalks, discount: float, trust:
     network's at the end; of that and of the network's word at the beginning, as if it had been found in `trust`
     rollouts, the average.
     """
-    k = walks.length
-    lucks = int((walks.visit == walks.visit[0]).sum())
-    reward = (walks.reward * (discount ** np.arange(k))[None, :, None]).sum(axis=1)
-    end, action, same = walks.observation[:, -1], walks.action[:, -1], walks.same[:, -1]
-    live = ~walks.ended[:, -1]
-    q = np.where(live, np.asarray(_means(network, end, action), np.float64), 0.0)
-    gain = reward + discount**k * q
-    gain = (gain[:, 0] - gain[:, 1]).reshape(-1, lucks)
-    later = _pairs(network, end, action, same)
-    first, second, _, gap = (np.asarray(part, np.float64) for part in later)
-    left = np.where(live.all(axis=1), gap, live[:, 0] * first + live[:, 1] * second).reshape(-1, lucks)
+    k, lucks = walks.length, int((walks.visit == walks.visit[0]).sum())
+    end, action, ended = walks.observation[:, -1], walks.action[:, -1], walks.ended[:, -1]
+    q = np.where(ended, 0.0, np.asarray(compiled_means(network, end, action), np.float64))
+    gain = walks.returns(discount) + discount**k * q.reshape(-1, lucks, 2)
+    gain = gain[..., 0] - gain[..., 1]
+    later = still_to_come(compiled_moments(network, end, action, walks.same[:, -1]), ended)
+    left = np.asarray(later.gap, np.float64).reshape(-1, lucks)
     found = gain.var(axis=1, ddof=1) + discount ** (2 * k) * left.mean(axis=1)
     rows = slice(None, None, lucks)
-    word = np.asarray(_pairs(network, walks.observation[rows, 0], walks.action[rows, 0], walks.same[rows, 0]).gap)
+    starts = compiled_moments(network, walks.observation[rows, 0], walks.action[rows, 0], walks.same[rows, 0])
+    word = np.asarray(starts.gap)
     return gain.mean(axis=1), (trust * word + (lucks - 1) * found) / (trust + lucks - 1)
 
 
@@ -223,6 +219,3 @@ def _cross(network: GramNetwork, observations: Any, x: Any, y: Any, same: Any) -
     found = jax.vmap(network.features)(observations)
     one, other = (type(found)(*(part[i, z] for part in found)) for i, z in ((0, x), (1, y)))
     return blocks(one, other, same, same & (jnp.asarray(x) == y)).covariance
-
-
-_means, _pairs = eqx.filter_jit(means_of), eqx.filter_jit(moments_of)

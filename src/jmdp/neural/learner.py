@@ -8,7 +8,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -20,7 +19,7 @@ from jmdp.luck import Shock
 from jmdp.neural.checkpoints import Checkpoints
 from jmdp.neural.gram_network import GramNetwork
 from jmdp.neural.pair_replay import PairReplay
-from jmdp.neural.td_losses import NAMES, Scales, moments_of, targets
+from jmdp.neural.td_losses import NAMES, Scales, compiled_moments, compiled_targets
 from jmdp.neural.tracking import Tracker
 from jmdp.neural.training import Learning, Plan, Trainer, begun
 from jmdp.pair_walks import PairWalks
@@ -121,10 +120,9 @@ def learn(
             done = i * CHUNK + count
             if tracker is not None:
                 tracker.write(done, {f"td error/{n}": e**0.5 for n, e in zip(NAMES, square.tolist(), strict=True)})
-            if (i + 1) % every == 0 or i + 1 == chunks:
-                after = _look(after, judge, i // every, done, tracker)
-            now = after  # all of it or nothing, whenever an interrupt comes
-            if checkpoints is not None and ((i + 1) % every == 0 or i + 1 == chunks):
+            looking = (i + 1) % every == 0 or i + 1 == chunks
+            now = _look(after, judge, i // every, done, tracker) if looking else after  # all or nothing if interrupted
+            if looking and checkpoints is not None:
                 checkpoints.save(now)
             report(done)
     except KeyboardInterrupt:
@@ -157,8 +155,7 @@ class _Judge:
     """Held-out calibration: how likely simulated variances of gaps are, given the learned ones."""
 
     def __init__(self, walks: PairWalks, discount: float, scales: Scales) -> None:
-        replay = PairReplay(walks, discount, walks.length, Shock(bytes(16)))
-        returns = replay.returns()
+        returns = walks.returns(discount)
         self._simulated = (returns[..., 0] - returns[..., 1]).var(axis=1, ddof=1)
         every = returns.shape[1]
         self._observation, self._action = walks.observation[::every, 0], walks.action[::every, 0]
@@ -167,15 +164,11 @@ class _Judge:
     def __call__(self, network: GramNetwork) -> tuple[float, float]:
         """The score, mean of log k + simulated/k, and the ratio of sums."""
         same = np.ones(len(self._action), np.bool_)
-        gap = np.asarray(_moments(network, self._observation, self._action, same).gap, np.float64)
+        gap = np.asarray(compiled_moments(network, self._observation, self._action, same).gap, np.float64)
         k = gap + self._floor
         total = float(self._simulated.sum())
         ratio = float(gap.sum()) / total if total > 0 else math.nan
         return float((np.log(k) + (self._simulated + self._floor) / k).mean()), ratio
-
-
-_moments = eqx.filter_jit(moments_of)
-_targets = eqx.filter_jit(targets)
 
 
 def tempered(network: GramNetwork, replay: PairReplay) -> GramNetwork:
@@ -187,8 +180,8 @@ def tempered(network: GramNetwork, replay: PairReplay) -> GramNetwork:
     whole = replay.pairs(replay.length)
     if whole is None:
         return network
-    aim = np.asarray(_targets(network, whole).moments.gap, np.float64)[::2]
-    found = np.asarray(_moments(network, whole.observation, whole.action, whole.same).gap, np.float64)[::2]
+    aim = np.asarray(compiled_targets(network, whole).moments.gap, np.float64)[::2]
+    found = np.asarray(compiled_moments(network, whole.observation, whole.action, whole.same).gap, np.float64)[::2]
     if not found.sum() > 0 or not aim.sum() > 0:
         return network
     factor = aim.sum() / found.sum()
@@ -203,7 +196,7 @@ def noise_floor(network: GramNetwork, replay: PairReplay) -> Floats:
     if whole is None:
         return np.full(len(NAMES), np.nan)
     one = whole._replace(doubled=np.zeros_like(whole.doubled))
-    aim = _targets(network, one)
+    aim = compiled_targets(network, one)
     blocks = aim.moments
     columns = [
         aim.mean, jnp.stack([blocks.first, blocks.second], axis=1), blocks.covariance, None,

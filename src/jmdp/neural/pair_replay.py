@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from jmdp.arrays import Booleans, Floats, Integers
+from jmdp.arrays import Booleans, Integers
 from jmdp.luck import Shock
 from jmdp.neural.td_losses import Batch, Scales
 from jmdp.pair_walks import PairWalks
@@ -99,7 +99,3 @@ class PairReplay:
     def length(self) -> int:
         """Steps of a whole walk."""
         return self._walks.length
-
-    def returns(self) -> Floats:
-        """[visits, lucks, 2], discounted sums of whole walks; every visit has as many."""
-        return self._sums[:, -1].reshape(len(self._first), -1, 2)

@@ -56,13 +56,7 @@ def targets(network: GramNetwork, batch: Batch) -> Targets:
     swapped = returns.reshape(-1, 2, 2)[:, ::-1].reshape(returns.shape)  # of the other walk of two
     delta = jnp.where(batch.doubled[:, None], (returns - swapped) / jnp.sqrt(2.0), delta)
     later = moments_of(network, batch.end_observation, batch.end_action, batch.end_same)
-    first, second = ~batch.ended[:, 0], ~batch.ended[:, 1]
-    left = Blocks(
-        first * later.first,
-        second * later.second,
-        (first & second) * later.covariance,
-        jnp.where(first & second, later.gap, first * later.first + second * later.second),
-    )
+    left = still_to_come(later, batch.ended)
     a, b = delta[:, 0], delta[:, 1]
     now = Blocks(a * a, b * b, a * b, (a - b) ** 2)
     moments = Blocks(*(x + batch.discount**2 * y for x, y in zip(now, left, strict=True)))
@@ -84,6 +78,17 @@ def moments_of(network: GramNetwork, observation: Any, action: Any, same: Any) -
     found = jax.vmap(jax.vmap(network.features))(observation)
     x, y = (Features(*(jax.vmap(lambda z, a: z[a])(part[:, b], action[:, b]) for part in found)) for b in (0, 1))
     return blocks(x, y, same, same & (action[:, 0] == action[:, 1]))
+
+
+def still_to_come(later: Blocks, ended: Any) -> Blocks:
+    """Second moments where walks end, of branches that go on: one that has ended earns nothing more."""
+    first, second = ~ended[:, 0], ~ended[:, 1]
+    return Blocks(
+        first * later.first,
+        second * later.second,
+        (first & second) * later.covariance,
+        jnp.where(first & second, later.gap, first * later.first + second * later.second),
+    )
 
 
 class Scales(NamedTuple):
@@ -150,3 +155,9 @@ def averaged(target: GramNetwork, network: GramNetwork, share: float) -> GramNet
         lambda x, y: share * x + (1 - share) * y if eqx.is_inexact_array(x) else x, target, network
     )
     return moved
+
+
+# For those outside of training: compiled once for all of them.
+compiled_targets = eqx.filter_jit(targets)
+compiled_means = eqx.filter_jit(means_of)
+compiled_moments = eqx.filter_jit(moments_of)
