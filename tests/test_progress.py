@@ -8,7 +8,7 @@ import sys
 from types import SimpleNamespace
 
 import jmdp
-from jmdp.methods import progress
+from jmdp import progress
 
 
 class Terminal(io.StringIO):
