@@ -1,7 +1,6 @@
 """Decisions in worlds whose best action is known: seldom wrong, and with as many fewer samples as exact moments say."""
 
 from importlib import import_module
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,9 +18,7 @@ ALARM = 1e-6
 
 @pytest.fixture(scope="module")
 def decisions():
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(Path(__file__).parent.parent)
-        yield import_module("benchmarks.decisions")
+    return import_module("jmdp.benchmarks.decisions")
 
 
 @pytest.fixture(scope="module")

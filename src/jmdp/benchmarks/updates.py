@@ -8,9 +8,9 @@ import numpy as np
 from numba import njit
 
 import jmdp
-from benchmarks.interleave import interleave
-from benchmarks.report import Goal, Report
 from jmdp.arrays import Floats, Integers
+from jmdp.benchmarks.interleave import interleave
+from jmdp.benchmarks.report import Goal, Report
 from jmdp.coupling import Coupling
 from jmdp.kernels.coordinates import MEAN, SQUARE
 from jmdp.methods.learner import Learner, Leg

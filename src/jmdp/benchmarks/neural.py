@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 import jmdp
-from benchmarks.interleave import interleave
-from benchmarks.report import Goal, Report, Row
 from jmdp.actors.as_policy import UniformPolicy, as_policy
+from jmdp.benchmarks.interleave import interleave
+from jmdp.benchmarks.report import Goal, Report, Row
 from jmdp.coupling import Coupling
 from jmdp.pair_walks import PairWalks, WalkPlan
 from jmdp.walk_workers import Walkers

@@ -9,7 +9,7 @@ from itertools import combinations
 import numpy as np
 
 import jmdp
-from benchmarks.report import Goal, Report, agree
+from jmdp.benchmarks.report import Goal, Report, agree
 from jmdp.methods.monte_carlo import _Sampler
 
 _FALSE_ALARM = 1e-6

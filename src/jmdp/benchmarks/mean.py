@@ -11,10 +11,10 @@ from scipy.sparse import csr_array, eye_array
 from scipy.sparse.linalg import spsolve
 
 import jmdp
-from benchmarks.interleave import interleave
-from benchmarks.problems import policy_chain
-from benchmarks.report import Goal, Report, agree
 from jmdp.arrays import Floats
+from jmdp.benchmarks.interleave import interleave
+from jmdp.benchmarks.problems import policy_chain
+from jmdp.benchmarks.report import Goal, Report, agree
 from jmdp.methods.shaping import shape
 
 Solver = Callable[[], Floats]

@@ -8,10 +8,10 @@ import numpy as np
 from scipy.sparse import csc_array, csr_array
 
 import jmdp
-from benchmarks.interleave import interleave
-from benchmarks.problems import policy_chain
-from benchmarks.report import Goal, Report, agree
 from jmdp.arrays import Floats, largest
+from jmdp.benchmarks.interleave import interleave
+from jmdp.benchmarks.problems import policy_chain
+from jmdp.benchmarks.report import Goal, Report, agree
 from jmdp.methods.pair_operator import PairOperator
 from jmdp.methods.pair_sweep import PairSweep
 from jmdp.methods.shaping import shape

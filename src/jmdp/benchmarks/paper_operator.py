@@ -9,10 +9,10 @@ from functools import partial
 import numpy as np
 
 import jmdp
-from benchmarks.interleave import interleave
-from benchmarks.paper_baseline import PaperOperator, Product
-from benchmarks.problems import random_model
-from benchmarks.report import Goal, Report, agree
+from jmdp.benchmarks.interleave import interleave
+from jmdp.benchmarks.paper_baseline import PaperOperator, Product
+from jmdp.benchmarks.problems import random_model
+from jmdp.benchmarks.report import Goal, Report, agree
 
 ACCURACY = 1e-8
 """Certified error of every covariance, relative to the largest variance, on both sides."""

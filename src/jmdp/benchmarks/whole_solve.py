@@ -6,15 +6,14 @@ import json
 import subprocess
 import sys
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import jmdp
-from benchmarks.interleave import interleave
-from benchmarks.problems import policy_chain
-from benchmarks.report import Goal, Report, Row, agree
+from jmdp.benchmarks.interleave import interleave
+from jmdp.benchmarks.problems import policy_chain
+from jmdp.benchmarks.report import Goal, Report, Row, agree
 from jmdp.methods.pair_operator import PairOperator, PairTable
 from jmdp.methods.pair_sweep import PairSweep
 from jmdp.methods.shaping import shape
@@ -86,9 +85,8 @@ def _residual(model: jmdp.TabularJMDP, policy: jmdp.TabularPolicy, result: jmdp.
 
 
 def _memory(report: Report, problem: str, side: int, name: str) -> Row:
-    command = [sys.executable, "-m", "benchmarks.whole_solve", str(side), name]
-    root = Path(__file__).parent.parent
-    answer = subprocess.run(command, cwd=root, check=True, stdout=subprocess.PIPE, text=True)
+    command = [sys.executable, "-m", "jmdp.benchmarks.whole_solve", str(side), name]
+    answer = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     grown = int(json.loads(answer.stdout)["grown"])
     tables = grown / (8.0 * side**4)
     report.goals.append(Goal.at_most(f"{problem}: peak memory in tables of S² numbers", tables, 3.2))

@@ -6,11 +6,10 @@ import json
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import jmdp
-from benchmarks.report import Goal, Report, Row, agree
-from benchmarks.whole_solve import status
+from jmdp.benchmarks.report import Goal, Report, Row, agree
+from jmdp.benchmarks.whole_solve import status
 
 PAIRS = [(a, b) for a in range(4) for b in range(a)]
 
@@ -31,9 +30,8 @@ def compare(quick: bool) -> Report:
 
 
 def _measured(report: Report, side: int, name: str, cell: tuple[int, int]) -> Row:
-    command = [sys.executable, "-m", "benchmarks.reachable", str(side), name, *map(str, cell)]
-    root = Path(__file__).parent.parent
-    answer = subprocess.run(command, cwd=root, check=True, stdout=subprocess.PIPE, text=True)
+    command = [sys.executable, "-m", "jmdp.benchmarks.reachable", str(side), name, *map(str, cell)]
+    answer = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     row: Row = json.loads(answer.stdout)
     problem = f"{side}×{side}, {name}, {cell}"
     report.goals += [

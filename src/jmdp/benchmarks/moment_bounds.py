@@ -9,7 +9,7 @@ from itertools import combinations
 import numpy as np
 
 import jmdp
-from benchmarks.report import DisagreementError, Goal, Report
+from jmdp.benchmarks.report import DisagreementError, Goal, Report
 from jmdp.evaluation import Evaluation
 from jmdp.gaps.gap import Gap
 

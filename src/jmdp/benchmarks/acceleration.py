@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 import jmdp
-from benchmarks.problems import queue, torus
-from benchmarks.report import Goal, Report, agree
 from jmdp.arrays import Floats
+from jmdp.benchmarks.problems import queue, torus
+from jmdp.benchmarks.report import Goal, Report, agree
 from jmdp.methods.pair_operator import PairOperator
 from jmdp.methods.pair_sweep import PairSweep
 from jmdp.methods.shaping import shape

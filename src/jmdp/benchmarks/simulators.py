@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 import jmdp
-from benchmarks.interleave import interleave
-from benchmarks.report import Goal, Report, Row
 from jmdp.actors.as_policy import UniformPolicy, as_policy
+from jmdp.benchmarks.interleave import interleave
+from jmdp.benchmarks.report import Goal, Report, Row
 from jmdp.coupling import Coupling
 from jmdp.luck import Shock
 from jmdp.rollouts import paired_draws

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 import jmdp
-from benchmarks.report import Goal, Report
 from jmdp.arrays import Floats
+from jmdp.benchmarks.report import Goal, Report
 from jmdp.evaluation import Evaluation
 from jmdp.features import Polynomial
 from jmdp.plots.style import COLOURS, DASHES, clear_spines, new_figure
 
-FIGURE = Path(__file__).parent.parent / "docs" / "images" / "projection.svg"
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 _SMALL = 1e-6
 """A gap variance below this fraction of the largest counts as that much: nothing is divided by 0."""
 
@@ -73,7 +75,7 @@ def compare(quick: bool) -> Report:
         f"below {_SMALL:g} of the largest count as that much."
     )
     if not quick:
-        draw(curves, FIGURE)
+        report.figure = draw(curves)
     return report
 
 
@@ -107,7 +109,7 @@ def walls_and_goal(side: int, count: int) -> Floats:
     return np.stack(columns[:count], axis=1)
 
 
-def draw(curves: dict[str, dict[int, float]], path: Path) -> None:
+def draw(curves: dict[str, dict[int, float]]) -> Figure:
     """Median error against the number of features, a panel for each world."""
     figure, [axes] = new_figure(1, 2, size=(9.0, 3.8))
     names = {"being blown costs 1": axes[0], "being blown is free": axes[1]}
@@ -130,5 +132,4 @@ def draw(curves: dict[str, dict[int, float]], path: Path) -> None:
     lines, labels = axes[0].get_legend_handles_labels()
     figure.legend(lines, labels, loc="outside lower center", ncols=3, frameon=False, fontsize=8, columnspacing=1.2)
     axes[0].set_ylabel("median relative error of gap variances")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
+    return figure

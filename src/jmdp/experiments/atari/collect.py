@@ -8,8 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments.atari.settings import NOISE, REGIMES, Walks, simulator
 from jmdp.actors.as_policy import UniformPolicy, as_policy
+from jmdp.experiments.atari.settings import NOISE, REGIMES, Walks, simulator
 from jmdp.pair_walks import PairWalks
 from jmdp.walk_workers import Walkers
 

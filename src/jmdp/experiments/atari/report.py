@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from experiments.atari.learn import records
-from experiments.atari.settings import PAPER
 from jmdp import plots
 from jmdp.calibration import Calibration
+from jmdp.experiments.atari.learn import records
+from jmdp.experiments.atari.settings import PAPER
 from jmdp.interval import Estimate
 from jmdp.neural.td_losses import NAMES
 from jmdp.plots.style import new_figure

@@ -1,30 +1,25 @@
-"""The results in docs/benchmarks.md, written from the saved reports so that no number is copied by hand."""
+"""Put saved benchmarks into benchmarks.md, so that no number is copied by hand.
+
+``jmdp bench --out docs/benchmark_results`` saves them; this, run after it, writes the page.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from pathlib import Path
 
-from benchmarks.report import RESULTS, Goal, Report
+from jmdp.benchmarks.report import Goal, Report
+from jmdp.benchmarks.running import COMPARISONS
 
-PAGE = Path(__file__).parent.parent / "docs" / "benchmarks.md"
-BEGIN, END = "<!-- results: begin, written by python -m benchmarks --page -->", "<!-- results: end -->"
-
-
-def rewrite(names: Iterable[str]) -> None:
-    """Put the saved results of these comparisons between the page's two markers."""
-    text = PAGE.read_text(encoding="utf-8")
-    before, rest = text.split(BEGIN)
-    _, after = rest.split(END)
-    PAGE.write_text(f"{before}{BEGIN}\n\n{render(names)}\n\n{END}{after}", encoding="utf-8")
+HERE = Path(__file__).parent
+BEGIN, END = "<!-- results: begin, written by docs/write_benchmarks.py -->", "<!-- results: end -->"
 
 
-def render(names: Iterable[str]) -> str:
+def render() -> str:
     """Return a section for each comparison that has been run in full, with the machine it ran on."""
     sections = []
-    for name in names:
-        path = RESULTS / f"{name}.json"
+    for name in COMPARISONS:
+        path = HERE / "benchmark_results" / f"{name}.json"
         if not path.exists():
             sections.append(f"### {name}\n\nNot run yet.")
             continue
@@ -35,3 +30,10 @@ def render(names: Iterable[str]) -> str:
         where = f"{machine['cpu']}, {machine['cores']} cores; {versions}; {machine['date']}."
         sections.append(f"### {name}\n\n{where}\n\n{report.table()}")
     return "\n\n".join(sections)
+
+
+if __name__ == "__main__":
+    page = HERE / "benchmarks.md"
+    before, rest = page.read_text(encoding="utf-8").split(BEGIN)
+    _, after = rest.split(END)
+    page.write_text(f"{before}{BEGIN}\n\n{render()}\n\n{END}{after}", encoding="utf-8")

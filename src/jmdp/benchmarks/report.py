@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 import platform
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import date
 from importlib.metadata import version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-RESULTS = Path(__file__).parent / "results"
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Row = dict[str, str | float | int]
 """One line of a table, by column; numbers carry their unit in the column's name."""
@@ -48,10 +50,13 @@ class Report:
     goals: list[Goal] = field(default_factory=list)
     rows: list[Row] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    figure: Figure | None = None  # not in the record
 
     def record(self) -> dict[str, object]:
         """Return what is saved: the findings, and the machine they were made on."""
-        return asdict(self) | {"machine": machine()}
+        found = asdict(replace(self, figure=None))
+        del found["figure"]
+        return found | {"machine": machine()}
 
     def table(self) -> str:
         """Return the findings as Markdown, which also reads well on a terminal."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import partial
 
 import jmdp
-from benchmarks.interleave import interleave
-from benchmarks.report import Goal, Report
+from jmdp.benchmarks.interleave import interleave
+from jmdp.benchmarks.report import Goal, Report
 
 
 def compare(quick: bool) -> Report:

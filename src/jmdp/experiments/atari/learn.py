@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from experiments.atari.collect import load
-from experiments.atari.settings import AHEAD, DISCOUNT, LOADING, Run, loadings
 from jmdp.calibration import Calibration
+from jmdp.experiments.atari.collect import load
+from jmdp.experiments.atari.settings import AHEAD, DISCOUNT, LOADING, Run, loadings
 from jmdp.methods.neural_gram import NeuralGram
 from jmdp.neural.learned_evaluation import calibration_of, looked_ahead, worth
 from jmdp.neural.learner import learn

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import jmdp
-from benchmarks.report import Goal, Report, agree
 from jmdp import anytime
 from jmdp.arrays import Floats, cumulative_rows
+from jmdp.benchmarks.report import Goal, Report, agree
 from jmdp.coupling import Coupling
 from jmdp.worlds import World
 

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from functools import partial
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 import jmdp
-from benchmarks.interleave import Timings, interleave
-from benchmarks.problems import neighbour_grid, policy_chain
-from benchmarks.report import Goal, Report, agree
-from benchmarks.sweep import ROUNDING, difference_between_states
 from jmdp.arrays import Floats
+from jmdp.benchmarks.interleave import Timings, interleave
+from jmdp.benchmarks.problems import neighbour_grid, policy_chain
+from jmdp.benchmarks.report import Goal, Report, agree
+from jmdp.benchmarks.sweep import ROUNDING, difference_between_states
 from jmdp.methods.pair_operator import PairOperator
 from jmdp.methods.pair_sweep import PairSweep
 from jmdp.methods.shaping import shape
 from jmdp.plots.style import COLOURS, DASHES, clear_spines, new_figure
 
-FIGURE = Path(__file__).parent.parent / "docs" / "images" / "cost.svg"
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
 _LARGE = 1000
 """States from which starting threads no longer shows."""
 
@@ -47,7 +49,7 @@ def compare(quick: bool) -> Report:
         Goal.at_most("longest / shortest time over numbers of actions", flat, 1.1),
     ]
     if not quick:
-        draw(by_states, by_actions, FIGURE)
+        report.figure = draw(by_states, by_actions)
     return report
 
 
@@ -83,7 +85,7 @@ def _large(by_states: dict[int, float]) -> dict[int, float]:
     return {S: seconds for S, seconds in by_states.items() if min(middle, _LARGE) <= S}
 
 
-def draw(by_states: dict[int, float], by_actions: dict[int, float], path: Path) -> None:
+def draw(by_states: dict[int, float], by_actions: dict[int, float]) -> Figure:
     """Both curves on logarithmic axes, with the fitted power of S."""
     figure, [[left, right]] = new_figure(1, 2, size=(9.0, 3.8))
     left.loglog(list(by_states), list(by_states.values()), "o", color=COLOURS[0], label="measured")
@@ -107,5 +109,4 @@ def draw(by_states: dict[int, float], by_actions: dict[int, float], path: Path) 
         axes.grid(True, which="major", color="#dddddd", linewidth=0.6)
         axes.legend(frameon=False)
         clear_spines(axes)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
+    return figure

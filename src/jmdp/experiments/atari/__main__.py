@@ -5,15 +5,15 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from experiments.atari.collect import collect
-from experiments.atari.learn import learn_and_judge
-from experiments.atari.report import write
-from experiments.atari.settings import runs
+from jmdp.experiments.atari.collect import collect
+from jmdp.experiments.atari.learn import learn_and_judge
+from jmdp.experiments.atari.report import write
+from jmdp.experiments.atari.settings import runs
 
 
 def main() -> None:
     """Parse and go."""
-    parser = argparse.ArgumentParser(prog="python -m experiments.atari", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m jmdp.experiments.atari", description=__doc__)
     parser.add_argument("folder", type=Path, help="where walks, records, tables and pictures go")
     parser.add_argument("--games", nargs="+", help="only these")
     parser.add_argument("--workers", type=int, default=2, help="emulators' processes")

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from benchmarks.report import Row
+from jmdp.benchmarks.report import Row
 
 ROUNDS = 5
 FAST, FAST_ROUNDS = 1.0, 15

@@ -1,1 +1,0 @@
-"""Learned joint moments on Atari games, against simulation: ``python -m experiments.atari --help``."""
