@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 class NeuralGram(Method):
     """Means and covariances as networks, learned from pairs of branches under shared luck.
 
-    The paper's incremental JIPE-2 with function approximation (section 7 and appendix on ALE): TD errors of means,
+    The paper's incremental JIPE-2 with function approximation (section 6 and appendix on ALE): TD errors of means,
     variances, covariances within and between states, and of the gap. The covariance is a sum of kernels (`kernel`),
     so it is positive semidefinite whatever is learned.
 

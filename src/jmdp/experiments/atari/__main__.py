@@ -25,6 +25,7 @@ def main() -> None:
             for walks in (run.learn, *run.held_out):
                 collect(walks, options.folder, options.workers)
             learn_and_judge(run, options.folder)
+            print(run, flush=True)
     print(write(options.folder))
 
 

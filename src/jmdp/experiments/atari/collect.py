@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import fields
 from pathlib import Path
 
@@ -14,26 +13,27 @@ from jmdp.pair_walks import PairWalks
 from jmdp.walk_workers import Walkers
 
 
-def collect(wanted: Walks, folder: Path, workers: int) -> None:
+def collect(wanted: Walks, folder: Path, workers: int, progress: bool = True) -> None:
     """Unless they are there already."""
     path = path_of(wanted, folder)
     if path.exists():
         return
-    start, emulator = time.monotonic(), simulator(wanted.game)
+    emulator = simulator(wanted.game)
     actor = as_policy(UniformPolicy(), emulator.actions)
     with Walkers(emulator, actor, REGIMES[wanted.regime], workers=workers) as walkers:
-        walks = walkers.collect(wanted.plan, seed=2 * wanted.seed + wanted.held_out, blocks=wanted.blocks)
+        walks = walkers.collect(
+            wanted.plan, seed=2 * wanted.seed + wanted.held_out, blocks=wanted.blocks, progress=progress
+        )
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.with_suffix(".part").open("wb") as file:
         np.savez(file, **{field.name: getattr(walks, field.name) for field in fields(walks)})
     path.with_suffix(".part").rename(path)
-    print(f"{path.stem}: {walks.reward.size:,} steps of branches, {time.monotonic() - start:.0f} s", flush=True)
 
 
 def path_of(walks: Walks, folder: Path) -> Path:
     """Where walks are kept."""
     part = "hold_out" if walks.held_out else "learn"
-    return folder / "walks" / f"{walks.game}-{walks.regime}-{walks.seed}-{part}.npz"
+    return folder / "walks" / f"{walks.game}-{walks.regime}-{walks.seed}-{part}{'-quick' * walks.quick}.npz"
 
 
 def load(walks: Walks, folder: Path, c: float) -> PairWalks:

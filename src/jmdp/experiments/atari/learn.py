@@ -30,7 +30,7 @@ def learn_and_judge(run: Run, folder: Path) -> None:
     walks = load(run.learn, folder, run.c)
     held_out = PairWalks.joined([load(part, folder, run.c) for part in run.held_out])
     actions = ALESimulator(run.game).actions.size
-    settings = NeuralGram(seed=run.seed, discount=DISCOUNT, kernel=run.kernel)  # type: ignore[arg-type]
+    settings = NeuralGram(seed=run.seed, discount=DISCOUNT, kernel=run.kernel, updates=run.updates)  # type: ignore[arg-type]
     found = learn(settings, walks, None, actions, DISCOUNT)
     lucks = int((held_out.visit == 0).sum())
     ahead, truth = (_some(held_out, lucks, which) for which in (range(AHEAD), range(AHEAD, lucks)))
@@ -56,12 +56,11 @@ def learn_and_judge(run: Run, folder: Path) -> None:
             ),
         )  # fmt: skip
     path.with_suffix(".part").rename(path)
-    print(f"{path.stem}: {alone.ratio:.3f}, {time.monotonic() - start:.0f} s", flush=True)
 
 
 def record_path(run: Run, folder: Path) -> Path:
     """Where a run is kept."""
-    return folder / "records" / f"{run.game}-{run.regime}-{run.c:g}-{run.seed}-{run.kernel}.npz"
+    return folder / "records" / f"{run.game}-{run.regime}-{run.c:g}-{run.seed}-{run.kernel}{'-quick' * run.quick}.npz"
 
 
 def records(path: Path) -> tuple[Calibration, Calibration, dict[str, object]]:

@@ -37,6 +37,7 @@ class Walks:
     regime: str
     seed: int
     held_out: bool
+    quick: bool = False
 
     @property
     def plan(self) -> WalkPlan:
@@ -49,7 +50,9 @@ class Walks:
 
     @property
     def blocks(self) -> int:
-        """1,500 states to learn from; 54 held out for each of three data seeds, or 162 for one."""
+        """1,500 states to learn from; 54 held out for each of three data seeds, or 162 for one. Quick: 200 and 12."""
+        if self.quick:
+            return 2
         return 9 if self.held_out else 15
 
 
@@ -62,17 +65,23 @@ class Run:
     c: float  # weight of the game's own reward; the shock's is 1
     seed: int
     kernel: str
+    quick: bool = False  # little data and few updates, to see that it runs
 
     @property
     def learn(self) -> Walks:
         """What it learns from."""
-        return Walks(self.game, self.regime, self.seed, False)
+        return Walks(self.game, self.regime, self.seed, False, self.quick)
 
     @property
     def held_out(self) -> list[Walks]:
         """Where it is judged: states of its own data seed, or of all three where one network speaks for the game."""
         seeds = SEEDS if self.regime == "Local" and self.game in PAPER else (self.seed,)
-        return [Walks(self.game, self.regime, seed, True) for seed in seeds]
+        return [Walks(self.game, self.regime, seed, True, self.quick) for seed in seeds]
+
+    @property
+    def updates(self) -> int:
+        """Of the network."""
+        return 100 if self.quick else 600
 
 
 SEEDS = (11, 12, 13)

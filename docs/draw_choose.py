@@ -1,0 +1,137 @@
+"""Draw the two diagrams of docs/choose.md: ``python docs/draw_choose.py`` writes docs/images/choose*.svg."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
+
+from jmdp.plots.style import COLOURS
+
+IMAGES = Path(__file__).parent / "images"
+BLUE, ORANGE = COLOURS[:2]
+WIDTH, LEFT, RIGHT = 5.4, 2.36, 2.52  # inches: of the page (so that a point is a pixel on a telephone), of both columns
+GAP, MARGIN = 0.26, 0.06
+
+Row = tuple[str, str, str]  # a question, what to take if the answer is yes, a word on it; no question: what is left
+Part = tuple[str, list[Row]]
+
+METHODS: list[Part] = [
+    (
+        "You have a table",
+        [
+            ("One state of a world\ntoo large to list?", "ReachablePairs(state)", "certified, any size"),
+            ("Chances, quantiles, CVaR:\nthe whole law of a gap?", "ExactLaw()", "certified, some hundred states"),
+            ("Three or more returns\nin one moment?", "JIPE(order=3)", "certified, small tables"),
+            ("Learning from single steps\nis the subject?", "Incremental(seed=0)", "intervals, up to 10³ states"),
+            ("A table of pairs of states\nfits in memory?", "ExactPairs()", "certified, up to 10⁴ states"),
+            ("A few features tell\nstates apart?", "LinearProjected(features)", "with samples=…; no certificate"),
+            ("", "MonteCarlo(seed=0)", "intervals, any number of states"),
+        ],
+    ),
+    (
+        "You have a simulator",
+        [
+            ("One decision, now?", "jmdp.compare(simulator)", "stops when it is decided"),
+            ("A few states\nyou can name?", "MonteCarlo(states=[…])", "intervals, bands around laws"),
+            ("", "NeuralGram(seed=0)", "any state; a held-out record"),
+        ],
+    ),
+]
+
+REGIMES: list[Part] = [
+    (
+        "Two branches, two states, one day",
+        [
+            ("Does one piece of luck\nhit both? (demand, weather)", "Synchronous()", "one draw for all"),
+            ("Has each place luck of its\nown? (this queue, that road)", "Local()", "one draw a state; the paper’s"),
+            ("", "Independent()", "nothing shared: the baseline"),
+        ],
+    ),
+]
+
+
+def draw(parts: list[Part]) -> Figure:
+    """Questions down the left, what to take on the right: yes leads right, no leads down."""
+    heights = [0.46 + sum(_height(row) + GAP for row in rows) for _, rows in parts]
+    height = sum(heights) - GAP + 2 * MARGIN
+    figure = Figure(figsize=(WIDTH, height), facecolor="white")
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.set(xlim=(0, WIDTH), ylim=(0, height))
+    axes.axis("off")
+    top = height - MARGIN
+    for (title, rows), tall in zip(parts, heights, strict=True):
+        axes.text(MARGIN, top - 0.2, title, fontsize=12.5, fontweight="bold", va="center")
+        _ladder(axes, rows, top - 0.46)
+        top -= tall
+    return figure
+
+
+def _height(row: Row) -> float:
+    return 0.62 if row[0] else 0.56
+
+
+def _ladder(axes: Axes, rows: list[Row], top: float) -> None:
+    right = WIDTH - MARGIN - RIGHT
+    for i, (question, answer, word) in enumerate(rows):
+        tall = _height((question, answer, word))
+        middle = top - tall / 2
+        down = MARGIN + LEFT / 2
+        _box(axes, right, top - tall, RIGHT, tall, ORANGE)
+        axes.text(right + RIGHT / 2, middle + 0.12, answer, fontsize=10.5, fontweight="bold", ha="center", va="center")
+        axes.text(right + RIGHT / 2, middle - 0.13, word, fontsize=9.5, ha="center", va="center")
+        if question:
+            _box(axes, MARGIN, top - tall, LEFT, tall, BLUE)
+            axes.text(down, middle, question, fontsize=10.5, ha="center", va="center", linespacing=1.25)
+            _arrow(axes, (MARGIN + LEFT, middle), (right, middle))
+            axes.text((MARGIN + LEFT + right) / 2 - 0.02, middle + 0.1, "yes", fontsize=9.5, ha="center", va="center")
+        if i + 1 < len(rows):
+            last = not rows[i + 1][0]
+            end = top - tall - GAP
+            if last:  # down and to the right, to what is left
+                below = end - _height(rows[i + 1]) / 2
+                axes.plot([down, down], [top - tall, below], color="black", lw=1.1, solid_capstyle="butt")
+                _arrow(axes, (down, below), (right, below))
+            else:
+                _arrow(axes, (down, top - tall), (down, end))
+            axes.text(down + 0.08, top - tall - GAP / 2, "no", fontsize=9.5, va="center")
+        top -= tall + GAP
+
+
+def _box(axes: Axes, x: float, y: float, width: float, height: float, colour: str) -> None:
+    pad = 0.04
+    shape = FancyBboxPatch(
+        (x + pad, y + pad),
+        width - 2 * pad,
+        height - 2 * pad,
+        boxstyle=f"round,pad={pad}",
+        facecolor="white",
+        edgecolor=colour,
+        linewidth=1.6,
+        linestyle="-" if colour == BLUE else (0, (4, 1.5)),  # told apart without colour too
+    )
+    axes.add_patch(shape)
+
+
+def _arrow(axes: Axes, start: tuple[float, float], end: tuple[float, float]) -> None:
+    axes.add_patch(
+        FancyArrowPatch(start, end, arrowstyle="-|>", mutation_scale=11, shrinkA=0, shrinkB=1, color="black", lw=1.1)
+    )
+
+
+def main(also: list[str]) -> None:
+    """Write both diagrams as SVG, and in the other formats that are named (``png``)."""
+    with matplotlib.rc_context({"svg.hashsalt": "jmdp", "font.family": "DejaVu Sans"}):
+        for name, parts in (("choose", METHODS), ("choose_regime", REGIMES)):
+            figure = draw(parts)
+            figure.savefig(IMAGES / f"{name}.svg", metadata={"Date": None, "Creator": None})
+            for kind in also:
+                figure.savefig(Path(f"{name}.{kind}"), dpi=100)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

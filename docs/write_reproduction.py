@@ -1,0 +1,69 @@
+"""Write reproduction.md and its figures from the committed numbers, so that nothing is copied by hand.
+
+``jmdp reproduce all --out FOLDER`` makes the numbers; those in FOLDER/numbers, copied to
+src/jmdp/experiments/paper/results, are what this reads.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+from jmdp.experiments.paper import EXPERIMENTS
+from jmdp.experiments.paper.findings import Judgement
+from jmdp.experiments.paper.records import COMMITTED, Record
+from jmdp.experiments.paper.report import measured_text, number, source, svg
+
+HERE = Path(__file__).parent
+OPENING = """# The paper, reproduced
+
+Every figure and table of the experiments in *Joint MDPs and Reinforcement Learning in Coupled-Dynamics Environments*
+(Kaya, Ghasemi & Hashemi, UAI 2026), made again by one command:
+
+```bash
+pip install ".[reproduce]"
+jmdp reproduce all --out report            # {full}
+jmdp reproduce all --quick --out quick     # little data, to see that it works: some minutes
+jmdp reproduce residuals gap_validation --out report
+```
+
+It writes `numbers/NAME.json`, `figures/NAME.svg` and `report.html`, which holds everything in one file that loads
+nothing. Interrupted, the same command goes on where it stopped. It returns 1 if something was not reproduced.
+
+Each claim of the paper stands beside what was measured, with its interval and where it comes from. The verdict
+follows from the numbers by the rule beside it: **reproduced**, **better** (the claim goes beyond the paper's, or the
+whole interval is nearer to the truth than its number), **not reproduced**, or **cannot be judged**. Where the paper
+does not say a setting, ours is said, and why. Its mistakes are in [the errata](mathematics.md#errata-of-the-paper).
+
+Below are the numbers of the committed full run: {counts}.
+"""
+
+
+def page(full: str = "within 90 minutes on two cores") -> str:
+    """The whole page."""
+    records = {name: Record.load(COMMITTED / f"{name}.json") for name in EXPERIMENTS}
+    found = Counter(finding.verdict for record in records.values() for finding in record.findings)
+    counts = ", ".join(f"{found[verdict]} {verdict.value}" for verdict in Judgement if found[verdict])
+    parts = [OPENING.format(full=full, counts=counts)]
+    for name, record in records.items():
+        kind = EXPERIMENTS[name]
+        parts.append(f"## {kind.title}\n\n{kind.where} of the paper; `jmdp reproduce {name}`.\n")
+        parts.append(f"![{kind.title}](images/paper/{name}.svg)\n")
+        parts.append("| claim | measured | rule | verdict |\n|---|---|---|---|")
+        for finding in record.findings:
+            paper = "" if finding.paper is None else f"; the paper: {number(finding.paper)}"
+            parts.append(
+                f"| {finding.claim} | **{measured_text(finding.measured)}**{paper}<br>{finding.quantity} "
+                f"({source(finding.measured)}) | {finding.rule} | **{finding.verdict.value}** |"
+            )
+        remarks = list(dict.fromkeys(finding.remark for finding in record.findings if finding.remark))
+        parts.append("\n" + "\n\n".join([*remarks, f"Settings: {kind.ours}"]) + "\n")
+    return "\n".join(parts)
+
+
+if __name__ == "__main__":
+    pictures = HERE / "images" / "paper"
+    pictures.mkdir(exist_ok=True)
+    for name, kind in EXPERIMENTS.items():
+        (pictures / f"{name}.svg").write_bytes(svg(kind().figure(Record.load(COMMITTED / f"{name}.json").data)))
+    (HERE / "reproduction.md").write_text(page(), encoding="utf-8")

@@ -1,0 +1,17 @@
+"""The paper's figures and tables again: a file each, over public names. `jmdp reproduce` runs them."""
+
+from __future__ import annotations
+
+from jmdp.experiments.paper.atari_gap_variances import AtariGapVariances
+from jmdp.experiments.paper.atari_td_errors import AtariTDErrors
+from jmdp.experiments.paper.chain_correlation import ChainCorrelation
+from jmdp.experiments.paper.experiment import Experiment
+from jmdp.experiments.paper.gap_validation import GapValidation
+from jmdp.experiments.paper.gridworld_correlations import GridworldCorrelations
+from jmdp.experiments.paper.residuals import Residuals
+
+EXPERIMENTS: dict[str, type[Experiment]] = {
+    kind.name: kind
+    for kind in (Residuals, GridworldCorrelations, ChainCorrelation, GapValidation, AtariTDErrors, AtariGapVariances)
+}
+"""In the order of the paper."""

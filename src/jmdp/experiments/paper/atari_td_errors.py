@@ -1,0 +1,108 @@
+"""TD errors of the networks while they learn, block by block."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.stats import t as student
+
+from jmdp.arrays import Floats
+from jmdp.experiments.paper.atari import TITLES, AtariExperiment
+from jmdp.experiments.paper.experiment import Numbers, Work
+from jmdp.experiments.paper.findings import Claim, Finding, Measured
+from jmdp.plots.style import COLOURS, DASHES, clear_spines, new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+BLOCKS = {"mean": "μ", "diagonal": "σ diag", "same state": "σ same", "cross": "σ cross", "gap": "gap"}
+"""The paper's names for ours, and the gap's second moment, which its appendix trains as well."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AtariTDErrors(AtariExperiment):
+    """Moving averages of squared TD errors on four games, three seeds each."""
+
+    name = "atari_td_errors"
+    title = "TD errors of networks on Atari"
+    where = "Figure 7"
+
+    fall: float = 0.01
+    """The paper says several orders of magnitude; two, of mean squares, would count."""
+    confidence: float = 0.95
+    """Of each interval, over seeds: Student's t on the logarithms."""
+
+    def run(self, work: Work) -> Numbers:
+        """Read the curves of all networks."""
+        from jmdp.neural.td_losses import NAMES
+
+        findings: list[Finding] = []
+        curves: dict[str, Any] = {}
+        for game, paths in self.records(work).items():
+            squares = []
+            for path in paths:
+                with np.load(path) as file:
+                    updates, rms = file["updates"], file["rms"]
+                squares.append(rms[:, [NAMES.index(block) for block in BLOCKS]] ** 2)
+            square = np.array(squares)  # [seeds, windows, blocks]
+            curves[TITLES.get(game, game)] = {"updates": updates.tolist(), "squares": square.tolist()}
+            findings += self._judged(TITLES.get(game, game), square)
+        return Numbers(findings, {"curves": curves})
+
+    def _judged(self, game: str, square: Floats) -> list[Finding]:
+        last = max(1, square.shape[1] // 6)
+        falls = square[:, -last:].mean(axis=1) / square[:, 0]  # [seeds, blocks]
+        names = list(BLOCKS)
+        least = int(falls[:, :4].mean(axis=0).argmax())
+        remark = (
+            "Our networks start at the scales found in the data, so the first error is nearly all noise of single "
+            "samples, which no network can remove: there is next to nothing left to fall. An error that falls by "
+            "orders of magnitude tells of its start; how right the end is, held-out states tell (Table 1)."
+        )
+        return [
+            Claim(
+                f"{game}: TD errors of all blocks fall by several orders of magnitude.", self.where,
+                "mean square TD error at the end over that at the start, in the block where it falls least "
+                f"({names[least]})",
+                remark=remark,
+            ).at_most(self.fall, self._over_seeds(falls[:, least])),
+            Claim(
+                f"{game}: TD errors of gaps fall too.", f"{self.where}, Appendix C",
+                "mean square TD error of the gap's variance at the end over that at the start",
+            ).at_most(1.0, self._over_seeds(falls[:, names.index("gap")])),
+        ]  # fmt: skip
+
+    def _over_seeds(self, values: Floats) -> Measured:
+        """The geometric mean of the seeds and its interval; of one seed nothing is known."""
+        logs, n = np.log(values), len(values)
+        middle = float(logs.mean())
+        half = float(student.ppf((1 + self.confidence) / 2, n - 1) * logs.std(ddof=1) / np.sqrt(n)) if n > 1 else np.inf
+        low, high = float(np.exp(middle - half)), float(np.exp(middle + half))
+        return Measured(float(np.exp(middle)), low, high, "sampled", n, "networks", self.seeds, self.confidence)
+
+    def figure(self, data: dict[str, Any]) -> Figure:
+        """A panel for each game: bold is the mean of the seeds, faint the single ones."""
+        figure, axes = new_figure(2, 2, size=(9.6, 7.0))
+        panels = [panel for row in axes for panel in row]
+        for panel, (game, curve) in zip(panels, data["curves"].items(), strict=False):
+            square = np.array(curve["squares"])
+            for i, (block, symbol) in enumerate(BLOCKS.items()):
+                start = square[:, 0, i].mean()
+                for single in square[:, :, i]:
+                    panel.semilogy(curve["updates"], single / start, color=COLOURS[i], alpha=0.3, linewidth=1)
+                panel.semilogy(curve["updates"], square[:, :, i].mean(axis=0) / start, color=COLOURS[i],
+                               linestyle=DASHES[i], linewidth=2, label=f"{block} ({symbol})")  # fmt: skip
+            panel.set_title(game, fontsize=11)
+            panel.grid(alpha=0.3, which="both")
+            clear_spines(panel)
+        least, most = np.array([panel.get_ylim() for panel in panels]).T
+        for panel in panels:
+            panel.set_ylim(least.min(), most.max())
+        for panel in axes[-1]:
+            panel.set_xlabel("updates")
+        for row in axes:
+            row[0].set_ylabel("mean square TD error, start = 1")
+        figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=5, frameon=False)
+        return figure

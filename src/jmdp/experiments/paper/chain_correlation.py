@@ -1,0 +1,88 @@
+"""The correlation of the two actions' returns where the coupled-reward chain begins."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Self
+
+import jmdp
+from jmdp.experiments.paper.correlations import correlation, draw_matrix, size
+from jmdp.experiments.paper.experiment import Experiment, Numbers, Work
+from jmdp.experiments.paper.findings import Claim, Measured
+from jmdp.interval import Estimate
+from jmdp.plots.style import new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChainCorrelation(Experiment):
+    """The correlation matrix at the first state of a coupled-reward chain."""
+
+    name = "chain_correlation"
+    title = "The chain's correlation matrix"
+    where = "Figure 5"
+    ours = (
+        "The paper gives 25 states and prints no number. Discount, rewards and policy are ours: γ = 0.95, a fair "
+        "sign of ±1 in every state, each action half of the time. The rewards of one step have correlation −1; the "
+        "returns have a positive one, for both branches go the same way and often take the same action later."
+    )
+
+    length: int = 25
+    """States of the chain."""
+    discount: float = 0.95
+    tolerance: float = 1e-10
+    """Of JIPE-2, as a fraction of the largest return."""
+
+    @classmethod
+    def quick(cls) -> Self:
+        """It takes a second as it is."""
+        return cls()
+
+    def run(self, work: Work) -> Numbers:
+        """Evaluate, and solve the recursion of this chain in rationals."""
+        world = jmdp.worlds.coupled_reward_chain(self.length, discount=self.discount)
+        method = jmdp.JIPE(tolerance=self.tolerance)
+        result = jmdp.evaluate(world.model, world.policies["uniform"], method=method, progress=work.progress)
+        rho = correlation(result, 0, 0, 1)
+        exact = float(exact_correlation(self.length, Fraction(self.discount)))
+        # The float nearest to the fraction is off by less than 2⁻⁵³.
+        off = [abs(end - exact) + 2.0**-53 for end in (rho.low, rho.high)]
+        difference = Estimate(abs(rho - exact), 0.0 if rho.low <= exact <= rho.high else min(off), max(off))
+        findings = [
+            Claim(
+                "The returns of the two actions depend on each other.", self.where,
+                "correlation of the returns of a1 and a2 in the first state",
+            ).above(0.0, Measured.certified(size(rho), 1, "pair of actions")),
+            Claim(
+                "JIPE-2 finds the right moments.", self.where,
+                f"distance of the correlation from the solution in rationals, {exact:.6f}",
+            ).no_contradiction(0.0, Measured.certified(difference, 1, "pair of actions")),
+        ]  # fmt: skip
+        return Numbers(
+            findings, {"actions": ["a1", "a2"], "correlation": result.correlation[0].tolist(), "exact": exact}
+        )
+
+    def figure(self, data: dict[str, Any]) -> Figure:
+        """The matrix, numbers in its cells."""
+        figure, [[axes]] = new_figure(size=(4.2, 3.6))
+        image = draw_matrix(axes, data["correlation"])
+        axes.set_xticks([0, 1], data["actions"])
+        axes.set_yticks([0, 1], data["actions"])
+        axes.set_title("returns from the first state of the chain", fontsize=10)
+        figure.colorbar(image, ax=axes, label="correlation")
+        return figure
+
+
+def exact_correlation(length: int, discount: Fraction) -> Fraction:
+    """Of a1 and a2 in the first state, each action drawn half of the time.
+
+    From the last state backwards, with rewards ±1: V ← 1 + γ² V is the variance of a return, and
+    C ← −1 + γ² (V + C)/2 the covariance of the two, for the next actions are equal half of the time.
+    """
+    variance = covariance = Fraction(0)
+    for _ in range(length - 1):
+        variance, covariance = 1 + discount**2 * variance, -1 + discount**2 * (variance + covariance) / 2
+    return covariance / variance

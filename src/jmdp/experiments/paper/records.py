@@ -1,0 +1,97 @@
+"""What an experiment found, as it is saved: before its figure is drawn, and with the settings that made it."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from jmdp.experiments.paper.experiment import Experiment, Numbers, Work
+from jmdp.experiments.paper.findings import Finding, Judgement, Measured
+
+COMMITTED = Path(__file__).parent / "results"
+"""The numbers of full runs that the documentation shows."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """Everything a report says of an experiment."""
+
+    name: str
+    settings: dict[str, Any]
+    versions: dict[str, str]
+    findings: list[Finding]
+    data: dict[str, Any]
+
+    @classmethod
+    def of(cls, experiment: Experiment, numbers: Numbers) -> Record:
+        """What was found now, as it will be read again."""
+        packages = ("jmdp", "numpy", "scipy") + (("jax", "ale-py") if experiment.name.startswith("atari") else ())
+        versions = {package: version(package) for package in packages}
+        return cls(experiment.name, settings_of(experiment), versions, numbers.findings, numbers.data)
+
+    @property
+    def worst(self) -> Judgement:
+        """The verdict that a reader has to see first."""
+        order = (Judgement.NOT_REPRODUCED, Judgement.CANNOT_BE_JUDGED, Judgement.REPRODUCED, Judgement.BETTER)
+        return next(verdict for verdict in order if any(finding.verdict is verdict for finding in self.findings))
+
+    def save(self, path: Path) -> None:
+        """Write it whole or not at all. The same numbers make the same bytes."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_suffix(".part")
+        text = json.dumps(self.document(), indent=1, ensure_ascii=False, allow_nan=False)
+        part.write_text(text + "\n", encoding="utf-8")
+        part.replace(path)
+
+    def document(self) -> dict[str, Any]:
+        """As JSON has it; the end of an interval that is nowhere is null."""
+        found = asdict(self)
+        for finding in found["findings"]:
+            for end in ("low", "high"):
+                if math.isinf(finding["measured"][end]):
+                    finding["measured"][end] = None
+        plain: dict[str, Any] = json.loads(json.dumps(found))
+        return plain
+
+    @classmethod
+    def load(cls, path: Path) -> Record:
+        """Read one that was saved."""
+        saved = json.loads(path.read_text(encoding="utf-8"))
+        findings = [
+            Finding(**{**finding, "measured": _measured(finding["measured"]), "verdict": Judgement(finding["verdict"])})
+            for finding in saved.pop("findings")
+        ]
+        return cls(findings=findings, **saved)
+
+
+def _measured(saved: dict[str, Any]) -> Measured:
+    ends = {
+        end: nowhere if saved[end] is None else saved[end] for end, nowhere in (("low", -math.inf), ("high", math.inf))
+    }
+    return Measured(**{**saved, **ends, "seeds": tuple(saved["seeds"])})
+
+
+def settings_of(experiment: Experiment) -> dict[str, Any]:
+    """As JSON has them."""
+    found: dict[str, Any] = json.loads(json.dumps(asdict(experiment)))
+    return found
+
+
+def kept(experiment: Experiment, folder: Path) -> Record | None:
+    """The record of an earlier run with the same settings, if there is one that can be read."""
+    try:
+        record = Record.load(folder / f"{experiment.name}.json")
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+    return record if record.settings == settings_of(experiment) else None
+
+
+def made(experiment: Experiment, folder: Path, work: Work) -> Record:
+    """Run it and save what is found."""
+    record = Record.of(experiment, experiment.run(work))
+    record.save(folder / f"{experiment.name}.json")
+    return record

@@ -1,0 +1,103 @@
+"""A report in one HTML file that loads nothing and runs nothing."""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from jmdp.errors import MissingExtraError
+from jmdp.experiments.paper.experiment import Experiment
+from jmdp.experiments.paper.findings import Judgement, Measured
+from jmdp.experiments.paper.records import Record
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_SALT = "jmdp"
+"""Of the names inside an SVG file, so that the same figure makes the same bytes."""
+
+
+class Part(NamedTuple):
+    """What a report shows of an experiment."""
+
+    experiment: Experiment
+    record: Record
+    picture: bytes  # SVG
+
+
+def svg(figure: Figure) -> bytes:
+    """A figure as SVG; the same numbers make the same bytes."""
+    from matplotlib import rc_context
+
+    file = io.BytesIO()
+    with rc_context({"svg.hashsalt": _SALT}):
+        figure.savefig(file, format="svg", metadata={"Date": None})
+    return file.getvalue()
+
+
+def html(parts: Sequence[Part], *, quick: bool) -> str:
+    """Experiments with what they found and their figures. Text is escaped; figures are images, which run nothing."""
+    try:
+        from jinja2 import Environment, StrictUndefined
+    except ImportError:
+        raise MissingExtraError('Reports need Jinja2: pip install "jmdp[report]"') from None
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.filters |= {"number": number, "measured": measured_text, "source": source}
+    template = environment.from_string(Path(__file__).with_name("report.html.jinja").read_text(encoding="utf-8"))
+    counts = Counter(finding.verdict for part in parts for finding in part.record.findings)
+    return template.render(
+        parts=[
+            {
+                "experiment": part.experiment,
+                "record": part.record,
+                "picture": base64.b64encode(part.picture).decode("ascii"),
+                "settings": [(name.replace("_", " "), _plain(value)) for name, value in part.record.settings.items()],
+            }
+            for part in parts
+        ],
+        counts=[(verdict, counts[verdict]) for verdict in Judgement if counts[verdict]],
+        quick=quick,
+        slug=slug,
+    )
+
+
+def slug(verdict: Judgement) -> str:
+    """For the style sheet."""
+    return verdict.value.replace(" ", "-")
+
+
+def number(value: float | None) -> str:
+    """Four digits, a real minus, and words for what is no number."""
+    if value is None:
+        return "–"
+    if value != value or abs(value) == float("inf"):
+        return "∞" if value > 0 else "−∞" if value < 0 else "undefined"
+    return f"{value:.4g}".replace("-", "−")
+
+
+def measured_text(measured: Measured) -> str:
+    """The value with its interval, or with ± where four digits would not show one."""
+    value, error = measured.value, max(measured.high - measured.value, measured.value - measured.low)
+    if error <= 1e-4 * abs(value):
+        return f"{number(value)} ± {f'{error:.0e}'.replace('-', '−') if error else 0}"
+    return f"{number(value)} in [{number(measured.low)}, {number(measured.high)}]"
+
+
+def source(measured: Measured) -> str:
+    """Where a number comes from: what n counts, seeds, and what its interval is."""
+    n = f"n = {measured.n:,} {measured.of}"
+    if measured.basis == "certified":
+        return f"{n}; no sampling, interval certified"
+    if measured.basis == "computed":
+        return f"{n}; no sampling, interval is their range"
+    plural = "s" if len(measured.seeds) > 1 else ""
+    seeds = ", ".join(map(str, measured.seeds))
+    return f"{n}; seed{plural} {seeds}; {100 * (measured.confidence or 0):g}% interval"
+
+
+def _plain(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
