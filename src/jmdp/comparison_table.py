@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from jmdp.interval import Estimate
@@ -49,13 +50,7 @@ def comparison_table(comparison: Comparison) -> str:
                 *("–" if math.isnan(found[name]) else form.format(float(found[name])) for name, form in _LAST),
             ]
         )
-    rows = [[cell.replace("\n", " ") for cell in row] for row in rows]  # a name may be an array as NumPy prints it
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    for row in rows:
-        cells = [
-            cell.ljust(w) if i == 0 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))
-        ]
-        lines.append("  ".join(cells).rstrip())
+    lines += aligned(rows)
     regret = c.regret(leader)
     met = c.draws.shared_steps / max(1, c.draws.steps + c.draws.shared_steps)
     lines += [
@@ -70,6 +65,18 @@ def comparison_table(comparison: Comparison) -> str:
 
 
 _LAST = (("correlation", "{:.3f}"), ("variance_reduction", "{:.1f} ×"))
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows of cells as lines: the first column to the left, the others to the right."""
+    flat = [[cell.replace("\n", " ") for cell in row] for row in rows]  # a name may be an array as NumPy prints it
+    widths = [max(map(len, column)) for column in zip(*flat, strict=True)]
+    return [
+        "  ".join(
+            cell.ljust(w) if i == 0 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in flat
+    ]
 
 
 def shown(value: Estimate) -> str:

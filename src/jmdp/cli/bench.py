@@ -4,32 +4,48 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import tyro
 
 from jmdp.benchmarks.report import save
 from jmdp.benchmarks.running import COMPARISONS, run
+from jmdp.cli.choices import unknown
 from jmdp.cli.command import Command, Exit, print_json
-from jmdp.errors import SettingsError
+from jmdp.cli.options import Flag, Optionally
+
+_NAMES = f"Which comparisons, all by default: {', '.join(COMPARISONS)}."
 
 
 @dataclass(frozen=True, kw_only=True)
 class Bench(Command):
-    """Time jmdp beside what one would use instead, on this machine."""
+    """Time jmdp beside what one would use instead, on this machine.
 
-    names: Annotated[tuple[str, ...], tyro.conf.Positional] = ()
-    """Which comparisons; all by default."""
-    quick: bool = False
+    A comparison gives the same problem to jmdp and to a peer (the paper's operator in NumPy and SciPy, QuantEcon,
+    Storm), or to a part of jmdp alone; sees that the answers agree; and only then tells the times, in turns in one
+    process. In full they take from seconds to some minutes each, and each is held to goals: 1 is returned if one is
+    missed. What was found is in docs/benchmarks.md.
+    """
+
+    examples: ClassVar = {
+        "jmdp bench orders --quick": "does it run? Tiny sizes, some seconds",
+        "jmdp bench sweep whole_solve": "two of them in full",
+        "jmdp bench --out results": "all, saved as JSON files and figures",
+    }
+
+    names: Annotated[
+        tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[NAME …]", help=_NAMES, help_behavior_hint="")
+    ] = ()
+    quick: Flag = False
     """Tiny sizes, to see that it runs; goals mean nothing there."""
-    out: Path | None = None
+    out: Optionally[Path] = None
     """Save what is found in this folder, a JSON file each, and figures where there are some."""
 
     def run(self) -> Exit:
         """Run them in order."""
-        unknown = [name for name in self.names if name not in COMPARISONS]
-        if unknown:
-            raise SettingsError(f"There is no comparison {unknown[0]!r}. There are {', '.join(COMPARISONS)}.")
+        for name in self.names:
+            if name not in COMPARISONS:
+                raise unknown("comparison", name, COMPARISONS)
         records, met = {}, True
         for name in self.names or COMPARISONS:
             report = run(name, self.quick)

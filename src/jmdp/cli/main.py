@@ -2,28 +2,115 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Sequence
+import traceback
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, NamedTuple, TextIO
 
-from jmdp.cli.bench import Bench
-from jmdp.cli.command import Exit
+from jmdp.cli.choices import unknown
+from jmdp.cli.exit import Exit
 from jmdp.errors import JMDPError, MissingExtraError
+
+if TYPE_CHECKING:
+    from jmdp.cli.command import Command
+
+
+class _Entry(NamedTuple):
+    """Where a command is, which is loaded only when it is asked for, and what it does."""
+
+    module: str
+    name: str
+    summary: str
+
+
+COMMANDS = {
+    "evaluate": _Entry("evaluate", "Evaluate", "A built-in world: means, covariances and gaps of all actions, exact."),
+    "compare": _Entry("compare", "Compare", "A simulator, where it stands: which action is better, and how surely?"),
+    "check": _Entry("check", "Check", "A simulator: do all its actions really meet the same luck?"),
+    "bench": _Entry("bench", "Bench", "jmdp beside what one would use instead, timed on this machine."),
+    "reproduce": _Entry("reproduce", "Reproduce", "The paper's experiments again: claims, measured values, verdicts."),
+}
+
+_EXAMPLES = {
+    "jmdp evaluate inventory --state 3": "how many to order, with three in stock?",
+    "jmdp compare CartPole-v1 --discount 0.9 --after left left": "which way, with the pole leaning?",
+    "jmdp check FrozenLake-v1": "can its luck be shared?",
+    "jmdp reproduce residuals --out report": "a figure of the paper, in a second or two",
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Same luck, different action: joint returns of several actions, from tables and from simulators."""
+    arguments = sys.argv[1:] if arguments is None else arguments
     try:
-        try:
-            import tyro
-        except ImportError:
-            raise MissingExtraError('The command line needs tyro: pip install "jmdp[cli]"') from None
-        command = tyro.extras.subcommand_cli_from_dict(
-            {"bench": Bench}, args=arguments, prog="jmdp", description=main.__doc__
-        )
-        return command.run()
+        code = _run(arguments)
+        sys.stdout.flush()
+        return code
     except JMDPError as error:
         print(f"jmdp: {error}", file=sys.stderr)
         return Exit.ERROR
     except KeyboardInterrupt:
         print("jmdp: interrupted", file=sys.stderr)
         return Exit.INTERRUPTED
+    except BrokenPipeError:  # the reader has seen enough; nor may Python complain when it flushes at the end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.ERROR
+    except Exception:  # in a user's own code, most likely; Python's own exit code for it would mean "no" here
+        traceback.print_exc()
+        return Exit.ERROR
+
+
+def _run(arguments: Sequence[str]) -> int:
+    name, *rest = arguments or [""]
+    if name in ("-h", "--help"):
+        return _help(sys.stdout, Exit.YES)
+    if name == "":
+        return _help(sys.stderr, Exit.ERROR)
+    if name == "--version":
+        from jmdp import __version__
+
+        print(f"jmdp {__version__}")
+        return Exit.YES
+    if name not in COMMANDS:
+        raise unknown("command", name, COMMANDS)
+    command = _parsed(name, rest)
+    return command if isinstance(command, int) else command.run()
+
+
+def _parsed(name: str, arguments: Sequence[str]) -> Command | int:
+    """The command with its settings; or the exit code, where help was asked for or an option is wrong."""
+    try:
+        from tyro import cli, conf
+    except ImportError:
+        raise MissingExtraError('The command line needs tyro: pip install "jmdp[cli]"') from None
+    entry = COMMANDS[name]
+    command: type[Command] = getattr(import_module(f"jmdp.cli.{entry.module}"), entry.name)
+    form, arguments = command.form(arguments)
+    markers = (conf.CascadeSubcommandArgs, conf.OmitSubcommandPrefixes, conf.FlagCreatePairsOff, conf.DisallowNone)
+    try:
+        return cli(form, args=arguments, prog=f"jmdp {name}", config=(*markers, conf.SuppressFixed))
+    except SystemExit as ended:
+        if command.examples and {"-h", "--help"} & set(arguments):
+            print(_examples(command.examples))
+        return Exit.YES if ended.code is None else int(ended.code)
+
+
+def _help(stream: TextIO, code: Exit) -> Exit:
+    commands = "\n".join(f"  {name:<10} {entry.summary}" for name, entry in COMMANDS.items())
+    print(
+        f"usage: jmdp COMMAND [OPTIONS]\n\n{main.__doc__}\n\ncommands\n{commands}\n\n"
+        "options\n"
+        "  -h, --help  this; after a command, what it can be told\n"
+        "  --version   which jmdp this is\n\n"
+        "exit codes\n"
+        "  0 yes: converged, decided, no fault   1 no   2 not done: something is wrong   130 interrupted\n\n"
+        f"{_examples(_EXAMPLES)}",
+        file=stream,
+    )
+    return code
+
+
+def _examples(examples: Mapping[str, str]) -> str:
+    return "\n".join(["examples", *(f"  {line}\n      {words}" for line, words in examples.items())])

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Self
 
+from jmdp.errors import MissingExtraError
 from jmdp.experiments.atari.settings import PAPER, Run
 from jmdp.experiments.paper.experiment import Experiment, Work
 
@@ -47,9 +48,11 @@ class AtariExperiment(Experiment):
         """Records of all networks by game, made where they are missing."""
         from tqdm import tqdm
 
-        from jmdp.experiments.atari.collect import collect
-        from jmdp.experiments.atari.learn import learn_and_judge, record_path  # JAX, which no other experiment needs
-
+        try:
+            from jmdp.experiments.atari.collect import collect
+            from jmdp.experiments.atari.learn import learn_and_judge, record_path
+        except ModuleNotFoundError as missing:  # JAX and what stands on it, which no other experiment needs
+            raise MissingExtraError(f'Networks need {missing.name}: pip install "jmdp[reproduce]"') from None
         folder = work.folder / "atari"
         wanted = [run for game in self.games for run in self.runs(game)]
         with tqdm(wanted, unit=" network", disable=None if work.progress else True) as bar:

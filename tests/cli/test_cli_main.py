@@ -1,0 +1,198 @@
+"""The command line as a whole: help, examples, exit codes, and what goes where."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from cli_runs import SHOP, command, run
+
+import jmdp
+from jmdp.cli.choices import label_of
+from jmdp.cli.command import plain, print_json
+from jmdp.cli.main import _EXAMPLES, COMMANDS, _parsed
+from jmdp.interval import Estimate
+from jmdp.labels import Labels
+
+ALL = list(dict.fromkeys([line for name in COMMANDS for line in command(name).examples] + [*_EXAMPLES]))
+
+
+@pytest.mark.parametrize("line", ALL, ids=ALL)
+def test_examples_run_as_printed(line, capsys, tmp_path, monkeypatch):
+    """Each decides, converges or finds no fault; those that take minutes are parsed."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    Path("shop.py").write_text(SHOP)
+    _, name, *arguments = shlex.split(line)
+    if name == "bench" or "all" in arguments:
+        assert isinstance(_parsed(name, arguments), command(name))
+        return
+    found = run(capsys, line)
+    assert (found.code, found.err) == (0, "")
+    assert found.json if "--json" in line else found.out
+
+
+@pytest.mark.parametrize("name", [*COMMANDS])
+def test_help_ends_with_examples(name, capsys):
+    found = run(capsys, f"jmdp {name} --help")
+    assert found.code == 0
+    assert found.err == ""
+    text, _, examples = found.out.partition("\nexamples\n")
+    assert "--json" in text
+    assert all(noise not in text for noise in ("--no-json", "{None}"))
+    assert text.startswith(f"usage: jmdp {name}")
+    lines = [line.strip() for line in examples.splitlines()]
+    assert lines[::2] == list(command(name).examples)
+    if name != "reproduce":
+        assert 2 <= len(lines[::2]) <= 4
+
+
+def test_help_of_all_lists_commands_and_examples(capsys):
+    found = run(capsys, "jmdp --help")
+    assert found.code == 0
+    for word in [*COMMANDS, *_EXAMPLES]:
+        assert word in found.out
+    assert found.out == run(capsys, "jmdp -h").out
+
+
+def test_nothing_is_an_error_that_helps(capsys):
+    found = run(capsys, "jmdp")
+    assert (found.code, found.out) == (2, "")
+    assert found.err == run(capsys, "jmdp --help").out
+
+
+def test_version(capsys):
+    found = run(capsys, "jmdp --version")
+    assert (found.code, found.out) == (0, f"jmdp {jmdp.__version__}\n")
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("jmdp evalute", "no command 'evalute'. Did you mean 'evaluate'?"),
+        ("jmdp evaluate inventry", "no world 'inventry'. Did you mean 'inventory'?"),
+        ("jmdp evaluate inventory --capcity 3", "--capacity"),
+        ("jmdp evaluate inventory --capacity 0", "capacity is 0. Give a whole number"),
+        ("jmdp evaluate inventory --tolerance -1", "tolerance is -1.0"),
+        ("jmdp evaluate inventory --method exact-lw", "exact-law"),
+        ("jmdp evaluate inventory --policy base_stok", "Did you mean 'base_stock'?"),
+        ("jmdp evaluate inventory --state 11", "no state 11: indices run from 0 to 10"),
+        ("jmdp evaluate inventory --actions 'ordr 3'", "Did you mean 'order 3'?"),
+        ("jmdp evaluate inventory --method reachable-pairs", "--state"),
+        ("jmdp evaluate", "inventory"),
+        ("jmdp compare world:inventry", "Did you mean 'inventory'?"),
+        ("jmdp compare inventory", "world:inventory"),
+        ("jmdp compare FrozenLke-v1", "Did you mean: `FrozenLake`?"),
+        ("jmdp compare ale:pomg", "Did you mean 'pong'?"),
+        ("jmdp compare FrozenLake-v1", "--discount"),
+        ("jmdp compare FrozenLake-v1 --discount 0.9 --policy lft", "Did you mean 'left'?"),
+        ("jmdp compare FrozenLake-v1 --discount 0.9 --actions lft up", "Did you mean 'left'?"),
+        ("jmdp compare FrozenLake-v1 --discount 0.9 --state 16", "from 0 to 15"),
+        ("jmdp compare CartPole-v1 --discount 0.9 --state 1", "--after"),
+        (f"jmdp compare CartPole-v1 --discount 0.9 --after{12 * ' left'}", "The episode was over after action"),
+        ("jmdp compare nowhere:thing", "no module 'nowhere'"),
+        ("jmdp compare nowhere.py:thing", "no file 'nowhere.py'"),
+        ("jmdp compare jmdp.worlds:inventry", "Did you mean 'inventory'?"),
+        ("jmdp check world:x", "no world 'x'"),
+        ("jmdp bench ordrs", "Did you mean 'orders'?"),
+    ],
+    ids=lambda value: value if value.startswith("jmdp") else "",
+)
+def test_what_is_wrong_is_told_on_stderr(line, says, capsys):
+    found = run(capsys, line)
+    assert (found.code, found.out) == (2, "")
+    assert says in " ".join(found.err.replace("│", " ").split())
+    assert "Traceback" not in found.err
+
+
+@pytest.mark.parametrize(
+    ("package", "line", "says"),
+    [
+        ("tyro", "jmdp evaluate inventory", 'pip install "jmdp[cli]"'),
+        ("gymnasium", "jmdp compare FrozenLake-v1 --discount 0.9", 'pip install "jmdp[gym]"'),
+        ("ale_py", "jmdp compare ale:pong --discount 0.9", 'pip install "jmdp[atari]"'),
+        (
+            "stable_baselines3",
+            "jmdp compare world:inventory --policy PPO:model.zip",
+            "pip install stable-baselines3",
+        ),
+    ],
+    ids=["tyro", "gymnasium", "ale_py", "stable_baselines3"],
+)
+def test_what_is_not_installed_comes_with_its_command(package, line, says, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, package, None)
+    found = run(capsys, line)
+    assert found.code == 2
+    assert says in found.err
+
+
+def test_interrupt_is_130(capsys, monkeypatch):
+    def interrupted(*args, **settings):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("jmdp.cli.evaluate.evaluate", interrupted)
+    found = run(capsys, "jmdp evaluate inventory")
+    assert (found.code, found.out, found.err) == (130, "", "jmdp: interrupted\n")
+
+
+def test_a_defect_is_not_a_no(capsys, monkeypatch):
+    """Python's exit code for an exception is 1, which a script would take for an answer."""
+    monkeypatch.setattr("jmdp.cli.evaluate.evaluate", lambda *args, **settings: 1 / 0)
+    found = run(capsys, "jmdp evaluate inventory")
+    assert found.code == 2
+    assert "ZeroDivisionError" in found.err
+
+
+def test_json_has_no_number_that_is_not_finite(capsys):
+    print_json({"x": Estimate(math.nan, -math.inf, 1.0), "y": np.array([1.0, np.inf]), "z": (True, None, np.int64(3))})
+    expected = {"x": {"value": None, "low": None, "high": 1.0}, "y": [1.0, None], "z": [True, None, 3]}
+    assert json.loads(capsys.readouterr().out) == expected
+    with pytest.raises(TypeError, match="object"):
+        plain(object())
+
+
+def test_names_go_before_numbers():
+    labels = Labels.of("state", 3, ["2", "1", "x"])
+    assert [labels.index(label_of(labels, text)) for text in ("2", "1", "0", "x")] == [0, 1, 0, 2]
+
+
+def test_bench_reports_and_returns_what_it_found(capsys, monkeypatch, tmp_path):
+    from jmdp.benchmarks.report import Goal, Report
+
+    def report(name, quick):
+        return Report(name, quick, [Goal.at_most("time", 2.0, 1.0)], [{"side": "ours", "s": math.inf}])
+
+    monkeypatch.setattr("jmdp.cli.bench.run", report)
+    assert run(capsys, "jmdp bench sweep").code == 1
+    quick = run(capsys, f"jmdp bench sweep mean --quick --json --out {tmp_path}")
+    assert quick.code == 0
+    assert quick.json["mean"]["rows"] == [{"side": "ours", "s": None}]
+    assert {path.name for path in tmp_path.iterdir()} == {"sweep.json", "mean.json"}
+
+
+def test_installed_script_and_a_reader_that_leaves():
+    script = Path(sys.executable).with_name("jmdp")
+    line = [script, "evaluate", "anti_correlated_bandit", "--json"]
+    found = json.loads(subprocess.check_output(line))
+    assert found["world"] == {"name": "anti_correlated_bandit", "discount": 0.9}
+    buffered = {**os.environ, "PYTHONUNBUFFERED": ""}  # so that Python has something to flush when it ends
+    with subprocess.Popen([script, "--help"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=buffered) as gone:
+        gone.stdout.close()
+        assert gone.stderr.read() == b""
+    assert gone.returncode == 2
+
+
+def test_a_command_loads_only_what_it_needs():
+    code = (
+        "import sys\nfrom jmdp.cli import main\nmain(['evaluate', 'anti_correlated_bandit', '--quiet'])\n"
+        "print([name for name in ('jax', 'matplotlib', 'gymnasium', 'torch', 'pandas') if name in sys.modules])"
+    )
+    said = subprocess.check_output([sys.executable, "-c", code], text=True)
+    assert said.splitlines()[-1] == "[]"
