@@ -56,8 +56,7 @@ def page(full: str = "within 90 minutes on two cores") -> str:
                 f"| {finding.claim} | **{measured_text(finding.measured)}**{paper}<br>{finding.quantity} "
                 f"({source(finding.measured)}) | {finding.rule} | **{finding.verdict.value}** |"
             )
-        remarks = list(dict.fromkeys(finding.remark for finding in record.findings if finding.remark))
-        parts.append("\n" + "\n\n".join([*remarks, f"Settings: {kind.ours}"]) + "\n")
+        parts.append("\n" + "\n\n".join([*record.remarks, f"Settings: {kind.ours}"]) + "\n")
     return "\n".join(parts)
 
 

@@ -299,6 +299,16 @@ BUGS = [
     Bug("any checkpoint will do", "neural/checkpoints.py",
         'if np.array_equal(leaves.pop("checksum"), self._checksum(leaves)):', 'if leaves.pop("checksum").size:',
         "neural/test_learning_resumed.py::test_another_run_is_refused"),
+    # Reports.
+    Bug("a verdict by the value alone", "experiments/paper/findings.py", "measured.high <= most",
+        "measured.value <= most", "experiments/test_findings.py::test_at_most"),
+    Bug("a number without a seed", "experiments/paper/findings.py", "== bool(self.seeds) ==", "==",
+        "experiments/test_findings.py::test_a_number_without_its_source_is_none"),
+    Bug("text is taken for HTML", "experiments/paper/report.py", "autoescape=True", "autoescape=False",
+        "experiments/test_reproducing.py::test_reports_are_inert"),
+    Bug("any numbers will do", "experiments/paper/records.py",
+        "return record if same else None", "return record",
+        "experiments/test_reproducing.py::test_damaged_or_other_records_are_made_again"),
 ]  # fmt: skip
 
 

@@ -104,7 +104,7 @@ class Claim:
     def no_contradiction(self, limit: float, measured: Measured) -> Finding:
         """It holds unless the whole interval is above the limit: for numbers that may be at the limit itself."""
         above = measured.low > limit + ROUNDING * abs(limit)
-        return self._decided(measured, f"its interval must reach down to {limit:.6g}", not above, above)
+        return self._decided(measured, f"must not surely be above {limit:.6g}", not above, above)
 
     def as_near_to_one(self, measured: Measured) -> Finding:
         """Beside a ratio of the paper that would be 1 at best: better if the whole interval is nearer to it.

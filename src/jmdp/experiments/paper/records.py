@@ -29,15 +29,18 @@ class Record:
     @classmethod
     def of(cls, experiment: Experiment, numbers: Numbers) -> Record:
         """What was found now, as it will be read again."""
-        packages = ("jmdp", "numpy", "scipy") + (("jax", "ale-py") if experiment.name.startswith("atari") else ())
-        versions = {package: version(package) for package in packages}
-        return cls(experiment.name, settings_of(experiment), versions, numbers.findings, numbers.data)
+        return cls(experiment.name, settings_of(experiment), _versions(experiment), numbers.findings, numbers.data)
 
     @property
     def worst(self) -> Judgement:
         """The verdict that a reader has to see first."""
         order = (Judgement.NOT_REPRODUCED, Judgement.CANNOT_BE_JUDGED, Judgement.REPRODUCED, Judgement.BETTER)
         return next(verdict for verdict in order if any(finding.verdict is verdict for finding in self.findings))
+
+    @property
+    def remarks(self) -> list[str]:
+        """What readers of the verdicts have to know, each once."""
+        return list(dict.fromkeys(finding.remark for finding in self.findings if finding.remark))
 
     def save(self, path: Path) -> None:
         """Write it whole or not at all. The same numbers make the same bytes."""
@@ -82,12 +85,18 @@ def settings_of(experiment: Experiment) -> dict[str, Any]:
 
 
 def kept(experiment: Experiment, folder: Path) -> Record | None:
-    """The record of an earlier run with the same settings, if there is one that can be read."""
+    """The record of an earlier run with the same settings and packages, if there is one that can be read."""
     try:
         record = Record.load(folder / f"{experiment.name}.json")
     except (OSError, ValueError, TypeError, KeyError):
         return None
-    return record if record.settings == settings_of(experiment) else None
+    same = record.settings == settings_of(experiment) and record.versions == _versions(experiment)
+    return record if same else None
+
+
+def _versions(experiment: Experiment) -> dict[str, str]:
+    packages = ("jmdp", "numpy", "scipy") + (("jax", "ale-py") if experiment.name.startswith("atari") else ())
+    return {package: version(package) for package in packages}
 
 
 def made(experiment: Experiment, folder: Path, work: Work) -> Record:

@@ -1,0 +1,99 @@
+"""The site: ``python -m sphinx -W --keep-going -n -b html docs docs/_build/html``. No internet is needed."""
+
+from __future__ import annotations
+
+import os
+import re
+
+from docutils import nodes
+from docutils.utils.math import MathError
+from docutils.utils.math.latex2mathml import tex2mathml
+from sphinx.pycode import parser
+from sphinx.util.logging import getLogger
+
+import jmdp
+
+project = "jmdp"
+author = "The jmdp developers"
+copyright = f"2026, {author}"  # noqa: A001 (Sphinx's name)
+version = release = jmdp.__version__
+
+extensions = ["myst_nb", "numpydoc", "sphinx.ext.autodoc"]
+exclude_patterns = ["_build", "benchmark_results"]
+
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
+myst_heading_anchors = 3  # [words](page.md#heading)
+
+# Notebooks run at each build: what they show is what the package does today.
+nb_execution_mode = "force"
+nb_execution_raise_on_error = True
+nb_execution_timeout = 300
+nb_merge_streams = True
+os.environ["MPLBACKEND"] = "module://matplotlib_inline.backend_inline"  # whatever the caller's is
+
+# Docstrings write names in single backticks. What the reference does not have stays a word, see _plain.
+default_role = "py:obj"
+autodoc_default_options = {"members": True}
+autodoc_member_order = "bysource"
+autodoc_preserve_defaults = True
+autodoc_type_aliases = {name: name for name in ("Booleans", "Floats", "Integers", "Label")}
+parser.comment_re = re.compile(
+    r"^(?:#|\s*#:) ?((?!noqa|type:|fmt:).*)\r?\n?$"
+)  # ``mean: Floats  # [S, A]`` explains a field
+numpydoc_show_class_members = False  # autodoc shows them, once
+python_use_unqualified_type_names = True
+python_maximum_signature_line_length = 88
+add_module_names = False
+toc_object_entries_show_parents = "hide"
+nitpick_ignore_regex = [("py:obj", r"jmdp\.(methods|kernels)\..*")]  # where to read on in the source
+
+html_theme = "pydata_sphinx_theme"
+html_title = "jmdp"
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+html_show_sourcelink = False
+html_copy_source = False
+html_sidebars = {"index": []}
+html_theme_options = {"footer_start": ["copyright"], "footer_end": [], "show_toc_level": 2}
+html_math_renderer = "mathml"
+
+
+def _mathml(*, block):
+    """Formulas as MathML, which browsers show without a script."""
+
+    def visit(translator, node):
+        formula = node.astext().replace(r"\dots", r"\ldots")  # two things that docutils cannot read
+        formula = re.sub(r"\\frac(\d)(\d)", r"\\frac{\1}{\2}", formula)
+        try:
+            translator.body.append(tex2mathml(formula, as_block=block))
+        except MathError as error:
+            getLogger(__name__).warning("%s in %s", error, formula, location=node)
+        raise nodes.SkipNode
+
+    return visit, None
+
+
+def _plain(app, env, node, contnode):
+    """Names that are not ours, and types of annotations that are not public, are words and not links."""
+    ours = node["reftarget"].startswith("jmdp.") and node["reftype"] != "class"
+    return None if node.get("refdomain") != "py" or ours else contnode
+
+
+def _docstring(app, what, name, obj, options, lines):
+    """In our docstrings |x| is a size, and `x`² a power."""
+    sizes = [re.sub(r"\|(\w[^|`]*)\|", r"\\|\1\\|", line) for line in lines]
+    lines[:] = [re.sub(r"`(?=[²³])", r"`\\ ", line) for line in sizes]
+
+
+def _signature(app, what, name, obj, options, signature, returns):
+    """Aliases by their names also where they are part of a type."""
+    plain = [text and re.sub(r"TypeAliasForwardRef\('(\w+)'\)", r"\1", text) for text in (signature, returns)]
+    return tuple(plain)
+
+
+def setup(app):
+    """What settings cannot say."""
+    app.add_html_math_renderer("mathml", inline_renderers=_mathml(block=False), block_renderers=_mathml(block=True))
+    app.connect("missing-reference", _plain)
+    app.connect("autodoc-process-docstring", _docstring)
+    app.connect("autodoc-process-signature", _signature)
