@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import jmdp
 from jmdp.experiments.paper.correlations import correlation, draw_matrix, size
@@ -35,11 +35,6 @@ class ChainCorrelation(Experiment):
     discount: float = 0.95
     tolerance: float = 1e-10
     """Of JIPE-2, as a fraction of the largest return."""
-
-    @classmethod
-    def quick(cls) -> Self:
-        """It takes a second as it is."""
-        return cls()
 
     def run(self, work: Work) -> Numbers:
         """Evaluate, and solve the recursion of this chain in rationals."""

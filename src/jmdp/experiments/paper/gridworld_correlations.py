@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -36,11 +36,6 @@ class GridworldCorrelations(Experiment):
     discount: float = 0.95
     tolerance: float = 1e-10
     """Of JIPE-2, as a fraction of the largest return."""
-
-    @classmethod
-    def quick(cls) -> Self:
-        """It takes a second as it is."""
-        return cls()
 
     def run(self, work: Work) -> Numbers:
         """Evaluate under shared and under independent luck."""

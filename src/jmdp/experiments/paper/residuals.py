@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -40,11 +40,6 @@ class Residuals(Experiment):
     discount: float = 0.95
     tolerance: float = 1e-10
     """Of both methods, as a fraction of the largest return."""
-
-    @classmethod
-    def quick(cls) -> Self:
-        """It takes a second as it is."""
-        return cls()
 
     def run(self, work: Work) -> Numbers:
         """Evaluate both worlds by the paper's iteration and by ours."""
