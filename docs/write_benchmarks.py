@@ -15,15 +15,17 @@ HERE = Path(__file__).parent
 BEGIN, END = "<!-- results: begin, written by docs/write_benchmarks.py -->", "<!-- results: end -->"
 
 
-def render() -> str:
+def render(results: Path = HERE / "benchmark_results") -> str:
     """Return a section for each comparison that has been run in full, with the machine it ran on."""
     sections = []
     for name in COMPARISONS:
-        path = HERE / "benchmark_results" / f"{name}.json"
+        path = results / f"{name}.json"
         if not path.exists():
             sections.append(f"### {name}\n\nNot run yet.")
             continue
         saved = json.loads(path.read_text(encoding="utf-8"))
+        if saved["quick"]:
+            raise ValueError(f"{path} is from --quick, where numbers mean nothing. Run it in full: jmdp bench {name}")
         machine = saved.pop("machine")
         report = Report(**saved | {"goals": [Goal(**goal) for goal in saved["goals"]]})
         versions = ", ".join(f"{package} {machine[package]}" for package in ("python", "numpy", "scipy", "numba"))

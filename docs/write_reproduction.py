@@ -28,7 +28,8 @@ jmdp reproduce residuals gap_validation --out report
 ```
 
 It writes `numbers/NAME.json`, `figures/NAME.svg` and `report.html`, which holds everything in one file that loads
-nothing. Interrupted, the same command goes on where it stopped. It returns 1 if something was not reproduced.
+nothing; a quick run, `NAME-quick` and `report-quick.html`. Interrupted, the same command goes on where it stopped. It
+returns 1 if something was not reproduced.
 
 Each claim of the paper stands beside what was measured, with its interval and where it comes from. The verdict
 follows from the numbers by the rule beside it: **reproduced**, **better** (the claim goes beyond the paper's, or the
@@ -47,7 +48,7 @@ def page(full: str = "within 90 minutes on two cores") -> str:
     parts = [OPENING.format(full=full, counts=counts)]
     for name, record in records.items():
         kind = EXPERIMENTS[name]
-        parts.append(f"## {kind.title}\n\n{kind.where} of the paper; `jmdp reproduce {name}`.\n")
+        parts.append(f"## {kind.title}\n\n{kind.where} of the paper; `jmdp reproduce {name} --out report`.\n")
         parts.append(f"![{kind.title}](images/paper/{name}.svg)\n")
         parts.append("| claim | measured | rule | verdict |\n|---|---|---|---|")
         for finding in record.findings:

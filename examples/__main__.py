@@ -29,6 +29,9 @@ own: [simulators.md](simulators.md). Those named learned_… train networks: [ne
 def main(names: list[str]) -> None:
     """Run, and keep what they print."""
     quick = "--quick" in names
+    unknown = [name for name in names if name not in (*ORDER, "--quick")]
+    if unknown:
+        sys.exit(f"There is no example {unknown[0]}. There are {', '.join(ORDER)}; or --quick.")
     chosen = [name for name in ORDER if name in names or (not names) or (quick and name not in SLOW)]
     kept = dict(re.findall(r"## `(\w+)\.py`\n(.*?)(?=\n## |\Z)", PAGE.read_text(), re.S)) if PAGE.exists() else {}
     for name in chosen:

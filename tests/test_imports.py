@@ -33,6 +33,7 @@ LAYERS = [
     ["__init__"],
     ["experiments", "benchmarks"],  # users of the public names, like anyone
     ["cli"],
+    ["__main__"],
 ]
 RANK = {room: i for i, layer in enumerate(LAYERS) for room in layer}
 HEAVY = ["numba", "scipy", "jax", "gymnasium", "ray", "xarray", "matplotlib", "tqdm", "pandas"]

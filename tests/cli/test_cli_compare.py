@@ -13,6 +13,7 @@ import pytest
 from cli_runs import SHOP, run
 
 import jmdp
+from jmdp.cli.choices import attribute
 from jmdp.cli.environments import environment
 
 LAKE = "jmdp compare FrozenLake-v1 --discount 0.9 --horizon 20 --samples 64"
@@ -45,7 +46,7 @@ def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
     yield tmp_path
-    for name in ("shop", "noisy"):
+    for name in ("shop", "noisy", "till", "file json", "file json'"):
         sys.modules.pop(name, None)
 
 
@@ -183,3 +184,25 @@ def test_paths_have_no_say_in_names(here):
     (here / "deep").mkdir()
     Path("deep/shop.py").write_text(SHOP)
     assert repr(environment("deep/shop.py:simulator").simulator()) == "FunctionSimulator(2 actions)"
+
+
+def test_a_file_is_one_module_however_it_is_reached(here):
+    """By its path, from another folder, by name, and from another file of the user's."""
+    (here / "shop.py").write_text("class Stock: pass")
+    (here / "till.py").write_text("import shop")
+    (here / "deep").mkdir()
+    texts = ["shop.py:Stock", f"{here}/deep/../shop.py:Stock", "shop:Stock", "till.py:shop.Stock"]
+    assert len({attribute(text) for text in texts}) == 1
+
+
+def test_a_file_takes_no_name_that_is_taken(here):
+    source = "from dataclasses import dataclass\n\n\n@dataclass\nclass Stock:\n    n: int = 3"
+    (here / "deep").mkdir()
+    taken = sys.modules["json"]
+    for path in ("json.py", "deep/json.py"):
+        (here / path).write_text(source)
+        stock = attribute(f"{path}:Stock")
+        assert stock is attribute(f"{path}:Stock")
+        assert sys.modules[stock.__module__].Stock is stock
+    assert sys.modules["json"] is taken
+    assert attribute("json.py:Stock") is not attribute("deep/json.py:Stock")

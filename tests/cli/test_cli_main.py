@@ -85,6 +85,7 @@ def test_version(capsys):
         ("jmdp evaluate inventory --policy base_stok", "Did you mean 'base_stock'?"),
         ("jmdp evaluate inventory --state 11", "no state 11: indices run from 0 to 10"),
         ("jmdp evaluate inventory --actions 'ordr 3'", "Did you mean 'order 3'?"),
+        ("jmdp evaluate inventory --actions 0 'order 0'", "actions are ['order 0', 'order 0']. Give different ones."),
         ("jmdp evaluate inventory --method reachable-pairs", "--state"),
         ("jmdp evaluate", "inventory"),
         ("jmdp compare world:inventry", "Did you mean 'inventory'?"),
@@ -148,6 +149,21 @@ def test_a_defect_is_not_a_no(capsys, monkeypatch):
     found = run(capsys, "jmdp evaluate inventory")
     assert found.code == 2
     assert "ZeroDivisionError" in found.err
+
+
+@pytest.mark.parametrize("code", ["0", "", "'enough'"])
+def test_a_file_that_ends_python_is_no_answer(code, capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (tmp_path / "ends_python.py").write_text(f"import sys\n\nsys.exit({code})\n")
+    found = run(capsys, f"jmdp compare {tmp_path}/ends_python.py:simulator --discount 0.9")
+    assert (found.code, found.out) == (2, "")
+    assert found.err.startswith("jmdp: Python was ended before there was an answer: SystemExit(")
+
+
+def test_a_file_that_cannot_be_used_is_told_without_a_traceback(capsys, monkeypatch):
+    monkeypatch.setattr("jmdp.cli.evaluate.evaluate", lambda *args, **settings: Path("nowhere/x").read_text())
+    found = run(capsys, "jmdp evaluate inventory")
+    assert (found.code, found.out, found.err) == (2, "", "jmdp: nowhere/x: No such file or directory\n")
 
 
 def test_json_has_no_number_that_is_not_finite(capsys):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import replace
 from fractions import Fraction
@@ -19,7 +18,7 @@ from jmdp.experiments.paper.experiment import Work
 from jmdp.experiments.paper.findings import Judgement
 from jmdp.experiments.paper.gap_validation import GapValidation
 from jmdp.experiments.paper.records import COMMITTED, Record, kept, made, settings_of
-from jmdp.experiments.paper.report import Part, html, measured_text, number
+from jmdp.experiments.paper.report import Part, html, number
 from jmdp.experiments.paper.reproducing import reproduce
 
 pytest.importorskip("jinja2")
@@ -43,12 +42,13 @@ def gaps():
 
 def test_claims_on_tables_are_reproduced(folder):
     for name in TABLES:
-        record = Record.load(folder / "numbers" / f"{name}.json")
-        assert record.worst in (Judgement.REPRODUCED, Judgement.BETTER), name
+        found = {f.verdict for f in Record.load(folder / "numbers" / f"{name}-quick.json").findings}
+        assert Judgement.CANNOT_BE_JUDGED not in found
+        assert (Judgement.NOT_REPRODUCED in found) == (name == "residuals")  # the gridworld's is no straight line
 
 
 def test_residuals_decay_at_most_by_the_discount_each_sweep(folder):
-    record = Record.load(folder / "numbers" / "residuals.json")
+    record = Record.load(folder / "numbers" / "residuals-quick.json")
     for curves in record.data["curves"].values():
         seen = np.array([r for r in curves["JIPE"] if r > 0])
         assert (seen[1:] <= 0.95 * seen[:-1] * (1 + 1e-9)).all()
@@ -58,7 +58,7 @@ def test_gaps_are_reproduced(gaps):
     assert {finding.verdict for finding in gaps.findings} <= {Judgement.REPRODUCED, Judgement.BETTER}
 
 
-@pytest.mark.parametrize(("what", "finding"), [("mean", 0), ("variance", 1), ("bound", 2)])
+@pytest.mark.parametrize(("what", "finding"), [("mean", 0), ("variance", 1), ("bound", 2), ("bound", 3)])
 def test_wrong_numbers_are_not_reproduced(gaps, what, finding):
     """Planted: one prediction in 24 is off by a tenth of the largest; one bound is half of what it has to be."""
     data = {key: np.array(values) for key, values in gaps.data.items()}
@@ -81,9 +81,9 @@ def test_solution_in_rationals_is_that_of_the_semantics():
 def test_same_numbers_same_bytes(folder, tmp_path):
     list(reproduce(TABLES, tmp_path, quick=True, work=Work(tmp_path / "work", progress=False)))
     for name in TABLES:
-        for part in (f"numbers/{name}.json", f"figures/{name}.svg"):
+        for part in (f"numbers/{name}-quick.json", f"figures/{name}-quick.svg"):
             assert (folder / part).read_bytes() == (tmp_path / part).read_bytes()
-    assert (folder / "report.html").read_bytes() == (tmp_path / "report.html").read_bytes()
+    assert (folder / "report-quick.html").read_bytes() == (tmp_path / "report-quick.html").read_bytes()
 
 
 def test_what_is_there_is_kept(folder, monkeypatch):
@@ -91,18 +91,26 @@ def test_what_is_there_is_kept(folder, monkeypatch):
         monkeypatch.setattr(EXPERIMENTS[name], "run", lambda self, work: pytest.fail("run again"))
     work = Work(folder / "work", progress=False)
     assert [record.name for record in reproduce(["residuals"], folder, quick=True, work=work)] == ["residuals"]
-    page = unescape((folder / "report.html").read_text())
+    page = unescape((folder / "report-quick.html").read_text())
     assert all(EXPERIMENTS[name].title in page for name in TABLES)
 
 
-@pytest.mark.parametrize("damage", ["", "{}", "[1]", '{"name": 1, "findings": [{}]}', "\x00"])
+@pytest.mark.parametrize("damage", ["", "{}", "[1]", "null", "1", '{"name": 1, "findings": [{}]}', "\x00", "empty"])
 def test_damaged_or_other_records_are_made_again(folder, tmp_path, damage):
     experiment = EXPERIMENTS["chain_correlation"].made(True)
-    (tmp_path / "chain_correlation.json").write_text(damage)
-    assert kept(experiment, tmp_path) is None
-    record = made(experiment, tmp_path, Work(tmp_path, progress=False))
-    assert kept(experiment, tmp_path) == record == Record.load(folder / "numbers" / "chain_correlation.json")
-    assert kept(replace(experiment, length=24), tmp_path) is None
+    path = tmp_path / "numbers.json"
+    whole = Record.load(folder / "numbers" / "chain_correlation-quick.json")
+    if damage == "empty":
+        replace(whole, data={}).save(path)
+    else:
+        path.write_text(damage)
+    assert kept(experiment, path) is None
+    record = made(experiment, path, Work(tmp_path, progress=False))
+    assert kept(experiment, path) == record == whole
+    assert kept(replace(experiment, length=24), path) is None
+    replace(whole, versions={**whole.versions, "numpy": "0"}).save(path)
+    assert kept(experiment, path) is None
+    assert [file.name for file in tmp_path.iterdir()] == ["numbers.json"]
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
@@ -125,7 +133,9 @@ def test_committed_verdicts_follow_from_committed_numbers(name):
     elif name == "atari_td_errors":
         squares = {game: np.array(curve["squares"]) for game, curve in record.data["curves"].items()}
         assert [f for game, s in squares.items() for f in EXPERIMENTS[name]()._judged(game, s)] == record.findings
-    elif name in TABLES:
+    elif name == "atari_gap_variances":
+        assert [f for row in record.data["rows"] for f in EXPERIMENTS[name]()._judged(row)] == record.findings
+    else:
         assert made_now(name) == [finding.verdict for finding in record.findings]
 
 
@@ -163,7 +173,7 @@ def test_reports_are_inert(folder, hostile):
 
 
 def report_with(text, folder):
-    record = Record.load(folder / "numbers" / "chain_correlation.json")
+    record = Record.load(folder / "numbers" / "chain_correlation-quick.json")
     texts = dict.fromkeys(("claim", "where", "quantity", "rule", "remark"), text)
     findings = [replace(finding, **texts, measured=replace(finding.measured, of=text)) for finding in record.findings]
     kind = type("Given", (EXPERIMENTS["chain_correlation"],), dict.fromkeys(("title", "where", "ours"), text))
@@ -171,7 +181,7 @@ def report_with(text, folder):
 
 
 def test_reports_load_nothing(folder):
-    page = (folder / "report.html").read_text()
+    page = (folder / "report-quick.html").read_text()
     for tag, attributes in Elements(page).found:
         assert tag not in ("script", "link", "iframe", "object", "embed", "form", "base")
         assert not [name for name in attributes if name.startswith("on")]
@@ -183,8 +193,8 @@ def test_reports_load_nothing(folder):
 
 def test_every_number_in_a_report_has_its_source(folder):
     """P19: beside each value stand its interval and n, and either seeds or the words that nothing is sampled."""
-    page = (folder / "report.html").read_text()
-    count = sum(len(Record.load(folder / "numbers" / f"{name}.json").findings) for name in TABLES)
+    page = (folder / "report-quick.html").read_text()
+    count = sum(len(Record.load(folder / "numbers" / f"{name}-quick.json").findings) for name in TABLES)
     assert page.count('class="measured"') == count
     assert len(re.findall(r"n = [\d,]+ [^;]+; (no sampling, interval|seeds? [\d, ]+; [\d.]+% interval)", page)) == count
 
@@ -193,6 +203,21 @@ def test_numbers_read_well():
     assert number(-0.5) == "−0.5"
     assert number(float("inf")) == "∞"
     assert number(float("nan")) == "undefined"
-    measured = Record.load(COMMITTED / "chain_correlation.json").findings[0].measured
-    assert measured_text(measured).startswith("0.6115 ± ")
-    assert json.loads(json.dumps(measured.value)) == measured.value
+
+
+def test_quick_runs_leave_full_ones_alone(tmp_path):
+    work = Work(tmp_path / "work", progress=False)
+    for quick in (False, True):
+        list(reproduce(["chain_correlation"], tmp_path, quick=quick, work=work))
+    assert sorted(path.name for path in tmp_path.glob("*/*")) == [
+        "chain_correlation-quick.json", "chain_correlation-quick.svg", "chain_correlation.json", "chain_correlation.svg"
+    ]  # fmt: skip
+    assert "quick run" in (tmp_path / "report-quick.html").read_text()
+    assert "quick run" not in (tmp_path / "report.html").read_text()
+
+
+def test_sampled_numbers_show_seeds_in_the_report():
+    """P19 where numbers are sampled, from the committed record."""
+    record = Record.load(COMMITTED / "atari_gap_variances.json")
+    page = html([Part(EXPERIMENTS["atari_gap_variances"](), record, b"")], quick=False)
+    assert page.count("n = 3 networks") == page.count("seeds 21, 22, 23; 95% interval") == len(record.findings) == 8

@@ -11,6 +11,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from jmdp.errors import JMDPError
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -18,7 +20,7 @@ Row = dict[str, str | float | int]
 """One line of a table, by column; numbers carry their unit in the column's name."""
 
 
-class DisagreementError(Exception):
+class DisagreementError(JMDPError, RuntimeError):
     """Contenders differ by more than their accuracy: how fast a wrong answer comes is of no interest."""
 
 
@@ -104,11 +106,13 @@ def markdown(rows: list[Row]) -> str:
     return "\n".join("| " + " | ".join(line) + " |" for line in padded)
 
 
-def _cell(value: str | float | int) -> str:
+def _cell(value: str | float | int | None) -> str:
+    if value is None:  # what was saved of a number that is not finite
+        return "–"
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def save(record: object, path: Path) -> None:
-    """Write one record, or several by name, as JSON."""
+    """Write one record, or several by name, as JSON, which has no number that is not finite: give None for those."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    path.write_text(json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")

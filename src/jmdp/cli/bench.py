@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar
@@ -11,7 +13,7 @@ import tyro
 from jmdp.benchmarks.report import save
 from jmdp.benchmarks.running import COMPARISONS, run
 from jmdp.cli.choices import unknown
-from jmdp.cli.command import Command, Exit, print_json
+from jmdp.cli.command import Command, Exit, aside, plain, print_json
 from jmdp.cli.options import Flag, Optionally
 
 _NAMES = f"Which comparisons, all by default: {', '.join(COMPARISONS)}."
@@ -42,22 +44,32 @@ class Bench(Command):
     """Save what is found in this folder, a JSON file each, and figures where there are some."""
 
     def run(self) -> Exit:
-        """Run them in order."""
+        """Run them in order, each once."""
         for name in self.names:
             if name not in COMPARISONS:
                 raise unknown("comparison", name, COMPARISONS)
+        if self.out is not None:
+            _writable(self.out)
         records, met = {}, True
-        for name in self.names or COMPARISONS:
-            report = run(name, self.quick)
-            records[name] = report.record()
+        for name in dict.fromkeys(self.names or COMPARISONS):
+            with aside(self.quiet):
+                report = run(name, self.quick)
+                records[name] = plain(report.record())
+                if self.out is not None:
+                    save(records[name], self.out / f"{name}.json")
+                    if report.figure is not None:
+                        report.figure.savefig(self.out / f"{name}.svg", metadata={"Date": None})
             met &= self.quick or all(goal.met for goal in report.goals)
-            if self.out is not None:
-                save(records[name], self.out / f"{name}.json")
-                if report.figure is not None:
-                    report.figure.savefig(self.out / f"{name}.svg", metadata={"Date": None})
             if not self.json:
                 sizes = " at tiny sizes, where goals mean nothing" if self.quick else ""
                 print(f"## {name}{sizes}\n\n{report.table()}\n", flush=True)
         if self.json:
             print_json(records)
         return Exit.YES if met else Exit.NO
+
+
+def _writable(folder: Path) -> None:
+    """Make it, or raise now: not after minutes of work."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder))

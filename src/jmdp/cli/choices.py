@@ -25,6 +25,10 @@ _COUPLINGS: dict[CouplingName, type[Coupling]] = {
 }
 
 
+_FILES: dict[Path, ModuleType] = {}
+"""What was loaded from files of the user's: each once, so that a class in it is one class."""
+
+
 def coupling_of(name: CouplingName, policy_luck: PolicyLuck) -> Coupling:
     """The regime of this name."""
     return _COUPLINGS[name](policy_luck)
@@ -73,13 +77,40 @@ def _from_name(name: str) -> ModuleType:
 def _from_file(path: Path) -> ModuleType:
     if not path.is_file():
         raise SettingsError(f"There is no file {str(path)!r} in {Path.cwd()}.")
-    _importable(path.resolve().parent)
-    spec = importlib.util.spec_from_file_location(path.stem, path)
+    path = path.resolve()
+    if path not in _FILES:
+        _importable(path.parent)
+        _FILES[path] = import_module(path.stem) if _import_gets(path) else _under_another_name(path)
+    return _FILES[path]
+
+
+def _import_gets(path: Path) -> bool:
+    """Whether an import by the file's name gets this very file, and nothing else that is called so."""
+    name = path.stem
+    if "." in name:
+        return False
+    if name in sys.modules:
+        origin = getattr(sys.modules[name], "__file__", None)
+    else:
+        spec = importlib.util.find_spec(name)
+        origin = None if spec is None else spec.origin
+    return origin is not None and Path(origin).resolve() == path
+
+
+def _under_another_name(path: Path) -> ModuleType:
+    name = f"file {path.stem}"  # without the folder: digests, and so luck, may depend on it
+    while name in sys.modules:
+        name += "'"
+    spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module  # where dataclasses, and copies of states, look for it
-    spec.loader.exec_module(module)
+    sys.modules[name] = module  # where dataclasses, and copies of states, look for it
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
     return module
 
 

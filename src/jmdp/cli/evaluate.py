@@ -101,6 +101,8 @@ class Evaluate(Command):
         policy = table_policy(policy_name, model, world.policies)
         state = None if self.state is None else model.states.index(label_of(model.states, self.state))
         actions = [model.actions.index(label_of(model.actions, action)) for action in self.actions]
+        if len(set(actions)) < len(actions):
+            raise SettingsError(f"actions are {[model.actions.name(a) for a in actions]}. Give different ones.")
         method = self.settings
         if isinstance(method, ReachablePairs):
             if state is None:

@@ -7,11 +7,12 @@ import sys
 import traceback
 from collections.abc import Mapping, Sequence
 from importlib import import_module
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple, TextIO
 
 from jmdp.cli.choices import unknown
 from jmdp.cli.exit import Exit
-from jmdp.errors import JMDPError, MissingExtraError
+from jmdp.errors import JMDPError, MissingExtraError, SettingsError
 
 if TYPE_CHECKING:
     from jmdp.cli.command import Command
@@ -37,7 +38,7 @@ _EXAMPLES = {
     "jmdp evaluate inventory --state 3": "how many to order, with three in stock?",
     "jmdp compare CartPole-v1 --discount 0.9 --after left left": "which way, with the pole leaning?",
     "jmdp check FrozenLake-v1": "can its luck be shared?",
-    "jmdp reproduce residuals --out report": "a figure of the paper, in a second or two",
+    "jmdp reproduce residuals --out report": "a figure of the paper, in some seconds",
 }
 
 
@@ -56,6 +57,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return Exit.INTERRUPTED
     except BrokenPipeError:  # the reader has seen enough; nor may Python complain when it flushes at the end
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return Exit.ERROR
+    except OSError as error:
+        if error.filename is None:
+            traceback.print_exc()
+        else:
+            print(f"jmdp: {error.filename}: {error.strerror}", file=sys.stderr)
+        return Exit.ERROR
+    except SystemExit as ended:  # in a user's own code; its exit code, 0 perhaps, would be taken for an answer
+        print(f"jmdp: Python was ended before there was an answer: SystemExit({ended.code!r})", file=sys.stderr)
         return Exit.ERROR
     except Exception:  # in a user's own code, most likely; Python's own exit code for it would mean "no" here
         traceback.print_exc()
@@ -87,6 +97,8 @@ def _parsed(name: str, arguments: Sequence[str]) -> Command | int:
         raise MissingExtraError('The command line needs tyro: pip install "jmdp[cli]"') from None
     entry = COMMANDS[name]
     command: type[Command] = getattr(import_module(f"jmdp.cli.{entry.module}"), entry.name)
+    if "--out=" in arguments or ("--out", "") in pairwise(arguments):  # which as a path would be this folder
+        raise SettingsError("--out is empty. Give a folder; this one is '.'.")
     form, arguments = command.form(arguments)
     markers = (conf.CascadeSubcommandArgs, conf.OmitSubcommandPrefixes, conf.FlagCreatePairsOff, conf.DisallowNone)
     try:

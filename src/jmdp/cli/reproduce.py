@@ -16,6 +16,7 @@ from jmdp.experiments.paper.experiment import Work
 from jmdp.experiments.paper.records import Record
 from jmdp.experiments.paper.report import measured_text
 from jmdp.experiments.paper.reproducing import reproduce
+from jmdp.settings import whole_number
 
 _NAMES = f"Which experiments: {', '.join(EXPERIMENTS)}; or all, which is the default."
 
@@ -24,12 +25,13 @@ _NAMES = f"Which experiments: {', '.join(EXPERIMENTS)}; or all, which is the def
 class Reproduce(Command):
     """Run the paper's experiments again and write a report: claims, measured values, verdicts.
 
-    In --out there will be numbers/NAME.json, figures/NAME.svg and report.html, one file that loads nothing. The same
-    command again goes on where it was interrupted, and keeps what is there. Returns 1 if a claim was not reproduced.
+    In --out there will be numbers/NAME.json, figures/NAME.svg and report.html, one file that loads nothing (of quick
+    runs NAME-quick and report-quick.html). The same command again goes on where it was interrupted, and keeps what is
+    there. Returns 1 if a claim was not reproduced.
     """
 
     examples: ClassVar = {
-        "jmdp reproduce residuals chain_correlation --out report": "two figures, in a second or two",
+        "jmdp reproduce residuals chain_correlation --out report": "two figures, in some seconds",
         "jmdp reproduce all --quick --out quick": "everything, with little data: some minutes",
         "jmdp reproduce all --out report": "everything, in full: within 90 minutes on two cores",
     }
@@ -49,8 +51,9 @@ class Reproduce(Command):
         for name in self.names:
             if name not in {*EXPERIMENTS, "all"}:
                 raise unknown("experiment", name, [*EXPERIMENTS, "all"])
+        workers = whole_number("workers", self.workers, 1)
         chosen = [name for name in EXPERIMENTS if "all" in self.names or name in self.names]
-        work = Work(self.out / "work", not self.quiet, self.workers)
+        work = Work(self.out / "work", not self.quiet, workers)
         records: list[Record] = []
         found = reproduce(chosen, self.out, quick=self.quick, work=work)
         for _ in chosen:
@@ -61,7 +64,8 @@ class Reproduce(Command):
         if self.json:
             print_json([record.document() for record in records])
         else:
-            print(f"The report is {self.out / 'report.html'}.")
+            report = "report-quick.html" if self.quick else "report.html"
+            print(f"The report is {self.out / report}.")
         failed = any(finding.failed for record in records for finding in record.findings)
         return Exit.NO if failed else Exit.YES
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from jmdp.actors.as_policy import UniformPolicy, as_policy
 from jmdp.experiments.atari.settings import NOISE, REGIMES, Walks, simulator
+from jmdp.experiments.whole_files import whole_file
 from jmdp.pair_walks import PairWalks
 from jmdp.walk_workers import Walkers
 
@@ -24,16 +25,13 @@ def collect(wanted: Walks, folder: Path, workers: int, progress: bool = True) ->
         walks = walkers.collect(
             wanted.plan, seed=2 * wanted.seed + wanted.held_out, blocks=wanted.blocks, progress=progress
         )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.with_suffix(".part").open("wb") as file:
+    with whole_file(path) as file:
         np.savez(file, **{field.name: getattr(walks, field.name) for field in fields(walks)})
-    path.with_suffix(".part").rename(path)
 
 
 def path_of(walks: Walks, folder: Path) -> Path:
     """Where walks are kept."""
-    part = "hold_out" if walks.held_out else "learn"
-    return folder / "walks" / f"{walks.game}-{walks.regime}-{walks.seed}-{part}{'-quick' * walks.quick}.npz"
+    return folder / "walks" / f"{walks.name}.npz"
 
 
 def load(walks: Walks, folder: Path, c: float) -> PairWalks:

@@ -12,7 +12,7 @@ import numpy as np
 from jmdp.calibration import Calibration
 from jmdp.experiments.atari.collect import load
 from jmdp.experiments.atari.settings import AHEAD, DISCOUNT, LOADING, Run, loadings
-from jmdp.methods.neural_gram import NeuralGram
+from jmdp.experiments.whole_files import whole_file
 from jmdp.neural.learned_evaluation import calibration_of, looked_ahead, worth
 from jmdp.neural.learner import learn
 from jmdp.pair_walks import PairWalks
@@ -30,8 +30,7 @@ def learn_and_judge(run: Run, folder: Path) -> None:
     walks = load(run.learn, folder, run.c)
     held_out = PairWalks.joined([load(part, folder, run.c) for part in run.held_out])
     actions = ALESimulator(run.game).actions.size
-    settings = NeuralGram(seed=run.seed, discount=DISCOUNT, kernel=run.kernel, updates=run.updates)  # type: ignore[arg-type]
-    found = learn(settings, walks, None, actions, DISCOUNT)
+    found = learn(run.method, walks, None, actions, DISCOUNT)
     lucks = int((held_out.visit == 0).sum())
     ahead, truth = (_some(held_out, lucks, which) for which in (range(AHEAD), range(AHEAD, lucks)))
     pair = truth.action[:: lucks - AHEAD, 0]
@@ -39,8 +38,7 @@ def learn_and_judge(run: Run, folder: Path) -> None:
     alone = calibration_of(found.network, truth, DISCOUNT, 2 * run.seed + 1, closed)
     trust = worth(calibration_of(found.network, ahead, DISCOUNT, 2 * run.seed + 1))
     mean, variance = looked_ahead(found.network, _cut(ahead, LOOKAHEAD_STEPS), DISCOUNT, trust)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.with_suffix(".part").open("wb") as file:
+    with whole_file(path) as file:
         np.savez(
             file,
             first=alone.first, second=alone.second, mean=alone.mean, variance=alone.variance,
@@ -55,12 +53,11 @@ def learn_and_judge(run: Run, folder: Path) -> None:
                 }
             ),
         )  # fmt: skip
-    path.with_suffix(".part").rename(path)
 
 
 def record_path(run: Run, folder: Path) -> Path:
     """Where a run is kept."""
-    return folder / "records" / f"{run.game}-{run.regime}-{run.c:g}-{run.seed}-{run.kernel}{'-quick' * run.quick}.npz"
+    return folder / "records" / f"{run.name}.npz"
 
 
 def records(path: Path) -> tuple[Calibration, Calibration, dict[str, object]]:

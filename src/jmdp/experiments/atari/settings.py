@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.metadata import version
 
 import numpy as np
 
@@ -29,6 +31,11 @@ AHEAD = 8
 """Of the walks from a held-out state, those for looking ahead; the others are the truth."""
 
 
+def digest(*made_by: object) -> str:
+    """Eight letters for what something was made by, so that a file of other settings is not taken for it."""
+    return hashlib.sha256(repr(made_by).encode()).hexdigest()[:8]
+
+
 @dataclass(frozen=True)
 class Walks:
     """One collection."""
@@ -47,6 +54,13 @@ class Walks:
         if self.game in PAPER:
             return WalkPlan(visits=6, spacing=60, lucks=28, length=22)
         return WalkPlan(visits=18, spacing=60, lucks=18, length=22)
+
+    @property
+    def name(self) -> str:
+        """Of its file."""
+        part = "hold_out" if self.held_out else "learn"
+        made_by = digest(self.plan, self.blocks, NOISE, LOADING, version("ale-py"))
+        return f"{self.game}-{self.regime}-{self.seed}-{part}-{made_by}"
 
     @property
     def blocks(self) -> int:
@@ -79,9 +93,17 @@ class Run:
         return [Walks(self.game, self.regime, seed, True, self.quick) for seed in seeds]
 
     @property
-    def updates(self) -> int:
-        """Of the network."""
-        return 100 if self.quick else 600
+    def method(self) -> jmdp.NeuralGram:
+        """How it learns."""
+        updates = 100 if self.quick else 600
+        return jmdp.NeuralGram(seed=self.seed, discount=DISCOUNT, kernel=self.kernel, updates=updates)  # type: ignore[arg-type]
+
+    @property
+    def name(self) -> str:
+        """Of its file."""
+        versions = [version(package) for package in ("jmdp", "jax")]
+        made_by = digest(self.method, self.learn.name, [walks.name for walks in self.held_out], AHEAD, versions)
+        return f"{self.game}-{self.regime}-{self.c:g}-{self.seed}-{self.kernel}-{made_by}"
 
 
 SEEDS = (11, 12, 13)

@@ -1,4 +1,4 @@
-"""The paper's figures and tables again: a file each, over public names. `jmdp reproduce` runs them."""
+"""The paper's figures and tables again: a file each. `jmdp reproduce` runs them."""
 
 from __future__ import annotations
 

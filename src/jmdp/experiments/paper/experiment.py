@@ -50,6 +50,10 @@ class Experiment(ABC):
         """Settings for a first look; those of a full run where that takes seconds."""
         return cls()
 
+    @classmethod
+    def require(cls) -> None:  # noqa: B027 (most need nothing more)
+        """Say what is not installed, before any work is done."""
+
     @abstractmethod
     def run(self, work: Work) -> Numbers:
         """Find the numbers."""

@@ -7,11 +7,21 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal
 
+import numpy as np
+from scipy.special import stdtrit
+
+from jmdp.arrays import Floats
 from jmdp.errors import SettingsError
 from jmdp.interval import Estimate
 
 ROUNDING = 1e-9
 """A ratio of two computed numbers may exceed its limit by this fraction of it."""
+
+CONFIDENCE = 0.95
+"""Of intervals over seeds."""
+
+AGREEMENT = 1.5
+"""An interval wider than this factor agrees with too much to agree with a number."""
 
 
 class Judgement(StrEnum):
@@ -53,8 +63,22 @@ class Measured:
 
     @classmethod
     def certified(cls, estimate: Estimate, n: int, of: str) -> Measured:
-        """A number that is surely in its interval."""
-        return cls(float(estimate), estimate.low, estimate.high, "certified", n, of)
+        """A number that is surely in its interval, also after the few roundings it took to form it from others."""
+        slip = 2.0**-48
+        low, high = estimate.low - slip * abs(estimate.low), estimate.high + slip * abs(estimate.high)
+        return cls(float(estimate), low, high, "certified", n, of)
+
+    @classmethod
+    def over_seeds(cls, values: Floats, seeds: tuple[int, ...], of: str) -> Measured:
+        """The geometric mean of one positive number a seed, and its interval: Student's t on logarithms.
+
+        Of one seed nothing is known.
+        """
+        logs, n = np.log(values), len(values)
+        middle = float(logs.mean())
+        half = float(stdtrit(n - 1, (1 + CONFIDENCE) / 2) * logs.std(ddof=1) / math.sqrt(n)) if n > 1 else math.inf
+        low, high = float(np.exp(middle - half)), float(np.exp(middle + half))
+        return cls(float(np.exp(middle)), low, high, "sampled", n, of, seeds, CONFIDENCE)
 
 
 @dataclass(frozen=True)
@@ -106,22 +130,28 @@ class Claim:
         above = measured.low > limit + ROUNDING * abs(limit)
         return self._decided(measured, f"must not surely be above {limit:.6g}", not above, above)
 
-    def as_near_to_one(self, measured: Measured) -> Finding:
-        """Beside a ratio of the paper that would be 1 at best: better if the whole interval is nearer to it.
+    def unjudged(self, why: str, measured: Measured) -> Finding:
+        """Shown, but nothing to be held against the paper's number."""
+        return self._finding(measured, why, Judgement.CANNOT_BE_JUDGED)
 
-        It is reproduced if the interval reaches as near to 1 as the paper's number, and not reproduced if it does not.
+    def as_near_to_one(self, measured: Measured) -> Finding:
+        """Beside a ratio of the paper that would be 1 at best.
+
+        Better if the whole interval is nearer to 1, by factors; reproduced if it is narrow and holds the paper's
+        number; not reproduced if all of it is further from 1.
         """
         assert self.paper is not None
         theirs = abs(math.log(self.paper))
-        ends = [abs(math.log(end)) if end > 0 else math.inf for end in (measured.low, measured.high)]
+        ends = [abs(math.log(end)) if 0 < end < math.inf else math.inf for end in (measured.low, measured.high)]
         nearest = 0.0 if measured.low <= 1 <= measured.high else min(ends)
         if max(ends) < theirs:
             verdict = Judgement.BETTER
-        elif nearest <= theirs:
+        elif measured.low <= self.paper <= measured.high <= AGREEMENT * measured.low:
             verdict = Judgement.REPRODUCED
         else:
-            verdict = Judgement.NOT_REPRODUCED
-        return self._finding(measured, f"must be as near to 1 as {self.paper:g}", verdict)
+            verdict = Judgement.NOT_REPRODUCED if nearest > theirs else Judgement.CANNOT_BE_JUDGED
+        rule = f"must surely be nearer to 1 than {self.paper:g}, or agree with it within a factor of {AGREEMENT:g}"
+        return self._finding(measured, rule, verdict)
 
     def _decided(self, measured: Measured, rule: str, holds: bool, fails: bool, better: bool = False) -> Finding:
         if holds:

@@ -54,8 +54,9 @@ class GridworldCorrelations(Experiment):
         spreads = []
         for a, b in pairs:
             here = [found[s, a, b] for s in states]
-            least, most = min(here, key=float), max(here, key=float)
-            spreads.append(Estimate(most - least, max(most.low - least.high, 0.0), most.high - least.low))
+            surely = max(rho.low for rho in here) - min(rho.high for rho in here)
+            at_most = max(rho.high for rho in here) - min(rho.low for rho in here)
+            spreads.append(Estimate(max(here) - min(here), max(surely, 0.0), at_most))
         spread = max(spreads, key=float)
         assert shared.certificate is not None
         assert apart.certificate is not None

@@ -11,6 +11,7 @@ from typing import Any
 
 from jmdp.experiments.paper.experiment import Experiment, Numbers, Work
 from jmdp.experiments.paper.findings import Finding, Judgement, Measured
+from jmdp.experiments.whole_files import whole_file
 
 COMMITTED = Path(__file__).parent / "results"
 """The numbers of full runs that the documentation shows."""
@@ -44,11 +45,9 @@ class Record:
 
     def save(self, path: Path) -> None:
         """Write it whole or not at all. The same numbers make the same bytes."""
-        path.parent.mkdir(parents=True, exist_ok=True)
-        part = path.with_suffix(".part")
         text = json.dumps(self.document(), indent=1, ensure_ascii=False, allow_nan=False)
-        part.write_text(text + "\n", encoding="utf-8")
-        part.replace(path)
+        with whole_file(path) as file:
+            file.write(f"{text}\n".encode())
 
     def document(self) -> dict[str, Any]:
         """As JSON has it; the end of an interval that is nowhere is null."""
@@ -84,13 +83,16 @@ def settings_of(experiment: Experiment) -> dict[str, Any]:
     return found
 
 
-def kept(experiment: Experiment, folder: Path) -> Record | None:
-    """The record of an earlier run with the same settings and packages, if there is one that can be read."""
+def kept(experiment: Experiment, path: Path) -> Record | None:
+    """The record of an earlier run with the same settings and packages, if there is one that can be read and drawn."""
     try:
-        record = Record.load(folder / f"{experiment.name}.json")
-    except (OSError, ValueError, TypeError, KeyError):
+        record = Record.load(path)
+        if not record.findings or record.settings != settings_of(experiment):
+            return None
+        same = record.versions == _versions(experiment)
+        experiment.figure(record.data)
+    except (OSError, ValueError, TypeError, LookupError, AttributeError, ImportError):
         return None
-    same = record.settings == settings_of(experiment) and record.versions == _versions(experiment)
     return record if same else None
 
 
@@ -99,8 +101,8 @@ def _versions(experiment: Experiment) -> dict[str, str]:
     return {package: version(package) for package in packages}
 
 
-def made(experiment: Experiment, folder: Path, work: Work) -> Record:
+def made(experiment: Experiment, path: Path, work: Work) -> Record:
     """Run it and save what is found."""
     record = Record.of(experiment, experiment.run(work))
-    record.save(folder / f"{experiment.name}.json")
+    record.save(path)
     return record

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import io
+import math
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -44,7 +45,7 @@ def html(parts: Sequence[Part], *, quick: bool) -> str:
     try:
         from jinja2 import Environment, StrictUndefined
     except ImportError:
-        raise MissingExtraError('Reports need Jinja2: pip install "jmdp[report]"') from None
+        raise MissingExtraError('Reports need Jinja2: pip install "jmdp[reproduce]"') from None
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters |= {"number": number, "measured": measured_text, "source": source}
     template = environment.from_string(Path(__file__).with_name("report.html.jinja").read_text(encoding="utf-8"))
@@ -74,17 +75,36 @@ def number(value: float | None) -> str:
     """Four digits, a real minus, and words for what is no number."""
     if value is None:
         return "–"
-    if value != value or abs(value) == float("inf"):
+    if not math.isfinite(value):
         return "∞" if value > 0 else "−∞" if value < 0 else "undefined"
     return f"{value:.4g}".replace("-", "−")
 
 
 def measured_text(measured: Measured) -> str:
-    """The value with its interval, or with ± where four digits would not show one."""
+    """The value with its interval, or with ± where that is narrow; what is printed holds what was found."""
     value, error = measured.value, max(measured.high - measured.value, measured.value - measured.low)
     if error <= 1e-4 * abs(value):
-        return f"{number(value)} ± {f'{error:.0e}'.replace('-', '−') if error else 0}"
-    return f"{number(value)} in [{number(measured.low)}, {number(measured.high)}]"
+        shown = f"{value:.7g}"
+        return f"{shown} ± {_up(error + abs(float(shown) - value))}".replace("-", "−")
+    low, high = _outwards(measured.low, -1), _outwards(measured.high, 1)
+    return f"{number(value)} in [{number(low)}, {number(high)}]"
+
+
+def _up(error: float) -> str:
+    """To one digit, rounded up."""
+    near = f"{error:.0e}" if error else "0"
+    if float(near) < error:
+        near = f"{error + 10.0 ** math.floor(math.log10(error)) / 2:.0e}"
+    return near
+
+
+def _outwards(end: float, direction: int) -> float:
+    """To four digits, away from what is inside."""
+    if end == 0 or not math.isfinite(end):
+        return end
+    unit = 10.0 ** (math.floor(math.log10(abs(end))) - 3)
+    near = float(f"{end:.4g}")
+    return near if direction * (near - end) >= 0 else near + direction * unit
 
 
 def source(measured: Measured) -> str:
