@@ -38,7 +38,7 @@ _EXAMPLES = {
     "jmdp evaluate inventory --state 3": "how many to order, with three in stock?",
     "jmdp compare CartPole-v1 --discount 0.9 --after left left": "which way, with the pole leaning?",
     "jmdp check FrozenLake-v1": "can its luck be shared?",
-    "jmdp reproduce residuals --out report": "a figure of the paper, in some seconds",
+    "jmdp reproduce chain_correlation --out report": "a figure of the paper, in some seconds",
 }
 
 

@@ -31,7 +31,7 @@ class Reproduce(Command):
     """
 
     examples: ClassVar = {
-        "jmdp reproduce residuals chain_correlation --out report": "two figures, in some seconds",
+        "jmdp reproduce gridworld_correlations chain_correlation --out report": "two figures, in some seconds",
         "jmdp reproduce all --quick --out quick": "everything, with little data: some minutes",
         "jmdp reproduce all --out report": "everything, in full: within 90 minutes on two cores",
     }

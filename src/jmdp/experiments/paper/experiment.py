@@ -50,8 +50,8 @@ class Experiment(ABC):
         """Settings for a first look; those of a full run where that takes seconds."""
         return cls()
 
-    @classmethod
-    def require(cls) -> None:  # noqa: B027 (most need nothing more)
+    @classmethod  # noqa: B027 (most need nothing more)
+    def require(cls) -> None:
         """Say what is not installed, before any work is done."""
 
     @abstractmethod
