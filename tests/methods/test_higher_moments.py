@@ -52,7 +52,13 @@ def moment_violations(result, truth, order):
     return found, looked
 
 
-@pytest.mark.parametrize("coupling", COUPLINGS, ids=repr)
+@pytest.mark.parametrize(
+    "coupling",
+    [
+        pytest.param(c, id=repr(c), marks=[pytest.mark.long] * (c not in (COUPLINGS[0], COUPLINGS[2])))
+        for c in COUPLINGS
+    ],
+)
 def test_orders_up_to_eight_are_certified(coupling):
     """P1 for moments: 10 models in each of six regimes, against exact rationals."""
     rng = np.random.default_rng(COUPLINGS.index(coupling))

@@ -150,7 +150,7 @@ def coverage(name, runs, **settings):
 
 
 COVERED = [
-    ("shop", {"updates": 300_000}),
+    pytest.param("shop", {"updates": 300_000}, marks=pytest.mark.long),
     ("chain", {"updates": 150_000, "steps": jmdp.ConstantSteps(0.1)}),
     pytest.param("flat grid", {"updates": 400_000}, marks=pytest.mark.long),
     pytest.param("shop", {"updates": 400_000, "sampling": jmdp.TrajectorySampling()}, marks=pytest.mark.long),

@@ -158,7 +158,7 @@ def test_one_action_has_a_mean_and_a_variance():
     assert variance.width <= 0.01 * result.covariance[0, 0, 0]
 
 
-@pytest.mark.parametrize("discount", [0.9, 1 - 1e-9])
+@pytest.mark.parametrize("discount", [0.9, pytest.param(1 - 1e-9, marks=pytest.mark.long)])
 def test_more_than_rounding_allows_ends_as_stalled(discount):
     def scenarios(n):
         return [0.5, 0.5], [[1.0, 1.0], [-1.0, -1.0]], [[n + 1, 0], [0, n + 1]]

@@ -100,6 +100,7 @@ except ValueError as error:
 """
 
 
+@pytest.mark.long
 def test_four_devices_give_the_numbers_of_one():
     """TD errors over 100 updates; sums over devices are rounded apart, no more."""
     run = subprocess.run(

@@ -49,6 +49,7 @@ def curves(folder: Path) -> list[dict[str, float]]:
     return [json.loads(line) for line in (folder / "curves.jsonl").read_text().splitlines()]
 
 
+@pytest.mark.long
 def test_p10_killed_and_resumed_it_gives_the_same_bits(tmp_path):
     """Three deaths: between saves, as one begins, and somewhere within one."""
     whole, broken, cache = tmp_path / "whole", tmp_path / "broken", tmp_path / "cache"
