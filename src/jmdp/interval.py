@@ -117,13 +117,13 @@ class Estimate(float):
     def __repr__(self) -> str:
         value, error = float(self), self.error
         if error <= 1e-6 * abs(value):
-            return f"{value:.6g} ± {_one_digit(error)}" if error else f"{value:.6g}"
+            return f"{value:.6g} ± {one_digit(error)}" if error else f"{value:.6g}"
         return f"{value:.6g} in [{self.low:.6g}, {self.high:.6g}]"
 
     __str__ = __repr__
 
 
-def _one_digit(error: float) -> str:
+def one_digit(error: float) -> str:
     """An error to one digit, rounded up."""
     near = f"{error:.0e}"
     if float(near) >= error:

@@ -14,7 +14,7 @@ from jmdp.benchmarks.report import save
 from jmdp.benchmarks.running import COMPARISONS, run
 from jmdp.cli.choices import unknown
 from jmdp.cli.command import Command, Exit, aside, plain, print_json
-from jmdp.cli.options import Flag, Optionally
+from jmdp.cli.options import Flag, Names, Optionally
 
 _NAMES = f"Which comparisons, all by default: {', '.join(COMPARISONS)}."
 
@@ -35,9 +35,7 @@ class Bench(Command):
         "jmdp bench --out results": "all, saved as JSON files and figures",
     }
 
-    names: Annotated[
-        tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[NAME …]", help=_NAMES, help_behavior_hint="")
-    ] = ()
+    names: Annotated[Names, tyro.conf.arg(help=_NAMES)] = ()
     quick: Flag = False
     """Tiny sizes, to see that it runs; goals mean nothing there."""
     out: Optionally[Path] = None

@@ -16,6 +16,9 @@ Flag = Annotated[bool, tyro.conf.arg(help_behavior_hint="")]
 Optionally = Annotated[Value | None, tyro.conf.arg(help_behavior_hint="")]
 """An option whose help says itself what holds without it."""
 
+Names = Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[NAME …]", help_behavior_hint="")]
+"""Which of several things to run."""
+
 Actions = Annotated[tuple[str, ...], tyro.conf.arg(metavar="ACTION …", help_behavior_hint="")]
 """Some, by name or number."""
 

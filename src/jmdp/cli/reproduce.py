@@ -10,7 +10,7 @@ import tyro
 
 from jmdp.cli.choices import unknown
 from jmdp.cli.command import Command, Exit, aside, print_json
-from jmdp.cli.options import Flag
+from jmdp.cli.options import Flag, Names
 from jmdp.experiments.paper import EXPERIMENTS
 from jmdp.experiments.paper.experiment import Work
 from jmdp.experiments.paper.records import Record
@@ -36,9 +36,7 @@ class Reproduce(Command):
         "jmdp reproduce all --out report": "everything, in full: within 90 minutes on two cores",
     }
 
-    names: Annotated[
-        tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[NAME …]", help=_NAMES, help_behavior_hint="")
-    ] = ("all",)
+    names: Annotated[Names, tyro.conf.arg(help=_NAMES)] = ("all",)
     out: Path
     """Folder for numbers, figures and the report."""
     quick: Flag = False

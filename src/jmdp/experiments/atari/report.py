@@ -5,20 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from jmdp import plots
+from jmdp.arrays import Floats
 from jmdp.calibration import Calibration
 from jmdp.experiments.atari.learn import records
 from jmdp.experiments.atari.settings import PAPER
+from jmdp.experiments.atari.td_figure import td_figure
 from jmdp.interval import Estimate
 from jmdp.neural.td_losses import NAMES
-from jmdp.plots.style import new_figure
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 Gathered = dict[tuple[str, float, str, str], tuple[Calibration, Calibration, list[dict[str, object]]]]
 
@@ -113,33 +110,18 @@ def _value(value: object) -> str:
     return f"{value[0]:.2f}"
 
 
-def td_figure(folder: Path, games: Sequence[str], regime: str, c: float) -> Figure:
-    """TD errors of every block, as in the paper's figure: bold is the mean of the data seeds, faint the single ones."""
-    figure, axes = new_figure(2, 2, size=(9.6, 7.2))
-    for ax, game in zip((ax for row in axes for ax in row), games, strict=True):
-        paths = sorted((folder / "records").glob(f"{game}-{regime}-{c:g}-*-sum-*.npz"))
-        curves = []
-        for path in paths:
+def curves(folder: Path, regime: str, c: float) -> dict[str, tuple[Floats, Floats]]:
+    """Of the paper's games: updates, and mean squares of TD errors of all data seeds."""
+    found: dict[str, tuple[Floats, Floats]] = {}
+    for game in PAPER:
+        squares = []
+        for path in sorted((folder / "records").glob(f"{game}-{regime}-{c:g}-*-sum-*.npz")):
             with np.load(path) as file:
                 if not json.loads(str(file["about"]))["quick"]:
-                    curves.append((file["updates"], file["rms"] ** 2))
-        for block, name in enumerate(NAMES):
-            colour = f"C{block}"
-            start = np.mean([rms[0, block] for _, rms in curves])
-            for updates, rms in curves:
-                ax.plot(updates, rms[:, block] / start, color=colour, alpha=0.25, lw=1)
-            mean = np.mean([rms[:, block] for _, rms in curves], axis=0) / start
-            ax.plot(curves[0][0], mean, color=colour, lw=2, label=name)
-        ax.set_yscale("log")
-        ax.set_title(f"{game.replace('_', ' ')}, {len(curves)} data seeds")
-        ax.grid(alpha=0.3)
-    for ax in axes[-1]:
-        ax.set_xlabel("updates")
-    for ax, _ in axes:
-        ax.set_ylabel("mean square TD error, first 50 updates = 1")
-    axes[0][0].legend(ncols=2, fontsize=8)
-    figure.suptitle(f"{regime} luck, c = {c:g}")
-    return figure
+                    updates, rms = file["updates"], file["rms"]
+                    squares.append(rms**2)
+        found[f"{game.replace('_', ' ')}, {len(squares)} data seeds"] = updates, np.array(squares)
+    return found
 
 
 def write(folder: Path) -> str:
@@ -156,5 +138,7 @@ def write(folder: Path) -> str:
                 figure = plots.calibration_scatter(record, title=title)
                 figure.savefig(folder / f"scatter-{game}-{regime}-{c:g}-{name}.svg")
     if all(("Synchronous", 1.0, game, "sum") in found for game in PAPER):
-        td_figure(folder, PAPER, "Synchronous", 1.0).savefig(folder / "td_errors.svg")
+        figure = td_figure(curves(folder, "Synchronous", 1.0), NAMES)
+        figure.suptitle("Synchronous luck, c = 1")
+        figure.savefig(folder / "td_errors.svg")
     return text

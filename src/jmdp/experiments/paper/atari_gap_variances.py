@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jmdp.arrays import Floats
-from jmdp.calibration import Calibration
 from jmdp.experiments.paper.atari import TITLES, AtariExperiment
 from jmdp.experiments.paper.experiment import Numbers, Work
 from jmdp.experiments.paper.findings import Claim, Finding, Measured
@@ -31,18 +29,18 @@ class AtariGapVariances(AtariExperiment):
 
     def run(self, work: Work) -> Numbers:
         """Judge the networks of all seeds, game by game."""
-        self.require()
         from jmdp.experiments.atari.learn import records
 
         findings: list[Finding] = []
         rows = []
         for game, paths in self.records(work).items():
             alone = [records(path)[0] for path in paths]
-            ratios: dict[str, list[float]] = {
-                "learned": [float(record.ratio) for record in alone],
-                "formula": [_sums(record.closed_form, record) for record in alone],
-                "independent": [float(record.independent_ratio) for record in alone],
-            }
+            ratios = {
+                key: [float(getattr(record, name)) for record in alone]
+                for key, name in (
+                    ("learned", "ratio"), ("formula", "closed_form_ratio"), ("independent", "independent_ratio")
+                )
+            }  # fmt: skip
             states, rollouts = len(np.unique(alone[0].state)), alone[0].returns.shape[1]
             rows.append({"game": game, **ratios, "states": states, "rollouts": rollouts})
             findings += self._judged(rows[-1])
@@ -103,9 +101,3 @@ class AtariGapVariances(AtariExperiment):
         clear_spines(axes)
         figure.legend(loc="outside lower center", ncols=2, frameon=False)
         return figure
-
-
-def _sums(variance: Floats | None, record: Calibration) -> float:
-    """A sum of variances over the sum of simulated ones."""
-    assert variance is not None
-    return float(np.sum(variance) / np.sum(record.simulated_variance))

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jmdp.arrays import Floats
+from jmdp.experiments.atari.td_figure import td_figure
 from jmdp.experiments.paper.atari import TITLES, AtariExperiment
 from jmdp.experiments.paper.experiment import Numbers, Work
 from jmdp.experiments.paper.findings import Claim, Finding, Measured
-from jmdp.plots.style import COLOURS, DASHES, clear_spines, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -33,7 +33,6 @@ class AtariTDErrors(AtariExperiment):
 
     def run(self, work: Work) -> Numbers:
         """Read the curves of all networks."""
-        self.require()
         from jmdp.neural.td_losses import NAMES
 
         findings: list[Finding] = []
@@ -72,25 +71,7 @@ class AtariTDErrors(AtariExperiment):
 
     def figure(self, data: dict[str, Any]) -> Figure:
         """A panel for each game: bold is the mean of the seeds, faint the single ones."""
-        figure, axes = new_figure(2, 2, size=(9.6, 7.0))
-        panels = [panel for row in axes for panel in row]
-        for panel, (game, curve) in zip(panels, data["curves"].items(), strict=False):
-            square = np.array(curve["squares"])
-            for i, (block, symbol) in enumerate(BLOCKS.items()):
-                start = square[:, 0, i].mean()
-                for single in square[:, :, i]:
-                    panel.semilogy(curve["updates"], single / start, color=COLOURS[i], alpha=0.3, linewidth=1)
-                panel.semilogy(curve["updates"], square[:, :, i].mean(axis=0) / start, color=COLOURS[i],
-                               linestyle=DASHES[i], linewidth=2, label=f"{block} ({symbol})")  # fmt: skip
-            panel.set_title(game, fontsize=11)
-            panel.grid(alpha=0.3, which="both")
-            clear_spines(panel)
-        least, most = np.array([panel.get_ylim() for panel in panels]).T
-        for panel in panels:
-            panel.set_ylim(least.min(), most.max())
-        for panel in axes[-1]:
-            panel.set_xlabel("updates")
-        for row in axes:
-            row[0].set_ylabel("mean square TD error, start = 1")
-        figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=5, frameon=False)
-        return figure
+        curves = {
+            game: (np.array(curve["updates"]), np.array(curve["squares"])) for game, curve in data["curves"].items()
+        }
+        return td_figure(curves, [f"{block} ({symbol})" for block, symbol in BLOCKS.items()])

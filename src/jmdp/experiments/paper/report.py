@@ -14,6 +14,7 @@ from jmdp.errors import MissingExtraError
 from jmdp.experiments.paper.experiment import Experiment
 from jmdp.experiments.paper.findings import Judgement, Measured
 from jmdp.experiments.paper.records import Record
+from jmdp.interval import one_digit
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -71,10 +72,8 @@ def slug(verdict: Judgement) -> str:
     return verdict.value.replace(" ", "-")
 
 
-def number(value: float | None) -> str:
+def number(value: float) -> str:
     """Four digits, a real minus, and words for what is no number."""
-    if value is None:
-        return "–"
     if not math.isfinite(value):
         return "∞" if value > 0 else "−∞" if value < 0 else "undefined"
     return f"{value:.4g}".replace("-", "−")
@@ -85,17 +84,10 @@ def measured_text(measured: Measured) -> str:
     value, error = measured.value, max(measured.high - measured.value, measured.value - measured.low)
     if error <= 1e-4 * abs(value):
         shown = f"{value:.7g}"
-        return f"{shown} ± {_up(error + abs(float(shown) - value))}".replace("-", "−")
+        off = error + abs(float(shown) - value)
+        return f"{shown} ± {one_digit(off) if off else 0}".replace("-", "−")
     low, high = _outwards(measured.low, -1), _outwards(measured.high, 1)
     return f"{number(value)} in [{number(low)}, {number(high)}]"
-
-
-def _up(error: float) -> str:
-    """To one digit, rounded up."""
-    near = f"{error:.0e}" if error else "0"
-    if float(near) < error:
-        near = f"{error + 10.0 ** math.floor(math.log10(error)) / 2:.0e}"
-    return near
 
 
 def _outwards(end: float, direction: int) -> float:
