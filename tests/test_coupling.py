@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import jmdp
+from jmdp.coupling import Coupling
 from jmdp.errors import CouplingError, ModelError, PolicyError, SettingsError
 
 
@@ -97,3 +98,33 @@ def test_raw_samples_are_asked_for_with_the_same_care():
         jmdp.gap_samples(model, np.ones((2, 1)), 0, 0, 0, seed=0)
     with pytest.raises(CouplingError, match="Give an instance"):
         jmdp.gap_samples(model, jmdp.TabularPolicy.uniform(model), 0, 0, 0, seed=0, coupling=jmdp.Local)
+
+
+@pytest.mark.parametrize("base", [jmdp.Local, jmdp.Synchronous, jmdp.Independent, Coupling])
+def test_couplings_are_a_closed_set(base):
+    """A subclass that overrides how luck is shared was ignored by methods on tables, which still said certified."""
+    with pytest.raises(CouplingError, match=r"Mine is a subclass of .* closed set.* Use Local\(\), Synchronous\(\)"):
+
+        class Mine(base):
+            def environment_shock(self, root, step, state, branch):
+                return root
+
+
+def test_the_base_of_couplings_is_no_coupling():
+    with pytest.raises(CouplingError, match="does not say which luck is shared"):
+        Coupling()
+
+
+def test_nothing_else_passes_for_a_coupling():
+    model = two_states([False, True])
+    policy = jmdp.TabularPolicy.uniform(model)
+
+    class Looks:
+        policy_luck = "independent"
+        shared_in_a_state = shared_between_states = True
+
+    for wrong in (Looks(), None, "local"):
+        with pytest.raises(CouplingError, match=r"Use Local\(\), Synchronous\(\) or Independent\(\)"):
+            jmdp.evaluate(model, policy, wrong)
+        with pytest.raises(CouplingError, match=r"Use Local\(\), Synchronous\(\) or Independent\(\)"):
+            jmdp.compare(model, 0, policy, seed=0, coupling=wrong)

@@ -14,7 +14,7 @@ SOURCE = Path(jmdp.__file__).parent
 
 # A module imports only from rows above its own, or from its own room.
 LAYERS = [
-    ["errors"],
+    ["errors", "rounding"],
     ["arrays", "labels", "interval", "settings", "files", "luck", "digests"],
     ["outcomes", "learning", "simulator", "anytime", "progress"],
     ["model", "checking"],

@@ -88,8 +88,8 @@ def test_superiority_keeps_ties_apart():
 
 def test_it_prints_and_travels():
     text = repr(law())
-    assert text.startswith("GapLaw on [-4, 4], certified\n  P(gap > 0)     0.25 ± 2e-15\n")
-    assert "  95% quantile   2 in [1, 3]\n" in text
+    assert text.startswith("GapLaw on [-4, 4], certified\n  P(gap > 0)     0.250000000000000 ± 2e-15\n")
+    assert "  95% quantile   2.0 in [1.0, 3.0]\n" in text
     assert "P(gap" not in repr(law(jmdp.Law))
     again = pickle.loads(pickle.dumps(law()))
     assert again.cdf(0.0) == 0.75
@@ -103,10 +103,10 @@ def test_estimates_are_floats_that_know_their_interval():
     assert estimate + 1 == 2.0
     assert type(estimate + 1) is float
     assert estimate.interval == Interval(0.5, 2.0)
-    assert repr(estimate) == "1 in [0.5, 2]"
-    assert repr(jmdp.Estimate(1.0, 1 - 2**-30, 1 + 1e-10)) == "1 ± 1e-09"
-    assert repr(jmdp.Estimate(1.0, 1 - 1.1e-9, 1.0)) == "1 ± 2e-09"
-    assert repr(jmdp.Estimate(1.0, 1 - 9.4e-9, 1.0)) == "1 ± 1e-08"
+    assert repr(estimate) == "1.0 in [0.5, 2.0]"
+    assert repr(jmdp.Estimate(1.0, 1 - 2**-30, 1 + 1e-10)) == "1.0000000000 ± 1.0e-09"
+    assert repr(jmdp.Estimate(1.0, 1 - 1.1e-9, 1.0)) == "1.000000000 ± 2e-09"
+    assert repr(jmdp.Estimate(1.0, 1 - 9.4e-9, 1.0)) == "1.000000000 ± 1.0e-08"
     assert repr(jmdp.Estimate(1.0, 1.0, 1.0)) == "1"
     assert f"{estimate:.2f}" == "1.00"
     again = pickle.loads(pickle.dumps(estimate))

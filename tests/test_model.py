@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
 import jmdp
-from jmdp.errors import LabelError, ModelError, PolicyError
+from jmdp.errors import LabelError, ModelError, PolicyError, SettingsError
 
 PROB = [[0.25, 0.75], [1.0, 0.0]]
 REWARD = [[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], [[0.0, -1.0, 0.5], [0.0, 0.0, 0.0]]]
@@ -162,3 +165,46 @@ def test_check_model_finds_what_is_seldom_meant():
     assert kinds == ["copies", "equal actions", "impossible scenarios", "idle traps", "unreached", "no luck"]
     assert "states 0 and 1 have the same table" in str(jmdp.testing.check_model(model)[0])
     assert jmdp.testing.check_model(jmdp.worlds.windy_gridworld().model) == []
+
+
+@pytest.mark.parametrize("discount", ["0.9", b"0.9", False, True, np.False_, None, 1j, [0.9], 10**400, math.nan])
+def test_a_discount_is_a_number(discount):
+    with pytest.raises(ModelError, match="discount is"):
+        jmdp.TabularJMDP([[1.0]], [[[0.0]]], [[[0]]], discount)
+
+
+@pytest.mark.parametrize("discount", [0, 0.5, np.float32(0.5), Fraction(1, 2), np.array(0.5)])
+def test_any_real_number_is_a_discount(discount):
+    assert jmdp.TabularJMDP([[1.0]], [[[0.0]]], [[[0]]], discount).discount == float(discount)
+
+
+def masked(values, mask):
+    return np.ma.array(values, mask=mask)
+
+
+def test_masked_entries_are_refused():
+    """NumPy converts a masked array to what lies under its mask, in silence."""
+    table = {"prob": [[0.5, 0.5]], "reward": [[[1.0], [2.0]]], "next_state": [[[0], [0]]], "discount": 0.9}
+    wrong = {
+        "prob": masked([[0.5, 0.5]], [[False, True]]),
+        "reward": masked([[[1.0], [2.0]]], [[[True], [False]]]),
+        "next_state": masked([[[0], [0]]], [[[False], [True]]]),
+        "terminal": masked([False], [True]),
+    }
+    for name, value in wrong.items():
+        for given in (value, list(value)) if name != "terminal" else (value,):
+            with pytest.raises(ModelError, match=f"{name} has masked entries"):
+                jmdp.TabularJMDP(**(table | {name: given}))
+    with pytest.raises(PolicyError, match="probs has masked entries"):
+        jmdp.TabularPolicy(masked([[0.5, 0.5]], [[False, True]]))
+    assert jmdp.TabularPolicy(masked([[0.5, 0.5]], False)).probs.tolist() == [[0.5, 0.5]]  # nothing is masked
+
+
+def test_masked_features_and_answers_of_policies_are_refused():
+    model = jmdp.TabularJMDP([[1.0]], [[[0.0, 1.0]]], [[[0, 0]]], 0.5)
+    policy = jmdp.TabularPolicy.uniform(model)
+    features = masked(np.eye(2), [[True, False], [False, False]])
+    with pytest.raises(SettingsError, match="features has masked entries"):
+        jmdp.evaluate(model, policy, method=jmdp.LinearProjected(features))
+    with pytest.raises(PolicyError, match="masked entries"):
+        jmdp.compare(model, 0, lambda observation: masked([0.5, 0.5], [False, True]), seed=0)

@@ -64,6 +64,18 @@ WALKS = "test_pair_walks.py::test_equal_to_the_slow_twin"
 TD = "neural/test_td_losses.py::"
 TD_TWIN = TD + "test_targets_equal_the_slow_twin[sum]"
 BUGS = [
+    # Numbers as text, and what is refused.
+    Bug("errors are rounded to the nearest", "rounding.py",
+        "_leading(_distance(middle, low, high), digits, ROUND_CEILING)",
+        "_leading(_distance(middle, low, high), digits, ROUND_HALF_EVEN)",
+        "test_rounding.py::test_plus_minus_contains_the_interval"),
+    Bug("the rounding of a value is not in its error", "rounding.py",
+        "_distance(middle, low, high), digits", "_distance(Decimal(value), low, high), digits",
+        "test_rounding.py::test_plus_minus_contains_the_interval"),
+    Bug("subclasses of couplings are taken", "coupling.py", "if cls.__module__ != __name__:", "if False:",
+        "test_coupling.py::test_couplings_are_a_closed_set"),
+    Bug("masks are dropped", "arrays.py", "and np.ma.is_masked(value)", "and False",
+        "test_model.py::test_masked_entries_are_refused"),
     # The sampler.
     Bug("one scenario for all states", "kernels/branches.py", "if state[j] == s:", "if True:", P6),
     Bug("product coupling within a state", "kernels/branches.py", "        if in_state:\n", "        if False:\n", P6),

@@ -44,6 +44,7 @@ def booleans(name: str, value: npt.ArrayLike, axes: str, error: type[ValueError]
 
 
 def _array(name: str, value: npt.ArrayLike, axes: str, error: type[ValueError]) -> npt.NDArray[np.generic]:
+    refuse_masked(name, value, error)
     try:
         array = np.asarray(value)
     except ValueError as ragged:
@@ -51,6 +52,15 @@ def _array(name: str, value: npt.ArrayLike, axes: str, error: type[ValueError]) 
     if array.ndim != axes.count(",") + 1:
         raise error(f"{name} has shape {array.shape}. Its axes are {axes}.")
     return array
+
+
+def refuse_masked(name: str, value: object, error: type[ValueError]) -> None:
+    """Raise where an entry is masked, also inside lists: NumPy's conversion would take what lies under the mask."""
+    if isinstance(value, (list, tuple)):
+        for part in value:
+            refuse_masked(name, part, error)
+    elif isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
+        raise error(f"{name} has masked entries. Fill them with numbers first, e.g. array.filled(0).")
 
 
 def refuse_where(

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from jmdp import rounding
 from jmdp.interval import Estimate
 
 if TYPE_CHECKING:
@@ -81,16 +82,9 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
 
 def shown(value: Estimate) -> str:
     """A number and its interval, to the digits that mean something."""
-    if not (math.isfinite(value) and math.isfinite(value.low) and math.isfinite(value.high)):
-        return f"{float(value):.3g} [{value.low:.3g}, {value.high:.3g}]"
-    if value.error == 0:
-        return f"{float(value):.6g}"
-    digits = max(0, 1 - math.floor(math.log10(value.error)))
-    if digits > 8 or value.error > 1e6:
-        return f"{float(value):.3g} [{value.low:.3g}, {value.high:.3g}]"
-    return f"{float(value):.{digits}f} [{value.low:.{digits}f}, {value.high:.{digits}f}]"
+    return rounding.with_ends(float(value), value.low, value.high)
 
 
 def chance(value: Estimate) -> str:
     """A chance and its interval in percent."""
-    return f"{100 * value:.0f}% [{100 * value.low:.0f}, {100 * value.high:.0f}]"
+    return rounding.percent(float(value), value.low, value.high)

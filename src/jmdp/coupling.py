@@ -16,7 +16,6 @@ All regimes agree on the mean and on the law of each single return.
 
 from __future__ import annotations
 
-from abc import ABC
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
@@ -26,12 +25,17 @@ from jmdp.errors import CouplingError
 from jmdp.luck import Shock
 from jmdp.model import TabularJMDP
 
+_USE = "Use Local(), Synchronous() or Independent()."
+
 PolicyLuck = Literal["independent", "shared"]
 
 
 @dataclass(frozen=True)
-class Coupling(ABC):
-    """How luck is shared. Use `Local`, `Synchronous` or `Independent`.
+class Coupling:
+    """How luck is shared: `Local`, `Synchronous` or `Independent`.
+
+    These three are all there are. Methods on tables rest on their definitions and would ignore what a subclass
+    overrides, so a subclass is refused where it is defined.
 
     Parameters
     ----------
@@ -46,11 +50,20 @@ class Coupling(ABC):
     shared_in_a_state: ClassVar[bool]
     shared_between_states: ClassVar[bool]
 
+    def __init_subclass__(cls) -> None:
+        if cls.__module__ != __name__:
+            raise CouplingError(
+                f"{cls.__name__} is a subclass of {cls.__mro__[1].__name__}. Couplings are a closed set: methods on "
+                f"tables would ignore what {cls.__name__} overrides. {_USE}"
+            )
+
     def __post_init__(self) -> None:
+        if type(self) is Coupling:
+            raise CouplingError(f"Coupling() does not say which luck is shared. {_USE}")
         if self.policy_luck not in ("independent", "shared"):
             raise CouplingError(f"policy_luck is {self.policy_luck!r}. It is 'independent' or 'shared'.")
 
-    def check_fits(self, model: TabularJMDP) -> None:  # noqa: B027 (most regimes fit every model)
+    def check_fits(self, model: TabularJMDP) -> None:
         """Raise unless the regime makes sense for this model."""
 
     def environment_shock(self, root: Shock, step: int, state: bytes, branch: int) -> Shock:

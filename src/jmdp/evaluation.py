@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 
-from jmdp import arrays
+from jmdp import arrays, rounding
 from jmdp.arrays import Floats
 from jmdp.coupling import Coupling
 from jmdp.errors import UnavailableError
@@ -370,7 +370,8 @@ class Evaluation(arrays.FrozenArrays):
                 ("means", self.mean, c.mean_error),
                 ("covariances", self.covariance, c.covariance_error),
             ):
-                lines.append(f"    {name:<12} up to {np.abs(values).max():.4g}, off by at most {np.max(errors):.1e}")
+                most, off = rounding.at_most(float(np.abs(values).max())), rounding.at_most(float(np.max(errors)), 2)
+                lines.append(f"    {name:<12} up to {most}, off by at most {off}")
         if self.projection is not None:
             known, pairs = self.projection.guaranteed_pairs
             lines.append(f"  projection   κ {self.projection.kappa:.3g}, guaranteed for {known} of {pairs} gaps")

@@ -57,6 +57,7 @@ def matrix_of(
         found = _called(features, model, name)
     else:
         found = features
+    arrays.refuse_masked(name, found, SettingsError)
     with suppress(ValueError):  # ragged ones are refused below
         found = np.asarray(found)
     axes = "[S, A, d]" if getattr(found, "ndim", 2) == 3 else "[S·A, d]"

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from enum import Enum
 
+from jmdp import rounding
 from jmdp.errors import UndecidedError
 
 
@@ -115,18 +116,9 @@ class Estimate(float):
         return float(self), self.low, self.high
 
     def __repr__(self) -> str:
-        value, error = float(self), self.error
-        if error <= 1e-6 * abs(value):
-            return f"{value:.6g} ± {one_digit(error)}" if error else f"{value:.6g}"
-        return f"{value:.6g} in [{self.low:.6g}, {self.high:.6g}]"
+        value = float(self)
+        if self.error <= 1e-6 * abs(value):
+            return rounding.plus_minus(value, self.low, self.high)
+        return rounding.with_ends(value, self.low, self.high, " in ")
 
     __str__ = __repr__
-
-
-def one_digit(error: float) -> str:
-    """An error to one digit, rounded up."""
-    near = f"{error:.0e}"
-    if float(near) >= error:
-        return near
-    digit, exponent = near.split("e")
-    return f"{int(digit) + 1}e{exponent}" if digit != "9" else f"1e{int(exponent) + 1:+03d}"

@@ -6,6 +6,7 @@ at once. That joint row is what an ordinary MDP lacks: it says how the actions' 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -190,9 +191,11 @@ class TabularJMDP(arrays.FrozenArrays):
 def checked_discount(discount: float) -> float:
     """A discount as a float, or a `ModelError`."""
     try:
-        gamma = float(discount)
-    except (TypeError, ValueError):
-        raise ModelError(f"discount is {discount!r}. Give a number γ with 0 ≤ γ < 1.") from None
+        gamma = math.nan if isinstance(discount, (bool, np.bool_, str, bytes)) else float(discount)
+    except (TypeError, ValueError, OverflowError):
+        gamma = math.nan
+    if math.isnan(gamma):
+        raise ModelError(f"discount is {discount!r}. Give a number γ with 0 ≤ γ < 1.")
     if not 0 <= gamma < 1:
         raise ModelError(f"discount is {gamma!r}. Returns are finite for 0 ≤ γ < 1; take 1 − 1/horizon for a long one.")
     return gamma

@@ -11,6 +11,7 @@ import numpy as np
 from jmdp import arrays
 from jmdp.arrays import Floats
 from jmdp.labels import Label, Labels
+from jmdp.rounding import at_most
 
 
 class PairBounds(Protocol):
@@ -82,7 +83,9 @@ class Projection(arrays.FrozenArrays):
 
     def __repr__(self) -> str:
         known, pairs = self.guaranteed_pairs
-        bound = "of samples, no bound" if self.norm_bound is None else f"off by at most {self.norm_bound:.2g} in ‖·‖_w"
+        bound = "of samples, no bound"
+        if self.norm_bound is not None:
+            bound = f"off by at most {at_most(self.norm_bound, 2)} in ‖·‖_w"
         return (
             f"Projection({self.features} features, κ {self.kappa:.3g}, {bound}, "
             f"guaranteed for {known} of {pairs} pairs of actions)"

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from jmdp.arrays import ROW_SUM_TOLERANCE, Floats, cumulative_rows
+from jmdp.arrays import ROW_SUM_TOLERANCE, Floats, cumulative_rows, refuse_masked
 from jmdp.errors import LabelError, PolicyError
 from jmdp.labels import Labels
 from jmdp.luck import Shock
@@ -48,6 +48,7 @@ class Reading:
 
     def choose(self, values: Any, shocks: Sequence[Any]) -> list[Any]:
         """An action for each of the values: rows of an array, or a list of whatever was returned."""
+        refuse_masked(f"What the policy, {self.name}, returned", values, PolicyError)
         if self.actions is None:
             return [np.array(value) if isinstance(value, np.ndarray) else value for value in values]
         if isinstance(values, list) and all(getattr(value, "shape", None) == (self.actions.size,) for value in values):

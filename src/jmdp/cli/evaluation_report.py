@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import jmdp
-from jmdp.comparison_table import aligned, shown
+from jmdp.comparison_table import aligned
 from jmdp.errors import UnavailableError
 from jmdp.evaluation import Evaluation
 from jmdp.gaps.gap import Gap
 from jmdp.interval import ANYWHERE, Estimate, Interval
 from jmdp.model import TabularJMDP
 from jmdp.policy import TabularPolicy
+from jmdp.rounding import at_most, plus_minus
 
 _MOST_STATES = 30
 """As many as fit on a screen."""
@@ -81,9 +82,9 @@ class EvaluationReport:
     def _means(self, states: Sequence[int]) -> str:
         rows = [["mean return in", *map(self.model.actions.name, self.actions)]]
         for s in states:
-            cells = [_written(self._mean(s, a)).split(" ")[0] for a in self.actions]  # the certificate says how far off
+            cells = [_short(self._mean(s, a)) for a in self.actions]
             rows.append([self.model.states.name(s), *cells])
-        return "\n".join(aligned(rows))
+        return "\n".join([*aligned(rows), "Means are rounded to at most six digits; --json has all of them."])
 
     def _gaps(self, s: int) -> str:
         reference, at, name = self._reference(s), self._at(s), self.model.actions.name
@@ -110,7 +111,7 @@ class EvaluationReport:
                     _written(_estimate(gap.mean, gap.mean_interval)),
                     _written(_estimate(gap.std, gap.std_interval)),
                     "–" if math.isnan(gap.correlation) else _written(_correlation(gap)),
-                    "–" if chance is None else f"{float(chance):.4g}" if bound else _written(chance),
+                    "–" if chance is None else at_most(chance) if bound else _written(chance),
                 ]
             )
         lines = aligned(rows)
@@ -167,8 +168,11 @@ def _estimate(value: float, interval: Interval | None) -> Estimate:
     return Estimate(float(value), wide.low, wide.high)
 
 
+def _short(value: Estimate) -> str:
+    """A number alone, to the digit of its error but to no more than six."""
+    return min(f"{float(value):.6g}", _written(value).split(" ")[0], key=len)
+
+
 def _written(value: Estimate) -> str:
     """A number and how far it can be off."""
-    if value.error == math.inf:
-        return f"{float(value):.6g} ± ∞"
-    return str(value) if value.error <= 1e-6 * abs(value) else shown(value)
+    return plus_minus(float(value), value.low, value.high)

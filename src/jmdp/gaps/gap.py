@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from jmdp import rounding
 from jmdp.coupling import Coupling
 from jmdp.errors import UnavailableError
 from jmdp.gaps.law import GapLaw
@@ -163,19 +164,13 @@ class Gap:
             f"  correlation  {_shown(self.correlation, self.correlation_interval)}",
         ]
         if self.mean_interval is not None:
-            lines.append(f"  P(gap ≤ 0) ≤ {self.inferiority_bound():.4g}, by mean and variance alone")
+            lines.append(f"  P(gap ≤ 0) ≤ {rounding.at_most(self.inferiority_bound())}, by mean and variance alone")
         return "\n".join(lines)
 
 
 def _shown(value: float, interval: Interval | None) -> str:
-    """The value to the digits its interval supports, six at most."""
-    if interval is None or math.isnan(value):
-        return f"{value:.6g}"
-    error = max(interval.high - value, value - interval.low)
-    if not 1e-6 <= error <= 1e6 or error < 1e-6 * abs(value):
-        return f"{value:.6g} ± {error:.0e}"
-    decimals = max(0, 1 - math.floor(math.log10(error)))
-    return f"{value:.{decimals}f} ± {error:.{decimals}f}"
+    """The value to the digits its interval supports."""
+    return f"{value:.6g}" if interval is None else rounding.plus_minus(value, interval.low, interval.high)
 
 
 def _divided(moment: float, std: float, n: int) -> float:

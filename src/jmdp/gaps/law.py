@@ -8,7 +8,7 @@ from functools import cached_property
 
 import numpy as np
 
-from jmdp import arrays
+from jmdp import arrays, rounding
 from jmdp.arrays import Floats
 from jmdp.errors import SettingsError
 from jmdp.interval import Estimate, Interval
@@ -112,7 +112,7 @@ class Law(arrays.FrozenArrays):
         return "certified" if self.confidence is None else f"band at {100 * self.confidence:g}% confidence"
 
     def __repr__(self) -> str:
-        lines = [f"{type(self).__name__} on [{self.support.low:.6g}, {self.support.high:.6g}], {self.trust}"]
+        lines = [f"{type(self).__name__} on {_ends(self.support)}, {self.trust}"]
         lines += [f"  {name:<14} {value}" for name, value in self._shown().items()]
         return "\n".join(lines)
 
@@ -160,6 +160,10 @@ def refuse_no_part(p: float) -> None:
     """A part of all outcomes is more than none of them and at most all."""
     if not 0 < p <= 1:
         raise SettingsError(f"p is {p!r}. Give a probability above 0, e.g. 0.05 for the worst twentieth.")
+
+
+def _ends(support: Interval) -> str:
+    return f"[{rounding.at_least(support.low, 6)}, {rounding.at_most(support.high, 6)}]"
 
 
 def _tail(points: Floats, sums: Floats, p: float) -> float:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable
 
 from jmdp.gaps.law import Law
 from jmdp.interval import Estimate
+from jmdp.rounding import at_least, at_most, outwards
 
 _NEGLIGIBLE = 1e-12
 """A chance this near to 0 or 1 is rounding."""
@@ -34,9 +34,10 @@ def short_chance(value: float) -> str:
 
 def number(value: float, decimals: int) -> str:
     """A number that is no chance; 0 without decimals or sign."""
-    if abs(value) < 0.5 * 10.0**-decimals:
+    plain = _has_decimals(value, decimals)
+    if plain and abs(value) < 0.5 * 10.0**-decimals:
         return "0"
-    text = f"{value:.{decimals}f}" if decimals <= 6 and abs(value) < 1e6 else f"{value:.3g}"
+    text = f"{value:.{decimals}f}" if plain else f"{value:.3g}"
     return text.replace("-", "−").replace("inf", "∞")
 
 
@@ -49,14 +50,16 @@ def with_interval(estimate: Estimate, write: Callable[[float, int], str], decima
 
 
 def interval(estimate: Estimate, write: Callable[[float, int], str], decimals: int) -> str:
-    """[low, high], rounded outwards except for what is far below a digit."""
-    scale, slip = 10.0**decimals, 1e-6
-    low, high = estimate.low, estimate.high
-    if math.isfinite(low):
-        low = math.floor(low * scale + slip) / scale
-    if math.isfinite(high):
-        high = math.ceil(high * scale - slip) / scale
+    """[low, high], rounded outwards."""
+    low, high = outwards(estimate.low, estimate.high, decimals)
+    low = low if _has_decimals(low, decimals) else float(at_least(estimate.low, 3))
+    high = high if _has_decimals(high, decimals) else float(at_most(estimate.high, 3))
     return f"[{write(low, decimals)}, {write(high, decimals)}]"
+
+
+def _has_decimals(value: float, decimals: int) -> bool:
+    """Whether it is written with decimals; else with three significant digits."""
+    return decimals <= 6 and abs(value) < 1e6
 
 
 def short_interval(estimate: Estimate) -> str:
@@ -72,11 +75,7 @@ def trust_of_pairs(laws: Iterable[Law]) -> str:
 
 def largest_error(estimates: Iterable[Estimate]) -> str:
     """The most by which any can be off, to two digits, rounded up, for it is a bound."""
-    most = max(estimate.error for estimate in estimates)
-    if most <= 0:
-        return "0"
-    digit = 10.0 ** (math.floor(math.log10(most)) - 1)
-    return f"{math.ceil(most / digit) * digit:.2g}".replace("e-0", "e-")
+    return at_most(max(estimate.error for estimate in estimates), 2)
 
 
 def uneven(estimates: Iterable[Estimate]) -> bool:

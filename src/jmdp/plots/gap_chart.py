@@ -12,6 +12,7 @@ from jmdp.evaluation import Evaluation
 from jmdp.gaps.gap import Gap
 from jmdp.labels import Label
 from jmdp.plots.style import COLOURS, GREY, clear_spines, new_figure
+from jmdp.rounding import at_most
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -84,4 +85,4 @@ def _row(axes: Axes, y: int, gap: Gap, apart: float, *, legend: bool) -> None:
 def _bound(gap: Gap) -> str:
     if gap.mean_interval is None:
         return ""
-    return f"{gap.inferiority_bound():.3g}"
+    return at_most(gap.inferiority_bound(), 3)

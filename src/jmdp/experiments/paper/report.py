@@ -14,7 +14,7 @@ from jmdp.errors import MissingExtraError
 from jmdp.experiments.paper.experiment import Experiment
 from jmdp.experiments.paper.findings import Judgement, Measured
 from jmdp.experiments.paper.records import Record
-from jmdp.interval import one_digit
+from jmdp.rounding import at_most
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -85,7 +85,7 @@ def measured_text(measured: Measured) -> str:
     if error <= 1e-4 * abs(value):
         shown = f"{value:.7g}"
         off = error + abs(float(shown) - value)
-        return f"{shown} ± {one_digit(off) if off else 0}".replace("-", "−")
+        return f"{shown} ± {at_most(off, 1)}".replace("-", "−")
     low, high = _outwards(measured.low, -1), _outwards(measured.high, 1)
     return f"{number(value)} in [{number(low)}, {number(high)}]"
 
