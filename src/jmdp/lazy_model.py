@@ -80,11 +80,6 @@ class LazyJMDP:
         lazy.actions = model.actions
         return lazy
 
-    @property
-    def return_bound(self) -> float:
-        """B/(1 − γ), rounded up: no return is larger in size."""
-        return self.reward_bound / (1 - self.discount) * (1 + 2.0**-40)
-
     def index(self, state: State) -> int:
         """The number of a state, found now if it is new."""
         try:

@@ -12,13 +12,14 @@ import numpy as np
 
 from jmdp.arrays import Floats, Integers
 from jmdp.coupling import Coupling
-from jmdp.evaluation import Certificate, Evaluation, Outcome
+from jmdp.evaluation import UNIT, Certificate, Evaluation, Outcome
 from jmdp.labels import Labels
 from jmdp.lazy_model import LazyJMDP
 from jmdp.methods.exact_pairs import ExactPairs
 from jmdp.methods.memory import budget
 from jmdp.methods.method import Method
 from jmdp.methods.region import Cut, Explorer, Surroundings
+from jmdp.methods.shaping import UNDERFLOW, scaled_error
 from jmdp.model import TabularJMDP
 from jmdp.policy import TabularPolicy
 from jmdp.settings import nonnegative, whole
@@ -100,12 +101,12 @@ class ReachablePairs(Method):
                 outcome = search.outcome
         except KeyboardInterrupt:
             outcome = Outcome.INTERRUPTED
-        return search.best.evaluation(model, name, outcome, coupling, self, np.array(search.widths))
+        return search.best.evaluation(explorer, name, outcome, coupling, self, np.array(search.widths))
 
 
 @dataclass(frozen=True, eq=False)
 class _Found:
-    """What is known of the origin's returns."""
+    """What is known of the origin's returns, on rewards divided by 2**exponent of the explorer."""
 
     mean: Floats  # [A]
     mean_error: Floats  # [A]
@@ -122,13 +123,14 @@ class _Found:
 
     def errors(self) -> tuple[Floats, Floats, Floats]:
         """Bounds on the errors of covariances, gap variances and correlations, all [A, A]."""
-        out = 1 + 2.0**-30
+        out, tiny = 1 + 2.0**-30, UNDERFLOW if self.engine_error or self.missing.any() else 0.0
         missing, std = self.missing, np.sqrt(np.diag(self.covariance) + self.engine_error)
         both = missing[:, None] + missing[None, :]
         covariance = np.multiply.outer(missing, std) + np.multiply.outer(std, missing)
-        covariance = (covariance + np.multiply.outer(missing, missing) + self.engine_error) * out
-        gap_std = np.sqrt(self.gap_std**2 + 4 * self.engine_error)
-        gap = (both * (2 * gap_std + both) + 4 * self.engine_error) * out
+        covariance = (covariance + np.multiply.outer(missing, missing) + self.engine_error + tiny) * out
+        # The subtraction in gap_std is rounded too.
+        gap_std = np.sqrt(self.gap_std**2 + 4 * self.engine_error + 16 * UNIT * float(std.max()) ** 2)
+        gap = (both * (2 * gap_std + both) + 4 * self.engine_error + tiny) * out
         np.fill_diagonal(gap, 0.0)
         return covariance, gap, self._correlation_errors()
 
@@ -136,7 +138,7 @@ class _Found:
         """A part of size m added to a vector of length σ turns it by at most asin(m/σ), from either end of its ρ."""
         variance = np.diag(self.covariance) - self.engine_error
         std = np.sqrt(np.maximum(variance, 0.0))
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             turn = np.where(self.missing < std, np.arcsin(np.minimum(self.missing / std, 1.0)), np.pi)
             correlation = np.clip(self.covariance / np.multiply.outer(std, std), -1, 1)
             engine = 4 * self.engine_error / np.minimum.outer(variance, variance)
@@ -149,30 +151,36 @@ class _Found:
 
     def evaluation(
         self,
-        model: LazyJMDP,
+        explorer: Explorer,
         name: str,
         outcome: Outcome,
         coupling: Coupling,
         method: Method,
         widths: Floats,
     ) -> Evaluation:
-        """The same as an `Evaluation` of one state."""
+        """The same as an `Evaluation` of one state, on rewards as they were given."""
+        model, e = explorer.model, explorer.exponent
         covariance_error, gap_error, correlation_error = self.errors()
         exact = not (self.mean_error.any() or covariance_error.any())
+        covariance = np.ldexp(self.covariance, 2 * e)
+        # Correlations are computed again from covariances that may have lost digits to underflow.
+        change = np.abs(_correlation(covariance) - _correlation(self.covariance))
+        correlation_error = np.where(np.isnan(change), 2.0, np.minimum(correlation_error + change + 2.0**-48, 2.0))
+        mean_error = scaled_error(self.mean_error, e)
         certificate = Certificate(
             "exact" if exact else "certified",
-            self.mean_error[None],
-            covariance_error[None],
-            (self.mean_error[:, None] + self.mean_error[None, :])[None],
-            gap_error[None],
+            mean_error[None],
+            scaled_error(covariance_error, 2 * e)[None],
+            (mean_error[:, None] + mean_error[None, :])[None],
+            scaled_error(gap_error, 2 * e)[None],
             model.discount,
             model.reward_bound,
             correlation_error=correlation_error[None],
         )
         actions = model.actions or Labels.of("action", len(self.mean), None)
         return Evaluation(
-            self.mean[None].copy(),
-            self.covariance[None].copy(),
+            np.ldexp(self.mean, e)[None],
+            covariance[None],
             certificate,
             outcome,
             coupling,
@@ -181,6 +189,13 @@ class _Found:
             actions,
             widths,
         )
+
+
+def _correlation(covariance: Floats) -> Floats:
+    """[A, A]; nan where a variance is 0."""
+    std = np.sqrt(np.diag(covariance))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(np.clip(covariance / np.multiply.outer(std, std), -1, 1))
 
 
 class _Search:
@@ -194,7 +209,7 @@ class _Search:
         compiled = small >= 300 and coupling.policy_luck == "independent"
         self.most_inside = max(int(math.sqrt(allowed / _LARGE_TABLE)) if compiled else small, 2) - 1
         lazy = explorer.model
-        A, bound = explorer.probs.shape[1], lazy.return_bound
+        A, bound = explorer.probs.shape[1], explorer.bound
         self.best = _Found(np.zeros(A), np.full(A, bound), np.zeros((A, A)), 0.0, np.full(A, bound))
         if lazy.terminal[explorer.origin]:
             self.best = _Found(np.zeros(A), np.zeros(A), np.zeros((A, A)), 0.0, np.zeros(A))
@@ -215,11 +230,11 @@ class _Search:
         around = Surroundings.of(explorer)
         self.coupling.check_fits(around.model)
         used_up = int(explorer.asked.sum()) >= method.max_states
-        importance = around.met * around.spread
+        importance = around.met * around.spread**2
         seen = math.sqrt(float(importance.sum()))
         need = min(self.need, 0.3 * max(seen, method.tolerance * float(np.abs(around.mean).max())))
         importance[explorer.origin] = np.inf
-        hidden = max(math.sqrt(around.leak), float(around.mean_error.max()) / 2)
+        hidden = max(around.leak, float(around.mean_error.max()) / 2)
         too_wide = hidden > need / 2
         stuck = hidden > 0.9 * self.hidden  # it is rounding that hides it, and no look further helps
         if too_wide and not (explorer.complete or used_up or stuck):
@@ -268,9 +283,11 @@ class _Search:
         result = solver.run(cut.model, cut.policy, self.coupling, self.progress)
         origin = int(np.flatnonzero(inside == self.explorer.origin)[0])
         certificate = result.certificate
-        engine_error = float(certificate.covariance_error) if certificate is not None else math.inf
-        missing = np.sqrt(cut.missing_ahead) * (1 + 2.0**-40)
-        found = _Found(around.mean, around.mean_error, result.covariance[origin], engine_error, missing)
+        engine_error = math.inf
+        if certificate is not None:
+            engine_error = float(np.broadcast_to(certificate.covariance_error, result.covariance.shape)[origin].max())
+        covariance, missing = result.covariance[origin], cut.missing_ahead
+        found = _Found(around.mean, around.mean_error, covariance, engine_error, missing)
         return found, result.outcome is Outcome.INTERRUPTED
 
     def _least(self) -> float:
@@ -292,8 +309,8 @@ class _Search:
         if not (variance.any() or mean.any()):
             return 0.0
         scale, std = self._scale(), np.sqrt(np.diag(self.best.covariance))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            parts = np.nan_to_num(np.stack([2 * variance / scale**2, 2 * mean / scale]), nan=0.0, posinf=np.inf)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            parts = np.nan_to_num(np.stack([2 * variance / scale / scale, 2 * mean / scale]), nan=0.0, posinf=np.inf)
         varies = np.minimum.outer(std, std) >= self._least()
         np.fill_diagonal(varies, False)
         return float(max(parts.max(), (2 * correlation)[varies].max(initial=0.0)))
