@@ -68,6 +68,7 @@ class Certificate(arrays.FrozenArrays):
     reward_bound: float
     confidence: float | None = None
     correlation_error: Floats | None = None  # [S, A, A], where it is known better than from the covariances
+    assumption: str | None = None  # what a statistical certificate takes for granted of steps not simulated
 
     def __post_init__(self) -> None:
         for value in vars(self).values():
@@ -371,6 +372,8 @@ class Evaluation(arrays.FrozenArrays):
                 ("covariances", self.covariance, c.covariance_error),
             ):
                 lines.append(f"    {name:<12} up to {np.abs(values).max():.4g}, off by at most {np.max(errors):.1e}")
+            if c.assumption is not None:
+                lines.append(f"    assuming that {c.assumption}")
         if self.projection is not None:
             known, pairs = self.projection.guaranteed_pairs
             lines.append(f"  projection   κ {self.projection.kappa:.3g}, guaranteed for {known} of {pairs} gaps")
