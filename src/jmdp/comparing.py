@@ -20,7 +20,7 @@ from jmdp.errors import CouplingError, SettingsError
 from jmdp.evaluation import Evaluation
 from jmdp.labels import Label, Labels
 from jmdp.luck import Shock
-from jmdp.methods.drawn_evaluation import Limits, drawn_evaluation
+from jmdp.methods.drawn_evaluation import Limits, drawn_evaluation, known_reward_bound
 from jmdp.methods.method import check_kind
 from jmdp.methods.monte_carlo import MonteCarlo, rollout_length
 from jmdp.progress import count_bar
@@ -81,10 +81,11 @@ def compare(
         The budget: rollouts of each action, and simulated steps, if limited. Steps are counted after each batch, the
         first of which is 64 rollouts of each action.
     horizon
-        Steps of a rollout. None is where γ^horizon ≤ 1/1000. What is cut off is in the intervals, by the largest reward
-        met; pairs that have met or ended lose nothing.
+        Steps of a rollout. None is where γ^horizon ≤ 1/1000; on a table, where γ^horizon/(1 − γ) ≤ 1e-5. What is cut
+        off is in the intervals, by `reward_bound`; pairs that have met or ended lose nothing.
     reward_bound
-        The largest |reward| there can be, for what is cut off, if that is more than will be met.
+        The largest |reward| there can be after the horizon. A table knows its own, and a smaller one is refused. Other
+        simulators do not: without it, later rewards are taken to be no larger than those met, and the result says so.
     return_range
         Where all returns are, if it is known. Intervals of means then hold for any law and any number of samples;
         without it they are large-sample ones, and an outcome too rare to be drawn even once is not in them.
@@ -122,14 +123,14 @@ class _Question:
         settings = MonteCarlo(seed=seed, confidence=confidence, horizon=horizon)
         self.precision = _positive("precision", precision)
         self.max_steps = _positive("max_steps", max_steps)
-        self.reward_bound = _positive("reward_bound", reward_bound)
         self.return_range = _range(return_range)
         self.simulator = as_simulator(source)
         self.simulator.check_coupling(coupling)
-        self.discount, self.horizon = rollout_length(self.simulator, discount, settings.horizon)
+        self.discount, self.horizon = rollout_length(self.simulator, discount, settings.horizon, settings.samples)
         self.coupling, self.seed, self.confidence = coupling, settings.seed, settings.confidence
         self.progress = progress
         self.state = self.simulator.start(Shock.of_sample(self.seed, 0)) if state is None else state
+        self.reward_bound = known_reward_bound(self.simulator, [self.state], _positive("reward_bound", reward_bound))
         self.candidates, self.labels = _candidates(self.simulator.actions, actions)
         self.error = (1 - self.confidence) / (len(self.candidates) - 1)
         self.actor = as_policy(policy, self.simulator.actions)

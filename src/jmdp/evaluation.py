@@ -68,6 +68,7 @@ class Certificate(arrays.FrozenArrays):
     reward_bound: float
     confidence: float | None = None
     correlation_error: Floats | None = None  # [S, A, A], where it is known better than from the covariances
+    assumption: str | None = None  # what a statistical certificate takes for granted of steps not simulated
 
     def __post_init__(self) -> None:
         for value in vars(self).values():
@@ -372,6 +373,8 @@ class Evaluation(arrays.FrozenArrays):
             ):
                 most, off = rounding.at_most(float(np.abs(values).max())), rounding.at_most(float(np.max(errors)), 2)
                 lines.append(f"    {name:<12} up to {most}, off by at most {off}")
+            if c.assumption is not None:
+                lines.append(f"    assuming that {c.assumption}")
         if self.projection is not None:
             known, pairs = self.projection.guaranteed_pairs
             lines.append(f"  projection   κ {self.projection.kappa:.3g}, guaranteed for {known} of {pairs} gaps")

@@ -103,6 +103,10 @@ class Simulator(ABC):
         """A state to begin in: the one it stands in if there is such a thing, else one drawn with this luck."""
         raise UnavailableError(f"{type(self).__name__} does not say where to start. Give a state.")
 
+    def largest_reward_from(self, state: Any) -> float | None:
+        """The largest |reward| that any actions can meet from this state on; None where that is not known."""
+        return None
+
     def check_coupling(self, coupling: Any) -> None:  # noqa: B027 (most take any)
         """Raise unless this way to share luck makes sense here."""
 

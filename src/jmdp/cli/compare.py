@@ -69,9 +69,9 @@ class Compare(Command):
     max_steps: Optionally[int] = None
     """Steps simulated, at most."""
     horizon: Optionally[int] = None
-    """Steps of a rollout. By default until a reward counts for less than a thousandth."""
+    """Steps of a rollout. By default until a reward counts for less than a thousandth; on a table, longer."""
     reward_bound: Optionally[float] = None
-    """The largest reward there can be, if that is more than will be met."""
+    """The largest reward there can be after the horizon. Tables know theirs; else the largest met is taken."""
     return_range: Annotated[Optionally[tuple[float, float]], tyro.conf.arg(metavar="LEAST MOST")] = None
     """Where all returns are, if that is known: intervals then hold for any law."""
 
@@ -132,6 +132,8 @@ def _record(found: Comparison) -> dict[str, Any]:
         "seed": found.seed,
         "confidence": found.confidence,
         "samples": found.samples,
+        "reward_bound": found.limits.bound,
+        "assumption": found.limits.assumption,
         "outcome": found.outcome,
         "decided": found.outcome in (Decision.BEST_FOUND, Decision.PRECISE),
         "best": found.best,

@@ -5,19 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from jmdp.arrays import Floats, Integers
 from jmdp.coupling import Coupling
-from jmdp.errors import SimulatorError
+from jmdp.errors import SettingsError, SimulatorError
 from jmdp.evaluation import UNIT, Certificate, Evaluation, Outcome
 from jmdp.interval import ANYWHERE, Interval
 from jmdp.labels import Labels
 from jmdp.methods.method import Method
 from jmdp.methods.sample_moments import sample_moments
 from jmdp.methods.sampled_laws import SampledLaws, fixed_slack
-from jmdp.simulator import Draws
+from jmdp.rounding import at_most
+from jmdp.simulator import Draws, Simulator
 
 
 def drawn_evaluation(
@@ -65,6 +67,7 @@ def drawn_evaluation(
         limits.bound,
         confidence,
         stacked("correlation_error", 0),
+        limits.assumption,
     )
     return Evaluation(
         stacked("mean", 1),
@@ -88,25 +91,47 @@ class Limits:
     bound: float  # the largest |reward|
     cut: float  # what the steps not taken can amount to in one return
     rounding: float
-    exponent: int  # returns divided by 2**exponent are at most 1
+    exponent: int  # returns and cut, divided by 2**exponent, are at most 1
+    assumption: str | None = None  # what `cut` rests on, unless rewards are known to be bounded
 
     @classmethod
     def of(cls, draws: Sequence[Draws], discount: float, horizon: int, reward_bound: float | None) -> Limits:
-        """From what was drawn: by `reward_bound`, or the largest reward met if that is larger.
+        """From what was drawn. Without a `reward_bound`, rewards to come are taken to be no larger than those met.
 
-        With discount 1 the horizon is part of the question, and nothing is cut off. Where rollouts were cut and all
-        rewards were 0, nothing is known of what is to come.
+        With discount 1 the horizon is part of the question, and nothing is cut off. Where rollouts were cut, all
+        rewards were 0 and no bound is known, nothing is known of what is to come.
         """
         largest = max(float(np.abs(drawn.returns).max()) for drawn in draws)
         if not math.isfinite(largest):
             raise SimulatorError("A return is too large for a float. Scale the rewards down, by 1e-100 say.")
         met = max(drawn.largest_reward for drawn in draws)
-        bound = max(met, reward_bound or 0.0)
+        if reward_bound is not None and met > reward_bound:
+            raise SettingsError(f"reward_bound is {reward_bound!r}, but a reward of size {met!r} was met.")
+        bound = met if reward_bound is None else float(reward_bound)
         most = bound * horizon if discount == 1 else bound / (1 - discount)
-        cut = 0.0 if discount == 1 else discount**horizon * most
-        if bound == 0 and discount < 1 and any(drawn.open_returns.any() for drawn in draws):
-            cut = math.inf
-        return cls(bound, cut, (horizon + 64) * UNIT * most, math.frexp(largest)[1] if largest else 0)
+        cut, assumption = 0.0 if discount == 1 else discount**horizon * most, None
+        if reward_bound is None and discount < 1 and any(drawn.open_returns.any() for drawn in draws):
+            if bound == 0:
+                cut = math.inf
+            else:
+                assumption = f"rewards after step {horizon} are at most {at_most(met)} in size, the largest met"
+        scale = max(largest, cut if math.isfinite(cut) else 0.0)
+        exponent = math.frexp(scale)[1] if scale else 0
+        return cls(bound, cut, (horizon + 64) * UNIT * most, exponent, assumption)
+
+
+def known_reward_bound(simulator: Simulator, states: Sequence[Any], given: float | None) -> float | None:
+    """The largest |reward| from these states on: the simulator's own if it knows it, else the one given."""
+    known = [simulator.largest_reward_from(state) for state in states]
+    bounds = [bound for bound in known if bound is not None]
+    if len(bounds) < len(known):
+        return given
+    if given is not None and given < max(bounds):
+        raise SettingsError(
+            f"reward_bound is {given!r}, but rewards of size {max(bounds)!r} can be met from here. Leave it out: "
+            f"{simulator!r} knows its own."
+        )
+    return max(bounds)
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ from jmdp.progress import state_bar
 from jmdp.rollouts import paired_draws
 from jmdp.settings import probability, whole
 from jmdp.simulator import Simulator
+from jmdp.simulators.python_function import TabularSimulator
 
 _LONGEST = 100_000_000
 """Steps of a rollout beyond which it is not started."""
@@ -64,8 +65,9 @@ class MonteCarlo(Method):
     confidence
         Of each interval on its own.
     horizon
-        Steps of a rollout. None cuts where at most B/(1000 √samples) of the return is lost; on a simulator, whose steps
-        cost more, where at most B/(1000 (1 − γ)) is.
+        Steps of a rollout. None cuts where at most B/(1000 √samples) of the return is lost; on a simulator other than
+        a table, whose steps cost more, where at most B/(1000 (1 − γ)) is. B is the largest reward; of a simulator that
+        does not know it (`Simulator.largest_reward_from`), the largest met, and the certificate says so.
     states
         States of a simulator to evaluate. None is the state it starts in. For tables all are evaluated.
     discount
@@ -151,13 +153,14 @@ class MonteCarlo(Method):
     def _run_simulator(
         self, simulator: Simulator, actor: Actor, coupling: Coupling, quantile: float, progress: bool
     ) -> Evaluation:
-        from jmdp.methods.drawn_evaluation import Limits, drawn_evaluation
+        from jmdp.methods.drawn_evaluation import Limits, drawn_evaluation, known_reward_bound
 
         if simulator.actions is None:
             raise SettingsError("The actions of this simulator are not numbered. Use jmdp.compare(…, actions=[…]).")
         simulator.check_coupling(coupling)
-        discount, horizon = rollout_length(simulator, self.discount, self.horizon)
+        discount, horizon = rollout_length(simulator, self.discount, self.horizon, self.samples)
         states = [simulator.start(Shock.of_sample(self.seed, 0))] if self.states is None else self.states
+        bound = known_reward_bound(simulator, states, None)
         every = range(simulator.actions.size)
         draws = [
             paired_draws(
@@ -173,7 +176,7 @@ class MonteCarlo(Method):
             states=Labels.of("state", len(states), None),
             actions=simulator.actions,
             discount=discount,
-            limits=Limits.of(draws, discount, horizon, None),
+            limits=Limits.of(draws, discount, horizon, bound),
             quantile=quantile,
             confidence=self.confidence,
         )
@@ -260,8 +263,10 @@ def _seed_of(seed: int, state: int) -> int:
     return int.from_bytes(Shock.of_sample(seed, state).derived(b"state").words[:7], "little")
 
 
-def rollout_length(simulator: Simulator, discount: float | None, horizon: int | None) -> tuple[float, int]:
-    """γ and the horizon of rollouts of a simulator, or say what is missing."""
+def rollout_length(
+    simulator: Simulator, discount: float | None, horizon: int | None, samples: int
+) -> tuple[float, int]:
+    """γ and the horizon of rollouts of a simulator, or say what is missing. A table's horizon is that of the table."""
     if simulator.discount is not None:
         if discount not in (None, simulator.discount):
             raise SettingsError(
@@ -275,7 +280,10 @@ def rollout_length(simulator: Simulator, discount: float | None, horizon: int | 
     gamma = float(discount)
     if horizon is None and gamma > 1 - 1e-5:
         raise SettingsError(f"With discount {gamma!r} rollouts would be too long. Say how many steps: horizon=….")
-    return gamma, enough_steps(gamma, 1e-3 / (1 - gamma)) if horizon is None else horizon
+    if horizon is not None:
+        return gamma, horizon
+    table = isinstance(simulator, TabularSimulator)
+    return gamma, enough_steps(gamma, _BIAS_OVER_NOISE / math.sqrt(samples) if table else 1e-3 / (1 - gamma))
 
 
 def enough_steps(discount: float, lost: float) -> int:

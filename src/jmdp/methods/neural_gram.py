@@ -133,7 +133,7 @@ class NeuralGram(Method):
         if not coupling.shared_in_a_state:
             raise CouplingError("Under Independent() luck covariances are 0: there is nothing joint to learn.")
         assert isinstance(policy, Actor)
-        discount, _ = rollout_length(model, self.discount, 1)
+        discount, _ = rollout_length(model, self.discount, 1, 1)
         if discount >= 1:
             raise SettingsError("NeuralGram needs a discount below 1.")
         name = type(self).__name__

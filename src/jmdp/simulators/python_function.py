@@ -113,6 +113,17 @@ class TabularSimulator(Simulator):
         after = int(self.model.next_state[s, k, a])
         return Step(float(self.model.reward[s, k, a]), after, bool(self.model.terminal[after]))
 
+    def largest_reward_from(self, state: Any) -> float:
+        """The largest |reward| in the states that any actions can lead to."""
+        model = self.model
+        reached = np.zeros(model.shape[0], bool)
+        new = np.array([model.states.index(state)])
+        while new.size:
+            reached[new] = True
+            after = np.unique(model.next_state[new][model.prob[new] > 0])
+            new = after[~reached[after]]
+        return float(np.abs(model.reward[reached]).max())
+
     def check_coupling(self, coupling: Coupling) -> None:
         """As for the table itself."""
         coupling.check_fits(self.model)
