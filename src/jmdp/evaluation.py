@@ -54,9 +54,10 @@ class Certificate(arrays.FrozenArrays):
 
     "exact": nothing is off. "certified": every error is at most the stated bound, rounding included, always.
     "statistical": each error is at most the stated bound with probability `confidence`, entry by entry; bias from
-    truncated rollouts is inside the bound.
+    truncated rollouts is inside the bound. With `large_sample` that is so for many samples of a law whose tails are not
+    too heavy, and for no law in general: an outcome too rare to be drawn is not in the bound.
 
-    Errors are one number for all entries, or an array of one for each.
+    Errors are one number for all entries, or an array of one for each; infinite where nothing is known.
     """
 
     kind: Literal["exact", "certified", "statistical"]
@@ -68,6 +69,7 @@ class Certificate(arrays.FrozenArrays):
     reward_bound: float
     confidence: float | None = None
     correlation_error: Floats | None = None  # [S, A, A], where it is known better than from the covariances
+    large_sample: bool = False  # are the errors approximations for many samples?
 
     def __post_init__(self) -> None:
         for value in vars(self).values():
@@ -152,11 +154,15 @@ class Evaluation(arrays.FrozenArrays):
 
     @cached_property
     def correlation(self) -> Floats:
-        """[S, A, A], correlation of Z(s, a) and Z(s, b); nan where a variance is not certainly positive."""
+        """[S, A, A], correlation of Z(s, a) and Z(s, b).
+
+        nan where a variance is not certainly positive, or where it has no interval and is 0 up to rounding.
+        """
         error = 0.0 if self.certificate is None else self.certificate.covariance_error
-        floor = np.broadcast_to(error, self.covariance.shape)
+        floor = np.einsum("saa->sa", np.broadcast_to(error, self.covariance.shape))
+        floor = np.where(np.isinf(floor), np.square(2.0**-46 * self.mean), floor)
         variance = np.einsum("saa->sa", self.covariance)
-        std = np.sqrt(np.where(variance > np.einsum("saa->sa", floor), variance, np.nan))
+        std = np.sqrt(np.where(variance > floor, variance, np.nan))
         rho: Floats = np.clip(self.covariance / (std[:, :, None] * std[:, None, :]), -1, 1)
         np.einsum("saa->sa", rho)[...] = np.where(np.isnan(std), np.nan, 1.0)
         arrays.frozen(rho)
@@ -237,9 +243,10 @@ class Evaluation(arrays.FrozenArrays):
         return self._interval(self.mean, at, "mean_error")
 
     def covariance_interval(self, s: Label, a: Label, b: Label) -> Interval | None:
-        """Interval of Cov(Z(s, a), Z(s, b)), or None without a certificate."""
+        """Interval of Cov(Z(s, a), Z(s, b)), or None where nothing is known of it."""
         at = self.states.index(s), self.actions.index(a), self.actions.index(b)
-        return self._interval(self.covariance, at, "covariance_error")
+        found = self._interval(self.covariance, at, "covariance_error")
+        return None if found is None or math.isinf(found.width) else found
 
     def _interval(self, values: Floats, at: tuple[int, ...], error: str) -> Interval | None:
         if self.certificate is None:
@@ -264,7 +271,7 @@ class Evaluation(arrays.FrozenArrays):
             means = Interval.around(mean, mean_error + UNIT * abs(mean) if mean_error else 0.0)
             size = va + vb + 2 * abs(cab)
             wide = Interval.around(variance, variance_error + 4 * UNIT * size if variance_error else 0.0)
-            variances = Interval(max(0.0, wide.low), wide.high)
+            variances = None if math.isinf(variance_error) else Interval(max(0.0, wide.low), wide.high)
             correlations = self._correlation_interval(i, x, y)
         return Gap(
             self.states.name(i),
@@ -278,6 +285,7 @@ class Evaluation(arrays.FrozenArrays):
             variances,
             correlations,
             None if self.certificate is None else self.certificate.confidence,
+            self.certificate is not None and self.certificate.large_sample and x != y,
             self._gap_support(i, x, y),
             self._gap_moments(i, x, y, variance, variances),
             partial(self._gap_law, i, x, y),
@@ -365,12 +373,14 @@ class Evaluation(arrays.FrozenArrays):
         else:
             c = self.certificate
             sure = "" if c.confidence is None else f", each at {100 * c.confidence:g}% confidence"
+            sure += " (large-sample)" if c.large_sample else ""
             lines.append(f"  certificate  {c.kind}{sure}")
             for name, values, errors in (
                 ("means", self.mean, c.mean_error),
                 ("covariances", self.covariance, c.covariance_error),
             ):
-                lines.append(f"    {name:<12} up to {np.abs(values).max():.4g}, off by at most {np.max(errors):.1e}")
+                off = "no interval" if np.isinf(errors).all() else f"off by at most {np.max(errors):.1e}"
+                lines.append(f"    {name:<12} up to {np.abs(values).max():.4g}, {off}")
         if self.projection is not None:
             known, pairs = self.projection.guaranteed_pairs
             lines.append(f"  projection   κ {self.projection.kappa:.3g}, guaranteed for {known} of {pairs} gaps")
