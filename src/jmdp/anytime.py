@@ -33,36 +33,55 @@ def mean_radius(n: int, error: float) -> float:
 
 
 def mean_errors(deviations: Floats, error: float, spread: Floats | float = 0.0) -> Floats:
-    """How far means over axis 0 may be off, given each sample's deviation from its mean.
+    """How far means over axis 0 may be off, given each sample's deviation from its mean: a large-sample error.
 
-    To the normal part comes Bernstein's term for what is rare, spread × radius²/(3n), with the largest deviation seen;
-    or with `spread` where none was seen at all, for that a thing did not happen in n samples does not mean it cannot.
+    radius × σ/√n + U radius²/(3n): the normal part, and Bernstein's term with U in place of the largest deviation there
+    can be. U is never less than the largest deviation seen, L, nor than `spread`, nor than L × L/(2σ), up to 3 L: the
+    further L is out among the others, the heavier the tail, and the further out is what was not seen. No such
+    interval can hold for every law; `bounded_means` gives those that do if a range is known.
     """
     n = deviations.shape[0]
     radius = mean_radius(n, error)
-    largest = np.abs(deviations).max(axis=0)
-    largest = np.where(largest > 1e-9 * np.asarray(spread), largest, spread)  # what is less is rounding
-    return np.asarray(radius * deviations.std(axis=0, ddof=1) / math.sqrt(n) + largest * radius**2 / (3 * n))
+    std, largest = deviations.std(axis=0, ddof=1), np.abs(deviations).max(axis=0)
+    heavy = np.clip(largest / np.where(std > 0, 2 * std, np.inf), 1, 3)
+    unseen = np.maximum(heavy * largest, spread)
+    return np.asarray(radius * std / math.sqrt(n) + unseen * radius**2 / (3 * n))
 
 
-def bounded_mean(values: Floats, error: float) -> Interval:
-    """Where the mean of a law on [0, 1] is, given samples [n] in the order they were drawn; no approximation.
+def bounded_means(low: Floats, high: Floats, error: float) -> tuple[Floats, Floats]:
+    """Limits [P] of the means of P laws on [0, 1], from samples [n, P] in the order drawn; no approximation.
 
-    Σλ_i x_i/Σλ_i ± (ln(2/error) + Σ (x_i − μ_{i−1})² ψ(λ_i))/Σλ_i with ψ(λ) = −ln(1 − λ) − λ, where μ and λ follow from
-    what was drawn before: the empirical Bernstein sequence of Waudby-Smith & Ramdas, "Estimating means of
-    bounded random variables by betting", JRSS B 2024, Theorem 2.
+    Hedged capital (Waudby-Smith & Ramdas, "Estimating means of bounded random variables by betting", JRSS B 2024,
+    section 4.4): m is refused as too small a mean once Π_{i ≤ t} (1 + min(λ_i, 1/(2m)) (x_i − m)) ≥ 2/error at any
+    t ≤ n, as too large a one by the same on 1 − x and 1 − m. The bet λ_i depends on x_1, …, x_{i−1} alone, so the
+    products are nonnegative supermartingales for every m that is at least the mean (Ville's inequality); they fall with
+    m, so the limits are found by bisection. Rounding is inside the limits.
+
+    Where samples are known up to an interval only, `low` and `high` are its ends; else both are the samples.
     """
-    n = values.size
-    t = np.arange(1, n + 1)
-    middle = (0.5 + np.cumsum(values)) / (t + 1)
-    before = np.insert(middle[:-1], 0, 0.5)
-    variance = (0.25 + np.cumsum((values - middle) ** 2)) / (t + 1)
-    late = math.log(2 / error)
-    bet = np.minimum(np.sqrt(2 * late / (np.insert(variance[:-1], 0, 0.25) * t * np.log1p(t))), 0.5)
-    total = bet.sum()
-    radius = (late + ((values - before) ** 2 * (-np.log1p(-bet) - bet)).sum()) / total
-    at = float((bet * values).sum() / total)
-    return Interval(max(0.0, at - float(radius)), min(1.0, at + float(radius)))
+    return _lower_mean(low, error), 1 - _lower_mean(1 - high, error)
+
+
+def _lower_mean(x: Floats, error: float) -> Floats:
+    n, threshold = x.shape[0], math.log(2 / error)
+    bets = _bets(x, threshold)
+    refused, kept = np.zeros(x.shape[1]), np.ones(x.shape[1])
+    for _ in range(10 + n.bit_length()):  # to 1/1000 of 1/n, which no interval is narrower than
+        m = (refused + kept) / 2
+        gains = np.log1p(np.minimum(bets, 0.5 / m) * (x - m))
+        rounding = (n + 8) * 2.0**-51 * np.abs(gains).sum(axis=0)
+        too_small = np.cumsum(gains, axis=0).max(axis=0) - rounding >= threshold
+        refused, kept = np.where(too_small, m, refused), np.where(too_small, kept, m)
+    return np.maximum(0.0, refused - 2.0**-50)
+
+
+def _bets(x: Floats, threshold: float) -> Floats:
+    """λ_i [n, P] from the samples before i: √(2 threshold/(σ̂²_{i−1} i ln(i + 1))), with σ̂² begun at ¼."""
+    i = np.arange(1, len(x) + 1)[:, None]
+    mean = (0.5 + np.cumsum(x, axis=0)) / (i + 1)
+    variance = (0.25 + np.cumsum((x - mean) ** 2, axis=0)) / (i + 1)
+    before = np.concatenate([np.full((1, x.shape[1]), 0.25), variance[:-1]])
+    return np.sqrt(2 * threshold / (before * i * np.log1p(i)))
 
 
 def law_slack(n: int, error: float) -> float:

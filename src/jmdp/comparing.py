@@ -18,8 +18,10 @@ from jmdp.coupling import Coupling, Synchronous
 from jmdp.digests import digest_of
 from jmdp.errors import CouplingError, SettingsError
 from jmdp.evaluation import Evaluation
+from jmdp.interval import ANYWHERE, Interval
 from jmdp.labels import Label, Labels
 from jmdp.luck import Shock
+from jmdp.methods.bounded_returns import BoundedReturns
 from jmdp.methods.drawn_evaluation import Limits, drawn_evaluation, known_reward_bound
 from jmdp.methods.method import check_kind
 from jmdp.methods.monte_carlo import MonteCarlo, rollout_length
@@ -46,6 +48,7 @@ def compare(
     horizon: int | None = None,
     reward_bound: float | None = None,
     return_range: tuple[float, float] | None = None,
+    tie_tolerance: float = 0.0,
     progress: bool = True,
 ) -> Comparison:
     """Compare actions from one state under shared luck, and stop when the question is decided.
@@ -87,14 +90,17 @@ def compare(
         The largest |reward| there can be after the horizon. A table knows its own, and a smaller one is refused. Other
         simulators do not: without it, later rewards are taken to be no larger than those met, and the result says so.
     return_range
-        Where all returns are, if it is known. Intervals of means then hold for any law and any number of samples;
-        without it they are large-sample ones, and an outcome too rare to be drawn even once is not in them.
+        Where all returns are, if it is known. Intervals of means, of standard deviations of gaps and of regret then
+        hold for any law and any number of samples. Without it those of means are large-sample ones, and standard
+        deviations, mean regret and the mean of the worst outcomes have none. Chances and quantiles never need it.
+    tie_tolerance
+        Gaps of at most this size count as ties in chances.
     progress
         Show a bar on a terminal when the work is long.
     """
     question = _Question(
         simulator, state, policy, actions, discount, seed, coupling, confidence, precision, max_steps, horizon,
-        reward_bound, return_range, progress,
+        reward_bound, return_range, tie_tolerance, progress,
     )  # fmt: skip
     return question.answer([], whole_number("samples", samples, 2))
 
@@ -117,6 +123,7 @@ class _Question:
         horizon: int | None,
         reward_bound: float | None,
         return_range: tuple[float, float] | None,
+        tie_tolerance: float,
         progress: bool,
     ) -> None:
         check_kind("coupling", coupling, Coupling, CouplingError)
@@ -124,6 +131,7 @@ class _Question:
         self.precision = _positive("precision", precision)
         self.max_steps = _positive("max_steps", max_steps)
         self.return_range = _range(return_range)
+        self.tie_tolerance = _tolerance(tie_tolerance)
         self.simulator = as_simulator(source)
         self.simulator.check_coupling(coupling)
         self.discount, self.horizon = rollout_length(self.simulator, discount, settings.horizon, settings.samples)
@@ -189,18 +197,21 @@ class _Question:
             actions=self.labels,
             discount=self.discount,
             limits=limits,
-            quantile=anytime.mean_radius(n, self.error),
             confidence=self.confidence,
             law_slack=anytime.law_slack,
             mean_errors=mean_errors,
+            within=ANYWHERE if self.return_range is None else Interval(*self.return_range),
         )
+        bounded = None
         if self.return_range is not None:
-            evaluation = self._bounded(evaluation, draws, limits, *self.return_range)
+            bounded = BoundedReturns(draws, limits, *self.return_range, self.error)
+            evaluation = _within(evaluation, bounded)
         assert evaluation.certificate is not None
         means, errors = evaluation.mean[0], np.asarray(evaluation.certificate.gap_mean_error)[0]
         lead = int(means.argmax())
-        others = np.arange(means.size) != lead
-        sure = n >= ENOUGH and bool((means[lead] - means > errors[lead])[others].all())
+        low = means[lead] - means - errors[lead] if bounded is None else bounded.gap_means[0][lead]
+        enough = bounded is not None or n >= ENOUGH
+        sure = enough and bool((low > 0)[np.arange(means.size) != lead].all())
         outcome = Decision.BUDGET_SPENT
         if self.precision is None:
             outcome = Decision.BEST_FOUND if sure else outcome
@@ -218,33 +229,23 @@ class _Question:
             self.seed,
             self.confidence,
             limits,
+            bounded,
+            self.tie_tolerance,
             None if self.simulator.actions is None else tuple(self.candidates),
             lambda samples: self.answer(drawn, whole_number("samples", samples, 2)),
         )
 
-    def _bounded(self, evaluation: Evaluation, draws: Draws, limits: Limits, low: float, high: float) -> Evaluation:
-        """With intervals of means that hold because returns are known to be within a range."""
-        returns, certificate = draws.returns, evaluation.certificate
-        assert certificate is not None
-        off = limits.cut + limits.rounding
-        if not (low - off <= returns.min() and returns.max() <= high + off):
-            worst = returns.min() if low - off > returns.min() else returns.max()
-            raise SettingsError(f"return_range is ({low!r}, {high!r}), but a return of {worst:.6g} was met.")
-        A, width = returns.shape[1], high - low
 
-        def error(values: Floats, least: float, size: float, part: float) -> float:
-            wide = anytime.bounded_mean(np.clip((values - least) / size, 0, 1), self.error)
-            middle = (float(values.mean()) - least) / size
-            hidden = limits.rounding + (limits.cut * part if part else 0.0)
-            return size * max(wide.high - middle, middle - wide.low) + 2 * hidden
-
-        gaps = np.zeros((1, A, A))
-        for a in range(A):
-            for b in range(a):
-                gaps[0, a, b] = error(returns[:, a] - returns[:, b], -width, 2 * width, float(draws.open_gaps[a, b]))
-                gaps[0, b, a] = gaps[0, a, b]
-        means = np.array([[error(returns[:, a], low, width, float(draws.open_returns[a])) for a in range(A)]])
-        return replace(evaluation, certificate=replace(certificate, mean_error=means, gap_mean_error=gaps))
+def _within(evaluation: Evaluation, bounded: BoundedReturns) -> Evaluation:
+    """With errors of means that hold for any law within a range."""
+    assert evaluation.certificate is not None
+    mean = evaluation.mean[0]
+    off = [
+        np.maximum(high - values, values - low)[None] * (1 + 2.0**-50)
+        for values, (low, high) in ((mean, bounded.means), (mean[:, None] - mean, bounded.gap_means))
+    ]
+    certificate = replace(evaluation.certificate, mean_error=off[0], gap_mean_error=off[1], large_sample=False)
+    return replace(evaluation, certificate=certificate)
 
 
 def _candidates(numbered: Labels | None, actions: Sequence[Any] | Mapping[str, Any] | None) -> tuple[list[Any], Labels]:
@@ -279,6 +280,12 @@ def _positive(name: str, value: Any) -> Any:
     return value
 
 
+def _tolerance(value: Any) -> float:
+    if isinstance(value, bool) or not (isinstance(value, Real) and 0 <= float(value) < np.inf):
+        raise SettingsError(f"tie_tolerance is {value!r}. Give a number of at least 0.")
+    return float(value)
+
+
 def _range(given: Any) -> tuple[float, float] | None:
     if given is None:
         return None
@@ -286,7 +293,7 @@ def _range(given: Any) -> tuple[float, float] | None:
         low, high = (float(end) for end in given)
     except (TypeError, ValueError):
         low = high = np.nan
-    if not -np.inf < low < high < np.inf:
+    if not (-np.inf < low < high < np.inf and 2 * (high - low) < np.inf):
         raise SettingsError(f"return_range is {given!r}. Give (least, most), e.g. (0.0, 1.0).")
     return low, high
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ from jmdp.evaluation import Evaluation
 from jmdp.gaps.gap import Gap
 from jmdp.interval import Estimate, Interval
 from jmdp.labels import Label
+from jmdp.methods.bounded_returns import BoundedReturns, bounded_limits
 from jmdp.methods.drawn_evaluation import Limits
 from jmdp.simulator import Draws
 
@@ -39,9 +40,11 @@ class Decision(Enum):
 class Comparison:
     """Actions compared from one state under shared luck.
 
-    Intervals hold whenever one stops: for any one action, all its gaps together at `confidence`. They are large-sample
-    intervals (with a term for what is rare), except those of chances, which hold for any number of samples. An outcome
-    too rare to be drawn even once is in none of them.
+    Intervals hold whenever one stops: for any one action, all its gaps together at `confidence`. Those of chances and
+    quantiles hold for any law. With a `return_range` those of means, of standard deviations of gaps and of regret do
+    too. Without one, intervals of means are large-sample ones: they allow for unseen outcomes by what was seen, and
+    `break_even` says what an unseen outcome must cost to overturn the decision. Everything else is then an estimate
+    without interval: a `Gap` has None for it, an `Estimate` infinite ends.
     """
 
     evaluation: Evaluation  # of the one state: means, covariances, gaps, laws
@@ -55,6 +58,8 @@ class Comparison:
     seed: int
     confidence: float
     limits: Limits  # what horizon and rounding hide
+    bounded: BoundedReturns | None  # intervals that hold within a `return_range`, if one was given
+    tie_tolerance: float  # gaps up to this size are ties
     numbers: tuple[int, ...] | None  # of the actions in the simulator, where they are numbered
     continue_with: Callable[[int], Comparison] = field(repr=False)
 
@@ -77,6 +82,9 @@ class Comparison:
     def mean(self, action: Label) -> Estimate:
         """E[Z(action)]."""
         a = self._at(action)
+        if self.bounded is not None:
+            low, high = self.bounded.means
+            return Estimate(float(self.evaluation.mean[0, a]), float(low[a]), float(high[a]))
         assert self.evaluation.certificate is not None
         return Estimate.around(
             float(self.evaluation.mean[0, a]), float(np.asarray(self.evaluation.certificate.mean_error)[0, a])
@@ -84,19 +92,32 @@ class Comparison:
 
     def gap(self, first: Label, second: Label) -> Gap:
         """Z(first) − Z(second) under the shared luck: mean, spread, correlation, law."""
-        return self.evaluation.gap(0, self._at(first), self._at(second))
+        a, b = self._at(first), self._at(second)
+        gap = self.evaluation.gap(0, a, b)
+        if self.bounded is None or a == b:
+            return gap
+        low, high = self.bounded.gap_means
+        variance = self.bounded.gap_variance(a, b)
+        central = (*gap.central_moments[:2], Estimate(gap.variance, variance.low, variance.high))
+        mean = Interval(float(low[a, b]), float(high[a, b]))
+        return replace(gap, mean_interval=mean, variance_interval=variance, central_moments=central)
 
     def superiority(self, first: Label, second: Label) -> Estimate:
-        """P(Z(first) > Z(second)); ties apart. Cut rollouts count as far as seen, the interval allows for the rest."""
+        """P(Z(first) − Z(second) > tie_tolerance).
+
+        Returns that are equal to the last bit are a tie where they were added up without rounding, or are sums of the
+        same rewards in the same steps. Cut rollouts count as far as seen; the interval allows for the rest.
+        """
         a, b = self._at(first), self._at(second)
         if a == b:
             return Estimate(0.0, 0.0, 0.0)
         draws, n = self.draws, self.samples
         gaps = draws.returns[:, a] - draws.returns[:, b]
-        settled = draws.ends[:, a] == draws.ends[:, b]
-        tie = settled & (draws.gains[:, a] == draws.gains[:, b])
-        slack = np.where(settled, 0.0, 2 * self.limits.cut) + 2 * self.limits.rounding
-        seen, surely, perhaps = (int((~tie & (gaps > least)).sum()) for least in (0.0, slack, -slack))
+        settled = (draws.ends[:, a] == draws.ends[:, b]) | (self.limits.cut == 0)
+        same = settled & (draws.gains[:, a] == draws.gains[:, b])
+        gaps = np.where(same, 0.0, gaps)
+        slack = np.where(same, 0.0, np.where(settled, 0.0, 2 * self.limits.cut) + 2 * self.limits.rounding)
+        seen, surely, perhaps = (int((gaps + off > self.tie_tolerance).sum()) for off in (0.0, -slack, slack))
         low, high = (anytime.chance_interval(count, n, self._error) for count in (surely, perhaps))
         return Estimate(seen / n, low.low, high.high)
 
@@ -104,16 +125,16 @@ class Comparison:
         """What the best action in hindsight would have earned more, under the same luck: max_b Z(b) − Z(action) ≥ 0."""
         a = self._at(action)
         returns, ends = self.draws.returns, self.draws.ends
-        part_open = float((ends != ends[:, [a]]).any(axis=1).mean())
-        hidden = 2 * self.limits.cut if part_open else 0.0
-        spread = float(np.ptp(returns)) or float(np.abs(returns).max())
+        cut = np.where((ends != ends[:, [a]]).any(axis=1), 2 * self.limits.cut, 0.0)
+        hidden = cut + 2 * self.limits.rounding
+        most = math.inf if self.bounded is None else self.bounded.width
         values = returns.max(axis=1) - returns[:, a]
-        return Regret(self.evaluation.actions.name(a), values, hidden, part_open, spread, 1 - self.confidence)
+        return Regret(self.evaluation.actions.name(a), values, hidden, most, 1 - self.confidence)
 
     def variance_reduction(self, first: Label, second: Label) -> Estimate:
         """(Var Z(first) + Var Z(second))/Var(gap): how many times more unpaired rollouts as sharp a mean gap needs.
 
-        Infinite where the gap never varied, nan where the returns did not either.
+        Infinite where the gap never varied, nan where the returns did not either. An estimate without interval.
         """
         a, b = self._at(first), self._at(second)
         x, y = (np.ldexp(self.draws.returns[:, i], -self.limits.exponent) for i in (a, b))
@@ -121,16 +142,30 @@ class Comparison:
         noise = (2 * math.ldexp(self.limits.rounding, -self.limits.exponent)) ** 2  # of what is all rounding
         alone, together = float((x * x + y * y).mean()), float(((x - y) ** 2).mean())
         if together <= noise:
-            return Estimate(math.inf if alone > noise else math.nan, 0.0, math.inf)
-        ratio = alone / together
-        influence = (x * x + y * y - ratio * (x - y) ** 2) / together
-        radius = anytime.mean_radius(self.samples, self._error) * influence.std() / math.sqrt(self.samples) / ratio
-        return Estimate(ratio, ratio * math.exp(-radius), ratio * math.exp(min(radius, 700.0)))
+            return _estimate(math.inf if alone > noise else math.nan, None)
+        return _estimate(alone / together, None)
 
     @property
     def unseen(self) -> float:
         """Outcomes with a chance below this may not have been drawn even once, at the stated confidence."""
         return min(1.0, -math.log(1 - self.confidence) / self.samples)
+
+    @property
+    def runner_up(self) -> str:
+        """The action with the second largest mean so far."""
+        others = [action for action in self.actions if action != self.leader]
+        return max(others, key=lambda action: float(self.mean(action)))
+
+    @property
+    def break_even(self) -> float | None:
+        """How much an unseen outcome must cost to overturn the decision; None without one, or with a `return_range`.
+
+        An outcome of chance p = `unseen` in which the runner-up earns x more than the best action brings their mean gap
+        g down to (1 − p) g − p x, which is 0 at x = g (1 − p)/p. `return_range` rules out what is beyond it instead.
+        """
+        if self.best is None or self.bounded is not None:
+            return None
+        return self.gap(self.best, self.runner_up).mean * (1 - self.unseen) / self.unseen
 
     def continued(self, samples: int) -> Comparison:
         """Go on to this many rollouts of each action; an open question ends when it is decided. Nothing is drawn twice.
@@ -140,7 +175,7 @@ class Comparison:
         return self.continue_with(samples)
 
     def to_dataframe(self) -> pd.DataFrame:
-        """One row an action, beside the leader: estimates with the ends of their intervals."""
+        """One row an action, beside the leader: estimates with the ends of their intervals, nan where there is none."""
         import pandas as pd
 
         rows: list[dict[str, Any]] = []
@@ -153,7 +188,8 @@ class Comparison:
                 "regret_worst_5": regret.cvar(0.05),
             }
             for name, value in (self.beside_leader(action) | worst).items():
-                row |= {name: float(value), f"{name}_low": value.low, f"{name}_high": value.high}
+                low, high = (value.low, value.high) if has_interval(value) else (math.nan, math.nan)
+                row |= {name: float(value), f"{name}_low": low, f"{name}_high": high}
             rows.append(row | {"samples": self.samples, "seed": self.seed, "confidence": self.confidence})
         return pd.DataFrame(rows).set_index("action")
 
@@ -171,7 +207,7 @@ class Comparison:
         return {
             "mean": self.mean(action),
             "behind": _estimate(gap.mean, gap.mean_interval),
-            "behind_std": _estimate(gap.std, gap.std_interval),
+            "behind_std": Estimate(0.0, 0.0, 0.0) if same else _estimate(gap.std, gap.std_interval),
             "leader_better": self.superiority(leader, action),
             "leader_worse": self.superiority(action, leader),
             "correlation": _estimate(
@@ -204,43 +240,68 @@ class Comparison:
 
 @dataclass(frozen=True, eq=False)
 class Regret:
-    """The law of what an action forgoes: samples [n] ≥ 0 of max_b Z(b) − Z(action)."""
+    """The law of what an action forgoes: samples [n] ≥ 0 of max_b Z(b) − Z(action).
+
+    Quantiles have intervals that hold for any law. The mean and `cvar` have some only where returns are within a known
+    range, and are estimates without interval elsewhere.
+    """
 
     action: str
     values: Floats  # [n]
-    hidden: float  # what a horizon can hide of it in a sample
-    part_open: float  # of samples where it can hide anything: not all branches had ended or met
-    spread: float  # how far returns were apart at all
+    hidden: Floats  # [n], what a horizon and rounding can hide of it in a sample
+    most: float  # no regret is larger; infinite without a `return_range`
     error: float  # chance that an interval does not hold, whenever one stops
 
     @property
     def mean(self) -> Estimate:
         """The expectation."""
-        middle = float(self.values.mean())
-        return self._positive(middle, self.values - middle, self.part_open)
+        value = float(self.values.mean())
+        if math.isinf(self.most):
+            return _estimate(value, None)
+        ends = (self.values - self.hidden)[:, None], (self.values + self.hidden)[:, None]
+        low, high = bounded_limits(*ends, 0.0, self.most, 0.0, self.error)
+        return Estimate(value, float(low[0]), float(high[0]))
 
     def quantile(self, p: float) -> Estimate:
         """With chance p the regret is at most this."""
         _refuse_no_chance(p)
-        ordered = np.sort(self.values)
-        n = ordered.size
-        low, high = anytime.quantile_ranks(p, n, self.error)
-        least = float(ordered[low - 1]) if low else 0.0
-        most = float(ordered[high - 1]) if high <= n else math.inf
-        return Estimate(float(ordered[math.ceil(n * p) - 1]), max(0.0, least - self.hidden), most + self.hidden)
+        low, high = self._between(p, self.error)
+        return Estimate(float(np.sort(self.values)[math.ceil(self.values.size * p) - 1]), low, high)
 
     def cvar(self, p: float) -> Estimate:
-        """The mean of the worst p of all outcomes: those with the largest regret."""
+        """The mean of the worst p of all outcomes: those with the largest regret.
+
+        Its interval is that of (1/p) ∫ quantile(1 − u) du over u from 0 to p, from intervals of the quantiles at
+        u = p, p/√2, p/2, …, which hold together. Beyond the last one the regret is at most `most`.
+        """
         _refuse_no_chance(p)
         start = float(np.quantile(self.values, 1 - p, method="inverted_cdf"))
-        beyond = np.maximum(self.values - start, 0.0) / p
-        middle = start + float(beyond.mean())
-        return self._positive(middle, beyond - beyond.mean(), min(1.0, self.part_open / p), 1 / p)
+        value = start + float(np.maximum(self.values - start, 0.0).mean()) / p
+        if math.isinf(self.most):
+            return _estimate(value, None)
+        tails = p * 2.0 ** (-0.5 * np.arange(_LEVELS))
+        lows, highs = np.array([self._between(1 - tail, self.error / _LEVELS) for tail in tails]).T
+        parts = -np.diff(tails, append=0.0) / p
+        low, high = float(parts @ lows), float(parts @ np.append(highs[1:], self.most))
+        off = 2.0**-46 * self.most
+        return Estimate(value, max(0.0, low - off), min(self.most, high + off))
 
-    def _positive(self, value: float, deviations: Floats, part: float, times: float = 1.0) -> Estimate:
-        error = float(anytime.mean_errors(deviations[:, None], self.error, times * self.spread)[0])
-        wide = Interval.around(value, error + (self.hidden * part if part else 0.0))
-        return Estimate(value, max(0.0, wide.low), wide.high)
+    def _between(self, p: float, error: float) -> tuple[float, float]:
+        """Limits of the quantile of p."""
+        n = self.values.size
+        low, high = anytime.quantile_ranks(p, n, error)
+        least = float(np.sort(self.values - self.hidden)[low - 1]) if low else 0.0
+        most = float(np.sort(self.values + self.hidden)[high - 1]) if high <= n else math.inf
+        return max(0.0, least), min(self.most, most)
+
+
+_LEVELS = 16
+"""Quantiles that the interval of a mean of worst outcomes is made of."""
+
+
+def has_interval(value: Estimate) -> bool:
+    """Is anything known of how far it can be off?"""
+    return math.isfinite(value.low) or math.isfinite(value.high)
 
 
 def _forgotten(samples: int) -> Comparison:

@@ -20,7 +20,8 @@ def comparison_table(comparison: Comparison) -> str:
     luck = f"{type(c.evaluation.coupling).__name__} luck, discount {c.discount:g}, horizon {c.horizon}"
     lines = [
         f"{len(c.actions)} actions of {c.simulator} under {c.policy}; {luck}",
-        f"{verdict} ({c.outcome.value}; {100 * c.confidence:g}% confidence)",
+        f"{verdict} ({c.outcome.value}; {100 * c.confidence:g}% confidence{_rests_on(c)})",
+        *_overturned(c),
         "",
     ]
     rows = [
@@ -45,7 +46,7 @@ def comparison_table(comparison: Comparison) -> str:
                 action,
                 shown(found["mean"]),
                 shown(found["behind"]),
-                f"{float(found['behind_std']):.3g}",
+                shown(found["behind_std"]),
                 chance(found["leader_better"]),
                 chance(found["leader_worse"]),
                 *("–" if math.isnan(found[name]) else form.format(float(found[name])) for name, form in _LAST),
@@ -61,9 +62,36 @@ def comparison_table(comparison: Comparison) -> str:
         f"{c.samples:,} rollouts of each action from seed {c.seed}; {c.draws.steps:,} steps simulated, "
         f"{100 * met:.0f}% spared where branches had met",
         *([] if c.limits.assumption is None else [f"assuming that {c.limits.assumption}; else give reward_bound="]),
-        f"what happens less often than once in {1 / c.unseen:.0f} may not have been seen",
+        f"outcomes rarer than about 1 in {1 / c.unseen:.0f} may be missing from this sample",
+        _what_holds(c),
     ]
     return "\n".join(lines)
+
+
+def _rests_on(c: Comparison) -> str:
+    if c.bounded is None:
+        return ", large-sample"
+    return f", for any distribution of returns in [{c.bounded.least:g}, {c.bounded.most:g}]"
+
+
+def _overturned(c: Comparison) -> list[str]:
+    """What would make the decision wrong, rounded down."""
+    if c.break_even is None:
+        return []
+    cost = rounding.at_least(c.break_even, 2)
+    return [
+        f"would be overturned by an unseen 1-in-{1 / c.unseen:.0f} outcome that costs {c.best} more than {cost} "
+        f"compared with {c.runner_up}"
+    ]
+
+
+def _what_holds(c: Comparison) -> str:
+    if c.bounded is None:
+        return (
+            "intervals: chances and quantiles hold for any distribution, means are large-sample; figures without an "
+            "interval are estimates (return_range=(least, most) gives them one)"
+        )
+    return "intervals hold for any distribution of returns in that range; figures without one are estimates"
 
 
 _LAST = (("correlation", "{:.3f}"), ("variance_reduction", "{:.1f} ×"))
@@ -82,7 +110,9 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def shown(value: Estimate) -> str:
-    """A number and its interval, to the digits that mean something."""
+    """A number and its interval, to the digits that mean something; the number alone where there is none."""
+    if math.isinf(value.low) and math.isinf(value.high):
+        return f"{float(value):.3g}"
     return rounding.with_ends(float(value), value.low, value.high)
 
 

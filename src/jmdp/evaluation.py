@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 import numpy as np
 
-from jmdp import arrays, rounding
+from jmdp import arrays
 from jmdp.arrays import Floats
 from jmdp.coupling import Coupling
 from jmdp.errors import UnavailableError
@@ -21,6 +21,7 @@ from jmdp.interval import ANYWHERE, Estimate, Interval
 from jmdp.labels import Label, Labels
 from jmdp.learning import LearningCurve
 from jmdp.projection import Projection
+from jmdp.rounding import at_most
 
 if TYPE_CHECKING:
     import xarray
@@ -54,9 +55,10 @@ class Certificate(arrays.FrozenArrays):
 
     "exact": nothing is off. "certified": every error is at most the stated bound, rounding included, always.
     "statistical": each error is at most the stated bound with probability `confidence`, entry by entry; bias from
-    truncated rollouts is inside the bound.
+    truncated rollouts is inside the bound. With `large_sample` that is so for many samples of a law whose tails are not
+    too heavy, and for no law in general: an outcome too rare to be drawn is not in the bound.
 
-    Errors are one number for all entries, or an array of one for each.
+    Errors are one number for all entries, or an array of one for each; infinite where nothing is known.
     """
 
     kind: Literal["exact", "certified", "statistical"]
@@ -69,6 +71,7 @@ class Certificate(arrays.FrozenArrays):
     confidence: float | None = None
     correlation_error: Floats | None = None  # [S, A, A], where it is known better than from the covariances
     assumption: str | None = None  # what a statistical certificate takes for granted of steps not simulated
+    large_sample: bool = False  # are the errors approximations for many samples?
 
     def __post_init__(self) -> None:
         for value in vars(self).values():
@@ -153,11 +156,15 @@ class Evaluation(arrays.FrozenArrays):
 
     @cached_property
     def correlation(self) -> Floats:
-        """[S, A, A], correlation of Z(s, a) and Z(s, b); nan where a variance is not certainly positive."""
+        """[S, A, A], correlation of Z(s, a) and Z(s, b).
+
+        nan where a variance is not certainly positive, or where it has no interval and is 0 up to rounding.
+        """
         error = 0.0 if self.certificate is None else self.certificate.covariance_error
-        floor = np.broadcast_to(error, self.covariance.shape)
+        floor = np.einsum("saa->sa", np.broadcast_to(error, self.covariance.shape))
+        floor = np.where(np.isinf(floor), np.square(2.0**-46 * self.mean), floor)
         variance = np.einsum("saa->sa", self.covariance)
-        std = np.sqrt(np.where(variance > np.einsum("saa->sa", floor), variance, np.nan))
+        std = np.sqrt(np.where(variance > floor, variance, np.nan))
         rho: Floats = np.clip(self.covariance / (std[:, :, None] * std[:, None, :]), -1, 1)
         np.einsum("saa->sa", rho)[...] = np.where(np.isnan(std), np.nan, 1.0)
         arrays.frozen(rho)
@@ -238,9 +245,10 @@ class Evaluation(arrays.FrozenArrays):
         return self._interval(self.mean, at, "mean_error")
 
     def covariance_interval(self, s: Label, a: Label, b: Label) -> Interval | None:
-        """Interval of Cov(Z(s, a), Z(s, b)), or None without a certificate."""
+        """Interval of Cov(Z(s, a), Z(s, b)), or None where nothing is known of it."""
         at = self.states.index(s), self.actions.index(a), self.actions.index(b)
-        return self._interval(self.covariance, at, "covariance_error")
+        found = self._interval(self.covariance, at, "covariance_error")
+        return None if found is None or math.isinf(found.width) else found
 
     def _interval(self, values: Floats, at: tuple[int, ...], error: str) -> Interval | None:
         if self.certificate is None:
@@ -265,7 +273,7 @@ class Evaluation(arrays.FrozenArrays):
             means = Interval.around(mean, mean_error + UNIT * abs(mean) if mean_error else 0.0)
             size = va + vb + 2 * abs(cab)
             wide = Interval.around(variance, variance_error + 4 * UNIT * size if variance_error else 0.0)
-            variances = Interval(max(0.0, wide.low), wide.high)
+            variances = None if math.isinf(variance_error) else Interval(max(0.0, wide.low), wide.high)
             correlations = self._correlation_interval(i, x, y)
         return Gap(
             self.states.name(i),
@@ -279,6 +287,7 @@ class Evaluation(arrays.FrozenArrays):
             variances,
             correlations,
             None if self.certificate is None else self.certificate.confidence,
+            self.certificate is not None and self.certificate.large_sample and x != y,
             self._gap_support(i, x, y),
             self._gap_moments(i, x, y, variance, variances),
             partial(self._gap_law, i, x, y),
@@ -366,13 +375,14 @@ class Evaluation(arrays.FrozenArrays):
         else:
             c = self.certificate
             sure = "" if c.confidence is None else f", each at {100 * c.confidence:g}% confidence"
+            sure += " (large-sample)" if c.large_sample else ""
             lines.append(f"  certificate  {c.kind}{sure}")
             for name, values, errors in (
                 ("means", self.mean, c.mean_error),
                 ("covariances", self.covariance, c.covariance_error),
             ):
-                most, off = rounding.at_most(float(np.abs(values).max())), rounding.at_most(float(np.max(errors)), 2)
-                lines.append(f"    {name:<12} up to {most}, off by at most {off}")
+                off = "no interval" if np.isinf(errors).all() else f"off by at most {at_most(float(np.max(errors)), 2)}"
+                lines.append(f"    {name:<12} up to {at_most(float(np.abs(values).max()))}, {off}")
             if c.assumption is not None:
                 lines.append(f"    assuming that {c.assumption}")
         if self.projection is not None:

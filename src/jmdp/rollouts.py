@@ -13,7 +13,7 @@ from jmdp.actors.actor import Actor
 from jmdp.coupling import Coupling
 from jmdp.digests import digest_of
 from jmdp.luck import Shock
-from jmdp.simulator import ENDED, Draws, Simulator, finite_step
+from jmdp.simulator import ENDED, Draws, Simulator, exact_gains, finite_step, is_exact_sum
 
 
 def paired_draws(
@@ -80,6 +80,7 @@ class _Rollouts:
         self._discount, self._horizon = discount, horizon
         self._returns = [[0.0] * branches for _ in range(count)]
         self._gains = [[0] * branches for _ in range(count)]
+        self._exact = [[True] * branches for _ in range(count)]
         self._ends = [[ENDED] * branches for _ in range(count)]
         self._largest, self._steps, self._shared = 0.0, 0, 0
         self._meet = coupling.shared_in_a_state
@@ -116,10 +117,12 @@ class _Rollouts:
             self._largest = max(self._largest, abs(reward))
             self._steps += 1
             self._shared += len(walker.members) - 1
-            returns, gains = self._returns[walker.row], self._gains[walker.row]
-            for i in walker.members:
-                returns[i] += weight * reward
-                if reward:  # to earn nothing for longer is no difference
+            if reward:  # to earn nothing for longer is no difference
+                returns, gains, exact = self._returns[walker.row], self._gains[walker.row], self._exact[walker.row]
+                for i in walker.members:
+                    total = returns[i] + weight * reward
+                    exact[i] &= weight == 1 and bool(is_exact_sum(returns[i], reward, total))
+                    returns[i] = total
                     gains[i] = _mixed(gains[i], t, reward)
             if terminated:
                 continue
@@ -154,10 +157,12 @@ class _Rollouts:
         return [walker for walker in walkers if id(walker) not in gone] if gone else walkers
 
     def drawn(self) -> Draws:
+        returns = np.array(self._returns, np.float64)
+        gains = np.array(self._gains, np.uint64).view(np.int64)
         return Draws(
-            np.array(self._returns, np.float64),
+            returns,
             np.array(self._ends, np.int64),
-            np.array(self._gains, np.uint64).view(np.int64),
+            exact_gains(gains, returns, np.array(self._exact, np.bool_)),
             self._largest,
             self._steps,
             self._shared,

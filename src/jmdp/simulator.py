@@ -16,6 +16,7 @@ from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from jmdp.arrays import Floats, Integers
 from jmdp.digests import digest_of, generators_in
@@ -38,7 +39,7 @@ class Draws:
 
     returns: Floats  # [n, A], discounted rewards up to the horizon
     ends: Integers  # [n, A], ENDED, or a number that branches of a sample share if they stand on one coordinate
-    gains: Integers  # [n, A], fingerprint of all rewards on the way but 0: equal ones earned the same in every step
+    gains: Integers  # [n, A], fingerprint of what was earned: equal ones have exactly the same return; `exact_gains`
     largest_reward: float  # the largest |reward| met
     steps: int  # that were simulated
     shared_steps: int  # that were not, for the branch had met another
@@ -64,6 +65,23 @@ class Draws:
             sum(part.steps for part in parts),
             sum(part.shared_steps for part in parts),
         )
+
+
+def exact_gains(gains: Integers, returns: Floats, exact: npt.NDArray[np.bool_]) -> Integers:
+    """Fingerprints of what branches earned [n, A].
+
+    That of the rewards in their steps, or, for a return that was added up without rounding, that of the return alone:
+    then two are equal also where the same sum came in another order or in other parts. 64 bits either way.
+    """
+    plain = np.ascontiguousarray(returns + 0.0).view(np.uint64)  # + 0.0: −0 is 0
+    mixed = (plain ^ (plain >> np.uint64(31))) * np.uint64(0x9E3779B97F4A7C15)
+    return np.where(exact, (mixed ^ (mixed >> np.uint64(29))).view(np.int64), gains)
+
+
+def is_exact_sum(x: Any, y: Any, total: Any) -> Any:
+    """Is the float `total` of x + y the sum itself? By the rounding error of an addition, which is a float (Knuth)."""
+    part = total - x
+    return (x - (total - part)) + (y - part) == 0
 
 
 ENDED = -1

@@ -74,6 +74,8 @@ class Compare(Command):
     """The largest reward there can be after the horizon. Tables know theirs; else the largest met is taken."""
     return_range: Annotated[Optionally[tuple[float, float]], tyro.conf.arg(metavar="LEAST MOST")] = None
     """Where all returns are, if that is known: intervals then hold for any law."""
+    tie_tolerance: float = 0.0
+    """Gaps of at most this size count as ties in chances."""
 
     def run(self) -> Exit:
         """Compare and print it."""
@@ -112,6 +114,7 @@ class Compare(Command):
             horizon=self.horizon,
             reward_bound=self.reward_bound,
             return_range=self.return_range,
+            tie_tolerance=self.tie_tolerance,
             progress=not self.quiet,
         )
 
@@ -141,6 +144,10 @@ def _record(found: Comparison) -> dict[str, Any]:
         "steps": found.draws.steps,
         "steps_spared": found.draws.shared_steps,
         "unseen": found.unseen,
+        "break_even": found.break_even,
+        "intervals": "large-sample" if found.bounded is None else "any distribution in return_range",
+        "return_range": None if found.bounded is None else [found.bounded.least, found.bounded.most],
+        "tie_tolerance": found.tie_tolerance,
         "actions": [
             {"action": action, **found.beside_leader(action), "regret": regret(action)} for action in found.actions
         ],

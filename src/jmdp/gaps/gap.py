@@ -20,8 +20,8 @@ class Gap:
     Var G = Var Z(a) + Var Z(b) − 2 Cov(Z(a), Z(b)). The paper (section 5.4) prints a minus before the second
     variance; it is a plus.
 
-    An interval is None where the evaluation has no certificate. Statistical intervals hold at the certificate's
-    confidence, each on its own.
+    An interval is None where nothing is known. Statistical intervals hold at the certificate's confidence, each on its
+    own; with `large_sample` for many samples, as `Certificate` says.
     """
 
     state: str
@@ -35,6 +35,7 @@ class Gap:
     variance_interval: Interval | None
     correlation_interval: Interval | None
     confidence: float | None = None  # of each interval; None where they are certain
+    large_sample: bool = False  # are the intervals approximations for many samples?
     support: Interval = ANYWHERE  # no gap is outside
     central_moments: tuple[Estimate, ...] = ()  # of orders 0, 1, 2, …, as far as they are known
     find_law: Callable[[], GapLaw] | None = field(default=None, compare=False, repr=False)
@@ -146,8 +147,8 @@ class Gap:
     def _certified(self, interval: Interval | None) -> Interval:
         if interval is None:
             raise UnavailableError(
-                "This evaluation has no certificate, so nothing can be said for certain of the gap. "
-                "ExactPairs() and MonteCarlo(seed=…) give one."
+                "This evaluation has no interval of this, so nothing can be said for certain of the gap. "
+                "ExactPairs() and MonteCarlo(seed=…) give one, and compare with return_range=(least, most)."
             )
         return interval
 
@@ -156,6 +157,7 @@ class Gap:
             trust = "no certificate"
         else:
             trust = "certified" if self.confidence is None else f"each ± at {100 * self.confidence:g}% confidence"
+            trust += " (large-sample)" if self.large_sample else ""
         lines = [
             f"gap at state {self.state}: Z({self.first}) − Z({self.second})",
             f"  {type(self.coupling).__name__} luck, {trust}",
@@ -163,7 +165,7 @@ class Gap:
             f"  std          {_shown(self.std, self.std_interval)}",
             f"  correlation  {_shown(self.correlation, self.correlation_interval)}",
         ]
-        if self.mean_interval is not None:
+        if self.mean_interval is not None and self.variance_interval is not None:
             lines.append(f"  P(gap ≤ 0) ≤ {rounding.at_most(self.inferiority_bound())}, by mean and variance alone")
         return "\n".join(lines)
 

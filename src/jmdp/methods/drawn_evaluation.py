@@ -31,13 +31,19 @@ def drawn_evaluation(
     actions: Labels,
     discount: float,
     limits: Limits,
-    quantile: float,
     confidence: float,
+    quantile: float = 0.0,
     law_slack: Callable[[int, float], float] = fixed_slack,
     mean_errors: Callable[[Floats, Floats], Floats] | None = None,
+    within: Interval = ANYWHERE,
 ) -> Evaluation:
-    """Moments and laws of what was drawn in each state. What a horizon cuts off is in the intervals."""
-    e = limits.exponent
+    """Moments and laws of what was drawn in each state. What a horizon cuts off is in the intervals.
+
+    `quantile` gives intervals of means and covariances at a number of samples fixed before; `mean_errors` gives
+    those of means alone: no interval of a variance holds whenever one stops unless returns are known to be `within`
+    a range.
+    """
+    e, ranges, means_only = limits.exponent, Within(within.low, within.high), mean_errors is not None
     found = [
         sample_moments(
             np.ldexp(drawn.returns, -e),
@@ -60,14 +66,15 @@ def drawn_evaluation(
     certificate = Certificate(
         "statistical",
         stacked("mean_error", 1),
-        stacked("covariance_error", 2),
+        math.inf if means_only else stacked("covariance_error", 2),
         stacked("gap_mean_error", 1),
-        stacked("gap_variance_error", 2),
+        math.inf if means_only else stacked("gap_variance_error", 2),
         discount,
         limits.bound,
         confidence,
-        stacked("correlation_error", 0),
+        None if means_only else stacked("correlation_error", 0),
         limits.assumption,
+        large_sample=True,
     )
     return Evaluation(
         stacked("mean", 1),
@@ -79,8 +86,8 @@ def drawn_evaluation(
         states,
         actions,
         np.zeros(0),
-        laws=SampledLaws(Kept(draws), limits.cut, limits.rounding, Unbounded(), confidence, law_slack),
-        ranges=Unbounded(),
+        laws=SampledLaws(Kept(draws), limits.cut, limits.rounding, ranges, confidence, law_slack),
+        ranges=ranges,
     )
 
 
@@ -109,8 +116,10 @@ class Limits:
             raise SettingsError(f"reward_bound is {reward_bound!r}, but a reward of size {met!r} was met.")
         bound = met if reward_bound is None else float(reward_bound)
         most = bound * horizon if discount == 1 else bound / (1 - discount)
-        cut, assumption = 0.0 if discount == 1 else discount**horizon * most, None
-        if reward_bound is None and discount < 1 and any(drawn.open_returns.any() for drawn in draws):
+        cut, assumption = 0.0, None
+        if bound and 0 < discount < 1:
+            cut = math.nextafter(discount**horizon * most, math.inf)
+        if reward_bound is None and 0 < discount < 1 and any(drawn.open_returns.any() for drawn in draws):
             if bound == 0:
                 cut = math.inf
             else:
@@ -145,17 +154,22 @@ class Kept:
         return self.draws[s].returns, self.draws[s].ends, self.draws[s].gains
 
 
-class Unbounded:
-    """Nothing is known of how large returns can be."""
+@dataclass(frozen=True)
+class Within:
+    """All returns are in [least, most]."""
+
+    least: float
+    most: float
 
     def is_over(self, s: int) -> bool:
         """A state that is asked about goes on."""
         return False
 
     def of(self, s: int, a: int) -> Interval:
-        """Anywhere."""
-        return ANYWHERE
+        """Where Z(s, a) is."""
+        return Interval(self.least, self.most)
 
     def of_gap(self, s: int, a: int, b: int) -> Interval:
-        """Anywhere, except that an action against itself is nothing."""
-        return Interval(0.0, 0.0) if a == b else ANYWHERE
+        """Where Z(s, a) − Z(s, b) is."""
+        width = 0.0 if a == b else math.nextafter(self.most - self.least, math.inf)
+        return Interval(-width, width)

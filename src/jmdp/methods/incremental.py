@@ -231,6 +231,7 @@ class Incremental(Method):
             model.reward_bound,
             self.confidence,
             whole_table(found.correlation_error, 0),
+            large_sample=True,
         )
 
 

@@ -129,6 +129,7 @@ class MonteCarlo(Method):
             model.reward_bound,
             self.confidence,
             correlation_error,
+            large_sample=True,
         )
         return Evaluation(
             np.ldexp(mean, e),

@@ -60,8 +60,9 @@ def sample_moments(
     rounding
         What rounding can change of one return.
     mean_errors
-        From deviations [n, A] of gaps, and what to take for their size where there are none, to errors of their means,
-        without what is cut off; quantile × standard error if None.
+        From deviations [n, A], and the spread of the returns they come from, to errors of their means, without what is
+        cut off; quantile × standard error if None. The spread is the sum of both standard deviations; where neither
+        return varied by more than rounding, the size of the returns is all that is known.
     """
     n, A = returns.shape
     mean = returns.mean(axis=0)
@@ -72,8 +73,7 @@ def sample_moments(
     inverse = 1 / np.where(std > lost, std, np.inf)
     errors = np.empty((4, A, A))
     covariance = np.empty((A, A))
-    spread = np.abs(centred).max(axis=0)
-    size = float(np.abs(returns).max())  # stands in for what was never seen to vary
+    size = float(np.abs(returns).max())
     for a in range(A):
         own = centred[:, [a]]
         covariance[a], noise = covariance_of(own, centred)
@@ -86,12 +86,12 @@ def sample_moments(
         errors[2, a] = (
             quantile * np.sqrt(variance / n)
             if mean_errors is None
-            else mean_errors(gaps, np.where(spread[a] + spread > 1e-9 * size, spread[a] + spread, size))
+            else mean_errors(gaps, np.where(std[a] + std > 2 * rounding, std[a] + std, size))
         ) + 2 * (cut * gap_part[a] + rounding)
         off = lost_gap[a] + 2 * rounding
         errors[3, a] = quantile * noise + 2 * off * np.sqrt(variance) + off**2
-    scale = np.full(A, spread.max() if spread.max() > 1e-9 * size else size)  # where an action's return never varied
-    own_error = quantile * std / math.sqrt(n) if mean_errors is None else mean_errors(centred, scale)
+    widest = np.full(A, std.max() if std.max() > 2 * rounding else size)
+    own_error = quantile * std / math.sqrt(n) if mean_errors is None else mean_errors(centred, widest)
     errors[2, np.arange(A), np.arange(A)] = errors[3, np.arange(A), np.arange(A)] = 0.0
     own_error = own_error + cut * part + rounding
     return SampleMoments(mean, own_error, covariance, *errors)

@@ -78,9 +78,9 @@ class SampledLaws:
             return GapLaw.zero()
         returns, ends, gains = self._of(s)
         values = returns[:, a] - returns[:, b]
-        settled = ends[:, a] == ends[:, b]
+        settled = (ends[:, a] == ends[:, b]) | (self._cut == 0)
         error = np.where(settled, 0.0, 2 * self._cut) + 2 * self._rounding
-        error[settled & (gains[:, a] == gains[:, b])] = 0.0  # the same in every step, so exactly 0
+        error[settled & (gains[:, a] == gains[:, b])] = 0.0  # the same in every step, or added up without rounding
         slack, mass = self._band(values.size)
         support = self._ranges.of_gap(s, a, b)
         return GapLaw(values - error, values + error, values, mass, slack, support, self._confidence)

@@ -28,7 +28,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jmdp.arrays import Floats
 from jmdp.coupling import Coupling
 from jmdp.errors import PolicyError, SimulatorError
-from jmdp.simulator import ENDED, Draws
+from jmdp.simulator import ENDED, Draws, exact_gains, is_exact_sum
 from jmdp.simulators.jax_words import Words, digest_words, inverted, mixed, mixed_constants, words_of
 
 CHUNK = 32
@@ -291,6 +291,7 @@ class _Block:
         shape = actions.size, samples.size
         self.returns = np.zeros(shape)
         self.gains = np.zeros((2, *shape), np.uint32)
+        self.exact = np.ones(shape, bool)
         self.largest = np.zeros(shape)
         self.steps, self.shared = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
         self.fault = np.zeros(shape, bool)
@@ -298,7 +299,9 @@ class _Block:
     def add(self, weights: Floats, first: int, account: Account) -> None:
         """Add a call's; rewards one step after another, in double precision."""
         for weight, reward in zip(weights[first:], np.asarray(account.rewards), strict=False):
-            self.returns += np.multiply(reward, weight, dtype=np.float64)
+            before = self.returns
+            self.returns = before + np.multiply(reward, weight, dtype=np.float64)
+            self.exact &= (reward == 0) | ((weight == 1) & is_exact_sum(before, np.float64(reward), self.returns))
         for half in range(2):
             self.gains[half] += np.asarray(account.gains[half])
         np.maximum(self.largest, account.largest, out=self.largest)
@@ -321,6 +324,7 @@ class _Block:
         shared = int(self.shared[:, keep].sum())
         steps = int(self.steps[:, keep].sum()) - shared
         gains = np.ascontiguousarray(_joined(*self.gains).T[keep]).view(np.int64)
+        gains = exact_gains(gains, returns, self.exact.T[keep])
         ends = self._ends(recipe.coupling.shared_in_a_state, keep)
         return Draws(returns, ends, gains, float(self.largest[:, keep].max()), steps, shared)
 
