@@ -13,6 +13,8 @@ from jmdp.methods import psd_fit
 from jmdp.methods.psd_fit import Cone, outer, packed, unpacked
 from models import random_problem
 from reference import pair_chain, projected
+from reference.containment import Checks
+from reference.rationals import Truth
 
 COUPLINGS = [regime(luck) for regime in (jmdp.Local, jmdp.Synchronous) for luck in ("independent", "shared")]
 one_hot = jmdp.features.OneHot()
@@ -48,6 +50,21 @@ def gap_variances(covariance):
     a, b = np.triu_indices(covariance.shape[1], 1)
     own = np.einsum("saa->sa", covariance)
     return own[:, a] + own[:, b] - 2 * covariance[:, a, b]
+
+
+@pytest.mark.parametrize("scale", [1e-320, 1e-160, 1e140])
+@pytest.mark.parametrize("target", ["covariance", "second_moment"])
+def test_rewards_of_any_scale(target, scale):
+    """With 1e-320, the factor β of the norm that means and second moments share would be larger than any float."""
+    reward = scale * np.array([[[1.0, 2.0], [3.0, -1.0]]])
+    model = jmdp.TabularJMDP([[0.5, 0.5]], reward, np.zeros((1, 2, 2), int), 0.9)
+    policy = jmdp.TabularPolicy.uniform(model)
+    result = jmdp.evaluate(model, policy, method=jmdp.LinearProjected(one_hot, target=target), throw=False)
+    checks = Checks()
+    checks.moments(result, Truth(model, policy, jmdp.Local()), [0])
+    assert checks.missed == []
+    assert np.isfinite(result.certificate.covariance_error).all()
+    assert result.projection.beta is None or 0 < result.projection.beta < np.inf
 
 
 @pytest.mark.parametrize("coupling", COUPLINGS, ids=repr)

@@ -12,6 +12,7 @@ from jmdp.errors import CouplingError, ModelError, NotConvergedError, PolicyErro
 from jmdp.methods.exact_pairs import ExactPairs
 from jmdp.methods.reachable_pairs import _Found
 from models import COUPLINGS, random_problem
+from reference.containment import Checks
 from reference.rationals import Truth, exact
 
 INTERVALS = ("mean_interval", "variance_interval", "correlation_interval")
@@ -88,6 +89,99 @@ def test_intervals_contain_exact_rationals():
                         covariance = here.covariance_interval(0, a, b)
                         right = truth.covariance(state, a, state, b)
                         assert exact(covariance.low) <= right <= exact(covariance.high)
+
+
+def missed_by(here, model, policy, coupling, state):
+    """Intervals of `here` that exact rationals are not in."""
+    checks = Checks()
+    checks.moments(here, Truth(model, policy, coupling), [state])
+    return checks.missed
+
+
+@pytest.mark.parametrize("scale", [1e-320, 1e-200, 1e-160, 1.0, 1e140])
+def test_what_is_cut_off_is_bounded_at_any_scale_of_rewards(scale):
+    """Only the origin is looked at, and nearly all that varies lies beyond."""
+    reward = scale * np.array([[[0.0, 0.0], [0.0, 0.0]], [[1.0, 1.0], [-1.0, -1.0]], [[1.0, 1.0], [-1.0, -1.0]]])
+    model = jmdp.TabularJMDP([[0.5, 0.5]] * 3, reward, [[[1, 2]] * 2, [[1, 1]] * 2, [[2, 2]] * 2], 0.5)
+    policy = jmdp.TabularPolicy.uniform(model)
+    method = jmdp.ReachablePairs(0, max_states=1)
+    here = jmdp.evaluate(model, policy, jmdp.Local(), method, throw=False)
+    assert missed_by(here, model, policy, jmdp.Local(), 0) == []
+    std = here.gap(0, 0, 1).std_interval
+    assert scale * np.sqrt(2 / 3) <= std.high <= max(5 * scale, 1e-160)  # squares of less are no floats
+
+
+@pytest.mark.parametrize("discount", [0.0, 0.5, 0.9])
+@pytest.mark.parametrize("scale", [5e-324, 1e-320, 1e-308])
+def test_means_of_subnormal_rewards_are_rounded_outwards(scale, discount):
+    reward = scale * np.array([[[0.3, 0.7], [0.9, 0.1]]])
+    model = jmdp.TabularJMDP([[0.5, 0.5]], reward, np.zeros((1, 2, 2), int), discount)
+    policy = jmdp.TabularPolicy([[0.4, 0.6]])
+    here = jmdp.evaluate(model, policy, jmdp.Local(), jmdp.ReachablePairs(0), throw=False)
+    assert missed_by(here, model, policy, jmdp.Local(), 0) == []
+
+
+@pytest.mark.parametrize("discount", [5e-324, 1e-300, 1e-160])
+def test_discounts_whose_squares_underflow(discount):
+    model = jmdp.TabularJMDP([[0.5, 0.5]] * 2, [[[1.0, 0.0], [0.0, 1.0]]] * 2, [[[1, 1]] * 2] * 2, discount)
+    policy = jmdp.TabularPolicy.uniform(model)
+    for max_states in (1, 2):
+        here = jmdp.evaluate(model, policy, method=jmdp.ReachablePairs(0, max_states=max_states))
+        assert missed_by(here, model, policy, jmdp.Local(), 0) == []
+        assert here.covariance_interval(0, 0, 0).width < 1e-12
+
+
+def test_answers_scale_bit_for_bit_with_rewards():
+    world = jmdp.worlds.windy_gridworld(6, 6)
+    model, policy = world.model, world.policies["careless"]
+    method = jmdp.ReachablePairs("3,2", max_states=12)
+    plain = jmdp.evaluate(model, policy, method=method, throw=False)
+    for power in (-400, 400):
+        reward = np.ldexp(model.reward, power)
+        scaled = jmdp.TabularJMDP(
+            model.prob, reward, model.next_state, model.discount, model.terminal, model.states.names
+        )
+        there = jmdp.evaluate(scaled, policy, method=method, throw=False)
+        np.testing.assert_array_equal(there.mean, np.ldexp(plain.mean, power))
+        np.testing.assert_array_equal(there.covariance, np.ldexp(plain.covariance, 2 * power))
+        one, other = there.certificate, plain.certificate
+        np.testing.assert_array_equal(one.mean_error, np.ldexp(other.mean_error, power))
+        np.testing.assert_array_equal(one.gap_variance_error, np.ldexp(other.gap_variance_error, 2 * power))
+        np.testing.assert_array_equal(one.correlation_error, other.correlation_error)
+
+
+def test_states_that_only_untaken_actions_lead_to_are_not_asked_for():
+    """From 0 to 1 and round there; an action that is never taken in 1 leads on to 2."""
+    asked = []
+
+    def scenarios(state):
+        asked.append(state)
+        return {
+            0: ([1.0], [[0.0, 0.0]], [[1, 1]]),
+            1: ([1.0], [[0.0, 5.0]], [[1, 2]]),
+            2: ([1.0], [[1.0, 1.0]], [[2, 2]]),
+        }[state]
+
+    for tolerance in (0.01, 0.0):
+        model = jmdp.LazyJMDP(scenarios, 0.9, 5.0)
+        result = jmdp.evaluate(model, lambda state: [1.0, 0.0], method=jmdp.ReachablePairs(0, tolerance=tolerance))
+        assert result.certificate.kind == "exact"
+        assert result.mean.tolist() == [[0.0, 0.0]]
+    assert set(asked) == {0, 1}
+
+
+def test_a_state_whose_mass_underflows_is_still_reached():
+    """Nothing is earned but in a state that is reached with probability 2⁻¹⁰⁷⁴, at discount ¼."""
+    rare = 5e-324
+    model = jmdp.TabularJMDP(
+        [[1.0, rare]] * 3,
+        [[[0.0, 0.0]] * 2] * 2 + [[[1.0, 1.0]] * 2],
+        [[[1, 1], [1, 2]], [[1, 1]] * 2, [[2, 2]] * 2],
+        0.25,
+    )
+    policy = jmdp.TabularPolicy.uniform(model)
+    here = jmdp.evaluate(model, policy, jmdp.Local(), jmdp.ReachablePairs(0, tolerance=0.0), throw=False)
+    assert missed_by(here, model, policy, jmdp.Local(), 0) == []
 
 
 @pytest.mark.parametrize("policy", ["goal_directed", "careless", "uniform"])

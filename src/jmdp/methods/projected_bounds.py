@@ -12,6 +12,7 @@ in docs/projection.md. The paper bounds ‖M̂ − M‖ by the distance of M fro
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass
 
 import numpy as np
@@ -73,6 +74,7 @@ class Bounds(arrays.FrozenArrays):
             with np.errstate(invalid="ignore"):
                 x, y = one[..., :, None], other[..., None, :]
                 found = found + (size[0][..., :, None] + x) * y + x * size[1][..., None, :]
+                found += np.where((x > 0) | (y > 0), 2.0**-1072, 0.0)  # the products may underflow
             found = np.where(np.isnan(found), np.inf, found)
         return np.asarray(found * _UP)
 
@@ -148,7 +150,9 @@ def fitted_bounds(
         spare = kappa_1 - kappa if kappa_1 > kappa else (1 - kappa) / 16
         beta = spare / (2 * bound * kappa_1) if bound * kappa_1 > 0 else 1.0
         kappa = max(kappa_1, kappa + (spare if bound * kappa_1 > 0 else 0.0))
-        beta = math.ldexp(beta, -exponent)  # means grow with rewards, second moments with their squares
+        # Means grow with rewards, second moments with their squares. A smaller β is as good where it overflows.
+        with np.errstate(over="ignore"):
+            beta = min(float(np.ldexp(beta, -exponent)), sys.float_info.max)
     sizes = np.ldexp(np.abs(mean), exponent) if target == "second_moment" else None
     return Bounds(
         kappa,
