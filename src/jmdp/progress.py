@@ -30,7 +30,8 @@ def sweep_bar(name: str, shown: bool, exponent: int) -> Iterator[Callable[[int, 
             first = residual if math.isnan(first) else first
             left = ""
             if 0 < aim < residual < first:
-                seconds = (time.monotonic() - start) * math.log(residual / aim) / math.log(first / residual)
+                gone, to_go = math.log1p((first - residual) / residual), math.log(residual) - math.log(aim)
+                seconds = (time.monotonic() - start) * to_go / gone
                 left = f", {bar.format_interval(seconds)} left"
             bar.set_postfix_str(f"residual {math.ldexp(residual, exponent):.2e}{left}", refresh=False)
             bar.update(sweeps - bar.n)

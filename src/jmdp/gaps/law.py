@@ -14,6 +14,7 @@ from jmdp.errors import SettingsError
 from jmdp.interval import Estimate, Interval
 
 _UNIT = 2.0**-53
+_ANY_CHANCE = Interval(0.0, 1.0)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -126,13 +127,17 @@ class Law(arrays.FrozenArrays):
         }
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class GapLaw(Law):
     """The law of a gap G = Z(s, a) − Z(s, b) under the shared luck."""
+
+    tied: Interval = _ANY_CHANCE  # what is known of P(G = 0) besides
 
     @classmethod
     def zero(cls) -> GapLaw:
         """Return the law of a return against itself."""
-        return cls(np.zeros(1), np.zeros(1), np.zeros(1), np.ones(1), 0.0, Interval(0.0, 0.0))
+        nothing = Interval(0.0, 0.0)
+        return cls(np.zeros(1), np.zeros(1), np.zeros(1), np.ones(1), 0.0, nothing, tied=Interval(1.0, 1.0))
 
     def superiority(self) -> Estimate:
         """P(Z(s, a) > Z(s, b)): the first action does strictly better; ties are apart."""
@@ -148,7 +153,7 @@ class GapLaw(Law):
         surely = float(self.mass[(self.low == 0) & (self.high == 0)].sum())
         perhaps = float(self.mass[(self.low <= 0) & (self.high >= 0)].sum())
         middle = float(self.mass[self.value == 0].sum())
-        least, most = max(0.0, surely - 2 * self._slack), min(1.0, perhaps + 2 * self._slack)
+        least, most = max(self.tied.low, surely - 2 * self._slack), min(self.tied.high, perhaps + 2 * self._slack)
         return Estimate(min(max(middle, least), most), least, most)
 
     def _shown(self) -> dict[str, Estimate]:

@@ -51,6 +51,11 @@ def _two_product(a: Floats, b: Floats) -> DoubleDouble:
     return DoubleDouble(p, ((a_high * b_high - p) + a_high * b_low + a_low * b_high) + a_low * b_low)
 
 
+def difference(x: Floats, y: Floats) -> DoubleDouble:
+    """Return x − y of float64 arrays, exactly."""
+    return _two_sum(x, -y)
+
+
 def add(x: DoubleDouble, y: DoubleDouble) -> DoubleDouble:
     """Return x + y."""
     high, error = _two_sum(x.high, y.high)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TypeVar
 
 import numpy as np
 
+from jmdp.arrays import Floats
 from jmdp.coupling import Coupling
 from jmdp.evaluation import Evaluation, Outcome
 from jmdp.gaps.law import GapLaw, Law
@@ -45,7 +45,8 @@ class ExactLaw(Method):
     sweep maps intervals to intervals, so whatever the cells are, and after any number of sweeps, the laws made of the
     lower and of the upper ends enclose the true one. Intervals shrink by γ a sweep until the cells put different
     outcomes together; then there are more cells. Branches that have become one have a gap of exactly 0 and are kept
-    apart from all other mass, so ties and P(Z(s, a) > Z(s, b)) do not blur into one another.
+    apart from all other mass, so ties and P(Z(s, a) > Z(s, b)) do not blur into one another. The chance of an exact
+    tie, which may also come about by rewards that cancel, is found in integers (`jmdp.methods.exact_ties`).
 
     The paper (section 5.4) asks for quantiles, CVaR and the probability of superiority and bounds them by two moments.
     Means and covariances are those of `ExactPairs`.
@@ -55,8 +56,11 @@ class ExactLaw(Method):
     Parameters
     ----------
     tolerance
-        Stop when every P(Z(s, a) > Z(s, b)) is known to an interval no wider than this, atoms apart that rounding
-        cannot tell from 0, and the intervals of every law are on average no wider than this fraction of its range.
+        Stop when both of these are reached. P(G > 0), P(G = 0) and P(G < 0) of every gap G = Z(s, a) − Z(s, b) are
+        known to intervals no wider than this. The two laws that enclose the law of a return or gap are no further apart
+        than this fraction of its range, in the Wasserstein distance: the mean width of its intervals. Chances at other
+        thresholds than 0 may be known less well where the law has an atom. If rounding alone keeps an interval wider,
+        the outcome is STALLED.
     cells
         Of a law, to begin with. Quantiles and CVaR are the narrower the more there are.
     max_cells
@@ -96,6 +100,7 @@ class ExactLaw(Method):
             sweep = LawSweep(model, policy, coupling, steps, value, threads)
             widths, outcome = self._iterate(model, sweep, allowed, report)
             cells, slack = sweep.ahead()
+            ties = sweep.ties
         if outcome is Outcome.CONVERGED and not moments.outcome.successful:
             outcome = moments.outcome
         return replace(
@@ -103,7 +108,7 @@ class ExactLaw(Method):
             outcome=outcome,
             method=self,
             residuals=np.array(widths),
-            laws=LawTable(model, steps, cells, slack, exponent, ranges),
+            laws=LawTable(model, steps, cells, slack, ties, ranges),
             ranges=ranges,
         )
 
@@ -113,7 +118,7 @@ class ExactLaw(Method):
         """Sweep until all widths are small enough or that is out of reach; return them, and why it ended."""
         gamma = model.discount
         often = min(math.ceil(math.log(2) / -math.log(gamma)), _SELDOM) if gamma else 1
-        cells, before = self.cells, (math.inf, math.inf)
+        cells, before, least = self.cells, (math.inf, math.inf), math.inf
         widths: list[float] = []
         while True:
             try:
@@ -121,7 +126,7 @@ class ExactLaw(Method):
                 widths.append(math.nan)
                 if len(widths) % often and len(widths) < self.max_sweeps:
                     continue
-                widths[-1] = sweep.width()
+                widths[-1], beyond_rounding = sweep.widths()
             except KeyboardInterrupt:
                 return widths, Outcome.INTERRUPTED
             report(len(widths), widths[-1], self.tolerance)
@@ -129,8 +134,10 @@ class ExactLaw(Method):
                 return widths, Outcome.CONVERGED
             if len(widths) >= self.max_sweeps:
                 return widths, Outcome.SWEEPS_EXHAUSTED
-            now = sweep.spread(), widths[-1]
-            if all(x > least * y for x, least, y in zip(now, _PLATEAU, before, strict=True)):
+            if beyond_rounding <= self.tolerance and widths[-1] > _PLATEAU[1] * least:
+                return widths, Outcome.STALLED
+            now, least = (sweep.spread(), widths[-1]), min(least, widths[-1])
+            if all(x > part * y for x, part, y in zip(now, _PLATEAU, before, strict=True)):
                 cells *= _TIMES
                 if cells > self.max_cells or _bytes(model, cells) > allowed:
                     return widths, Outcome.BUDGET_EXHAUSTED
@@ -145,9 +152,6 @@ def _bytes(model: TabularJMDP, cells: int) -> float:
     return CELL_BYTES * (cells + 1) * (2 * pairs + ahead)
 
 
-_Kind = TypeVar("_Kind", bound=Law)
-
-
 @dataclass(frozen=True, eq=False)
 class LawTable:
     """The laws of all returns and gaps of given actions, in cells."""
@@ -156,36 +160,67 @@ class LawTable:
     steps: LawSteps
     cells: Cells  # of the rows of steps.given, on rewards divided by 2**exponent
     slack: float
-    exponent: int
+    ties: tuple[Floats, Floats]  # [gap rows], bounds on P(G = 0)
     ranges: ReturnRange
 
     def return_law(self, s: int, a: int) -> Law:
         """The law of Z(s, a)."""
         if self.model.terminal[s]:
             return GapLaw.zero()
-        return self._law(Law, self.steps.return_row(s, a), self.ranges.of(s, a), forward=True)
+        return Law(*self._masses(self.steps.return_row(s, a), forward=True), self.slack, self.ranges.of(s, a))
 
     def gap_law(self, s: int, a: int, b: int) -> GapLaw:
         """The law of Z(s, a) − Z(s, b)."""
         if self.model.terminal[s]:
             return GapLaw.zero()
         row, support = self.steps.gap_row(s, min(a, b), max(a, b)), self.ranges.of_gap(s, a, b)
-        return self._law(GapLaw, row, support, forward=a < b)
+        tied = Interval(*(float(ends[row - self.steps.first_gap]) for ends in self.ties))
+        if tied.low == 1:
+            return GapLaw.zero()
+        low, high, mean, mass = _with_ties(*self._masses(row, forward=a < b), tied.low)
+        return GapLaw(low, high, mean, mass, self.slack, support, tied=tied)
 
-    def _law(self, kind: type[_Kind], row: int, support: Interval, *, forward: bool) -> _Kind:
+    def _masses(self, row: int, *, forward: bool) -> tuple[Floats, Floats, Floats, Floats]:
+        """Ends, means and masses of one law."""
         mass = self.cells.mass[row]
         there = np.flatnonzero(mass)
         low, high, mean = (np.where(there == 0, 0.0, points[row, there]) for points in self.cells[1:])
         if not forward:
             low, high, mean = 0.0 - high, 0.0 - low, 0.0 - mean  # and no minus before a zero
-        low, high, mean = (np.ldexp(points, self.exponent) for points in (low, high, mean))
+        low, high, mean = (np.ldexp(points, self.steps.exponent) for points in (low, high, mean))
         # An underflow on the way back may hide something, but not of what is exactly 0.
         hidden = np.where((there != 0) & (np.abs([low, high]) < 2.0**-1020), 2.0**-1073, 0.0)
-        return kind(
-            low - hidden[0],
-            high + hidden[1],
-            mean,
-            mass[there],
-            self.slack,
-            support,
-        )
+        return low - hidden[0], high + hidden[1], mean, mass[there]
+
+
+def _with_ties(
+    low: Floats, high: Floats, mean: Floats, mass: Floats, tied: float
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Move as much mass to 0 as is surely tied: out of intervals that contain 0, for a tie is in no other.
+
+    Which of them lose how much is not known. Lower ends lose it where they are highest, upper ends where they are
+    lowest, so that the laws of the lower and of the upper ends still enclose the true one.
+    """
+    at_zero = (low == 0) & (high == 0)
+    astride = (low <= 0) & (high >= 0) & ~at_zero
+    moved = min(tied - float(mass[at_zero].sum()), float(mass[astride].sum()))
+    if moved <= 0:
+        return low, high, mean, mass
+    (lower, low_sums), (upper, high_sums) = (_without(moved, ends[astride], mass[astride]) for ends in (-low, high))
+    sums = np.setdiff1d(np.union1d(low_sums, high_sums), [0.0])
+    left = np.diff(sums, prepend=0.0)
+    new_low, new_high = -lower[np.searchsorted(low_sums, sums)], upper[np.searchsorted(high_sums, sums)]
+    middle = float(mass[astride] @ mean[astride]) / float(left.sum() or 1.0)  # so that the mean stays what it is
+    others = ~astride
+    return (
+        np.concatenate([low[others], new_low, [0.0]]),
+        np.concatenate([high[others], new_high, [0.0]]),
+        np.concatenate([mean[others], np.clip(middle, new_low, new_high), [0.0]]),
+        np.concatenate([mass[others], left, [moved]]),
+    )
+
+
+def _without(moved: float, ends: Floats, mass: Floats) -> tuple[Floats, Floats]:
+    """Ends, from the outermost inwards, and the running sums of their masses after so much of the innermost is gone."""
+    order = np.argsort(-ends, kind="stable")
+    return ends[order], np.clip(np.cumsum(mass[order]), 0.0, max(math.fsum(mass) - moved, 0.0))

@@ -9,20 +9,23 @@ Policy-drawn pairs feed one another; returns and gaps of given first actions are
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
-from itertools import combinations
+from fractions import Fraction
+from itertools import accumulate, combinations
 
 import numpy as np
 
 from jmdp.arrays import Floats, Integers
 from jmdp.coupling import Coupling
+from jmdp.methods import double_double as dd
 from jmdp.methods.common_luck import shared_choices, shared_scenarios
 from jmdp.methods.memory import require
 from jmdp.model import TabularJMDP
 from jmdp.policy import TabularPolicy
 
-_OUTCOME_BYTES = 96.0
-"""Chance, gain, source and factor, as they are found, brought together and laid out."""
+_OUTCOME_BYTES = 144.0
+"""Chance, gain, exact gain, source and factor, as they are found, brought together and laid out."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +37,7 @@ class Steps:
     gain: Floats  # [outcomes]
     source: Integers  # [outcomes], the pair that follows
     factor: Floats  # [outcomes], ±γ
+    exact: dd.DoubleDouble  # [outcomes], the gain without rounding, in units of the model
 
     @property
     def most_outcomes(self) -> int:
@@ -45,8 +49,9 @@ class Steps:
 class _Ways:
     """Outcomes of one branch or of a pair before they are brought together."""
 
-    chance: Floats
+    chance: Floats  # 0 where a positive product underflows: what can happen is listed
     gain: Floats
+    tail: Floats  # gain + tail is exact
     one: Integers
     other: Integers
 
@@ -57,7 +62,8 @@ class LawSteps:
     def __init__(
         self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, exponent: int, allowed_bytes: float
     ) -> None:
-        self._model, self._policy, self._coupling, self._exponent = model, policy, coupling, exponent
+        self._model, self._policy, self._coupling = model, policy, coupling
+        self.discount, self.exponent = model.discount, exponent
         S, _, A = model.shape
         self.states = np.flatnonzero(~model.terminal)
         self.end = self.states.size
@@ -82,6 +88,16 @@ class LawSteps:
         returns = [self._given(i, a) for i in range(self.end) for a in range(A)]
         gaps = [self._apart(i, a, b) for i in range(self.end) for a, b in self.actions]
         self.given = self._steps(returns + gaps)
+
+    def list_all(self) -> bool:
+        """Whether every outcome of positive probability is among the steps.
+
+        With shared policy luck, rounding may lose an action between two break points that are closer than a unit.
+        """
+        if self._coupling.policy_luck == "independent":
+            return True
+        _, actions = shared_choices(self._policy)
+        return _exact_choices(self._policy) <= {tuple(row) for row in actions.tolist()}
 
     def return_row(self, s: int, a: int) -> int:
         """Of `given`, for a state that goes on."""
@@ -108,13 +124,14 @@ class LawSteps:
     def _branch(self, i: int, scenarios: Floats, choices: Floats) -> _Ways:
         """One branch that draws its action, given the luck it shares."""
         if i == self.end:
-            return _Ways(np.ones(1), np.zeros(1), np.full(1, self.end), np.full(1, self.end))
+            return self._nothing(1.0)
         s = self.states[i]
-        chance = scenarios[s][:, None] * choices[s]
-        k, a = np.nonzero(chance)
-        n = self._next[s, k, a]
-        chances, gain, n, _ = self._joined_equals(chance[k, a], self._model.reward[s, k, a], n, np.zeros(n.size))
-        return _Ways(chances, gain, n, np.full(n.size, self.end))
+        k, a = np.nonzero(np.logical_and.outer(scenarios[s] > 0, choices[s] > 0))
+        chance, n = scenarios[s][k] * choices[s][a], self._next[s, k, a]
+        chance, gain, tail, n, _ = self._joined_equals(
+            chance, self._model.reward[s, k, a], np.zeros(n.size), n, np.zeros(n.size)
+        )
+        return _Ways(chance, gain, tail, n, np.full(n.size, self.end))
 
     def _drawn(self, i: int, j: int) -> _Ways:
         """Two distinct branches in states i and j that draw their actions."""
@@ -129,7 +146,7 @@ class LawSteps:
         pi = self._policy.probs[s]
         if self._coupling.policy_luck == "shared":
             return self._nothing(1.0)
-        a, b = np.nonzero(np.multiply.outer(pi, pi))
+        a, b = np.nonzero(np.logical_and.outer(pi > 0, pi > 0))
         parts = [self._nothing(float((pi * pi).sum()))]
         for x, y in zip(a, b, strict=True):
             if x != y:
@@ -137,22 +154,21 @@ class LawSteps:
         return _joined(parts)
 
     def _nothing(self, chance: float) -> _Ways:
-        return _Ways(np.full(1, chance), np.zeros(1), np.full(1, self.end), np.full(1, self.end))
+        return _Ways(np.full(1, chance), np.zeros(1), np.zeros(1), np.full(1, self.end), np.full(1, self.end))
 
     def _together(self, i: int, a: int, b: int, weight: float) -> _Ways:
         """Two given actions of one state that share its scenario."""
         s = self.states[i]
         k = np.flatnonzero(self._model.prob[s])
-        gain = self._model.reward[s, k, a] - self._model.reward[s, k, b]
-        return _Ways(weight * self._model.prob[s, k], gain, self._next[s, k, a], self._next[s, k, b])
+        gain, tail = dd.difference(self._model.reward[s, k, a], self._model.reward[s, k, b])
+        return _Ways(weight * self._model.prob[s, k], gain, tail, self._next[s, k, a], self._next[s, k, b])
 
     def _given(self, i: int, a: int) -> _Ways:
         """One given action."""
         s = self.states[i]
         k = np.flatnonzero(self._model.prob[s])
-        return _Ways(
-            self._model.prob[s, k], self._model.reward[s, k, a], self._next[s, k, a], np.full(k.size, self.end)
-        )
+        reward, end = self._model.reward[s, k, a], np.full(k.size, self.end)
+        return _Ways(self._model.prob[s, k], reward, np.zeros(k.size), self._next[s, k, a], end)
 
     def _apart(self, i: int, a: int, b: int) -> _Ways:
         """Two given actions of one state."""
@@ -163,38 +179,50 @@ class LawSteps:
     def _steps(self, rows: list[_Ways]) -> Steps:
         """Bring equal outcomes together, and write pairs as rows."""
         if not rows:
-            return Steps(np.zeros(1, np.int64), np.zeros(0), np.zeros(0), np.zeros(0, np.int64), np.zeros(0))
+            none = np.zeros(0)
+            return Steps(np.zeros(1, np.int64), none, none, np.zeros(0, np.int64), none, dd.of(none))
         merged = [self._merged(ways) for ways in rows]
         counts = [part[0].size for part in merged]
-        chance, gain, source, factor = (np.concatenate(parts) for parts in zip(*merged, strict=True))
-        return Steps(np.cumsum([0, *counts]), chance, gain, source, factor)
-
-    def _merged(self, ways: _Ways) -> tuple[Floats, Floats, Integers, Floats]:
-        source = self._row[ways.one, ways.other]
-        factor = np.where(ways.one <= ways.other, self._model.discount, -self._model.discount)
-        chance, gain, source, factor = self._joined_equals(ways.chance, ways.gain, source, factor)
-        scaled = np.ldexp(gain, -self._exponent)
+        chance, gain, tail, source, factor = (np.concatenate(parts) for parts in zip(*merged, strict=True))
+        scaled = np.ldexp(gain, -self.exponent)
         # Only what is nothing may become nothing: the kernel takes 0 for exact.
         scaled = np.where((scaled == 0) & (gain != 0), np.copysign(5e-324, gain), scaled)
-        return chance, scaled, source, factor
+        return Steps(np.cumsum([0, *counts]), chance, scaled, source, factor, dd.DoubleDouble(gain, tail))
+
+    def _merged(self, ways: _Ways) -> tuple[Floats, Floats, Floats, Integers, Floats]:
+        source = self._row[ways.one, ways.other]
+        if self.discount == 0:  # the rest counts for nothing, as after the end
+            source = np.full_like(source, self._row[self.end, self.end])
+        factor = np.where(ways.one <= ways.other, self.discount, -self.discount)
+        return self._joined_equals(ways.chance, ways.gain, ways.tail, source, factor)
 
     def _joined_equals(
-        self, chance: Floats, gain: Floats, source: Integers, factor: Floats
-    ) -> tuple[Floats, Floats, Integers, Floats]:
-        order = np.lexsort((factor, source, gain))
-        chance, gain, source, factor = chance[order], gain[order], source[order], factor[order]
+        self, chance: Floats, gain: Floats, tail: Floats, source: Integers, factor: Floats
+    ) -> tuple[Floats, Floats, Floats, Integers, Floats]:
+        order = np.lexsort((factor, source, tail, gain))
+        chance, gain, tail, source, factor = chance[order], gain[order], tail[order], source[order], factor[order]
         new = np.ones(order.size, bool)
-        new[1:] = (gain[1:] != gain[:-1]) | (source[1:] != source[:-1]) | (factor[1:] != factor[:-1])
+        new[1:] = np.any([key[1:] != key[:-1] for key in (gain, tail, source, factor)], axis=0)
         self.most_merged = max(self.most_merged, int(np.bincount(np.cumsum(new), minlength=1).max()))
-        return np.add.reduceat(chance, np.flatnonzero(new)), gain[new], source[new], factor[new]
+        return np.add.reduceat(chance, np.flatnonzero(new)), gain[new], tail[new], source[new], factor[new]
+
+
+def _exact_choices(policy: TabularPolicy) -> set[tuple[int, ...]]:
+    """Actions of all states for each value of one uniform number, from the stored probabilities in rationals."""
+    rows = [list(accumulate(Fraction(p) for p in row)) for row in policy.probs.tolist()]
+    ends = [[end / row[-1] for end in row] for row in rows]
+    edges = sorted({Fraction(0)}.union(*ends) - {Fraction(1)})
+    return {tuple(bisect_right(row, edge) for row in ends) for edge in edges}
 
 
 def _product(weight: float, one: _Ways, other: _Ways) -> _Ways:
     """Two branches that are independent given the luck they share."""
     shape = (one.chance.size, other.chance.size)
+    gain, tail = dd.difference(one.gain[:, None], other.gain)  # single returns have no tail
     return _Ways(
         weight * np.multiply.outer(one.chance, other.chance).ravel(),
-        np.subtract.outer(one.gain, other.gain).ravel(),
+        gain.ravel(),
+        tail.ravel(),
         np.broadcast_to(one.one[:, None], shape).ravel(),
         np.broadcast_to(other.one, shape).ravel(),
     )

@@ -11,6 +11,7 @@ from jmdp.arrays import Floats
 from jmdp.coupling import Coupling
 from jmdp.evaluation import UNIT
 from jmdp.methods.common_luck import break_point_units
+from jmdp.methods.exact_ties import tie_chances
 from jmdp.methods.law_steps import LawSteps, Steps
 from jmdp.methods.pair_operator import excess
 from jmdp.methods.threads import Threads
@@ -47,6 +48,13 @@ class Cells(NamedTuple):
         return widths, np.einsum("ic,ic->i", self.mass, widths)
 
 
+class Widths(NamedTuple):
+    """How well laws of given actions are known, at worst: see `ExactLaw` for what counts."""
+
+    stated: float  # all that the stated intervals are wide
+    beyond_rounding: float  # the same, but for masses that rounding keeps from being narrower, and rounding of masses
+
+
 class LawSweep:
     """The laws of all pairs of states whose actions are drawn from the policy, and their sweeps."""
 
@@ -75,6 +83,7 @@ class LawSweep:
         # How far the mass of any set of cells can be off. Ranges have been swept too: an action that has no length
         # between its break points may have been missed each time.
         self._slack = 2.0**-1000 + (_RANGE_SWEEPS + 1) * breaks * UNIT
+        self.ties = tie_chances(steps, low, high, self._units)  # [gap rows], bounds on P(G = 0)
 
     def __call__(self, cells: int) -> None:
         """Sweep once, into laws of so many cells."""
@@ -89,19 +98,26 @@ class LawSweep:
         result = Cells.empty(self.steps.given.starts.size - 1, self._laws.mass.shape[1] // 2)
         return result, self._slack + self._step(self.steps.given, self._given_range, result)
 
-    def width(self) -> float:
-        """Return how well laws of given actions are known, at worst.
+    def widths(self) -> Widths:
+        """Return how wide the stated intervals are.
 
-        Of a gap, the mass of which it is not known on which side of 0 it is, atoms apart; of any law, the mean width of
-        its intervals as a fraction of its range.
+        Of a gap, that is the mass of which it is not known whether it is below, at or above 0; of any law, the mean
+        width of its intervals as a fraction of its range.
         """
-        laws, _ = self.ahead()
-        widths, means = laws.widths()
-        mass, low, high, width = (table[self.steps.first_gap :] for table in (laws.mass, laws.low, laws.high, widths))
-        astride = (low <= 0) & (high >= 0) & (width > self._narrow)
-        undecided = float((mass * astride).sum(axis=1).max(initial=0.0))
+        laws, slack = self.ahead()
+        widths, _ = laws.widths()
+        wide = np.where(widths > self._narrow, widths, 0.0)
         span = np.maximum(self._given_range[1] - self._given_range[0], self._narrow)
-        return max(undecided, float((means / span).max(initial=0.0)))
+        spread = [float((np.einsum("ic,ic->i", laws.mass, w) / span).max(initial=0.0)) for w in (widths, wide)]
+        mass, low, high = (table[self.steps.first_gap :] for table in laws[:3])
+        astride = (low <= 0) & (high >= 0)
+        astride[:, 0] = True
+        tied, _ = self.ties
+        open_ = np.where(tied < 1, (mass * astride).sum(axis=1) - np.maximum(tied, mass[:, 0]), 0.0)
+        atoms = (mass * (astride & (wide[self.steps.first_gap :] == 0))).sum(axis=1) - mass[:, 0]
+        rounding = np.where(tied < 1, 4 * (slack + (mass.shape[1] + 2) * 2 * UNIT), 0.0)
+        undecided = float((np.maximum(open_, 0.0) + rounding).max(initial=0.0))
+        return Widths(max(undecided, spread[0]), max(float((open_ - atoms).max(initial=0.0)), spread[1]))
 
     def spread(self) -> float:
         """Return the largest mean width of an interval, over all laws."""
