@@ -62,6 +62,8 @@ ORDER_8 = "methods/test_higher_moments.py::test_orders_up_to_eight_are_certified
 TWIN = "test_rollouts.py::test_equal_to_the_slow_twin"
 WALKS = "test_pair_walks.py::test_equal_to_the_slow_twin"
 TD = "neural/test_td_losses.py::"
+TRUNCATION = "simulators/test_truncation.py::"
+AFTER = "test_reward_bound.py::test_a_reward_after_the_horizon_of_a_table_is_in_the_interval"
 TD_TWIN = TD + "test_targets_equal_the_slow_twin[sum]"
 BUGS = [
     # Numbers as text, and what is refused.
@@ -302,8 +304,18 @@ BUGS = [
     Bug("what was walked twice counts twice", "walk_workers.py", "return [found[block] for block in numbers]",
         "return [found[block] for block in numbers] + [found[numbers[-1]]] * deaths",
         "test_pair_walks.py::test_a_worker_that_is_killed_costs_nothing"),
-    Bug("a time limit is an end", "simulators/gymnasium_env.py", "bool(terminated))", "bool(result[2] or result[3]))",
+    Bug("a time limit is an end", "simulators/gymnasium_env.py", "(truncated and self._truncated_ends)", "truncated",
         "simulators/test_gymnasium_env.py::test_truncation_is_no_end"),
+    Bug("a truncation never is an end", "simulators/gymnasium_env.py", "(truncated and self._truncated_ends)", "False",
+        TRUNCATION + "test_the_end_of_a_finite_tape_is_an_end[its own signal-copied]"),
+    Bug("a time limit that is an end is not counted", "simulators/gymnasium_env.py",
+        "self._snapshots.time_counts = truncated_ends", "pass",
+        TRUNCATION + "test_the_steps_that_a_time_limit_has_counted_are_state_if_it_is_an_end[copied]"),
+    # What comes after the horizon.
+    Bug("a table's rewards are bounded by those met", "methods/drawn_evaluation.py",
+        "    return max(bounds)\n", "    return given\n", AFTER + "[66]"),
+    Bug("a table's rollouts are as short as a simulator's", "methods/monte_carlo.py",
+        "table = isinstance(simulator, TabularSimulator)", "table = False", AFTER + "[None]"),
     # Networks.
     Bug("two walks have twice the variance of one", "neural/td_losses.py", "(returns - swapped) / jnp.sqrt(2.0)",
         "(returns - swapped)", TD + "test_a_hand_computed_target"),

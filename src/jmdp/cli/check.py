@@ -9,7 +9,7 @@ import tyro
 
 from jmdp.cli.command import Command, Exit, aside, print_json
 from jmdp.cli.environments import ACTIONS_HELP, Environment, EnvName, environment
-from jmdp.cli.options import Actions
+from jmdp.cli.options import Actions, TruncatedEnds
 from jmdp.settings import whole_number
 from jmdp.simulator import Simulator
 from jmdp.testing import check_model, check_simulator
@@ -35,6 +35,7 @@ class Check(Command):
 
     env: EnvName
     actions: Annotated[Actions, tyro.conf.arg(help=f"Which to try, {ACTIONS_HELP}")] = ()
+    truncated_ends: TruncatedEnds = False
     seed: int = 0
     """Of the walk, and of its luck."""
     steps: int = 50
@@ -43,7 +44,7 @@ class Check(Command):
     def run(self) -> Exit:
         """Check and print what was found."""
         with aside(self.quiet):
-            chosen = environment(self.env)
+            chosen = environment(self.env, truncated_ends=self.truncated_ends)
             chosen.put(None, None, whole_number("seed", self.seed, 0))
             simulator = chosen.simulator(checked=False)
             actions = chosen.actions(simulator, self.actions) or self._drawn(chosen, simulator)

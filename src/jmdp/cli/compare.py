@@ -11,7 +11,7 @@ import jmdp
 from jmdp.cli.choices import CouplingName, coupling_of
 from jmdp.cli.command import Command, Exit, aside, print_json
 from jmdp.cli.environments import ACTIONS_HELP, Environment, EnvName, environment
-from jmdp.cli.options import Actions, Optionally, PolicyDraws
+from jmdp.cli.options import Actions, Optionally, PolicyDraws, TruncatedEnds
 from jmdp.comparing import compare
 from jmdp.comparison import Comparison, Decision
 from jmdp.errors import SettingsError
@@ -52,6 +52,7 @@ class Compare(Command):
     reset_seed: Annotated[Optionally[int], tyro.conf.arg(metavar="SEED")] = None
     """Of the episode's beginning, and of what happens in --after. By default that of the rollouts, --seed."""
     actions: Annotated[Actions, tyro.conf.arg(help=f"Which to compare, {ACTIONS_HELP}")] = ()
+    truncated_ends: TruncatedEnds = False
     policy: Annotated[str, tyro.conf.arg(metavar="POLICY", help=_POLICY)] = "uniform"
     discount: Optionally[float] = None
     """What a reward is worth a step later. Tables have their own; with 1, give --horizon."""
@@ -80,7 +81,7 @@ class Compare(Command):
     def run(self) -> Exit:
         """Compare and print it."""
         with aside(self.quiet):
-            chosen = environment(self.env)
+            chosen = environment(self.env, truncated_ends=self.truncated_ends)
             chosen.put(self.state, self.reset_seed, self.seed)
             found = self._compared(chosen, chosen.simulator())
             answer: Any = _record(found) if self.json else found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 import numpy as np
@@ -49,6 +49,7 @@ class Environment:
 
     source: Any  # what as_simulator takes
     world: World | None = None
+    truncated_ends: bool = False  # of a Gymnasium environment
 
     @property
     def model(self) -> TabularJMDP | None:
@@ -63,10 +64,10 @@ class Environment:
 
     def simulator(self, *, checked: bool = True) -> Simulator:
         """As a simulator; not checked where one is about to be."""
-        if self.space is not None and not checked:
+        if self.space is not None:
             from jmdp.simulators import GymnasiumSimulator
 
-            return GymnasiumSimulator(self.source, check=False)
+            return GymnasiumSimulator(self.source, truncated_ends=self.truncated_ends, check=checked)
         return as_simulator(self.source)
 
     def put(self, state: str | None, reset_seed: int | None, seed: int) -> None:
@@ -134,9 +135,22 @@ _NO_STATES = (
 )
 
 
-def environment(text: str) -> Environment:
+def environment(text: str, *, truncated_ends: bool = False) -> Environment:
     """What ENV means."""
     kind, _, name = text.partition(":")
+    if kind == "gymnax":
+        try:
+            from jmdp.simulators import GymnaxSimulator
+        except ImportError:
+            raise MissingExtraError('Environments of gymnax need it: pip install "jmdp[gymnax]"') from None
+        return Environment(GymnaxSimulator(name, truncated_ends=truncated_ends))
+    found = _other_environment(text, kind, name)
+    if truncated_ends and found.space is None:
+        raise SettingsError(f"--truncated-ends is for environments of Gymnasium and gymnax:NAME, and this is {text}.")
+    return replace(found, truncated_ends=truncated_ends)
+
+
+def _other_environment(text: str, kind: str, name: str) -> Environment:
     if kind == "world":
         if name not in WORLDS:
             raise unknown("world", name, WORLDS)
@@ -146,12 +160,6 @@ def environment(text: str) -> Environment:
         from jmdp.simulators import ALESimulator
 
         return Environment(ALESimulator(name))
-    if kind == "gymnax":
-        try:
-            from jmdp.simulators import GymnaxSimulator
-        except ImportError:
-            raise MissingExtraError('Environments of gymnax need it: pip install "jmdp[gymnax]"') from None
-        return Environment(GymnaxSimulator(name))
     if name and not _GYMNASIUM_ID.fullmatch(name):
         return _own(attribute(text))
     return Environment(_gymnasium(text))

@@ -22,6 +22,11 @@ Names = Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="
 Actions = Annotated[tuple[str, ...], tyro.conf.arg(metavar="ACTION …", help_behavior_hint="")]
 """Some, by name or number."""
 
+TruncatedEnds = Annotated[
+    Flag,
+    tyro.conf.arg(help="Treat truncation (a time limit, data that run out) as the end: nothing after it counts."),
+]
+
 PolicyDraws = Annotated[
     PolicyLuck,
     tyro.conf.arg(help="Whether branches draw the policy's actions apart, or from one number in each step (shared)."),

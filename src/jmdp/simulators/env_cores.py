@@ -138,12 +138,14 @@ class SavedEnvs(EnvSnapshots):
     def _told(self, kept: Any) -> list[dict[str, Any]]:
         told = []
         for layer, seen in zip(self._layers(self._env), kept.python, strict=True):
-            left_out = not_state_of(type(layer), seen)
+            left_out = not_state_of(type(layer), seen, time_counts=self.time_counts)
             told.append({name: value for name, value in seen.items() if name not in left_out})
         return told
 
     def _ignored(self, owner: object) -> Container[str]:
-        return _EVERYTHING if any(owner is layer for layer in layers(self._env)) else not_state(owner)
+        if any(owner is layer for layer in layers(self._env)):
+            return _EVERYTHING
+        return not_state(owner, time_counts=self.time_counts)
 
     def parts(self, kept: Any) -> Any:
         """The attributes."""

@@ -17,6 +17,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Container, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -40,15 +41,17 @@ _NOT_STATE = {*CONSTANT, "_np_random", "_np_random_seed", "np_random", "render_m
 _DRAWING = {"screen", "window", "clock", "viewer", "window_surface", "surf", "renderer"}
 """The same where they are things to draw with; a number or an array of such a name may well matter."""
 
+_ELAPSED = {"TimeLimit": {"_elapsed_steps"}}
+"""The same, of wrappers, where a time limit is no end."""
+
 _BOOKKEEPING = {
-    "TimeLimit": {"_elapsed_steps"},  # a time limit is no end
     "OrderEnforcing": {"_has_reset"},
     "PassiveEnvChecker": {"checked_reset", "checked_step", "checked_render", "close_called", "checked_data_reuse",
                           "_previous_data"},
     "RecordEpisodeStatistics": {"episode_count", "episode_start_time", "episode_returns", "episode_lengths",
                                 "time_queue", "return_queue", "length_queue"},
 }  # fmt: skip
-"""The same, of wrappers."""
+"""The same, of wrappers, always."""
 
 _TABLES = {"P", "desc", "initial_state_distrib", "lastaction", "hole_img", "cracked_hole_img", "ice_img", "elf_images",
            "goal_img", "start_img"}  # fmt: skip
@@ -63,16 +66,18 @@ def layers(env: Any) -> list[Any]:
     return found
 
 
-def not_state(owner: object) -> Container[str]:
+def not_state(owner: object, *, time_counts: bool) -> Container[str]:
     """Attributes of this object that do not matter for what will happen."""
     if not hasattr(type(owner), "reset") or not hasattr(type(owner), "step"):
         return ()
-    return not_state_of(type(owner), vars(owner))
+    return not_state_of(type(owner), vars(owner), time_counts=time_counts)
 
 
-def not_state_of(kind: type, attributes: Mapping[str, Any]) -> set[str]:
+def not_state_of(kind: type, attributes: Mapping[str, Any], *, time_counts: bool) -> set[str]:
     """`not_state` of an environment or wrapper of this class, with these attributes."""
     found = _NOT_STATE | _BOOKKEEPING.get(kind.__name__, set())
+    if not time_counts:
+        found |= _ELAPSED.get(kind.__name__, set())
     found |= {name for name in _DRAWING & attributes.keys() if _draws(attributes[name])}
     return found | _TABLES if _table(attributes) is not None else found
 
@@ -93,16 +98,19 @@ def _table(attributes: Mapping[str, Any]) -> dict[Any, Any] | None:
 class Snapshot:
     """An environment as it was at one time. Nothing can be seen of it but through the simulator."""
 
-    __slots__ = ("__weakref__", "kept", "observation", "used_up")
+    __slots__ = ("__weakref__", "kept", "observation", "steps", "truncated_at", "used_up")
 
-    def __init__(self, kept: Any, observation: Any) -> None:
+    def __init__(self, kept: Any, observation: Any, steps: int = 0, truncated_at: int | None = None) -> None:
         self.kept, self.observation, self.used_up = kept, observation, False
+        self.steps = steps  # taken through the simulator
+        self.truncated_at = truncated_at  # the step after which the environment first signalled it
 
 
 class EnvSnapshots(ABC):
     """A way to keep environments."""
 
     own: np.random.Generator  # which the shock of each step restarts
+    time_counts = False  # whether the steps a time limit has counted are part of the state
 
     @abstractmethod
     def now(self, env: Any) -> Any:
@@ -186,7 +194,7 @@ class CopiedEnvs(EnvSnapshots):
 
     def digest(self, kept: Any) -> bytes:
         """By all attributes that matter."""
-        return digest_of(kept, not_state)
+        return digest_of(kept, partial(not_state, time_counts=self.time_counts))
 
     def parts(self, kept: Any) -> Any:
         """The copy."""

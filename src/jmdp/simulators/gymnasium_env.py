@@ -33,10 +33,10 @@ class GymnasiumSimulator(Simulator):
     Your environment stays where it is: work is done in copies. Only with `save` and `restore` it is itself worked with,
     and stands somewhere else afterwards.
 
-    The luck of a step goes in through ``np_random``. Wrappers keep what they know (frame stacks, counters). A time
-    limit is no end: `truncated` is not looked at, and rollouts go on to their own horizon. Environments that
-    ``copy.deepcopy`` would make anew instead of copying (`EzPickle`: Box2D and others) are copied by hand where that
-    can be done, else refused.
+    The luck of a step goes in through ``np_random``. Wrappers keep what they know (frame stacks, counters). By default
+    a truncation is no end: rollouts go on beyond it to their own horizon, as if its value were bootstrapped; see
+    `truncated_ends`. Environments that ``copy.deepcopy`` would make anew instead of copying (`EzPickle`: Box2D and
+    others) are copied by hand where that can be done, else refused.
 
     Parameters
     ----------
@@ -52,6 +52,10 @@ class GymnasiumSimulator(Simulator):
         but those for drawing.
     action_names
         Names of discrete actions; None asks the environment, which may have none.
+    truncated_ends
+        Treat `truncated` as the end of the episode: the reward of that step counts, nothing after it does. For problems
+        that end there, such as a season of 30 days or a data set that runs out. The steps counted by a time limit are
+        then part of the state.
     global_generators
         Let the global generators of NumPy and Python follow from the shock too, for environments that draw from them.
     check
@@ -67,10 +71,12 @@ class GymnasiumSimulator(Simulator):
         restore: Callable[[Any, Any], object] | None = None,
         digest: Callable[[Any], Any] | None = None,
         action_names: Sequence[str] | None = None,
+        truncated_ends: bool = False,
         global_generators: bool = False,
         check: bool = True,
     ) -> None:
         _refuse(env, snapshot, save, restore)
+        self._truncated_ends = truncated_ends
         self._env = env
         self._own_digest = digest
         self.actions, self._first_action = _actions(env, action_names)
@@ -86,6 +92,7 @@ class GymnasiumSimulator(Simulator):
             self._snapshots = SavedEnvs(env, core, luck, private=True)
         else:
             self._snapshots = CopiedEnvs(env, luck)
+        self._snapshots.time_counts = truncated_ends
         if check:
             actions = range(self.actions.size) if self.actions else _samples(env.action_space, 2)
             quick_check(self, self.start(Shock(bytes(16))), list(actions)[:4])
@@ -116,9 +123,18 @@ class GymnasiumSimulator(Simulator):
         _refuse_used_up(state)
         state.used_up = use_up
         taken = action if self.actions is None else self._first_action + self.actions.index(action)
-        kept, result = self._snapshots.step(state, taken, shock, use_up=use_up)
-        observation, reward, terminated, _, _ = result
-        return Step(float(reward), Snapshot(kept, observation), bool(terminated))
+        try:
+            kept, result = self._snapshots.step(state, taken, shock, use_up=use_up)
+        except Exception as error:
+            if state.truncated_at is None:
+                raise
+            raise SimulatorError(_after_truncation(state.truncated_at, error)) from error
+        observation, reward, terminated, truncated, _ = result
+        steps, truncated_at = state.steps + 1, state.truncated_at
+        if truncated and truncated_at is None:
+            truncated_at = steps
+        ended = terminated or (truncated and self._truncated_ends)
+        return Step(float(reward), Snapshot(kept, observation, steps, truncated_at), bool(ended))
 
     def digest(self, state: Snapshot) -> bytes:
         """Which states are the same; see `digest` above."""
@@ -151,7 +167,17 @@ class GymnasiumSimulator(Simulator):
 
     def __repr__(self) -> str:
         spec = self._env.spec
-        return f"GymnasiumSimulator({type(self._env.unwrapped).__name__ if spec is None else spec.id})"
+        name = type(self._env.unwrapped).__name__ if spec is None else spec.id
+        return f"GymnasiumSimulator({name}{', truncated_ends=True' * self._truncated_ends})"
+
+
+def _after_truncation(step: int, error: Exception) -> str:
+    return (
+        f"The environment signalled truncated at step {step} (counted from where the simulator began), and its step() "
+        f"then raised {type(error).__name__}: {error}. If the truncation is the end of the problem, use "
+        "GymnasiumSimulator(env, truncated_ends=True). Otherwise let rollouts end there: horizon ≤ "
+        f"{step} from that beginning."
+    )
 
 
 def _refuse_used_up(state: Snapshot) -> None:
