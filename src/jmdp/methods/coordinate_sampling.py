@@ -1,7 +1,7 @@
 """Which coordinates of the moments are updated, and in what order.
 
 Whatever the rule, the luck that chooses a coordinate is not the luck that updates it. So the choice says nothing of
-errors made so far, and with any step size each error is forgotten without bias.
+errors made so far, and no step size makes the expected iterates converge to another point.
 """
 
 from __future__ import annotations
@@ -24,7 +24,9 @@ _WALKERS = 1024
 class CoordinateSampling(ABC):
     """A rule that says which coordinates are updated. Subclass it for one's own.
 
-    Every coordinate that one cares about, and every one its samples lead to, must keep coming up.
+    Every coordinate that one cares about, and every one its samples lead to, must be drawn in a share of the updates
+    that tends to a positive number. Infinitely often is not enough for averages: they do not converge if the gaps
+    between updates grow like time itself, as with updates at k = 2, 4, 8, … (docs/mathematics.md).
     """
 
     def begin(self, cells: MomentCells) -> Integers:

@@ -50,10 +50,11 @@ class Incremental(Method):
     are used: the paper's 1- and 2-JSTM.
 
     What comes back are averages of the iterates over the last three quarters of the run (Polyak and Ruppert). T̂ is
-    affine in M and its luck is fresh, so with *any* steps, constant ones too, the averages tend to the fixed point
-    without bias; the paper's theorem, of iterates, needs steps that shrink. Intervals come from averages of 32
-    successive batches, and are wider by the weight that the start still has. They are large-sample ones: an outcome too
-    rare to be drawn some dozens of times is not in them. Covariances between states carry none.
+    affine in M and its luck is fresh, so with constant steps too the averages converge to the fixed point, if each
+    coordinate is updated in a share of the time that tends to a positive number (`sampling`; docs/mathematics.md). The
+    paper's theorem, of iterates, needs steps that shrink, and of updates only that they never end. Intervals come from
+    averages of 32 successive batches, and are wider by the weight that the start still has. They are large-sample ones:
+    an outcome too rare to be drawn some dozens of times is not in them. Covariances between states carry none.
 
     Memory is 60 bytes for each two of (state, action) pairs, 100 with a checkpoint.
 

@@ -20,7 +20,7 @@ _DOUBLINGS = 48
 
 @dataclass(frozen=True)
 class ConstantSteps:
-    """α = `size` always. The average of the iterates still converges to the right point (see `Incremental`)."""
+    """α = `size` always. Averages of the iterates converge if gaps between updates do not grow (see `Incremental`)."""
 
     size: float = 0.1
 
