@@ -165,15 +165,93 @@ def test_the_radius_is_least_where_it_says_and_larger_than_at_a_fixed_time():
     assert errors == sorted(errors, reverse=True)
 
 
-def test_what_never_varied_still_may_by_its_spread():
+def test_what_was_not_seen_is_at_least_the_largest_deviation_and_the_spread():
     n = 100
     radius = anytime.mean_radius(n, ERROR)
-    assert anytime.mean_errors(np.zeros((n, 1)), ERROR, 3.0)[0] == pytest.approx(3.0 * radius**2 / (3 * n))
+    rare = radius**2 / (3 * n)
+    assert anytime.mean_errors(np.zeros((n, 1)), ERROR, 3.0)[0] == pytest.approx(3.0 * rare)
     assert anytime.mean_errors(np.zeros((n, 1)), ERROR)[0] == 0
     one = np.linspace(-1, 1, n)[:, None]
-    expected = radius * one.std(ddof=1) / math.sqrt(n) + radius**2 / (3 * n)
-    assert anytime.mean_errors(one, ERROR, 50.0)[0] == pytest.approx(expected)
-    assert anytime.mean_errors(7 * one, ERROR)[0] == pytest.approx(7 * expected)
+    normal = radius * math.sqrt((one**2).sum() / (n - 1)) / math.sqrt(n)
+    assert anytime.mean_errors(one, ERROR)[0] == pytest.approx(normal + rare, rel=1e-9)
+    assert anytime.mean_errors(one, ERROR, 0.5)[0] == pytest.approx(normal + rare, rel=1e-9)
+    assert anytime.mean_errors(one, ERROR, 50.0)[0] == pytest.approx(normal + 50 * rare, rel=1e-9)
+    assert anytime.mean_errors(7 * one, ERROR)[0] == pytest.approx(7 * (normal + rare), rel=1e-9)
+
+
+def test_there_is_no_cliff_where_noise_begins():
+    """Whether gaps never varied or by a billionth of their spread, the error is the same up to that."""
+    noise = np.random.default_rng(6).standard_normal((100, 1))
+    errors = [anytime.mean_errors(size * noise, ERROR, 1.0)[0] for size in (0.0, 1e-12, 1e-9, 1e-7, 1e-3)]
+    assert np.allclose(errors, errors[0], atol=1e-3)
+
+
+def test_a_sample_far_out_counts_for_up_to_three_of_it():
+    far = np.zeros((100, 1))
+    far[0] = 1.0
+    far -= far.mean()
+    radius, largest = anytime.mean_radius(100, ERROR), far.max()
+    error = anytime.mean_errors(far, ERROR)[0]
+    assert error == pytest.approx(radius * far.std(ddof=1) / 10 + 3 * largest * radius**2 / 300, rel=1e-9)
+
+
+# ------------------------------------------------------------------------------------------------ within a range
+
+
+def test_means_within_a_range_are_covered_at_every_look():
+    """Laws on [0, 1] that large-sample intervals are worst for; 300 sequences each."""
+    rng = np.random.default_rng(7)
+    laws = {
+        "one in a hundred": ((rng.random((600, 300)) < 0.01).astype(float), 0.01),
+        "all but one in fifty": ((rng.random((600, 300)) >= 0.02).astype(float), 0.98),
+        "beta": (rng.beta(0.1, 2.0, (600, 300)), 1 / 21),
+        "uniform": (rng.random((600, 300)), 0.5),
+    }
+    for samples, mean in laws.values():
+        low, high = anytime.bounded_means(samples, samples, ERROR)  # at every n at once: limits only ever close in
+        assert ((low > mean) | (high < mean)).sum() <= binom.isf(ALARM, 300, ERROR)
+
+
+def test_limits_only_close_in():
+    x = np.random.default_rng(8).beta(0.5, 3.0, (400, 5))
+    limits = [anytime.bounded_means(x[:n], x[:n], ERROR) for n in (1, 10, 50, 200, 400)]
+    for (low, high), (later_low, later_high) in pairwise(limits):
+        assert (later_low >= low - 1e-3).all()
+        assert (later_high <= high + 1e-3).all()
+    assert (limits[-1][1] - limits[-1][0] < 0.1).all()
+
+
+def test_limits_are_those_of_capital_in_exact_rationals():
+    """The capital at a limit is below 2/error up to rounding outwards, and above it a little further out."""
+    x = np.random.default_rng(9).integers(0, 9, 40) / 8.0
+    low, high = anytime.bounded_means(x[:, None], x[:, None], ERROR)
+    for samples, limit in ((x, Fraction(float(low[0]))), (1 - x, 1 - Fraction(float(high[0])))):
+        bets = [Fraction(float(bet)) for bet in anytime._bets(samples[:, None], math.log(2 / ERROR))[:, 0]]
+
+        def most(m: Fraction, samples=samples, bets=bets) -> Fraction:
+            capital = highest = Fraction(1)
+            for bet, value in zip(bets, samples.tolist(), strict=True):
+                capital *= 1 + min(bet, 1 / (2 * m)) * (Fraction(value) - m)
+                highest = max(highest, capital)
+            return highest
+
+        assert most(limit) >= Fraction(40) > most(limit + Fraction(1, 2**14))
+
+
+def test_bets_know_only_what_was_before():
+    rng = np.random.default_rng(10)
+    x, other = rng.random((2, 50, 1))
+    for i in (1, 10, 49):
+        changed = np.concatenate([x[:i], other[i:]])
+        assert np.array_equal(anytime._bets(x, 3.0)[: i + 1], anytime._bets(changed, 3.0)[: i + 1])
+        assert not np.array_equal(anytime._bets(x, 3.0)[i + 1 :], anytime._bets(changed, 3.0)[i + 1 :]) or i == 49
+
+
+def test_samples_known_up_to_an_interval_widen_the_limits():
+    x = np.random.default_rng(11).random((200, 1))
+    low, high = anytime.bounded_means(x, x, ERROR)
+    wide_low, wide_high = anytime.bounded_means(np.clip(x - 0.1, 0, 1), np.clip(x + 0.1, 0, 1), ERROR)
+    assert wide_low < low < high < wide_high
 
 
 def test_the_slack_falls_with_samples_and_rises_with_confidence():

@@ -98,11 +98,12 @@ def chance_interval(count: int, n: int, error: float) -> Interval:
 
     All p that the mixture of all chances, by Beta(½, ½), is not 1/error times as likely as (Ville's inequality).
     """
+    least = _least_likely(count, n, error)
 
     def edge(inside: float, outside: float) -> float:
         for _ in range(60):
             middle = (inside + outside) / 2
-            if 0 < middle < 1 and _refused(middle, count, n, error):
+            if 0 < middle < 1 and _log_likely(middle, count, n) < least:
                 outside = middle
             else:
                 inside = middle
@@ -130,9 +131,15 @@ def quantile_ranks(p: float, n: int, error: float) -> tuple[int, int]:
 
 def _refused(p: float, count: int, n: int, error: float) -> bool:
     """Is p too unlikely beside the mixture of all chances?"""
-    mixture = _log_beta(count + 0.5, n - count + 0.5) - _log_beta(0.5, 0.5)
-    likely = (count * math.log(p) if count else 0.0) + ((n - count) * math.log1p(-p) if count < n else 0.0)
-    return mixture + math.log(error) > likely
+    return _log_likely(p, count, n) < _least_likely(count, n, error)
+
+
+def _log_likely(p: float, count: int, n: int) -> float:
+    return (count * math.log(p) if count else 0.0) + ((n - count) * math.log1p(-p) if count < n else 0.0)
+
+
+def _least_likely(count: int, n: int, error: float) -> float:
+    return _log_beta(count + 0.5, n - count + 0.5) - _log_beta(0.5, 0.5) + math.log(error)
 
 
 def _log_beta(a: float, b: float) -> float:

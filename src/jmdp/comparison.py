@@ -20,7 +20,7 @@ from jmdp.interval import Estimate, Interval
 from jmdp.labels import Label
 from jmdp.methods.bounded_returns import BoundedReturns, bounded_limits
 from jmdp.methods.drawn_evaluation import Limits
-from jmdp.simulator import Draws
+from jmdp.simulator import Draws, is_exact_sum
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -112,11 +112,12 @@ class Comparison:
         if a == b:
             return Estimate(0.0, 0.0, 0.0)
         draws, n = self.draws, self.samples
-        gaps = draws.returns[:, a] - draws.returns[:, b]
-        settled = (draws.ends[:, a] == draws.ends[:, b]) | (self.limits.cut == 0)
-        same = settled & (draws.gains[:, a] == draws.gains[:, b])
-        gaps = np.where(same, 0.0, gaps)
-        slack = np.where(same, 0.0, np.where(settled, 0.0, 2 * self.limits.cut) + 2 * self.limits.rounding)
+        x, y = draws.returns[:, a], draws.returns[:, b]
+        same = draws.gains[:, a] == draws.gains[:, b]
+        gaps = np.where(same, 0.0, x - y)
+        exact = same | (draws.exact[:, a] & draws.exact[:, b] & is_exact_sum(x, -y, gaps))
+        slack = np.where(draws.ends[:, a] == draws.ends[:, b], 0.0, 2 * self.limits.cut)
+        slack = slack + np.where(exact, 0.0, 2 * self.limits.rounding)
         seen, surely, perhaps = (int((gaps + off > self.tie_tolerance).sum()) for off in (0.0, -slack, slack))
         low, high = (anytime.chance_interval(count, n, self._error) for count in (surely, perhaps))
         return Estimate(seen / n, low.low, high.high)

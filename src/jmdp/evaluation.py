@@ -162,7 +162,8 @@ class Evaluation(arrays.FrozenArrays):
         """
         error = 0.0 if self.certificate is None else self.certificate.covariance_error
         floor = np.einsum("saa->sa", np.broadcast_to(error, self.covariance.shape))
-        floor = np.where(np.isinf(floor), np.square(2.0**-46 * self.mean), floor)
+        with np.errstate(over="ignore"):
+            floor = np.where(np.isinf(floor), np.square(2.0**-46 * self.mean), floor)
         variance = np.einsum("saa->sa", self.covariance)
         std = np.sqrt(np.where(variance > floor, variance, np.nan))
         rho: Floats = np.clip(self.covariance / (std[:, :, None] * std[:, None, :]), -1, 1)

@@ -54,6 +54,11 @@ class Draws:
         """[A, A], the part of samples in which branches had neither both ended nor met."""
         return np.stack([(self.ends != self.ends[:, [a]]).mean(axis=0) for a in range(self.ends.shape[1])])
 
+    @cached_property
+    def exact(self) -> npt.NDArray[np.bool_]:
+        """[n, A], the returns that were added up without rounding, by their fingerprints."""
+        return self.gains == _fingerprint(self.returns)
+
     @classmethod
     def joined(cls, parts: Sequence[Draws]) -> Draws:
         """One after the other."""
@@ -73,9 +78,13 @@ def exact_gains(gains: Integers, returns: Floats, exact: npt.NDArray[np.bool_]) 
     That of the rewards in their steps, or, for a return that was added up without rounding, that of the return alone:
     then two are equal also where the same sum came in another order or in other parts. 64 bits either way.
     """
-    plain = np.ascontiguousarray(returns + 0.0).view(np.uint64)  # + 0.0: −0 is 0
-    mixed = (plain ^ (plain >> np.uint64(31))) * np.uint64(0x9E3779B97F4A7C15)
-    return np.where(exact, (mixed ^ (mixed >> np.uint64(29))).view(np.int64), gains)
+    return np.where(exact, _fingerprint(returns), gains)
+
+
+def _fingerprint(returns: Floats) -> Integers:
+    bits = np.ascontiguousarray(returns + 0.0).view(np.uint64)  # + 0.0: −0 is 0
+    mixed = (bits ^ (bits >> np.uint64(31))) * np.uint64(0x9E3779B97F4A7C15)
+    return (mixed ^ (mixed >> np.uint64(29))).view(np.int64)
 
 
 def is_exact_sum(x: Any, y: Any, total: Any) -> Any:

@@ -501,3 +501,19 @@ def test_bad_settings_are_refused():
         GymnaxSimulator("CartPool-v1")
     with pytest.raises(SimulatorError, match="not numbered"):
         GymnaxSimulator("Pendulum-v1")
+
+
+def test_equal_sums_of_other_steps_are_ties_at_discount_1():
+    """The first action earns 1 at once, the second ½ now and ½ a step later; nothing ends."""
+
+    def step(key, state, action):
+        t, first = state // 2, jnp.where(state < 2, action, state % 2)
+        reward = jnp.where(first == 0, jnp.where(t == 0, 1.0, 0.0), jnp.where(t <= 1, 0.5, 0.0))
+        return reward, 2 * (t + 1) + first, jnp.bool_(False)
+
+    simulator = JaxSimulator(step, 2)
+    settings = {"policy": lambda state: jnp.array([0.5, 0.5]), "seed": 0, "samples": 200, "horizon": 5}
+    found = jmdp.compare(simulator, jnp.int32(0), discount=1.0, **settings)
+    assert np.array_equal(found.draws.returns, np.ones((found.samples, 2)))
+    assert found.superiority(0, 1).high < 0.05
+    assert found.superiority(1, 0).high < 0.05
