@@ -239,8 +239,9 @@ class Surroundings:
         value = nothing.copy()
         value[inside] = np.ldexp(shaped.value.high[:-1], shaped.exponent)
         mean_error = scaled_error(shaped.mean_error, shaped.exponent) + cut.lost
+        value_error = scaled_error(shaped.td_error + np.abs(shaped.value.low[:-1]), shaped.exponent) + cut.lost
         std = scaled_error(np.sqrt(operator.V[:-1] + operator.variance_error()), shaped.exponent)
-        spread[inside] = np.where(lazy.terminal[inside], 0.0, std + cut.missing + mean_error)
+        spread[inside] = np.where(lazy.terminal[inside], 0.0, std + cut.missing + value_error)
         spread = np.minimum(spread, bound + np.abs(value)) * _UP
         origin = int(np.flatnonzero(inside == explorer.origin)[0])
         start = np.zeros(inside.size + 1)
