@@ -202,7 +202,8 @@ def _squares_at_exits(gamma: float, reward: Floats, earned: Floats, spread: Floa
 
 def _sum(weights: Floats, terms: Floats, axis: int) -> Floats:
     """Σ weights × terms along an axis, none of them negative; no less, though products may underflow."""
-    return _no_less((weights * terms).sum(axis=axis), ((weights > 0) & (terms > 0)).any(axis=axis))
+    positive = np.logical_or.reduce((weights > 0) & (terms > 0), axis=axis)
+    return _no_less((weights * terms).sum(axis=axis), positive)
 
 
 def _no_less(products: Floats, positive: Booleans) -> Floats:
@@ -269,4 +270,4 @@ def _discounted_exits(cut: Cut, origin: int) -> Floats:
     exits = discounted_total(cut.model, cut.policy, chain, gain, gamma, 1 - gamma)
     exits[beyond] = 1.0
     later = _no_less(gamma * exits, (gamma > 0) & (exits > 0))[cut.model.next_state[origin]]
-    return _sum(prob[origin][:, None], later, 0) * (1 + 8 * (prob.shape[1] + 8) * UNIT)
+    return np.asarray(_sum(prob[origin][:, None], later, 0) * (1 + 8 * (prob.shape[1] + 8) * UNIT))
