@@ -56,6 +56,7 @@ P6 = "kernels/test_branches.py::test_p6_the_kernel_realises_the_coupling"
 CARLO = "methods/test_monte_carlo.py::"
 
 P8 = "methods/test_incremental.py::test_p8_it_converges_to_the_right_point[shop]"
+SCALES = "test_extreme_scales.py::test_intervals_contain_the_truth_at_any_scale"
 P1_LAWS = "methods/test_exact_law.py::test_p1_laws_contain_the_truth"
 PROJECTED = "methods/test_linear_projected.py::"
 ORDER_8 = "methods/test_higher_moments.py::test_orders_up_to_eight_are_certified[Local(policy_luck='independent')]"
@@ -159,13 +160,43 @@ BUGS = [
         "test_relations.py::test_scaling_rewards_by_a_power_of_two_scales_moments_bit_for_bit"),
     # What is cut off.
     Bug("what is cut off is forgotten", "methods/reachable_pairs.py",
-        "missing = np.sqrt(cut.missing_ahead) * (1 + 2.0**-40)", "missing = 0 * cut.missing_ahead", REACHABLE),
+        "result.covariance[origin], cut.missing_ahead", "result.covariance[origin], 0 * cut.missing_ahead", REACHABLE),
     Bug("what is cut off counts as a mean square", "methods/reachable_pairs.py",
-        "missing = np.sqrt(cut.missing_ahead) * (1 + 2.0**-40)", "missing = cut.missing_ahead", REACHABLE),
-    Bug("means end at the edge", "methods/region.py", "(bound * off + mean_error)", "(mean_error)", REACHABLE),
-    Bug("returns do not vary beyond the edge", "methods/region.py",
-        "(np.sqrt(variance) + np.sqrt(cut.missing) + mean_error) ** 2", "(np.sqrt(cut.missing) + mean_error) ** 2",
-        REACHABLE),
+        "result.covariance[origin], cut.missing_ahead", "result.covariance[origin], cut.missing_ahead**2", REACHABLE),
+    Bug("means end at the edge", "methods/region.py", "(bound * _discounted_exits(cut, origin) + mean_error)",
+        "(0 * _discounted_exits(cut, origin) + mean_error)", REACHABLE),
+    Bug("returns do not vary beyond the edge", "methods/region.py", "std + cut.missing + value_error",
+        "cut.missing + value_error", REACHABLE),
+    # Scales.
+    Bug("means are scaled back without their underflow", "methods/reachable_pairs.py",
+        "mean_error = scaled_error(self.mean_error, e)", "mean_error = np.ldexp(self.mean_error, e)",
+        "methods/test_reachable_pairs.py::test_means_of_subnormal_rewards_are_rounded_outwards[1e-320-0.5]"),
+    Bug("covariances are scaled back without their underflow", "methods/reachable_pairs.py",
+        "scaled_error(covariance_error, 2 * e)[None]", "np.ldexp(covariance_error, 2 * e)[None]",
+        SCALES + "[reachable_pairs]"),
+    Bug("correlations keep the digits that covariances lose", "methods/reachable_pairs.py",
+        "correlation_error + change + 2.0**-48", "correlation_error",
+        "methods/test_reachable_pairs.py::test_correlations_of_covariances_that_are_subnormal"),
+    Bug("rewards are not divided by their bound", "methods/region.py",
+        "self.exponent = math.frexp(model.reward_bound)[1]", "self.exponent = 0",
+        "methods/test_reachable_pairs.py::test_what_is_cut_off_is_bounded_at_any_scale_of_rewards[1e-200]"),
+    Bug("products do not underflow", "methods/region.py", "products + np.where(positive, UNDERFLOW, 0.0)", "products",
+        "methods/test_reachable_pairs.py::test_a_state_whose_mass_underflows_is_still_reached"),
+    Bug("actions that are never taken lead on", "methods/region.py",
+        "taken = np.ones(row.size, bool) if i == self.origin else row > 0", "taken = np.ones(row.size, bool)",
+        "methods/test_reachable_pairs.py::test_states_that_only_untaken_actions_lead_to_are_not_asked_for"),
+    Bug("room for states is taken for states", "methods/region.py", "self.reached & ~self.asked & (self.mass",
+        "~self.asked & (self.mass",
+        "methods/test_reachable_pairs.py::test_a_state_whose_mass_underflows_is_still_reached"),
+    Bug("β is any number", "methods/projected_bounds.py",
+        "beta = min(float(np.ldexp(beta, -exponent)), sys.float_info.max)", "beta = math.ldexp(beta, -exponent)",
+        PROJECTED + "test_rewards_of_any_scale[second_moment-1e-320]"),
+    Bug("tables of pairs are scaled back without their underflow", "methods/shaping.py",
+        "np.where(np.greater(error, 0), 2.0**-1073, 0.0)", "0.0", SCALES + "[exact_pairs]"),
+    Bug("discounts do not underflow", "methods/pair_operator.py", "tiny = UNDERFLOW if self.shaped.bound else 0.0",
+        "tiny = 0.0", SCALES + "[exact_pairs]"),
+    Bug("moments do not underflow", "methods/joint_bellman.py", "tiny = UNDERFLOW * max(top) if B else 0.0",
+        "tiny = 0.0", SCALES + "[jipe]"),
     # Laws.
     Bug("intervals are not rounded outwards", "kernels/laws.py",
         "slip = _SLIP * (abs(r) + max(abs(least), abs(most))) + _TINY", "slip = 0.0", P1_LAWS),

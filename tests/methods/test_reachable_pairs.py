@@ -121,6 +121,17 @@ def test_means_of_subnormal_rewards_are_rounded_outwards(scale, discount):
     assert missed_by(here, model, policy, jmdp.Local(), 0) == []
 
 
+def test_correlations_of_covariances_that_are_subnormal():
+    """Covariances near 1e-317 keep few digits, and so do correlations computed from them."""
+    model = jmdp.TabularJMDP(
+        [[0.3, 0.5, 0.2]], 3e-159 * np.array([[[1.0, 0.2], [-0.4, 0.9], [0.3, -1.1]]]), np.zeros((1, 3, 2), int), 0.0
+    )
+    policy = jmdp.TabularPolicy.uniform(model)
+    here = jmdp.evaluate(model, policy, method=jmdp.ReachablePairs(0, tolerance=0.1))
+    assert here.gap(0, 0, 1).correlation_interval.width < 0.01
+    assert missed_by(here, model, policy, jmdp.Local(), 0) == []
+
+
 @pytest.mark.parametrize("discount", [5e-324, 1e-300, 1e-160])
 def test_discounts_whose_squares_underflow(discount):
     model = jmdp.TabularJMDP([[0.5, 0.5]] * 2, [[[1.0, 0.0], [0.0, 1.0]]] * 2, [[[1, 1]] * 2] * 2, discount)

@@ -202,7 +202,8 @@ def _squares_at_exits(gamma: float, reward: Floats, earned: Floats, spread: Floa
 
 def _sum(weights: Floats, terms: Floats, axis: int) -> Floats:
     """Σ weights × terms along an axis, none of them negative; no less, though products may underflow."""
-    return _no_less((weights * terms).sum(axis=axis), ((weights > 0) & (terms > 0)).any(axis=axis))
+    positive = np.logical_or.reduce((weights > 0) & (terms > 0), axis=axis)
+    return _no_less((weights * terms).sum(axis=axis), positive)
 
 
 def _no_less(products: Floats, positive: Booleans) -> Floats:
@@ -239,8 +240,9 @@ class Surroundings:
         value = nothing.copy()
         value[inside] = np.ldexp(shaped.value.high[:-1], shaped.exponent)
         mean_error = scaled_error(shaped.mean_error, shaped.exponent) + cut.lost
+        value_error = scaled_error(shaped.td_error + np.abs(shaped.value.low[:-1]), shaped.exponent) + cut.lost
         std = scaled_error(np.sqrt(operator.V[:-1] + operator.variance_error()), shaped.exponent)
-        spread[inside] = np.where(lazy.terminal[inside], 0.0, std + cut.missing + mean_error)
+        spread[inside] = np.where(lazy.terminal[inside], 0.0, std + cut.missing + value_error)
         spread = np.minimum(spread, bound + np.abs(value)) * _UP
         origin = int(np.flatnonzero(inside == explorer.origin)[0])
         start = np.zeros(inside.size + 1)
@@ -268,4 +270,4 @@ def _discounted_exits(cut: Cut, origin: int) -> Floats:
     exits = discounted_total(cut.model, cut.policy, chain, gain, gamma, 1 - gamma)
     exits[beyond] = 1.0
     later = _no_less(gamma * exits, (gamma > 0) & (exits > 0))[cut.model.next_state[origin]]
-    return _sum(prob[origin][:, None], later, 0) * (1 + 8 * (prob.shape[1] + 8) * UNIT)
+    return np.asarray(_sum(prob[origin][:, None], later, 0) * (1 + 8 * (prob.shape[1] + 8) * UNIT))
