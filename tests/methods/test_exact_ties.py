@@ -9,6 +9,7 @@ import pytest
 
 import jmdp
 from jmdp.methods import exact_ties
+from jmdp.methods.exact_law import _with_ties
 from models import COUPLINGS
 from reference.enumeration import Enumeration, law_violations
 
@@ -155,7 +156,7 @@ def test_not_converged_where_nothing_is_as_narrow_as_asked():
 
 
 @pytest.mark.parametrize("tolerance", [0.0, 1e-310, 5e-324])
-def test_a_tolerance_out_of_reach(tolerance, monkeypatch):
+def test_a_tolerance_out_of_reach(tolerance):
     """It overflowed in the time left that the bar shows."""
     world = jmdp.worlds.windy_gridworld(2, 2)
     method = jmdp.ExactLaw(tolerance=tolerance, max_cells=256)
@@ -165,6 +166,20 @@ def test_a_tolerance_out_of_reach(tolerance, monkeypatch):
     settled = solved(now_or_later(1.0, 3.0, 0.5), tolerance=tolerance)
     assert settled.outcome is jmdp.Outcome.STALLED
     assert intervals(settled.gap(0, 0, 1).law())[1] == (0.0, 0.0)
+
+
+def test_ties_are_taken_from_the_innermost_ends():
+    """Masses ¼ in [−2, 1] and [−1, 4], ½ above: with 0.3 at 0, what is left is at −2 or above, and at 4 or below."""
+    low, high, mean = np.array([-2.0, -1.0, 5.0]), np.array([1.0, 4.0, 6.0]), np.array([0.0, 0.0, 5.5])
+    low, high, mean, mass = _with_ties(low, high, mean, np.array([0.25, 0.25, 0.5]), 0.3)
+    assert dict(zip(low, mass, strict=True)) == pytest.approx({5.0: 0.5, -2.0: 0.2, 0.0: 0.3})
+    assert dict(zip(high, mass, strict=True)) == pytest.approx({6.0: 0.5, 4.0: 0.2, 0.0: 0.3})
+    np.testing.assert_array_equal(mean, [5.5, 0.0, 0.0])
+    low, high, mean = np.array([-2.0, -1.0]), np.array([1.0, 4.0]), np.array([-0.4, 0.2])
+    low, high, mean, mass = _with_ties(low, high, mean, np.array([0.25, 0.75]), 0.1)
+    np.testing.assert_array_equal(np.c_[low, high], [[-2.0, 4.0], [-1.0, 4.0], [-1.0, 1.0], [0.0, 0.0]])
+    np.testing.assert_allclose(mass, [0.25, 0.5, 0.15, 0.1])
+    assert mass @ mean == pytest.approx(0.05)
 
 
 def test_a_limited_number_of_outcomes_is_followed(monkeypatch):
