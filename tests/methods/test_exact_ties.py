@@ -57,6 +57,16 @@ def test_ties_that_cancel(now, later, discount, forever, coupling):
     assert intervals(result.gap(0, 1, 0).law()) == [(0.0, 0.0), (1.0, 1.0), (0.0, 0.0)]
 
 
+def test_a_tie_of_rewards_that_are_tiny_beside_others():
+    """A part of the model earns 1e148, and the two that are compared 2⁻¹⁰⁷⁰ and less."""
+    for tiny, now, discount in ((2.0**-1070, 2.0**-1071, 0.5), (2.0**-1060, 1.0, 0.0)):
+        reward = [[[now, 0.0]], [[tiny, tiny]], [[1e148, 0.0]], [[0.0, 0.0]]]
+        after = [[[3, 1]], [[3, 3]], [[3, 3]], [[3, 3]]]
+        model = jmdp.TabularJMDP([[1.0]] * 4, reward, after, discount, [False] * 3 + [True])
+        law = solved(model, max_sweeps=50).gap(0, 0, 1).law()
+        assert law.ties().interval == jmdp.Interval(*[float(discount > 0)] * 2)
+
+
 def test_chances_of_a_random_tie():
     """After the first step action 1 earns 2, 3 or 1, each against 1 now at γ = ½."""
     prob = [[0.5, 0.25, 0.25]] * 3
@@ -200,6 +210,8 @@ def tying_problem(rng):
     reward = rng.choice(small, size=(S, K, A)) * unit
     if rng.random() < 0.2:
         reward *= 2.0 ** rng.integers(-60, 1, size=(S, K, A))
+    if rng.random() < 0.1:
+        reward *= rng.choice([1.0, 2.0**-900], size=(S, K, A))
     later = [rng.integers(s + 1, S, size=(K, A)) if s < S - 1 else np.full((K, A), s) for s in range(S)]
     prob = np.broadcast_to(rng.dirichlet(np.ones(K)), (S, K))
     model = jmdp.TabularJMDP(prob, reward, np.array(later), discount, np.arange(S) == S - 1)

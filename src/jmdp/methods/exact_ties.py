@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 _MOST_FOLLOWED = 200_000, 4
 """Outcomes that are followed: at least, and times as many as there are."""
 
+_HIDDEN = Fraction(1, 2**1000)
+"""More than underflows can hide of a range, on rewards of size 1."""
+
 _REFINEMENTS = 4
 _KRYLOV = 60
 
@@ -200,8 +203,9 @@ class _TieChain:
     def _limit(self, row: int) -> tuple[int, int]:
         if row not in self._limits:
             unit = Fraction(2) ** (self._shift + self._steps.exponent)
-            low, high = (Fraction(float(ends[row])) * unit for ends in self._range)
-            self._limits[row] = math.floor(low), math.ceil(high)
+            low, high = (Fraction(float(ends[row])) for ends in self._range)
+            hidden = _HIDDEN if row < len(self._range[0]) - 1 else 0  # the last is (end, end), which is exactly 0
+            self._limits[row] = math.floor((low - hidden) * unit), math.ceil((high + hidden) * unit)
         return self._limits[row]
 
     def _whole_number(self, x: float) -> int:
