@@ -5,10 +5,14 @@ For models that end after finitely many steps, whose returns take finitely many 
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from fractions import Fraction
 
+import jmdp
 from jmdp.exact import ExactStep
+
+PROBABILITIES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1.0)
 
 
 class Enumeration:
@@ -71,3 +75,36 @@ def cvar(law, p):
         total += taken * value
         left -= taken
     return total / p
+
+
+def around(law):
+    """Thresholds at which a wrong law shows: at each of the largest atoms, beside it, and at 0."""
+    atoms = sorted(law, key=law.get, reverse=True)[:8]
+    for atom in atoms:
+        x = float(atom)
+        yield from (x, math.nextafter(x, -math.inf), math.nextafter(x, math.inf))
+    yield 0.0
+
+
+def law_violations(law, truth, name):
+    """Every stated interval that does not contain the truth."""
+
+    def check(what, estimate, right):
+        if (
+            not Fraction(estimate.low) <= right <= Fraction(estimate.high)
+            or not estimate.low <= estimate <= estimate.high
+        ):
+            found.append(f"{what} of {name}: {estimate!r} for {float(right)!r}")
+
+    found = []
+    for x in around(truth):
+        check(f"cdf({x!r})", law.cdf(x), cdf(truth, Fraction(x)))
+        check(f"below({x!r})", law.below(x), cdf(truth, Fraction(x), strictly=True))
+    for p in PROBABILITIES:
+        check(f"quantile({p})", law.quantile(p), quantile(truth, Fraction(p)))
+        check(f"cvar({p})", law.cvar(p), cvar(truth, Fraction(p)))
+    if isinstance(law, jmdp.GapLaw):
+        check("superiority", law.superiority(), 1 - cdf(truth, 0))
+        check("ties", law.ties(), truth.get(Fraction(0), Fraction(0)))
+        check("inferiority", law.inferiority(), cdf(truth, 0, strictly=True))
+    return found

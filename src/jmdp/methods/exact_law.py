@@ -14,6 +14,7 @@ from jmdp.evaluation import Evaluation, Outcome
 from jmdp.gaps.law import GapLaw, Law
 from jmdp.interval import Interval
 from jmdp.methods.exact_pairs import ExactPairs
+from jmdp.methods.exact_ties import Ties
 from jmdp.methods.law_steps import LawSteps
 from jmdp.methods.law_sweep import CELL_BYTES, Cells, LawSweep
 from jmdp.methods.memory import budget, require
@@ -58,9 +59,9 @@ class ExactLaw(Method):
     tolerance
         Stop when both of these are reached. P(G > 0), P(G = 0) and P(G < 0) of every gap G = Z(s, a) − Z(s, b) are
         known to intervals no wider than this. The two laws that enclose the law of a return or gap are no further apart
-        than this fraction of its range, in the Wasserstein distance: the mean width of its intervals. Chances at other
-        thresholds than 0 may be known less well where the law has an atom. If rounding alone keeps an interval wider,
-        the outcome is STALLED.
+        than this fraction of its range (of its size, where it is a single value), in the Wasserstein distance: the mean
+        width of its intervals. Chances at other thresholds than 0 may be known less well where the law has an atom. If
+        rounding alone keeps an interval wider, the outcome is STALLED.
     cells
         Of a law, to begin with. Quantiles and CVaR are the narrower the more there are.
     max_cells
@@ -160,7 +161,7 @@ class LawTable:
     steps: LawSteps
     cells: Cells  # of the rows of steps.given, on rewards divided by 2**exponent
     slack: float
-    ties: tuple[Floats, Floats]  # [gap rows], bounds on P(G = 0)
+    ties: Ties
     ranges: ReturnRange
 
     def return_law(self, s: int, a: int) -> Law:
@@ -174,7 +175,8 @@ class LawTable:
         if self.model.terminal[s]:
             return GapLaw.zero()
         row, support = self.steps.gap_row(s, min(a, b), max(a, b)), self.ranges.of_gap(s, a, b)
-        tied = Interval(*(float(ends[row - self.steps.first_gap]) for ends in self.ties))
+        at = row - self.steps.first_gap
+        tied = Interval(float(self.ties.least[at]), float(self.ties.most[at]))
         if tied.low == 1:
             return GapLaw.zero()
         low, high, mean, mass = _with_ties(*self._masses(row, forward=a < b), tied.low)

@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 _MOST_FOLLOWED = 200_000, 4
 """Outcomes that are followed: at least, and times as many as there are."""
 
+_HIDDEN = Fraction(1, 2**1000)
+"""More than underflows can hide of a range, on rewards of size 1."""
+
 _REFINEMENTS = 4
 _KRYLOV = 60
 
@@ -66,8 +69,16 @@ class _Row:
     by_remainder: dict[int, list[_Outcome]]
 
 
-def tie_chances(steps: LawSteps, low: Floats, high: Floats, units: float) -> tuple[Floats, Floats]:
-    """Bounds on P(G = 0) of all gaps of given actions, the rows of `steps.given` from `steps.first_gap` on.
+class Ties(NamedTuple):
+    """What is known of exact ties."""
+
+    least: Floats  # [gap rows], bounds on P(G = 0) of gaps of given actions: steps.given from steps.first_gap on
+    most: Floats
+    always: Booleans  # [rows], drawn pairs whose gap is 0 almost surely
+
+
+def tie_chances(steps: LawSteps, low: Floats, high: Floats, units: float) -> Ties:
+    """Find them for all gaps.
 
     Parameters
     ----------
@@ -76,13 +87,14 @@ def tie_chances(steps: LawSteps, low: Floats, high: Floats, units: float) -> tup
     units
         Of rounding, by which the chances of one row are off.
     """
-    roots = range(steps.first_gap, steps.given.starts.size - 1)
+    gaps, pairs = range(steps.first_gap, steps.given.starts.size - 1), range(steps.drawn.starts.size - 1)
+    ended = np.arange(len(pairs)) == len(pairs) - 1
     if not steps.list_all():
-        return np.zeros(len(roots)), np.ones(len(roots))
+        return Ties(np.zeros(len(gaps)), np.ones(len(gaps)), ended)
     chain = _TieChain(steps, low, high)
-    chain.follow(_Node(False, row, 0) for row in roots)
+    chain.follow([*(_Node(False, row, 0) for row in gaps), *(_Node(True, row, 0) for row in pairs)])
     least, most = chain.chances(units)
-    return least[: len(roots)], most[: len(roots)]
+    return Ties(least[: len(gaps)], most[: len(gaps)], ended | (least[len(gaps) : len(gaps) + len(pairs)] == 1))
 
 
 class _TieChain:
@@ -191,8 +203,9 @@ class _TieChain:
     def _limit(self, row: int) -> tuple[int, int]:
         if row not in self._limits:
             unit = Fraction(2) ** (self._shift + self._steps.exponent)
-            low, high = (Fraction(float(ends[row])) * unit for ends in self._range)
-            self._limits[row] = math.floor(low), math.ceil(high)
+            low, high = (Fraction(float(ends[row])) for ends in self._range)
+            hidden = _HIDDEN if row < len(self._range[0]) - 1 else 0  # the last is (end, end), which is exactly 0
+            self._limits[row] = math.floor((low - hidden) * unit), math.ceil((high + hidden) * unit)
         return self._limits[row]
 
     def _whole_number(self, x: float) -> int:

@@ -69,21 +69,22 @@ class LawSweep:
     ) -> None:
         self.steps, self._threads = steps, threads
         low, high = self._drawn_range = _ranges(steps.drawn, model.discount)
+        # Every chance is a product of probabilities of stored rows, summed over outcomes that are one.
+        breaks = break_point_units(policy, coupling)
+        self._units = 2 * (excess(model.prob) + excess(policy.probs)) + 3 * steps.most_merged + breaks + 8
+        self.ties = tie_chances(steps, low, high, self._units)
+        low[self.ties.always] = high[self.ties.always] = 0.0
         self._given_range = _one_step(steps.given, low, high)
         self._narrow = _ATOM / (1 - model.discount) ** 2
         rows = low.size
         self._laws = Cells.empty(rows, 1)
         self._laws.mass[:] = [0.0, 1.0, 0.0]
-        self._laws.mass[-1] = [1.0, 0.0, 0.0]  # (end, end): the gap of what has become one
+        self._laws.mass[self.ties.always] = [1.0, 0.0, 0.0]  # as of (end, end), the gap of what has become one
         self._laws.low[:, 1], self._laws.high[:, 1], self._laws.mean[:, 1] = low, high, steps.drawn_means(value)
         self._spare = Cells.empty(rows, 1)
-        # Every chance is a product of probabilities of stored rows, summed over outcomes that are one.
-        breaks = break_point_units(policy, coupling)
-        self._units = 2 * (excess(model.prob) + excess(policy.probs)) + 3 * steps.most_merged + breaks + 8
         # How far the mass of any set of cells can be off. Ranges have been swept too: an action that has no length
         # between its break points may have been missed each time.
         self._slack = 2.0**-1000 + (_RANGE_SWEEPS + 1) * breaks * UNIT
-        self.ties = tie_chances(steps, low, high, self._units)  # [gap rows], bounds on P(G = 0)
 
     def __call__(self, cells: int) -> None:
         """Sweep once, into laws of so many cells."""
@@ -102,20 +103,22 @@ class LawSweep:
         """Return how wide the stated intervals are.
 
         Of a gap, that is the mass of which it is not known whether it is below, at or above 0; of any law, the mean
-        width of its intervals as a fraction of its range.
+        width of its intervals as a fraction of its range, or of its size where it is one value but for rounding.
         """
         laws, slack = self.ahead()
         widths, _ = laws.widths()
         wide = np.where(widths > self._narrow, widths, 0.0)
-        span = np.maximum(self._given_range[1] - self._given_range[0], self._narrow)
+        least, most = self._given_range
+        size = np.maximum(np.maximum(np.abs(least), np.abs(most)), self._narrow)
+        span = np.where(most - least > self._narrow, most - least, size)
         spread = [float((np.einsum("ic,ic->i", laws.mass, w) / span).max(initial=0.0)) for w in (widths, wide)]
         mass, low, high = (table[self.steps.first_gap :] for table in laws[:3])
         astride = (low <= 0) & (high >= 0)
         astride[:, 0] = True
-        tied, _ = self.ties
+        tied = self.ties.least
         open_ = np.where(tied < 1, (mass * astride).sum(axis=1) - np.maximum(tied, mass[:, 0]), 0.0)
         atoms = (mass * (astride & (wide[self.steps.first_gap :] == 0))).sum(axis=1) - mass[:, 0]
-        rounding = np.where(tied < 1, 4 * (slack + (mass.shape[1] + 2) * 2 * UNIT), 0.0)
+        rounding = np.where(tied < 1, 4 * (slack + ((mass > 0).sum(axis=1) + 4) * 2 * UNIT), 0.0)
         undecided = float((np.maximum(open_, 0.0) + rounding).max(initial=0.0))
         return Widths(max(undecided, spread[0]), max(float((open_ - atoms).max(initial=0.0)), spread[1]))
 
