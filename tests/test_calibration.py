@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from scipy.stats import spearmanr
 
-from jmdp.calibration import Calibration, bootstrap
-from jmdp.calibration.bootstrap import Ranks, median, rank_correlation
+from jmdp.calibration import Calibration, Judgement, bootstrap
+from jmdp.calibration.bootstrap import Ranks, rank_correlation
 from jmdp.errors import SettingsError
 
 
@@ -78,10 +78,23 @@ def test_numbers_are_what_they_say():
     assert c.ratio == pytest.approx(c.variance.sum() / total)
     assert c.independent_ratio == pytest.approx(c.independent.sum() / total)
     assert c.closed_form_ratio == pytest.approx(c.closed_form.sum() / total)
-    assert c.median_ratio == pytest.approx(np.median(c.variance / c.simulated_variance))
+    assert c.gap_ratio == pytest.approx(1 / (c.simulated_variance / c.variance).mean())
+    best = c.simulated_variance.mean()
+    losses = [np.log(k) + c.simulated_variance / k for k in (best, c.variance)]
+    assert c.variance_gain == pytest.approx((losses[0] - losses[1]).mean() / 2)
+    assert c.mean_gain == pytest.approx(1 - ((c.mean - c.simulated_mean) ** 2).sum() / (c.simulated_mean**2).sum())
     assert c.rank_correlation == pytest.approx(spearmanr(c.variance, c.simulated_variance).statistic)
     assert (c.gaps, c.states, c.rollouts) == (200, 100, 40)
-    for name in ("ratio", "median_ratio", "rank_correlation", "rank_reliability", "mean_correlation", "mean_error"):
+    for name in (
+        "ratio",
+        "gap_ratio",
+        "variance_gain",
+        "mean_gain",
+        "rank_correlation",
+        "rank_reliability",
+        "mean_correlation",
+        "mean_error",
+    ):
         estimate = getattr(c, name)
         assert estimate.low < estimate < estimate.high, name
     # By hand, the variance without each rollout in turn.
@@ -91,14 +104,13 @@ def test_numbers_are_what_they_say():
     assert dataclasses.replace(c, closed_form=None).closed_form_ratio is None
 
 
-def test_weighted_ranks_and_medians_are_those_of_what_is_repeated():
+def test_weighted_ranks_are_those_of_what_is_repeated():
     generator = np.random.default_rng(2)
     x, y = generator.integers(0, 6, 30).astype(float), generator.normal(size=30)
     weights = generator.multinomial(30, np.full(30, 1 / 30), size=20).T.astype(float)
     for b, rho in enumerate(rank_correlation(weights, Ranks(x), Ranks(y))):
         times = weights[:, b].astype(int)
         assert rho == pytest.approx(spearmanr(np.repeat(x, times), np.repeat(y, times)).statistic)
-        assert median(weights, y)[b] == pytest.approx(np.median(np.repeat(y, times)))
 
 
 @pytest.mark.parametrize("rollouts", [40, 41])
@@ -168,11 +180,12 @@ def test_gaps_that_never_vary():
     variance[:4] = 0.0
     some = dataclasses.replace(c, returns=returns, variance=variance)
     assert (some.simulated_variance[:6] == 0).all()
-    assert some.left_out == 2
-    ratios = np.append(variance[6:] / c.simulated_variance[6:], np.ones(4))
-    assert some.median_ratio == pytest.approx(np.median(ratios))
-    assert "Not in the median: 2 of the gaps" in repr(some)
+    shares = np.concatenate([c.simulated_variance[6:] / variance[6:], np.ones(4), np.zeros(2)])
+    assert some.gap_ratio == pytest.approx(1 / shares.mean())
     assert some.ratio == pytest.approx(variance.sum() / c.simulated_variance[6:].sum())
+    for wrong in (0.0, -1.0):  # a gap that varies, learned as one that does not
+        variance[10] = wrong
+        assert dataclasses.replace(some, variance=variance.copy()).gap_ratio == 0
 
 
 def test_where_no_gap_varies_nothing_is_made_up():
@@ -181,13 +194,14 @@ def test_where_no_gap_varies_nothing_is_made_up():
     c = Calibration(range(5), [0] * 5, [1] * 5, zeros, zeros, zeros + 2, returns, 3)
     for name in ("ratio", "independent_ratio", "rank_correlation", "rank_reliability", "mean_correlation"):
         assert np.isnan(getattr(c, name)), name
-    assert c.median_ratio == 1
+    assert c.gap_ratio == 1
+    assert c.verdict is c.mean_verdict is Judgement.NOTHING_VARIED
     assert c.mean_error == 0
     assert "—" in repr(c)
     json.dumps(c.to_dict(), allow_nan=False)
     more = dataclasses.replace(c, variance=zeros + 1)
-    assert more.left_out == 5
-    assert np.isnan(more.median_ratio)
+    assert np.isnan(more.gap_ratio)
+    assert more.verdict is Judgement.NOTHING_VARIED
 
 
 def test_one_state_has_no_interval_over_states():

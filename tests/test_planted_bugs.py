@@ -380,6 +380,15 @@ BUGS = [
     Bug("any checkpoint will do", "neural/checkpoints.py",
         'if np.array_equal(leaves.pop("checksum"), self._checksum(leaves)):', 'if leaves.pop("checksum").size:',
         "neural/test_learning_resumed.py::test_another_run_is_refused"),
+    # What a held-out record says.
+    Bug("a verdict by the gain alone, without its interval", "calibration/judgement.py", "gain.low > ROUNDING",
+        "gain > ROUNDING", "test_verdict.py::test_noise_around_a_constant_is_seldom_called_useful[normal]"),
+    Bug("learned beats a constant that is not the best", "calibration/record.py",
+        "best = float(self.simulated_variance.mean())", "best = 2 * float(self.simulated_variance.mean())",
+        "test_verdict.py::test_no_constant_is_better_than_the_best_one"),
+    Bug("every network that was trained is useful", "neural/learned_evaluation.py",
+        "Judgement.NOT_BETTER: Outcome.NOT_BETTER", "Judgement.NOT_BETTER: Outcome.TRAINED",
+        "methods/test_neural_gram.py::test_the_outcome_is_the_verdict_of_the_held_out_record[inverted]"),
     # Reports.
     Bug("a verdict by the value alone", "experiments/paper/findings.py", "measured.high <= most",
         "measured.value <= most", "experiments/test_findings.py::test_at_most"),

@@ -61,7 +61,7 @@ def comparison_table(comparison: Comparison) -> str:
         f"worst 5% {shown(regret.cvar(0.05))}",
         f"{c.samples:,} rollouts of each action from seed {c.seed}; {c.draws.steps:,} steps simulated, "
         f"{100 * met:.0f}% spared where branches had met",
-        *([] if c.limits.assumption is None else [f"assuming that {c.limits.assumption}; else give reward_bound="]),
+        *([] if c.limits.assumption is None else [f"assuming that {c.limits.assumption}; otherwise give reward_bound"]),
         f"outcomes rarer than about 1 in {1 / c.unseen:.0f} may be missing from this sample",
         _what_holds(c),
     ]

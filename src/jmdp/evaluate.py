@@ -74,7 +74,8 @@ def evaluate(
         `LinearProjected` or `NeuralGram`, with their settings. What `NeuralGram` has learned is a `LearnedEvaluation`.
     throw
         Raise `NotConvergedError` where the tolerance is not met. With False the evaluation comes back all the same, its
-        `outcome` says so, and its certificate still holds.
+        `outcome` says so, and its certificate still holds. What `NeuralGram` learned has no tolerance to meet, so a
+        network that is not better than a constant does not raise: its `outcome` and its first printed line say so.
     progress
         Show a bar on a terminal when the work is long.
     """

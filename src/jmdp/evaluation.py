@@ -41,12 +41,18 @@ class Outcome(Enum):
     INTERRUPTED = "interrupted before it was done"
     BUDGET_EXHAUSTED = "the budget is used up before the intervals are as narrow as asked"
     SAMPLED = "all samples asked for were drawn"
-    TRAINED = "learned, and compared with simulation in held-out states"
+    TRAINED = "learned; in held-out states, variances of gaps are better than a constant"
+    NOT_BETTER = "learned, but in held-out states variances of gaps are not better than a constant"
+    NOTHING_VARIED = "learned, but no gap varied in held-out states: there is nothing to judge it by"
+    NOT_JUDGED = "learned, and not judged: no states were held out"
 
     @property
     def successful(self) -> bool:
-        """Whether the method did what was asked."""
-        return self in (Outcome.CONVERGED, Outcome.SAMPLED, Outcome.TRAINED)
+        """Whether the method ended as asked. A network that was trained did, however useful it is."""
+        return self not in _UNSUCCESSFUL
+
+
+_UNSUCCESSFUL = (Outcome.STALLED, Outcome.SWEEPS_EXHAUSTED, Outcome.INTERRUPTED, Outcome.BUDGET_EXHAUSTED)
 
 
 @dataclass(frozen=True, eq=False)

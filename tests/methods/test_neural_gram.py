@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 import jmdp
+from jmdp.calibration import Judgement
 from jmdp.encoders import MLP, OneHot
 from jmdp.errors import CouplingError, LabelError, ModelError, SettingsError, UnavailableError
 from jmdp.evaluation import Outcome
 from jmdp.methods.neural_gram import NeuralGram
-from jmdp.neural.learned_evaluation import LearnedEvaluation, Lookahead
+from jmdp.neural.learned_evaluation import LearnedEvaluation, Lookahead, judged
 from jmdp.simulator import Simulator, Step
 from jmdp.simulators import TabularSimulator
 
@@ -55,7 +56,8 @@ def check_answers(found: LearnedEvaluation, state) -> None:
             if a == b:
                 assert gap.mean == gap.variance == 0
                 assert found.gap(state, a, b, Lookahead(steps=2)).variance == 0
-    assert found.outcome is Outcome.TRAINED
+    assert found.outcome is judged(found.calibration)
+    assert found.outcome.successful
     assert found.certificate is None
     with pytest.raises(UnavailableError, match="no certificate"):
         found.gap(state, 0, 1).inferiority_bound()
@@ -159,6 +161,23 @@ def test_without_held_out_states_there_is_no_record():
     assert found.calibration is None
     assert found.trust == 4
     assert "Calibration" not in repr(found)
+    assert found.outcome is Outcome.NOT_JUDGED
+    assert "NOT_JUDGED: learned, and not judged" in repr(found).splitlines()[0]
+
+
+@pytest.mark.parametrize("kind", ["as learned", "inverted"])
+def test_the_outcome_is_the_verdict_of_the_held_out_record(learned, kind):
+    """The record as learned, and with variances that say the opposite of what was simulated."""
+    record = learned.calibration
+    if kind == "inverted":
+        record = replace(record, variance=1 / (record.simulated_variance + 1e-3))
+        assert judged(record) is Outcome.NOT_BETTER
+    better = record.verdict is Judgement.USEFUL
+    assert (judged(record) is Outcome.TRAINED) == better
+    words = "variances of gaps are better than a constant" if better else "are not better than a constant"
+    for outcome in (judged(record), Outcome.INTERRUPTED):
+        shown = replace(learned, calibration=record, outcome=outcome)
+        assert words in repr(shown).splitlines()[0]
 
 
 def test_where_nothing_varies_all_answers_are_numbers():
@@ -169,6 +188,8 @@ def test_where_nothing_varies_all_answers_are_numbers():
         TabularSimulator(still.model), still.policies["goal_directed"], method=method, progress=False
     )  # fmt: skip
     assert found.trust == 0.5
+    assert found.outcome is Outcome.NOTHING_VARIED
+    assert "no gap varied in held-out states" in repr(found).splitlines()[0]
     gap = found.gap(0, "U", "R", Lookahead(steps=2, lucks=2))
     assert np.isfinite([gap.mean, gap.variance]).all()
     assert np.isnan(found.learning.rms[:, found.learning.blocks.index("cross")]).all()

@@ -141,15 +141,6 @@ def _over_roots(product: Floats, one: Floats, other: Floats) -> Floats:
         return np.where((one > 0) & (other > 0), product / np.sqrt(one) / np.sqrt(other), np.nan)
 
 
-def median(weights: Floats, values: Floats) -> Floats:
-    """[resamples]; not a number where nothing has a weight."""
-    order = np.argsort(values)
-    reached, ordered = np.cumsum(weights[order], axis=0), values[order]
-    half = reached[-1] / 2
-    low, high = np.argmax(reached >= half, axis=0), np.argmax(reached > half, axis=0)
-    return np.where(half > 0, (ordered[low] + ordered[high]) / 2, np.nan)
-
-
 def jackknife(squares: Floats) -> Floats:
     """Variance of the estimate Σ squares/(n − 1) of a variance, given squared deviations: [M, n] → [M].
 

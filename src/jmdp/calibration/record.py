@@ -20,6 +20,7 @@ from jmdp import arrays
 from jmdp.arrays import Floats, Integers
 from jmdp.calibration import bootstrap, table
 from jmdp.calibration.bootstrap import Ranks, StateBootstrap
+from jmdp.calibration.judgement import Judgement
 from jmdp.errors import SettingsError
 from jmdp.interval import ANYWHERE, Estimate, Interval
 
@@ -181,23 +182,53 @@ class Calibration(arrays.FrozenArrays):
         return Interval(*sorted(ends))
 
     @cached_property
-    def median_ratio(self) -> Estimate:
-        """Median over gaps of learned / simulated variance, where every gap counts alike.
+    def gap_ratio(self) -> Estimate:
+        """1 over the mean of simulated / learned variance, where every gap counts alike: 1 for a perfect learner.
 
-        Where both are 0 they agree, and the ratio is 1; where the simulated one alone is 0 the gap is left out, see
-        `left_out`. Few rollouts make simulated variances skewed: for normal gaps a perfect learner has a median of
-        about 1 + 2/(3n), and more for gaps with heavy tails. Interval: percentiles over states.
+        Simulated variances have no bias, so neither has their mean share of the learned ones, for any law of gaps and
+        any number of rollouts; a median of learned / simulated would have. It is 0 where a gap that varies was learned
+        as one that does not. Interval: a studentised bootstrap of states.
         """
-        known = ~self._unknown_ratio
-        ratios = np.divide(self.variance, self.simulated_variance, out=np.ones(self.gaps), where=self._varies)
-        if not known.any():
+        still = self.variance <= self._nothing
+        if (still & (self._varies | (self.variance < -self._nothing))).any():
+            return Estimate(0.0, 0.0, math.inf)
+        share = np.divide(self.simulated_variance, self.variance, out=np.ones(self.gaps), where=~still)
+        return self._over_states.quotient(np.ones(self.gaps), share, 0.0)
+
+    @cached_property
+    def variance_gain(self) -> Estimate:
+        """Mean over gaps of ½(ln(c/k) + s²/c − s²/k): what learned variances k tell beyond one constant c, in nats.
+
+        The log-likelihood that a rollout of normal gaps gains; for any law it is a proper score, so the noise of the
+        simulated variances s² cancels in the difference. c is the mean of s², the best constant in these very states,
+        so no constant has a gain above 0. A k below c/100 counts as c/100. Interval: a studentised bootstrap of states.
+        """
+        best = float(self.simulated_variance.mean())
+        if best == 0:
             return bootstrap.UNKNOWN
-        return self._over_states.percentiles(lambda weights: bootstrap.median(weights[known], ratios[known]))
+        learned, simulated = np.maximum(self.variance / best, 0.01), self.simulated_variance / best
+        gain = (simulated - simulated / learned - np.log(learned)) / 2
+        return self._over_states.quotient(gain, np.ones(self.gaps))
+
+    @cached_property
+    def mean_gain(self) -> Estimate:
+        """1 − Σ (learned − simulated)²/Σ simulated² of mean gaps: the share that is gained over the constant 0, no gap.
+
+        Noise of simulated means keeps a perfect learner below 1. Interval: a studentised bootstrap of states.
+        """
+        size = float(max(np.abs(self.mean).max(), np.abs(self.simulated_mean).max())) or 1.0
+        learned, simulated = self.mean / size, self.simulated_mean / size
+        return self._over_states.quotient(simulated**2 - (learned - simulated) ** 2, simulated**2)
 
     @property
-    def left_out(self) -> int:
-        """Gaps that are not in `median_ratio`: of no simulated variance, but of a learned one."""
-        return int(self._unknown_ratio.sum())
+    def verdict(self) -> Judgement:
+        """Of learned variances of gaps: `Judgement.USEFUL` where all of `variance_gain`'s interval is above 0."""
+        return Judgement.of(self.variance_gain, varied=bool(self._varies.any()))
+
+    @property
+    def mean_verdict(self) -> Judgement:
+        """The same of learned mean gaps, by `mean_gain`."""
+        return Judgement.of(self.mean_gain, varied=bool((self.simulated_mean**2 > self._nothing).any()))
 
     @cached_property
     def rank_correlation(self) -> Estimate:
@@ -294,10 +325,6 @@ class Calibration(arrays.FrozenArrays):
     def _squares(self) -> Floats:
         """[M, n], squared deviations of gaps from their means."""
         return np.where(self._varies[:, None], (self._gap - self.simulated_mean[:, None]) ** 2, 0.0)
-
-    @property
-    def _unknown_ratio(self) -> arrays.Booleans:
-        return ~self._varies & (np.abs(self.variance) > self._nothing)
 
     def _share(self, variance: Floats) -> Estimate:
         least = 0.0 if (variance >= 0).all() else -math.inf

@@ -18,11 +18,13 @@ _RATIOS = {
     "closed_form_ratio": "  closed form / simulated",
 }
 _OTHERS = {
-    "median_ratio": "  median of learned / simulated",
+    "gap_ratio": "  learned / simulated, gap by gap",
+    "variance_gain": "  gain over a constant, nats",
     "rank_correlation": "  rank correlation",
     "rank_ceiling": "  … of a perfect learner, about",
     "rank_reliability": "  reliability of simulated ranks",
-    "mean_correlation": "mean: correlation",
+    "mean_gain": "mean: share gained over no gap",
+    "mean_correlation": "  correlation",
     "mean_ceiling": "  … of a perfect learner, about",
     "mean_reliability": "  reliability of simulated means",
     "mean_error": "  rms error beyond noise",
@@ -47,12 +49,9 @@ def calibration_table(calibration: Calibration) -> str:
     states = "1 held-out state" if c.states == 1 else f"{c.states:,} held-out states"
     seeds = f"seed{'s' * (len(c.seeds) > 1)} {', '.join(map(str, c.seeds))}"
     lines = [f"Calibration on {c.gaps:,} gap{'s' * (c.gaps > 1)} in {states}, {c.rollouts} rollouts each ({seeds})"]
+    lines.append(f"Gap variances: {c.verdict.value}. Mean gaps: {c.mean_verdict.value}.")
     for row in rows:
         lines.append(_line(row, widths))
-    if c.left_out:
-        lines.append(
-            f"Not in the median: {c.left_out} of the gaps, which vary as learned and never varied in rollouts."
-        )
     return "\n".join(lines)
 
 
@@ -88,7 +87,8 @@ def calibration_dict(calibration: Calibration) -> dict[str, object]:
         "rollouts": c.rollouts,
         "seed": [int(seed) for seed in c.seeds] if isinstance(c.seed, tuple) else int(c.seed),
     }
-    said: dict[str, object] = {**about, "confidence": CONFIDENCE, "left_out_of_median": c.left_out}
+    said: dict[str, object] = {**about, "confidence": CONFIDENCE}
+    said |= {"verdict": c.verdict.name, "mean_verdict": c.mean_verdict.name}
     for name in _RATIOS | _OTHERS:
         estimate: Estimate | None = getattr(c, name)
         if estimate is None:

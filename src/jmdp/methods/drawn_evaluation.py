@@ -123,7 +123,7 @@ class Limits:
             if bound == 0:
                 cut = math.inf
             else:
-                assumption = f"rewards after step {horizon} are at most {at_most(met)} in size, the largest met"
+                assumption = f"rewards after step {horizon} are no larger than {at_most(met)}, the largest met"
         scale = max(largest, cut if math.isfinite(cut) else 0.0)
         exponent = math.frexp(scale)[1] if scale else 0
         return cls(bound, cut, (horizon + 64) * UNIT * most, exponent, assumption)

@@ -37,7 +37,9 @@ class NeuralGram(Method):
     and meet again, which pairs of random states never do. Every pair is walked twice with luck apart, for variance that
     needs no mean. Means learn slowly (`mean_rate`): what they make of noise would pass for variance.
 
-    Needs ``pip install "jmdp[nn]"``. The answer is a `LearnedEvaluation`.
+    Needs ``pip install "jmdp[nn]"``. The answer is a `LearnedEvaluation`. Its `outcome` is what the held-out states
+    say: TRAINED, NOT_BETTER, NOTHING_VARIED, or NOT_JUDGED with ``held_out=None`` (see `Calibration.verdict`). None of
+    these raises; only an interrupted run does.
 
     Parameters
     ----------
@@ -119,7 +121,7 @@ class NeuralGram(Method):
         """Evaluate; see `jmdp.evaluate`."""
         try:
             from jmdp.neural.checkpoints import Checkpoints, digest_of_arrays
-            from jmdp.neural.learned_evaluation import LearnedEvaluation, calibration_of
+            from jmdp.neural.learned_evaluation import LearnedEvaluation, calibration_of, judged
             from jmdp.neural.learner import learn
             from jmdp.neural.tracking import Tracker
         except MissingExtraError:
@@ -170,7 +172,7 @@ class NeuralGram(Method):
             record = calibration_of(found.network, held_out, discount, 2 * self.seed + 1)
         return LearnedEvaluation(
             found.network, model, policy, coupling, self, discount, model.actions,
-            Outcome.INTERRUPTED if found.interrupted else Outcome.TRAINED, found.curve, record,
+            Outcome.INTERRUPTED if found.interrupted else judged(record), found.curve, record,
         )  # fmt: skip
 
     def long_enough(self, discount: float) -> int:

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from jmdp.actors.actor import Actor, numpy_of
 from jmdp.arrays import Floats
-from jmdp.calibration import Calibration
+from jmdp.calibration import Calibration, Judgement
 from jmdp.coupling import Coupling
 from jmdp.errors import SettingsError
 from jmdp.evaluation import Outcome
@@ -64,8 +64,9 @@ class Lookahead:
 class LearnedEvaluation:
     """Joint moments of returns as a network has learned them, for any state of the simulator.
 
-    There is no certificate: `calibration` says how learned gaps compare with simulated ones in states that were not
-    learned from. Those states also chose when to stop, so a record from `calibrate` with another seed is stricter.
+    There is no certificate. `calibration`, the held-out record, says how learned gaps compare with simulated ones in
+    states that were not learned from, and `outcome` is its verdict: are learned variances of gaps better than one
+    constant for all? Those states also chose when to stop, so a record from `calibrate` with another seed is stricter.
     """
 
     network: GramNetwork
@@ -147,15 +148,32 @@ class LearnedEvaluation:
     def _at(self, state: Any) -> Moments:
         return self.moments(self._seen(state)[None])
 
+    @property
+    def _so_far(self) -> str:
+        """The verdict on a network whose training was interrupted; other outcomes are verdicts themselves."""
+        return "" if self.outcome is not Outcome.INTERRUPTED else f"; so far {judged(self.calibration).value}"
+
     def __repr__(self) -> str:
         lines = [
-            f"LearnedEvaluation of {self.simulator!r}, {self.outcome.name}: {self.outcome.value}",
+            f"LearnedEvaluation of {self.simulator!r}, {self.outcome.name}: {self.outcome.value}{self._so_far}",
             f"  coupling     {self.coupling}",
             f"  policy       {self.actor!r}",
             f"  updates      {self.learning.updates[-1] if self.learning.updates.size else 0:,.0f}",
             "  certificate  none",
         ]
         return "\n".join(lines) + ("" if self.calibration is None else f"\n{self.calibration!r}")
+
+
+def judged(record: Calibration | None) -> Outcome:
+    """The outcome of a run that was not interrupted, by its held-out record."""
+    return Outcome.NOT_JUDGED if record is None else _OUTCOMES[record.verdict]
+
+
+_OUTCOMES = {
+    Judgement.USEFUL: Outcome.TRAINED,
+    Judgement.NOT_BETTER: Outcome.NOT_BETTER,
+    Judgement.NOTHING_VARIED: Outcome.NOTHING_VARIED,
+}
 
 
 def calibration_of(

@@ -59,7 +59,7 @@ def summary(found: Gathered) -> list[dict[str, object]]:
 
 
 _NAMES = (
-    "ratio", "independent_ratio", "closed_form_ratio", "median_ratio", "rank_correlation", "rank_reliability",
+    "ratio", "independent_ratio", "closed_form_ratio", "gap_ratio", "rank_correlation", "rank_reliability",
     "mean_correlation", "mean_reliability",
 )  # fmt: skip
 _AHEAD = ("ratio", "rank_correlation", "mean_correlation")
