@@ -1,4 +1,4 @@
-"""Incremental JIPE-2 with networks as the paper describes it: plain start, plain Gram kernel, one step, squared TD errors.
+"""Incremental JIPE-2 with networks as the paper describes it: plain start, plain Gram kernel, squared TD errors.
 
 M_μ(x) and v(x) are networks, M_Σ(x, y) = M_μ(x) M_μ(y) + ⟨v(x), v(y)⟩ (appendix C). Layers begin as the library draws
 them, without a look at the scale of the returns. Each update is a step of Adam on the squares of
@@ -12,6 +12,7 @@ gradient. What `NeuralGram` does differently is in docs/neural.md.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -135,7 +136,7 @@ def _many(network: PlainNetwork, state: Any, batches: Batch, rate: float) -> tup
 
     def update(changing: Any, batch: Batch) -> tuple[Any, jax.Array]:
         network, state = eqx.combine(changing, fixed)
-        gradient, squares = eqx.filter_grad(errors, has_aux=True)(network, batch)
+        gradient, squares = eqx.filter_grad(partial(errors, batch=batch), has_aux=True)(network)
         change, state = optax.adam(rate).update(gradient, state)
         return eqx.partition((eqx.apply_updates(network, change), state), eqx.is_array)[0], squares
 

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 BLOCKS = {"mean": "mean (μ)", "diagonal": "diagonal (σ diag)", "same state": "same state (σ same)",
           "cross": "cross (σ cross)", "gap": "gap"}  # fmt: skip
-"""The paper's names beside ours; the gap, which its appendix trains as well, has none: its second moment, of ours the variance."""
+"""The paper's names beside ours. The gap, which its appendix trains as well, is not in its figure: here its second
+moment, of our networks its variance."""
 
 PAPER = ("mean", "diagonal", "same state", "cross")
 """Blocks of the paper's figure."""

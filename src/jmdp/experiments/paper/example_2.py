@@ -17,7 +17,7 @@ from jmdp.plots.style import COLOURS, DASHES, clear_spines, ink, new_figure
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-NAMES = ("(2.1): S′¹ = S′² = U", "(2.2): S′¹ = U, S′² = 1 − U")
+NAMES = ("(2.1): both next states are U", "(2.2): next states are U and 1 − U")
 
 
 @dataclass(frozen=True, kw_only=True)

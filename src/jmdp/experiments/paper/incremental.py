@@ -28,12 +28,12 @@ class IncrementalConvergence(Experiment):
     title = "Incremental JIPE-2 converges"
     where = "Theorem 5.4"
     ours = (
-        "The paper has no experiment of the tabular version. Ours: the 2 × 3 windy gridworld, γ = 0.9, −1 where the wind "
-        "moves one, one step in five at random; moments that are not centred and last iterates, as in the theorem; "
-        "coordinates drawn at random, a block at a time; steps ½ (1 + n/100)^−0.8 after n updates of a coordinate. "
-        "Almost sure convergence cannot be seen in a finite run: judged is that the error goes on falling, by the "
-        "factor below over the last hundredfold of the updates. With constant steps it must not, or the rule would "
-        "show nothing."
+        "The paper has no experiment of the tabular version. Ours: the 2 × 3 windy gridworld, γ = 0.9, −1 where the "
+        "wind moves one, one step in five at random; moments that are not centred and last iterates, as in the "
+        "theorem; coordinates drawn at random, a block at a time; steps ½ (1 + n/100)^−0.8 after n updates of a "
+        "coordinate. Almost sure convergence cannot be seen in a finite run: judged is that the error goes on "
+        "falling, by the factor below over the last hundredfold of the updates. With constant steps it must not, or "
+        "the rule would show nothing."
     )
 
     updates: tuple[int, ...] = (100_000, 1_000_000, 10_000_000)
@@ -73,7 +73,7 @@ class IncrementalConvergence(Experiment):
 
     def _judged(self, data: dict[str, Any]) -> list[Finding]:
         left = {name: self._left(np.array(errors)) for name, errors in data["errors"].items()}
-        quantity = f"‖M − M*‖_λ after {self.updates[-1]:,} updates over that after {self.updates[0]:,} (geometric mean of runs)"
+        quantity = f"‖M − M*‖_λ after {self.updates[-1]:,} updates over that after {self.updates[0]:,} (geometric mean)"
         return [
             Claim(
                 "With steps of Robbins and Monro the iterates converge to the true moments.", self.where, quantity
@@ -96,7 +96,7 @@ class IncrementalConvergence(Experiment):
             middle = np.exp(np.log(errors).mean(axis=0))
             axes.loglog(data["updates"], middle, marker="o", linewidth=2, label=name, **style)
         axes.set_xlabel("updates of single coordinates")
-        axes.set_ylabel("‖M − M*‖_λ of the last iterates")
+        axes.set_ylabel("distance of last iterates from the truth, λ-norm")
         axes.grid(alpha=0.3)
         axes.legend(frameon=False)
         clear_spines(axes)

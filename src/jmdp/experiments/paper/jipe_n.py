@@ -34,9 +34,9 @@ class JIPEn(Experiment):
     where = "Section 5.3"
     ours = (
         "The paper has no experiment of higher order. Ours: a 2 × 2 windy gridworld (γ = 0.9, −1 where the wind moves "
-        "one, one step in five at random), and a state with three actions of which one, drawn at random, pays 1 (policy "
-        "½, ¼, ¼). A repeated coordinate is a power of its one return; taken literally, the paper's T_n draws its "
-        "next actions apart (errata)."
+        "one, one step in five at random), and a state with three actions of which one, drawn at random, pays 1 "
+        "(policy ½, ¼, ¼). A repeated coordinate is a power of its one return; taken literally, the paper's T_n draws "
+        "its next actions apart (errata)."
     )
 
     order: int = 4
@@ -96,8 +96,8 @@ class JIPEn(Experiment):
         return [
             Claim(
                 f"T_n is a γ-contraction in ‖·‖_λ (n = {n}).", self.where,
-                f"factor per sweep of JIPE-{n} on three actions, down to {CLEAR:g} of the first residual (fit; interval: "
-                "least and greatest single sweep)",
+                f"factor per sweep of JIPE-{n} on three actions, down to {CLEAR:g} of the first residual (fit; "
+                "interval: least and greatest single sweep)",
             ).at_most(self.discount, rate(clear)),
             Claim(
                 f"Its fixed point is the true collection of moments up to order n = {n}.", self.where,
@@ -142,7 +142,7 @@ class JIPEn(Experiment):
         axes[1].set_xscale("log")
         axes[1].set_xlabel("difference / certified error (line: 1)")
         axes[1].set_ylabel("share of the moments")
-        axes[1].legend(frameon=False)
+        axes[1].legend(frameon=False, fontsize=9, loc="upper center", bbox_to_anchor=(0.5, -0.16))
         for panel in axes:
             panel.grid(alpha=0.3)
             clear_spines(panel)
@@ -162,8 +162,8 @@ def three_arms(discount: float) -> jmdp.TabularJMDP:
 def exact_moments(model: jmdp.TabularJMDP, policy: jmdp.TabularPolicy, order: int) -> Moments:
     """All moments of a world of one state up to this order, solved for in rationals.
 
-    E[Π Z(a)^m_a] = Σ_{j ≤ m} Π C(m_a, j_a) γ^|j| E[Π R_a^(m_a − j_a)] E[Π Z(f(a))^j_a], with f(a) drawn from the policy,
-    apart for different actions. At the largest order this is a linear system.
+    E[Π Z(a)^m_a] = Σ_{j ≤ m} Π C(m_a, j_a) γ^|j| E[Π R_a^(m_a − j_a)] E[Π Z(f(a))^j_a], with f(a) drawn from the
+    policy, apart for different actions. At the largest order this is a linear system.
     """
     prob, pi = ([Fraction(p) for p in row] for row in (model.prob[0].tolist(), policy.probs[0].tolist()))
     prob, pi = ([p / sum(row) for p in row] for row in (prob, pi))

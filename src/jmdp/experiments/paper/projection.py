@@ -112,8 +112,8 @@ class ProjectedContraction(Experiment):
             Claim(
                 "All of this is relative to the support of μ₂ (under Assumption B.2 the diagonal, so without any gap).",
                 self.where, "largest weight μ₂ of two actions in one state",
-                remark="The theorem holds as it is stated, and says nothing about gaps: their pairs have weight 0. Weights "
-                "that restart cover them (docs/projection.md).",
+                remark="The theorem holds as it is stated, and says nothing about gaps: their pairs have weight 0. "
+                "Weights that restart cover them (docs/projection.md).",
             ).at_most(1e-12, _range(data["gap_weights"], "pairs of actions in one state")),
             Claim(
                 "(Not in the paper) With weights that restart every gap is covered, and the bounds hold.", self.where,
@@ -127,7 +127,9 @@ class ProjectedContraction(Experiment):
         ways = np.array(data["distances"])
         for i, way in enumerate(ways):
             shown = way[way > 1e-14 * way[0]] / way[0]
-            axes[0].semilogy(shown, color=COLOURS[0], alpha=0.4, linewidth=1, label="a start" if i == 0 else None)
+            axes[0].semilogy(
+                shown, color=COLOURS[0], alpha=0.4, linewidth=1, label="from each start" if i == 0 else None
+            )
         sweeps = np.arange(ways.shape[1])
         axes[0].semilogy(sweeps, data["kappa"] ** sweeps, color=GREY, label=f"κ = {data['kappa']:.3g} per sweep")
         axes[0].set_xlabel("projected sweep")
@@ -198,7 +200,7 @@ class PairWorld:
         left = FEATURES.T * self.stationary
         mean = FEATURES @ np.linalg.solve(left @ FEATURES, left @ moments.mean)
         right = self._features.T @ (self.weights * moments.second).ravel()
-        free = np.linalg.solve(self._gram, right)
+        free: Floats = np.linalg.solve(self._gram, right).astype(np.float64)
         new, least = self._cone.nearest(free)
         if least >= 0:
             return Collection(mean, (self._features @ free).reshape(self.count, self.count))

@@ -43,10 +43,10 @@ class Residuals(Experiment):
         "The paper gives the sizes, and neither the discount, the gust, the rewards nor the policies. Ours are the "
         "defaults of the built-in worlds: γ = 0.95, a gust in 3 steps of 10, 1 for reaching the goal, a fair sign "
         "of ±1 in the chain; right, then up in the gridworld; each action half of the time in the chain, where a "
-        "fixed action would leave nothing to average. The paper's MDPs have no terminal states (Definition 3.1), and it "
-        "does not say what follows the goal. Two readings are judged: the goal is absorbing and pays 1 in each step, or "
-        "it pays nothing and leads back to the lower left cell. In the built-in world the goal ends the walk; that is "
-        "shown beside them, also with the careless policy (one step in five at random), and not judged."
+        "fixed action would leave nothing to average. The paper's MDPs have no terminal states (Definition 3.1), and "
+        "it does not say what follows the goal. Two readings are judged: the goal is absorbing and pays 1 in each "
+        "step, or it pays nothing and leads back to the lower left cell. In the built-in world the goal ends the "
+        "walk; that is shown beside them, also with the careless policy (one step in five at random), and not judged."
     )
 
     side: int = 5
