@@ -68,10 +68,11 @@ def test_the_residual_is_a_straight_line_where_no_state_is_terminal(folder):
 
 
 def test_residuals_decay_at_most_by_the_discount_each_sweep(folder):
+    """Moments are up to 1/(1 − γ) = 20 in ‖·‖_λ: rounding of some units takes 1e-14 at most from or to a residual."""
     record = Record.load(folder / "numbers" / "residuals-quick.json")
     for curves in record.data["curves"].values():
         seen = np.array([r for r in curves["JIPE"] if r > 0])
-        assert (seen[1:] <= 0.95 * seen[:-1] * (1 + 1e-9)).all()
+        assert (seen[1:] <= 0.95 * seen[:-1] + 1e-14).all()
 
 
 def test_gaps_are_reproduced(gaps):
