@@ -34,9 +34,10 @@ def path_of(walks: Walks, folder: Path) -> Path:
     return folder / "walks" / f"{walks.name}.npz"
 
 
-def load(walks: Walks, folder: Path, c: float) -> PairWalks:
-    """Walks whose reward is c · points + shock, in units of the points: points + shock/c."""
+def load(walks: Walks, folder: Path, c: float, *, shock: bool = True) -> PairWalks:
+    """Walks whose reward is c · points + shock, in units of the points: points + shock/c. Or the points alone."""
     with np.load(path_of(walks, folder)) as file:
         arrays = {name: file[name] for name in file.files}
     points = np.round(arrays["reward"])
-    return PairWalks(**{**arrays, "reward": points + (arrays["reward"] - points) / (NOISE * c)})
+    added = (arrays["reward"] - points) / (NOISE * c) if shock else 0.0
+    return PairWalks(**{**arrays, "reward": points + added})

@@ -138,7 +138,7 @@ def write(folder: Path) -> str:
                 figure = plots.calibration_scatter(record, title=title)
                 figure.savefig(folder / f"scatter-{game}-{regime}-{c:g}-{name}.svg")
     if all(("Synchronous", 1.0, game, "sum") in found for game in PAPER):
-        figure = td_figure(curves(folder, "Synchronous", 1.0), NAMES)
+        figure = td_figure({"NeuralGram": curves(folder, "Synchronous", 1.0)}, NAMES)
         figure.suptitle("Synchronous luck, c = 1")
         figure.savefig(folder / "td_errors.svg")
     return text

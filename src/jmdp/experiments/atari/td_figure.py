@@ -14,29 +14,29 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def td_figure(curves: Mapping[str, tuple[Floats, Floats]], blocks: Sequence[str]) -> Figure:
-    """A panel for each of four games: bold is the mean of the seeds, faint the single ones.
+def td_figure(rows: Mapping[str, Mapping[str, tuple[Floats, Floats]]], blocks: Sequence[str]) -> Figure:
+    """A row for each kind of network and a column for each game: bold is the geometric mean of the seeds, faint each.
 
-    Of a game: updates [T], and mean squares of TD errors [seeds, T, blocks].
+    Of a game: updates [T], and mean squares of TD errors [seeds, T, blocks]. Each curve is shown over its own start.
     """
-    figure, axes = new_figure(2, 2, size=(9.6, 7.0))
-    panels = [panel for row in axes for panel in row]
-    for panel, (game, (updates, square)) in zip(panels, curves.items(), strict=False):
-        for i, block in enumerate(blocks):
-            start = square[:, 0, i].mean()
-            for single in square[:, :, i]:
-                panel.semilogy(updates, single / start, color=COLOURS[i], alpha=0.3, linewidth=1)
-            panel.semilogy(updates, square[:, :, i].mean(axis=0) / start, color=COLOURS[i], linestyle=DASHES[i],
-                           linewidth=2, label=block)  # fmt: skip
-        panel.set_title(game, fontsize=11)
-        panel.grid(alpha=0.3, which="both")
-        clear_spines(panel)
-    least, most = np.array([panel.get_ylim() for panel in panels]).T
-    for panel in panels:
-        panel.set_ylim(least.min(), most.max())
+    columns = max(len(curves) for curves in rows.values())
+    figure, axes = new_figure(len(rows), columns, size=(3.1 * columns, 2.7 * len(rows) + 0.5))
+    for row, (name, curves) in zip(axes, rows.items(), strict=True):
+        for panel, (game, (updates, square)) in zip(row, curves.items(), strict=False):
+            shown = square / square[:, :1]
+            for i, block in enumerate(blocks):
+                style = {"color": COLOURS[i], "linestyle": DASHES[i]}
+                for single in shown[:, :, i]:
+                    panel.semilogy(updates, single, alpha=0.3, linewidth=1, **style)
+                panel.semilogy(updates, np.exp(np.log(shown[:, :, i]).mean(axis=0)), linewidth=2, label=block, **style)
+            panel.set_title(game, fontsize=10)
+            panel.grid(alpha=0.3)
+            clear_spines(panel)
+        least, most = np.array([panel.get_ylim() for panel in row]).T
+        for panel in row:
+            panel.set_ylim(min(least.min(), 0.3), max(most.max(), 3.0))
+        row[0].set_ylabel(f"{name}\nmean square TD error / start", fontsize=9)
     for panel in axes[-1]:
         panel.set_xlabel("updates")
-    for row in axes:
-        row[0].set_ylabel("mean square TD error, start = 1")
-    figure.legend(*panels[0].get_legend_handles_labels(), loc="outside lower center", ncols=5, frameon=False)
+    figure.legend(*axes[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=5, frameon=False)
     return figure

@@ -1,0 +1,174 @@
+"""Example 2 of the paper: two worlds with equal marginals whose next states are coupled in opposite ways."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import jmdp
+from jmdp.experiments.paper.experiment import Experiment, Numbers, Work
+from jmdp.experiments.paper.findings import Claim, Measured
+from jmdp.interval import Estimate
+from jmdp.plots.style import COLOURS, DASHES, clear_spines, ink, new_figure
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+NAMES = ("(2.1): both next states are U", "(2.2): next states are U and 1 − U")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Example2(Experiment):
+    """The joint law of two actions' next states, which no marginal shows, and what it does to their gap."""
+
+    name = "example_2"
+    title = "Equal marginals, different couplings"
+    where = "Example 2"
+    ours = (
+        "The example has next states only. Ours pays 1 for each step that begins in state 1, so that returns depend on "
+        "them; γ = 0.95, each action half of the time."
+    )
+
+    discount: float = 0.95
+    tolerance: float = 1e-10
+    """Of evaluations, as a fraction of the largest return."""
+
+    def run(self, work: Work) -> Numbers:
+        """Compare tables, marginals and evaluations of the two worlds."""
+        models = [example(opposite, self.discount) for opposite in (False, True)]
+        mdps = [model.marginal_mdp() for model in models]
+        marginal = np.abs(mdps[0].transition.toarray() - mdps[1].transition.toarray())
+        uniform = np.abs(mdps[0].transition.toarray() - 0.5)
+        rewards = np.abs(mdps[0].reward - mdps[1].reward)
+        off = float(max(marginal.max(), uniform.max(), rewards.max()))
+        joint = np.array([[joint_next_states(model, s) for s in (0, 1)] for model in models])  # [model, s, S', S']
+        wanted = np.array([np.diag([0.5, 0.5]), np.diag([0.5, 0.5])[::-1]])
+        apart = float(np.abs(joint - wanted[:, None]).max())
+        results = [
+            jmdp.evaluate(model, jmdp.TabularPolicy.uniform(model), method=jmdp.ExactPairs(tolerance=self.tolerance),
+                          progress=work.progress) for model in models
+        ]  # fmt: skip
+        gaps = [interval_of(result) for result in results]
+        truth = float(gap_variance(Fraction(self.discount)))
+        found = [
+            Claim(
+                "Each action's transition law is uniform on the states, in both.", self.where,
+                "largest difference of transition chances and mean rewards, from ½ and between the two",
+            ).at_most(0.0, Measured(off, 0.0, off, "computed", 2 * marginal.size + rewards.size, "numbers")),
+            Claim(
+                "The next states of the two actions are equal in (2.1) and opposite in (2.2).", self.where,
+                "largest difference of the joint chances from ½ on the diagonal, and on the other one",
+            ).at_most(0.0, Measured(apart, 0.0, apart, "computed", joint.size, "chances")),
+            Claim(
+                "Identical marginals conceal different joint structures.", self.where,
+                "variance of the gap under (2.2) less that under (2.1)",
+            ).above(0.0, Measured.certified(less(gaps[1], gaps[0]), 2, "gaps")),
+            Claim(
+                "No single return shows it.", self.where,
+                "largest difference of a mean or variance of a return between the two",
+            ).no_contradiction(0.0, Measured.certified(_singles(*results), 8, "means and variances")),
+            Claim(
+                "(Not in the paper) The variance under (2.2) is γ²/(1 − γ²/2 − γ⁴/4).", self.where,
+                "distance of the evaluation from the closed form",
+            ).no_contradiction(0.0, Measured.certified(_distance(gaps[1], truth), 1, "gap")),
+        ]  # fmt: skip
+        return Numbers(found, {"joint": joint[:, 0].tolist(), **self._over_discounts()})
+
+    def _over_discounts(self) -> dict[str, Any]:
+        discounts = np.linspace(0.05, 0.95, 19)
+        variances = [
+            [
+                float(interval_of(jmdp.evaluate(model, jmdp.TabularPolicy.uniform(model))))
+                for model in (example(opposite, float(discount)) for discount in discounts)
+            ]
+            for opposite in (False, True)
+        ]
+        return {"discounts": discounts.tolist(), "variances": variances}
+
+    def figure(self, data: dict[str, Any]) -> Figure:
+        """The two joint laws of next states, and the variance of the gap against the discount."""
+        figure, [axes] = new_figure(1, 3, size=(11.4, 3.6))
+        for panel, name, table in zip(axes, NAMES, data["joint"], strict=False):
+            image = panel.imshow(table, cmap="Blues", vmin=0, vmax=1)
+            for i, j in np.ndindex(2, 2):
+                panel.text(j, i, f"{table[i][j]:g}", ha="center", va="center", color=ink(image, table[i][j]))
+            panel.set_xticks([0, 1])
+            panel.set_yticks([0, 1])
+            panel.set_xlabel("next state of action 2")
+            panel.set_ylabel("next state of action 1")
+            panel.set_title(name, fontsize=10)
+        for i, (name, variances) in enumerate(zip(NAMES, data["variances"], strict=True)):
+            axes[2].plot(
+                data["discounts"],
+                variances,
+                color=COLOURS[i],
+                linestyle=DASHES[i],
+                marker="o",
+                markersize=3,
+                label=name,
+            )
+        axes[2].set_xlabel("discount γ")
+        axes[2].set_ylabel("variance of the gap")
+        axes[2].set_title("returns of action 1 less action 2", fontsize=10)
+        axes[2].legend(frameon=False, fontsize=9)
+        clear_spines(axes[2])
+        return figure
+
+
+def example(opposite: bool, discount: float) -> jmdp.TabularJMDP:
+    """Two states, two actions, a fair coin U: the next states are U and U, or U and 1 − U; state 1 pays 1."""
+    after = [[0, 1], [1, 0]] if opposite else [[0, 0], [1, 1]]
+    return jmdp.TabularJMDP([[0.5, 0.5]] * 2, [[[0.0, 0.0]] * 2, [[1.0, 1.0]] * 2], [after, after], discount)
+
+
+def joint_next_states(model: jmdp.TabularJMDP, state: int) -> np.ndarray:
+    """[2, 2], chances of both actions' next states."""
+    law, table = model.outcome_law(state), np.zeros((2, 2))
+    np.add.at(table, tuple(law.next_state.T), law.prob)
+    return table
+
+
+def interval_of(result: jmdp.Evaluation) -> Estimate:
+    """The variance of the gap of the two actions in state 0, with its certified interval."""
+    interval = result.gap(0, 0, 1).variance_interval
+    assert interval is not None
+    return Estimate(result.gap(0, 0, 1).variance, interval.low, interval.high)
+
+
+def gap_variance(g: Fraction) -> Fraction:
+    """Var G under (2.2).
+
+    One step brings the branches into different states, where their expected squared gap is V = 1 + γ²(V/2 + H/2): they
+    meet in one state half of the time. There they draw the same action half of the time and stay equal, else
+    they are where they began: H = γ²V/2. So V = 1/(1 − γ²/2 − γ⁴/4), and Var G = γ²V, as E[G] = 0 by symmetry.
+    """
+    return g**2 / (1 - g**2 / 2 - g**4 / 4)
+
+
+def less(one: Estimate, other: Estimate) -> Estimate:
+    """A difference of two numbers that are in their intervals."""
+    return Estimate(one - other, one.low - other.high, one.high - other.low)
+
+
+def _distance(found: Estimate, truth: float) -> Estimate:
+    ends = [abs(found.low - truth), abs(found.high - truth)]
+    return Estimate(abs(found - truth), 0.0 if found.low <= truth <= found.high else min(ends), max(ends))
+
+
+def _singles(one: jmdp.Evaluation, other: jmdp.Evaluation) -> Estimate:
+    """The largest difference of means and variances, and how small and large it can be in truth."""
+    assert one.certificate is not None
+    assert other.certificate is not None
+    found = []
+    for name, error in (("mean", "mean_error"), ("covariance", "covariance_error")):
+        values = [getattr(result, name) for result in (one, other)]
+        errors = [np.broadcast_to(getattr(r.certificate, error), values[0].shape) for r in (one, other)]
+        off, allowed = np.abs(values[0] - values[1]), errors[0] + errors[1]
+        if name == "covariance":
+            off, allowed = (np.einsum("saa->sa", table) for table in (off, allowed))
+        found.append((off.ravel(), allowed.ravel()))
+    off, allowed = (np.concatenate(part) for part in zip(*found, strict=True))
+    return Estimate(float(off.max()), max(0.0, float((off - allowed).max())), float((off + allowed).max()))
