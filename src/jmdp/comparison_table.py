@@ -95,7 +95,7 @@ def _what_holds(c: Comparison) -> str:
 def down(value: float, digits: int) -> str:
     """A number > 0 to so many digits, rounded down."""
     step = 10.0 ** (math.floor(math.log10(value)) + 1 - digits)
-    return f"{math.floor(value / step) * step:.{digits}g}"
+    return f"{math.floor(value / step) * step:g}"
 
 
 _LAST = (("correlation", "{:.3f}"), ("variance_reduction", "{:.1f} ×"))
