@@ -46,7 +46,8 @@ def test_a_step_with_known_laws():
 
 
 def test_rewards_minus_one_and_minus_two_are_no_tie():
-    found = compared(one_step(lambda a, u: [-1.0, -2.0][a]), samples=200)
+    """In the second step, where the sum is rounded: Python has one hash for both."""
+    found = compared(in_parts(([0.0, -1.0], [0.0, -2.0]), 2), samples=200, policy=lambda s: 0)
     assert found.superiority(0, 1) == 1
     assert found.gap(0, 1).law().superiority() == 1
 

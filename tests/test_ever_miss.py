@@ -36,6 +36,7 @@ class Law:
     common: float = 0.0  # standard deviation of Z(1), which is then normal
     crash: float = 0.0  # chance of the outcome that decides
     return_range: tuple[float, float] | None = None
+    budget: int = 4000  # pairs, of the long run
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -77,7 +78,7 @@ LAWS = {
     "+0.01 ± 1e-7, −3 with chance 2%": rare(0.02),
     "+0.01 ± 1e-7, −3 with chance 5%": rare(0.05),
     "mean − beta(0.1, 2) − 0.02": of(SKEWED, 1 / 21 - 0.02, -1.0),
-    "mean − beta(0.1, 2) − 0.02, range known": of(SKEWED, 1 / 21 - 0.02, -1.0, return_range=(-0.98, 0.03)),
+    "mean − beta(0.1, 2) − 0.02, range known": of(SKEWED, 1 / 21 - 0.02, -1.0, return_range=(-0.98, 0.03), budget=1000),
 }
 RATES = sum(len(law.kinds) for law in LAWS.values())
 
@@ -210,22 +211,23 @@ def test_intervals_hold_at_every_look(name):
 
 
 def test_compare_itself_is_not_misled_by_rare_losses():
-    """−3 with chance 2%, in 20 runs: with the cliff about 6 named the wrong action, at 64 pairs."""
+    """−3 with chance 1%, in 24 runs. An interval that forgets what was not seen is wrong in every second one."""
 
     def luck(rng):
-        return 5.0 * rng.standard_normal(), float(LAWS["+0.01 ± 1e-7, −3 with chance 2%"].draw(rng, 1)[0])
+        return 5.0 * rng.standard_normal(), float(LAWS["+0.01 ± 1e-7, −3 with chance 1%"].draw(rng, 1)[0])
 
     game = FunctionSimulator(
         lambda s, a, u: u[0] + (u[1] if a == 0 else 0.0), lambda s, a, u: 1, 2, terminal=bool, start=0, luck=luck
     )
-    found = [jmdp.compare(game, policy=[0], discount=0.0, seed=seed, samples=250, progress=False) for seed in range(20)]
-    assert sum(one.best == "0" for one in found) < too_many(20)
+    settings = {"policy": [0], "discount": 0.0, "samples": 160, "progress": False}
+    found = [jmdp.compare(game, seed=seed, **settings) for seed in range(24)]
+    assert sum(one.best == "0" for one in found) < too_many(24)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("name", LAWS)
 def test_intervals_hold_at_every_look_in_400_runs(name):
-    """Ten laws, 400 runs each to 4,000 pairs; with -s the rates are printed, until the stop/until the last look."""
-    rates = watched(LAWS[name], 400, 4000, 2)
+    """Ten laws, 400 runs each; with -s the rates are printed, until the stop/until the last look."""
+    rates = watched(LAWS[name], 400, LAWS[name].budget, 2)
     print(rates.row(name, 400, LAWS[name].kinds))
     check(rates, LAWS[name], 400)

@@ -7,6 +7,7 @@ answer pleases needs intervals that hold at all times at once; these do, and cos
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 
@@ -93,6 +94,7 @@ def law_slack(n: int, error: float) -> float:
     return 0.85 * math.sqrt((math.log(math.log(math.e * n)) + 0.8 * math.log(1612 / error)) / n)
 
 
+@lru_cache(maxsize=4096)
 def chance_interval(count: int, n: int, error: float) -> Interval:
     """Where the chance of something is that happened `count` times in n, at all n at once; no approximation.
 
@@ -113,6 +115,7 @@ def chance_interval(count: int, n: int, error: float) -> Interval:
     return Interval(edge(seen, 0.0) if count else 0.0, edge(seen, 1.0) if count < n else 1.0)
 
 
+@lru_cache(maxsize=4096)
 def quantile_ranks(p: float, n: int, error: float) -> tuple[int, int]:
     """Between which of n samples in order, counted from 1, the quantile of p is, at all n at once: 0 and n + 1 are ∓∞.
 

@@ -88,10 +88,10 @@ def _overturned(c: Comparison) -> list[str]:
 def _what_holds(c: Comparison) -> str:
     if c.bounded is None:
         return (
-            "intervals: chances and quantiles hold for any distribution, means are large-sample; figures without an "
-            "interval are estimates (return_range=(least, most) gives them one)"
+            "intervals of chances and quantiles hold for any distribution, those of means are large-sample; "
+            "the rest are estimates"
         )
-    return "intervals hold for any distribution of returns in that range; figures without one are estimates"
+    return "intervals hold for any distribution of returns in that range; the rest are estimates"
 
 
 _LAST = (("correlation", "{:.3f}"), ("variance_reduction", "{:.1f} ×"))
