@@ -16,8 +16,10 @@ from jmdp.methods.memory import budget, require
 from jmdp.methods.method import Method
 from jmdp.methods.pair_operator import PairOperator, PairTable, Precision
 from jmdp.methods.pair_sweep import PairSweep, PastChanges, change_record, is_compiled
+from jmdp.methods.pair_tolerance import Tolerance
 from jmdp.methods.return_range import ReturnRange
 from jmdp.methods.shaping import scaled_error, shape
+from jmdp.methods.state_units import StateUnits
 from jmdp.model import TabularJMDP
 from jmdp.policy import TabularPolicy
 from jmdp.progress import sweep_bar
@@ -90,27 +92,29 @@ class ExactPairs(Method):
         allowed_bytes = budget(self.memory_budget)
         self._require(model, 2, allowed_bytes)
         shaped = shape(model, policy)
-        operator = PairOperator(model, policy, coupling, shaped, self.precision)
+        operator = PairOperator(
+            model, policy, coupling, shaped, self.precision, StateUnits.of(model, policy, shaped)
+        )
         recorded = self._plan(operator, allowed_bytes)
-        variance = operator.variance_scale()
-        scale = variance + largest(shaped.mean) ** 2
-        allowed = self.tolerance * max(variance, self.tolerance * scale)
-        means_good = shaped.mean_error <= self.tolerance * math.sqrt(scale)
+        tolerance = Tolerance(operator, self.tolerance)
+        means_met = tolerance.means_met
         entry = largest(operator.V)  # no covariance is larger; near enough until the table can be asked
-        target = operator.largest_residual(entry, allowed)
+        target = operator.largest_residual(entry, tolerance.step_error)
+        unit = int(operator.units.state.max())
         higher = None
         if self.order > 2:  # what is left of order 2 is in all above it
             from jmdp.methods.higher_moments import ErrorScales, single_moments
 
-            scales, single = higher = ErrorScales(operator, self.order), single_moments(operator, self.order)
-            lower = max(scales.target(2, self.order, single.sizes, self.tolerance), 4 * operator.floor(entry))
-            target = min(target, lower)
+            plain = PairOperator(model, policy, coupling, shaped)
+            scales, single = higher = ErrorScales(plain, self.order), single_moments(plain, self.order)
+            lower = max(scales.target(2, self.order, single.sizes, self.tolerance), 4 * plain.floor(largest(plain.V)))
+            target = min(target, math.ldexp(lower, -2 * unit))
 
         def enough(table: Floats, residual: float) -> bool:
-            return means_good and operator.covariance_error(operator.entry(table), residual) <= allowed
+            return means_met and operator.step_error(operator.entry(table), residual) <= tolerance.step_error
 
         e = shaped.exponent
-        with sweep_bar(type(self).__name__, progress, 2 * e) as report, PairSweep(operator) as sweep:
+        with sweep_bar(type(self).__name__, progress, 2 * (e + unit)) as report, PairSweep(operator) as sweep:
             found = iterate(
                 sweep.measured,
                 operator.start(),
@@ -125,13 +129,15 @@ class ExactPairs(Method):
                 bare=sweep if sweep.compiled else None,
             )
             S, outcome, moments = model.shape[0], found.outcome, None
+            H = found.point.reshape(S, S)
             if higher is not None and outcome is not Outcome.INTERRUPTED:
                 from jmdp.methods.higher_moments import solve_moments
 
+                units = operator.units.state
                 moments = solve_moments(
-                    operator,
-                    found.point.reshape(S, S),
-                    found.residual,
+                    plain,
+                    np.ldexp(H, units[:, None] + units[None, :]),
+                    math.ldexp(found.residual, 2 * unit),
                     *higher,
                     self.order,
                     self.tolerance,
@@ -140,23 +146,21 @@ class ExactPairs(Method):
                     lambda before, n, residual, aim: report(found.residuals.size + before + n, residual, aim),
                 )
                 outcome = outcome if outcome is not Outcome.CONVERGED else moments.outcome
+        table = PairTable(operator, H, operator.step_error(operator.entry(found.point), found.residual))
         certificate = Certificate.certified(
-            scaled_error(shaped.mean_error, e),
-            scaled_error(operator.covariance_error(operator.entry(found.point), found.residual), 2 * e),
-            model.discount,
-            model.reward_bound,
+            scaled_error(shaped.mean_errors, e), table.covariance_error(), model.discount, model.reward_bound
         )
         return Evaluation(
             np.ldexp(shaped.mean, e),
-            np.ldexp(operator.covariance(found.point), 2 * e),
+            table.covariance(),
             certificate,
             outcome,
             coupling,
             self,
             model.states,
             model.actions,
-            np.ldexp(found.residuals, 2 * e),
-            PairTable(operator, found.point.reshape(S, S)),
+            np.ldexp(found.residuals, 2 * (e + unit)),
+            table,
             moments,
             ranges=ReturnRange(model, policy),
         )
