@@ -139,13 +139,23 @@ def corrupted(rng, result):
     if kind == "covariance":
         return dataclasses.replace(result, covariance=moved(result.covariance, certificate.covariance_error))
     if kind in ("pair", "variance"):
-        # The largest error of a table entry that any covariance one step later can have, and more.
-        table, discount = result.cross, result.cross.operator.model.discount
-        error = np.full(table.H.shape, (table.step_error + table.operator.slips().within_states().max()) / discount**2)
+        # An entry that some step leads to, moved by more than any covariance one step earlier may be off.
+        table, model = result.cross, result.cross.operator.model
+        units = table.operator.units.state + table.operator.shaped.exponent
+        reached = np.unique(model.next_state[(model.prob > 0) & ~model.terminal[:, None]])
+        reached = reached[units[reached] > -500]  # the rest is terminal or never earns
+        if not reached.size:
+            return corrupted(rng, result)
+        s, t = rng.choice(reached, 2)
+        t = t if kind == "pair" else s
+        step = grow * np.ldexp(certificate.covariance_error.max(), -units[s] - units[t]) / model.discount**2
         if kind == "pair":
-            return dataclasses.replace(result, cross=dataclasses.replace(table, H=moved(table.H, error)))
+            H = table.H.copy()
+            H[s, t] += step
+            return dataclasses.replace(result, cross=dataclasses.replace(table, H=H))
         operator = copy.copy(table.operator)
-        operator.V = moved(operator.V, np.diag(error))
+        operator.V = operator.V.copy()
+        operator.V[s] += step
         return dataclasses.replace(result, cross=dataclasses.replace(table, operator=operator))
     if kind == "discount":
         changed = {"discount": float(rng.choice([np.nextafter(certificate.discount, 0), certificate.discount / 2]))}

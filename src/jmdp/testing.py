@@ -14,7 +14,7 @@ from jmdp.errors import CertificateError, UnavailableError
 from jmdp.evaluation import Evaluation
 from jmdp.exact import Coordinate, ExactStep
 from jmdp.methods.jipe import MomentTable
-from jmdp.methods.pair_operator import PairTable
+from jmdp.methods.pair_table import PairTable
 from jmdp.model import TabularJMDP
 from jmdp.moment_check import MomentCheck, exactly
 from jmdp.policy import TabularPolicy
@@ -134,6 +134,22 @@ def check_certificate(model: TabularJMDP, policy: TabularPolicy, evaluation: Eva
             y = (x[0], b)
             off = abs(exactly(evaluation.covariance[*x, b]) - checker.covariance(x, y)) + checker.covariance_error(x, y)
             _compare("covariance", evaluation, (*x, b), off, covariance_error[*x, b])
+        for t, b in product(range(x[0] + 1, S), range(A)):
+            _check_between_states(evaluation, checker, x, (t, b))
+
+
+def _check_between_states(
+    evaluation: Evaluation, checker: _PairCheck | MomentCheck, x: Coordinate, y: Coordinate
+) -> None:
+    stated = evaluation.cross_covariance_interval(*x, *y)
+    assert stated is not None  # there is a certificate
+    right, error = checker.covariance(x, y), checker.covariance_error(x, y)
+    if not (exactly(stated.low) <= right - error and right + error <= exactly(stated.high)):
+        raise CertificateError(
+            f"The covariance of {evaluation.states.name(x[0])}, action {evaluation.actions.name(x[1])} and "
+            f"{evaluation.states.name(y[0])}, action {evaluation.actions.name(y[1])} may be off by {float(error):.6g} from "
+            f"{float(right):.6g}, but the certificate says {stated}."
+        )
 
 
 def _compare(what: str, evaluation: Evaluation, at: tuple[int, ...], off: Fraction, stated: float) -> None:
@@ -158,8 +174,14 @@ class _PairCheck:
         value = tables.operator.shaped.value
         self.value = [scale * (exactly(high) + exactly(low)) for high, low in zip(*value, strict=True)]
         units = [scale * Fraction(2) ** int(unit) for unit in tables.operator.units.state]
-        self.pair = [[u * w * exactly(h) for w, h in zip(units, row, strict=True)] for u, row in zip(units, tables.H, strict=True)]
-        self.variance = [u**2 * exactly(v) for u, v in zip(units, tables.operator.V, strict=True)]
+        low, variances = np.zeros_like(tables.H), (tables.operator.V, np.zeros(S))
+        if tables.refined is not None:
+            low, variances = tables.refined.H_low, tables.refined.V
+        self.pair = [
+            [units[s] * units[t] * (exactly(tables.H[s, t]) + exactly(low[s, t])) for t in self.states]
+            for s in self.states
+        ]
+        self.variance = [u**2 * (exactly(v) + exactly(w)) for u, v, w in zip(units, *variances, strict=True)]
         averages = [[self._expect_td((s, a)) for a in self.actions] for s in self.states]
         self.reached = [self._reached(s) for s in self.states]
         residuals = [abs(_dot(step.policy[s], averages[s])) / (1 - step.discount) for s in self.states]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,8 +14,10 @@ from jmdp.evaluation import Certificate, Evaluation, Outcome
 from jmdp.methods.fixed_point import iterate
 from jmdp.methods.memory import budget, require
 from jmdp.methods.method import Method
-from jmdp.methods.pair_operator import PairOperator, PairTable, Precision
+from jmdp.methods.pair_operator import PairOperator, Precision
+from jmdp.methods.pair_refinement import refinable, refine, terms
 from jmdp.methods.pair_sweep import PairSweep, PastChanges, change_record, is_compiled
+from jmdp.methods.pair_table import PairTable
 from jmdp.methods.pair_tolerance import Tolerance
 from jmdp.methods.return_range import ReturnRange
 from jmdp.methods.shaping import scaled_error, shape
@@ -32,6 +34,9 @@ _FEWEST_RECORDED, _MOST_RECORDED = 4, 11
 
 _SOURCE_TABLES = 8.0
 """Tables in use while the source of one of higher order is found and its parts are solved for."""
+
+_CHEAP, _AFFORDABLE = 20_000, 20_000_000
+"""Products in two words that are made always, and where float64 does not reach the tolerance: some ms, some s."""
 
 _HIGHEST_ORDER = 32
 """Beyond this, binomials and powers leave nothing of 53 bits."""
@@ -147,6 +152,10 @@ class ExactPairs(Method):
                 )
                 outcome = outcome if outcome is not Outcome.CONVERGED else moments.outcome
         table = PairTable(operator, H, operator.step_error(operator.entry(found.point), found.residual))
+        if self._worth_refining(operator, found.outcome):
+            table = replace(table, refined=refine(operator, H, recorded, self.max_sweeps))
+            if outcome is Outcome.STALLED and means_met and table.refined.error.max() <= tolerance.step_error:
+                outcome = Outcome.CONVERGED if moments is None else moments.outcome
         certificate = Certificate.certified(
             scaled_error(shaped.mean_errors, e), table.covariance_error(), model.discount, model.reward_bound
         )
@@ -164,6 +173,12 @@ class ExactPairs(Method):
             moments,
             ranges=ReturnRange(model, policy),
         )
+
+    def _worth_refining(self, operator: PairOperator, outcome: Outcome) -> bool:
+        """Whether to go on in two words: it is cheap, or rounding kept the tolerance from being met."""
+        if outcome not in (Outcome.CONVERGED, Outcome.STALLED) or not refinable(operator):
+            return False
+        return terms(operator) <= (_CHEAP if outcome is Outcome.CONVERGED else _AFFORDABLE)
 
     def _plan(self, operator: PairOperator, allowed: float) -> int:
         """How many changes fit beside the tables that a sweep needs; refuses where those do not."""

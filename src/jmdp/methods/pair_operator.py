@@ -29,12 +29,12 @@ from typing import Literal
 
 import numpy as np
 
-from jmdp.arrays import Booleans, Floats, Integers, largest
+from jmdp.arrays import Booleans, Floats, largest
 from jmdp.coupling import Coupling
 from jmdp.evaluation import UNIT
 from jmdp.methods.common_luck import Piece, break_point_units, pieces
 from jmdp.methods.same_state import SameState
-from jmdp.methods.shaping import UNDERFLOW, Shaped, scaled_error
+from jmdp.methods.shaping import UNDERFLOW, Shaped
 from jmdp.methods.state_classes import happens
 from jmdp.methods.state_units import StateUnits, in_units, variances
 from jmdp.model import TabularJMDP
@@ -182,6 +182,11 @@ class PairOperator:
         return total / self.one_minus_square * (1 + 2.0**-40)
 
     @property
+    def largest_source(self) -> float:
+        """Bound on E[d²] and E[δ²]."""
+        return max(self._source, self._centred_source)
+
+    @property
     def one_minus_square(self) -> float:
         """1 − γ², without subtracting squares."""
         return (1 - self.model.discount) * (1 + self.model.discount)
@@ -278,43 +283,3 @@ class Slips:
     def still(self) -> Booleans:
         """[S, A], returns that are 0 exactly: nothing is ever earned."""
         return np.asarray(self.here == 0)
-
-
-@dataclass(frozen=True, eq=False)
-class PairTable:
-    """The solved table, and the covariances it gives: what a certificate rests on."""
-
-    operator: PairOperator
-    H: Floats  # [S, S], on rewards divided by 2**exponent, in the units of the states
-    step_error: float  # of any covariance, in its units, given the TD errors as they are
-
-    def cross_covariance(self, s: int, a: int, t: int, b: int) -> float:
-        """Cov(Z(s, a), Z(t, b)) for s ≠ t."""
-        return float(np.ldexp(self.operator.cross_covariance(self.H, s, a, t, b), self._exponent(s, a, t, b)))
-
-    def cross_covariance_error(self, s: int, a: int, t: int, b: int) -> float:
-        """Bound on the error of `cross_covariance`."""
-        slips = self.operator.slips()
-        if slips.still[s, a] or slips.still[t, b]:
-            return 0.0
-        error = (self.step_error + slips.between((s, a), (t, b))) * (1 + 2.0**-40)
-        return scaled_error(error, self._exponent(s, a, t, b))
-
-    def _exponent(self, s: int, a: int, t: int, b: int) -> int:
-        unit = self.operator.units.coordinate
-        return int(unit[s, a] + unit[t, b]) + 2 * self.operator.shaped.exponent
-
-    def covariance(self) -> Floats:
-        """[S, A, A], covariances within each state."""
-        return np.ldexp(self.operator.covariance(self.H), self._exponents())
-
-    def covariance_error(self) -> Floats:
-        """[S, A, A], bounds on the errors of `covariance`."""
-        slips = self.operator.slips()
-        still = slips.still[:, :, None] | slips.still[:, None, :]
-        error = np.where(still, 0.0, (self.step_error + slips.within_states()) * (1 + 2.0**-40))
-        return scaled_error(error, self._exponents())
-
-    def _exponents(self) -> Integers:
-        unit = self.operator.units.coordinate
-        return np.asarray(unit[:, :, None] + unit[:, None, :] + 2 * self.operator.shaped.exponent)

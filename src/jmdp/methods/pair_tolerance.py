@@ -22,15 +22,15 @@ class Tolerance:
         model, shaped, units = operator.model, operator.shaped, operator.units
         possible = np.broadcast_to(operator.prob[:, :, None] > 0, model.shape)
 
-        def largest(drawn: Floats, own: Floats) -> Floats:
-            reached = shaped.classes.reachable_max(drawn)[model.next_state]
-            return np.maximum(own, np.where(possible, reached, -np.inf).max(axis=1))
+        def largest(own: Floats, reached: Floats) -> Floats:
+            return np.maximum(own, np.where(possible, reached[model.next_state], -np.inf).max(axis=1))
 
         with np.errstate(divide="ignore"):
-            variance = largest(
-                np.log2(operator.V) + 2 * units.state, np.log2(operator.variance()) + 2 * units.coordinate
-            )
-            square = 2 * largest(np.log2(np.abs(shaped.value.high)), np.log2(np.abs(shaped.mean)))
+            reached = shaped.classes.reachable_max(np.log2(operator.V) + 2 * units.state)
+            variance = largest(np.log2(operator.variance()) + 2 * units.coordinate, reached)
+            value = shaped.classes.reachable_max(np.log2(np.abs(shaped.value.high)))
+            mean = largest(np.log2(np.abs(shaped.mean)), value)
+        square = 2 * np.maximum(mean, value[:, None])  # actions of a state are compared, so its own value counts too
         self._mean = tolerance * np.exp2(np.logaddexp2(variance, square) / 2)
         self._errors = shaped.mean_errors
         slips = operator.slips()
