@@ -56,7 +56,8 @@ class Certificate(arrays.FrozenArrays):
     "statistical": each error is at most the stated bound with probability `confidence`, entry by entry; bias from
     truncated rollouts is inside the bound.
 
-    Errors are one number for all entries, or an array of one for each.
+    Errors are one number for all entries, or an array of one for each. Those of `ExactPairs` are one for each: what a
+    state cannot reach does not widen its intervals.
     """
 
     kind: Literal["exact", "certified", "statistical"]
@@ -78,7 +79,7 @@ class Certificate(arrays.FrozenArrays):
     def certified(
         cls, mean_error: float | Floats, covariance_error: float | Floats, discount: float, reward_bound: float
     ) -> Certificate:
-        """Bounds on the errors of means and covariances, one each or [S, A] and [S, A, A], and what follows for gaps."""
+        """Bounds on errors of means and covariances, one each or [S, A] and [S, A, A], and what follows for gaps."""
         exact = not (np.any(mean_error) or np.any(covariance_error))
         gap_mean, gap_variance = gap_errors(mean_error, covariance_error)
         kind: Literal["exact", "certified"] = "exact" if exact else "certified"

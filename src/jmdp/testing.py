@@ -146,9 +146,9 @@ def _check_between_states(
     right, error = checker.covariance(x, y), checker.covariance_error(x, y)
     if not (exactly(stated.low) <= right - error and right + error <= exactly(stated.high)):
         raise CertificateError(
-            f"The covariance of {evaluation.states.name(x[0])}, action {evaluation.actions.name(x[1])} and "
-            f"{evaluation.states.name(y[0])}, action {evaluation.actions.name(y[1])} may be off by {float(error):.6g} from "
-            f"{float(right):.6g}, but the certificate says {stated}."
+            f"The covariance of state {evaluation.states.name(x[0])}, action {evaluation.actions.name(x[1])} and state "
+            f"{evaluation.states.name(y[0])}, action {evaluation.actions.name(y[1])} may be off by {float(error):.6g} "
+            f"from {float(right):.6g}, but the certificate says {stated}."
         )
 
 

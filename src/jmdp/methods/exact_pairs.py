@@ -97,9 +97,7 @@ class ExactPairs(Method):
         allowed_bytes = budget(self.memory_budget)
         self._require(model, 2, allowed_bytes)
         shaped = shape(model, policy)
-        operator = PairOperator(
-            model, policy, coupling, shaped, self.precision, StateUnits.of(model, policy, shaped)
-        )
+        operator = PairOperator(model, policy, coupling, shaped, self.precision, StateUnits.of(model, policy, shaped))
         recorded = self._plan(operator, allowed_bytes)
         tolerance = Tolerance(operator, self.tolerance)
         means_met = tolerance.means_met
@@ -153,8 +151,9 @@ class ExactPairs(Method):
                 outcome = outcome if outcome is not Outcome.CONVERGED else moments.outcome
         table = PairTable(operator, H, operator.step_error(operator.entry(found.point), found.residual))
         if self._worth_refining(operator, found.outcome):
-            table = replace(table, refined=refine(operator, H, recorded, self.max_sweeps))
-            if outcome is Outcome.STALLED and means_met and table.refined.error.max() <= tolerance.step_error:
+            refined = refine(operator, H, recorded, self.max_sweeps)
+            table = replace(table, refined=refined)
+            if outcome is Outcome.STALLED and means_met and refined.error.max() <= tolerance.step_error:
                 outcome = Outcome.CONVERGED if moments is None else moments.outcome
         certificate = Certificate.certified(
             scaled_error(shaped.mean_errors, e), table.covariance_error(), model.discount, model.reward_bound

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -108,7 +109,9 @@ class _Refinement:
         """h [S, S], and what is left of the residual with it."""
         operator = self.operator
         still = [
-            replace(piece, one=replace(piece.one, td=0 * piece.one.td), other=replace(piece.other, td=0 * piece.other.td))
+            replace(
+                piece, one=replace(piece.one, td=0 * piece.one.td), other=replace(piece.other, td=0 * piece.other.td)
+            )
             for piece in operator.pieces
         ]
         diagonal = np.diag(residual).copy() if operator.coupling.shared_in_a_state else None
@@ -140,7 +143,7 @@ class _Refinement:
             for k in np.flatnonzero(row):
                 gained = self._over_actions(DoubleDouble(self.td.high[:, k], self.td.low[:, k]), slice(None))
                 both = dd.multiply(_column(gained), _row(gained))
-                both = dd.add(both, self._discounted(self._both_sides(lambda X, k=k: self._one_scenario(X, k))))
+                both = dd.add(both, self._discounted(self._both_sides(partial(self._one_scenario, int(k)))))
                 swept = dd.add(swept, dd.scale(both, row[k : k + 1]))
             swept = dd.add(swept, dd.scale(swept, excess))
         elif operator.pieces:
@@ -152,7 +155,7 @@ class _Refinement:
 
     def _same_state(self, V: DoubleDouble) -> DoubleDouble:
         """H(s, s) [S] after a sweep: Σ p Σ π π [ d_a d_b + γ² (H(n_a, n_b) if a ≠ b else V(n_a)) ]."""
-        operator, n = self.operator, self.model.next_state
+        operator = self.operator
         pi = operator.policy.probs[:, None, :]
         ratio = operator.ratio[:, :, :, None] * operator.ratio[:, :, None, :]
         following = self._pairs_ahead(dd.of(self.H), V, slice(None), ratio)
@@ -171,7 +174,10 @@ class _Refinement:
         at_once = max(1, 100_000 // (K * A * A))
         for first in range(0, S, at_once):
             states = slice(first, first + at_once)
-            gained, ratio = DoubleDouble(self.centred.high[states], self.centred.low[states]), operator.ratio_ahead[states]
+            gained, ratio = (
+                DoubleDouble(self.centred.high[states], self.centred.low[states]),
+                operator.ratio_ahead[states],
+            )
             product = dd.multiply(
                 DoubleDouble(gained.high[:, :, :, None], gained.low[:, :, :, None]),
                 DoubleDouble(gained.high[:, :, None, :], gained.low[:, :, None, :]),
@@ -205,10 +211,10 @@ class _Refinement:
         """P X [S, S]."""
         prob, total = self.operator.prob, DoubleDouble(np.zeros_like(X.high), np.zeros_like(X.low))
         for k in range(self.model.shape[1]):
-            total = dd.add(total, dd.scale(self._one_scenario(X, k), prob[:, k, None]))
+            total = dd.add(total, dd.scale(self._one_scenario(k, X), prob[:, k, None]))
         return dd.add(total, dd.scale(total, self._p_excess[:, None]))
 
-    def _one_scenario(self, X: DoubleDouble, k: int) -> DoubleDouble:
+    def _one_scenario(self, k: int, X: DoubleDouble) -> DoubleDouble:
         """N_k X [S, S]: the step of one branch given its scenario."""
         total = DoubleDouble(np.zeros_like(X.high), np.zeros_like(X.low))
         for a in range(self.model.shape[2]):
@@ -254,8 +260,8 @@ def _times_power(x: DoubleDouble, exponent: Integers, used: Booleans) -> DoubleD
     return DoubleDouble(*(np.where(used, np.ldexp(np.where(used, word, 0.0), exponent), 0.0) for word in x))
 
 
-def _taken(x: DoubleDouble, at: object) -> DoubleDouble:
-    return DoubleDouble(x.high[at], x.low[at])  # type: ignore[index]
+def _taken(x: DoubleDouble, at: Integers | tuple[Integers, ...]) -> DoubleDouble:
+    return DoubleDouble(x.high[at], x.low[at])
 
 
 def _going(x: DoubleDouble, where: Booleans) -> DoubleDouble:

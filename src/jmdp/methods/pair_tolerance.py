@@ -23,7 +23,8 @@ class Tolerance:
         possible = np.broadcast_to(operator.prob[:, :, None] > 0, model.shape)
 
         def largest(own: Floats, reached: Floats) -> Floats:
-            return np.maximum(own, np.where(possible, reached[model.next_state], -np.inf).max(axis=1))
+            ahead = np.where(possible, reached[model.next_state], -np.inf).max(axis=1)
+            return np.asarray(np.maximum(own, ahead))
 
         with np.errstate(divide="ignore"):
             reached = shaped.classes.reachable_max(np.log2(operator.V) + 2 * units.state)

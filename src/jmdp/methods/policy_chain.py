@@ -52,7 +52,7 @@ def policy_chain_solver(
     one_minus_discount: float,
     factor: Floats | None = None,
 ) -> ChainSolver:
-    """Factorise I − discount × P_π, each outcome of P_π between different states counted `factor` [S, K, A] ≤ 1 times."""
+    """Factorise I − discount × P_π; with a factor [S, K, A] ≤ 1, outcomes in other states count that many times."""
     from scipy.sparse import diags_array
     from scipy.sparse.linalg import splu
 

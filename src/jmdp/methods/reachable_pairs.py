@@ -268,7 +268,9 @@ class _Search:
         result = solver.run(cut.model, cut.policy, self.coupling, self.progress)
         origin = int(np.flatnonzero(inside == self.explorer.origin)[0])
         certificate = result.certificate
-        engine_error = float(np.max(certificate.covariance_error[origin])) if certificate is not None else math.inf  # type: ignore[index]
+        engine_error = (
+            math.inf if certificate is None else float(np.asarray(certificate.covariance_error)[origin].max())
+        )
         missing = np.sqrt(cut.missing_ahead) * (1 + 2.0**-40)
         found = _Found(around.mean, around.mean_error, result.covariance[origin], engine_error, missing)
         return found, result.outcome is Outcome.INTERRUPTED

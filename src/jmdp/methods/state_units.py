@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jmdp.arrays import Floats, Integers
+from jmdp.arrays import Booleans, Floats, Integers
 from jmdp.methods.policy_chain import policy_chain_solver
 from jmdp.methods.shaping import Shaped
 from jmdp.methods.state_classes import happens
@@ -62,7 +62,7 @@ class StateUnits:
 
 
 def in_units(
-    model: TabularJMDP, td: Floats, used: Floats, following: Integers, here: Integers
+    model: TabularJMDP, td: Floats, used: Booleans, following: Integers, here: Integers
 ) -> tuple[Floats, Floats]:
     """td and next states' units over the unit 2**`here` ([S, 1] or [S, A]), both [S, K, A]; 0 where not `used`."""
     exponent = np.broadcast_to(here[:, None, :], model.shape)
@@ -71,9 +71,7 @@ def in_units(
     return gained, ratio
 
 
-def variances(
-    model: TabularJMDP, policy: TabularPolicy, td: Floats, ratio: Floats
-) -> tuple[Floats, float]:
+def variances(model: TabularJMDP, policy: TabularPolicy, td: Floats, ratio: Floats) -> tuple[Floats, float]:
     """V(s) = Σ p π (d² + γ² V(s')) in the states' units, by LU, refined while that helps; and its residual."""
     square, one_minus_square = model.discount**2, (1 - model.discount) * (1 + model.discount)
     solve = policy_chain_solver(model, policy, square, one_minus_square, ratio**2).forward
