@@ -52,15 +52,24 @@ class ExactPairs(Method):
     sweeps contract with γ²; their changes are combined to do better (`jmdp.methods.fixed_point`). From 300 states on
     sweeps are compiled and use all cores; their number does not change a bit of the answer.
 
-    The certificate is (‖residual‖ + rounding)/(1 − γ²), one step ahead: every stated interval contains the truth.
+    The certificate is (‖residual‖ + rounding)/(1 − γ²), one step ahead: every stated interval contains the truth. There
+    is one bound for each mean and each covariance, in units of what that return can reach (`jmdp.methods.state_units`), so
+    that large rewards in one part of a model do not widen the intervals of a part that never gets there. Small tables,
+    and larger ones where rounding would keep the tolerance from being met, are refined in two words while that takes
+    some seconds at most (`jmdp.methods.pair_refinement`); then the stated errors are little more than those of
+    rounding each answer once.
 
     Parameters
     ----------
     tolerance
-        Stop when every certified error is small enough: means to `tolerance` times the root mean square of the largest
-        return; covariances to `tolerance` times the largest variance or, where returns hardly vary, to `tolerance`²
-        times the largest mean square. Relative, so that rewards in cents and in euros stop alike. Moments of higher
-        orders aim at `tolerance` times the largest there is of their order, and come as near as rounding lets them.
+        CONVERGED means that every certified error is this small, relative to the largest return that the policy can
+        reach from the state or after the action in question, and to no other: as if the model had only those states.
+        Means are certain to `tolerance` times the root mean square of that return. The covariance of two returns is
+        certain to `tolerance` times the product of their scales, where the scale of a return is the largest standard
+        deviation it can reach, or 2⁻⁵⁰ of its largest mean where that is more: what float64 does not show of the
+        returns themselves. Where rounding keeps any error above that, the outcome is STALLED. Moments of higher
+        orders aim at `tolerance` times the largest there is of their order in the whole model, and come as near as
+        rounding lets them.
     order
         Largest order of the moments E[Z(x)^i Z(y)^j] of two coordinates, i + j ≤ order, and of moments of gaps.
         Each order above 2 takes some more tables of S² numbers: three up to order 4, fifteen up to order 8.
