@@ -13,7 +13,11 @@ import pytest
 
 import jmdp
 from jmdp.errors import CertificateError
-from jmdp.methods.shaping import shape
+from jmdp.methods import shaping
+from jmdp.methods.pair_operator import PairOperator
+from jmdp.methods.pair_refinement import refine
+from jmdp.methods.pair_table import PairTable
+from jmdp.methods.policy_chain import ChainSolver
 from jmdp.methods.state_classes import StateClasses
 from jmdp.methods.state_units import StateUnits
 from jmdp.testing import check_certificate
@@ -83,7 +87,7 @@ def test_a_chain_of_classes_is_certain_in_units_of_what_each_can_reach():
     """1 → 1e8 → 1e-8: the first class inherits the scale of the second, the third has its own."""
     model = coins([1.0, 1e8, 1e-8], [1, 2, 2])
     policy = jmdp.TabularPolicy.uniform(model)
-    shaped = shape(model, policy)
+    shaped = shaping.shape(model, policy)
     assert shaped.classes.count == 3
     units = StateUnits.of(model, policy, shaped).state
     assert units[0] == units[1] > units[2] + 50
@@ -154,6 +158,41 @@ def test_classes_and_what_they_reach():
     assert classes.label[0] == classes.label[1]
     np.testing.assert_array_equal(classes.reachable_max(np.array([1.0, 2.0, 3.0, 9.0])), [3.0, 3.0, 3.0, 9.0])
     np.testing.assert_array_equal(classes.reachable_max(np.array([7.0, 2.0, 3.0, 0.0])), [7.0, 7.0, 3.0, 0.0])
+
+
+def test_a_class_has_the_error_of_v_that_it_reaches(monkeypatch):
+    """With values that are off in the second class alone, the first has the error that comes from there."""
+    monkeypatch.setattr(shaping, "_MOST_REFINEMENTS", 1)
+    monkeypatch.setattr(
+        shaping, "policy_chain_solver", lambda *problem: ChainSolver(lambda b: np.array([9.0, 10.5]), lambda b: b)
+    )
+    model = jmdp.TabularJMDP([[1.0]] * 2, [[[0.0]], [[1.0]]], [[[1]], [[1]]], 0.9)  # v = 0.9 × 10, and 10
+    shaped = shaping.shape(model, jmdp.TabularPolicy([[1.0]] * 2))
+    off = np.abs(np.ldexp(shaped.mean, shaped.exponent)[:, 0] - [9.0, 10.0])
+    assert (off > 0.4).all()
+    assert (np.ldexp(shaped.mean_errors, shaped.exponent)[:, 0] >= off).all()
+
+
+def test_what_a_refinement_leaves_is_in_the_error():
+    """A correction that is stopped after one sweep: the intervals are wide and hold."""
+    model = coins([1.0, 3.0, 0.7], [1, 2, 0], 0.99)
+    policy, coupling = jmdp.TabularPolicy.uniform(model), jmdp.Local()
+    shaped = shaping.shape(model, policy)
+    operator = PairOperator(model, policy, coupling, shaped, units=StateUnits.of(model, policy, shaped))
+    H = operator.start().reshape(3, 3)
+    H += 0.1
+    refined = refine(operator, H, 0, 1)
+    table = PairTable(operator, H, 0.0, refined)
+    truth = Truth(model, policy, coupling)
+    errors, found = table.covariance_error(), table.covariance()
+    off = np.array(
+        [
+            [[abs(float(exact(found[s, a, b]) - truth.covariance(s, a, s, b))) for b in range(2)] for a in range(2)]
+            for s in range(3)
+        ]
+    )
+    assert off.max() > 0.01
+    assert (off <= errors).all()
 
 
 def test_the_checker_holds_each_part_to_its_own_errors():

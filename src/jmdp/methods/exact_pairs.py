@@ -53,7 +53,7 @@ class ExactPairs(Method):
     sweeps are compiled and use all cores; their number does not change a bit of the answer.
 
     The certificate is (‖residual‖ + rounding)/(1 − γ²), one step ahead: every stated interval contains the truth. There
-    is one bound for each mean and each covariance, in units of what that return can reach (`jmdp.methods.state_units`), so
+    is one for each mean and each covariance, in units of what that return can reach (`jmdp.methods.state_units`), so
     that large rewards in one part of a model do not widen the intervals of a part that never gets there. Small tables,
     and larger ones where rounding would keep the tolerance from being met, are refined in two words while that takes
     some seconds at most (`jmdp.methods.pair_refinement`); then the stated errors are little more than those of
