@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -64,7 +64,8 @@ class Certificate(arrays.FrozenArrays):
     truncated rollouts is inside the bound. With `large_sample` that is so for many samples of a law whose tails are not
     too heavy, and for no law in general: an outcome too rare to be drawn is not in the bound.
 
-    Errors are one number for all entries, or an array of one for each; infinite where nothing is known.
+    Errors are one number for all entries, or an array of one for each; infinite where nothing is known. Those of
+    `ExactPairs` are one for each: what a state cannot reach does not widen its intervals.
     """
 
     kind: Literal["exact", "certified", "statistical"]
@@ -85,17 +86,23 @@ class Certificate(arrays.FrozenArrays):
                 arrays.frozen(value)
 
     @classmethod
-    def certified(cls, mean_error: float, covariance_error: float, discount: float, reward_bound: float) -> Certificate:
-        """One bound for all means and one for all covariances, and what follows for gaps."""
-        return cls(
-            "exact" if mean_error == covariance_error == 0 else "certified",
-            mean_error,
-            covariance_error,
-            2 * mean_error,
-            4 * covariance_error,
-            discount,
-            reward_bound,
-        )
+    def certified(
+        cls, mean_error: float | Floats, covariance_error: float | Floats, discount: float, reward_bound: float
+    ) -> Certificate:
+        """Bounds on errors of means and covariances, one each or [S, A] and [S, A, A], and what follows for gaps."""
+        exact = not (np.any(mean_error) or np.any(covariance_error))
+        gap_mean, gap_variance = gap_errors(mean_error, covariance_error)
+        kind: Literal["exact", "certified"] = "exact" if exact else "certified"
+        return cls(kind, mean_error, covariance_error, gap_mean, gap_variance, discount, reward_bound)
+
+
+def gap_errors(mean_error: float | Floats, covariance_error: float | Floats) -> tuple[float | Floats, float | Floats]:
+    """What errors of means [S, A] and covariances [S, A, A] add up to in gaps' means and variances; or one each."""
+    if not isinstance(mean_error, np.ndarray) or not isinstance(covariance_error, np.ndarray):
+        return 2 * mean_error, 4 * covariance_error
+    own, up = np.einsum("saa->sa", covariance_error), 1 + 2.0**-50  # the sums are rounded
+    gap_mean = (mean_error[:, :, None] + mean_error[:, None, :]) * up
+    return gap_mean, (own[:, :, None] + own[:, None, :] + 2 * covariance_error) * up
 
 
 class CrossCovariances(Protocol):
@@ -103,6 +110,14 @@ class CrossCovariances(Protocol):
 
     def cross_covariance(self, s: int, a: int, t: int, b: int) -> float:
         """Cov(Z(s, a), Z(t, b))."""
+
+
+@runtime_checkable
+class CertifiedCrossCovariances(CrossCovariances, Protocol):
+    """The same with bounds on their errors."""
+
+    def cross_covariance_error(self, s: int, a: int, t: int, b: int) -> float:
+        """Bound on the error of `cross_covariance`."""
 
 
 class HigherMoments(Protocol):
@@ -231,7 +246,11 @@ class Evaluation(arrays.FrozenArrays):
         errors = np.asarray(certificate.covariance_error)
         if errors.ndim == 0:
             return float(errors)
-        return float(errors[s, a, b]) if s == t else math.inf  # one for each speaks of those only
+        if s == t:
+            return float(errors[s, a, b])
+        if isinstance(self.cross, CertifiedCrossCovariances):
+            return self.cross.cross_covariance_error(s, a, t, b)
+        return math.inf  # the errors are of covariances within a state only
 
     def return_law(self, s: Label, a: Label) -> Law:
         """Return the law of the return Z(s, a)."""
@@ -256,6 +275,13 @@ class Evaluation(arrays.FrozenArrays):
         at = self.states.index(s), self.actions.index(a), self.actions.index(b)
         found = self._interval(self.covariance, at, "covariance_error")
         return None if found is None or math.isinf(found.width) else found
+
+    def cross_covariance_interval(self, s: Label, a: Label, t: Label, b: Label) -> Interval | None:
+        """Interval of Cov(Z(s, a), Z(t, b)) for any two states, or None without a certificate."""
+        if self.certificate is None:
+            return None
+        i, x, j, y = self.states.index(s), self.actions.index(a), self.states.index(t), self.actions.index(b)
+        return Interval.around(self.cross_covariance(i, x, j, y), self._covariance_error(self.certificate, i, x, j, y))
 
     def _interval(self, values: Floats, at: tuple[int, ...], error: str) -> Interval | None:
         if self.certificate is None:

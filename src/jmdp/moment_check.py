@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
+from functools import cached_property
 from itertools import accumulate, product
 from math import comb, prod
 
@@ -60,7 +61,16 @@ class MomentCheck:
         both = ((x, 2),) if x == y else tuple(sorted([(x, 1), (y, 1)]))
         return self.moments[both] - self.mean(x) * self.mean(y)
 
-    def errors(self) -> tuple[Fraction, Fraction]:
+    def mean_error(self, x: Coordinate) -> Fraction:
+        """Bound on the error of `mean`, the same for all."""
+        return self._errors[0]
+
+    def covariance_error(self, x: Coordinate, y: Coordinate) -> Fraction:
+        """Bound on the error of `covariance`, the same for all."""
+        return self._errors[1]
+
+    @cached_property
+    def _errors(self) -> tuple[Fraction, Fraction]:
         """‖M − T M‖_λ/(1 − γ), and what follows for a covariance; raises where the tables claim a smaller one."""
         bound, rest = Fraction(self.step.model.reward_bound), 1 - self.step.discount
         weight = 2 * bound / rest if bound else Fraction(1)

@@ -87,9 +87,8 @@ def test_variances_at_discount_9999_to_1e9_relative(name):
             assert result.covariance[s, a, a] == 0
         else:
             worst = max(worst, abs(float((exact(result.covariance[s, a, a]) - right) / right)))
-    print(
-        f"{name}: largest relative error of a variance {worst:.1e}, certified {result.certificate.covariance_error:.1e}"
-    )
+    stated = result.certificate.covariance_error.max()
+    print(f"{name}: largest relative error of a variance {worst:.1e}, certified {stated:.1e}")
     assert worst <= 1e-9
 
 
@@ -108,7 +107,7 @@ def test_all_terminal_and_all_zero_models_are_exact():
             for method in (jmdp.ExactPairs(tolerance=0.0), jmdp.JIPE(tolerance=0.0)):
                 result = jmdp.evaluate(model, jmdp.TabularPolicy([[1.0]]), coupling, method)
                 assert result.certificate.kind == "exact"
-                assert result.certificate.covariance_error == result.covariance.max() == 0.0
+                assert np.max(result.certificate.covariance_error) == result.covariance.max() == 0.0
 
 
 def test_outcomes_are_loud_unless_asked_otherwise():
@@ -209,16 +208,15 @@ def test_single_precision_says_so_in_its_certificate():
             common, uniform, jmdp.Synchronous(), jmdp.ExactPairs(1e-6, precision="float32"), throw=False
         )
         full = jmdp.evaluate(common, uniform, jmdp.Synchronous(), jmdp.ExactPairs(1e-11))
-        assert np.abs(half.covariance - full.covariance).max() <= half.certificate.covariance_error
+        assert (np.abs(half.covariance - full.covariance) <= half.certificate.covariance_error).all()
     world = jmdp.worlds.windy_gridworld(18, 18)
     policy = world.policies["careless"]
     half = jmdp.evaluate(world.model, policy, method=jmdp.ExactPairs(1e-4, precision="float32"))
     full = jmdp.evaluate(world.model, policy)
-    operator = half.cross.operator
-    largest = np.ldexp(operator.variance_scale(), 2 * operator.shaped.exponent)
+    largest = full.covariance.max()
     assert half.cross.H.dtype == np.float32
-    assert 1e-7 * largest < half.certificate.covariance_error <= 1e-4 * largest
-    assert np.abs(half.covariance - full.covariance).max() <= half.certificate.covariance_error
+    assert 1e-7 * largest < half.certificate.covariance_error.max() <= 1e-4 * largest
+    assert (np.abs(half.covariance - full.covariance) <= half.certificate.covariance_error).all()
     with pytest.raises(NotConvergedError, match="rounding keeps the error above"):
         jmdp.evaluate(world.model, policy, method=jmdp.ExactPairs(1e-8, precision="float32"))
     with pytest.raises(SettingsError, match=r"precision is 'half'\. It is 'float64' or 'float32'"):

@@ -109,7 +109,7 @@ def test_cut_at_two_it_is_order_two():
     four = jmdp.evaluate(world.model, world.policies["base_stock"], method=jmdp.ExactPairs(order=4))
     np.testing.assert_array_equal(two.mean, four.mean)
     error = two.certificate.covariance_error + four.certificate.covariance_error
-    np.testing.assert_allclose(two.covariance, four.covariance, rtol=0, atol=error)
+    assert (np.abs(two.covariance - four.covariance) <= error).all()
     assert four.gap(3, 0, 2).central_moment(2) == pytest.approx(two.gap(3, 0, 2).variance, rel=1e-8)
 
 

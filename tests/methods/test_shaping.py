@@ -9,7 +9,7 @@ import pytest
 
 import jmdp
 from jmdp.methods import double_double as dd
-from jmdp.methods import pair_operator, shaping
+from jmdp.methods import shaping, state_units
 from jmdp.methods.policy_chain import ChainSolver
 from models import COUPLINGS, random_problem
 from reference.rationals import Truth, exact, violations
@@ -45,7 +45,7 @@ def test_means_are_correctly_rounded_up_to_discounts_near_one(discount):
 
 @pytest.mark.parametrize("coupling", COUPLINGS, ids=repr)
 def test_a_bad_solver_makes_certificates_wide_and_not_wrong(coupling, monkeypatch):
-    for room in (shaping, pair_operator):
+    for room in (shaping, state_units):
         monkeypatch.setattr(room, "policy_chain_solver", lambda *problem: ChainSolver(lambda b: 0.7 * b, lambda b: b))
     rng = np.random.default_rng(2)
     for _ in range(10):

@@ -14,8 +14,9 @@ import jmdp
 from jmdp.benchmarks.interleave import interleave
 from jmdp.benchmarks.problems import policy_chain
 from jmdp.benchmarks.report import Goal, Report, Row, agree
-from jmdp.methods.pair_operator import PairOperator, PairTable
+from jmdp.methods.pair_operator import PairOperator
 from jmdp.methods.pair_sweep import PairSweep
+from jmdp.methods.pair_table import PairTable
 from jmdp.methods.shaping import shape
 
 METHOD = jmdp.ExactPairs(tolerance=1e-6)
@@ -76,7 +77,8 @@ def _time(report: Report, problem: str, side: int, name: str) -> Row:
 def _residual(model: jmdp.TabularJMDP, policy: jmdp.TabularPolicy, result: jmdp.Evaluation) -> float:
     """Return the largest residual of some rows of the table between two states, in SciPy's arithmetic."""
     assert isinstance(result.cross, PairTable)
-    H, scale = result.cross.H, 4.0**result.cross.operator.shaped.exponent
+    units, scale = result.cross.operator.units.state, 4.0**result.cross.operator.shaped.exponent
+    H = np.ldexp(result.cross.H, units[:, None] + units[None, :])
     P, _ = policy_chain(model, policy)
     rows = np.random.default_rng(0).choice(len(H), min(CHECKED_ROWS, len(H)), replace=False)
     swept = model.discount**2 * np.asarray(P @ (P[rows] @ H).T).T

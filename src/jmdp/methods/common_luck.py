@@ -54,18 +54,33 @@ class Piece:
         return self.weight * overlap(*self.overlap)
 
 
-def pieces(model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, td: Floats) -> list[Piece]:
-    """The step of two branches in different states, given TD errors [S, K, A]."""
-    return [piece for w, p in shared_scenarios(model, coupling) for piece in _given(model, policy, coupling, td, w, p)]
+def pieces(
+    model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, td: Floats, factor: Floats | None = None
+) -> list[Piece]:
+    """The step of two branches in different states, given TD errors [S, K, A].
+
+    With a factor [S, K, A], each outcome of a step counts that many times.
+    """
+    return [
+        piece
+        for weight, scenarios in shared_scenarios(model, coupling)
+        for piece in _given(model, policy, coupling, td, factor, weight, scenarios)
+    ]
 
 
 def _given(
-    model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, td: Floats, weight: float, scenarios: Floats
+    model: TabularJMDP,
+    policy: TabularPolicy,
+    coupling: Coupling,
+    td: Floats,
+    factor: Floats | None,
+    weight: float,
+    scenarios: Floats,
 ) -> Iterator[Piece]:
     def branch(choices: Floats) -> Branch:
         mean = np.einsum("sk,ska,sa->s", scenarios, td, choices)
         outcomes = (scenarios > 0).sum(axis=1) * (choices > 0).sum(axis=1)
-        return Branch(averaged_step(model, scenarios, choices), mean, int(outcomes.max()), scenarios, choices)
+        return Branch(averaged_step(model, scenarios, choices, factor), mean, int(outcomes.max()), scenarios, choices)
 
     if coupling.policy_luck == "independent":
         both = branch(policy.probs)

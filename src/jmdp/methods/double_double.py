@@ -81,6 +81,12 @@ def scale(x: DoubleDouble, factor: Floats) -> DoubleDouble:
     return _quick_two_sum(high, error + x.low * factor)
 
 
+def multiply(x: DoubleDouble, y: DoubleDouble) -> DoubleDouble:
+    """Return x × y."""
+    high, error = _two_product(x.high, y.high)
+    return _quick_two_sum(high, error + (x.high * y.low + x.low * y.high))
+
+
 def total(x: DoubleDouble, axis: int) -> DoubleDouble:
     """Sum along an axis, one slice after the other."""
     parts = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -14,10 +14,14 @@ from jmdp.evaluation import Certificate, Evaluation, Outcome
 from jmdp.methods.fixed_point import iterate
 from jmdp.methods.memory import budget, require
 from jmdp.methods.method import Method
-from jmdp.methods.pair_operator import PairOperator, PairTable, Precision
+from jmdp.methods.pair_operator import PairOperator, Precision
+from jmdp.methods.pair_refinement import refinable, refine, terms
 from jmdp.methods.pair_sweep import PairSweep, PastChanges, change_record, is_compiled
+from jmdp.methods.pair_table import PairTable
+from jmdp.methods.pair_tolerance import Tolerance
 from jmdp.methods.return_range import ReturnRange
 from jmdp.methods.shaping import scaled_error, shape
+from jmdp.methods.state_units import StateUnits
 from jmdp.model import TabularJMDP
 from jmdp.policy import TabularPolicy
 from jmdp.progress import sweep_bar
@@ -30,6 +34,9 @@ _FEWEST_RECORDED, _MOST_RECORDED = 4, 11
 
 _SOURCE_TABLES = 8.0
 """Tables in use while the source of one of higher order is found and its parts are solved for."""
+
+_CHEAP, _AFFORDABLE = 20_000, 20_000_000
+"""Products in two words that are made always, and where float64 does not reach the tolerance: some ms, some s."""
 
 _HIGHEST_ORDER = 32
 """Beyond this, binomials and powers leave nothing of 53 bits."""
@@ -45,15 +52,24 @@ class ExactPairs(Method):
     sweeps contract with γ²; their changes are combined to do better (`jmdp.methods.fixed_point`). From 300 states on
     sweeps are compiled and use all cores; their number does not change a bit of the answer.
 
-    The certificate is (‖residual‖ + rounding)/(1 − γ²), one step ahead: every stated interval contains the truth.
+    The certificate is (‖residual‖ + rounding)/(1 − γ²), one step ahead: every stated interval contains the truth. There
+    is one for each mean and each covariance, in units of what that return can reach (`jmdp.methods.state_units`), so
+    that large rewards in one part of a model do not widen the intervals of a part that never gets there. Small tables,
+    and larger ones where rounding would keep the tolerance from being met, are refined in two words while that takes
+    some seconds at most (`jmdp.methods.pair_refinement`); then the stated errors are little more than those of
+    rounding each answer once.
 
     Parameters
     ----------
     tolerance
-        Stop when every certified error is small enough: means to `tolerance` times the root mean square of the largest
-        return; covariances to `tolerance` times the largest variance or, where returns hardly vary, to `tolerance`²
-        times the largest mean square. Relative, so that rewards in cents and in euros stop alike. Moments of higher
-        orders aim at `tolerance` times the largest there is of their order, and come as near as rounding lets them.
+        CONVERGED means that every certified error is this small, relative to the largest return that the policy can
+        reach from the state or after the action in question, and to no other: as if the model had only those states.
+        Means are certain to `tolerance` times the root mean square of that return. The covariance of two returns is
+        certain to `tolerance` times the product of their scales, where the scale of a return is the largest standard
+        deviation it can reach, or 2⁻⁵⁰ of its largest mean where that is more: what float64 does not show of the
+        returns themselves. Where rounding keeps any error above that, the outcome is STALLED. Moments of higher
+        orders aim at `tolerance` times the largest there is of their order in the whole model, and come as near as
+        rounding lets them.
     order
         Largest order of the moments E[Z(x)^i Z(y)^j] of two coordinates, i + j ≤ order, and of moments of gaps.
         Each order above 2 takes some more tables of S² numbers: three up to order 4, fifteen up to order 8.
@@ -90,27 +106,27 @@ class ExactPairs(Method):
         allowed_bytes = budget(self.memory_budget)
         self._require(model, 2, allowed_bytes)
         shaped = shape(model, policy)
-        operator = PairOperator(model, policy, coupling, shaped, self.precision)
+        operator = PairOperator(model, policy, coupling, shaped, self.precision, StateUnits.of(model, policy, shaped))
         recorded = self._plan(operator, allowed_bytes)
-        variance = operator.variance_scale()
-        scale = variance + largest(shaped.mean) ** 2
-        allowed = self.tolerance * max(variance, self.tolerance * scale)
-        means_good = shaped.mean_error <= self.tolerance * math.sqrt(scale)
+        tolerance = Tolerance(operator, self.tolerance)
+        means_met = tolerance.means_met
         entry = largest(operator.V)  # no covariance is larger; near enough until the table can be asked
-        target = operator.largest_residual(entry, allowed)
+        target = operator.largest_residual(entry, tolerance.step_error)
+        unit = int(operator.units.state.max())
         higher = None
         if self.order > 2:  # what is left of order 2 is in all above it
             from jmdp.methods.higher_moments import ErrorScales, single_moments
 
-            scales, single = higher = ErrorScales(operator, self.order), single_moments(operator, self.order)
-            lower = max(scales.target(2, self.order, single.sizes, self.tolerance), 4 * operator.floor(entry))
-            target = min(target, lower)
+            plain = PairOperator(model, policy, coupling, shaped)
+            scales, single = higher = ErrorScales(plain, self.order), single_moments(plain, self.order)
+            lower = max(scales.target(2, self.order, single.sizes, self.tolerance), 4 * plain.floor(largest(plain.V)))
+            target = min(target, math.ldexp(lower, -2 * unit))
 
         def enough(table: Floats, residual: float) -> bool:
-            return means_good and operator.covariance_error(operator.entry(table), residual) <= allowed
+            return means_met and operator.step_error(operator.entry(table), residual) <= tolerance.step_error
 
         e = shaped.exponent
-        with sweep_bar(type(self).__name__, progress, 2 * e) as report, PairSweep(operator) as sweep:
+        with sweep_bar(type(self).__name__, progress, 2 * (e + unit)) as report, PairSweep(operator) as sweep:
             found = iterate(
                 sweep.measured,
                 operator.start(),
@@ -125,13 +141,15 @@ class ExactPairs(Method):
                 bare=sweep if sweep.compiled else None,
             )
             S, outcome, moments = model.shape[0], found.outcome, None
+            H = found.point.reshape(S, S)
             if higher is not None and outcome is not Outcome.INTERRUPTED:
                 from jmdp.methods.higher_moments import solve_moments
 
+                units = operator.units.state
                 moments = solve_moments(
-                    operator,
-                    found.point.reshape(S, S),
-                    found.residual,
+                    plain,
+                    np.ldexp(H, units[:, None] + units[None, :]),
+                    math.ldexp(found.residual, 2 * unit),
                     *higher,
                     self.order,
                     self.tolerance,
@@ -140,26 +158,35 @@ class ExactPairs(Method):
                     lambda before, n, residual, aim: report(found.residuals.size + before + n, residual, aim),
                 )
                 outcome = outcome if outcome is not Outcome.CONVERGED else moments.outcome
+        table = PairTable(operator, H, operator.step_error(operator.entry(found.point), found.residual))
+        if self._worth_refining(operator, found.outcome):
+            refined = refine(operator, H, recorded, self.max_sweeps)
+            table = replace(table, refined=refined)
+            if outcome is Outcome.STALLED and means_met and refined.error.max() <= tolerance.step_error:
+                outcome = Outcome.CONVERGED if moments is None else moments.outcome
         certificate = Certificate.certified(
-            scaled_error(shaped.mean_error, e),
-            scaled_error(operator.covariance_error(operator.entry(found.point), found.residual), 2 * e),
-            model.discount,
-            model.reward_bound,
+            scaled_error(shaped.mean_errors, e), table.covariance_error(), model.discount, model.reward_bound
         )
         return Evaluation(
             np.ldexp(shaped.mean, e),
-            np.ldexp(operator.covariance(found.point), 2 * e),
+            table.covariance(),
             certificate,
             outcome,
             coupling,
             self,
             model.states,
             model.actions,
-            np.ldexp(found.residuals, 2 * e),
-            PairTable(operator, found.point.reshape(S, S)),
+            np.ldexp(found.residuals, 2 * (e + unit)),
+            table,
             moments,
             ranges=ReturnRange(model, policy),
         )
+
+    def _worth_refining(self, operator: PairOperator, outcome: Outcome) -> bool:
+        """Whether to go on in two words: it is cheap, or rounding kept the tolerance from being met."""
+        if outcome not in (Outcome.CONVERGED, Outcome.STALLED) or not refinable(operator):
+            return False
+        return terms(operator) <= (_CHEAP if outcome is Outcome.CONVERGED else _AFFORDABLE)
 
     def _plan(self, operator: PairOperator, allowed: float) -> int:
         """How many changes fit beside the tables that a sweep needs; refuses where those do not."""

@@ -15,6 +15,9 @@ serves s = t. The operator is monotone, substochastic and times γ², so it cont
 
 V does not depend on H: it is solved for at once, and sweeps are over H alone.
 
+All is stored in the units w(s) of `state_units`: H(s, t) / (w(s) w(t)), V(s) / w(s)², d(s) / w(s), and each step from s
+to s' counts w(s') / w(s) ≤ 1 times.
+
 The paper iterates on (s, a, t, b) instead (Definition 5.1); every entry there is one step ahead of H and V.
 """
 
@@ -26,13 +29,14 @@ from typing import Literal
 
 import numpy as np
 
-from jmdp.arrays import Floats, largest
+from jmdp.arrays import Booleans, Floats, largest
 from jmdp.coupling import Coupling
 from jmdp.evaluation import UNIT
 from jmdp.methods.common_luck import Piece, break_point_units, pieces
-from jmdp.methods.policy_chain import policy_chain_solver
 from jmdp.methods.same_state import SameState
 from jmdp.methods.shaping import UNDERFLOW, Shaped
+from jmdp.methods.state_classes import happens
+from jmdp.methods.state_units import StateUnits, in_units, variances
 from jmdp.model import TabularJMDP
 from jmdp.policy import TabularPolicy
 
@@ -40,8 +44,6 @@ Precision = Literal["float64", "float32"]
 
 _STORED = {"float64": (UNIT, 0.0), "float32": (2.0**-24, 2.0**-149)}
 """Rounding when an entry is stored: relative, and where it underflows."""
-
-_MOST_REFINEMENTS = 10
 
 
 class PairOperator:
@@ -56,24 +58,30 @@ class PairOperator:
         coupling: Coupling,
         shaped: Shaped,
         precision: Precision = "float64",
+        units: StateUnits | None = None,
     ) -> None:
         self.model, self.policy, self.coupling, self.shaped, self.precision = model, policy, coupling, shaped, precision
+        self.units = StateUnits.equal(model) if units is None else units
         S, _, _ = model.shape
         self.size = S * S
         self.square = model.discount * model.discount
         self.prob = model.prob * ~model.terminal[:, None]
+        unit, coordinate = self.units.state, self.units.coordinate
+        self.td, self.ratio = in_units(model, shaped.td, happens(model, policy), unit, unit[:, None])
+        possible = np.broadcast_to(self.prob[:, :, None] > 0, model.shape)
+        self.centred, self.ratio_ahead = in_units(model, shaped.centred, possible, unit, coordinate)
         # Where scenario and policy luck are both a branch's own, nothing is in common and H off the same-state
         # entries has no source: the mean TD error of a branch is 0 by the definition of v.
         self.pieces: list[Piece] = []
         if coupling.shared_in_a_state or coupling.policy_luck == "shared":
-            self.pieces = pieces(model, policy, coupling, shaped.td)
+            self.pieces = pieces(model, policy, coupling, self.td, self.ratio)
         if len(self.pieces) == 1:
             still = replace(self.pieces[0].one, td=np.zeros(S))
             self.pieces = [Piece(1.0, still, still)]
-        self.V, self.V_residual = self._variances()
+        self.V, self.V_residual = variances(model, policy, self.td, self.ratio)
         self.same_state: SameState | None = None
         if coupling.shared_in_a_state and coupling.policy_luck == "independent":
-            self.same_state = SameState(model, policy, self.prob, shaped.td, self.V)
+            self.same_state = SameState(model, policy, self.prob, self.td, self.V, self.ratio)
         self._set_error_scales()
 
     def start(self) -> Floats:
@@ -89,26 +97,25 @@ class PairOperator:
             return None
         return self.V if self.same_state is None else self.same_state.diagonal(H)
 
-    def ahead(self, H: Floats, td: Floats, states: slice) -> Floats:
-        """[·, K, A, A], td_a td_b + γ² H(n_a, n_b) for two branches that share scenario k; V where they are one."""
-        n, td = self.model.next_state[states], td[states]
-        result = td[:, :, :, None] * td[:, :, None, :]
+    def ahead(self, H: Floats, states: slice) -> Floats:
+        """[·, K, A, A], δ_a δ_b + γ² H(n_a, n_b) for two branches that share scenario k; V where they are one."""
+        n, gained, ratio = self.model.next_state[states], self.centred[states], self.ratio_ahead[states]
+        result = gained[:, :, :, None] * gained[:, :, None, :]
         following = H[n[:, :, :, None], n[:, :, None, :]].astype(np.float64, copy=False)
         np.einsum("skaa->ska", following)[...] = self.V[n]
-        following *= self.square
+        following *= self.square * (ratio[:, :, :, None] * ratio[:, :, None, :])
         result += following
         return result
 
     def covariance(self, table: Floats) -> Floats:
-        """[S, A, A], covariances of the returns of one state's actions: one step ahead of the table."""
+        """[S, A, A], covariances of the returns of one state's actions, in their units: one step ahead of the table."""
         S, K, A = self.model.shape
         H = table.reshape(S, S)
         same = np.empty((S, A, A))
         at_once = max(1, 1_000_000 // (K * A * A))
         for first in range(0, S, at_once):
             states = slice(first, first + at_once)
-            ahead = self.ahead(H, self.shaped.centred, states)
-            same[states] = np.einsum("sk,skab->sab", self.prob[states], ahead)
+            same[states] = np.einsum("sk,skab->sab", self.prob[states], self.ahead(H, states))
         if self.coupling.shared_in_a_state:
             return _symmetric(same)
         apart = np.zeros((S, A, A))
@@ -121,36 +128,39 @@ class PairOperator:
         return _symmetric(apart)
 
     def cross_covariance(self, H: Floats, s: int, a: int, t: int, b: int) -> float:
-        """Covariance of the returns of two distinct branches that do not share a state's table."""
+        """Covariance of the returns of two distinct branches that do not share a state's table, in their units."""
         n, m = self.model.next_state[s, :, a], self.model.next_state[t, :, b]
+        one, other = self.ratio_ahead[s, :, a], self.ratio_ahead[t, :, b]
         if not self.coupling.shared_between_states:
-            return float(self.square * (self.prob[s] @ H[np.ix_(n, m)].astype(np.float64) @ self.prob[t]))
+            following = H[np.ix_(n, m)].astype(np.float64) * np.multiply.outer(one, other)
+            return float(self.square * (self.prob[s] @ following @ self.prob[t]))
         if self.model.terminal[s] or self.model.terminal[t]:
             return 0.0
-        centred = self.shaped.centred
-        return float(self.prob[s] @ (centred[s, :, a] * centred[t, :, b] + self.square * H[n, m].astype(np.float64)))
+        following = H[n, m].astype(np.float64) * (one * other)
+        return float(self.prob[s] @ (self.centred[s, :, a] * self.centred[t, :, b] + self.square * following))
 
-    def variance_scale(self) -> float:
-        """Return the largest variance of a return, its first action given or drawn from the policy."""
-        steps = self.shaped.centred**2 + self.square * self.V[self.model.next_state]
-        return max(float(np.einsum("sk,ska->sa", self.prob, steps).max()), float(self.V.max()))
+    def variance(self) -> Floats:
+        """[S, A], variances of returns, in their units."""
+        steps = self.centred**2 + self.square * self.ratio_ahead**2 * self.V[self.model.next_state]
+        return np.asarray(np.einsum("sk,ska->sa", self.prob, steps))
 
     def floor(self, entry: float) -> float:
-        """What rounding and the error of d can hide from a residual, where no entry is larger than `entry`."""
+        """What rounding can hide from a residual, where no entry is larger than `entry`."""
         relative, absolute = _STORED[self.precision]
         times = len(self.pieces) + 2  # an entry is stored once for each piece
         stored = 0.0 if self.precision == "float64" else times * (relative * (self._source + entry) + absolute)
-        return self._evaluation_error(entry, self._source) + stored
+        return self._rounding_error(entry, self._source) + stored
 
-    def covariance_error(self, entry: float, residual: float) -> float:
-        """Bound on the error of `covariance` and `cross_covariance`: one step ahead of H, none larger than `entry`."""
-        ahead = self._evaluation_error(entry, self._centred_source)
-        return (self.square * self.table_error(entry, residual) + ahead) * (1 + 2.0**-40)
+    def step_error(self, entry: float, residual: float) -> float:
+        """Bound on the error of any covariance, in its units, given the TD errors as they are."""
+        ahead = self._rounding_error(entry, self._centred_source)
+        below = (max(residual, self.V_residual) + self.floor(entry)) / self.one_minus_square
+        return (self.square * below + ahead) * (1 + 2.0**-40)
 
     def largest_residual(self, entry: float, error: float) -> float:
-        """The residual up to which `covariance_error` is at most `error`; not positive where none is small enough."""
-        ahead = self._evaluation_error(entry, self._centred_source)
-        allowed = (error * (1 - 2.0**-39) - ahead) * self._one_minus_square()
+        """The residual up to which `step_error` is at most `error`; not positive where none is small enough."""
+        ahead = self._rounding_error(entry, self._centred_source)
+        allowed = (error * (1 - 2.0**-39) - ahead) * self.one_minus_square
         return allowed / self.square - self.floor(entry) if self.square else math.inf
 
     def variance_error(self) -> float:
@@ -161,38 +171,44 @@ class PairOperator:
         """The largest entry of H and V."""
         return max(largest(table), largest(self.V))
 
-    def _variances(self) -> tuple[Floats, float]:
-        """V by LU, refined while that helps, and its residual."""
-        solve = policy_chain_solver(self.model, self.policy, self.square, self._one_minus_square()).forward
-        squares = self.shaped.td**2
-        V = best = np.zeros(self.model.shape[0])
-        best_residual = math.inf
-        for _ in range(_MOST_REFINEMENTS):
-            per_action = np.einsum("sk,ska->sa", self.prob, squares + self.square * V[self.model.next_state])
-            change = (per_action * self.policy.probs).sum(axis=1) - V
-            residual = float(np.abs(change).max())
-            if not residual < best_residual / 2:
-                break
-            best, best_residual = V, residual
-            V = np.maximum(V + solve(change), 0.0)
-        return best, best_residual
-
     def table_error(self, entry: float, residual: float) -> float:
         """Bound on the error of H and V, none larger than `entry`, in the maximum norm.
 
         (‖residual‖ + rounding of the sweep + what the error of d adds) / (1 − γ²).
         """
-        return (max(residual, self.V_residual) + self.floor(entry)) / self._one_minus_square() * (1 + 2.0**-40)
+        slip = float(np.ldexp(self.shaped.td_errors, -self.units.state).max())
+        from_td = 2 * slip * math.sqrt(self._source) + slip * slip
+        total = max(residual, self.V_residual) + self.floor(entry) + from_td
+        return total / self.one_minus_square * (1 + 2.0**-40)
 
-    def _one_minus_square(self) -> float:
+    @property
+    def largest_source(self) -> float:
+        """Bound on E[d²] and E[δ²]."""
+        return max(self._source, self._centred_source)
+
+    @property
+    def one_minus_square(self) -> float:
+        """1 − γ², without subtracting squares."""
         return (1 - self.model.discount) * (1 + self.model.discount)
 
-    def _evaluation_error(self, entry: float, source: float) -> float:
-        """Error of evaluating E[d d'] + γ² E[H], |H| ≤ entry: relative on what is summed, absolute from d."""
-        size = source + self.model.discount**2 * entry
-        slip = self.shaped.td_error
+    def _rounding_error(self, entry: float, source: float) -> float:
+        """Rounding in the evaluation of E[d d'] + γ² E[H], |H| ≤ entry, E[d²] ≤ source: relative on what is summed."""
         tiny = UNDERFLOW if self.shaped.bound else 0.0
-        return self.rounding * UNIT * size + 2 * slip * math.sqrt(source) + slip * slip + tiny
+        return self.rounding * UNIT * (source + self.square * entry) + tiny
+
+    def slips(self) -> Slips:
+        """What the errors of TD errors add to those of covariances."""
+        shaped, coordinate = self.shaped, self.units.coordinate
+        reachable = shaped.classes.reachable_max(shaped.td_errors)
+        possible = np.broadcast_to(self.prob[:, :, None] > 0, self.model.shape)
+        following = np.where(possible, reachable[self.model.next_state], 0.0).max(axis=1)
+        return Slips(
+            math.sqrt(self._source) * (1 + UNIT),
+            math.sqrt(self._centred_source) * (1 + UNIT),
+            self.square / self.one_minus_square,
+            np.ldexp(following, -coordinate),
+            np.ldexp(shaped.centred_errors, -coordinate),
+        )
 
     def _set_error_scales(self) -> None:
         """Count the units of rounding that a sweep or a look ahead can put on any term, and bound the terms d d'.
@@ -213,8 +229,7 @@ class PairOperator:
             within = max(within, 2 * over + self.same_state.rounding)
         breaks = break_point_units(self.policy, self.coupling)
         self.rounding = (max(between, within) + breaks) * (1 + 2.0**-20)
-        td, centred = self.shaped.td, self.shaped.centred
-        squares = np.einsum("sk,ska->sa", self.prob, td**2)
+        squares = np.einsum("sk,ska->sa", self.prob, self.td**2)
         own = float((squares * self.policy.probs).sum(axis=1).max())
         if self.coupling.policy_luck == "shared":
             # An action too unlikely to have a break point of its own may still be the one that matters.
@@ -223,7 +238,7 @@ class PairOperator:
             (float(np.abs(branch.td).max()) ** 2 for p in self.pieces for branch in (p.one, p.other)), default=0
         )
         self._source = max(own, common) * (1 + 2.0**-30)
-        self._centred_source = float(np.einsum("sk,ska->sa", self.prob, centred**2).max()) * (1 + 2.0**-30)
+        self._centred_source = float(np.einsum("sk,ska->sa", self.prob, self.centred**2).max()) * (1 + 2.0**-30)
 
 
 def excess(rows: Floats) -> float:
@@ -237,12 +252,34 @@ def _symmetric(blocks: Floats) -> Floats:
 
 
 @dataclass(frozen=True, eq=False)
-class PairTable:
-    """The solved table, and the covariances it gives: what a certificate rests on."""
+class Slips:
+    """What the errors of TD errors add to those of covariances, in the units of the two returns.
 
-    operator: PairOperator
-    H: Floats  # [S, S], on rewards divided by 2**exponent
+    With |d̂ − d| ≤ x(s) over all that s can reach, each d̂ d̂' is off by at most x |d'| + x' |d| + x x', a step in that by
+    E|d| ≤ rms(d); what follows adds up to 1/(1 − γ²) times as much, one step ahead.
+    """
 
-    def cross_covariance(self, s: int, a: int, t: int, b: int) -> float:
-        """Cov(Z(s, a), Z(t, b)) for s ≠ t."""
-        return float(np.ldexp(self.operator.cross_covariance(self.H, s, a, t, b), 2 * self.operator.shaped.exponent))
+    rms: float  # of a TD error, in any state
+    centred_rms: float  # of what is left of one around its mean, for any action
+    times: float  # γ² / (1 − γ²)
+    following: Floats  # [S, A], the largest error of any TD error after this step
+    here: Floats  # [S, A], of this step's own
+
+    def within_states(self) -> Floats:
+        """[S, A, A], for two actions in one state."""
+        x, y = self.following, self.here
+        return self._added(x[:, :, None], x[:, None, :], y[:, :, None], y[:, None, :])
+
+    def between(self, one: tuple[int, int], other: tuple[int, int]) -> float:
+        """For two coordinates."""
+        x, y = self.following, self.here
+        return float(self._added(x[one], x[other], y[one], y[other]))
+
+    def _added(self, x: Floats, x_2: Floats, y: Floats, y_2: Floats) -> Floats:
+        later = self.times * (self.rms * (x + x_2) + x * x_2)
+        return np.asarray((later + self.centred_rms * (y + y_2) + y * y_2) * (1 + 2.0**-40))
+
+    @property
+    def still(self) -> Booleans:
+        """[S, A], returns that are 0 exactly: nothing is ever earned."""
+        return np.asarray(self.here == 0)

@@ -1,4 +1,7 @@
-"""Making the sweep: by SciPy and BLAS for small tables, else compiled and on all cores."""
+"""Making the sweep: by SciPy's sparse products for small tables, else compiled and on all cores.
+
+Neither uses BLAS, whose sums depend on its number of threads.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jmdp.arrays import Floats, largest
-from jmdp.methods.common_luck import Branch
 from jmdp.methods.pair_operator import PairOperator
 from jmdp.methods.threads import Threads
 
@@ -18,8 +20,8 @@ if TYPE_CHECKING:
 _COMPILED_FROM = 300
 """States from which compiled sweeps pay for loading the compiler."""
 
-_DENSE_FROM = 0.1
-"""Share of nonzero steps from which a small product is faster dense."""
+_COMPILED_FROM_TERMS = 8_000_000
+"""Terms of a sweep from which they do in smaller tables with many steps from each state."""
 
 _CHUNK = 2**18
 """Entries of changes that are multiplied and summed together, whatever the number of threads."""
@@ -29,8 +31,10 @@ _NOTHING = np.zeros(0, np.float32)
 
 def is_compiled(operator: PairOperator | MomentOperator) -> bool:
     """Whether sweeps of this operator are compiled: shared policy luck in overlaps is left to SciPy."""
-    plain = all(piece.overlap is None for piece in operator.pieces)
-    return bool(operator.pieces) and plain and operator.model.shape[0] >= _COMPILED_FROM
+    if not operator.pieces or any(piece.overlap is not None for piece in operator.pieces):
+        return False
+    S = operator.model.shape[0]
+    return S >= _COMPILED_FROM or S * sum(piece.one.step.nnz for piece in operator.pieces) >= _COMPILED_FROM_TERMS
 
 
 class PairSweep:
@@ -52,8 +56,6 @@ class PairSweep:
                 (s.indptr.astype(np.uint64), s.indices.astype(np.uint64), np.asarray(s.data))
                 for s in (piece.one.step for piece in self.operator.pieces)
             ]
-        else:
-            self._dense = [(_ready(p.one), _ready(p.other)) for p in self.operator.pieces]
         return self
 
     def __exit__(
@@ -78,8 +80,8 @@ class PairSweep:
         if self.compiled:
             return self._compiled_sweep(H, new, diagonal, measure, change)
         new[:] = 0.0 if operator.source is None else operator.source
-        for piece, (one, other) in zip(operator.pieces, self._dense, strict=True):
-            term = operator.square * operator.mirror * np.asarray(one @ (other @ H).T)
+        for piece in operator.pieces:
+            term = operator.square * operator.mirror * np.asarray(piece.one.step @ (piece.other.step @ H).T)
             if piece.one.td.any():
                 term += np.multiply.outer(piece.one.td, piece.other.td)
             if len(operator.pieces) > 1:
@@ -106,12 +108,6 @@ class PairSweep:
             after = (i > 0 or source is not None, measure and last, new, change, self.operator.mirror)
             worst = max(self.threads.run(pair_product, before, after))
         return worst
-
-
-def _ready(branch: Branch) -> Any:
-    """A branch's step as it multiplies a small table fastest."""
-    rows, columns = branch.step.shape
-    return branch.step.toarray() if branch.step.nnz > _DENSE_FROM * rows * columns else branch.step
 
 
 class PastChanges:

@@ -46,9 +46,13 @@ class ChainSolver:
 
 
 def policy_chain_solver(
-    model: TabularJMDP, policy: TabularPolicy, discount: float, one_minus_discount: float
+    model: TabularJMDP,
+    policy: TabularPolicy,
+    discount: float,
+    one_minus_discount: float,
+    factor: Floats | None = None,
 ) -> ChainSolver:
-    """Factorise I − discount × P_π."""
+    """Factorise I − discount × P_π; with a factor [S, K, A] ≤ 1, outcomes in other states count that many times."""
     from scipy.sparse import diags_array
     from scipy.sparse.linalg import splu
 
@@ -56,6 +60,9 @@ def policy_chain_solver(
     leaves = step - diags_array(step.diagonal())
     # 1 − γ P(s, s) as (1 − γ) + γ (what leaves s): nothing is subtracted, so 1 − γ survives however small it is.
     stays = np.where(model.terminal, 1.0, one_minus_discount + discount * leaves.sum(axis=1))
+    if factor is not None:
+        step = averaged_step(model, model.prob, policy.probs, factor)
+        leaves = step - diags_array(step.diagonal())
     # An M-matrix with dominant diagonal needs no pivoting, and then an order for A + Aᵀ fills in least.
     try:
         factors = splu(

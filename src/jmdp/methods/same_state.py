@@ -23,17 +23,22 @@ _AT_ONCE = 2_000_000
 
 
 class SameState:
-    """The same-state entries of a sweep, given TD errors [S, K, A] and variances V [S]."""
+    """The same-state entries of a sweep, given TD errors [S, K, A] and variances V [S].
 
-    def __init__(self, model: TabularJMDP, policy: TabularPolicy, prob: Floats, td: Floats, V: Floats) -> None:
+    `ratio` [S, K, A] is the unit of the next state over that of this one (`state_units`).
+    """
+
+    def __init__(
+        self, model: TabularJMDP, policy: TabularPolicy, prob: Floats, td: Floats, V: Floats, ratio: Floats
+    ) -> None:
         S, K, A = model.shape
         square = model.discount * model.discount
         pi = policy.probs
         together = np.einsum("ska,sa->sk", td, pi)
-        apart = together * together + square * np.einsum("ska,sa->sk", V[model.next_state], pi * pi)
+        apart = together * together + square * np.einsum("ska,sa->sk", ratio**2 * V[model.next_state], pi * pi)
         self.fixed: Floats = (prob * apart).sum(axis=1)
         states = max(1, _AT_ONCE // (K * A * A))
-        parts = [_entries(model, pi, prob, s, min(s + states, S)) for s in range(0, S, states)]
+        parts = [_entries(model, pi, prob, ratio, s, min(s + states, S)) for s in range(0, S, states)]
         state, entry, weight = (np.concatenate([part[i] for part in parts]) for i in range(3))
         counts = np.bincount(state, minlength=S)
         self.side = math.isqrt(max(int(counts.max()) - 1, 0)) + 1  # a state's entries, laid out as a square
@@ -54,7 +59,7 @@ class SameState:
 
 
 def _entries(
-    model: TabularJMDP, pi: Floats, prob: Floats, first: int, last: int
+    model: TabularJMDP, pi: Floats, prob: Floats, ratio: Floats, first: int, last: int
 ) -> tuple[Integers, Integers, Floats, int]:
     """For some states: state, entry of H (row × S + column, row ≤ column), its weight; and how many at most were one.
 
@@ -62,6 +67,7 @@ def _entries(
     """
     a, b = np.triu_indices(pi.shape[1], 1)
     chances = 2 * prob[first:last, :, None] * (pi[first:last, a] * pi[first:last, b])[:, None, :]
+    chances *= ratio[first:last, :, a] * ratio[first:last, :, b]
     at, k, pair = np.nonzero(chances)
     weight: Floats = chances[at, k, pair]
     state: Integers = at.astype(np.int64) + first
