@@ -16,10 +16,13 @@ def comparison_table(comparison: Comparison) -> str:
     """The comparison in words and columns."""
     c, leader = comparison, comparison.leader
     verdict = f"best: {c.best}" if c.best is not None else f"not decided; ahead: {leader}"
+    verdict = f"{verdict} ({c.outcome.value}; {100 * c.confidence:g}% confidence)"
+    if c.outcome.name == "ONE_FUTURE":
+        verdict = f"ahead in the one future that was seen: {leader}\n{_one_future(c.samples)}"
     luck = f"{type(c.evaluation.coupling).__name__} luck, discount {c.discount:g}, horizon {c.horizon}"
     lines = [
         f"{len(c.actions)} actions of {c.simulator} under {c.policy}; {luck}",
-        f"{verdict} ({c.outcome.value}; {100 * c.confidence:g}% confidence)",
+        verdict,
         "",
     ]
     rows = [
@@ -62,6 +65,15 @@ def comparison_table(comparison: Comparison) -> str:
         f"what happens less often than once in {1 / c.unseen:.0f} may not have been seen",
     ]
     return "\n".join(lines)
+
+
+def _one_future(samples: int) -> str:
+    return (
+        f"All {samples} rollouts of each action were the same, so no confidence can be stated. If the simulator is "
+        "deterministic from\nthis state, the means are exact. If its randomness was drawn earlier, in start or reset (a "
+        "shuffled deck, a tape of\ndemands), or matters too rarely to be seen, other futures may differ: draw it in step, "
+        "or compare from several starts."
+    )
 
 
 _LAST = (("correlation", "{:.3f}"), ("variance_reduction", "{:.1f} ×"))

@@ -53,6 +53,13 @@ class Draws:
         """[A, A], the part of samples in which branches had neither both ended nor met."""
         return np.stack([(self.ends != self.ends[:, [a]]).mean(axis=0) for a in range(self.ends.shape[1])])
 
+    @property
+    def one_future(self) -> bool:
+        """Were all rollouts of each action the same, step by step?"""
+        return len(self.returns) > 1 and bool(
+            (self.returns == self.returns[0]).all() and (self.gains == self.gains[0]).all()
+        )
+
     @classmethod
     def joined(cls, parts: Sequence[Draws]) -> Draws:
         """One after the other."""
@@ -82,6 +89,7 @@ class Simulator(ABC):
     actions: Labels | None = None  # None where actions are not numbered: those to compare must then be given
     discount: float | None = None  # where the simulator has one of its own
     lanes: int = 64  # how many branches are best kept under way at once
+    check: bool = True  # try a few steps before sampling, and refuse if randomness is not shared
 
     @abstractmethod
     def step(self, state: Any, action: Any, shock: Shock) -> Step:

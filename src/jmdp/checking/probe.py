@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,6 +26,17 @@ class Finding:
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.message}"
+
+
+class Findings(list[Finding]):
+    """What a check found, faults first, and which part of the simulator it has seen."""
+
+    def __init__(self, found: Iterable[Finding], explored: str) -> None:
+        super().__init__(found)
+        self.explored = explored  # a sentence
+
+    def __str__(self) -> str:
+        return "\n".join([*map(str, self)] or ["no problem found"]) + f"\n{self.explored}"
 
 
 class SpoiltError(Exception):
@@ -180,6 +191,10 @@ class Probe:
                 if self.after[name] != met[name] and verb not in ("step", "advance"):
                     self.luck_of_its_own(name, verb)  # those two may set it from the shock; shaking will tell
                     self.looking_draws = True
+
+    def moved(self) -> list[str]:
+        """Generators other than the shock's that the last call moved."""
+        return [name for name, saved in self.after.items() if saved != self._before.get(name)]
 
     def ask(self, verb: str, state: Any) -> Any:
         """`digest` or `observe`."""
