@@ -69,10 +69,10 @@ def comparison_table(comparison: Comparison) -> str:
 
 def _one_future(samples: int) -> str:
     return (
-        f"All {samples} rollouts of each action were the same, so no confidence can be stated. If the simulator is "
-        "deterministic from\nthis state, the means are exact. If its randomness was drawn earlier, in start or reset (a "
-        "shuffled deck, a tape of\ndemands), or matters too rarely to be seen, other futures may differ: draw it in step, "
-        "or compare from several starts."
+        f"All {samples} rollouts of each action were the same, so no confidence can be stated.\n"
+        "If the simulator is deterministic from this state, the means are exact. If its randomness was drawn earlier,\n"
+        "in start or reset (a shuffled deck, a tape of demands), or matters too rarely to be seen, other futures may\n"
+        "differ: draw it in step, or compare from several starts."
     )
 
 

@@ -89,8 +89,8 @@ class _Recorder(Actor):
             if digest_of(found) != digest_of(action):
                 raise PolicyError(
                     f"The policy, {self._actor!r}, returned {action!r}, and {found!r} for the same observation after "
-                    "other calls. It has a memory, or draws from a generator of its own. Many rollouts ask one policy in "
-                    "turn, so it must follow from the observation alone, or with f(obs, rng) from both. Put what it "
+                    "other calls. It has a memory, or draws from a generator of its own. Many rollouts ask one policy "
+                    "in turn, so it must follow from the observation alone, or with f(obs, rng) from both. Put what it "
                     "remembers into the observation, e.g. with gymnasium.wrappers.FrameStackObservation, or into the "
                     "simulator's state."
                 )

@@ -17,6 +17,7 @@ import numpy as np
 from jmdp.checking.draw_calls import Call, Place, consume_alike, place_of, target_of
 from jmdp.luck import Shock
 
+
 class Draw(NamedTuple):
     """One call of a generator."""
 

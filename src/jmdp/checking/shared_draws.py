@@ -68,12 +68,10 @@ class DrawProbe(Probe):
             known[log.shape] = state, log
 
     def _uneven(self, kind: str, who: str, spot: str, mend: str, *actions: int) -> None:
-        what = f"{who} use different amounts of the shock's numbers before {spot}, so this draw gives them other numbers"
+        what = f"{who} use different amounts of the shock's numbers before {spot}, so this draw gives them other ones"
         self.add(kind, spot.split(",")[0], what, mend, *actions)
 
-    def _parted(
-        self, one: DrawLog, other: DrawLog, kinds: tuple[str, str], who: str, mend: str, *actions: int
-    ) -> bool:
+    def _parted(self, one: DrawLog, other: DrawLog, kinds: tuple[str, str], who: str, mend: str, *actions: int) -> bool:
         """Note where two steps under one shock do not draw alike."""
         spot = out_of_step(one, other)
         if spot is not None:
@@ -90,8 +88,11 @@ _STREAMS = (
     'draw for each purpose from a generator of its own: shock.derived(b"demand").generator(), or '
     "np.random.default_rng(self.np_random.integers(2**63)) made when a step begins"
 )
-_SAME_FOR_ACTIONS = f"Make all draws before looking at the action, or {_STREAMS}."
+_SAME_FOR_ACTIONS = (
+    f"Make all draws before looking at the action, or {_STREAMS}. It matters under Synchronous() and Local(), which "
+    "give all actions in a state one shock; under Independent() it does not."
+)
 _SAME_FOR_STATES = (
-    f"Make the same draws in the same order in every state, or {_STREAMS}. It matters under Synchronous(), which gives all "
-    "states of a time step one shock; Local() and Independent() do not."
+    f"Make the same draws in the same order in every state, or {_STREAMS}. It matters under Synchronous(), which gives "
+    "all states of a time step one shock; under Local() and Independent() it does not."
 )

@@ -12,15 +12,14 @@ from jmdp.checking.probe import GLOBALS, Finding, Findings, Saved
 from jmdp.checking.shared_draws import AMONG_ACTIONS, AMONG_STATES
 from jmdp.checking.visits import Visits
 from jmdp.errors import SimulatorError
-from jmdp.luck import Shock
 from jmdp.settings import whole_number
 from jmdp.simulator import Simulator
 
 _MOST_ACTIONS = 8
 """Tried in one state of a walk."""
 
-_ROLLOUTS_A_VISIT = 0.32
-"""Further rollouts, of which only the draws are looked at, for each state that is visited."""
+_STEPS_A_VISIT = 8
+"""Further steps, of which only the draws are looked at, for each state that is visited."""
 
 _QUICK_ACTIONS = 6
 _QUICK_STATES = 4
@@ -69,8 +68,10 @@ def check_simulator(
         here = going[walk.integers(len(going))] if going else None
     met = set(check.visited)
     if not any(finding.fault for finding in check.findings()):
-        more, length = max(2, round(_ROLLOUTS_A_VISIT * steps)), max(length, 25)
+        length = max(length, 25)
+        more = max(2, _STEPS_A_VISIT * steps // length)
         _explore(check, starts, more, length, met)
+        check.compare_starts()
         episode += more
     explored = f"explored {len(met):,} distinct states in {episode} rollouts of up to {length} steps"
     return Findings(check.findings(), f"{explored}; states not reached are not checked")
@@ -119,8 +120,7 @@ def quick_check(
     outcomes = check.visit(state, order, thorough=False)
     if shared_between_states and not check.findings():
         _visit_more_states(check, [outcome.state for outcome in outcomes.values() if not outcome.ended])
-    harmless = () if shared_in_a_state else AMONG_ACTIONS
-    harmless += () if shared_between_states else AMONG_STATES
+    harmless = (*(() if shared_in_a_state else AMONG_ACTIONS), *(() if shared_between_states else AMONG_STATES))
     _refuse(simulator, [finding for finding in check.findings() if finding.kind not in harmless])
     return check.asked or check.varied
 
@@ -140,7 +140,7 @@ def _visit_more_states(check: Visits, going: list[Any]) -> None:
 
 
 def _check_trace(simulator: Simulator, trace: Any, state: Any) -> bool:
-    """Refuse draws made while JAX traces a step, for they become constants; return whether steps call back to Python."""
+    """Refuse draws made while JAX traces a step, for they become constants. Return whether steps call Python."""
     before = {name: Saved.of(generator) for name, generator in GLOBALS.items()}
     programs = [trace(state) for _ in range(2)]
     moved = [name for name, generator in GLOBALS.items() if Saved.of(generator) != before[name]]
