@@ -21,7 +21,7 @@ from jmdp.luck import Shock
 from jmdp.simulator import Draws, Simulator
 from jmdp.simulators.python_function import TabularSimulator
 
-_ASKED_AGAIN = 256
+_ASKED_AGAIN = 128
 """Observations for which a policy is asked again."""
 
 
@@ -46,7 +46,7 @@ def check_repeatable(
 ) -> None:
     """Draw the last and the first of these samples again, each alone, and raise unless they come out the same.
 
-    `draw` gives one sample by its number. Then the policy is asked again for what it saw, in reverse order. What JAX
+    `draw` gives one sample by its number. Then the policy is asked again for what it saw, in other orders. What JAX
     compiles has no memory and is not drawn again.
     """
     compiled = hasattr(simulator, "paired_draws") and actor.traceable(simulator.observe(state)) is not None
@@ -61,9 +61,9 @@ def check_repeatable(
             a = int(wrong[0])
             raise SimulatorError(
                 f"{simulator!r} does not repeat itself: candidate {a} of sample {sample} returned "
-                f"{drawn.returns[sample, a]!r}, and {single.returns[0, a]!r} when it was simulated again. A step, in a "
-                "state that the quick check did not reach, depends on more than state, action and shock. To find it: "
-                "jmdp.testing.check_simulator(simulator, steps=500)."
+                f"{float(drawn.returns[sample, a])!r}, and when simulated again {float(single.returns[0, a])!r}. A step, in "
+                "a state that the quick check did not reach, depends on more than state, action and shock; or the policy "
+                "has a memory. To find out: jmdp.testing.check_simulator(simulator, steps=500)."
             )
 
 
@@ -83,8 +83,9 @@ class _Recorder(Actor):
         return actions
 
     def ask_again(self) -> None:
-        """Raise `PolicyError` unless it answers the same in reverse order, one observation at a time."""
-        for observation, shock, action in reversed(self._asked):
+        """Raise `PolicyError` unless it answers the same in other orders, one observation at a time."""
+        mixed = np.random.Generator(np.random.Philox(key=0)).permutation(len(self._asked))
+        for observation, shock, action in (*reversed(self._asked), *(self._asked[i] for i in mixed)):
             (found,) = self._actor.act([observation], [shock])
             if digest_of(found) != digest_of(action):
                 raise PolicyError(

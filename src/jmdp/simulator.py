@@ -131,8 +131,8 @@ def action_labels(actions: int | Sequence[str]) -> Labels:
     raise SettingsError(f"actions is {actions!r}. Give how many there are, or a list of their names.")
 
 
-def finite_step(simulator: Simulator, outcome: Any, action: Any, t: int) -> Step:
-    """What a step returned, as numbers that can be added up."""
+def three_parts(simulator: Simulator, outcome: Any) -> tuple[Any, Any, Any]:
+    """Reward, state and termination of what a step returned."""
     try:
         reward, state, terminated = outcome
     except (TypeError, ValueError):
@@ -140,6 +140,12 @@ def finite_step(simulator: Simulator, outcome: Any, action: Any, t: int) -> Step
         raise SimulatorError(
             f"{simulator!r}.step returned {what}. It returns Step(reward, state, terminated)."
         ) from None
+    return reward, state, terminated
+
+
+def finite_step(simulator: Simulator, outcome: Any, action: Any, t: int) -> Step:
+    """What a step returned, as numbers that can be added up."""
+    reward, state, terminated = three_parts(simulator, outcome)
     try:
         earned = float(reward)
     except (TypeError, ValueError):

@@ -167,10 +167,13 @@ def _calls_before(log: DrawLog, draw: Draw) -> tuple[Call, ...]:
 
 
 def swapped(one: DrawLog, other: DrawLog) -> str | None:
-    """Where two steps make the same draws in another order: for the same variables, or by the same calls."""
-    common = {draw.path for draw in one.draws} & {draw.path for draw in other.draws}
-    mine, theirs = ([draw for draw in log.draws if draw.path not in common] for log in (one, other))
-    for name in ("target", "call"):
+    """Where two steps make the same draws in another order: for the same variables, or by the same calls.
+
+    Calls count only on lines that one of them does not have: a helper may be called for anything.
+    """
+    for name, depth in (("target", None), ("call", 1)):
+        common = {draw.path[:depth] for draw in one.draws} & {draw.path[:depth] for draw in other.draws}
+        mine, theirs = ([draw for draw in log.draws if draw.path[:depth] not in common] for log in (one, other))
         ours, others = ([_label(draw, name) for draw in draws] for draws in (mine, theirs))
         if None not in (*ours, *others) and ours != others and sorted(ours) == sorted(others):
             return next(draw.spot for draw, x, y in zip(mine, ours, others, strict=True) if x != y)

@@ -13,7 +13,7 @@ import numpy as np
 from jmdp.digests import digest_of
 from jmdp.errors import SimulatorError, UnavailableError
 from jmdp.luck import Shock
-from jmdp.simulator import Simulator
+from jmdp.simulator import Simulator, three_parts
 
 
 @dataclass(frozen=True)
@@ -238,10 +238,8 @@ class Probe:
     def outcome(self, verb: str, state: Any, i: int, shock: Shock) -> Outcome:
         """Of `step` or `advance`."""
         step = self.call(verb, state, self.actions[i], shock)
-        if not isinstance(step, tuple) or len(step) != 3:
-            raise SimulatorError(f"{verb} gave a {type(step).__name__}. Return Step(reward, state, terminated).")
         after = self.after  # looking on must not change it
-        reward, following, terminated = step
+        reward, following, terminated = three_parts(self.simulator, step)
         number = isinstance(reward, (int, float, np.integer, np.floating))
         if not number or not math.isfinite(reward):
             what = f"the reward of {verb} is {reward if number else type(reward).__name__}"

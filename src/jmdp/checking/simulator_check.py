@@ -69,7 +69,7 @@ def check_simulator(
     met = set(check.visited)
     if not any(finding.fault for finding in check.findings()):
         length = max(length, 25)
-        more = max(2, _STEPS_A_VISIT * steps // length)
+        more = max(1, _STEPS_A_VISIT * steps // length)
         _explore(check, starts, more, length, met)
         check.compare_starts()
         episode += more
