@@ -61,9 +61,9 @@ def check_repeatable(
             a = int(wrong[0])
             raise SimulatorError(
                 f"{simulator!r} does not repeat itself: candidate {a} of sample {sample} returned "
-                f"{float(drawn.returns[sample, a])!r}, and when simulated again {float(single.returns[0, a])!r}. A step, in "
-                "a state that the quick check did not reach, depends on more than state, action and shock; or the policy "
-                "has a memory. To find out: jmdp.testing.check_simulator(simulator, steps=500)."
+                f"{float(drawn.returns[sample, a])!r}, and when simulated again {float(single.returns[0, a])!r}. A "
+                "step, in a state that the quick check did not reach, depends on more than state, action and shock; or "
+                "the policy has a memory. To find out: jmdp.testing.check_simulator(simulator, steps=500)."
             )
 
 
