@@ -50,7 +50,7 @@ class Check(Command):
             checked = check_simulator(simulator, actions=actions, seed=self.seed, steps=self.steps)
             findings = [*checked, *(check_model(chosen.model) if chosen.model is not None else ())]
         faults = sum(finding.fault for finding in findings)
-        visited = f"{simulator!r}, {self.steps} states visited from seed {self.seed}"
+        visited = f"{simulator!r}, {self.steps} states visited from seed {self.seed}; {checked.explored}"
         if self.json:
             print_json(
                 {
@@ -68,7 +68,6 @@ class Check(Command):
                 print(f"{'fault' if finding.fault else 'note'}: {finding}")
             notes = len(findings) - faults
             print(f"{_count(faults, 'fault')}, {_count(notes, 'note')}: {visited}")
-            print(checked.explored)
         return Exit.NO if faults else Exit.YES
 
     def _drawn(self, chosen: Environment, simulator: Simulator) -> list[Any] | None:
