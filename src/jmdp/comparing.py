@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from numbers import Real
 from typing import Any
 
@@ -26,7 +27,7 @@ from jmdp.methods.method import check_kind
 from jmdp.methods.monte_carlo import MonteCarlo, rollout_length
 from jmdp.progress import count_bar
 from jmdp.rollouts import paired_draws
-from jmdp.sampling_check import check_before_sampling, check_repeatable
+from jmdp.sampling_check import check_before_sampling, check_repeatable, policy_draws
 from jmdp.settings import whole_number
 from jmdp.simulator import Draws
 from jmdp.simulators import as_simulator
@@ -136,8 +137,13 @@ class _Question:
         self.candidates, self.labels = _candidates(self.simulator.actions, actions)
         self.error = (1 - self.confidence) / (len(self.candidates) - 1)
         self.actor = as_policy(policy, self.simulator.actions)
-        self.may_hide_luck = not isinstance(self.simulator, TabularSimulator)
         self.uses_luck = check_before_sampling(self.simulator, self.state, self.candidates, coupling)
+
+    @cached_property
+    def may_hide_luck(self) -> bool:
+        """If all rollouts are the same, was randomness drawn before? Not in a table, nor if the policy draws."""
+        table = isinstance(self.simulator, TabularSimulator)
+        return not table and not policy_draws(self.simulator, self.state, self.candidates[0], self.actor)
 
     def answer(self, drawn: list[Draws], samples: int) -> Comparison:
         n = sum(len(part.returns) for part in drawn)
@@ -216,7 +222,7 @@ class _Question:
             outcome = Decision.BEST_FOUND if sure else outcome
         elif errors.max() <= self.precision:
             outcome = Decision.PRECISE
-        if self.may_hide_luck and draws.one_future and (outcome is not Decision.BUDGET_SPENT or not self.uses_luck):
+        if draws.one_future and (outcome is not Decision.BUDGET_SPENT or not self.uses_luck) and self.may_hide_luck:
             outcome, sure = Decision.ONE_FUTURE, False
         return Comparison(
             evaluation,

@@ -67,6 +67,21 @@ def check_repeatable(
             )
 
 
+def policy_draws(simulator: Simulator, state: Any, action: Any, actor: Actor) -> bool:
+    """Does the policy take different actions under different shocks, in a few states that follow on this action?"""
+    root = Shock.of_sample(0, 0)
+    for t in range(8):
+        _, state, terminated = simulator.step(state, action, root.derived(b"environment", t))
+        if terminated:
+            break
+        shocks = [root.derived(b"policy", t, bytes([k])) for k in range(8)]
+        actions = actor.act([simulator.observe(state)] * len(shocks), shocks)
+        if len({digest_of(taken) for taken in actions}) > 1:
+            return True
+        action = actions[0]
+    return False
+
+
 class _Recorder(Actor):
     """A policy, and what it was asked."""
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import jmdp
-from jmdp.luck import Shock
 from jmdp.checking.simulator_check import quick_check
+from jmdp.luck import Shock
 from jmdp.testing import check_simulator
 
 gymnasium = pytest.importorskip("gymnasium")

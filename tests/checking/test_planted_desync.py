@@ -247,3 +247,11 @@ def test_a_deterministic_environment_has_one_future_and_no_fault():
     assert "If the simulator is deterministic from this state, the means are exact" in str(found)
     notes = check_simulator(jmdp.simulators.GymnasiumSimulator(env), steps=5)
     assert [(note.kind, note.fault) for note in notes] == [("one future", False)]
+
+
+def test_equal_returns_under_a_policy_that_draws_are_not_one_future():
+    env = gymnasium.make("MountainCar-v0")
+    env.reset(seed=0)
+    found = jmdp.compare(env, policy=jmdp.UniformPolicy(), discount=0.5, seed=0, samples=80, progress=False)
+    assert found.draws.one_future  # −1 in every step
+    assert found.outcome is Decision.BUDGET_SPENT
