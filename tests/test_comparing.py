@@ -362,8 +362,8 @@ def test_bad_settings(settings, says):
     ("outcome", "says"),
     [
         ((0, 1.0, False, False, {}), "returned 5 values. It returns Step"),
-        (Step(None, 0, False), "earned None. A reward is a finite number"),
-        (Step(math.nan, 0, False), "earned nan"),
+        (Step(None, 0, False), "the reward of step is NoneType"),
+        (Step(math.nan, 0, False), "the reward of step is nan"),
         (3.0, "returned a float"),
     ],
 )

@@ -22,7 +22,7 @@ LAYERS = [
     ["coupling", "actors"],
     ["exact", "worlds", "kernels", "gaps", "projection", "calibration", "rollouts", "pair_walks"],
     ["simulators", "walk_workers"],
-    ["evaluation"],
+    ["evaluation", "sampling_check"],
     ["neural"],
     ["methods"],
     ["evaluate"],

@@ -64,6 +64,8 @@ PROJECTED = "methods/test_linear_projected.py::"
 ORDER_8 = "methods/test_higher_moments.py::test_orders_up_to_eight_are_certified[Local(policy_luck='independent')]"
 TWIN = "test_rollouts.py::test_equal_to_the_slow_twin"
 WALKS = "test_pair_walks.py::test_equal_to_the_slow_twin"
+SAMPLING = "test_sampling_check.py::"
+DESYNC = "checking/test_planted_desync.py::"
 TD = "neural/test_td_losses.py::"
 TRUNCATION = "simulators/test_truncation.py::"
 AFTER = "test_reward_bound.py::test_a_reward_after_the_horizon_of_a_table_is_in_the_interval"
@@ -360,6 +362,29 @@ BUGS = [
         "test_comparing.py::test_rewards_minus_one_and_minus_two_are_no_tie"),
     Bug("what never happened cannot", "anytime.py", "np.maximum(heavy * largest, spread)", "heavy * largest",
         "test_comparing.py::test_nothing_seen_is_not_nothing"),
+    # Checks of simulators.
+    Bug("simulators of users are not checked", "sampling_check.py",
+        "if isinstance(simulator, TabularSimulator) or not simulator.check:\n        return True", "return True",
+        SAMPLING + "test_randomness_of_its_own_is_refused"),
+    Bug("policies are not asked again", "sampling_check.py", "    recorder.ask_again()\n", "",
+        SAMPLING + "test_a_policy_with_memory_is_refused"),
+    Bug("samples are not drawn again", "sampling_check.py", "        if wrong.size:\n", "        if False:\n",
+        SAMPLING + "test_what_the_quick_check_does_not_reach_is_noticed_when_drawn_again"),
+    Bug("draws are compared among actions alone", "checking/shared_draws.py",
+        "        for i in order:\n            self.compare_states(state, i, shock, logs[i])\n", "",
+        DESYNC + "test_check_simulator[DrawsByState]"),
+    Bug("what a call may use does not count", "checking/draw_log.py",
+        "if not consume_alike(_calls_before(one, mine), _calls_before(other, theirs)):", "if False:",
+        SAMPLING + "test_draws_that_differ_are_refused_where_they_matter"),
+    Bug("the order of draws does not count", "checking/shared_draws.py", "spot = swapped(one, other)", "spot = None",
+        DESYNC + "test_check_simulator[SwappedOrder]"),
+    Bug("rare states are not looked for", "checking/simulator_check.py",
+        "        _explore(check, starts, more, length, met)\n", "",
+        DESYNC + "test_rare_states_are_found_by_a_longer_check"),
+    Bug("one future is enough", "comparing.py", "outcome, sure = Decision.ONE_FUTURE, False", "pass",
+        DESYNC + "test_compare_says_that_one_future_was_seen"),
+    Bug("starts are not compared", "checking/simulator_check.py", "        check.compare_starts()\n", "",
+        DESYNC + "test_check_simulator[TapeInReset]"),
     Bug("noise of any size hides what was not seen", "anytime.py", "np.maximum(heavy * largest, spread)",
         "np.where(largest > 1e-9 * np.asarray(spread), heavy * largest, spread)",
         "test_ever_miss.py::test_compare_itself_is_not_misled_by_rare_losses"),

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from jmdp import anytime
+from jmdp.actors.actor import Actor
 from jmdp.actors.as_policy import as_policy
 from jmdp.anytime import ENOUGH
 from jmdp.arrays import Floats
@@ -27,9 +29,11 @@ from jmdp.methods.method import check_kind
 from jmdp.methods.monte_carlo import MonteCarlo, rollout_length
 from jmdp.progress import count_bar
 from jmdp.rollouts import paired_draws
+from jmdp.sampling_check import check_before_sampling, check_repeatable, policy_draws
 from jmdp.settings import whole_number
 from jmdp.simulator import Draws
 from jmdp.simulators import as_simulator
+from jmdp.simulators.python_function import TabularSimulator
 
 
 def compare(
@@ -142,6 +146,13 @@ class _Question:
         self.candidates, self.labels = _candidates(self.simulator.actions, actions)
         self.error = (1 - self.confidence) / (len(self.candidates) - 1)
         self.actor = as_policy(policy, self.simulator.actions)
+        self.uses_luck = check_before_sampling(self.simulator, self.state, self.candidates, coupling)
+
+    @cached_property
+    def may_hide_luck(self) -> bool:
+        """If all rollouts are the same, was randomness drawn before? Not in a table, nor if the policy draws."""
+        table = isinstance(self.simulator, TabularSimulator)
+        return not table and not policy_draws(self.simulator, self.state, self.candidates[0], self.actor)
 
     def answer(self, drawn: list[Draws], samples: int) -> Comparison:
         n = sum(len(part.returns) for part in drawn)
@@ -152,7 +163,7 @@ class _Question:
             with count_bar("compare", self.progress, n, samples) as report:
                 while n < samples and not (steps_left and sum(part.steps for part in drawn) >= steps_left):
                     count = min(samples - n, ENOUGH if n < ENOUGH else max(ENOUGH // 2, n // 4))
-                    drawn = [*drawn, self._draw(n, count)]
+                    drawn = [*drawn, self._checked_draw(n, count)]
                     n += count
                     report(n)
                     found = self._comparison(drawn)
@@ -166,12 +177,18 @@ class _Question:
         assert found is not None
         return found
 
-    def _draw(self, first: int, count: int) -> Draws:
+    def _checked_draw(self, first: int, count: int) -> Draws:
+        drawn = self._draw(self.actor, first, count)
+        if first == 0:
+            check_repeatable(drawn, self.simulator, self.state, self.actor, self._draw)
+        return drawn
+
+    def _draw(self, actor: Actor, first: int, count: int = 1) -> Draws:
         return paired_draws(
             self.simulator,
             self.state,
             self.candidates,
-            self.actor,
+            actor,
             self.coupling,
             discount=self.discount,
             horizon=self.horizon,
@@ -217,6 +234,8 @@ class _Question:
             outcome = Decision.BEST_FOUND if sure else outcome
         elif errors.max() <= self.precision:
             outcome = Decision.PRECISE
+        if draws.one_future and (outcome is not Decision.BUDGET_SPENT or not self.uses_luck) and self.may_hide_luck:
+            outcome, sure = Decision.ONE_FUTURE, False
         return Comparison(
             evaluation,
             draws,

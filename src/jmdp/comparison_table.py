@@ -17,10 +17,13 @@ def comparison_table(comparison: Comparison) -> str:
     """The comparison in words and columns."""
     c, leader = comparison, comparison.leader
     verdict = f"best: {c.best}" if c.best is not None else f"not decided; ahead: {leader}"
+    verdict = f"{verdict} ({c.outcome.value}; {100 * c.confidence:g}% confidence{_rests_on(c)})"
+    if c.outcome.name == "ONE_FUTURE":
+        verdict = f"ahead in the one future that was seen: {leader}\n{_one_future(c.samples)}"
     luck = f"{type(c.evaluation.coupling).__name__} luck, discount {c.discount:g}, horizon {c.horizon}"
     lines = [
         f"{len(c.actions)} actions of {c.simulator} under {c.policy}; {luck}",
-        f"{verdict} ({c.outcome.value}; {100 * c.confidence:g}% confidence{_rests_on(c)})",
+        verdict,
         *_overturned(c),
         "",
     ]
@@ -68,10 +71,19 @@ def comparison_table(comparison: Comparison) -> str:
     return "\n".join(lines)
 
 
+def _one_future(samples: int) -> str:
+    return (
+        f"All {samples} rollouts of each action gave the same return, so no confidence can be stated.\n"
+        "If the simulator is deterministic from this state, the means are exact. If its randomness was drawn earlier,\n"
+        "in start or reset (a shuffled deck, a tape of demands), or matters too rarely to be seen, other futures may\n"
+        "differ: draw it in step, or compare from several starts."
+    )
+
+
 def _rests_on(c: Comparison) -> str:
     if c.bounded is None:
         return ", large-sample"
-    return f", for any distribution of returns in [{c.bounded.least:g}, {c.bounded.most:g}]"
+    return f", for any distribution of returns in [{rounding.exactly(c.bounded.least)}, {rounding.exactly(c.bounded.most)}]"
 
 
 def _overturned(c: Comparison) -> list[str]:

@@ -59,6 +59,13 @@ class Draws:
         """[n, A], the returns that were added up without rounding, by their fingerprints."""
         return self.gains == _fingerprint(self.returns)
 
+    @property
+    def one_future(self) -> bool:
+        """Did all rollouts of each action give the same return?"""
+        return len(self.returns) > 1 and bool(
+            (self.returns == self.returns[0]).all() and (self.gains == self.gains[0]).all()
+        )
+
     @classmethod
     def joined(cls, parts: Sequence[Draws]) -> Draws:
         """One after the other."""
@@ -109,6 +116,7 @@ class Simulator(ABC):
     actions: Labels | None = None  # None where actions are not numbered: those to compare must then be given
     discount: float | None = None  # where the simulator has one of its own
     lanes: int = 64  # how many branches are best kept under way at once
+    check: bool = True  # try a few steps before sampling, and refuse if randomness is not shared
 
     @abstractmethod
     def step(self, state: Any, action: Any, shock: Shock) -> Step:
@@ -154,8 +162,8 @@ def action_labels(actions: int | Sequence[str]) -> Labels:
     raise SettingsError(f"actions is {actions!r}. Give how many there are, or a list of their names.")
 
 
-def finite_step(simulator: Simulator, outcome: Any, action: Any, t: int) -> Step:
-    """What a step returned, as numbers that can be added up."""
+def three_parts(simulator: Simulator, outcome: Any) -> tuple[Any, Any, Any]:
+    """Reward, state and termination of what a step returned."""
     try:
         reward, state, terminated = outcome
     except (TypeError, ValueError):
@@ -163,6 +171,12 @@ def finite_step(simulator: Simulator, outcome: Any, action: Any, t: int) -> Step
         raise SimulatorError(
             f"{simulator!r}.step returned {what}. It returns Step(reward, state, terminated)."
         ) from None
+    return reward, state, terminated
+
+
+def finite_step(simulator: Simulator, outcome: Any, action: Any, t: int) -> Step:
+    """What a step returned, as numbers that can be added up."""
+    reward, state, terminated = three_parts(simulator, outcome)
     try:
         earned = float(reward)
     except (TypeError, ValueError):

@@ -8,7 +8,7 @@ from itertools import product
 
 import numpy as np
 
-from jmdp.checking.probe import Finding
+from jmdp.checking.probe import Finding, Findings
 from jmdp.checking.simulator_check import check_simulator
 from jmdp.errors import CertificateError, UnavailableError
 from jmdp.evaluation import Evaluation
@@ -19,7 +19,7 @@ from jmdp.model import TabularJMDP
 from jmdp.moment_check import MomentCheck, exactly
 from jmdp.policy import TabularPolicy
 
-__all__ = ["Finding", "check_certificate", "check_model", "check_simulator"]
+__all__ = ["Finding", "Findings", "check_certificate", "check_model", "check_simulator"]
 
 # ---------------------------------------------------------------------------------------------------- the model
 

@@ -1,4 +1,4 @@
-"""`check_simulator` finds nothing wrong with simulators that are as they should be. In full: pytest -m long."""
+"""No check finds anything wrong with simulators that are as they should be. In full: pytest -m long."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import jmdp
+from jmdp.checking.simulator_check import quick_check
 from jmdp.luck import Shock
 from jmdp.testing import check_simulator
 
@@ -92,6 +93,8 @@ def faults(name, seed, steps):
     elif simulator.actions.size > 6:
         actions = [0, 1, 2]
     state = simulator.start(Shock.of_sample(seed, 0))
+    tried = range(simulator.actions.size) if actions is None else actions
+    quick_check(simulator, state, tried, shared_between_states=True)  # raises
     found = check_simulator(simulator, state, actions=actions, seed=seed, steps=steps)
     return [str(finding) for finding in found if finding.fault]
 

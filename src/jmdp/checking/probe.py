@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +13,7 @@ import numpy as np
 from jmdp.digests import digest_of
 from jmdp.errors import SimulatorError, UnavailableError
 from jmdp.luck import Shock
-from jmdp.simulator import Simulator
+from jmdp.simulator import Simulator, three_parts
 
 
 @dataclass(frozen=True)
@@ -26,6 +26,17 @@ class Finding:
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.message}"
+
+
+class Findings(list[Finding]):
+    """What a check found, faults first, and which part of the simulator it has seen."""
+
+    def __init__(self, found: Iterable[Finding], explored: str) -> None:
+        super().__init__(found)
+        self.explored = explored  # a sentence
+
+    def __str__(self) -> str:
+        return "\n".join([*map(str, self)] or ["no problem found"]) + f"\n{self.explored}"
 
 
 class SpoiltError(Exception):
@@ -181,6 +192,10 @@ class Probe:
                     self.luck_of_its_own(name, verb)  # those two may set it from the shock; shaking will tell
                     self.looking_draws = True
 
+    def moved(self) -> list[str]:
+        """Generators other than the shock's that the last call moved."""
+        return [name for name, saved in self.after.items() if saved != self._before.get(name)]
+
     def ask(self, verb: str, state: Any) -> Any:
         """`digest` or `observe`."""
         return self.call(verb, state) if self.careful else getattr(self.simulator, verb)(state)
@@ -223,10 +238,8 @@ class Probe:
     def outcome(self, verb: str, state: Any, i: int, shock: Shock) -> Outcome:
         """Of `step` or `advance`."""
         step = self.call(verb, state, self.actions[i], shock)
-        if not isinstance(step, tuple) or len(step) != 3:
-            raise SimulatorError(f"{verb} gave a {type(step).__name__}. Return Step(reward, state, terminated).")
         after = self.after  # looking on must not change it
-        reward, following, terminated = step
+        reward, following, terminated = three_parts(self.simulator, step)
         number = isinstance(reward, (int, float, np.integer, np.floating))
         if not number or not math.isfinite(reward):
             what = f"the reward of {verb} is {reward if number else type(reward).__name__}"

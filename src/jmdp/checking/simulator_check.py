@@ -1,34 +1,39 @@
-"""Is a simulator what it must be? Pure steps, all luck from the shock, and the same luck for every action.
+"""Is a simulator what it must be? Pure steps, all randomness from the shock, and the same for every action and state.
 
-A simulator is asked for the same step again, in another order, after other branches and from an equal state, while all
-generators it could draw from in secret are shaken. None of this may make a difference.
+`check_simulator` is thorough: it visits many states. `quick_check` costs a few dozen steps and is run before sampling.
 """
 
 from __future__ import annotations
 
-import random
-from collections.abc import Collection, Sequence
-from itertools import combinations
+from collections.abc import Sequence
 from typing import Any
 
-from jmdp.checking.draw_log import draws_of, out_of_step, uneven
-from jmdp.checking.probe import GLOBALS, Finding, Look, Outcome, Probe, Saved, SpoiltError
-from jmdp.errors import SimulatorError, UnavailableError
-from jmdp.luck import Shock
+from jmdp.checking.probe import GLOBALS, Finding, Findings, Saved
+from jmdp.checking.shared_draws import AMONG_ACTIONS, AMONG_STATES
+from jmdp.checking.visits import Visits
+from jmdp.errors import SimulatorError
 from jmdp.settings import whole_number
 from jmdp.simulator import Simulator
 
 _MOST_ACTIONS = 8
 """Tried in one state of a walk."""
 
+_STEPS_A_VISIT = 8
+"""Further steps, of which only the draws are looked at, for each state that is visited."""
+
+_QUICK_ACTIONS = 6
+_QUICK_STATES = 4
+"""Tried by `quick_check`; in states beyond the first, three actions."""
+
 
 def check_simulator(
     simulator: Simulator, state: Any = None, *, actions: Sequence[Any] | None = None, seed: int = 0, steps: int = 50
-) -> list[Finding]:
-    """Look for what would make comparisons under shared luck wrong, along a walk of random actions.
+) -> Findings:
+    """Look for what would make comparisons under shared randomness wrong, along a walk of random actions.
 
-    Findings with `fault` make answers wrong, the others may be meant; an empty list means that nothing was found in the
-    states visited. Global generators are put back after each call.
+    Findings with `fault` make answers wrong, the others may be meant. No findings means that nothing was found in the
+    states that were reached; `explored` says how many, and printing the result shows it. Global generators are put back
+    after each call.
 
     Parameters
     ----------
@@ -42,14 +47,15 @@ def check_simulator(
     seed
         Decides the walk and its shocks.
     steps
-        States to visit. Each costs about four steps for each action tried.
+        States to visit. Each costs about four steps for each action tried. If they show no fault, eight times as many
+        steps follow in longer rollouts, to find rare states that draw differently.
     """
     steps = whole_number("steps", steps, 1)
     if actions is None:
         if simulator.actions is None:
             raise SimulatorError(f"Actions of {type(simulator).__name__} are not numbered. Give some: actions=[…].")
         actions = range(simulator.actions.size)
-    check = _Check(simulator, actions, seed)
+    check = Visits(simulator, actions, seed)
     starts = check.starts(state)
     walk = check.root.derived(b"walk").generator()
     length, episode, here = max(5, steps // 5), 0, None
@@ -60,234 +66,94 @@ def check_simulator(
         order = walk.permutation(len(check.actions))[:_MOST_ACTIONS].tolist()
         going = [outcome.state for outcome in check.visit(here, order, thorough=True).values() if not outcome.ended]
         here = going[walk.integers(len(going))] if going else None
-    return check.findings()
+    met = set(check.visited)
+    if not any(finding.fault for finding in check.findings()):
+        length = max(length, 25)
+        more = max(1, _STEPS_A_VISIT * steps // length)
+        _explore(check, starts, more, length, met)
+        check.compare_starts()
+        episode += more
+    explored = f"explored {len(met):,} distinct states in {episode} rollouts of up to {length} steps"
+    return Findings(check.findings(), f"{explored}; states not reached are not checked")
 
 
-def quick_check(simulator: Simulator, state: Any, actions: Sequence[Any]) -> None:
-    """Raise `SimulatorError` if a few steps from one state show a fault; for those that make simulators of things."""
-    check = _Check(simulator, actions, seed=0)
-    check.visit(state, list(range(len(check.actions))), thorough=False)
-    faults = [str(finding) for finding in check.findings() if finding.fault]
+def _explore(check: Visits, starts: list[Any], rollouts: int, length: int, met: set[bytes]) -> None:
+    """Go further than the walk, by one action again and again or by random ones, and visit states that draw otherwise.
+
+    Only the draws of each step are looked at, so a step costs one step.
+    """
+    walk, count = check.root.derived(b"explore").generator(), len(check.actions)
+    moved: set[Any] = set()
+    for rollout in range(rollouts):
+        here = starts[rollout % len(starts)]
+        for t in range(length):
+            i = int(walk.integers(count)) if rollout % 2 else rollout // 2 % count
+            log = check.logged(here, i, check.root.derived(b"explore", rollout * length + t))
+            stirred = (i, *check.moved())
+            if log.shape not in check.shapes[i] or (len(stirred) > 1 and stirred not in moved):
+                moved.add(stirred)
+                order = [i, *(j for j in range(count) if j != i)][:_MOST_ACTIONS]
+                check.visit(here, order, thorough=False)
+            _, here, terminated = log.step
+            if terminated:
+                break
+            met.add(check.digest(here))
+
+
+def quick_check(
+    simulator: Simulator,
+    state: Any,
+    actions: Sequence[Any],
+    *,
+    shared_in_a_state: bool = True,
+    shared_between_states: bool = False,
+) -> bool:
+    """Raise `SimulatorError` if a few steps from one state show a fault that matters under this coupling.
+
+    Return whether any step used its shock. Nothing is left changed: states are immutable and generators are put back.
+    """
+    trace = getattr(simulator, "trace", None)  # of a function that JAX compiles: pure but for what is traced
+    if trace is not None and not _check_trace(simulator, trace, state):
+        return True
+    check = Visits(simulator, actions[:_QUICK_ACTIONS], seed=0)
+    order = list(range(len(check.actions)))
+    outcomes = check.visit(state, order, thorough=False)
+    if shared_between_states and not check.findings():
+        _visit_more_states(check, [outcome.state for outcome in outcomes.values() if not outcome.ended])
+    harmless = (*(() if shared_in_a_state else AMONG_ACTIONS), *(() if shared_between_states else AMONG_STATES))
+    _refuse(simulator, [finding for finding in check.findings() if finding.kind not in harmless])
+    return check.asked or check.varied
+
+
+def _visit_more_states(check: Visits, going: list[Any]) -> None:
+    """Compare draws in the first and last of these states, and in some that come after."""
+    going = [*going[:1], *going[1:][-1:]]
+    for k in range(_QUICK_STATES - 1):
+        if not going:
+            return
+        here, shock = going.pop(0), check.root.derived(b"quick", k)
+        for i in range(len(check.actions))[:3]:
+            log = check.logged(here, i, shock)
+            check.compare_states(here, i, shock, log)
+        if not log.step[2]:
+            going.append(log.step[1])
+
+
+def _check_trace(simulator: Simulator, trace: Any, state: Any) -> bool:
+    """Refuse draws made while JAX traces a step, for they become constants. Return whether steps call Python."""
+    before = {name: Saved.of(generator) for name, generator in GLOBALS.items()}
+    programs = [trace(state) for _ in range(2)]
+    moved = [name for name, generator in GLOBALS.items() if Saved.of(generator) != before[name]]
+    for name in moved:
+        before[name].put_back(GLOBALS[name])
+    if moved or programs[0] != programs[1]:
+        source = f"the global {' and '.join(moved)}" if moved else "something besides its arguments"
+        what = f"step uses {source} while JAX traces it. The number drawn becomes a constant of the compiled program"
+        _refuse(simulator, [Finding("global generator", f"{what}. Draw from the key: jax.random.normal(key).", True)])
+    return "callback" in programs[0]
+
+
+def _refuse(simulator: Simulator, findings: list[Finding]) -> None:
+    faults = [str(finding) for finding in findings if finding.fault]
     if faults:
         raise SimulatorError(f"{simulator!r} cannot be used to compare actions.\n- " + "\n- ".join(faults))
-
-
-class _Check(Probe):
-    """One walk."""
-
-    def __init__(self, simulator: Simulator, actions: Sequence[Any], seed: int) -> None:
-        super().__init__(simulator, actions)
-        self.root = Shock.of_sample(whole_number("seed", seed, 0, 2**128), 0)
-        self.firsts: list[Look] = []  # of states to begin in
-        self.views: dict[bytes, bytes | None] = {}  # what is seen, by digest
-        self.visited: dict[bytes, tuple[Any, Shock, dict[int, Outcome]]] = {}
-        self.differ = False  # did any two actions?
-
-    def findings(self) -> list[Finding]:
-        """Faults first."""
-        found = super().findings()
-        if not found and self.visits > 1 and len(self.actions) > 1 and not self.differ:
-            message = f"under equal luck all actions did the same (in {self.visits} of {self.visits} states visited)."
-            found = [Finding("equal actions", f"{message} Is the action used? Does a cache forget it?")]
-        return found
-
-    def starts(self, state: Any) -> list[Any]:
-        """States to begin in, and how to know them again."""
-        self.watch({})
-        states = [] if state is None else [state]
-        try:
-            for k in range(5):
-                shock = self.root.derived(b"start", k)
-                found = self.call("start", shock)
-                self.firsts.append(self.look(found))
-                if state is None:
-                    states.append(found)
-                if k == 0 and self.digest(self.call("start", shock)) != self.firsts[0][0] == self.digest(found):
-                    mend = "Take the luck of start from its shock, and keep nothing in the simulator."
-                    self.add("hidden state", "start", "start gives different states for the same shock", mend)
-        except UnavailableError:
-            if state is None:
-                raise
-            self.firsts.append(self.look(state))
-        return states
-
-    def visit(self, state: Any, order: list[int], *, thorough: bool) -> dict[int, Outcome]:
-        """Try these actions in the state in every way that must make no difference."""
-        self.visits += 1
-        shock = self.root.derived(b"check", self.visits)
-        outcomes: dict[int, Outcome] = {}
-        left: dict[int, dict[str, Saved]] = {}
-        try:
-            self.watch(self.own_generators(state))
-            before = self.asked_twice(state)
-            for i in order:
-                outcomes[i] = self.step(state, i, shock)
-                left[i] = self.generators_after(outcomes[i])
-                self.untouched(state, before, "step", i)
-            self.differ = self.differ or any(outcomes[i] != outcomes[order[0]] for i in order)
-            self.shake(state, order[::-1], shock, outcomes, left)
-            self.elsewhere(state, before, order, shock, outcomes, thorough)
-            self.compare_draws(state, order, shock)
-            self.compare_digests(state, before, order, shock, outcomes)
-            self.ends(before, outcomes)
-        except SpoiltError:
-            pass
-        return outcomes
-
-    def asked_twice(self, state: Any) -> Look:
-        """Digest and observation must be the state's alone."""
-        self.careful = True
-        digest = self.digest(state)
-        if self.digest(state) != digest:
-            self.unreliable("digest of a state changes when it is asked again")
-        before, again = self.look(state), self.look(state)
-        if again[0] != before[0]:
-            self.mutated("observe")
-        if again != before:
-            mend = "Return what the state alone decides."
-            self.add("hidden state", "observe", "observe gives something else when it is asked again", mend)
-            self.stop_looking("hidden state", "observe")
-            self.steady = False
-            before = before[0], None
-        self.careful = self.looking_draws
-        return before
-
-    # ---------------------------------------------------------------------------------------------------- luck
-
-    def own_generators(self, state: Any) -> dict[str, Any]:
-        """But for those of the operating system, which cannot be put back."""
-        found = self.simulator.generators(state).items()
-        return {name: generator for name, generator in found if not isinstance(generator, random.SystemRandom)}
-
-    def generators_after(self, outcome: Outcome) -> dict[str, Saved]:
-        """How a step left the generators, and where copies of them stand in the next state."""
-        after = dict(self.after)
-        if len(self.watched) > len(GLOBALS) and not outcome.ended:
-            copies = self.own_generators(outcome.state)
-            after |= {name + _COPY: Saved.of(copies[name]) for name in self.watched if name in copies}
-        return after
-
-    def shake(
-        self,
-        state: Any,
-        order: list[int],
-        shock: Shock,
-        outcomes: dict[int, Outcome],
-        left: dict[int, dict[str, Saved]],
-    ) -> None:
-        """Ask again in another order, with all generators but the shock's elsewhere than they were.
-
-        A generator that a step moves, and to a place that depends on where it was, is drawn from. One that is set from
-        the shock is not.
-        """
-        before = {name: Saved.of(generator) for name, generator in self.watched.items()}
-        before |= {name + _COPY: saved for name, saved in before.items()}
-        for k, i in enumerate(order):
-            again, after = self.shaken_step(state, i, shock, self.watched)
-            moved = [name for name in left[i] if name in after and left[i][name] not in (before[name], after[name])]
-            for name in sorted({name.removesuffix(_COPY) for name in moved}):
-                self.luck_of_its_own(name, "step", i)
-            if moved or again == outcomes[i]:
-                continue
-            when = "when asked again" if k == 0 else "when actions were asked in another order"
-            if all(self.same(i, outcomes[i], self.step(state, i, shock), when) for _ in range(2)):
-                for name in self.watched:  # it is one that is put back, or not found in the next state
-                    again, _ = self.shaken_step(state, i, shock, [name])
-                    if again != outcomes[i]:
-                        self.same_but_for_digest(i, outcomes[i], again)
-                        self.luck_of_its_own(name, "step", i)
-
-    def shaken_step(self, state: Any, i: int, shock: Shock, names: Collection[str]) -> tuple[Outcome, dict[str, Saved]]:
-        """A step that meets these generators elsewhere than they were, and how it left them."""
-        self.shaken = names
-        outcome = self.step(state, i, shock)
-        return outcome, self.generators_after(outcome)
-
-    def compare_draws(self, state: Any, order: list[int], shock: Shock) -> None:
-        """Does each action draw the same numbers for the same purposes?"""
-        logs = {i: self.call("step", self.simulator, state, self.actions[i], shock, using=draws_of) for i in order}
-        for i, j in combinations(order, 2):
-            spot = out_of_step(logs[i], logs[j])
-            if spot is not None:
-                what = f"actions have drawn different amounts of luck before {spot}, which gives them different numbers"
-                self.add("out of step", spot.split(",")[0], what, _IN_STEP, i, j)
-            elif uneven(logs[i], logs[j]):
-                what = "actions draw different amounts of luck, in code they do not share"
-                self.add(
-                    "uneven luck", "", what, f"If some of it is meant to be the same: {_IN_STEP}", i, j, fault=False
-                )
-
-    # -------------------------------------------------------------------------------------------------- states
-
-    def elsewhere(
-        self, state: Any, before: Look, order: list[int], shock: Shock, outcomes: dict[int, Outcome], thorough: bool
-    ) -> None:
-        """Go down another branch, by `step` and by `advance`, and come back."""
-        first, last = order[0], order[-1]
-        going = [i for i in order if not outcomes[i].ended]
-        if going:
-            b, later = going[0], shock.derived(b"later")
-            held, other = outcomes[b], self.step(state, b, shock)
-            self.same(b, held, other, "when asked again")
-            if thorough:
-                self.step(held.state, first, later)  # should a cache know states but not actions
-            there = self.step(held.state, last, later)
-            self.untouched(held.state, held.look, "step", last)
-            moved = self.outcome("advance", other.state, last, later)
-            self.untouched(held.state, held.look, "advance", last)
-            if moved != there and not self.noted("own generator"):
-                third = self.step(self.step(state, b, shock).state, last, later)
-                if self.same(last, there, third, "from an equal state") and not self.noted("hidden state"):
-                    what = f"advance gives another {' and '.join(moved.differs_from(there))} than step"
-                    mend = "It may use the state up, but must lead to the same."
-                    self.add("advance differs", "", what, mend, last)
-            for k in range(2 if thorough else 0):
-                if not moved.ended:
-                    moved = self.outcome("advance", moved.state, order[k % len(order)], later.derived(b"on", k))
-        self.same(last, outcomes[last], self.step(state, last, shock), "after another branch")
-        self.untouched(state, before, "a step or advance further on")
-        for i in going:
-            self.untouched(outcomes[i].state, outcomes[i].look, "a later step", i)
-
-    def compare_digests(
-        self, state: Any, before: Look, order: list[int], shock: Shock, outcomes: dict[int, Outcome]
-    ) -> None:
-        """States with the same digest must be seen as the same, and do the same."""
-        going = [i for i in order if not outcomes[i].ended]
-        for digest, view in [before, *(outcomes[i].look for i in going)]:
-            known = self.views.setdefault(digest, view)
-            if known is None:
-                self.views[digest] = view
-            elif view is not None and view != known:
-                self.too_coarse("are seen as different")
-        if before[0] in self.visited:
-            one, its_shock, known_outcomes = self.visited[before[0]]
-            for i in known_outcomes.keys() & outcomes.keys():
-                self.alike(one, state, i, its_shock, known_outcomes[i])
-        else:
-            self.visited[before[0]] = state, shock, outcomes
-        twins = [(i, j) for i, j in combinations(going, 2) if outcomes[i].look[0] == outcomes[j].look[0]]
-        for i, j in twins[:1]:
-            self.alike(outcomes[i].state, outcomes[j].state, order[-1], shock.derived(b"later"))
-
-    def ends(self, before: Look, outcomes: dict[int, Outcome]) -> None:
-        """A step that ends an episode must not lead to the beginning of the next."""
-        digests, views = {look[0] for look in self.firsts}, {look[1] for look in self.firsts} - {None}
-        for i, outcome in outcomes.items():
-            digest, view = outcome.look
-            mend = (
-                "Take automatic resets out: a final state is where the game ended, e.g. use step_env in place of step."
-            )
-            if outcome.ended and digest in digests - {before[0]}:
-                self.add("auto-reset", "", "a step that ends the game leads to a state where it starts", mend, i)
-            elif outcome.ended and view in views - {before[1]}:
-                what = "a step that ends the game leads to what is seen where it starts"
-                self.add("auto-reset", "seen", what, f"It may be meant. If not: {mend}", i, fault=False)
-
-
-_COPY = " in the next state"
-_IN_STEP = (
-    "Draw all luck before looking at the action, or for each purpose from a generator of its own: "
-    'shock.derived(b"demand").generator(), or np.random.default_rng(self.np_random.integers(2**63)) made when a step '
-    "begins."
-)

@@ -48,11 +48,10 @@ class Check(Command):
             chosen.put(None, None, whole_number("seed", self.seed, 0))
             simulator = chosen.simulator(checked=False)
             actions = chosen.actions(simulator, self.actions) or self._drawn(chosen, simulator)
-            findings = check_simulator(simulator, actions=actions, seed=self.seed, steps=self.steps)
-            if chosen.model is not None:
-                findings = [*findings, *check_model(chosen.model)]
+            checked = check_simulator(simulator, actions=actions, seed=self.seed, steps=self.steps)
+            findings = [*checked, *(check_model(chosen.model) if chosen.model is not None else ())]
         faults = sum(finding.fault for finding in findings)
-        visited = f"{simulator!r}, {self.steps} states visited from seed {self.seed}"
+        visited = f"{simulator!r}, {self.steps} states visited from seed {self.seed}; {checked.explored}"
         if self.json:
             print_json(
                 {
@@ -60,6 +59,7 @@ class Check(Command):
                     "simulator": repr(simulator),
                     "seed": self.seed,
                     "steps": self.steps,
+                    "explored": checked.explored,
                     "faults": faults,
                     "findings": [asdict(finding) for finding in findings],
                 }

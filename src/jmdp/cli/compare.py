@@ -91,7 +91,7 @@ class Compare(Command):
             print(answer)
         if found.outcome is Decision.INTERRUPTED:
             return Exit.INTERRUPTED
-        return Exit.NO if found.outcome is Decision.BUDGET_SPENT else Exit.YES
+        return Exit.NO if found.outcome in (Decision.BUDGET_SPENT, Decision.ONE_FUTURE) else Exit.YES
 
     def _compared(self, chosen: Environment, simulator: Simulator) -> Comparison:
         if self.discount is None and simulator.discount is None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from numbers import Real
 from typing import Any
 
@@ -26,8 +27,9 @@ from jmdp.model import TabularJMDP
 from jmdp.policy import TabularPolicy
 from jmdp.progress import state_bar
 from jmdp.rollouts import paired_draws
+from jmdp.sampling_check import check_before_sampling, check_repeatable
 from jmdp.settings import probability, whole
-from jmdp.simulator import Simulator
+from jmdp.simulator import Draws, Simulator
 from jmdp.simulators.python_function import TabularSimulator
 
 _LONGEST = 100_000_000
@@ -163,13 +165,18 @@ class MonteCarlo(Method):
         states = [simulator.start(Shock.of_sample(self.seed, 0))] if self.states is None else self.states
         bound = known_reward_bound(simulator, states, None)
         every = range(simulator.actions.size)
-        draws = [
-            paired_draws(
+
+        def draw(s: int, actor: Actor, first: int, count: int = 1) -> Draws:
+            return paired_draws(
                 simulator, states[s], every, actor, coupling,
-                discount=discount, horizon=horizon, seed=_seed_of(self.seed, s), first=0, count=self.samples,
-            )
-            for s in state_bar(type(self).__name__, np.arange(len(states)), progress)
-        ]  # fmt: skip
+                discount=discount, horizon=horizon, seed=_seed_of(self.seed, s), first=first, count=count,
+            )  # fmt: skip
+
+        check_before_sampling(simulator, states[0], every, coupling)
+        draws = [
+            draw(s, actor, 0, self.samples) for s in state_bar(type(self).__name__, np.arange(len(states)), progress)
+        ]
+        check_repeatable(draws[0], simulator, states[0], actor, partial(draw, 0))
         return drawn_evaluation(
             draws,
             method=self,

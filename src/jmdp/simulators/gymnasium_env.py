@@ -59,7 +59,7 @@ class GymnasiumSimulator(Simulator):
     global_generators
         Let the global generators of NumPy and Python follow from the shock too, for environments that draw from them.
     check
-        Try a few steps at once, and raise `SimulatorError` if the luck is not in hand.
+        Try a few steps now and before sampling, and raise `SimulatorError` if randomness is not shared.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class GymnasiumSimulator(Simulator):
         _refuse(env, snapshot, save, restore)
         self._truncated_ends = truncated_ends
         self._env = env
-        self._own_digest = digest
+        self._own_digest, self.check = digest, check
         self.actions, self._first_action = _actions(env, action_names)
         luck: Callable[[Shock], Any] = global_luck if global_generators else no_global_luck
         self._snapshots: EnvSnapshots

@@ -195,6 +195,11 @@ class JaxSimulator(Simulator):
         program = self._program(state, which.size, function, isinstance(policy, tuple), parameters, coupling)
         return program.draws(state, parameters, which, **vars(request))
 
+    def trace(self, state: Any) -> str:
+        """The program of a step, traced again; nothing is compiled."""
+        traced = jax.make_jaxpr(lambda *given: self._checked_step(*given))
+        return str(traced(jax.random.key(0), self.settled(state), jnp.int32(0)))
+
     def generators(self, state: Any) -> dict[str, Any]:
         """None: a function of JAX draws from its key alone."""
         return {}
