@@ -22,6 +22,7 @@ from scipy.stats import binom
 import jmdp
 from jmdp.comparing import _Question
 from jmdp.simulator import ENDED, Draws, Simulator, action_labels
+from jmdp.simulators import FunctionSimulator
 
 ALWAYS = ("mean", "gap mean", "P(better)", "P(worse)", "95% quantile of regret", "unseen", "decision")
 GIVEN_A_RANGE = ("std of gap", "mean regret", "worst 5% of regret")

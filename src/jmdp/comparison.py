@@ -32,7 +32,7 @@ class Decision(Enum):
 
     BEST_FOUND = "one action is better on average than every other"
     PRECISE = "every mean gap is known to the precision asked for"
-    ONE_FUTURE = "only one future was seen: all rollouts of each action were the same"
+    ONE_FUTURE = "only one future was seen: all rollouts of each action gave the same return"
     BUDGET_SPENT = "the budget was spent before the question was decided"
     INTERRUPTED = "it was interrupted"
 

@@ -83,7 +83,8 @@ def _one_future(samples: int) -> str:
 def _rests_on(c: Comparison) -> str:
     if c.bounded is None:
         return ", large-sample"
-    return f", for any distribution of returns in [{rounding.exactly(c.bounded.least)}, {rounding.exactly(c.bounded.most)}]"
+    least, most = rounding.exactly(c.bounded.least), rounding.exactly(c.bounded.most)
+    return f", for any distribution of returns in [{least}, {most}]"
 
 
 def _overturned(c: Comparison) -> list[str]:
