@@ -336,6 +336,7 @@ class Evaluation(arrays.FrozenArrays):
         if self.certificate is None:
             return ANYWHERE
         bound = 2 * self.certificate.reward_bound / (1 - self.certificate.discount) * (1 + 2.0**-50)
+        bound = math.nextafter(bound, math.inf) if bound else 0.0  # it may be subnormal
         return Interval(-bound, bound)
 
     def _gap_moments(self, i: int, x: int, y: int, variance: float, variances: Interval | None) -> tuple[Estimate, ...]:

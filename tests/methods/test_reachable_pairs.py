@@ -121,6 +121,16 @@ def test_means_of_subnormal_rewards_are_rounded_outwards(scale, discount):
     assert missed_by(here, model, policy, jmdp.Local(), 0) == []
 
 
+def test_the_support_of_gaps_of_subnormal_rewards():
+    """2B/(1 − γ) is 2.2 of the smallest floats."""
+    bound, discount = 5e-324, 0.1
+    model = jmdp.TabularJMDP([[1.0]], [[[bound, -bound]]], [[[0, 0]]], discount)
+    here = jmdp.evaluate(model, jmdp.TabularPolicy.uniform(model), method=jmdp.ReachablePairs(0), throw=False)
+    most = 2 * exact(bound) / (1 - exact(discount))
+    support = here.gap(0, 0, 1).support
+    assert exact(support.low) <= -most < most <= exact(support.high)
+
+
 def test_correlations_of_covariances_that_are_subnormal():
     """Covariances near 1e-317 keep few digits, and so do correlations computed from them."""
     model = jmdp.TabularJMDP(
