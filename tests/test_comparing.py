@@ -81,7 +81,8 @@ def test_nothing_seen_is_not_nothing():
     found = compared(one_step(lambda a, u: 0.0 if a == 0 else 0.01), samples=64)
     gap = found.gap(1, 0)
     assert gap.mean_interval is not None
-    assert gap.mean_interval.low < 0.01 < gap.mean_interval.high
+    assert gap.mean_interval.low < 0.0099
+    assert gap.mean_interval.high > 0.0101
     assert found.regret(1).quantile(0.99).high > 0
     assert found.unseen == pytest.approx(-math.log(0.05) / 64)
     assert "outcomes rarer than about 1 in 21 may be missing" in repr(found)

@@ -107,7 +107,7 @@ def _row(c: Comparison, action: str) -> _Row:
     return _Row(
         gap.mean,
         interval,
-        interval.low > 0 and c.samples >= ENOUGH,
+        interval.low > 0 and (c.bounded is not None or c.samples >= ENOUGH),
         gap.std if gap.std > noise else 0.0,
         apart if apart > noise else 0.0,
         c.superiority(c.leader, action),
@@ -141,7 +141,7 @@ def _caption(c: Comparison) -> str:
         (
             f"n = {c.samples:,} rollouts of each action",
             f"seed {c.seed}",
-            f"{100 * c.confidence:g}% confidence",
+            f"{100 * c.confidence:g}% confidence{', large-sample' if c.bounded is None else ''}",
             f"{type(c.evaluation.coupling).__name__} luck",
             "decided" if c.best is not None else "not decided",
             f"ended: {c.outcome.name.lower().replace('_', ' ')}",
