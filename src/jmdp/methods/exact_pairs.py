@@ -160,8 +160,9 @@ class ExactPairs(Method):
                 outcome = outcome if outcome is not Outcome.CONVERGED else moments.outcome
         table = PairTable(operator, H, operator.step_error(operator.entry(found.point), found.residual))
         if self._worth_refining(operator, found.outcome):
+            H = np.tril(H) + np.tril(H, -1).T  # symmetric to the last bit, as the refinement needs it
             refined = refine(operator, H, recorded, self.max_sweeps)
-            table = replace(table, refined=refined)
+            table = replace(table, H=H, refined=refined)
             if outcome is Outcome.STALLED and means_met and refined.error.max() <= tolerance.step_error:
                 outcome = Outcome.CONVERGED if moments is None else moments.outcome
         certificate = Certificate.certified(

@@ -56,7 +56,7 @@ def terms(operator: PairOperator) -> int:
 
 
 def refine(operator: PairOperator, H: Floats, recorded: int, max_sweeps: int) -> Refined:
-    """Solve for the second word of H [S, S] and V."""
+    """Solve for the second word of H [S, S], which must be symmetric, and of V."""
     return _Refinement(operator, H).refined(recorded, max_sweeps)
 
 
@@ -132,7 +132,8 @@ class _Refinement:
                 past=PastChanges(sweep, recorded) if recorded else None,
             )
         h = found.point.reshape(self.H.shape)
-        return h, found.residual + (operator.rounding + 2) * UNIT * (size + operator.square * largest(h))
+        h = (h + h.T) / 2  # sweeps are symmetric up to rounding, and so is this residual
+        return h, found.residual + (operator.rounding + 4) * UNIT * (size + largest(h))
 
     def _residual(self, V: DoubleDouble) -> Floats:
         """T(H) − H [S, S], in two words as far as the sum."""
@@ -149,6 +150,7 @@ class _Refinement:
         elif operator.pieces:
             swept = self._discounted(self._both_sides(self._one_step))
         change = dd.add_float(swept, -self.H).high
+        change = np.tril(change) + np.tril(change, -1).T
         if operator.coupling.shared_in_a_state:
             np.fill_diagonal(change, dd.add_float(self._same_state(V), -np.diag(self.H)).high)
         return change
