@@ -95,6 +95,12 @@ def test_value_and_error_end_at_the_same_digit(value, error, text):
     assert rounding.plus_minus(value, value - error, value + error) == text
 
 
+def test_an_interval_that_excludes_0_is_printed_so():
+    assert rounding.with_ends(0.063, 0.0004, 0.127) == "0.0630 [0.0004, 0.1271]"
+    assert rounding.with_ends(-0.063, -0.127, -0.0004) == "-0.0630 [-0.1271, -0.0004]"
+    assert rounding.with_ends(0.063, 1e-9, 0.127) == "0.063000 [0.000000, 0.127001]"
+
+
 def test_what_is_not_finite_is_said():
     assert rounding.plus_minus(1.0, -math.inf, math.inf) == "1 ± ∞"
     assert rounding.plus_minus(math.nan, 0.0, 1.0) == "nan"

@@ -41,13 +41,19 @@ def with_ends(value: float, low: float, high: float, between: str = " ") -> str:
 
 
 def value_and_ends(value: float, low: float, high: float) -> tuple[str, str]:
-    """The two parts of `with_ends`."""
+    """The two parts of `with_ends`.
+
+    Up to three digits are added where an interval that excludes 0 would be printed with an end at 0.
+    """
     finite = [end for end in (low, high) if math.isfinite(end)]
     if not math.isfinite(value) or not finite:
         return f"{value:.6g}", f"[{at_least(low)}, {at_most(high)}]"
     if low == high == value:
         return exactly(value), f"[{exactly(low)}, {exactly(high)}]"
     last = _last_digit(value, max(abs(Decimal(end) - Decimal(value)) for end in finite), 2)
+    nearest = low if low > 0 else -high if high < 0 else math.inf
+    if nearest < math.inf:
+        last = max(min(last, _magnitude(Decimal(nearest))), last - 3)
     middle = _rounded(Decimal(value), last, ROUND_HALF_EVEN)
     floor, ceiling = (
         _text(_rounded(Decimal(end), last, rounding)) if math.isfinite(end) else f"{end:g}"
