@@ -180,10 +180,6 @@ BUGS = [
         PROJECTED + "test_rewards_of_any_scale[second_moment-1e-320]"),
     Bug("tables of pairs are scaled back without their underflow", "methods/shaping.py",
         "np.where(np.greater(error, 0), 2.0**-1073, 0.0)", "0.0", SCALES + "[exact_pairs]"),
-    Bug("discounts do not underflow", "methods/pair_operator.py", "tiny = UNDERFLOW if self.shaped.bound else 0.0",
-        "tiny = 0.0", SCALES + "[exact_pairs]"),
-    Bug("moments do not underflow", "methods/joint_bellman.py", "tiny = UNDERFLOW * max(top) if B else 0.0",
-        "tiny = 0.0", SCALES + "[jipe]"),
     # Laws.
     Bug("intervals are not rounded outwards", "kernels/laws.py",
         "slip = _SLIP * (abs(r) + max(abs(least), abs(most))) + _TINY", "slip = 0.0", P1_LAWS),
