@@ -68,15 +68,17 @@ class Bounds(arrays.FrozenArrays):
         if self.norm is None:
             return np.full(weights.shape, np.inf)
         root = np.sqrt(weights)
-        spread = np.divide(self.norm, root, out=np.full(weights.shape, np.inf), where=root > 0)
+        with np.errstate(over="ignore"):  # an infinite bound holds
+            spread = np.divide(self.norm, root, out=np.full(weights.shape, np.inf), where=root > 0)
         found = np.where(root > 0, np.minimum(spread, self.largest), np.inf) + self.slip
         if size is not None:  # μ̂ μ̃̂ was subtracted
-            with np.errstate(invalid="ignore"):
+            with np.errstate(invalid="ignore", over="ignore"):
                 x, y = one[..., :, None], other[..., None, :]
                 found = found + (size[0][..., :, None] + x) * y + x * size[1][..., None, :]
                 found += np.where((x > 0) | (y > 0), 2.0**-1072, 0.0)  # the products may underflow
             found = np.where(np.isnan(found), np.inf, found)
-        return np.asarray(found * _UP)
+        with np.errstate(over="ignore"):
+            return np.asarray(found * _UP)
 
     def within_states(self) -> Floats:
         """The same for pairs in one state [S, A, A]."""
@@ -93,12 +95,14 @@ class Bounds(arrays.FrozenArrays):
         errors[model.terminal] = 0.0
         own = np.einsum("saa->sa", errors)
         e = self.mean_error
+        with np.errstate(over="ignore"):
+            gap_errors = (own[:, :, None] + own[:, None, :] + 2 * errors) * _UP
         return Certificate(
             "certified",
             e.copy(),
             errors,
             e[:, :, None] + e[:, None, :],
-            (own[:, :, None] + own[:, None, :] + 2 * errors) * _UP,
+            gap_errors,
             model.discount,
             model.reward_bound,
         )
