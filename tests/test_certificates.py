@@ -149,6 +149,12 @@ def corrupted(rng, result):
         s, t = rng.choice(reached, 2)
         t = t if kind == "pair" else s
         step = grow * np.ldexp(certificate.covariance_error.max(), -units[s] - units[t]) / model.discount**2
+        if table.refined is not None:  # the second word, where so small a step shows
+            refined, low = table.refined, (table.refined.H_low if kind == "pair" else table.refined.V.low).copy()
+            low[(s, t) if kind == "pair" else s] += step
+            words = {"H_low": low} if kind == "pair" else {"V": refined.V._replace(low=low)}
+            changed = dataclasses.replace(table, refined=dataclasses.replace(refined, **words))
+            return dataclasses.replace(result, cross=changed)
         if kind == "pair":
             H = table.H.copy()
             H[s, t] += step
