@@ -264,7 +264,7 @@ class _PairCheck:
         drawn = self._reachable_max(sizes)
 
         def error(s: int, t: int) -> Fraction:
-            largest = max(residual[n][m] for n in self.reached[s] for m in self.reached[t])
+            largest = max(max(residual[n][m], residual[m][n]) for n in self.reached[s] for m in self.reached[t])
             slip, slip_2 = 2 * self.value_errors[s], 2 * self.value_errors[t]
             return (largest + drawn[s] * slip_2 + drawn[t] * slip + slip * slip_2) / (1 - gamma**2)
 
