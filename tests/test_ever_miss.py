@@ -212,7 +212,7 @@ def test_intervals_hold_at_every_look(name):
 
 
 def test_compare_itself_is_not_misled_by_rare_losses():
-    """−3 with chance 1%, in 40 runs to 64 pairs. An interval that forgets what was not seen is wrong in half of them."""
+    """−3 with chance 1%, in 40 runs to 64 pairs. One that forgets what was not seen is wrong in half of them."""
 
     def luck(rng):
         return 5.0 * rng.standard_normal(), float(LAWS["+0.01 ± 1e-7, −3 with chance 1%"].draw(rng, 1)[0])
