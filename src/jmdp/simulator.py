@@ -57,7 +57,7 @@ class Draws:
     @cached_property
     def exact(self) -> npt.NDArray[np.bool_]:
         """[n, A], the returns that were added up without rounding, by their fingerprints."""
-        return self.gains == _fingerprint(self.returns)
+        return np.asarray(self.gains == _fingerprint(self.returns))
 
     @classmethod
     def joined(cls, parts: Sequence[Draws]) -> Draws:
