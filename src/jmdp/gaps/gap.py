@@ -147,7 +147,7 @@ class Gap:
     def _certified(self, interval: Interval | None) -> Interval:
         if interval is None:
             raise UnavailableError(
-                "This evaluation has no interval of this, so nothing can be said for certain of the gap. "
+                "This evaluation has no certificate of it, so nothing can be said for certain of the gap. "
                 "ExactPairs() and MonteCarlo(seed=…) give one, and compare with return_range=(least, most)."
             )
         return interval
