@@ -40,6 +40,10 @@ class DrawProbe(Probe):
         self.asked = self.asked or log.asked
         return log
 
+    def is_new(self, i: int, log: DrawLog) -> bool:
+        """Is this a kind of step that the action has not made yet, among the first few kinds?"""
+        return log.shape not in self.shapes[i] and len(self.shapes[i]) < _MOST_SHAPES
+
     def compare_draws(self, state: Any, order: Sequence[int], shock: Shock) -> None:
         """Does each action draw the same numbers for the same purposes, here and in states met before?"""
         logs = {i: self.logged(state, i, shock) for i in order}
@@ -60,12 +64,12 @@ class DrawProbe(Probe):
             spot = out_of_step_by_arguments(log, known[log.shape][1])
             if spot is not None:
                 self._uneven(AMONG_STATES[0], "different states", spot, _SAME_FOR_STATES, i)
+        if not self.is_new(i, log):
             return
         for other, _ in list(known.values()):
             theirs = self.logged(other, i, shock)
             self._parted(log, theirs, AMONG_STATES, "different states", _SAME_FOR_STATES, i)
-        if len(known) < _MOST_SHAPES:
-            known[log.shape] = state, log
+        known[log.shape] = state, log
 
     def _uneven(self, kind: str, who: str, spot: str, mend: str, *actions: int) -> None:
         what = f"{who} use different amounts of the shock's numbers before {spot}, so this draw gives them other ones"

@@ -88,10 +88,12 @@ def _explore(check: Visits, starts: list[Any], rollouts: int, length: int, met: 
         here = starts[rollout % len(starts)]
         for t in range(length):
             i = int(walk.integers(count)) if rollout % 2 else rollout // 2 % count
-            log = check.logged(here, i, check.root.derived(b"explore", rollout * length + t))
+            shock = check.root.derived(b"explore", rollout * length + t)
+            log = check.logged(here, i, shock)
             stirred = (i, *check.moved())
-            if log.shape not in check.shapes[i] or (len(stirred) > 1 and stirred not in moved):
+            if check.is_new(i, log) or (len(stirred) > 1 and stirred not in moved):
                 moved.add(stirred)
+                check.compare_states(here, i, shock, log)
                 order = [i, *(j for j in range(count) if j != i)][:_MOST_ACTIONS]
                 check.visit(here, order, thorough=False)
             _, here, terminated = log.step
