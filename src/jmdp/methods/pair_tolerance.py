@@ -10,6 +10,9 @@ from jmdp.methods.pair_operator import PairOperator
 _VISIBLE = -50
 """A standard deviation below 2**_VISIBLE times the mean is less than float64 shows of the returns themselves."""
 
+_LARGEST_STD = 500
+"""Logarithm of a standard deviation, in units of its own return, whose square a float can hold."""
+
 
 class Tolerance:
     """What is asked of the errors of means and of covariances.
@@ -35,7 +38,7 @@ class Tolerance:
         self._mean = tolerance * np.exp2(np.logaddexp2(variance, square) / 2)
         self._errors = shaped.mean_errors
         slips = operator.slips()
-        std = np.maximum(variance, square + 2 * _VISIBLE) / 2 - units.coordinate
+        std = np.minimum(np.maximum(variance, square + 2 * _VISIBLE) / 2 - units.coordinate, _LARGEST_STD)
         allowed = tolerance * np.exp2(std)[:, :, None] * np.exp2(std)[:, None, :] - slips.within_states()
         self.step_error = float(allowed[~(slips.still[:, :, None] | slips.still[:, None, :])].min(initial=np.inf))
         """What `PairOperator.step_error` may be; not positive where the errors of TD errors are too large already."""
