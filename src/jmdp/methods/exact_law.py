@@ -135,7 +135,8 @@ class ExactLaw(Method):
                 return widths, Outcome.CONVERGED
             if len(widths) >= self.max_sweeps:
                 return widths, Outcome.SWEEPS_EXHAUSTED
-            if beyond_rounding <= self.tolerance and widths[-1] > _PLATEAU[1] * least:
+            rounding = widths[-1] - beyond_rounding
+            if beyond_rounding <= self.tolerance < rounding and widths[-1] > _PLATEAU[1] * least:
                 return widths, Outcome.STALLED
             now, least = (sweep.spread(), widths[-1]), min(least, widths[-1])
             if all(x > part * y for x, part, y in zip(now, _PLATEAU, before, strict=True)):
