@@ -137,21 +137,22 @@ def test_higher_moments_in_rationals_are_those_of_the_semantics():
 
 
 def test_a_plain_network_learns_what_is_there_to_learn():
-    """A coin of state and action that pays alike in all blocks: TD errors from a plain start fall to the noise, 0."""
+    """Walks of one step that pays 1, without any noise: TD errors of every block fall by two orders of magnitude."""
     pytest.importorskip("jax")
     pytest.importorskip("equinox")
     from jmdp.experiments.atari.plain import PlainRun, plain_curve
     from jmdp.experiments.atari.settings import Walks
     from jmdp.pair_walks import PairWalks
 
-    rng = np.random.default_rng(0)
-    states = rng.integers(0, 2, (200, 13, 2, 4)).astype(np.float32)
+    rng, n = np.random.default_rng(0), 200
+    ended = np.zeros((n, 2, 2), bool)
+    ended[:, 1] = True
     walks = PairWalks(
-        states, rng.integers(0, 2, (200, 13, 2)), np.full((200, 12, 2), 1.0), np.zeros((200, 13, 2), bool),
-        rng.random((200, 13)) < 0.5, np.arange(200),
+        rng.integers(0, 2, (n, 2, 2, 4)).astype(np.float32), rng.integers(0, 2, (n, 2, 2)), np.ones((n, 1, 2)), ended,
+        rng.random((n, 2)) < 0.5, np.arange(n),
     )  # fmt: skip
-    _, squares = plain_curve(walks, 2, PlainRun(Walks("pong", "Synchronous", 0, False), 0, None, 600))
-    assert (squares[-1, :4] < 0.1 * squares[0, :4]).all()
+    _, squares = plain_curve(walks, 2, PlainRun(Walks("pong", "Synchronous", 0, False), 0, None, 400))
+    assert (squares[-1, :4] < 0.01 * squares[0, :4]).all()
 
 
 def test_solution_in_rationals_is_that_of_the_semantics():
