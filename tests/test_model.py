@@ -206,5 +206,8 @@ def test_masked_features_and_answers_of_policies_are_refused():
     features = masked(np.eye(2), [[True, False], [False, False]])
     with pytest.raises(SettingsError, match="features has masked entries"):
         jmdp.evaluate(model, policy, method=jmdp.LinearProjected(features))
+    lazy = jmdp.LazyJMDP(lambda state: ([1.0], [[0.0, 1.0]], [[0, 0]]), 0.5, 1.0)
+    with pytest.raises(PolicyError, match="masked entries"):
+        jmdp.evaluate(lazy, lambda state: masked([0.5, 0.5], [False, True]), method=jmdp.ReachablePairs(0))
     with pytest.raises(PolicyError, match="masked entries"):
         jmdp.compare(model, 0, lambda observation: masked([0.5, 0.5], [False, True]), seed=0)

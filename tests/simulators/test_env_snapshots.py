@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import jmdp
 from jmdp.digests import digest_of
 from jmdp.errors import SimulatorError
 from jmdp.luck import Shock
@@ -132,6 +133,28 @@ def test_own_calls_and_the_users_own_steps():
     again = simulator.step(before.state, 1, Shock.of_sample(0, 0)).reward
     assert again == before.reward + Shock.of_sample(0, 0).generator().random()
     assert simulator.step(state, 1, Shock(bytes(16))).reward == before.reward
+
+
+def test_the_users_environment_is_left_where_it_stood():
+    """The check and the rollouts step the user's own environment; each step puts it back, generator included."""
+    env = InC()
+    env.reset(seed=0)
+    env.step(1)
+    place, generator = env.core.place, env.np_random
+    simulator = GymnasiumSimulator(env, save=save, restore=restore)
+    comparisons = [
+        jmdp.compare(simulator, policy=lambda obs: 1, seed=0, discount=0.5, samples=8, horizon=4) for _ in range(2)
+    ]
+    assert (env.core.place, env.np_random) == (place, generator)
+    assert comparisons[0].draws.returns.tolist() == comparisons[1].draws.returns.tolist()
+
+
+def test_an_environment_that_was_not_reset_begins_a_new_episode():
+    """Its own resets must not be taken for the user's: the second start would be where the first one ended."""
+    simulator = GymnasiumSimulator(InC(), save=save, restore=restore)
+    first = simulator.start(Shock.of_sample(0, 0))
+    simulator.step(first, 1, Shock.of_sample(0, 1))
+    assert simulator.digest(simulator.start(Shock.of_sample(0, 0))) == simulator.digest(first)
 
 
 def test_digests_of_ones_own():

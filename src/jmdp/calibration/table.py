@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from jmdp.calibration.bootstrap import CONFIDENCE
 from jmdp.interval import Estimate
+from jmdp.rounding import value_and_ends
 
 if TYPE_CHECKING:
     from jmdp.calibration.record import Calibration
@@ -63,19 +64,13 @@ def _line(row: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def _written(estimate: Estimate) -> tuple[str, str]:
-    """Value and interval, to two digits of its width, but to no more than three of the value."""
+    """Value and interval, to two digits of its error, the ends rounded outwards."""
     value, low, high = float(estimate), estimate.low, estimate.high
-    width = high - low
     if math.isnan(value):
         return "—", ""
-    if not 0 < width < math.inf:
-        return f"{value:.4g}", f"[{low:.4g}, {high:.4g}]" if width == 0 else "not known"
-    plain = max(map(abs, (value, low, high))) < 1e6 and width >= 1e-4
-    digits = 1 - math.floor(math.log10(width))
-    enough = 3 if value == 0 else max(3, 2 - math.floor(math.log10(abs(value))))
-    decimals = min(max(digits, 0), enough)
-    texts = [f"{x:.{decimals}f}" if plain else f"{x:.4g}" for x in (value, low, high)]
-    return texts[0], f"[{texts[1]}, {texts[2]}]"
+    if not math.isfinite(high - low):
+        return f"{value:.4g}", "not known"
+    return value_and_ends(value, low, high)
 
 
 def calibration_dict(calibration: Calibration) -> dict[str, object]:

@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from jmdp.arrays import Booleans, Floats, Integers
+from jmdp.arrays import Booleans, Floats, Integers, floats
 from jmdp.coupling import Independent
 from jmdp.errors import PolicyError
 from jmdp.evaluation import UNIT
@@ -127,7 +127,7 @@ class Explorer:
         if not self.model.terminal[i]:
             state = self.model.states[i]
             try:
-                row = TabularPolicy(np.asarray(self.policy(state), float)[None]).probs[0]
+                row = TabularPolicy([floats("policy", self.policy(state), "[A]", PolicyError)]).probs[0]
             except (PolicyError, ValueError, TypeError) as wrong:
                 raise PolicyError(f"The policy in state {state!r}: {wrong}") from wrong
             if row.size != self.probs.shape[1]:

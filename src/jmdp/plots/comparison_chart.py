@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from jmdp.anytime import ENOUGH
 from jmdp.coupling import Independent
 from jmdp.interval import ANYWHERE, Estimate, Interval
-from jmdp.plots.chances import number
 from jmdp.plots.style import COLOURS, GREY, clear_spines, new_figure
+from jmdp.rounding import plus_minus
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -175,7 +175,7 @@ def _draw_gaps(axes: Axes, rows: list[_Row], c: Comparison, leader: str) -> None
         _whisker(axes, y, ends, (low, high), colour)
         axes.plot(mean, y, "o", color=colour, markerfacecolor=colour if row.sure else "white", markersize=5, zorder=4,
                   label=label(f"mean gap and its interval, {surely} behind"))  # fmt: skip
-        gap = _with_error(mean, (ends[1] - ends[0]) / 2)
+        gap = _with_error(mean, *ends)
         axes.text(1.02, y - 0.02, gap, transform=column, va="bottom", fontsize=9)
         axes.text(1.02, y + 0.06, spread, transform=column, va="top", fontsize=7, color="#505050")
     axes.set_xlim(low, high)
@@ -245,20 +245,14 @@ def _finite(values: list[float]) -> list[float]:
     return [value for value in values if math.isfinite(value)]
 
 
-def _with_error(value: float, error: float) -> str:
-    """12.3 ± 0.5: the error to two digits, rounded up, and left out where it is below the fourth digit of the value."""
+def _with_error(value: float, low: float, high: float) -> str:
+    """12.3 ± 0.5, rounded outwards. The error is left out where it is below the fourth digit of the value."""
+    error = max(high - value, value - low)
     if not math.isfinite(error):
         return f"{_digits(value, 3)} ± ∞"
-    if error == 0:
+    if error < 5e-5 * abs(value) or error == 0:
         return _digits(value, 4)
-    decimals = 1 - math.floor(math.log10(error))
-    if value:
-        decimals = min(decimals, 3 - math.floor(math.log10(abs(value))))
-    decimals = max(decimals, 0)
-    if error < 0.5 * 10.0**-decimals:
-        return _digits(value, 4)
-    up = math.ceil(error * 10.0**decimals - 1e-6) / 10.0**decimals
-    return f"{number(value, decimals)} ± {number(up, decimals)}"
+    return plus_minus(value, low, high).replace("-", "−")
 
 
 def _digits(value: float, digits: int) -> str:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import copy
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from jmdp.simulators.env_snapshots import (
     nobody,
     not_state,
     not_state_of,
+    was_reset,
 )
 
 
@@ -54,7 +56,8 @@ class SavedEnvs(EnvSnapshots):
     env
         The user's environment.
     private
-        Work with another of the same kind, so that what stands in it is known; else with the user's own.
+        Work with another of the same kind, so that what stands in it is known; else with the user's own, which is put
+        back after each step.
     """
 
     def __init__(self, env: Any, core: Core, luck: Callable[[Shock], Any], *, private: bool) -> None:
@@ -110,26 +113,44 @@ class SavedEnvs(EnvSnapshots):
     def reset(self, seed: int, options: dict[str, Any] | None) -> tuple[Any, Any]:
         """A new episode of the live environment."""
         self._standing = nobody
-        self._put(self._first)
-        observation = begin(self._env, seed, options, self._luck)
-        return self.now(self._env), copy.deepcopy(observation)
+        with self._borrowed():
+            self._put(self._first)
+            observation = begin(self._env, seed, options, self._luck)
+            return self.now(self._env), copy.deepcopy(observation)
 
     def step(self, snapshot: Snapshot, action: Any, shock: Shock, *, use_up: bool) -> tuple[Any, tuple[Any, ...]]:
         """Restore if need be, step, save."""
-        self._go_to(snapshot.kept)
-        self._standing = nobody  # in case the step raises
-        self._env.unwrapped.np_random = shock.restart(self.own)
-        with self._luck(shock):
-            result = self._env.step(action)
-        after = self.now(self._env)
-        self._standing = weakref.ref(after)
-        return after, (copy.deepcopy(result[0]), *result[1:])
+        with self._borrowed():
+            self._go_to(snapshot.kept)
+            self._standing = nobody  # in case the step raises
+            self._env.unwrapped.np_random = shock.restart(self.own)
+            with self._luck(shock):
+                result = self._env.step(action)
+            after = self.now(self._env)
+            self._standing = weakref.ref(after)
+            return after, (copy.deepcopy(result[0]), *result[1:])
 
     def _go_to(self, kept: Any) -> None:
         if not self._private or self._standing() is not kept:
-            self._core.restore(self._env, kept.core)
-            self._put(kept.python)
+            self._restore(kept)
             self._standing = weakref.ref(kept)
+
+    def _restore(self, kept: Any) -> None:
+        self._core.restore(self._env, kept.core)
+        self._put(kept.python)
+
+    @contextmanager
+    def _borrowed(self) -> Iterator[None]:
+        """The live environment. The user's own is left where the user put it, with its generator."""
+        if self._private or not was_reset(self._env):
+            yield
+            return
+        before, generator = self.now(self._env), self._env.unwrapped._np_random
+        try:
+            yield
+        finally:
+            self._restore(before)
+            self._env.unwrapped._np_random = generator
 
     def digest(self, kept: Any) -> bytes:
         """By the core and all attributes that matter."""

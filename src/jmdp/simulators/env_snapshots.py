@@ -95,6 +95,14 @@ def _table(attributes: Mapping[str, Any]) -> dict[Any, Any] | None:
     return table if known else None
 
 
+def was_reset(env: Any) -> bool:
+    """Whether an environment stands somewhere in an episode."""
+    for layer in layers(env):
+        if hasattr(layer, "_has_reset"):
+            return bool(layer._has_reset)
+    return env.unwrapped._np_random is not None
+
+
 class Snapshot:
     """An environment as it was at one time. Nothing can be seen of it but through the simulator."""
 

@@ -21,9 +21,9 @@ from jmdp.simulators.env_snapshots import (
     ReplayedEnvs,
     Snapshot,
     global_luck,
-    layers,
     no_global_luck,
     packed,
+    was_reset,
 )
 
 
@@ -93,13 +93,17 @@ class GymnasiumSimulator(Simulator):
         else:
             self._snapshots = CopiedEnvs(env, luck)
         self._snapshots.time_counts = truncated_ends
+        self._stands_somewhere = save is None or was_reset(env)  # else the simulator's own resets cannot be told apart
         if check:
             actions = range(self.actions.size) if self.actions else _samples(env.action_space, 2)
             quick_check(self, self.start(Shock(bytes(16))), list(actions)[:4])
 
     def start(self, shock: Shock) -> Snapshot:
-        """The state the environment stands in, if it was reset and its way there is not needed; else a new episode."""
-        if _was_reset(self._env) and not isinstance(self._snapshots, ReplayedEnvs):
+        """The state the environment stands in, if it was reset and its way there is not needed; else a new episode.
+
+        With `save` and `restore` it must have been reset before the simulator was made.
+        """
+        if self._stands_somewhere and was_reset(self._env) and not isinstance(self._snapshots, ReplayedEnvs):
             return self.current()
         return self.reset(int.from_bytes(shock.words[:4], "little"))
 
@@ -222,13 +226,6 @@ def _samples(space: Any, count: int) -> list[Any]:
     space = copy.deepcopy(space)
     space.seed(0)
     return [space.sample() for _ in range(count)]
-
-
-def _was_reset(env: Any) -> bool:
-    for layer in layers(env):
-        if hasattr(layer, "_has_reset"):
-            return bool(layer._has_reset)
-    return env.unwrapped._np_random is not None
 
 
 def _actions(env: Any, names: Sequence[str] | None) -> tuple[Labels | None, int]:
