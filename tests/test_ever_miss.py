@@ -89,6 +89,7 @@ class Given(Simulator):
 
     actions = action_labels(2)
     discount = 0.0
+    check = False
 
     def step(self, state, action, shock):
         raise AssertionError("draws are made by the test")

@@ -106,7 +106,7 @@ BUGS = [
         CARLO + "test_within_five_standard_errors_of_exact"),
     # The exact routes.
     Bug("dropped diagonal", "methods/pair_operator.py",
-        'np.einsum("skaa->ska", following)[...] = self.V[n]', "pass", CHAIN),
+        'np.einsum("skaa->ska", following)[...] = self.V[n]', "pass", CHAIN_ALONE),
     Bug("γ for γ²", "methods/pair_operator.py", "self.square = model.discount * model.discount",
         "self.square = model.discount", CHAIN),
     Bug("the compiled product looks too few columns far", "kernels/pair_product.py",
@@ -271,7 +271,8 @@ BUGS = [
         "_check_between_states(evaluation, checker, x, (t, b))", "pass", P2),
     # Errors for each part of a model.
     Bug("errors of a class leave out the classes it reaches", "methods/state_classes.py",
-        "np.maximum.at(most, one, most[other])", "pass", NARROW + "test_a_class_has_the_error_of_v_that_it_reaches"),
+        "np.maximum.at(most, one, most[other])", "pass",
+        NARROW + "test_a_chain_of_classes_is_certain_in_units_of_what_each_can_reach"),
     Bug("the maximum of a class is that of its last state", "methods/state_classes.py",
         "np.maximum.at(most, self.label, values)", "most[self.label] = values",
         NARROW + "test_classes_and_what_they_reach"),
@@ -370,7 +371,7 @@ BUGS = [
     Bug("samples are not drawn again", "sampling_check.py", "        if wrong.size:\n", "        if False:\n",
         SAMPLING + "test_what_the_quick_check_does_not_reach_is_noticed_when_drawn_again"),
     Bug("draws are compared among actions alone", "checking/shared_draws.py",
-        "        for i in order:\n            self.compare_states(state, i, shock, logs[i])\n", "",
+        "        known = self.shapes[i]\n", "        return\n",
         DESYNC + "test_check_simulator[DrawsByState]"),
     Bug("what a call may use does not count", "checking/draw_log.py",
         "if not consume_alike(_calls_before(one, mine), _calls_before(other, theirs)):", "if False:",
@@ -500,13 +501,13 @@ def rewrite(file, text):
         stale.unlink()
 
 
-FIRST = {bug.test_file: bug.name for bug in reversed(BUGS)}
-"""On every change one bug is planted for each file of tests; all of them in the long run."""
+FIRST = [*{bug.test_file: bug.name for bug in reversed(BUGS)}.values()][::2]
+"""On every change one bug is planted for every second file of tests; all of them in the long run."""
 
 
 @pytest.mark.parametrize(
     "bug",
-    [pytest.param(bug, id=bug.name, marks=[pytest.mark.long] * (FIRST[bug.test_file] != bug.name)) for bug in BUGS],
+    [pytest.param(bug, id=bug.name, marks=[pytest.mark.long] * (bug.name not in FIRST)) for bug in BUGS],
 )
 def test_p7_planted_bugs_are_caught(bug, copy, tmp_path):
     if bug.file.startswith("kernels/"):  # what was compiled does not know that a kernel it calls has changed

@@ -80,7 +80,7 @@ def test_text_has_numbers_with_their_errors(capsys):
     line = next(line for line in text.splitlines() if line.startswith("order 0"))
     assert (
         " ".join(line.split())
-        == "order 0 0.87541812671327 ± 4e-14 4.23480691483 ± 3e-11 0.9656541040541 ± 4e-13 0.9591"
+        == "order 0 0.87541812671327 ± 2e-14 4.23480691483 ± 3e-11 0.9656541040541 ± 4e-13 0.9591"
     )
     assert "a bound by mean and variance alone" in text
 

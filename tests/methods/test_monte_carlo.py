@@ -51,7 +51,12 @@ def test_within_five_standard_errors_of_exact(name, coupling):
     ("world", "policy", "coupling"),
     [
         pytest.param(jmdp.worlds.windy_gridworld(2, 3, discount=0.8), "careless", jmdp.Local(), marks=pytest.mark.long),
-        (jmdp.worlds.inventory(3, most_ordered=2, mean_demand=1.5, discount=0.7), "uniform", jmdp.Synchronous()),
+        pytest.param(
+            jmdp.worlds.inventory(3, most_ordered=2, mean_demand=1.5, discount=0.7),
+            "uniform",
+            jmdp.Synchronous(),
+            marks=pytest.mark.long,
+        ),
     ],
     ids=["windy_gridworld", "inventory"],
 )

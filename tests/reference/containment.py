@@ -26,7 +26,9 @@ class Checks:
     missed: list[str] = field(default_factory=list)
 
     def inside(self, what, interval, right, map_end=lambda end: end):
-        """Is low ≤ right ≤ high? With `map_end`, a growing function of the ends is compared."""
+        """Is low ≤ right ≤ high? With `map_end`, a growing function of the ends is compared. None states nothing."""
+        if interval is None:
+            return
         self.looked += 1
         low, high = float(interval.low), float(interval.high)
         holds = not (math.isnan(low) or math.isnan(high))
