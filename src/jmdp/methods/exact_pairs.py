@@ -133,7 +133,7 @@ class ExactPairs(Method):
                 operator.start(),
                 target=target,
                 enough=enough,
-                floor=lambda table: operator.floor(entry),
+                floor=lambda table: operator.floor(operator.entry(table)),
                 rate=operator.square,
                 max_sweeps=self.max_sweeps,
                 report=report,
