@@ -98,6 +98,8 @@ def test_value_and_error_end_at_the_same_digit(value, error, text):
 def test_an_interval_that_excludes_0_is_printed_so():
     assert rounding.with_ends(0.063, 0.0004, 0.127) == "0.0630 [0.0004, 0.1271]"
     assert rounding.with_ends(-0.063, -0.127, -0.0004) == "-0.0630 [-0.1271, -0.0004]"
+    assert rounding.plus_minus(0.0634, 0.0004, 0.1264) == "0.0634 ± 0.0631"
+    assert rounding.plus_minus(-0.0634, -0.1264, -0.0004) == "-0.0634 ± 0.0631"
     assert rounding.with_ends(0.063, 1e-9, 0.127) == "0.063000 [0.000000, 0.127001]"
 
 

@@ -15,12 +15,15 @@ _EXACT = Context(prec=2500)
 _FLOAT_DIGITS = 17
 """Significant digits that identify a float64."""
 
+_MORE_DIGITS = 3
+"""Added at most, so that an interval that excludes 0 is printed as one that does."""
+
 
 def plus_minus(value: float, low: float, high: float) -> str:
     """``value ± error``, where [value − error, value + error] as printed contains [low, high].
 
     The error has two significant digits, or one where it is below a millionth of the value; the value ends at the same
-    digit.
+    digit. Some digits are added where the interval excludes 0 and would not be printed so.
     """
     if not math.isfinite(value):
         return f"{value:.6g}"
@@ -29,9 +32,13 @@ def plus_minus(value: float, low: float, high: float) -> str:
     if low == high == value:
         return exactly(value)
     error = _distance(Decimal(value), low, high)
-    digits = 1 if error <= abs(Decimal(value)) / 1_000_000 else 2
-    middle = _rounded(Decimal(value), _last_digit(value, error, digits), ROUND_HALF_EVEN)
-    return f"{_text(middle)} ± {_text(_leading(_distance(middle, low, high), digits, ROUND_CEILING))}"
+    fewest = 1 if error <= abs(Decimal(value)) / 1_000_000 else 2
+    for digits in range(fewest, fewest + 1 + _MORE_DIGITS):
+        middle = _rounded(Decimal(value), _last_digit(value, error, digits), ROUND_HALF_EVEN)
+        off = _leading(_distance(middle, low, high), digits, ROUND_CEILING)
+        if low <= 0 <= high or off < abs(middle):
+            break
+    return f"{_text(middle)} ± {_text(off)}"
 
 
 def with_ends(value: float, low: float, high: float, between: str = " ") -> str:
@@ -43,7 +50,7 @@ def with_ends(value: float, low: float, high: float, between: str = " ") -> str:
 def value_and_ends(value: float, low: float, high: float) -> tuple[str, str]:
     """The two parts of `with_ends`.
 
-    Up to three digits are added where an interval that excludes 0 would be printed with an end at 0.
+    Some digits are added where an interval that excludes 0 would be printed with an end at 0.
     """
     finite = [end for end in (low, high) if math.isfinite(end)]
     if not math.isfinite(value) or not finite:
@@ -53,7 +60,7 @@ def value_and_ends(value: float, low: float, high: float) -> tuple[str, str]:
     last = _last_digit(value, max(abs(Decimal(end) - Decimal(value)) for end in finite), 2)
     nearest = low if low > 0 else -high if high < 0 else math.inf
     if nearest < math.inf:
-        last = max(min(last, _magnitude(Decimal(nearest))), last - 3)
+        last = max(min(last, _magnitude(Decimal(nearest))), last - _MORE_DIGITS)
     middle = _rounded(Decimal(value), last, ROUND_HALF_EVEN)
     floor, ceiling = (
         _text(_rounded(Decimal(end), last, rounding)) if math.isfinite(end) else f"{end:g}"
