@@ -103,6 +103,10 @@ def test_an_interval_that_excludes_0_is_printed_so():
     assert rounding.with_ends(0.063, 1e-9, 0.127) == "0.063000 [0.000000, 0.127001]"
 
 
+def test_a_table_has_few_digits():
+    assert rounding.with_ends(2.0, 2 - 4e-13, 2 + 4e-13, digits=6) == "2.00000 [1.99999, 2.00001]"
+
+
 def test_what_is_not_finite_is_said():
     assert rounding.plus_minus(1.0, -math.inf, math.inf) == "1 ± ∞"
     assert rounding.plus_minus(math.nan, 0.0, 1.0) == "nan"

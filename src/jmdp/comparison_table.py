@@ -126,7 +126,7 @@ def shown(value: Estimate) -> str:
     """A number and its interval, to the digits that mean something; the number alone where there is none."""
     if math.isinf(value.low) and math.isinf(value.high):
         return f"{float(value):.3g}"
-    return rounding.with_ends(float(value), value.low, value.high)
+    return rounding.with_ends(float(value), value.low, value.high, digits=6)
 
 
 def chance(value: Estimate) -> str:

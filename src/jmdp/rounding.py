@@ -41,13 +41,16 @@ def plus_minus(value: float, low: float, high: float) -> str:
     return f"{_text(middle)} ± {_text(off)}"
 
 
-def with_ends(value: float, low: float, high: float, between: str = " ") -> str:
-    """``value [low, high]``, the ends rounded outwards, all to the second significant digit of the larger error."""
-    middle, ends = value_and_ends(value, low, high)
+def with_ends(value: float, low: float, high: float, between: str = " ", digits: int = _FLOAT_DIGITS) -> str:
+    """``value [low, high]``, the ends rounded outwards, all to the second significant digit of the larger error.
+
+    The value has no more than so many digits.
+    """
+    middle, ends = value_and_ends(value, low, high, digits)
     return middle + between + ends
 
 
-def value_and_ends(value: float, low: float, high: float) -> tuple[str, str]:
+def value_and_ends(value: float, low: float, high: float, digits: int = _FLOAT_DIGITS) -> tuple[str, str]:
     """The two parts of `with_ends`.
 
     Some digits are added where an interval that excludes 0 would be printed with an end at 0.
@@ -57,7 +60,7 @@ def value_and_ends(value: float, low: float, high: float) -> tuple[str, str]:
         return f"{value:.6g}", f"[{at_least(low)}, {at_most(high)}]"
     if low == high == value:
         return exactly(value), f"[{exactly(low)}, {exactly(high)}]"
-    last = _last_digit(value, max(abs(Decimal(end) - Decimal(value)) for end in finite), 2)
+    last = _last_digit(value, max(abs(Decimal(end) - Decimal(value)) for end in finite), 2, digits)
     nearest = low if low > 0 else -high if high < 0 else math.inf
     if nearest < math.inf:
         last = max(min(last, _magnitude(Decimal(nearest))), last - _MORE_DIGITS)
@@ -111,10 +114,10 @@ def _distance(middle: Decimal, low: float, high: float) -> Decimal:
     return max(_EXACT.subtract(Decimal(high), middle), _EXACT.subtract(middle, Decimal(low)))
 
 
-def _last_digit(value: float, error: Decimal, digits: int) -> int:
-    """The exponent of the last digit to print: of the error, but none beyond what a float64 has."""
+def _last_digit(value: float, error: Decimal, digits: int, most: int = _FLOAT_DIGITS) -> int:
+    """The exponent of the last digit to print: of the error, but the value has no more than `most`."""
     wanted = _magnitude(error) - digits + 1
-    return max(wanted, _magnitude(Decimal(value)) - _FLOAT_DIGITS + 1) if value else wanted
+    return max(wanted, _magnitude(Decimal(value)) - most + 1) if value else wanted
 
 
 def _leading(number: Decimal, digits: int, rounding: str) -> Decimal:
