@@ -365,7 +365,7 @@ BUGS = [
         "            pass\n", "simulators/test_env_snapshots.py::test_the_users_environment_is_left_where_it_stood"),
     Bug("simulators of users are not checked", "sampling_check.py",
         "if isinstance(simulator, TabularSimulator) or not simulator.check:\n        return True", "return True",
-        SAMPLING + "test_randomness_of_its_own_is_refused"),
+        SAMPLING + "test_draws_that_differ_are_refused_where_they_matter"),
     Bug("policies are not asked again", "sampling_check.py", "    recorder.ask_again()\n", "",
         SAMPLING + "test_a_policy_with_memory_is_refused"),
     Bug("samples are not drawn again", "sampling_check.py", "        if wrong.size:\n", "        if False:\n",
