@@ -190,7 +190,7 @@ class Comparison:
                 "regret_worst_5": regret.cvar(0.05),
             }
             for name, value in (self.beside_leader(action) | worst).items():
-                low, high = (value.low, value.high) if has_interval(value) else (math.nan, math.nan)
+                low, high = (value.low, value.high) if value.has_interval else (math.nan, math.nan)
                 row |= {name: float(value), f"{name}_low": low, f"{name}_high": high}
             rows.append(row | {"samples": self.samples, "seed": self.seed, "confidence": self.confidence})
         return pd.DataFrame(rows).set_index("action")
@@ -299,11 +299,6 @@ class Regret:
 
 _LEVELS = 16
 """Quantiles that the interval of a mean of worst outcomes is made of."""
-
-
-def has_interval(value: Estimate) -> bool:
-    """Is anything known of how far it can be off?"""
-    return math.isfinite(value.low) or math.isfinite(value.high)
 
 
 def _forgotten(samples: int) -> Comparison:

@@ -124,7 +124,7 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
 
 def shown(value: Estimate) -> str:
     """A number and its interval, to the digits that mean something; the number alone where there is none."""
-    if math.isinf(value.low) and math.isinf(value.high):
+    if not value.has_interval:
         return f"{float(value):.3g}"
     return rounding.with_ends(float(value), value.low, value.high, digits=6)
 

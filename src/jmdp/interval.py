@@ -107,6 +107,11 @@ class Estimate(float):
         return Interval(self.low, self.high)
 
     @property
+    def has_interval(self) -> bool:
+        """Whether anything is known of how far it can be off."""
+        return math.isfinite(self.low) or math.isfinite(self.high)
+
+    @property
     def error(self) -> float:
         """The most by which it can be off."""
         value = float(self)
