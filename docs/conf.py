@@ -19,7 +19,7 @@ copyright = f"2026, {author}"  # noqa: A001 (Sphinx's name)
 version = release = jmdp.__version__
 
 extensions = ["myst_nb", "numpydoc", "sphinx.ext.autodoc"]
-exclude_patterns = ["_build", "benchmark_results"]
+exclude_patterns = ["_build", "benchmark_results", "reproduction_results"]
 
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3  # [words](page.md#heading)

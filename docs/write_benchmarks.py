@@ -1,6 +1,6 @@
 """Put saved benchmarks into benchmarks.md, so that no number is copied by hand.
 
-``jmdp bench --out docs/benchmark_results`` saves them; this, run after it, writes the page.
+``python -m benchmarks --out docs/benchmark_results`` saves them; this, run after it, writes the page.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from jmdp.benchmarks.report import Goal, Report
-from jmdp.benchmarks.running import COMPARISONS
+from benchmarks.report import Goal, Report
+from benchmarks.running import COMPARISONS
 
 HERE = Path(__file__).parent
 BEGIN, END = "<!-- results: begin, written by docs/write_benchmarks.py -->", "<!-- results: end -->"
@@ -25,7 +25,9 @@ def render(results: Path = HERE / "benchmark_results") -> str:
             continue
         saved = json.loads(path.read_text(encoding="utf-8"))
         if saved["quick"]:
-            raise ValueError(f"{path} is from --quick, where numbers mean nothing. Run it in full: jmdp bench {name}")
+            raise ValueError(
+                f"{path} is from --quick, where numbers mean nothing. Run it in full: python -m benchmarks {name}"
+            )
         machine = saved.pop("machine")
         report = Report(**saved | {"goals": [Goal(**goal) for goal in saved["goals"]]})
         versions = ", ".join(f"{package} {machine[package]}" for package in ("python", "numpy", "scipy", "numba"))

@@ -1,7 +1,7 @@
 """Write reproduction.md and its figures from the committed numbers, so that nothing is copied by hand.
 
 ``jmdp reproduce all --out FOLDER`` makes the numbers; those in FOLDER/numbers, copied to
-src/jmdp/experiments/paper/results, are what this reads.
+docs/reproduction_results/paper, are what this reads.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ from collections import Counter
 from pathlib import Path
 
 from jmdp.experiments.paper import EXPERIMENTS
-from jmdp.experiments.paper.findings import Judgement
-from jmdp.experiments.paper.records import COMMITTED, Record
-from jmdp.experiments.paper.report import measured_text, number, source, svg
+from jmdp.experiments.reproduction.findings import Judgement
+from jmdp.experiments.reproduction.records import Record
+from jmdp.experiments.reproduction.report import measured_text, number, source, svg
 
 HERE = Path(__file__).parent
+RESULTS = HERE / "reproduction_results" / "paper"
 OPENING = """# The paper, reproduced
 
 Every figure and table of the experiments in *Joint MDPs and Reinforcement Learning in Coupled-Dynamics Environments*
@@ -42,7 +43,7 @@ Below are the numbers of the committed full run: {counts}.
 
 def page(full: str = "within 90 minutes on two cores") -> str:
     """The whole page."""
-    records = {name: Record.load(COMMITTED / f"{name}.json") for name in EXPERIMENTS}
+    records = {name: Record.load(RESULTS / f"{name}.json") for name in EXPERIMENTS}
     found = Counter(finding.verdict for record in records.values() for finding in record.findings)
     counts = ", ".join(f"{found[verdict]} {verdict.value}" for verdict in Judgement if found[verdict])
     parts = [OPENING.format(full=full, counts=counts)]
@@ -65,5 +66,5 @@ if __name__ == "__main__":
     pictures = HERE / "images" / "paper"
     pictures.mkdir(exist_ok=True)
     for name, kind in EXPERIMENTS.items():
-        (pictures / f"{name}.svg").write_bytes(svg(kind().figure(Record.load(COMMITTED / f"{name}.json").data)))
+        (pictures / f"{name}.svg").write_bytes(svg(kind().figure(Record.load(RESULTS / f"{name}.json").data)))
     (HERE / "reproduction.md").write_text(page(), encoding="utf-8")

@@ -4,6 +4,7 @@ import gymnasium
 import numpy as np
 
 import jmdp
+from jmdp.methods.neural_gram import Lookahead
 
 torques = np.array([[-2.0], [0.0], [2.0]], np.float32)
 env = gymnasium.wrappers.TransformAction(
@@ -16,4 +17,4 @@ learned = jmdp.evaluate(pendulum, jmdp.UniformPolicy(), coin, settings)
 print(learned)
 state = pendulum.reset(0)
 print(learned.gap(state, "left", "right"))
-print(learned.gap(state, "left", "right", jmdp.Lookahead(steps=8, lucks=16)))
+print(learned.gap(state, "left", "right", Lookahead(steps=8, lucks=16)))

@@ -1,6 +1,7 @@
 """Pong from its RAM, at a size that takes a minute: read the record before the numbers."""
 
 import jmdp
+from jmdp.methods.neural_gram import Lookahead
 
 pong = jmdp.simulators.ALESimulator("pong", clip_rewards=True)
 settings = jmdp.NeuralGram(seed=0, discount=0.9, visits=400, updates=300, held_out=32)
@@ -10,4 +11,4 @@ state = pong.start(jmdp.Shock.of_sample(0, 0))
 for t in range(30):
     state = pong.step(state, "NOOP", jmdp.Shock.of_sample(0, t)).state
 print(learned.gap(state, "RIGHT", "LEFT"))
-print(learned.gap(state, "RIGHT", "LEFT", jmdp.Lookahead()))
+print(learned.gap(state, "RIGHT", "LEFT", Lookahead()))

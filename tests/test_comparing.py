@@ -241,7 +241,7 @@ def test_the_headline_says_what_would_overturn_it():
 
 
 def test_gaps_of_one_action_share_the_chance_of_error():
-    from jmdp import anytime
+    from jmdp.results import anytime
 
     game = one_step(lambda a, u: float(u[a]), 4, luck=lambda rng: rng.normal(size=4))
     found = compared(game, samples=64)

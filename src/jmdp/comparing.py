@@ -10,30 +10,30 @@ from typing import Any
 
 import numpy as np
 
-from jmdp import anytime
-from jmdp.actors.actor import Actor
-from jmdp.actors.as_policy import as_policy
-from jmdp.anytime import ENOUGH
-from jmdp.arrays import Floats
-from jmdp.comparison import Comparison, Decision
-from jmdp.coupling import Coupling, Synchronous
-from jmdp.digests import digest_of
+from jmdp.base.arrays import Floats
+from jmdp.base.interval import ANYWHERE, Interval
+from jmdp.base.labels import Label, Labels
+from jmdp.base.luck import Shock
+from jmdp.base.progress import count_bar
+from jmdp.base.settings import whole_number
 from jmdp.errors import CouplingError, SettingsError
-from jmdp.evaluation import Evaluation
-from jmdp.interval import ANYWHERE, Interval
-from jmdp.labels import Label, Labels
-from jmdp.luck import Shock
-from jmdp.methods.bounded_returns import BoundedReturns
-from jmdp.methods.drawn_evaluation import Limits, drawn_evaluation, known_reward_bound
 from jmdp.methods.method import check_kind
-from jmdp.methods.monte_carlo import MonteCarlo, rollout_length
-from jmdp.progress import count_bar
-from jmdp.rollouts import paired_draws
-from jmdp.sampling_check import check_before_sampling, check_repeatable, policy_draws
-from jmdp.settings import whole_number
-from jmdp.simulator import Draws
+from jmdp.methods.monte_carlo.monte_carlo import MonteCarlo, rollout_length
+from jmdp.models.actors.actor import Actor
+from jmdp.models.actors.as_policy import as_policy
+from jmdp.models.coupling import Coupling, Synchronous
+from jmdp.results import anytime
+from jmdp.results.anytime import ENOUGH
+from jmdp.results.comparison import Comparison, Decision
+from jmdp.results.evaluation import Evaluation
+from jmdp.results.samples.bounded_returns import BoundedReturns
+from jmdp.results.samples.drawn_evaluation import Limits, drawn_evaluation, known_reward_bound
 from jmdp.simulators import as_simulator
-from jmdp.simulators.python_function import TabularSimulator
+from jmdp.simulators.checking.sampling import check_before_sampling, check_repeatable, policy_draws
+from jmdp.simulators.digests import digest_of
+from jmdp.simulators.functions import TabularSimulator
+from jmdp.simulators.rollouts import paired_draws
+from jmdp.simulators.simulator import Draws
 
 
 def compare(

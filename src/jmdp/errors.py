@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from jmdp.evaluation import Evaluation
+    from jmdp.results.evaluation import Evaluation
 
 
 class JMDPError(Exception):

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, overload
 
-from jmdp.coupling import Coupling, Local
 from jmdp.errors import NotConvergedError
-from jmdp.evaluation import Evaluation, Outcome
-from jmdp.lazy_model import LazyJMDP
-from jmdp.methods.exact_pairs import ExactPairs
+from jmdp.methods.exact_pairs.exact_pairs import ExactPairs
 from jmdp.methods.method import Method, check_problem
-from jmdp.model import TabularJMDP
-from jmdp.simulator import Simulator
+from jmdp.models.coupling import Coupling, Local
+from jmdp.models.lazy import LazyJMDP
+from jmdp.models.tabular import TabularJMDP
+from jmdp.results.evaluation import Evaluation, Outcome
+from jmdp.simulators.simulator import Simulator
 
 if TYPE_CHECKING:
-    from jmdp.methods.neural_gram import NeuralGram
-    from jmdp.neural.learned_evaluation import LearnedEvaluation
+    from jmdp.methods.neural_gram.learned_evaluation import LearnedEvaluation
+    from jmdp.methods.neural_gram.neural_gram import NeuralGram
 
 
 @overload
@@ -85,7 +85,7 @@ def evaluate(
         model = as_simulator(model)
     check_problem(model, policy, coupling, method)
     if isinstance(model, Simulator):
-        from jmdp.actors.as_policy import as_policy
+        from jmdp.models.actors.as_policy import as_policy
 
         policy = as_policy(policy, model.actions)
     evaluation = method.run(model, policy, coupling, progress)

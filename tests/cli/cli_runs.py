@@ -51,4 +51,4 @@ def run(capsys, line: str) -> Run:
 
 def command(name: str):
     entry = COMMANDS[name]
-    return getattr(import_module(f"jmdp.cli.{entry.module}"), entry.name)
+    return getattr(import_module(f"jmdp.cli.commands.{entry.module}"), entry.name)

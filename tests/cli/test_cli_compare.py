@@ -161,7 +161,7 @@ def test_saved_models_of_stable_baselines(here, capsys, monkeypatch):
 def test_interrupted_is_130_and_prints_what_is_known(capsys, monkeypatch):
     known = jmdp.compare(jmdp.worlds.anti_correlated_bandit().model, policy=[0], seed=0, samples=64)
     known = replace(known, outcome=jmdp.Decision.INTERRUPTED)
-    monkeypatch.setattr("jmdp.cli.compare.compare", lambda *args, **settings: known)
+    monkeypatch.setattr("jmdp.cli.commands.compare.compare", lambda *args, **settings: known)
     found = run(capsys, "jmdp compare world:anti_correlated_bandit")
     assert (found.code, found.out) == (130, f"{known}\n")
 

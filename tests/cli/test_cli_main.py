@@ -15,11 +15,11 @@ import pytest
 from cli_runs import SHOP, command, run
 
 import jmdp
+from jmdp.base.interval import Estimate
+from jmdp.base.labels import Labels
 from jmdp.cli.choices import label_of
 from jmdp.cli.command import plain, print_json
-from jmdp.cli.main import _EXAMPLES, COMMANDS, _parsed
-from jmdp.interval import Estimate
-from jmdp.labels import Labels
+from jmdp.cli.main import _EXAMPLES, COMMANDS, parsed
 
 ALL = list(dict.fromkeys([line for name in COMMANDS for line in command(name).examples] + [*_EXAMPLES]))
 
@@ -31,8 +31,8 @@ def test_examples_run_as_printed(line, capsys, tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", [*sys.path])
     Path("shop.py").write_text(SHOP)
     _, name, *arguments = shlex.split(line)
-    if name == "bench" or "all" in arguments:
-        assert isinstance(_parsed(name, arguments), command(name))
+    if "all" in arguments:
+        assert isinstance(parsed(command(name), f"jmdp {name}", arguments), command(name))
         return
     found = run(capsys, line)
     assert (found.code, found.err) == (0, "")
@@ -102,7 +102,6 @@ def test_version(capsys):
         ("jmdp compare nowhere.py:thing", "no file 'nowhere.py'"),
         ("jmdp compare jmdp.worlds:inventry", "Did you mean 'inventory'?"),
         ("jmdp check world:x", "no world 'x'"),
-        ("jmdp bench ordrs", "Did you mean 'orders'?"),
     ],
     ids=lambda value: value if value.startswith("jmdp") else "",
 )
@@ -138,14 +137,14 @@ def test_interrupt_is_130(capsys, monkeypatch):
     def interrupted(*args, **settings):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("jmdp.cli.evaluate.evaluate", interrupted)
+    monkeypatch.setattr("jmdp.cli.commands.evaluate.evaluate", interrupted)
     found = run(capsys, "jmdp evaluate inventory")
     assert (found.code, found.out, found.err) == (130, "", "jmdp: interrupted\n")
 
 
 def test_a_defect_is_not_a_no(capsys, monkeypatch):
     """Python's exit code for an exception is 1, which a script would take for an answer."""
-    monkeypatch.setattr("jmdp.cli.evaluate.evaluate", lambda *args, **settings: 1 / 0)
+    monkeypatch.setattr("jmdp.cli.commands.evaluate.evaluate", lambda *args, **settings: 1 / 0)
     found = run(capsys, "jmdp evaluate inventory")
     assert found.code == 2
     assert "ZeroDivisionError" in found.err
@@ -161,7 +160,7 @@ def test_a_file_that_ends_python_is_no_answer(code, capsys, tmp_path, monkeypatc
 
 
 def test_a_file_that_cannot_be_used_is_told_without_a_traceback(capsys, monkeypatch):
-    monkeypatch.setattr("jmdp.cli.evaluate.evaluate", lambda *args, **settings: Path("nowhere/x").read_text())
+    monkeypatch.setattr("jmdp.cli.commands.evaluate.evaluate", lambda *args, **settings: Path("nowhere/x").read_text())
     found = run(capsys, "jmdp evaluate inventory")
     assert (found.code, found.out, found.err) == (2, "", "jmdp: nowhere/x: No such file or directory\n")
 
@@ -177,20 +176,6 @@ def test_json_has_no_number_that_is_not_finite(capsys):
 def test_names_go_before_numbers():
     labels = Labels.of("state", 3, ["2", "1", "x"])
     assert [labels.index(label_of(labels, text)) for text in ("2", "1", "0", "x")] == [0, 1, 0, 2]
-
-
-def test_bench_reports_and_returns_what_it_found(capsys, monkeypatch, tmp_path):
-    from jmdp.benchmarks.report import Goal, Report
-
-    def report(name, quick):
-        return Report(name, quick, [Goal.at_most("time", 2.0, 1.0)], [{"side": "ours", "s": math.inf}])
-
-    monkeypatch.setattr("jmdp.cli.bench.run", report)
-    assert run(capsys, "jmdp bench sweep").code == 1
-    quick = run(capsys, f"jmdp bench sweep mean --quick --json --out {tmp_path}")
-    assert quick.code == 0
-    assert quick.json["mean"]["rows"] == [{"side": "ours", "s": None}]
-    assert {path.name for path in tmp_path.iterdir()} == {"sweep.json", "mean.json"}
 
 
 def test_installed_script_and_a_reader_that_leaves():

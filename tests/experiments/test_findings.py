@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from jmdp.errors import SettingsError
-from jmdp.experiments.paper.findings import Claim, Judgement, Measured
 from jmdp.experiments.paper.gap_validation import GapValidation
-from jmdp.experiments.paper.report import measured_text
+from jmdp.experiments.reproduction.findings import Claim, Judgement, Measured
+from jmdp.experiments.reproduction.report import measured_text
 
 CLAIM = Claim("It holds.", "Figure 0", "how much", 4.0)
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from fractions import Fraction
 from html import unescape
 from html.parser import HTMLParser
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,19 +17,21 @@ import jmdp
 from jmdp.experiments.paper import EXPERIMENTS
 from jmdp.experiments.paper.chain_correlation import exact_correlation
 from jmdp.experiments.paper.example_2 import example, gap_variance, interval_of
-from jmdp.experiments.paper.experiment import Work
-from jmdp.experiments.paper.findings import Judgement
 from jmdp.experiments.paper.gap_validation import GapValidation
 from jmdp.experiments.paper.incremental import CONSTANT, SHRINKING
 from jmdp.experiments.paper.jipe_n import exact_moments, three_arms
-from jmdp.experiments.paper.records import COMMITTED, Record, kept, made, settings_of
-from jmdp.experiments.paper.report import Part, html, number
-from jmdp.experiments.paper.reproducing import reproduce
+from jmdp.experiments.reproduction.experiment import Work
+from jmdp.experiments.reproduction.findings import Judgement
+from jmdp.experiments.reproduction.records import Record, kept, made, settings_of
+from jmdp.experiments.reproduction.report import Part, html, number
+from jmdp.experiments.reproduction.reproducing import reproduce
 
 pytest.importorskip("jinja2")
 pytest.importorskip("matplotlib")
 
 TABLES = ["example_2", "residuals", "gridworld_correlations", "chain_correlation"]
+
+COMMITTED = Path(__file__).parents[2] / "docs" / "reproduction_results" / "paper"
 
 
 @pytest.fixture(scope="module")
@@ -142,7 +145,7 @@ def test_a_plain_network_learns_what_is_there_to_learn():
     pytest.importorskip("equinox")
     from jmdp.experiments.atari.plain import PlainRun, plain_curve
     from jmdp.experiments.atari.settings import Walks
-    from jmdp.pair_walks import PairWalks
+    from jmdp.simulators.pair_walks import PairWalks
 
     rng, n = np.random.default_rng(0), 200
     ended = np.zeros((n, 2, 2), bool)

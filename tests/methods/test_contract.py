@@ -11,15 +11,16 @@ import pytest
 
 import jmdp
 from jmdp.errors import LabelError, UnavailableError
+from jmdp.methods.linear_projected import features
 from jmdp.methods.method import Method
-from models import COUPLINGS
+from sample_models import COUPLINGS
 
 METHODS = [
     jmdp.ExactPairs(),
     jmdp.ExactLaw(),
     jmdp.Incremental(seed=5, updates=400_000),
     jmdp.JIPE(),
-    jmdp.LinearProjected(jmdp.features.OneHot()),
+    jmdp.LinearProjected(features.OneHot()),
     jmdp.MonteCarlo(seed=5, samples=500),
     jmdp.ReachablePairs("2"),
 ]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import combinations_with_replacement
 
-from jmdp.interval import Interval
+from jmdp.base.interval import Interval
 from reference import enumeration
 from reference.rationals import exact
 

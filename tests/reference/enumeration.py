@@ -10,7 +10,7 @@ from collections import defaultdict
 from fractions import Fraction
 
 import jmdp
-from jmdp.exact import ExactStep
+from jmdp.models.exact import ExactStep
 
 PROBABILITIES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1.0)
 

@@ -14,7 +14,7 @@ from itertools import product
 
 from flint import fmpq, fmpq_mat
 
-from jmdp.exact import ExactStep
+from jmdp.models.exact import ExactStep
 
 
 def exact(x: float | Fraction) -> fmpq:

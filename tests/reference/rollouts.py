@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from jmdp.digests import digest_of
-from jmdp.luck import Shock
+from jmdp.base.luck import Shock
+from jmdp.simulators.digests import digest_of
 
 
 @dataclass

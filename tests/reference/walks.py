@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from jmdp.digests import digest_of
-from jmdp.luck import Shock
+from jmdp.base.luck import Shock
+from jmdp.simulators.digests import digest_of
 
 
 def starts(simulator, actor, plan, root: Shock) -> list[Any]:

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import jmdp
+from jmdp.base.luck import Shock
 from jmdp.errors import SettingsError, SimulatorError
-from jmdp.luck import Shock
 from jmdp.simulators import GymnasiumSimulator
 
 gym = pytest.importorskip("gymnasium")

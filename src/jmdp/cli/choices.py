@@ -12,9 +12,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal
 
-from jmdp.coupling import Coupling, Independent, Local, PolicyLuck, Synchronous
+from jmdp.base.labels import Label, Labels
 from jmdp.errors import MissingExtraError, SettingsError
-from jmdp.labels import Label, Labels
+from jmdp.models.coupling import Coupling, Independent, Local, PolicyLuck, Synchronous
 
 CouplingName = Literal["local", "synchronous", "independent"]
 

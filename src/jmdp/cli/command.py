@@ -17,9 +17,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from jmdp.base.interval import Estimate
 from jmdp.cli.exit import Exit as Exit  # commands import it from here
 from jmdp.cli.options import Flag
-from jmdp.interval import Estimate
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,13 +11,13 @@ import numpy as np
 import tyro
 
 from jmdp import worlds
+from jmdp.base.luck import Shock
 from jmdp.cli.choices import attribute, label_of, unknown
 from jmdp.cli.policies import simulator_policy, table_policy
 from jmdp.errors import MissingExtraError, SettingsError, SimulatorError
-from jmdp.luck import Shock
-from jmdp.model import TabularJMDP
-from jmdp.simulator import Simulator
+from jmdp.models.tabular import TabularJMDP
 from jmdp.simulators import as_simulator
+from jmdp.simulators.simulator import Simulator
 from jmdp.worlds import World
 
 WORLDS: dict[str, Callable[..., World]] = {

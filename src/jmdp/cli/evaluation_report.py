@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import jmdp
-from jmdp.comparison_table import aligned
+from jmdp.base.interval import ANYWHERE, Estimate, Interval
+from jmdp.base.rounding import at_most, plus_minus
 from jmdp.errors import UnavailableError
-from jmdp.evaluation import Evaluation
-from jmdp.gaps.gap import Gap
-from jmdp.interval import ANYWHERE, Estimate, Interval
-from jmdp.model import TabularJMDP
-from jmdp.policy import TabularPolicy
-from jmdp.rounding import at_most, plus_minus
+from jmdp.models.policy import TabularPolicy
+from jmdp.models.tabular import TabularJMDP
+from jmdp.results.comparison_table import aligned
+from jmdp.results.evaluation import Evaluation
+from jmdp.results.gaps.gap import Gap
 
 _MOST_STATES = 30
 """As many as fit on a screen."""

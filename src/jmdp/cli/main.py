@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple, TextIO
@@ -30,7 +30,6 @@ COMMANDS = {
     "evaluate": _Entry("evaluate", "Evaluate", "A built-in world: means, covariances and gaps of all actions, exact."),
     "compare": _Entry("compare", "Compare", "A simulator, where it stands: which action is better, and how surely?"),
     "check": _Entry("check", "Check", "A simulator: do all its actions really meet the same luck?"),
-    "bench": _Entry("bench", "Bench", "jmdp beside what one would use instead, timed on this machine."),
     "reproduce": _Entry("reproduce", "Reproduce", "The paper's experiments again: claims, measured values, verdicts."),
 }
 
@@ -44,9 +43,13 @@ _EXAMPLES = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Same luck, different action: joint returns of several actions, from tables and from simulators."""
-    arguments = sys.argv[1:] if arguments is None else arguments
+    return exit_code(lambda: _run(sys.argv[1:] if arguments is None else arguments))
+
+
+def exit_code(run: Callable[[], int]) -> int:
+    """Run a command, and turn what it raises into a message and an exit code."""
     try:
-        code = _run(arguments)
+        code = run()
         sys.stdout.flush()
         return code
     except JMDPError as error:
@@ -85,27 +88,29 @@ def _run(arguments: Sequence[str]) -> int:
         return Exit.YES
     if name not in COMMANDS:
         raise unknown("command", name, COMMANDS)
-    command = _parsed(name, rest)
+    entry = COMMANDS[name]
+    try:
+        import_module("tyro")
+    except ImportError:
+        raise MissingExtraError('The command line needs tyro: pip install "jmdp[cli]"') from None
+    kind: type[Command] = getattr(import_module(f"jmdp.cli.commands.{entry.module}"), entry.name)
+    command = parsed(kind, f"jmdp {name}", rest)
     return command if isinstance(command, int) else command.run()
 
 
-def _parsed(name: str, arguments: Sequence[str]) -> Command | int:
+def parsed(kind: type[Command], program: str, arguments: Sequence[str]) -> Command | int:
     """The command with its settings; or the exit code, where help was asked for or an option is wrong."""
-    try:
-        from tyro import cli, conf
-    except ImportError:
-        raise MissingExtraError('The command line needs tyro: pip install "jmdp[cli]"') from None
-    entry = COMMANDS[name]
-    command: type[Command] = getattr(import_module(f"jmdp.cli.{entry.module}"), entry.name)
+    from tyro import cli, conf
+
     if "--out=" in arguments or ("--out", "") in pairwise(arguments):  # which as a path would be this folder
         raise SettingsError("--out is empty. Give a folder; this one is '.'.")
-    form, arguments = command.form(arguments)
+    form, arguments = kind.form(arguments)
     markers = (conf.CascadeSubcommandArgs, conf.OmitSubcommandPrefixes, conf.FlagCreatePairsOff, conf.DisallowNone)
     try:
-        return cli(form, args=arguments, prog=f"jmdp {name}", config=(*markers, conf.SuppressFixed))
+        return cli(form, args=arguments, prog=program, config=(*markers, conf.SuppressFixed))
     except SystemExit as ended:
-        if command.examples and {"-h", "--help"} & set(arguments):
-            print(_examples(command.examples))
+        if kind.examples and {"-h", "--help"} & set(arguments):
+            print(_examples(kind.examples))
         return Exit.YES if ended.code is None else int(ended.code)
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, TypeVar
 
 import tyro
 
-from jmdp.coupling import PolicyLuck
+from jmdp.models.coupling import PolicyLuck
 
 Value = TypeVar("Value")
 

@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from jmdp.actors.as_policy import UniformPolicy
+from jmdp.base.labels import Labels
 from jmdp.cli.choices import attribute, label_of, unknown
 from jmdp.errors import MissingExtraError, PolicyError
-from jmdp.labels import Labels
-from jmdp.model import TabularJMDP
-from jmdp.policy import TabularPolicy
+from jmdp.models.actors.as_policy import UniformPolicy
+from jmdp.models.policy import TabularPolicy
+from jmdp.models.tabular import TabularJMDP
 
 _SAVED_MODEL = re.compile(r"(?P<algorithm>\w+):(?P<path>.+\.zip)")
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
-from jmdp.coupling import Coupling
 from jmdp.errors import CouplingError, ModelError, PolicyError, SettingsError
-from jmdp.evaluation import Evaluation
-from jmdp.lazy_model import LazyJMDP
-from jmdp.model import TabularJMDP
-from jmdp.policy import TabularPolicy
-from jmdp.simulator import Simulator
+from jmdp.models.coupling import Coupling
+from jmdp.models.lazy import LazyJMDP
+from jmdp.models.policy import TabularPolicy
+from jmdp.models.tabular import TabularJMDP
+from jmdp.results.evaluation import Evaluation
+from jmdp.simulators.simulator import Simulator
 
 
 class Method(ABC):

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from jmdp.arrays import Booleans, Floats
-from jmdp.calibration import Calibration
-from jmdp.interval import Estimate
+from jmdp.base.arrays import Booleans, Floats
+from jmdp.base.interval import Estimate
 from jmdp.plots.chances import interval, number
 from jmdp.plots.style import COLOURS, GREY, clear_spines, new_figure
+from jmdp.results.calibration import Calibration
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

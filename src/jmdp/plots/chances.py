@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from jmdp.gaps.law import Law
-from jmdp.interval import Estimate
-from jmdp.rounding import at_least, at_most, outwards
+from jmdp.base.interval import Estimate
+from jmdp.base.rounding import at_least, at_most, outwards
+from jmdp.results.gaps.distribution import Law
 
 _NEGLIGIBLE = 1e-12
 """A chance this near to 0 or 1 is rounding."""

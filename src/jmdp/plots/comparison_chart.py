@@ -6,17 +6,17 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from jmdp.anytime import ENOUGH
-from jmdp.coupling import Independent
-from jmdp.interval import ANYWHERE, Estimate, Interval
+from jmdp.base.interval import ANYWHERE, Estimate, Interval
+from jmdp.base.rounding import plus_minus
+from jmdp.models.coupling import Independent
 from jmdp.plots.style import COLOURS, GREY, clear_spines, new_figure
-from jmdp.rounding import plus_minus
+from jmdp.results.anytime import ENOUGH
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from jmdp.comparison import Comparison
+    from jmdp.results.comparison import Comparison
 
 _BETTER, _WORSE, _TIE = COLOURS[0], COLOURS[1], GREY
 _SHARED, _APART = "#A9D3EF", "#E4E4E4"

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from jmdp.evaluation import Evaluation
-from jmdp.labels import Label
+from jmdp.base.labels import Label
 from jmdp.plots.grid import EMPTY, checked_grid, hatch
 from jmdp.plots.style import new_figure
+from jmdp.results.evaluation import Evaluation
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

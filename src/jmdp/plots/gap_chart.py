@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from jmdp.base.labels import Label
+from jmdp.base.rounding import at_most
 from jmdp.errors import SettingsError
-from jmdp.evaluation import Evaluation
-from jmdp.gaps.gap import Gap
-from jmdp.labels import Label
 from jmdp.plots.style import COLOURS, GREY, clear_spines, new_figure
-from jmdp.rounding import at_most
+from jmdp.results.evaluation import Evaluation
+from jmdp.results.gaps.gap import Gap
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from jmdp.errors import SettingsError
-from jmdp.evaluation import Evaluation
+from jmdp.results.evaluation import Evaluation
 
 if TYPE_CHECKING:
     from matplotlib.patches import Patch

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from jmdp.errors import SettingsError, UnavailableError
-from jmdp.evaluation import Evaluation
 from jmdp.plots.style import COLOURS, DASHES, GREY, clear_spines, new_figure
+from jmdp.results.evaluation import Evaluation
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from jmdp.base.interval import Estimate
+from jmdp.base.labels import Label
 from jmdp.errors import SettingsError
-from jmdp.evaluation import Evaluation
-from jmdp.gaps.law import GapLaw
-from jmdp.interval import Estimate
-from jmdp.labels import Label
 from jmdp.plots.chances import NOTABLE, largest_error, short_chance, short_interval, trust_of_pairs, uneven
 from jmdp.plots.style import ink, new_figure
+from jmdp.results.evaluation import Evaluation
+from jmdp.results.gaps.distribution import GapLaw
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from jmdp.arrays import Floats, Integers
+from jmdp.base.arrays import Floats, Integers
 from jmdp.errors import SettingsError, UnavailableError
-from jmdp.evaluation import Evaluation
-from jmdp.learning import LearningCurve
 from jmdp.plots.style import COLOURS, DASHES, clear_spines, new_figure
+from jmdp.results.evaluation import Evaluation
+from jmdp.results.learning_curve import LearningCurve
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from jmdp.neural.learned_evaluation import LearnedEvaluation
+    from jmdp.methods.neural_gram.learned_evaluation import LearnedEvaluation
 
 _MEANINGS = {"mean": "Z(s,a)", "diagonal": "Z(s,a)²", "same state": "Z(s,a) Z(s,b)", "cross": "Z(s,a) Z(t,b)"}
 

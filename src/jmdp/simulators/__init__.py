@@ -1,4 +1,4 @@
-"""Where simulators come in, a file each. Packages of others load at their own door."""
+"""Simulators: what is asked of one, adapters for those of others, and rollouts. Optional packages load when needed."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from jmdp.errors import SimulatorError
-from jmdp.model import TabularJMDP
-from jmdp.simulator import Simulator, Step, action_labels
+from jmdp.models.tabular import TabularJMDP
+from jmdp.simulators.simulator import Simulator, Step, action_labels
 
 if TYPE_CHECKING:
-    from jmdp.simulators.ale_emulator import ALESimulator
-    from jmdp.simulators.gymnasium_env import GymnasiumSimulator
-    from jmdp.simulators.gymnax_env import GymnaxSimulator
-    from jmdp.simulators.jax_functional import JaxSimulator
-    from jmdp.simulators.python_function import FunctionSimulator, TabularSimulator
+    from jmdp.simulators.ale import ALESimulator
+    from jmdp.simulators.functions import FunctionSimulator, TabularSimulator
+    from jmdp.simulators.gymnasium.environment import GymnasiumSimulator
+    from jmdp.simulators.jax.functional import JaxSimulator
+    from jmdp.simulators.jax.gymnax import GymnaxSimulator
 
 __all__ = [
     "ALESimulator",
@@ -29,20 +29,20 @@ __all__ = [
     "as_simulator",
 ]
 
-_DOORS = {
-    "ALESimulator": "ale_emulator",
-    "FunctionSimulator": "python_function",
-    "GymnasiumSimulator": "gymnasium_env",
-    "GymnaxSimulator": "gymnax_env",
-    "JaxSimulator": "jax_functional",
-    "TabularSimulator": "python_function",
+_ADAPTERS = {
+    "ALESimulator": "ale",
+    "FunctionSimulator": "functions",
+    "GymnasiumSimulator": "gymnasium",
+    "GymnaxSimulator": "jax.gymnax",
+    "JaxSimulator": "jax.functional",
+    "TabularSimulator": "functions",
 }
 
 
 def __getattr__(name: str) -> object:
-    """Load a door when it is first asked for."""
-    if name in _DOORS:
-        return getattr(import_module(f"jmdp.simulators.{_DOORS[name]}"), name)
+    """Load an adapter when it is first asked for."""
+    if name in _ADAPTERS:
+        return getattr(import_module(f"jmdp.simulators.{_ADAPTERS[name]}"), name)
     raise AttributeError(f"module 'jmdp.simulators' has no attribute {name!r}")
 
 
@@ -56,15 +56,15 @@ def as_simulator(source: Any) -> Simulator:
     if isinstance(source, Simulator):
         return source
     if isinstance(source, TabularJMDP) or isinstance(getattr(source, "model", None), TabularJMDP):
-        from jmdp.simulators.python_function import TabularSimulator
+        from jmdp.simulators.functions import TabularSimulator
 
         return TabularSimulator(source if isinstance(source, TabularJMDP) else source.model)
     if hasattr(source, "step_env"):
-        from jmdp.simulators.gymnax_env import GymnaxSimulator
+        from jmdp.simulators.jax.gymnax import GymnaxSimulator
 
         return GymnaxSimulator(source)
     if hasattr(source, "unwrapped") and hasattr(source, "action_space"):
-        from jmdp.simulators.gymnasium_env import GymnasiumSimulator
+        from jmdp.simulators.gymnasium.environment import GymnasiumSimulator
 
         return GymnasiumSimulator(source)
     raise SimulatorError(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from jmdp.model import TabularJMDP
-from jmdp.policy import TabularPolicy
+from jmdp.models.policy import TabularPolicy
+from jmdp.models.tabular import TabularJMDP
 from jmdp.worlds.world import World
 
 

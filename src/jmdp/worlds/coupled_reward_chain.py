@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from jmdp.model import TabularJMDP
-from jmdp.policy import TabularPolicy
+from jmdp.models.policy import TabularPolicy
+from jmdp.models.tabular import TabularJMDP
 from jmdp.worlds.world import World, check_range, check_whole
 
 

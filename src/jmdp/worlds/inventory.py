@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
-from jmdp.model import TabularJMDP
-from jmdp.policy import TabularPolicy
+from jmdp.models.policy import TabularPolicy
+from jmdp.models.tabular import TabularJMDP
 from jmdp.worlds.world import World, check_range, check_whole
 
 

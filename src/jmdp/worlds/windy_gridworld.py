@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jmdp.arrays import Floats, Integers
-from jmdp.lazy_model import LazyJMDP, Scenarios
-from jmdp.model import TabularJMDP
-from jmdp.policy import TabularPolicy
+from jmdp.base.arrays import Floats, Integers
+from jmdp.models.lazy import LazyJMDP, Scenarios
+from jmdp.models.policy import TabularPolicy
+from jmdp.models.tabular import TabularJMDP
 from jmdp.worlds.world import LazyWorld, World, check_range, check_whole
 
 _MOVES = {"U": (-1, 0), "R": (0, 1), "D": (1, 0), "L": (0, -1)}

@@ -10,9 +10,9 @@ from typing import Any
 import numpy.typing as npt
 
 from jmdp.errors import SettingsError
-from jmdp.lazy_model import LazyJMDP
-from jmdp.model import TabularJMDP
-from jmdp.policy import TabularPolicy
+from jmdp.models.lazy import LazyJMDP
+from jmdp.models.policy import TabularPolicy
+from jmdp.models.tabular import TabularJMDP
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
-from jmdp.actors.as_policy import UniformPolicy, as_policy
+from jmdp.base.whole_files import whole_file
 from jmdp.experiments.atari.settings import NOISE, REGIMES, Walks, simulator
-from jmdp.experiments.whole_files import whole_file
-from jmdp.pair_walks import PairWalks
-from jmdp.walk_workers import Walkers
+from jmdp.models.actors.as_policy import UniformPolicy, as_policy
+from jmdp.simulators.pair_walks import PairWalks
+from jmdp.simulators.workers import Walkers
 
 
 def collect(wanted: Walks, folder: Path, workers: int, progress: bool = True) -> None:

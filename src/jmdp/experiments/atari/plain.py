@@ -23,16 +23,16 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from jmdp.arrays import Floats
-from jmdp.encoders import built
+from jmdp.base.arrays import Floats
+from jmdp.base.luck import Shock
+from jmdp.base.whole_files import whole_file
 from jmdp.experiments.atari.collect import load
 from jmdp.experiments.atari.settings import DISCOUNT, Walks, digest
-from jmdp.experiments.whole_files import whole_file
-from jmdp.luck import Shock
-from jmdp.neural.pair_replay import PairReplay
-from jmdp.neural.td_losses import Batch
-from jmdp.pair_walks import PairWalks
+from jmdp.methods.neural_gram.encoders import built
+from jmdp.methods.neural_gram.losses import Batch
+from jmdp.methods.neural_gram.replay import PairReplay
 from jmdp.simulators import ALESimulator
+from jmdp.simulators.pair_walks import PairWalks
 
 BLOCKS = ("mean", "diagonal", "same state", "cross", "gap")
 """What has a TD error of its own; the first four are the paper's blocks."""

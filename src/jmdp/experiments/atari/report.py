@@ -9,13 +9,13 @@ from pathlib import Path
 import numpy as np
 
 from jmdp import plots
-from jmdp.arrays import Floats
-from jmdp.calibration import Calibration
+from jmdp.base.arrays import Floats
+from jmdp.base.interval import Estimate
 from jmdp.experiments.atari.learn import records
 from jmdp.experiments.atari.settings import PAPER
 from jmdp.experiments.atari.td_figure import td_figure
-from jmdp.interval import Estimate
-from jmdp.neural.td_losses import NAMES
+from jmdp.methods.neural_gram.losses import NAMES
+from jmdp.results.calibration import Calibration
 
 Gathered = dict[tuple[str, float, str, str], tuple[Calibration, Calibration, list[dict[str, object]]]]
 

@@ -9,7 +9,7 @@ from typing import ClassVar, Self
 
 from jmdp.errors import MissingExtraError
 from jmdp.experiments.atari.settings import PAPER, Run
-from jmdp.experiments.paper.experiment import Experiment, Work
+from jmdp.experiments.reproduction.experiment import Experiment, Work
 
 TITLES = {"pong": "Pong", "battle_zone": "BattleZone", "boxing": "Boxing", "atlantis": "Atlantis"}
 

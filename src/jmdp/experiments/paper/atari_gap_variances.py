@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jmdp.experiments.paper.atari import TITLES, AtariExperiment
-from jmdp.experiments.paper.experiment import Numbers, Work
-from jmdp.experiments.paper.findings import Claim, Finding, Measured
+from jmdp.experiments.reproduction.experiment import Numbers, Work
+from jmdp.experiments.reproduction.findings import Claim, Finding, Measured
 from jmdp.plots.style import COLOURS, GREY, clear_spines, new_figure
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ import numpy as np
 
 from jmdp.experiments.atari.td_figure import td_figure
 from jmdp.experiments.paper.atari import TITLES, AtariExperiment
-from jmdp.experiments.paper.experiment import Numbers, Work
-from jmdp.experiments.paper.findings import Claim, Finding, Measured
+from jmdp.experiments.reproduction.experiment import Numbers, Work
+from jmdp.experiments.reproduction.findings import Claim, Finding, Measured
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -58,7 +58,7 @@ class AtariTDErrors(AtariExperiment):
 
     def run(self, work: Work) -> Numbers:
         """Train plain networks, and read the curves of our own."""
-        from jmdp.neural.td_losses import NAMES
+        from jmdp.methods.neural_gram.losses import NAMES
 
         curves: dict[str, Any] = {kind: {} for kind in ("plain", "perturbed", "ours")}
         for game, paths in self.records(work).items():

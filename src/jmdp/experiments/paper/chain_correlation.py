@@ -7,10 +7,10 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import jmdp
+from jmdp.base.interval import Estimate
 from jmdp.experiments.paper.correlations import correlation, draw_matrix, size
-from jmdp.experiments.paper.experiment import Experiment, Numbers, Work
-from jmdp.experiments.paper.findings import Claim, Measured
-from jmdp.interval import Estimate
+from jmdp.experiments.reproduction.experiment import Experiment, Numbers, Work
+from jmdp.experiments.reproduction.findings import Claim, Measured
 from jmdp.plots.style import new_figure
 
 if TYPE_CHECKING:

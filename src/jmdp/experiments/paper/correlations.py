@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import jmdp
-from jmdp.interval import Estimate
+from jmdp.base.interval import Estimate
 from jmdp.plots.style import ink
 
 if TYPE_CHECKING:

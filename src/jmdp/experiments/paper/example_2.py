@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import jmdp
-from jmdp.experiments.paper.experiment import Experiment, Numbers, Work
-from jmdp.experiments.paper.findings import Claim, Measured
-from jmdp.interval import Estimate
+from jmdp.base.interval import Estimate
+from jmdp.experiments.reproduction.experiment import Experiment, Numbers, Work
+from jmdp.experiments.reproduction.findings import Claim, Measured
 from jmdp.plots.style import COLOURS, DASHES, clear_spines, ink, new_figure
 
 if TYPE_CHECKING:

@@ -9,12 +9,12 @@ import numpy as np
 from scipy.stats import beta
 
 import jmdp
-from jmdp.arrays import Floats
-from jmdp.experiments.paper.experiment import Experiment, Numbers, Work
-from jmdp.experiments.paper.findings import Claim, Finding, Measured
-from jmdp.gaps.bounds import cantelli
-from jmdp.interval import Estimate
+from jmdp.base.arrays import Floats
+from jmdp.base.interval import Estimate
+from jmdp.experiments.reproduction.experiment import Experiment, Numbers, Work
+from jmdp.experiments.reproduction.findings import Claim, Finding, Measured
 from jmdp.plots.style import COLOURS, DASHES, GREY, clear_spines, new_figure
+from jmdp.results.gaps.bounds import cantelli
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

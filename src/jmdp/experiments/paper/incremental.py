@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 import jmdp
-from jmdp.arrays import Floats
-from jmdp.experiments.paper.experiment import Experiment, Numbers, Work
-from jmdp.experiments.paper.findings import Claim, Finding, Measured
-from jmdp.methods.step_sizes import StepSizes
+from jmdp.base.arrays import Floats
+from jmdp.experiments.reproduction.experiment import Experiment, Numbers, Work
+from jmdp.experiments.reproduction.findings import Claim, Finding, Measured
+from jmdp.methods.incremental import ConstantSteps, PolynomialSteps
+from jmdp.methods.incremental.step_sizes import StepSizes
 from jmdp.plots.style import COLOURS, DASHES, clear_spines, new_figure
 
 if TYPE_CHECKING:
@@ -54,8 +55,8 @@ class IncrementalConvergence(Experiment):
         policy = world.policies["careless"]
         truth = jmdp.evaluate(world.model, policy, progress=work.progress)
         rules: dict[str, StepSizes] = {
-            SHRINKING: jmdp.PolynomialSteps(exponent=0.8),
-            CONSTANT: jmdp.ConstantSteps(0.1),
+            SHRINKING: PolynomialSteps(exponent=0.8),
+            CONSTANT: ConstantSteps(0.1),
         }
         data: dict[str, Any] = {"updates": list(self.updates), "errors": {}}
         for name, steps in rules.items():

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 import jmdp
-from jmdp.experiments.paper.experiment import Experiment, Numbers, Work
-from jmdp.experiments.paper.findings import Claim, Finding, Measured
 from jmdp.experiments.paper.residuals import CLEAR, rate
+from jmdp.experiments.reproduction.experiment import Experiment, Numbers, Work
+from jmdp.experiments.reproduction.findings import Claim, Finding, Measured
 from jmdp.plots.style import COLOURS, DASHES, GREY, clear_spines, new_figure
 
 if TYPE_CHECKING:

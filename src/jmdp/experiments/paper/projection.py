@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 
 import jmdp
-from jmdp.arrays import Floats
-from jmdp.exact import ExactStep
-from jmdp.experiments.paper.experiment import Experiment, Numbers, Work
-from jmdp.experiments.paper.findings import Claim, Finding, Measured
-from jmdp.methods.psd_fit import Cone, outer
+from jmdp.base.arrays import Floats
+from jmdp.experiments.reproduction.experiment import Experiment, Numbers, Work
+from jmdp.experiments.reproduction.findings import Claim, Finding, Measured
+from jmdp.methods.linear_projected import Restart
+from jmdp.methods.linear_projected.psd_fit import Cone, outer
+from jmdp.models.exact import ExactStep
 from jmdp.plots.style import COLOURS, GREY, clear_spines, new_figure
 
 if TYPE_CHECKING:
@@ -241,7 +242,7 @@ class PairWorld:
 
     def restart_shares(self, progress: bool) -> list[float]:
         """Errors of covariances of two actions in one state over their bounds, of a fit with weights that restart."""
-        method = jmdp.LinearProjected(FEATURES, weights=jmdp.Restart())
+        method = jmdp.LinearProjected(FEATURES, weights=Restart())
         truth, fit = (jmdp.evaluate(self.model, self.policy, method=m, progress=progress)
                       for m in (jmdp.ExactPairs(), method))  # fmt: skip
         assert fit.projection is not None

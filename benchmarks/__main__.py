@@ -1,0 +1,90 @@
+"""`python -m benchmarks`: comparisons with peers and with the bare engine, on this machine."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+import tyro
+
+from benchmarks.report import save
+from benchmarks.running import COMPARISONS, run
+from jmdp.cli.choices import unknown
+from jmdp.cli.command import Command, Exit, aside, plain, print_json
+from jmdp.cli.main import exit_code, parsed
+from jmdp.cli.options import Flag, Names, Optionally
+
+_NAMES = f"Which comparisons, all by default: {', '.join(COMPARISONS)}."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Benchmarks(Command):
+    """Time jmdp beside what one would use instead, on this machine.
+
+    A comparison gives the same problem to jmdp and to a peer (the paper's operator in NumPy and SciPy, QuantEcon,
+    Storm), or to a part of jmdp alone; sees that the answers agree; and only then tells the times, in turns in one
+    process. In full they take from seconds to some minutes each, and each is held to goals: 1 is returned if one is
+    missed. What was found is in docs/benchmarks.md.
+    """
+
+    examples: ClassVar = {
+        "python -m benchmarks orders --quick": "does it run? Tiny sizes, some seconds",
+        "python -m benchmarks sweep whole_solve": "two of them in full",
+        "python -m benchmarks --out results": "all, saved as JSON files and figures",
+    }
+
+    names: Annotated[Names, tyro.conf.arg(help=_NAMES)] = ()
+    quick: Flag = False
+    """Tiny sizes, to see that it runs; goals mean nothing there."""
+    out: Optionally[Path] = None
+    """Save what is found in this folder, a JSON file each, and figures where there are some."""
+
+    def run(self) -> Exit:
+        """Run them in order, each once."""
+        for name in self.names:
+            if name not in COMPARISONS:
+                raise unknown("comparison", name, COMPARISONS)
+        if self.out is not None:
+            _writable(self.out)
+        records, met = {}, True
+        for name in dict.fromkeys(self.names or COMPARISONS):
+            with aside(self.quiet):
+                report = run(name, self.quick)
+                records[name] = plain(report.record())
+                if self.out is not None:
+                    save(records[name], self.out / f"{name}.json")
+                    if report.figure is not None:
+                        report.figure.savefig(self.out / f"{name}.svg", metadata={"Date": None})
+            met &= self.quick or all(goal.met for goal in report.goals)
+            if not self.json:
+                sizes = " at tiny sizes, where goals mean nothing" if self.quick else ""
+                print(f"## {name}{sizes}\n\n{report.table()}\n", flush=True)
+        if self.json:
+            print_json(records)
+        return Exit.YES if met else Exit.NO
+
+
+def _writable(folder: Path) -> None:
+    """Make it, or raise now: not after minutes of work."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder))
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run what the arguments ask for and return the exit code."""
+
+    def run() -> int:
+        command = parsed(Benchmarks, "python -m benchmarks", arguments)
+        return command if isinstance(command, int) else command.run()
+
+    return exit_code(run)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

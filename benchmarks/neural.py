@@ -1,0 +1,201 @@
+"""What learning costs: the whole loop against its bare update, and walks of pairs against a bare emulator."""
+
+from __future__ import annotations
+
+import itertools
+import multiprocessing
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import jmdp
+from benchmarks.interleave import interleave
+from benchmarks.report import Goal, Report, Row
+from jmdp.models.actors.as_policy import UniformPolicy, as_policy
+from jmdp.models.coupling import Coupling
+from jmdp.simulators.pair_walks import PairWalks, WalkPlan
+from jmdp.simulators.workers import Walkers
+
+_SHARE = 0.8
+"""Of the bare throughput: the goal of both."""
+
+_DISCOUNT, _ACTIONS = 0.95, 6
+
+
+def compare(quick: bool) -> Report:
+    """Learning from made-up bytes of the size of an Atari memory; walks of Pong on one worker and on two."""
+    report = Report("neural", quick)
+    _learning(report, 100 if quick else 600, 20 if quick else 1000)
+    _walking(report, WalkPlan(4, 4, 2, 4) if quick else WalkPlan(40, 8, 2, 12), 2 if quick else 8)
+    report.notes.append(
+        "Ratios are throughputs, ours over bare. The whole loop draws batches from the replay, looks at held-out "
+        "walks, writes curves, and sets the scale at the end; bare are the same compiled updates on batches that lie "
+        "on the device. A step of Pong is four frames; bare are as many steps in as many processes, from one to the "
+        "next, with sticky coins and the memory read, but no state is ever saved or restored, and no policy asked."
+    )
+    return report
+
+
+def _learning(report: Report, updates: int, visits: int) -> None:
+    """`learn` as `NeuralGram` calls it, and `Trainer.many` alone."""
+    import jax
+
+    from jmdp.base.luck import Shock
+    from jmdp.methods.neural_gram.learner import CHUNK, learn
+    from jmdp.methods.neural_gram.network import GramNetwork
+    from jmdp.methods.neural_gram.replay import PairReplay
+    from jmdp.methods.neural_gram.tracking import Tracker
+    from jmdp.methods.neural_gram.training import Plan, Trainer, begun
+
+    settings = jmdp.NeuralGram(seed=0, discount=_DISCOUNT, updates=updates)
+    walks, held_out = _made_up(visits, settings.lucks, settings.length), _made_up(48, 16, settings.length)
+
+    def whole() -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            tracker = Tracker(Path(folder))
+            learn(settings, walks, held_out, _ACTIONS, _DISCOUNT, tracker=tracker)
+            tracker.close()
+
+    root = Shock.of_sample(settings.seed, 0)
+    replay = PairReplay(walks, _DISCOUNT, settings.steps, root)
+    mean, scales = replay.scales()
+    seen = walks.observation.reshape(-1, *walks.observation.shape[3:])
+    units = (mean, scales.variance**0.5, scales.gap_variance**0.5)
+    network = GramNetwork(None, seen, _ACTIONS, settings.kernel, settings.rank, units, root.key())
+    plan = Plan(
+        updates, settings.learning_rate, settings.weight_decay, settings.dropout, settings.target_averaging,
+        settings.mean_rate, scales,
+    )  # fmt: skip
+    trainer, first, key = Trainer(plan), begun(network, plan), root.key()
+    batches = jax.device_put(replay.batches(0, CHUNK, settings.batch))
+
+    def bare() -> None:
+        learning = first
+        for _ in range(updates // CHUNK):
+            learning, errors = trainer.many(learning, batches, key)
+        np.asarray(errors)
+
+    timings = interleave({"bare updates": bare, "the whole loop": whole})
+    what = f"learning, {updates} updates of {settings.batch} pairs"
+    for name in timings.seconds:
+        row: Row = {"what": what, "contender": name, "a second": updates / timings.best(name)}
+        if name != "bare updates":
+            ratio = timings.ratio("bare updates", name)
+            row |= {"share of bare": ratio.best, "in single rounds": ratio.spread()}
+            report.goals.append(Goal.at_least("learning: share of bare updates", ratio.best, _SHARE))
+        report.rows.append(row)
+
+
+def _made_up(visits: int, lucks: int, length: int) -> PairWalks:
+    """Walks that nobody walked, for how fast one learns does not depend on what."""
+    rng = np.random.default_rng(0)
+    N = visits * lucks
+    same = np.zeros((N, length + 1), np.bool_)
+    same[:, 0] = True
+    seen = rng.integers(256, size=(N, length + 1, 2, 128), dtype=np.uint8)
+    seen[:, 0, 1] = seen[:, 0, 0]
+    action = rng.integers(_ACTIONS, size=(N, length + 1, 2))
+    action[:, 0] = [0, 1]
+    ended = np.zeros((N, length + 1, 2), np.bool_)
+    reward = rng.integers(-1, 2, size=(N, length, 2)).astype(np.float64)
+    return PairWalks(seen, action, reward, ended, same, np.repeat(np.arange(visits), lucks))
+
+
+def _walking(report: Report, plan: WalkPlan, blocks: int) -> None:
+    """`Walkers` with one worker and with two, under two couplings, and bare loops of as many steps."""
+    from jmdp.simulators import ALESimulator
+
+    simulator = ALESimulator("pong")
+    actor = as_policy(UniformPolicy(), simulator.actions)
+    couplings: list[Coupling] = [jmdp.Synchronous(), jmdp.Local()]
+    seeds = itertools.count()
+    with Walkers(simulator, actor, couplings[0]) as walkers:
+        found = walkers.collect(plan, seed=0, blocks=blocks, progress=False)
+    steps = _steps(found) + blocks * (plan.visits - 1) * plan.spacing
+
+    def ours(walkers: Walkers) -> Callable[[], None]:
+        def run() -> None:
+            walkers.collect(plan, seed=next(seeds), blocks=blocks, progress=False)
+
+        return run
+
+    speed: dict[str, float] = {}
+    for workers in (1, 2):
+        with _bare(workers, steps) as bare:
+            several = [Walkers(simulator, actor, coupling, workers=workers) for coupling in couplings]
+            contenders: dict[str, Callable[[], None]] = {"bare": bare}
+            contenders |= {f"ours, {type(c).__name__}": ours(w) for c, w in zip(couplings, several, strict=True)}
+            timings = interleave(contenders)
+            for walkers in several:
+                walkers.close()
+        for name in contenders:
+            row: Row = {"what": f"Pong, {_processes(workers)}", "contender": name}
+            row["a second"] = steps / timings.best(name)
+            if name != "bare":
+                ratio = timings.ratio("bare", name)
+                goal = f"Pong, {_processes(workers)}, {name}: share of bare"
+                report.goals.append(Goal.at_least(goal, ratio.best, _SHARE))
+                row |= {"share of bare": ratio.best, "in single rounds": ratio.spread()}
+            if workers == 1:
+                speed[name] = timings.best(name)
+            else:
+                row["times one process"] = speed[name] / timings.best(name)
+            report.rows.append(row)
+
+
+def _processes(workers: int) -> str:
+    return "1 process" if workers == 1 else f"{workers} processes"
+
+
+def _steps(walks: PairWalks) -> int:
+    """That were simulated: one for both branches where they have met, none for one that has ended."""
+    met = walks.same[:, :-1] & (walks.action[:, :-1, 0] == walks.action[:, :-1, 1])
+    going = ~walks.ended[:, :-1]
+    return int(np.where(met, going[..., 0], going.sum(axis=-1)).sum())
+
+
+@contextmanager
+def _bare(workers: int, steps: int) -> Iterator[Callable[[], None]]:
+    """A plain loop over the emulator, here or shared out over processes that are kept."""
+    if workers == 1:
+        yield lambda: _play(steps)
+        return
+    with multiprocessing.get_context("spawn").Pool(workers) as pool:
+
+        def run() -> None:
+            pool.map(_play, [steps // workers] * workers, chunksize=1)
+
+        yield run
+
+
+def _play(steps: int) -> None:
+    """So many steps of four frames with random actions that stick, as one would write it."""
+    ale, moves, rng = _emulator()
+    actions = rng.integers(len(moves), size=steps).tolist()
+    coins = (rng.random((steps, 4)) >= 0.25).tolist()
+    played = 0
+    for action, four in zip(actions, coins, strict=True):
+        for coin in four:
+            played = moves[action] if coin else played
+            ale.act(played)
+        ale.getRAM()
+        if ale.game_over(with_truncation=False):
+            ale.reset_game()
+
+
+@cache
+def _emulator() -> tuple[Any, list[int], np.random.Generator]:
+    from ale_py import ALEInterface, LoggerMode, roms
+
+    ALEInterface.setLoggerMode(LoggerMode.Error)
+    ale = ALEInterface()
+    ale.setFloat("repeat_action_probability", 0.0)
+    rom = roms.get_rom_path("pong")
+    assert rom is not None
+    ale.loadROM(rom)
+    return ale, [int(move.value) for move in ale.getMinimalActionSet()], np.random.default_rng(0)

@@ -1,0 +1,23 @@
+"""Which comparisons there are, and how one is run."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from benchmarks.report import Report
+from jmdp.errors import MissingExtraError
+
+COMPARISONS = (
+    "paper_operator", "sweep", "whole_solve", "acceleration", "mean", "scaling", "reachable", "orders", "distributions",
+    "moment_bounds", "projection", "updates", "decisions", "simulators", "neural",
+)  # fmt: skip
+"""Files with `compare(quick)`, in the order of the docs' page."""
+
+
+def run(name: str, quick: bool) -> Report:
+    """Run one comparison, in full or at tiny sizes."""
+    try:
+        report: Report = import_module(f"benchmarks.{name}").compare(quick)
+    except ModuleNotFoundError as missing:
+        raise MissingExtraError(f'The comparison {name!r} needs {missing.name}: pip install "jmdp[bench]"') from missing
+    return report

@@ -1,0 +1,211 @@
+"""What the doors cost: coupled queries and rollouts against bare loops over the same simulators."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import jmdp
+from benchmarks.interleave import interleave
+from benchmarks.report import Goal, Report, Row
+from jmdp.base.luck import Shock
+from jmdp.models.actors.as_policy import UniformPolicy, as_policy
+from jmdp.models.coupling import Coupling
+from jmdp.simulators.rollouts import paired_draws
+
+_DISCOUNT = 0.99
+_SHARES = {"ALE": 0.8, "JAX": 0.7, "Gymnasium": 0.5}
+"""Of the bare throughput: the goals."""
+
+_BARE_LANES = 4096
+"""Of a block of the bare loop, which may be faster in blocks; the goal is held against the faster of both."""
+
+
+def compare(quick: bool) -> Report:
+    """Pong in the emulator, CartPole and Breakout in JAX, FrozenLake in Gymnasium."""
+    report = Report("simulators", quick)
+    _emulator(report, 5 if quick else 100)
+    for name, horizon in (("CartPole-v1", 64), ("Breakout-MinAtar", 64)):
+        _jax(report, name, 1 if quick else 3, 8 if quick else horizon)
+    _gymnasium(report, 20 if quick else 200)
+    report.notes.append(
+        "Ratios are throughputs, ours over bare. Steps are those that the bare loop makes; ours are as many, except "
+        "where branches have met and go on as one (FrozenLake), which is counted as it is: by steps simulated."
+    )
+    return report
+
+
+def _emulator(report: Report, queries: int) -> None:
+    """All actions of Pong from one state under one shock, and the next state by the last of them."""
+    from jmdp.simulators import ALESimulator
+
+    simulator = ALESimulator("pong")
+    begin = simulator.start(Shock.of_sample(0, 0))
+    actions = range(simulator.actions.size)
+    numbers = itertools.count()
+
+    def coupled() -> None:
+        state = begin
+        for _ in range(queries):
+            shock = Shock.of_sample(1, next(numbers))
+            after = [simulator.step(state, a, shock).state for a in actions]
+            for one in after:
+                one.saved()  # as the bare loop does, whether it will be needed or not
+            state = begin if after[0].over else after[0]
+
+    bare = _bare_emulator(simulator, begin.saved(), queries)
+    steps = queries * len(actions)
+    _timed(report, "ALE", "Pong: six actions, four frames", steps, {"ours": coupled, "bare": bare})
+
+
+def _bare_emulator(simulator: Any, begin: Any, queries: int) -> Callable[[], None]:
+    """Restore, act, clone and read the memory, in a plain loop; sticky coins of NumPy, as one would write it."""
+    from ale_py import ALEInterface, roms
+
+    ale = ALEInterface()
+    ale.setFloat("repeat_action_probability", 0.0)
+    rom = roms.get_rom_path("pong")
+    assert rom is not None
+    ale.loadROM(rom)
+    moves = [int(move.value) for move in ale.getMinimalActionSet()]
+    rng = np.random.default_rng(0)
+
+    def bare() -> None:
+        state, previous = begin, 0
+        for _ in range(queries):
+            coins = (rng.random(simulator.frame_skip) >= simulator.sticky).tolist()
+            after = []
+            for move in moves:
+                ale.restoreState(state)
+                played = previous
+                for coin in coins:
+                    played = move if coin else played
+                    ale.act(played)
+                after.append((ale.cloneState(), ale.getRAM(), ale.game_over(with_truncation=False), played))
+            over = after[0][2]
+            state, previous = (begin, 0) if over else (after[0][0], after[0][3])
+
+    return bare
+
+
+def _jax(report: Report, name: str, blocks: int, horizon: int) -> None:
+    """Pairs of all actions, then the uniform policy, against a compiled scan of the same number of steps."""
+    import jax
+    import jax.numpy as jnp
+
+    from jmdp.simulators import GymnaxSimulator
+
+    simulator = GymnaxSimulator(name)
+    env, params, A = simulator.environment, simulator.params, simulator.actions.size
+    state = simulator.start(Shock.of_sample(0, 0))
+    at_once = simulator.samples_at_once(state, A)
+    block = at_once * max(1, round(_BARE_LANES / A / at_once))
+    count = blocks * block
+
+    def uniform(observation: Any) -> Any:
+        return jnp.full(A, 1 / A)
+
+    def one(key: Any, at: Any, action: Any) -> Any:
+        def body(carry: Any, _: None) -> tuple[Any, None]:
+            key, at, action, over, total, weight = carry
+            key, luck, choice = jax.random.split(key, 3)
+            _, at, reward, ended, _ = env.step_env(luck, at, action, params)
+            total += weight * jnp.where(over, 0.0, reward)
+            action = jax.random.randint(choice, (), 0, A)
+            return (key, at, action, over | ended, total, weight * _DISCOUNT), None
+
+        carry, _ = jax.lax.scan(body, (key, at, action, False, 0.0, 1.0), None, horizon)
+        return carry[4]
+
+    many = jax.jit(jax.vmap(one))
+    numbers = itertools.count()
+
+    def bare(samples: int) -> Callable[[], None]:
+        start = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (samples * A, *leaf.shape)), state)
+        first = jnp.tile(jnp.arange(A), samples)
+
+        def run() -> None:
+            for _ in range(count // samples):
+                np.asarray(many(jax.random.split(jax.random.key(next(numbers)), samples * A), start, first))
+
+        return run
+
+    def ours(coupling: Coupling) -> Callable[[], None]:
+        def run() -> None:
+            simulator.paired_draws(
+                state, None, uniform, coupling, discount=_DISCOUNT, horizon=horizon, seed=next(numbers), count=count
+            )
+
+        return run
+
+    contenders = {"bare": bare(count), "bare, in blocks": bare(block)}
+    contenders |= {f"ours, {type(c).__name__}": ours(c) for c in (jmdp.Synchronous(), jmdp.Local())}
+    _timed(report, "JAX", f"{name}: {count} samples × {A} actions × {horizon}", count * A * horizon, contenders)
+
+
+def _gymnasium(report: Report, samples: int) -> None:
+    """FrozenLake: rollouts of all actions by the engine, and single queries, against copying and stepping."""
+    import gymnasium
+
+    from jmdp.simulators import GymnasiumSimulator
+
+    env = gymnasium.make("FrozenLake-v1")
+    env.reset(seed=0)
+    simulator = GymnasiumSimulator(env)
+    state = simulator.current(0)
+    assert simulator.actions is not None
+    actor = as_policy(UniformPolicy(), simulator.actions)
+    numbers = itertools.count()
+    walked = 0
+
+    def rollouts() -> None:
+        nonlocal walked
+        drawn = paired_draws(
+            simulator, state, range(4), actor, jmdp.Local(),
+            discount=_DISCOUNT, horizon=100, seed=next(numbers), first=0, count=samples,
+        )  # fmt: skip
+        walked = drawn.steps
+
+    def queries() -> None:
+        for _ in range(samples):
+            shock = Shock.of_sample(2, next(numbers))
+            for a in range(4):
+                simulator.step(state, a, shock)
+
+    def bare() -> None:
+        for _ in range(samples):
+            for a in range(4):
+                copy.deepcopy(env).step(a)
+
+    rollouts()
+    before = walked
+    timings = interleave({"bare": bare, "queries": queries, "rollouts": rollouts})
+    least = min(before, walked)  # numbers of steps differ from seed to seed, little
+    steps = {"bare": 4 * samples, "queries": 4 * samples, "rollouts": least}
+    for name in ("rollouts", "queries"):
+        ratio = timings.ratio("bare", name).times(steps[name] / steps["bare"])
+        row = _row(f"FrozenLake: {name}, 4 actions", f"ours, {name}", steps[name], timings.best(name))
+        report.rows.append({**row, "share of bare": ratio.best, "in single rounds": ratio.spread()})
+        report.goals.append(Goal.at_least(f"FrozenLake, {name}: share of bare", ratio.best, _SHARES["Gymnasium"]))
+    report.rows.append(_row("FrozenLake: copy and step", "bare", steps["bare"], timings.best("bare")))
+
+
+def _timed(report: Report, kind: str, what: str, steps: int, contenders: dict[str, Callable[[], None]]) -> None:
+    timings = interleave(contenders)
+    bare = min((name for name in contenders if name.startswith("bare")), key=timings.best)
+    for name in contenders:
+        row = _row(what, name, steps, timings.best(name))
+        if not name.startswith("bare"):
+            ratio = timings.ratio(bare, name)
+            row |= {"share of bare": ratio.best, "in single rounds": ratio.spread()}
+            goal = f"{what.split(':')[0]}, {name}: share of bare"
+            report.goals.append(Goal.at_least(goal, ratio.best, _SHARES[kind]))
+        report.rows.append(row)
+
+
+def _row(what: str, contender: str, steps: int, seconds: float) -> Row:
+    return {"what": what, "contender": contender, "steps": steps, "thousand steps a second": steps / seconds / 1e3}

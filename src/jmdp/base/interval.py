@@ -1,0 +1,129 @@
+"""Intervals that hold the truth, and the three-valued answers they give to yes or no questions."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import Enum
+
+from jmdp.base import rounding
+from jmdp.errors import UndecidedError
+
+
+class Verdict(Enum):
+    """YES, NO, or UNKNOWN where the interval does not settle the question."""
+
+    YES = "yes"
+    NO = "no"
+    UNKNOWN = "unknown"
+
+    def __bool__(self) -> bool:
+        if self is Verdict.UNKNOWN:
+            raise UndecidedError(
+                "The interval contains the threshold, so the answer is UNKNOWN. "
+                "Ask for a smaller tolerance or more samples, or compare with Verdict.YES explicitly."
+            )
+        return self is Verdict.YES
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A closed interval [low, high] that contains a quantity."""
+
+    low: float
+    high: float
+
+    @classmethod
+    def around(cls, value: float, error: float) -> Interval:
+        """[value − error, value + error], rounded outwards; the point itself when the error is 0."""
+        if error == 0:
+            return cls(value, value)
+        return cls(math.nextafter(value - error, -math.inf), math.nextafter(value + error, math.inf))
+
+    def exceeds(self, threshold: float) -> Verdict:
+        """Is the quantity > threshold?"""
+        if self.low > threshold:
+            return Verdict.YES
+        return Verdict.NO if self.high <= threshold else Verdict.UNKNOWN
+
+    def __contains__(self, value: float) -> bool:
+        return self.low <= value <= self.high
+
+    @property
+    def width(self) -> float:
+        """High − low."""
+        return self.high - self.low
+
+    def __add__(self, other: Interval) -> Interval:
+        return _outwards(self.low + other.low, self.high + other.high)
+
+    def __mul__(self, other: Interval) -> Interval:
+        factors = [(x, y) for x in (self.low, self.high) for y in (other.low, other.high)]
+        corners = [x * y if x and y else 0.0 for x, y in factors]  # nothing times anything is nothing
+        hidden = any(x and y and not x * y for x, y in factors)  # by an underflow
+        low, high = min(corners), max(corners)
+        wide = _outwards(low, high)
+        return Interval(min(wide.low, -5e-324), max(wide.high, 5e-324)) if hidden else wide
+
+    def power(self, n: int) -> Interval:
+        """The n-th powers of all that is in it, rounded outwards; never below 0 for an even n."""
+        result = Interval(1.0, 1.0)
+        if n % 2 == 0 and self.low < 0:
+            size = Interval(0.0 if self.high >= 0 else -self.high, max(-self.low, self.high))
+            return size.power(n)
+        for _ in range(n):
+            result = result * self
+        return result
+
+
+ANYWHERE = Interval(-math.inf, math.inf)
+"""Where nothing is known."""
+
+
+def _outwards(low: float, high: float) -> Interval:
+    return Interval(math.nextafter(low, -math.inf) if low else 0.0, math.nextafter(high, math.inf) if high else 0.0)
+
+
+class Estimate(float):
+    """The best estimate of a quantity, a float that also says how far it can be off: the truth is in [low, high]."""
+
+    low: float
+    high: float
+
+    def __new__(cls, value: float, low: float, high: float) -> Estimate:  # noqa: D102 (the class says it)
+        self = super().__new__(cls, value)
+        self.low, self.high = float(low), float(high)
+        return self
+
+    @classmethod
+    def around(cls, value: float, error: float) -> Estimate:
+        """A value that is off by at most `error`."""
+        wide = Interval.around(value, error)
+        return cls(value, wide.low, wide.high)
+
+    @property
+    def interval(self) -> Interval:
+        """[low, high]."""
+        return Interval(self.low, self.high)
+
+    @property
+    def has_interval(self) -> bool:
+        """Whether anything is known of how far it can be off."""
+        return math.isfinite(self.low) or math.isfinite(self.high)
+
+    @property
+    def error(self) -> float:
+        """The most by which it can be off."""
+        value = float(self)
+        return max(self.high - value, value - self.low)
+
+    def __getnewargs__(self) -> tuple[float, float, float]:  # type: ignore[override]  # float's has one
+        return float(self), self.low, self.high
+
+    def __repr__(self) -> str:
+        value = float(self)
+        if self.error <= 1e-6 * abs(value):
+            return rounding.plus_minus(value, self.low, self.high)
+        return rounding.with_ends(value, self.low, self.high, " in ")
+
+    __str__ = __repr__

@@ -1,1 +1,0 @@
-"""Side by side with peers and with the engine bare: `jmdp bench`."""

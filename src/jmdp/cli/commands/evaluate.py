@@ -1,0 +1,142 @@
+"""`jmdp evaluate`: joint returns in a built-in world, by any method that takes a table."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, make_dataclass, replace
+from typing import Annotated, Any, ClassVar, Union
+
+import tyro
+
+from jmdp.cli.choices import CouplingName, coupling_of, label_of, unknown
+from jmdp.cli.command import Command, Exit, aside, print_json
+from jmdp.cli.environments import WORLDS
+from jmdp.cli.evaluation_report import EvaluationReport
+from jmdp.cli.method_settings import MethodName, ReachablePairs, settings_asked_for, summary
+from jmdp.cli.options import Actions, Optionally, PolicyDraws
+from jmdp.cli.policies import table_policy
+from jmdp.errors import SettingsError
+from jmdp.evaluate import evaluate
+from jmdp.methods.exact_pairs.exact_pairs import ExactPairs
+from jmdp.methods.method import Method
+from jmdp.results.evaluation import Outcome
+from jmdp.worlds import World
+
+
+@dataclass(frozen=True)
+class ChosenWorld:
+    """A world, and the options it was made with."""
+
+    name: str
+    options: Mapping[str, Any]
+    world: World
+
+    def __str__(self) -> str:
+        return f"{self.name}({', '.join(f'{name}={value!r}' for name, value in self.options.items())})"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluate(Command):
+    """Means, covariances and gaps of all actions in a built-in world, and how far they can be off.
+
+    WORLD comes first, its options and all others after it in any order:
+
+    jmdp evaluate WORLD [world options] [--method METHOD] [settings of the method] [--state STATE] …
+
+    What a world can be told: jmdp evaluate WORLD --help. The settings of a method: jmdp evaluate --method METHOD
+    --help. A policy is followed after the first action; where luck is shared the returns of two actions move
+    together, and the gap between them may vary far less than either. Returns 1 where the tolerance was not met.
+    """
+
+    examples: ClassVar = {
+        "jmdp evaluate inventory --coupling synchronous --state 3": "three in stock, the same demand for every order",
+        "jmdp evaluate anti_correlated_bandit --method exact-law --tolerance 0.01": "how often is the first arm no "
+        "better? The law of the gap, certified",
+        "jmdp evaluate windy_gridworld --rows 3 --columns 4 --policy careless": "means in every cell",
+        "jmdp evaluate anti_correlated_bandit --method monte-carlo --samples 1000 --seed 7 --json": "from samples, "
+        "for machines",
+    }
+
+    world: ChosenWorld
+    policy: Annotated[Optionally[str], tyro.conf.arg(metavar="POLICY")] = None
+    """The world's own, by name; an action, always taken; or one for each state: R,R,U. By default the world's first."""
+    coupling: CouplingName = "local"
+    """How luck is shared: by branches in the same state, by all branches in a step (synchronous), or not at all."""
+    policy_luck: PolicyDraws = "independent"
+    method: MethodName = "exact-pairs"
+    """How it is found. Each has settings of its own."""
+    state: Annotated[Optionally[str], tyro.conf.arg(metavar="STATE")] = None
+    """Look at this state alone, by name or number, and at the gaps there."""
+    actions: Actions = ()
+    """Look at these actions alone, by name or number."""
+    settings: Method = ExactPairs()
+
+    @classmethod
+    def form(cls, arguments: Sequence[str]) -> tuple[type[Command], Sequence[str]]:
+        """With the worlds there are, and with the settings of the method that is asked for."""
+        name = ""
+        if arguments and not arguments[0].startswith("-"):
+            name = arguments[0].replace("-", "_")
+            if name not in WORLDS:
+                raise unknown("world", arguments[0], WORLDS)
+            arguments = [name, *arguments[1:]]
+        settings = settings_asked_for(arguments)
+        settings_type: Any = Annotated[type(settings), tyro.conf.OmitArgPrefixes, tyro.conf.arg(help=summary(settings))]
+        words = tuple(_subcommand(make, in_full=make.__name__ == name) for make in WORLDS.values())
+        worlds: Any = Union[words]  # noqa: UP007 (of as many as there are)
+        fields = [
+            ("world", Annotated[worlds, tyro.conf.OmitArgPrefixes], field()),
+            ("settings", settings_type, field(default=settings)),
+        ]
+        namespace = {"__doc__": cls.__doc__, "__module__": cls.__module__}
+        form = make_dataclass(cls.__name__, fields, bases=(cls,), namespace=namespace, frozen=True, kw_only=True)
+        return form, arguments
+
+    def run(self) -> Exit:
+        """Evaluate, and show one state or all."""
+        world, model = self.world.world, self.world.world.model
+        policy_name = next(iter(world.policies)) if self.policy is None else self.policy
+        policy = table_policy(policy_name, model, world.policies)
+        state = None if self.state is None else model.states.index(label_of(model.states, self.state))
+        actions = [model.actions.index(label_of(model.actions, action)) for action in self.actions]
+        if len(set(actions)) < len(actions):
+            raise SettingsError(f"actions are {[model.actions.name(a) for a in actions]}. Give different ones.")
+        method = self.settings
+        if isinstance(method, ReachablePairs):
+            if state is None:
+                raise SettingsError("reachable-pairs looks at one state: give it, --state ….")
+            method = replace(method, state=state)
+        with aside(self.quiet):
+            result = evaluate(
+                model,
+                policy,
+                coupling_of(self.coupling, self.policy_luck),
+                method,
+                throw=False,
+                progress=not self.quiet,
+            )
+            report = EvaluationReport(result, model, policy, state, actions or range(model.actions.size))
+            text, record = ("", report.record()) if self.json else (report.text(), {})
+        if self.json:
+            print_json({"world": {"name": self.world.name, **self.world.options}, "policy": policy_name, **record})
+        else:
+            print(f"world {self.world}\npolicy {policy_name}\n{text}")
+        if result.outcome is Outcome.INTERRUPTED:
+            return Exit.INTERRUPTED
+        return Exit.YES if result.outcome.successful else Exit.NO
+
+
+def _subcommand(make: Callable[..., World], *, in_full: bool) -> Any:
+    """A world's function as a word of the command line, its parameters as options; described in full or in short."""
+
+    @functools.wraps(make)
+    def chosen(*args: Any, **options: Any) -> ChosenWorld:
+        given = inspect.signature(make).bind(*args, **options)
+        given.apply_defaults()
+        return ChosenWorld(make.__name__, given.arguments, make(*args, **options))
+
+    documented = inspect.getdoc(make) or ""
+    description = documented if in_full else documented.split("\n\n")[0]
+    return Annotated[ChosenWorld, tyro.conf.subcommand(make.__name__, constructor=chosen, description=description)]

@@ -1,0 +1,78 @@
+"""`jmdp reproduce`: the paper's figures and tables again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, ClassVar
+
+import tyro
+
+from jmdp.base.settings import whole_number
+from jmdp.cli.choices import unknown
+from jmdp.cli.command import Command, Exit, aside, print_json
+from jmdp.cli.options import Flag, Names
+from jmdp.experiments.paper import EXPERIMENTS
+from jmdp.experiments.reproduction.experiment import Work
+from jmdp.experiments.reproduction.records import Record
+from jmdp.experiments.reproduction.report import measured_text
+from jmdp.experiments.reproduction.reproducing import reproduce
+
+_NAMES = f"Which experiments: {', '.join(EXPERIMENTS)}; or all, which is the default."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reproduce(Command):
+    """Run the paper's experiments again and write a report: claims, measured values, verdicts.
+
+    In --out there will be numbers/NAME.json, figures/NAME.svg and report.html, one file that loads nothing (of quick
+    runs NAME-quick and report-quick.html). The same command again goes on where it was interrupted, and keeps what is
+    there. Returns 1 if a claim was not reproduced.
+    """
+
+    examples: ClassVar = {
+        "jmdp reproduce gridworld_correlations chain_correlation --out report": "two figures, in some seconds",
+        "jmdp reproduce all --quick --out quick": "everything, with little data: some minutes",
+        "jmdp reproduce all --out report": "everything, in full: within 90 minutes on two cores",
+    }
+
+    names: Annotated[Names, tyro.conf.arg(help=_NAMES)] = ("all",)
+    out: Path
+    """Folder for numbers, figures and the report."""
+    quick: Flag = False
+    """Little data and few samples, to see that everything works."""
+    workers: int = 2
+    """Processes for emulators. They change no number."""
+
+    def run(self) -> Exit:
+        """Run them in the order of the paper."""
+        for name in self.names:
+            if name not in {*EXPERIMENTS, "all"}:
+                raise unknown("experiment", name, [*EXPERIMENTS, "all"])
+        workers = whole_number("workers", self.workers, 1)
+        chosen = [name for name in EXPERIMENTS if "all" in self.names or name in self.names]
+        work = Work(self.out / "work", not self.quiet, workers)
+        records: list[Record] = []
+        found = reproduce(chosen, self.out, quick=self.quick, work=work)
+        for _ in chosen:
+            with aside(self.quiet):
+                records.append(next(found))
+            if not self.json:
+                print(_text(records[-1]), flush=True)
+        if self.json:
+            print_json([record.document() for record in records])
+        else:
+            report = "report-quick.html" if self.quick else "report.html"
+            print(f"The report is {self.out / report}.")
+        failed = any(finding.failed for record in records for finding in record.findings)
+        return Exit.NO if failed else Exit.YES
+
+
+def _text(record: Record) -> str:
+    lines = [record.name]
+    for finding in record.findings:
+        lines += [
+            f"  {finding.verdict.value:<16}  {finding.claim}",
+            f"  {'':<16}  {measured_text(finding.measured)}; {finding.rule}",
+        ]
+    return "\n".join(lines) + "\n"

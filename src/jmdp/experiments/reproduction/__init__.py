@@ -1,0 +1,1 @@
+"""What experiments that reproduce a paper share: claims, verdicts, records, and the report."""

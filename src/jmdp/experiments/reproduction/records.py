@@ -1,0 +1,105 @@
+"""What an experiment found, as it is saved: before its figure is drawn, and with the settings that made it."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from jmdp.base.whole_files import whole_file
+from jmdp.experiments.reproduction.experiment import Experiment, Numbers, Work
+from jmdp.experiments.reproduction.findings import Finding, Judgement, Measured
+
+
+@dataclass(frozen=True)
+class Record:
+    """Everything a report says of an experiment."""
+
+    name: str
+    settings: dict[str, Any]
+    versions: dict[str, str]
+    findings: list[Finding]
+    data: dict[str, Any]
+
+    @classmethod
+    def of(cls, experiment: Experiment, numbers: Numbers) -> Record:
+        """What was found now, as it will be read again."""
+        return cls(experiment.name, settings_of(experiment), _versions(experiment), numbers.findings, numbers.data)
+
+    @property
+    def worst(self) -> Judgement:
+        """The verdict that a reader has to see first."""
+        order = (Judgement.NOT_REPRODUCED, Judgement.CANNOT_BE_JUDGED, Judgement.REPRODUCED, Judgement.BETTER)
+        return next(verdict for verdict in order if any(finding.verdict is verdict for finding in self.findings))
+
+    @property
+    def remarks(self) -> list[str]:
+        """What readers of the verdicts have to know, each once."""
+        return list(dict.fromkeys(finding.remark for finding in self.findings if finding.remark))
+
+    def save(self, path: Path) -> None:
+        """Write it whole or not at all. The same numbers make the same bytes."""
+        text = json.dumps(self.document(), indent=1, ensure_ascii=False, allow_nan=False)
+        with whole_file(path) as file:
+            file.write(f"{text}\n".encode())
+
+    def document(self) -> dict[str, Any]:
+        """As JSON has it; the end of an interval that is nowhere is null."""
+        found = asdict(self)
+        for finding in found["findings"]:
+            for end in ("low", "high"):
+                if math.isinf(finding["measured"][end]):
+                    finding["measured"][end] = None
+        plain: dict[str, Any] = json.loads(json.dumps(found))
+        return plain
+
+    @classmethod
+    def load(cls, path: Path) -> Record:
+        """Read one that was saved."""
+        saved = json.loads(path.read_text(encoding="utf-8"))
+        findings = [
+            Finding(**{**finding, "measured": _measured(finding["measured"]), "verdict": Judgement(finding["verdict"])})
+            for finding in saved.pop("findings")
+        ]
+        return cls(findings=findings, **saved)
+
+
+def _measured(saved: dict[str, Any]) -> Measured:
+    ends = {
+        end: nowhere if saved[end] is None else saved[end] for end, nowhere in (("low", -math.inf), ("high", math.inf))
+    }
+    return Measured(**{**saved, **ends, "seeds": tuple(saved["seeds"])})
+
+
+def settings_of(experiment: Experiment) -> dict[str, Any]:
+    """As JSON has them."""
+    found: dict[str, Any] = json.loads(json.dumps(asdict(experiment)))
+    return found
+
+
+def kept(experiment: Experiment, path: Path) -> Record | None:
+    """The record of an earlier run with the same settings and packages, if there is one that can be read and drawn."""
+    try:
+        record = Record.load(path)
+        if not record.findings or record.settings != settings_of(experiment):
+            return None
+        same = record.versions == _versions(experiment)
+        experiment.figure(record.data)
+    except (OSError, ValueError, TypeError, LookupError, AttributeError, ImportError):
+        return None
+    return record if same else None
+
+
+def _versions(experiment: Experiment) -> dict[str, str]:
+    packages = ("jmdp", "numpy", "scipy") + (("jax", "ale-py") if experiment.name.startswith("atari") else ())
+    return {package: version(package) for package in packages}
+
+
+def made(experiment: Experiment, path: Path, work: Work) -> Record:
+    """Run it and save what is found."""
+    record = Record.of(experiment, experiment.run(work))
+    record.save(path)
+    return record

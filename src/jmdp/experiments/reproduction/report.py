@@ -1,0 +1,115 @@
+"""A report in one HTML file that loads nothing and runs nothing."""
+
+from __future__ import annotations
+
+import base64
+import io
+import math
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from jmdp.base.rounding import at_most
+from jmdp.errors import MissingExtraError
+from jmdp.experiments.reproduction.experiment import Experiment
+from jmdp.experiments.reproduction.findings import Judgement, Measured
+from jmdp.experiments.reproduction.records import Record
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_SALT = "jmdp"
+"""Of the names inside an SVG file, so that the same figure makes the same bytes."""
+
+
+class Part(NamedTuple):
+    """What a report shows of an experiment."""
+
+    experiment: Experiment
+    record: Record
+    picture: bytes  # SVG
+
+
+def svg(figure: Figure) -> bytes:
+    """A figure as SVG; the same numbers make the same bytes."""
+    from matplotlib import rc_context
+
+    file = io.BytesIO()
+    with rc_context({"svg.hashsalt": _SALT}):
+        figure.savefig(file, format="svg", metadata={"Date": None})
+    return file.getvalue()
+
+
+def html(parts: Sequence[Part], *, quick: bool) -> str:
+    """Experiments with what they found and their figures. Text is escaped; figures are images, which run nothing."""
+    try:
+        from jinja2 import Environment, StrictUndefined
+    except ImportError:
+        raise MissingExtraError('Reports need Jinja2: pip install "jmdp[reproduce]"') from None
+    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    environment.filters |= {"number": number, "measured": measured_text, "source": source}
+    template = environment.from_string(Path(__file__).with_name("report.html.jinja").read_text(encoding="utf-8"))
+    counts = Counter(finding.verdict for part in parts for finding in part.record.findings)
+    return template.render(
+        parts=[
+            {
+                "experiment": part.experiment,
+                "record": part.record,
+                "picture": base64.b64encode(part.picture).decode("ascii"),
+                "settings": [(name.replace("_", " "), _plain(value)) for name, value in part.record.settings.items()],
+            }
+            for part in parts
+        ],
+        counts=[(verdict, counts[verdict]) for verdict in Judgement if counts[verdict]],
+        quick=quick,
+        slug=slug,
+    )
+
+
+def slug(verdict: Judgement) -> str:
+    """For the style sheet."""
+    return verdict.value.replace(" ", "-")
+
+
+def number(value: float) -> str:
+    """Four digits, a real minus, and words for what is no number."""
+    if not math.isfinite(value):
+        return "∞" if value > 0 else "−∞" if value < 0 else "undefined"
+    return f"{value:.4g}".replace("-", "−")
+
+
+def measured_text(measured: Measured) -> str:
+    """The value with its interval, or with ± where that is narrow; what is printed holds what was found."""
+    value, error = measured.value, max(measured.high - measured.value, measured.value - measured.low)
+    if error <= 1e-4 * abs(value):
+        shown = f"{value:.7g}"
+        off = error + abs(float(shown) - value)
+        return f"{shown} ± {at_most(off, 1)}".replace("-", "−")
+    low, high = _outwards(measured.low, -1), _outwards(measured.high, 1)
+    return f"{number(value)} in [{number(low)}, {number(high)}]"
+
+
+def _outwards(end: float, direction: int) -> float:
+    """To four digits, away from what is inside."""
+    if end == 0 or not math.isfinite(end):
+        return end
+    unit = 10.0 ** (math.floor(math.log10(abs(end))) - 3)
+    near = float(f"{end:.4g}")
+    return near if direction * (near - end) >= 0 else near + direction * unit
+
+
+def source(measured: Measured) -> str:
+    """Where a number comes from: what n counts, seeds, and what its interval is."""
+    n = f"n = {measured.n:,} {measured.of}"
+    if measured.basis == "certified":
+        return f"{n}; no sampling, interval certified"
+    if measured.basis == "computed":
+        return f"{n}; no sampling, interval is their range"
+    plural = "s" if len(measured.seeds) > 1 else ""
+    seeds = ", ".join(map(str, measured.seeds))
+    return f"{n}; seed{plural} {seeds}; {100 * (measured.confidence or 0):g}% interval"
+
+
+def _plain(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)

@@ -1,0 +1,48 @@
+"""Run experiments one after the other: numbers, then figures, then the report of all that is there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from jmdp.base.whole_files import whole_file
+from jmdp.experiments.paper import EXPERIMENTS
+from jmdp.experiments.reproduction.experiment import Work
+from jmdp.experiments.reproduction.records import Record, kept, made
+from jmdp.experiments.reproduction.report import Part, html, svg
+from jmdp.plots.style import new_figure
+
+
+def reproduce(names: Sequence[str], folder: Path, *, quick: bool, work: Work) -> Iterator[Record]:
+    """Run experiments by name, and give the record of each as soon as it is there.
+
+    In `folder`: numbers/NAME.json, figures/NAME.svg, report.html, and in quick runs NAME-quick and report-quick.
+    Numbers that are there with the same settings are kept, so the same call again goes on where it was interrupted, and
+    the report shows them too.
+    """
+    # What is not installed is said now, and not after an hour.
+    new_figure(size=(1.0, 1.0))
+    html([], quick=quick)
+    for name in names:
+        EXPERIMENTS[name].require()
+    mode = "-quick" if quick else ""
+    experiments = {name: kind.made(quick) for name, kind in EXPERIMENTS.items()}
+    numbers = {name: folder / "numbers" / f"{name}{mode}.json" for name in experiments}
+    parts: dict[str, Part] = {}
+
+    def show(name: str, record: Record) -> None:
+        picture = svg(experiments[name].figure(record.data))
+        with whole_file(folder / "figures" / f"{name}{mode}.svg") as file:
+            file.write(picture)
+        parts[name] = Part(experiments[name], record, picture)
+
+    for name, experiment in experiments.items():
+        if (record := kept(experiment, numbers[name])) is not None:
+            show(name, record)
+    for name in names:
+        if name not in parts:
+            show(name, made(experiments[name], numbers[name], work))
+        shown = [parts[name] for name in experiments if name in parts]
+        with whole_file(folder / f"report{mode}.html") as file:
+            file.write(html(shown, quick=quick).encode())
+        yield parts[name].record

@@ -1,0 +1,5 @@
+"""Distributions of every return and every gap, certified."""
+
+from jmdp.methods.exact_distribution.exact_distribution import ExactLaw
+
+__all__ = ["ExactLaw"]

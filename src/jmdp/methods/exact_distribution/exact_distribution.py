@@ -1,0 +1,228 @@
+"""ExactLaw: the whole law of every return and every gap, certified."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from jmdp.base.arrays import Floats
+from jmdp.base.interval import Interval
+from jmdp.base.machine import Threads, budget, require
+from jmdp.base.progress import sweep_bar
+from jmdp.base.settings import nonnegative, whole
+from jmdp.methods.exact_distribution.steps import LawSteps
+from jmdp.methods.exact_distribution.sweep import CELL_BYTES, Cells, LawSweep
+from jmdp.methods.exact_distribution.ties import Ties
+from jmdp.methods.exact_pairs.exact_pairs import ExactPairs
+from jmdp.methods.method import Method
+from jmdp.methods.shared.return_range import ReturnRange
+from jmdp.methods.shared.shaping import unit_rewards
+from jmdp.models.coupling import Coupling
+from jmdp.models.policy import TabularPolicy
+from jmdp.models.tabular import TabularJMDP
+from jmdp.results.evaluation import Evaluation, Outcome
+from jmdp.results.gaps.distribution import GapLaw, Law
+
+_TIMES = 4
+"""How many times more cells there are when those at hand no longer help."""
+
+_SELDOM = 1000
+"""Sweeps after which widths are looked at, however near 1 the discount is."""
+
+_PLATEAU = 0.8, 0.9
+"""Intervals halve, and widths decay, while only the horizon limits them. Once both fall by less than this, cells do."""
+
+
+@dataclass(frozen=True)
+class ExactLaw(Method):
+    """Certified laws of all returns and gaps by distributional dynamic programming on pairs.
+
+    The gap is the return of the pair chain, G(x, y) = R(x) − R(y) + γ G(x', y'), so its law is a mixture of shifted and
+    shrunk laws of gaps. A law is kept as masses in cells, and with each mass an interval that all of it is in. One
+    sweep maps intervals to intervals, so whatever the cells are, and after any number of sweeps, the laws made of the
+    lower and of the upper ends enclose the true one. Intervals shrink by γ a sweep until the cells put different
+    outcomes together; then there are more cells. Branches that have become one have a gap of exactly 0 and are kept
+    apart from all other mass, so ties and P(Z(s, a) > Z(s, b)) do not blur into one another. The chance of an exact
+    tie, which may also come about by rewards that cancel, is found in integers (`jmdp.methods.exact_ties`).
+
+    The paper (section 5.4) asks for quantiles, CVaR and the probability of superiority and bounds them by two moments.
+    Means and covariances are those of `ExactPairs`.
+
+    It needs a table of pairs of states times cells: meant for up to some hundred states.
+
+    Parameters
+    ----------
+    tolerance
+        Stop when both of these are reached. P(G > 0), P(G = 0) and P(G < 0) of every gap G = Z(s, a) − Z(s, b) are
+        known to intervals no wider than this. The two laws that enclose the law of a return or gap are no further apart
+        than this fraction of its range (of its size, where it is a single value), in the Wasserstein distance: the mean
+        width of its intervals. Chances at other thresholds than 0 may be known less well where the law has an atom. If
+        rounding alone keeps an interval wider, the outcome is STALLED.
+    cells
+        Of a law, to begin with. Quantiles and CVaR are the narrower the more there are.
+    max_cells
+        Of a law, at most.
+    max_sweeps
+        Give up after so many.
+    memory_budget
+        Bytes it may use; by default 80% of what is free.
+    """
+
+    tolerance: float = 0.05
+    cells: int = 256
+    max_cells: int = 2**14
+    max_sweeps: int = 100_000
+    memory_budget: int | None = None
+
+    residual_name = "width"
+
+    def __post_init__(self) -> None:
+        nonnegative(self, "tolerance")
+        whole(self, "cells", 64)
+        whole(self, "max_cells", self.cells)
+        whole(self, "max_sweeps", 1)
+        whole(self, "memory_budget", 1, optional=True)
+
+    def run(self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, progress: bool) -> Evaluation:
+        """Evaluate; see `jmdp.evaluate`."""
+        allowed = budget(self.memory_budget)
+        mend = "Use MonteCarlo(seed=…), which needs no table of pairs"
+        require(_bytes(model, self.cells), allowed, f"ExactLaw on {model.shape[0]} states", mend)
+        moments = ExactPairs(memory_budget=self.memory_budget).run(model, policy, coupling, progress)
+        exponent, _, _ = unit_rewards(model)
+        ranges = ReturnRange(model, policy)
+        steps = LawSteps(model, policy, coupling, exponent, allowed - _bytes(model, self.cells))
+        with sweep_bar(type(self).__name__, progress, 0) as report, Threads() as threads:
+            value = np.ldexp((moments.mean * policy.probs).sum(axis=1), -exponent)
+            sweep = LawSweep(model, policy, coupling, steps, value, threads)
+            widths, outcome = self._iterate(model, sweep, allowed, report)
+            cells, slack = sweep.ahead()
+            ties = sweep.ties
+        if outcome is Outcome.CONVERGED and not moments.outcome.successful:
+            outcome = moments.outcome
+        return replace(
+            moments,
+            outcome=outcome,
+            method=self,
+            residuals=np.array(widths),
+            laws=LawTable(model, steps, cells, slack, ties, ranges),
+            ranges=ranges,
+        )
+
+    def _iterate(
+        self, model: TabularJMDP, sweep: LawSweep, allowed: float, report: Callable[[int, float, float], None]
+    ) -> tuple[list[float], Outcome]:
+        """Sweep until all widths are small enough or that is out of reach; return them, and why it ended."""
+        gamma = model.discount
+        often = min(math.ceil(math.log(2) / -math.log(gamma)), _SELDOM) if gamma else 1
+        cells, before, least = self.cells, (math.inf, math.inf), math.inf
+        widths: list[float] = []
+        while True:
+            try:
+                sweep(cells)
+                widths.append(math.nan)
+                if len(widths) % often and len(widths) < self.max_sweeps:
+                    continue
+                widths[-1], beyond_rounding = sweep.widths()
+            except KeyboardInterrupt:
+                return widths, Outcome.INTERRUPTED
+            report(len(widths), widths[-1], self.tolerance)
+            if widths[-1] <= self.tolerance:
+                return widths, Outcome.CONVERGED
+            if len(widths) >= self.max_sweeps:
+                return widths, Outcome.SWEEPS_EXHAUSTED
+            rounding = widths[-1] - beyond_rounding
+            if beyond_rounding <= self.tolerance < rounding and widths[-1] > _PLATEAU[1] * least:
+                return widths, Outcome.STALLED
+            now, least = (sweep.spread(), widths[-1]), min(least, widths[-1])
+            if all(x > part * y for x, part, y in zip(now, _PLATEAU, before, strict=True)):
+                cells *= _TIMES
+                if cells > self.max_cells or _bytes(model, cells) > allowed:
+                    return widths, Outcome.BUDGET_EXHAUSTED
+                now = math.inf, math.inf
+            before = now
+
+
+def _bytes(model: TabularJMDP, cells: int) -> float:
+    """Two tables of drawn pairs, and one of given actions."""
+    S, _, A = model.shape
+    pairs, ahead = (S + 1) * (S + 2) / 2, S * A * (A + 1) / 2
+    return CELL_BYTES * (cells + 1) * (2 * pairs + ahead)
+
+
+@dataclass(frozen=True, eq=False)
+class LawTable:
+    """The laws of all returns and gaps of given actions, in cells."""
+
+    model: TabularJMDP
+    steps: LawSteps
+    cells: Cells  # of the rows of steps.given, on rewards divided by 2**exponent
+    slack: float
+    ties: Ties
+    ranges: ReturnRange
+
+    def return_law(self, s: int, a: int) -> Law:
+        """The law of Z(s, a)."""
+        if self.model.terminal[s]:
+            return GapLaw.zero()
+        return Law(*self._masses(self.steps.return_row(s, a), forward=True), self.slack, self.ranges.of(s, a))
+
+    def gap_law(self, s: int, a: int, b: int) -> GapLaw:
+        """The law of Z(s, a) − Z(s, b)."""
+        if self.model.terminal[s]:
+            return GapLaw.zero()
+        row, support = self.steps.gap_row(s, min(a, b), max(a, b)), self.ranges.of_gap(s, a, b)
+        at = row - self.steps.first_gap
+        tied = Interval(float(self.ties.least[at]), float(self.ties.most[at]))
+        if tied.low == 1:
+            return GapLaw.zero()
+        low, high, mean, mass = _with_ties(*self._masses(row, forward=a < b), tied.low)
+        return GapLaw(low, high, mean, mass, self.slack, support, tied=tied)
+
+    def _masses(self, row: int, *, forward: bool) -> tuple[Floats, Floats, Floats, Floats]:
+        """Ends, means and masses of one law."""
+        mass = self.cells.mass[row]
+        there = np.flatnonzero(mass)
+        low, high, mean = (np.where(there == 0, 0.0, points[row, there]) for points in self.cells[1:])
+        if not forward:
+            low, high, mean = 0.0 - high, 0.0 - low, 0.0 - mean  # and no minus before a zero
+        low, high, mean = (np.ldexp(points, self.steps.exponent) for points in (low, high, mean))
+        # An underflow on the way back may hide something, but not of what is exactly 0.
+        hidden = np.where((there != 0) & (np.abs([low, high]) < 2.0**-1020), 2.0**-1073, 0.0)
+        return low - hidden[0], high + hidden[1], mean, mass[there]
+
+
+def _with_ties(
+    low: Floats, high: Floats, mean: Floats, mass: Floats, tied: float
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Move as much mass to 0 as is surely tied: out of intervals that contain 0, for a tie is in no other.
+
+    Which of them lose how much is not known. Lower ends lose it where they are highest, upper ends where they are
+    lowest, so that the laws of the lower and of the upper ends still enclose the true one.
+    """
+    at_zero = (low == 0) & (high == 0)
+    astride = (low <= 0) & (high >= 0) & ~at_zero
+    moved = min(tied - float(mass[at_zero].sum()), float(mass[astride].sum()))
+    if moved <= 0:
+        return low, high, mean, mass
+    (lower, low_sums), (upper, high_sums) = (_without(moved, ends[astride], mass[astride]) for ends in (-low, high))
+    sums = np.setdiff1d(np.union1d(low_sums, high_sums), [0.0])
+    left = np.diff(sums, prepend=0.0)
+    new_low, new_high = -lower[np.searchsorted(low_sums, sums)], upper[np.searchsorted(high_sums, sums)]
+    middle = float(mass[astride] @ mean[astride]) / float(left.sum() or 1.0)  # so that the mean stays what it is
+    others = ~astride
+    return (
+        np.concatenate([low[others], new_low, [0.0]]),
+        np.concatenate([high[others], new_high, [0.0]]),
+        np.concatenate([mean[others], np.clip(middle, new_low, new_high), [0.0]]),
+        np.concatenate([mass[others], left, [moved]]),
+    )
+
+
+def _without(moved: float, ends: Floats, mass: Floats) -> tuple[Floats, Floats]:
+    """Ends, from the outermost inwards, and the running sums of their masses after so much of the innermost is gone."""
+    order = np.argsort(-ends, kind="stable")
+    return ends[order], np.clip(np.cumsum(mass[order]), 0.0, max(math.fsum(mass) - moved, 0.0))

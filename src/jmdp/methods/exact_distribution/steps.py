@@ -1,0 +1,232 @@
+"""Every way a return or a gap can go on in one step: G = gain + γ G', with its chances.
+
+A gap of two branches in states s and t is the return of the pair: G(s, t) = R − R̃ + γ G(s', t'). A terminal state
+is worth nothing, so the gap against it is a single return, G(s, end) = Z(s), and one list of pairs serves both. Where
+two branches become one their gap is 0 for good, which is the pair (end, end).
+
+Policy-drawn pairs feed one another; returns and gaps of given first actions are one step ahead of them.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import accumulate, combinations
+
+import numpy as np
+
+from jmdp.base.arrays import Floats, Integers
+from jmdp.base.machine import require
+from jmdp.methods.shared import double_double as dd
+from jmdp.methods.shared.shared_randomness import shared_choices, shared_scenarios
+from jmdp.models.coupling import Coupling
+from jmdp.models.policy import TabularPolicy
+from jmdp.models.tabular import TabularJMDP
+
+_OUTCOME_BYTES = 144.0
+"""Chance, gain, exact gain, source and factor, as they are found, brought together and laid out."""
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """Outcomes of some rows, those of one row after the other, as `kernels.laws` takes them."""
+
+    starts: Integers  # [rows + 1]
+    chance: Floats  # [outcomes]
+    gain: Floats  # [outcomes]
+    source: Integers  # [outcomes], the pair that follows
+    factor: Floats  # [outcomes], ±γ
+    exact: dd.DoubleDouble  # [outcomes], the gain without rounding, in units of the model
+
+    @property
+    def most_outcomes(self) -> int:
+        """Of any row."""
+        return int(np.diff(self.starts).max(initial=0))
+
+
+@dataclass(frozen=True, eq=False)
+class _Ways:
+    """Outcomes of one branch or of a pair before they are brought together."""
+
+    chance: Floats  # 0 where a positive product underflows: what can happen is listed
+    gain: Floats
+    tail: Floats  # gain + tail is exact
+    one: Integers
+    other: Integers
+
+
+class LawSteps:
+    """The steps of one model, policy and coupling, on rewards divided by 2**exponent; refuses if they may not fit."""
+
+    def __init__(
+        self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, exponent: int, allowed_bytes: float
+    ) -> None:
+        self._model, self._policy, self._coupling = model, policy, coupling
+        self.discount, self.exponent = model.discount, exponent
+        S, _, A = model.shape
+        self.states = np.flatnonzero(~model.terminal)
+        self.end = self.states.size
+        number = np.full(S, self.end)
+        number[self.states] = np.arange(self.end)
+        self._next = number[model.next_state]
+        one, other = np.triu_indices(self.end + 1)
+        self._row = np.zeros((self.end + 1, self.end + 1), np.int64)
+        self._row[one, other] = self._row[other, one] = np.arange(one.size)
+        self._luck = [(w, scenarios, choices) for w, scenarios in shared_scenarios(model, coupling)
+                      for w, choices in self._choices(w)]  # fmt: skip
+        self.most_merged = 1  # outcomes that were brought together
+        self._branches = [
+            [self._branch(i, scenarios, choices) for i in range(self.end + 1)] for _, scenarios, choices in self._luck
+        ]
+        pairs = sum(sum(ways.chance.size for ways in given) ** 2 for given in self._branches) / 2
+        mend = "Use MonteCarlo(seed=…), or join scenarios that do the same"
+        require(_OUTCOME_BYTES * pairs, allowed_bytes, f"ExactLaw on {pairs:.2g} outcomes of pairs of states", mend)
+        self.actions = list(combinations(range(A), 2))
+        self.first_gap = self.end * A  # rows of `given` from here on are gaps
+        self.drawn = self._steps([self._drawn(int(i), int(j)) for i, j in zip(one, other, strict=True)])
+        returns = [self._given(i, a) for i in range(self.end) for a in range(A)]
+        gaps = [self._apart(i, a, b) for i in range(self.end) for a, b in self.actions]
+        self.given = self._steps(returns + gaps)
+
+    def list_all(self) -> bool:
+        """Whether every outcome of positive probability is among the steps.
+
+        With shared policy luck, rounding may lose an action between two break points that are closer than a unit.
+        """
+        if self._coupling.policy_luck == "independent":
+            return True
+        _, actions = shared_choices(self._policy)
+        return _exact_choices(self._policy) <= {tuple(row) for row in actions.tolist()}
+
+    def return_row(self, s: int, a: int) -> int:
+        """Of `given`, for a state that goes on."""
+        return int(np.searchsorted(self.states, s)) * self._model.shape[2] + a
+
+    def gap_row(self, s: int, a: int, b: int) -> int:
+        """Of `given`, for a < b and a state that goes on."""
+        i = int(np.searchsorted(self.states, s))
+        return self.first_gap + i * len(self.actions) + self.actions.index((a, b))
+
+    def drawn_means(self, value: Floats) -> Floats:
+        """Means of all drawn rows, from the value of the policy [S]."""
+        going = np.append(value[self.states], 0.0)
+        one, other = np.triu_indices(self.end + 1)
+        return np.asarray(going[one] - going[other])
+
+    def _choices(self, weight: float) -> list[tuple[float, Floats]]:
+        if self._coupling.policy_luck == "independent":
+            return [(weight, self._policy.probs)]
+        widths, actions = shared_choices(self._policy)
+        one_hot = np.eye(self._policy.probs.shape[1])
+        return [(weight * float(width), one_hot[chosen]) for width, chosen in zip(widths, actions, strict=True)]
+
+    def _branch(self, i: int, scenarios: Floats, choices: Floats) -> _Ways:
+        """One branch that draws its action, given the luck it shares."""
+        if i == self.end:
+            return self._nothing(1.0)
+        s = self.states[i]
+        k, a = np.nonzero(np.logical_and.outer(scenarios[s] > 0, choices[s] > 0))
+        chance, n = scenarios[s][k] * choices[s][a], self._next[s, k, a]
+        chance, gain, tail, n, _ = self._joined_equals(
+            chance, self._model.reward[s, k, a], np.zeros(n.size), n, np.zeros(n.size)
+        )
+        return _Ways(chance, gain, tail, n, np.full(n.size, self.end))
+
+    def _drawn(self, i: int, j: int) -> _Ways:
+        """Two distinct branches in states i and j that draw their actions."""
+        if i == j < self.end and self._coupling.shared_in_a_state:
+            return self._same_state(i)
+        parts = [_product(w, given[i], given[j]) for (w, _, _), given in zip(self._luck, self._branches, strict=True)]
+        return _joined(parts)
+
+    def _same_state(self, i: int) -> _Ways:
+        """Two branches that meet the same scenario: one and the same where they draw the same action."""
+        s = self.states[i]
+        pi = self._policy.probs[s]
+        if self._coupling.policy_luck == "shared":
+            return self._nothing(1.0)
+        a, b = np.nonzero(np.logical_and.outer(pi > 0, pi > 0))
+        parts = [self._nothing(float((pi * pi).sum()))]
+        for x, y in zip(a, b, strict=True):
+            if x != y:
+                parts.append(self._together(i, int(x), int(y), float(pi[x] * pi[y])))
+        return _joined(parts)
+
+    def _nothing(self, chance: float) -> _Ways:
+        return _Ways(np.full(1, chance), np.zeros(1), np.zeros(1), np.full(1, self.end), np.full(1, self.end))
+
+    def _together(self, i: int, a: int, b: int, weight: float) -> _Ways:
+        """Two given actions of one state that share its scenario."""
+        s = self.states[i]
+        k = np.flatnonzero(self._model.prob[s])
+        gain, tail = dd.difference(self._model.reward[s, k, a], self._model.reward[s, k, b])
+        return _Ways(weight * self._model.prob[s, k], gain, tail, self._next[s, k, a], self._next[s, k, b])
+
+    def _given(self, i: int, a: int) -> _Ways:
+        """One given action."""
+        s = self.states[i]
+        k = np.flatnonzero(self._model.prob[s])
+        reward, end = self._model.reward[s, k, a], np.full(k.size, self.end)
+        return _Ways(self._model.prob[s, k], reward, np.zeros(k.size), self._next[s, k, a], end)
+
+    def _apart(self, i: int, a: int, b: int) -> _Ways:
+        """Two given actions of one state."""
+        if self._coupling.shared_in_a_state:
+            return self._together(i, a, b, 1.0)
+        return _product(1.0, self._given(i, a), self._given(i, b))
+
+    def _steps(self, rows: list[_Ways]) -> Steps:
+        """Bring equal outcomes together, and write pairs as rows."""
+        if not rows:
+            none = np.zeros(0)
+            return Steps(np.zeros(1, np.int64), none, none, np.zeros(0, np.int64), none, dd.of(none))
+        merged = [self._merged(ways) for ways in rows]
+        counts = [part[0].size for part in merged]
+        chance, gain, tail, source, factor = (np.concatenate(parts) for parts in zip(*merged, strict=True))
+        scaled = np.ldexp(gain, -self.exponent)
+        # Only what is nothing may become nothing: the kernel takes 0 for exact.
+        scaled = np.where((scaled == 0) & (gain != 0), np.copysign(5e-324, gain), scaled)
+        return Steps(np.cumsum([0, *counts]), chance, scaled, source, factor, dd.DoubleDouble(gain, tail))
+
+    def _merged(self, ways: _Ways) -> tuple[Floats, Floats, Floats, Integers, Floats]:
+        source = self._row[ways.one, ways.other]
+        if self.discount == 0:  # the rest counts for nothing, as after the end
+            source = np.full_like(source, self._row[self.end, self.end])
+        factor = np.where(ways.one <= ways.other, self.discount, -self.discount)
+        return self._joined_equals(ways.chance, ways.gain, ways.tail, source, factor)
+
+    def _joined_equals(
+        self, chance: Floats, gain: Floats, tail: Floats, source: Integers, factor: Floats
+    ) -> tuple[Floats, Floats, Floats, Integers, Floats]:
+        order = np.lexsort((factor, source, tail, gain))
+        chance, gain, tail, source, factor = chance[order], gain[order], tail[order], source[order], factor[order]
+        new = np.ones(order.size, bool)
+        new[1:] = np.any([key[1:] != key[:-1] for key in (gain, tail, source, factor)], axis=0)
+        self.most_merged = max(self.most_merged, int(np.bincount(np.cumsum(new), minlength=1).max()))
+        return np.add.reduceat(chance, np.flatnonzero(new)), gain[new], tail[new], source[new], factor[new]
+
+
+def _exact_choices(policy: TabularPolicy) -> set[tuple[int, ...]]:
+    """Actions of all states for each value of one uniform number, from the stored probabilities in rationals."""
+    rows = [list(accumulate(Fraction(p) for p in row)) for row in policy.probs.tolist()]
+    ends = [[end / row[-1] for end in row] for row in rows]
+    edges = sorted({Fraction(0)}.union(*ends) - {Fraction(1)})
+    return {tuple(bisect_right(row, edge) for row in ends) for edge in edges}
+
+
+def _product(weight: float, one: _Ways, other: _Ways) -> _Ways:
+    """Two branches that are independent given the luck they share."""
+    shape = (one.chance.size, other.chance.size)
+    gain, tail = dd.difference(one.gain[:, None], other.gain)  # single returns have no tail
+    return _Ways(
+        weight * np.multiply.outer(one.chance, other.chance).ravel(),
+        gain.ravel(),
+        tail.ravel(),
+        np.broadcast_to(one.one[:, None], shape).ravel(),
+        np.broadcast_to(other.one, shape).ravel(),
+    )
+
+
+def _joined(parts: list[_Ways]) -> _Ways:
+    return _Ways(*(np.concatenate([getattr(part, name) for part in parts]) for name in _Ways.__annotations__))

@@ -1,0 +1,237 @@
+"""The chance that a gap is exactly 0, from integer arithmetic.
+
+A gap is G = g + γ G' with g and γ dyadic, so G = y exactly where G' = (y − g)/γ exactly. Write γ = m/2^k with m odd. A
+chain of (pair of states, value) follows all values that are asked for, from 0 on.
+
+1. Every atom is reached in finitely many steps. P(G = y | the first t steps) is a martingale and tends to the indicator
+   of {G = y}. A pair has at most one value of probability above ½, and there are finitely many pairs. So where the
+   martingale tends to 1 it is 1 from some step on: the chain is at a pair whose gap is one value almost surely.
+2. A value that is not dyadic has probability 0. Values on the way to it from 0 are integers over powers of 2 and m. An
+   almost sure value solves c = Σ γ^t g_t ± γ^n c along a cycle of n steps, so it is an integer over powers of 2 times
+   2^(kn) ∓ m^n, which has no factor in common with m. Both hold at the end of 1 only for dyadic values, and then all
+   values before it are dyadic.
+3. Dyadic values on the way are multiples of the unit of the rewards, since (y − g)/γ divides by an odd number and
+   multiplies by a power of two. They lie in the range of the gap. So the chain is finite.
+4. In a set of (pair, value) that no outcome leaves, y = Σ γ^t g_t + γ^n y_n with y_n bounded, so P(G = y) = 1. By 1,
+   P(G = y) = 0 where no such set can be reached. What is left is a linear system with an M-matrix.
+
+The number of outcomes that are followed is limited. Beyond it, a chance is between 0 and 1.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from jmdp.base.arrays import Booleans, Floats, Integers
+from jmdp.methods.exact_distribution.steps import LawSteps, Steps
+from jmdp.results.evaluation import UNIT
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+_MOST_FOLLOWED = 200_000, 4
+"""Outcomes that are followed: at least, and times as many as there are."""
+
+_HIDDEN = Fraction(1, 2**1000)
+"""More than underflows can hide of a range, on rewards of size 1."""
+
+_REFINEMENTS = 4
+_KRYLOV = 60
+
+
+class _Outcome(NamedTuple):
+    gain: int
+    source: int
+    sign: int
+    chance: float
+
+
+class _Node(NamedTuple):
+    """A row of steps and the value that is asked of its gap."""
+
+    drawn: bool
+    row: int
+    value: int
+
+
+@dataclass(frozen=True, eq=False)
+class _Row:
+    """Outcomes of one row by the remainder of their gain on division by m: all that can lead to a dyadic value."""
+
+    count: int
+    by_remainder: dict[int, list[_Outcome]]
+
+
+class Ties(NamedTuple):
+    """What is known of exact ties."""
+
+    least: Floats  # [gap rows], bounds on P(G = 0) of gaps of given actions: steps.given from steps.first_gap on
+    most: Floats
+    always: Booleans  # [rows], drawn pairs whose gap is 0 almost surely
+
+
+def tie_chances(steps: LawSteps, low: Floats, high: Floats, units: float) -> Ties:
+    """Find them for all gaps.
+
+    Parameters
+    ----------
+    low, high
+        What the gaps of drawn pairs can be, on rewards divided by 2**exponent.
+    units
+        Of rounding, by which the chances of one row are off.
+    """
+    gaps, pairs = range(steps.first_gap, steps.given.starts.size - 1), range(steps.drawn.starts.size - 1)
+    ended = np.arange(len(pairs)) == len(pairs) - 1
+    if not steps.list_all():
+        return Ties(np.zeros(len(gaps)), np.ones(len(gaps)), ended)
+    chain = _TieChain(steps, low, high)
+    chain.follow([*(_Node(False, row, 0) for row in gaps), *(_Node(True, row, 0) for row in pairs)])
+    least, most = chain.chances(units)
+    return Ties(least[: len(gaps)], most[: len(gaps)], ended | (least[len(gaps) : len(gaps) + len(pairs)] == 1))
+
+
+class _TieChain:
+    """All (pair, value) that can follow from the given ones, in units of the last bit of all rewards."""
+
+    def __init__(self, steps: LawSteps, low: Floats, high: Floats) -> None:
+        self._steps, self._range = steps, (low, high)
+        rewards = np.concatenate([part for table in (steps.drawn, steps.given) for part in table.exact])
+        sizes = np.frexp(rewards[rewards != 0])[1]
+        self._shift = int(min(max(53 - int(sizes.min(initial=0)), 0), 1074))  # the unit is 2^−shift
+        numerator, denominator = steps.discount.as_integer_ratio()
+        self._m, self._k = max(numerator, 1), denominator.bit_length() - 1  # γ = 0 leads to the end, where all is 0
+        self._rows: dict[tuple[bool, int], _Row] = {}
+        self._limits: dict[int, tuple[int, int]] = {}
+        self._index: dict[_Node, int] = {}
+        self._edges: list[list[tuple[int, float]]] = []
+        self._whole: list[bool] = []  # all that can happen leads on
+        self._followed = 0
+
+    def follow(self, roots: Iterable[_Node]) -> None:
+        """Find all that follows, up to a number of outcomes; roots come first."""
+        waiting = deque(roots)
+        for node in waiting:
+            self._index[node] = len(self._index)
+        least, times = _MOST_FOLLOWED
+        most = max(least, times * (self._steps.drawn.chance.size + self._steps.given.chance.size))
+        while waiting and self._followed <= most:
+            node = waiting.popleft()
+            row = self._row(node.drawn, node.row)
+            onward = row.by_remainder.get(node.value % self._m, [])
+            edges = []
+            for gain, source, sign, chance in onward:
+                value = sign * (((node.value - gain) << self._k) // self._m)
+                low, high = self._limit(source)
+                if low <= value <= high:
+                    following = _Node(True, source, value)
+                    if following not in self._index:
+                        self._index[following] = len(self._index)
+                        waiting.append(following)
+                    edges.append((self._index[following], chance))
+            self._edges.append(edges)
+            self._whole.append(len(edges) == row.count)
+            self._followed += len(onward) + 1
+
+    def chances(self, units: float) -> tuple[Floats, Floats]:
+        """Bounds on the chance of each value, in the order in which they were found."""
+        known, n = len(self._edges), len(self._index)
+        before: list[list[int]] = [[] for _ in range(n)]
+        for i, edges in enumerate(self._edges):
+            for j, _ in edges:
+                before[j].append(i)
+        unknown = np.arange(n) >= known
+        leaves = _reaching(before, unknown | ~np.append(self._whole, np.zeros(n - known, bool)))
+        sure = ~leaves
+        possible = _reaching(before, sure | unknown)
+        least, most = sure.astype(float), possible.astype(float)
+        open_ = np.flatnonzero(leaves & possible & ~unknown)
+        if open_.size:
+            least[open_], most[open_] = self._solved(open_, sure, unknown, units)
+        return least, most
+
+    def _solved(self, open_: Integers, sure: Booleans, unknown: Booleans, units: float) -> tuple[Floats, Floats]:
+        """Solve (I − Q) h = chance to be sure in one step, and bound the error.
+
+        Where w > 0 and (I − Q) w ≥ d > 0, I − Q is an M-matrix, and |(I − Q) x| ≤ c gives |x| ≤ c w/d.
+        """
+        from scipy.sparse import csr_array
+
+        place = np.full(sure.size, -1)
+        place[open_] = np.arange(open_.size)
+        entries = [(i, j, p) for i, edges in enumerate(self._edges) if place[i] >= 0 for j, p in edges]
+        row, column, chance = (np.array(part) for part in zip(*entries, strict=True))
+        row, size = place[row], (open_.size, open_.size)
+        inside = place[column] >= 0
+        Q = csr_array((chance[inside], (row[inside], place[column][inside])), size)
+        one_step = [
+            np.bincount(row, np.where(there[column], chance, 0.0), open_.size).astype(float)
+            for there in (sure, unknown)
+        ]
+        off = (units + float(np.bincount(row).max()) + 8) * UNIT * (1 + 2.0**-20)
+        with np.errstate(all="ignore"):  # what cannot be solved is found out below
+            settled, cut = (np.clip(_solve(Q, b), 0.0, 1.0) for b in one_step)
+            w = _solve(Q, np.ones(open_.size))
+            down = float((w - Q @ w).min()) - 2 * off * float(np.abs(w).max())
+        if not (np.isfinite(w).all() and w.min() > 0 and down > 0):
+            return np.zeros(open_.size), np.ones(open_.size)
+        solved = zip(one_step, (settled, cut), strict=True)
+        error = [(float(np.abs(b + Q @ x - x).max()) + 4 * off) / down * (1 + 2.0**-40) * w for b, x in solved]
+        return np.maximum(settled - error[0], 0.0), np.minimum(settled + error[0] + (cut + error[1]), 1.0)
+
+    def _row(self, drawn: bool, i: int) -> _Row:
+        if (drawn, i) not in self._rows:
+            table: Steps = self._steps.drawn if drawn else self._steps.given
+            at = slice(table.starts[i], table.starts[i + 1])
+            by_remainder: dict[int, list[_Outcome]] = {}
+            columns = (*table.exact, table.source, table.factor, table.chance)
+            for gain, tail, source, factor, chance in zip(*(column[at].tolist() for column in columns), strict=True):
+                exact = self._whole_number(gain) + (self._whole_number(tail) if tail else 0)
+                sign = -1 if math.copysign(1.0, factor) < 0 else 1
+                by_remainder.setdefault(exact % self._m, []).append(_Outcome(exact, source, sign, chance))
+            count = int(table.starts[i + 1] - table.starts[i])
+            self._rows[drawn, i] = _Row(count, by_remainder)
+            self._followed += count
+        return self._rows[drawn, i]
+
+    def _limit(self, row: int) -> tuple[int, int]:
+        if row not in self._limits:
+            unit = Fraction(2) ** (self._shift + self._steps.exponent)
+            low, high = (Fraction(float(ends[row])) for ends in self._range)
+            hidden = _HIDDEN if row < len(self._range[0]) - 1 else 0  # the last is (end, end), which is exactly 0
+            self._limits[row] = math.floor((low - hidden) * unit), math.ceil((high + hidden) * unit)
+        return self._limits[row]
+
+    def _whole_number(self, x: float) -> int:
+        numerator, denominator = x.as_integer_ratio()
+        return (numerator << self._shift) // denominator
+
+
+def _reaching(before: list[list[int]], targets: Booleans) -> Booleans:
+    """Which nodes can come to a target; targets themselves can."""
+    found = targets.copy()
+    waiting = np.flatnonzero(targets).tolist()
+    while waiting:
+        for i in before[waiting.pop()]:
+            if not found[i]:
+                found[i] = True
+                waiting.append(i)
+    return found
+
+
+def _solve(Q: csr_array[np.float64], b: Floats) -> Floats:
+    """X with (I − Q) x = b, nearly."""
+    from scipy.sparse import eye_array
+    from scipy.sparse.linalg import gmres
+
+    matrix = eye_array(b.size, format="csr") - Q
+    x = np.zeros(b.size)
+    for _ in range(_REFINEMENTS):
+        x = x + gmres(matrix, b - matrix @ x, rtol=1e-9, atol=0.0, restart=min(_KRYLOV, b.size), maxiter=20)[0]
+    return np.asarray(x)

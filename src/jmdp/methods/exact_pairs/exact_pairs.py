@@ -1,0 +1,210 @@
+"""ExactPairs: all second moments from a table over pairs of states, certified."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from jmdp.base.arrays import Floats, largest
+from jmdp.base.machine import budget, require
+from jmdp.base.progress import sweep_bar
+from jmdp.base.settings import nonnegative, refuse_overflow, whole
+from jmdp.errors import SettingsError
+from jmdp.methods.exact_pairs.pair_refinement import refinable, refine, terms
+from jmdp.methods.exact_pairs.pair_sweep import PairSweep, PastChanges, change_record, is_compiled
+from jmdp.methods.exact_pairs.pair_table import PairTable
+from jmdp.methods.exact_pairs.pair_tolerance import Tolerance
+from jmdp.methods.method import Method
+from jmdp.methods.shared.fixed_point import iterate
+from jmdp.methods.shared.pair_operator import PairOperator, Precision
+from jmdp.methods.shared.return_range import ReturnRange
+from jmdp.methods.shared.shaping import scaled_error, shape
+from jmdp.methods.shared.state_units import StateUnits
+from jmdp.models.coupling import Coupling
+from jmdp.models.policy import TabularPolicy
+from jmdp.models.tabular import TabularJMDP
+from jmdp.results.evaluation import Certificate, Evaluation, Outcome
+
+_RECORD_BYTES = 64e6
+"""Bytes of past changes worth keeping: many of small tables, a few of large ones."""
+
+_FEWEST_RECORDED, _MOST_RECORDED = 4, 11
+
+_SOURCE_TABLES = 8.0
+"""Tables in use while the source of one of higher order is found and its parts are solved for."""
+
+_CHEAP, _AFFORDABLE = 20_000, 20_000_000
+"""Products in two words that are made always, and where float64 does not reach the tolerance: some ms, some s."""
+
+_HIGHEST_ORDER = 32
+"""Beyond this, binomials and powers leave nothing of 53 bits."""
+
+
+@dataclass(frozen=True)
+class ExactPairs(Method):
+    """Exact means and covariances by dynamic programming on state pairs.
+
+    Solves v = r_π + γ P_π v, replaces rewards by TD errors, and iterates W = b + γ² L W over pairs of states (see
+    `jmdp.methods.pair_operator`); covariances of actions are one step ahead of W. The paper's operator lives on pairs
+    of (state, action); this one gives the same moments from A² times less memory, without subtracting squares. Plain
+    sweeps contract with γ²; their changes are combined to do better (`jmdp.methods.fixed_point`). From 300 states on
+    sweeps are compiled and use all cores; their number does not change a bit of the answer.
+
+    The certificate is (‖residual‖ + rounding)/(1 − γ²), one step ahead: every stated interval contains the truth. There
+    is one for each mean and each covariance, in units of what that return can reach (`jmdp.methods.state_units`), so
+    that large rewards in one part of a model do not widen the intervals of a part that never gets there. Small tables,
+    and larger ones where rounding would keep the tolerance from being met, are refined in two words while that takes
+    some seconds at most (`jmdp.methods.pair_refinement`); then the stated errors are little more than those of
+    rounding each answer once.
+
+    Parameters
+    ----------
+    tolerance
+        CONVERGED means that every certified error is this small, relative to the largest return that the policy can
+        reach from the state or after the action in question, and to no other: as if the model had only those states.
+        Means are certain to `tolerance` times the root mean square of that return. The covariance of two returns is
+        certain to `tolerance` times the product of their scales, where the scale of a return is the largest standard
+        deviation it can reach, or 2⁻⁵⁰ of its largest mean where that is more: what float64 does not show of the
+        returns themselves. Where rounding keeps any error above that, the outcome is STALLED. Moments of higher
+        orders aim at `tolerance` times the largest there is of their order in the whole model, and come as near as
+        rounding lets them.
+    order
+        Largest order of the moments E[Z(x)^i Z(y)^j] of two coordinates, i + j ≤ order, and of moments of gaps.
+        Each order above 2 takes some more tables of S² numbers: three up to order 4, fifteen up to order 8.
+    max_sweeps
+        Give up after so many.
+    memory_budget
+        Bytes it may use; by default 80% of what is free. It needs two tables of S² numbers, and records changes of
+        past sweeps, a quarter of a table each, while there is room.
+    precision
+        "float64", or "float32" to store the table in half the memory and sweep it faster. Sums are still in float64,
+        and the certificate has the rounding of what is stored.
+    """
+
+    tolerance: float = 1e-10
+    order: int = 2
+    max_sweeps: int = 100_000
+    memory_budget: int | None = None
+    precision: Precision = "float64"
+
+    def __post_init__(self) -> None:
+        nonnegative(self, "tolerance")
+        whole(self, "order", 2, _HIGHEST_ORDER)
+        whole(self, "max_sweeps", 1)
+        whole(self, "memory_budget", 1, optional=True)
+        if self.precision not in ("float64", "float32"):
+            raise SettingsError(f"precision is {self.precision!r}. It is 'float64' or 'float32'.")
+        if self.order > 2 and self.precision != "float64":
+            raise SettingsError(f"order is {self.order} and precision 'float32'. Orders above 2 need 'float64'.")
+
+    def run(self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, progress: bool) -> Evaluation:
+        """Evaluate; see `jmdp.evaluate`."""
+        if self.order > 2:
+            refuse_overflow(self.order, model.discount)
+        allowed_bytes = budget(self.memory_budget)
+        self._require(model, 2, allowed_bytes)
+        shaped = shape(model, policy)
+        operator = PairOperator(model, policy, coupling, shaped, self.precision, StateUnits.of(model, policy, shaped))
+        recorded = self._plan(operator, allowed_bytes)
+        tolerance = Tolerance(operator, self.tolerance)
+        means_met = tolerance.means_met
+        entry = largest(operator.V)  # no covariance is larger; near enough until the table can be asked
+        target = operator.largest_residual(entry, tolerance.step_error)
+        unit = int(operator.units.state.max())
+        higher = None
+        if self.order > 2:  # what is left of order 2 is in all above it
+            from jmdp.methods.exact_pairs.higher_moments import ErrorScales, single_moments
+
+            plain = PairOperator(model, policy, coupling, shaped)
+            scales, single = higher = ErrorScales(plain, self.order), single_moments(plain, self.order)
+            lower = max(scales.target(2, self.order, single.sizes, self.tolerance), 4 * plain.floor(largest(plain.V)))
+            target = min(target, math.ldexp(lower, -2 * unit))
+
+        def enough(table: Floats, residual: float) -> bool:
+            return means_met and operator.step_error(operator.entry(table), residual) <= tolerance.step_error
+
+        e = shaped.exponent
+        with sweep_bar(type(self).__name__, progress, 2 * (e + unit)) as report, PairSweep(operator) as sweep:
+            found = iterate(
+                sweep.measured,
+                operator.start(),
+                operator.start(),
+                target=target,
+                enough=enough,
+                floor=lambda table: operator.floor(operator.entry(table)),
+                rate=operator.square,
+                max_sweeps=self.max_sweeps,
+                report=report,
+                past=PastChanges(sweep, recorded) if recorded else None,
+                bare=sweep if sweep.compiled else None,
+            )
+            S, outcome, moments = model.shape[0], found.outcome, None
+            H = found.point.reshape(S, S)
+            if higher is not None and outcome is not Outcome.INTERRUPTED:
+                from jmdp.methods.exact_pairs.higher_moments import solve_moments
+
+                units = operator.units.state
+                moments = solve_moments(
+                    plain,
+                    np.ldexp(H, units[:, None] + units[None, :]),
+                    math.ldexp(found.residual, 2 * unit),
+                    *higher,
+                    self.order,
+                    self.tolerance,
+                    self.max_sweeps,
+                    recorded,
+                    lambda before, n, residual, aim: report(found.residuals.size + before + n, residual, aim),
+                )
+                outcome = outcome if outcome is not Outcome.CONVERGED else moments.outcome
+        table = PairTable(operator, H, operator.step_error(operator.entry(found.point), found.residual))
+        if self._worth_refining(operator, found.outcome):
+            H = np.tril(H) + np.tril(H, -1).T  # symmetric to the last bit, as the refinement needs it
+            refined = refine(operator, H, recorded, self.max_sweeps)
+            table = replace(table, H=H, refined=refined)
+            if outcome is Outcome.STALLED and means_met and refined.error.max() <= tolerance.step_error:
+                outcome = Outcome.CONVERGED if moments is None else moments.outcome
+        certificate = Certificate.certified(
+            scaled_error(shaped.mean_errors, e), table.covariance_error(), model.discount, model.reward_bound
+        )
+        return Evaluation(
+            np.ldexp(shaped.mean, e),
+            table.covariance(),
+            certificate,
+            outcome,
+            coupling,
+            self,
+            model.states,
+            model.actions,
+            np.ldexp(found.residuals, 2 * (e + unit)),
+            table,
+            moments,
+            ranges=ReturnRange(model, policy),
+        )
+
+    def _worth_refining(self, operator: PairOperator, outcome: Outcome) -> bool:
+        """Whether to go on in two words: it is cheap, or rounding kept the tolerance from being met."""
+        if outcome not in (Outcome.CONVERGED, Outcome.STALLED) or not refinable(operator):
+            return False
+        return terms(operator) <= (_CHEAP if outcome is Outcome.CONVERGED else _AFFORDABLE)
+
+    def _plan(self, operator: PairOperator, allowed: float) -> int:
+        """How many changes fit beside the tables that a sweep needs; refuses where those do not."""
+        compiled = is_compiled(operator)
+        tables = 2.0 if compiled or not operator.pieces else 6.0
+        if self.order > 2:
+            tables += sum(o // 2 for o in range(3, self.order + 1)) + _SOURCE_TABLES
+        if operator.same_state is not None:
+            tables += 4 * operator.same_state.weight.size / operator.size
+        self._require(operator.model, tables, allowed)
+        numbers, kind = change_record(operator)
+        record = numbers * np.dtype(kind).itemsize * (1 if compiled else 3)  # NumPy copies it to multiply it
+        room = (allowed - tables * np.dtype(self.precision).itemsize * operator.size) // record
+        wanted = min(max(_RECORD_BYTES // record, _FEWEST_RECORDED), _MOST_RECORDED)
+        return int(min(wanted, room)) if room >= _FEWEST_RECORDED - 1 else 0
+
+    def _require(self, model: TabularJMDP, tables: float, allowed: float) -> None:
+        S = model.shape[0]
+        mend = "Use ReachablePairs(state) for one state, or MonteCarlo(seed=…): they need no table of pairs"
+        require(tables * np.dtype(self.precision).itemsize * S * S, allowed, f"ExactPairs on {S} states", mend)

@@ -1,0 +1,174 @@
+"""One table of mixed moments over state pairs, given all those of lower order.
+
+Write Y = Z − v(s) for a shaped return, d + γ Y' with d the TD error, and h_ij(s, t) = E[Y^i Ỹ^j] for two branches in
+states s and t that draw their actions from the policy. Expanding both powers,
+
+    h_ij(s, t) = Σ_{p ≤ i, q ≤ j} C(i, p) C(j, q) γ^{p+q} E[ d^{i−p} d̃^{j−q} h_pq(s', t') ],
+
+so h_ij = source + γ^{i+j} L h_ij with the same averages L as second moments have (`pair_operator`), and a source
+from lower orders. L contracts with γ^{i+j}. Between states the expectation is Σ_J w_J M_{i−p} h_pq M_{j−q}ᵀ over the
+luck J in common, with M_r(s, s') = Σ π p d^r 1{s → s'}; in one state it is read from the table, and where the
+branches are one it is the moment of order i + j of a single return.
+
+h_ij(s, t) = h_ji(t, s), so the symmetric and the antisymmetric part of h_ij are solved for apart.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from jmdp.base.arrays import Floats, Integers
+from jmdp.methods.shared.pair_operator import PairOperator
+from jmdp.methods.shared.policy_chain import averaged_step
+from jmdp.methods.shared.shared_randomness import Branch, Piece, pieces
+from jmdp.models.tabular import TabularJMDP
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+_AT_ONCE = 500_000
+"""Pairs of outcomes of one state that are worked on together."""
+
+
+@dataclass(frozen=True, eq=False)
+class MomentOperator:
+    """h ← source + rate × L h for one part of a table: what a sweep needs (as `PairOperator` has it)."""
+
+    model: TabularJMDP
+    pieces: list[Piece]
+    square: float  # γ^{i+j}
+    source: Floats  # [S, S]
+    mirror: float  # 1 for a symmetric part, −1 for an antisymmetric one
+    pairs: PairOperator
+    on_diagonal: Floats | None  # [S], what is known of h(s, s); None where entries between states serve
+
+    precision = "float64"
+
+    @property
+    def size(self) -> int:
+        """Numbers in the table."""
+        return self.source.size
+
+    def diagonal(self, h: Floats) -> Floats | None:
+        """h(s, s) [S] after a sweep."""
+        same = self.pairs.same_state
+        if self.on_diagonal is None or same is None or self.mirror < 0:
+            return self.on_diagonal
+        # The entries of `SameState` count γ² times.
+        return np.asarray(self.on_diagonal + self.square / (self.pairs.square or 1.0) * same.following(h))
+
+
+class MomentSources:
+    """Sources of tables of any order, from the tables of lower orders."""
+
+    def __init__(self, operator: PairOperator, order: int) -> None:
+        self._pairs, self._model = operator, operator.model
+        found = pieces(operator.model, operator.policy, operator.coupling, operator.shaped.td)
+        self._powers = [operator.shaped.td**r for r in range(order + 1)]
+        self._steps = {id(b): self._moment_steps(b) for piece in found for b in (piece.one, piece.other)}
+        self._pieces = found
+        still = {id(b): replace(b, td=np.zeros(len(b.td))) for piece in found for b in (piece.one, piece.other)}
+        self._still = [replace(piece, one=still[id(piece.one)], other=still[id(piece.other)]) for piece in found]
+
+    def parts(
+        self, i: int, j: int, single: list[Floats], tables: dict[tuple[int, int], Floats]
+    ) -> list[MomentOperator]:
+        """The symmetric part of h_ij and, for i ≠ j, the antisymmetric part.
+
+        Parameters
+        ----------
+        single
+            Moments [S] of one return, of all orders up to i + j.
+        tables
+            h_pq [S, S] of all lower orders, p, q ≥ 1.
+        """
+        source = self._between(i, j, single, tables)
+        on_diagonal = self._on_diagonal(i, j, single, tables)
+        rate = self._model.discount ** (i + j)
+        parts = [(1.0, source if i == j else (source + source.T) / 2, on_diagonal)]
+        if i != j:
+            nothing = None if on_diagonal is None else np.zeros(len(on_diagonal))
+            parts.append((-1.0, (source - source.T) / 2, nothing))
+        return [
+            MomentOperator(self._model, self._still, rate, part, mirror, self._pairs, diagonal)
+            for mirror, part, diagonal in parts
+        ]
+
+    def _moment_steps(self, branch: Branch) -> list[csr_array[np.float64]]:
+        return [averaged_step(self._model, branch.scenarios, branch.choices, power) for power in self._powers]
+
+    def _between(self, i: int, j: int, single: list[Floats], tables: dict[tuple[int, int], Floats]) -> Floats:
+        """Σ over luck in common and lower orders of M_{i−p} h_pq M_{j−q}ᵀ, with their binomials and powers of γ."""
+        S = self._model.shape[0]
+        total = np.zeros((S, S))
+        for piece in self._pieces:
+            one, other = self._steps[id(piece.one)], self._steps[id(piece.other)]
+            term = np.zeros((S, S))
+            for p in range(i + 1):
+                alone = _times(self._model.discount, i, p, j, 0) * np.asarray(other[j] @ np.ones(S))
+                term += np.multiply.outer(np.asarray(one[i - p] @ single[p]), alone)
+                inner = np.zeros((S, S))
+                for q in range(1, j + 1):
+                    if p == i and q == j:
+                        continue
+                    times = _times(self._model.discount, i, p, j, q)
+                    if p == 0:
+                        inner += times * np.asarray(other[j - q] @ single[q])
+                    else:
+                        inner += times * np.asarray(other[j - q] @ tables[q, p]).T
+                term += np.asarray(one[i - p] @ inner)
+            total += piece.weights() * term
+        return total
+
+    def _on_diagonal(
+        self, i: int, j: int, single: list[Floats], tables: dict[tuple[int, int], Floats]
+    ) -> Floats | None:
+        """What is known of h_ij(s, s) [S] where branches in one state share its scenario."""
+        if not self._pairs.coupling.shared_in_a_state:
+            return None
+        if self._pairs.same_state is None:  # they draw the same action too, and are one
+            return single[i + j]
+        model, pi, prob = self._model, self._pairs.policy.probs, self._pairs.prob
+        S, K, A = model.shape
+        result = np.empty(S)
+        at_once = max(1, _AT_ONCE // (K * A * A))
+        for first in range(0, S, at_once):
+            block = slice(first, first + at_once)
+            n, d = model.next_state[block], self._pairs.shaped.td[block]
+            apart, one = np.zeros((*n.shape, A)), np.zeros(n.shape)
+            for p in range(i + 1):
+                for q in range(j + 1):
+                    if (p, q) == (i, j):
+                        continue
+                    times = _times(model.discount, i, p, j, q)
+                    gained = (d ** (i - p))[:, :, :, None] * (d ** (j - q))[:, :, None, :]
+                    apart += times * gained * looked_up(n[:, :, :, None], n[:, :, None, :], p, q, single, tables)
+            for m in range(i + j + 1):
+                one += _times(model.discount, i + j, m, 0, 0) * d ** (i + j - m) * single[m][n]
+            np.einsum("skaa->ska", apart)[...] = 0.0
+            drawn = np.einsum("skab,sa,sb->sk", apart, pi[block], pi[block])
+            drawn += np.einsum("ska,sa->sk", one, pi[block] ** 2)
+            result[block] = (prob[block] * drawn).sum(axis=1)
+        return result
+
+
+def looked_up(
+    n: Integers,
+    m: Integers,
+    p: int,
+    q: int,
+    single: list[Floats],
+    tables: dict[tuple[int, int], Floats],
+) -> Floats:
+    """h_pq(n, m); a power of 0 leaves the other branch's own moment."""
+    if p == 0:
+        return single[q][m]
+    return single[p][n] if q == 0 else tables[p, q][n, m]
+
+
+def _times(discount: float, i: int, p: int, j: int, q: int) -> float:
+    return math.comb(i, p) * math.comb(j, q) * discount ** (p + q)

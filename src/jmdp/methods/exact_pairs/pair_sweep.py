@@ -1,0 +1,163 @@
+"""Making the sweep: by SciPy's sparse products for small tables, else compiled and on all cores.
+
+Neither uses BLAS, whose sums depend on its number of threads.
+"""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from jmdp.base.arrays import Floats, largest
+from jmdp.base.machine import Threads
+from jmdp.methods.shared.pair_operator import PairOperator
+
+if TYPE_CHECKING:
+    from jmdp.methods.exact_pairs.moment_operator import MomentOperator
+
+_COMPILED_FROM = 300
+"""States from which compiled sweeps pay for loading the compiler."""
+
+_COMPILED_FROM_TERMS = 8_000_000
+"""Terms of a sweep from which they do in smaller tables with many steps from each state."""
+
+_CHUNK = 2**18
+"""Entries of changes that are multiplied and summed together, whatever the number of threads."""
+
+_NOTHING = np.zeros(0, np.float32)
+
+
+def is_compiled(operator: PairOperator | MomentOperator) -> bool:
+    """Whether sweeps of this operator are compiled: shared policy luck in overlaps is left to SciPy."""
+    if not operator.pieces or any(piece.overlap is not None for piece in operator.pieces):
+        return False
+    S = operator.model.shape[0]
+    return S >= _COMPILED_FROM or S * sum(piece.one.step.nnz for piece in operator.pieces) >= _COMPILED_FROM_TERMS
+
+
+class PairSweep:
+    """Sweeps of one operator over tables [S × S], and combinations of their changes. A context: it holds threads.
+
+    Every entry is one sum in a fixed order, and inner products are summed chunk by chunk, so the number of
+    threads does not change a bit of any answer.
+    """
+
+    def __init__(self, operator: PairOperator | MomentOperator, threads: int | None = None) -> None:
+        self.operator = operator
+        self.threads = Threads(threads)
+        self.compiled = is_compiled(operator)
+
+    def __enter__(self) -> PairSweep:
+        if self.compiled:
+            self.threads.__enter__()
+            self._steps = [
+                (s.indptr.astype(np.uint64), s.indices.astype(np.uint64), np.asarray(s.data))
+                for s in (piece.one.step for piece in self.operator.pieces)
+            ]
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.compiled:
+            self.threads.__exit__(kind, error, trace)
+
+    def __call__(self, point: Floats, out: Floats) -> None:
+        """Fill `out` with the sweep of `point`."""
+        self._sweep(point, out, False, _NOTHING)
+
+    def measured(self, point: Floats, out: Floats, change: Any = None) -> float:
+        """Fill `out` with the sweep of `point`, `change` with what changed, and return the most that changed."""
+        return self._sweep(point, out, True, _NOTHING if change is None else change)
+
+    def _sweep(self, point: Floats, out: Floats, measure: bool, change: Any) -> float:
+        operator = self.operator
+        S = operator.model.shape[0]
+        H, new = point.reshape(S, S), out.reshape(S, S)
+        diagonal = operator.diagonal(H)
+        if self.compiled:
+            return self._compiled_sweep(H, new, diagonal, measure, change)
+        new[:] = 0.0 if operator.source is None else operator.source
+        for piece in operator.pieces:
+            term = operator.square * operator.mirror * np.asarray(piece.one.step @ (piece.other.step @ H).T)
+            if piece.one.td.any():
+                term += np.multiply.outer(piece.one.td, piece.other.td)
+            if len(operator.pieces) > 1:
+                term *= piece.weights()
+            new += term
+        if diagonal is not None:
+            np.fill_diagonal(new, diagonal)
+        if not measure:
+            return 0.0
+        difference = change if change.size else np.empty_like(out)
+        np.subtract(out, point, out=difference)
+        return largest(difference)
+
+    def _compiled_sweep(self, H: Floats, new: Floats, diagonal: Floats | None, measure: bool, change: Any) -> float:
+        from jmdp.methods.kernels.pair_product import pair_product
+
+        worst, source = 0.0, self.operator.source
+        if source is not None:
+            np.copyto(new, source)
+        for i, (piece, step) in enumerate(zip(self.operator.pieces, self._steps, strict=True)):
+            last = i == len(self._steps) - 1
+            on_diagonal = diagonal if last and diagonal is not None else np.zeros(0)
+            before = (*step, piece.one.td, piece.weight, self.operator.square, H, on_diagonal)
+            after = (i > 0 or source is not None, measure and last, new, change, self.operator.mirror)
+            worst = max(self.threads.run(pair_product, before, after))
+        return worst
+
+
+class PastChanges:
+    """The changes of the last sweeps, as `fixed_point` combines them."""
+
+    def __init__(self, sweep: PairSweep, length: int) -> None:
+        self.sweep, self.length = sweep, length
+        shape, kind = change_record(sweep.operator)
+        self.changes = np.zeros((length, shape), kind)
+
+    def gram(self) -> Floats:
+        """[length, length], inner products of d_1 − d_0, d_2 − d_1, … and of the last change."""
+        if not self.sweep.compiled:
+            differ = np.concatenate([np.diff(self.changes, axis=0), self.changes[-1:]])
+            return np.asarray(np.einsum("ik,jk->ij", differ, differ))
+        from jmdp.methods.kernels.changes import inner_products
+
+        size = self.changes.shape[1]
+        parts = np.zeros((-(-size // _CHUNK), self.length, self.length))
+        self.sweep.threads.run(inner_products, (self.changes, _CHUNK), (parts,))
+        return np.asarray(parts.sum(axis=0))
+
+    def largest(self, weights: Floats) -> float:
+        """max |Σ weights × changes|."""
+        if not self.sweep.compiled:
+            return largest(np.einsum("i,ik->k", weights, self.changes))
+        from jmdp.methods.kernels.changes import largest_combination
+
+        return float(max(self.sweep.threads.run(largest_combination, (weights, self.changes), ())))
+
+    def add(self, weights: Floats, point: Floats) -> None:
+        """point += Σ weights × changes."""
+        if not self.sweep.compiled:
+            point += np.einsum("i,ik->k", weights, self.changes)
+            return
+        from jmdp.methods.kernels.changes import add_combination
+
+        S = self.sweep.operator.model.shape[0]
+        self.sweep.threads.run(
+            add_combination, (weights, self.changes), (point.reshape(S, S), self.sweep.operator.mirror)
+        )
+
+
+def change_record(operator: PairOperator | MomentOperator) -> tuple[int, type[np.floating[Any]]]:
+    """Length and kind of what is kept of one change: the lower triangle in single precision where that is compiled.
+
+    Only the next point depends on it, and no certificate.
+    """
+    if not is_compiled(operator):
+        return operator.size, np.float64
+    S = operator.model.shape[0]
+    groups = -(-S // 8)
+    return 32 * groups * (groups + 1), np.float32

@@ -1,0 +1,20 @@
+"""Joint moments learned from one-step samples: the method, which coordinates it updates, and its step sizes."""
+
+from jmdp.methods.incremental.coordinate_sampling import (
+    BlockSampling,
+    CoordinateSampling,
+    TrajectorySampling,
+    UniformSampling,
+)
+from jmdp.methods.incremental.incremental import Incremental
+from jmdp.methods.incremental.step_sizes import ConstantSteps, PolynomialSteps
+
+__all__ = [
+    "BlockSampling",
+    "ConstantSteps",
+    "CoordinateSampling",
+    "Incremental",
+    "PolynomialSteps",
+    "TrajectorySampling",
+    "UniformSampling",
+]

@@ -1,0 +1,291 @@
+"""Incremental: joint moments learned from one-step samples, a coordinate at a time."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from jmdp.base import checkpoint
+from jmdp.base.arrays import Floats
+from jmdp.base.machine import budget, deferred_interrupts, require
+from jmdp.base.progress import count_bar
+from jmdp.base.settings import boolean, nonnegative, probability, whole
+from jmdp.errors import CheckpointError, SettingsError, UnavailableError
+from jmdp.methods.incremental.batch_means import Moments
+from jmdp.methods.incremental.coordinate_sampling import BlockSampling, CoordinateSampling
+from jmdp.methods.incremental.learner import BATCHES, CELL_BYTES, LOCAL_BYTES, Learner, Leg, legs
+from jmdp.methods.incremental.moment_cells import MomentCells, TablePairs
+from jmdp.methods.incremental.step_sizes import PolynomialSteps, StepSizes, step_table
+from jmdp.methods.method import Method, check_kind
+from jmdp.methods.shared.return_range import ReturnRange
+from jmdp.methods.shared.shaping import scaled_error, unit_rewards
+from jmdp.models.coupling import Coupling
+from jmdp.models.policy import TabularPolicy
+from jmdp.models.tabular import TabularJMDP
+from jmdp.results.evaluation import Certificate, Evaluation, Outcome
+
+_LITTLE_OF_THE_START = 0.05
+"""Where the start weighs more, a covariance is not known."""
+
+_REVISION = 1
+"""Raise it when the same settings give other numbers, or legs of other lengths: older checkpoints are then refused."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Incremental(Method):
+    """Joint moments by stochastic approximation: draw a step, move one coordinate towards what it says.
+
+    M(i) ← M(i) + α (T̂(M, i) − M(i)), where i is a mean, a square, or a product of two branches, and T̂ the paper's
+    one-sample backup (section 5, "Incremental JIPE-2", Theorem 5.4). Only samples of one step of one branch or of two
+    are used: the paper's 1- and 2-JSTM.
+
+    What comes back are averages of the iterates over the last three quarters of the run (Polyak and Ruppert). T̂ is
+    affine in M and its luck is fresh, so with constant steps too the averages converge to the fixed point, if each
+    coordinate is updated in a share of the time that tends to a positive number (`sampling`; docs/mathematics.md). The
+    paper's theorem, of iterates, needs steps that shrink, and of updates only that they never end. Intervals come from
+    averages of 32 successive batches, and are wider by the weight that the start still has. They are large-sample ones:
+    an outcome too rare to be drawn some dozens of times is not in them. Covariances between states carry none.
+
+    Memory is 60 bytes for each two of (state, action) pairs, 100 with a checkpoint.
+
+    Parameters
+    ----------
+    seed
+        Seed of all randomness; the same seed gives the same numbers.
+    updates
+        Coordinates updated, all in all.
+    tolerance
+        Stop earlier, where every interval is narrow enough: means to `tolerance` times the largest standard deviation,
+        covariances to `tolerance` times the largest variance. Looked at after 1/1024, 1/256, … of the updates.
+        None does all updates.
+    confidence
+        Of each interval on its own.
+    steps
+        Step sizes by earlier updates of the coordinate: `PolynomialSteps`, `ConstantSteps`, or a function from an array
+        of counts to an array of steps.
+    sampling
+        Which coordinates: `BlockSampling`, `UniformSampling`, `TrajectorySampling`, or one's own `CoordinateSampling`.
+    centred
+        Learn moments of Z − m, with m the mean as known from earlier in the run, which is exact for any m and far less
+        noisy where means are large beside standard deviations. False learns the paper's E[Z Z̃].
+    averaging
+        False gives the last iterates, without intervals.
+    checkpoint
+        A file that the run is saved to and, if it is there already, resumed from: the same bits come out.
+    checkpoint_seconds
+        How often it is saved.
+    memory_budget
+        Bytes it may use; by default 80% of what is free.
+    """
+
+    seed: int
+    updates: int = 10_000_000
+    tolerance: float | None = None
+    confidence: float = 0.95
+    steps: StepSizes = PolynomialSteps()
+    sampling: CoordinateSampling = BlockSampling()
+    centred: bool = True
+    averaging: bool = True
+    checkpoint: str | os.PathLike[str] | None = None
+    checkpoint_seconds: float = 30.0
+    memory_budget: int | None = None
+
+    step_name = "window"
+    residual_name = "TD error of means"
+
+    def __post_init__(self) -> None:
+        whole(self, "seed", 0)
+        whole(self, "updates", BATCHES)
+        nonnegative(self, "tolerance", optional=True)
+        probability(self, "confidence")
+        check_kind("sampling", self.sampling, CoordinateSampling, SettingsError)
+        boolean(self, "centred")
+        boolean(self, "averaging")
+        nonnegative(self, "checkpoint_seconds")
+        whole(self, "memory_budget", 1, optional=True)
+        if self.checkpoint is not None:
+            if not isinstance(self.checkpoint, (str, os.PathLike)):
+                raise SettingsError(f"checkpoint is {self.checkpoint!r}. Give the name of a file, or None.")
+            object.__setattr__(self, "checkpoint", os.fspath(self.checkpoint))
+        if not callable(self.steps) or isinstance(self.steps, type):
+            raise SettingsError(f"steps is {self.steps!r}. Give PolynomialSteps(), ConstantSteps() or a function.")
+        if self.tolerance is not None and not self.averaging:
+            raise SettingsError("A tolerance is met by intervals, and these are of averages. Leave averaging=True.")
+
+    def run(self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, progress: bool) -> Evaluation:
+        """Evaluate; see `jmdp.evaluate`."""
+        S, _, A = model.shape
+        exponent, _, reward = unit_rewards(model)
+        mean, covariance = np.zeros((S, A)), np.zeros((S, A, A))
+        outcome, certificate, pairs, curve = Outcome.SAMPLED, None, None, None
+        found = Moments.none(A)
+        if not model.terminal.all():
+            self._require(model)
+            cells = MomentCells(model, coupling)
+            steps = step_table(self.steps)
+            source = TablePairs(model, policy, coupling, cells, reward)
+            learner = Learner(
+                cells,
+                source,
+                self.sampling,
+                steps,
+                model.discount,
+                self.centred,
+                self.updates,
+                self.seed,
+            )
+            outcome = self._learn(learner, _fingerprint(self, model, policy, coupling, steps), progress)
+            found = learner.moments(self.confidence, self.averaging)
+            pairs, curve = LearnedPairs(model, cells, learner, exponent, self.averaging), learner.curve(exponent)
+        mean[~model.terminal], covariance[~model.terminal] = found.mean, found.covariance
+        if self.averaging and outcome is not Outcome.INTERRUPTED:
+            certificate = self._certificate(model, found, exponent)
+        return Evaluation(
+            np.ldexp(mean, exponent),
+            np.ldexp(covariance, 2 * exponent),
+            certificate,
+            outcome,
+            coupling,
+            self,
+            model.states,
+            model.actions,
+            np.zeros(0) if curve is None else np.array(curve.rms[:, 0]),
+            pairs,
+            ranges=ReturnRange(model, policy),
+            learning=curve,
+        )
+
+    def _require(self, model: TabularJMDP) -> None:
+        S, _, A = model.shape
+        X, local = S * A, int((~model.terminal).sum()) * A * A
+        what = f"Incremental on {X} pairs of state and action"
+        mend = "Use LinearProjected(features, samples=…, seed=…), which learns a few numbers for features"
+        resumed = 0 if self.checkpoint is None else 40  # read beside the table of a run that has not begun
+        needed = (CELL_BYTES + resumed) * (2 * X + X * (X + 1) // 2) + LOCAL_BYTES * local
+        require(needed, budget(self.memory_budget), what, mend)
+
+    def _learn(self, learner: Learner, about: npt.NDArray[np.uint8], progress: bool) -> Outcome:
+        """Run all legs that are left; save where asked to."""
+        path = None if self.checkpoint is None else Path(self.checkpoint)
+        if path is not None and checkpoint.is_there(path):
+            _resume(path, learner, about, legs(self.updates, looks=self.tolerance is not None))
+
+        def save() -> None:
+            if path is not None:
+                checkpoint.save(path, {**learner.arrays(), "about": about})
+
+        saved = time.monotonic()
+        bar = count_bar(type(self).__name__, progress, int(learner.done[1]), self.updates)
+        with bar as report, deferred_interrupts() as interrupted:
+            for leg in legs(self.updates, looks=self.tolerance is not None):
+                if leg.number + 1 < learner.done[0]:
+                    continue
+                if leg.number >= learner.done[0]:
+                    learner.advance(leg)
+                    report(int(learner.done[1]))
+                if leg.ends_stage and self._is_narrow(learner):
+                    save()
+                    return Outcome.CONVERGED
+                if interrupted():
+                    save()
+                    return Outcome.INTERRUPTED
+                if time.monotonic() - saved >= self.checkpoint_seconds:
+                    save()
+                    saved = time.monotonic()
+        save()
+        return Outcome.SAMPLED if self.tolerance is None else Outcome.BUDGET_EXHAUSTED
+
+    def _is_narrow(self, learner: Learner) -> bool:
+        """Whether all intervals are as narrow as asked, or as rounding lets them be."""
+        if self.tolerance is None:
+            return False
+        found = learner.moments(self.confidence)
+        variance = max(0.0, float(np.einsum("laa->la", found.covariance).max()))
+        means = max(self.tolerance * math.sqrt(variance), 2 * found.mean_floor)
+        covariances = max(self.tolerance * variance, 2 * found.covariance_floor)
+        off, apart = float(found.mean_error.max()), float(found.covariance_error.max())
+        return off <= means and apart <= covariances and math.isfinite(off + apart)
+
+    def _certificate(self, model: TabularJMDP, found: Moments, exponent: int) -> Certificate:
+        def whole_table(errors: Floats, order: int) -> Floats:
+            table = np.zeros((model.shape[0], *errors.shape[1:]))
+            table[~model.terminal] = errors
+            return scaled_error(table, order * exponent)
+
+        return Certificate(
+            "statistical",
+            whole_table(found.mean_error, 1),
+            whole_table(found.covariance_error, 2),
+            whole_table(found.gap_mean_error, 1),
+            whole_table(found.gap_variance_error, 2),
+            model.discount,
+            model.reward_bound,
+            self.confidence,
+            whole_table(found.correlation_error, 0),
+            large_sample=True,
+        )
+
+
+class LearnedPairs:
+    """Covariances between states, from the cells of a run. They carry no interval."""
+
+    def __init__(
+        self, model: TabularJMDP, cells: MomentCells, learner: Learner, exponent: int, averaging: bool
+    ) -> None:
+        self._states, self._actions, self._terminal = model.states, model.actions, model.terminal
+        self._cells, self._exponent = cells, exponent
+        self._values = learner.average(slice(None)) if averaging else learner.table[:, 0].copy()
+        # Updated of late, and what is left of the start is little.
+        self._known = (learner.table[:, 1] > learner.begun) & (learner.table[:, 3] <= _LITTLE_OF_THE_START)
+
+    def cross_covariance(self, s: int, a: int, t: int, b: int) -> float:
+        """Cov(Z(s, a), Z(t, b))."""
+        if self._terminal[s] or self._terminal[t]:
+            return 0.0
+        x, y = s * self._cells.actions + a, t * self._cells.actions + b
+        at = int(self._cells.product(np.array(x), np.array(y)))
+        if not self._known[at]:
+            one, other = (f"({self._states.name(i)}, {self._actions.name(j)})" for i, j in ((s, a), (t, b)))
+            raise UnavailableError(
+                f"The covariance of {one} and {other} was updated too seldom to be known. "
+                "Give more updates, or a sampling that comes there: BlockSampling() or UniformSampling()."
+            )
+        return math.ldexp(float(self._values[at] - self._values[x] * self._values[y]), 2 * self._exponent)
+
+
+def _resume(path: Path, learner: Learner, about: npt.NDArray[np.uint8], whole: Iterator[Leg]) -> None:
+    arrays = checkpoint.load(path, {**learner.arrays(), "about": about})
+    if not np.array_equal(arrays.pop("about"), about):
+        raise CheckpointError(
+            f"{path} is the checkpoint of a run with another model, policy, coupling or settings. {checkpoint.MEND}"
+        )
+    if not learner.accepts(arrays, whole):
+        raise CheckpointError(f"{path} holds numbers that no run comes to. {checkpoint.MEND}")
+    learner.restore(arrays)
+
+
+def _fingerprint(
+    method: Incremental, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, steps: Floats
+) -> npt.NDArray[np.uint8]:
+    """SHA-256 of all that decides a run. A sampling counts by its class and by what it prints of itself, or holds."""
+    total = hashlib.sha256()
+    for array in (model.prob, model.reward, model.next_state, model.terminal, policy.probs, steps):
+        total.update(repr(array.shape).encode())
+        total.update(np.ascontiguousarray(array).tobytes())
+    kind = type(method.sampling)
+    with np.printoptions(threshold=sys.maxsize, precision=17, floatmode="unique"):
+        silent = kind.__repr__ is object.__repr__
+        rule = repr(sorted(vars(method.sampling).items()) if silent else method.sampling)
+    looks = method.tolerance is not None
+    settings = (_REVISION, model.discount, coupling, method.seed, method.updates, method.centred, looks)
+    total.update(repr((*settings, kind.__module__, kind.__qualname__, rule)).encode())
+    return np.frombuffer(total.digest(), np.uint8)

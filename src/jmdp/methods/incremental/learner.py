@@ -1,0 +1,285 @@
+"""The state of an incremental run: what a checkpoint holds, and how it moves on.
+
+A run is cut into stages, each four times as long as all before it, and a stage into batches. Averages are taken over
+the current stage alone, so what came before is forgotten, and its batches say how far they can be off. A leg is a
+piece of a batch with random numbers of its own, a pure function of (seed, leg): a run can stop after any leg and go on
+as if it had not.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import islice, pairwise
+
+import numpy as np
+
+from jmdp.base.arrays import Floats, Integers
+from jmdp.errors import SettingsError
+from jmdp.methods.incremental.batch_means import Moments, from_batches
+from jmdp.methods.incremental.coordinate_sampling import CoordinateSampling
+from jmdp.methods.incremental.moment_cells import BLOCKS, MomentCells, PairSource
+from jmdp.results.evaluation import UNIT
+from jmdp.results.learning_curve import LearningCurve
+
+_STAGES, _GROWTH = 6, 4
+
+BATCHES = 32
+
+_LEG = 1 << 19
+"""Updates of a leg at most: a fraction of a second."""
+
+_CHUNK = 1 << 13
+"""Updates whose luck is drawn at once: it stays in the cache."""
+
+_WINDOWS = 1000
+
+CELL_BYTES = 60
+"""Memory of a coordinate: four numbers of its cell, its count when the stage began and since, its average."""
+
+LOCAL_BYTES = 8 * (8 * BATCHES + 30)
+"""Memory of two actions of one state besides: averages of all batches, and some more of each while errors are found."""
+
+
+@dataclass(frozen=True)
+class Leg:
+    """A piece of a run."""
+
+    number: int
+    length: int
+    batch: int
+    begins_stage: bool
+    ends_batch: bool
+    ends_stage: bool
+
+
+def legs(updates: int, looks: bool) -> Iterator[Leg]:
+    """A whole run, in order. Only stages whose end is looked at need batches: the last, or all."""
+    edges = sorted({updates // _GROWTH**j for j in range(_STAGES)} | {0})
+    number = 0
+    for first, last in pairwise(edges):
+        batches = BATCHES if looks or last == updates else 1
+        marks = [first + (last - first) * b // batches for b in range(batches + 1)]
+        for batch, (start, end) in enumerate(pairwise(marks)):
+            for at in range(start, max(end, start + 1), _LEG):
+                length = min(_LEG, end - at)
+                over = at + length == end
+                yield Leg(number, length, batch, at == first and batch == 0, over, over and batch == batches - 1)
+                number += 1
+
+
+class Learner:
+    """Estimates of all moments, moved by samples."""
+
+    def __init__(
+        self,
+        cells: MomentCells,
+        source: PairSource,
+        sampling: CoordinateSampling,
+        steps: Floats,
+        discount: float,
+        centred: bool,
+        updates: int,
+        seed: int,
+    ) -> None:
+        self._cells, self._source, self._sampling, self._steps = cells, source, sampling, steps
+        self._discount, self._centred, self._updates, self._seed = discount, centred, updates, seed
+        L, A = cells.mean.shape
+        self.table: Floats = np.zeros((cells.size, 4))  # value, updates, sum over this stage, weight of the start
+        self.table[:, 3] = 1.0
+        self.begun: Floats = np.zeros(cells.size)  # updates when this stage began
+        self.reference: Floats = np.zeros(cells.coordinates)  # subtracted from the return
+        self.memory: Integers = sampling.begin(cells)
+        self.windows: Floats = np.zeros((_WINDOWS, 4, 3))  # updates, sums of δ and δ²
+        self.batch_mean: Floats = np.zeros((BATCHES, L, A))
+        self.batch_product: Floats = np.zeros((BATCHES, L, A, A))
+        self.before_mean: Floats = np.zeros((L, A, 2))  # updates and sums when this batch began
+        self.before_product: Floats = np.zeros((L, A, A, 2))
+        self.begun_mean: Floats = np.ones((L, A))  # weight of the start when this stage began
+        self.begun_product: Floats = np.ones((L, A, A))
+        self.start_mean: Floats = np.zeros((L, A))  # and averaged over batches of this stage
+        self.start_product: Floats = np.zeros((L, A, A))
+        self.done: Integers = np.zeros(2, np.int64)  # legs, updates
+
+    def arrays(self) -> dict[str, Floats | Integers]:
+        """All that changes."""
+        return {name: value for name, value in vars(self).items() if not name.startswith("_")}
+
+    def accepts(self, arrays: dict[str, Floats | Integers], whole: Iterator[Leg]) -> bool:
+        """Whether a run can have come to `arrays`. Kernels index with them, so a file is not simply believed."""
+        number, updates = (int(count) for count in arrays["done"])
+        gone = [leg.length for leg in islice(whole, max(number, 0))]
+        table, memory = arrays["table"], np.asarray(arrays["memory"], np.int64)
+        return (
+            (len(gone), sum(gone)) == (number, updates)
+            and bool(np.isfinite(table).all() and (table[:, 1] >= 0).all() and (table[:, 1] <= updates).all())
+            and self._sampling.accepts(memory, self._cells)
+        )
+
+    def restore(self, arrays: dict[str, Floats | Integers]) -> None:
+        """Go on from what `arrays` once gave."""
+        for name, value in arrays.items():
+            setattr(self, name, value)
+
+    def advance(self, leg: Leg) -> None:
+        """Do the updates of one leg."""
+        from jmdp.methods.kernels.learning import update
+
+        if leg.begins_stage:
+            self._begin_stage()
+        rng = np.random.Generator(np.random.SFC64(np.random.SeedSequence(self._seed, spawn_key=(leg.number,))))
+        cells = self._cells
+        for start in range(0, leg.length, _CHUNK):
+            size = min(_CHUNK, leg.length - start)
+            one, other = self._sampling.draw(rng, size, cells, self._source, self.memory)
+            self._check(one, other, size)
+            gains, ahead = self._source.draw(rng, one, other)
+            window = self.windows[int(self.done[1]) * _WINDOWS // self._updates]
+            update(
+                self.table,
+                self._steps,
+                self._discount,
+                not cells.apart,
+                self.reference,
+                cells.state_of,
+                one,
+                other,
+                gains,
+                ahead,
+                window,
+            )
+            self.done[1] += size
+        if leg.ends_batch:
+            self._end_batch(leg.batch)
+        self.done[0] = leg.number + 1
+
+    def _check(self, one: Integers, other: Integers, size: int) -> None:
+        """Raise for coordinates that are none; a kernel would write anywhere."""
+        from jmdp.methods.kernels.learning import are_coordinates
+
+        cells = self._cells
+        known = one.shape == other.shape == (size,) and one.dtype == other.dtype == np.int64
+        if not (known and are_coordinates(one, other, cells.is_live, cells.apart)):
+            raise SettingsError(
+                f"{type(self._sampling).__name__} gave coordinates that are none. `one` is state × A + action of a "
+                "state that goes on, `other` −1 (mean), −2 (square) or a larger coordinate; both int64 of the size "
+                "asked for."
+            )
+
+    def _begin_stage(self) -> None:
+        """Forget averages; with a centred table, subtract the mean that was found from the return.
+
+        With Y = Z − m and m the average of E[Y] so far, E[Y] − m ≈ 0 is the new mean and E[Y Ỹ] − m m̃ the new product.
+        """
+        cells, X = self._cells, self._cells.coordinates
+        if self._centred:
+            shift = np.zeros(X)
+            shift[cells.mean] = self.average(cells.mean)
+            self.reference += shift
+            self.table[:X, 0] -= shift
+            self.table[X : 2 * X, 0] -= shift * shift
+            for y in np.flatnonzero(shift):
+                row = 2 * X + y * (y + 1) // 2
+                self.table[row : row + y + 1, 0] -= shift[: y + 1] * shift[y]
+        self.begun[...] = self.table[:, 1]
+        self.begun_mean[...], self.begun_product[...] = (self.table[at, 3] for at in (cells.mean, cells.products))
+        self.table[:, 2] = 0.0
+        self.start_mean[...] = 0.0
+        self.start_product[...] = 0.0
+        self._begin_batch()
+
+    def _begin_batch(self) -> None:
+        cells = self._cells
+        self.before_mean[...] = self.table[cells.mean, 1:3]
+        self.before_product[...] = self.table[cells.products, 1:3]
+        self.start_mean += self.table[cells.mean, 3] / BATCHES
+        self.start_product += self.table[cells.products, 3] / BATCHES
+
+    def _end_batch(self, batch: int) -> None:
+        cells = self._cells
+        for at, before, averages in (
+            (cells.mean, self.before_mean, self.batch_mean),
+            (cells.products, self.before_product, self.batch_product),
+        ):
+            new = self.table[at, 1:3] - before
+            averages[batch] = np.where(new[..., 0] > 0, new[..., 1] / np.maximum(new[..., 0], 1), np.nan)
+        if batch < BATCHES - 1:
+            self._begin_batch()
+
+    def average(self, at: Integers | slice) -> Floats:
+        """Averages of cells over this stage; where there was no update, their values."""
+        average, count = self.table[at, 0], self.table[at, 1] - self.begun[at]
+        average = average.copy()  # a slice is a view
+        return np.divide(self.table[at, 2], count, out=average, where=count > 0)
+
+    def moments(self, confidence: float, averaging: bool = True) -> Moments:
+        """Means and covariances in each state that goes on; their errors hold at the end of a stage, of averages.
+
+        Errors hold what is left of the start, which was 0: its weight in the averages times the size of what is
+        estimated. And rounding.
+        """
+        cells = self._cells
+        found = from_batches(
+            self.average(cells.mean) if averaging else self.table[cells.mean, 0],
+            self.average(cells.products) if averaging else self.table[cells.products, 0],
+            self.batch_mean,
+            self.batch_product,
+            _memory_times(self.begun_mean, self.table[cells.mean, 3]),
+            _memory_times(self.begun_product, self.table[cells.products, 3]),
+            confidence,
+        )
+        mean, own = found.mean + self.reference[cells.mean], np.einsum("laa->la", found.covariance)
+        # Estimates have left 0 only as far as the start has lost its weight.
+        largest = _grown(float(np.abs(mean).max()), self.start_mean)
+        square = _grown(float(own.max()), self.start_product) + largest * largest
+        gap_start = np.maximum(self.start_mean[:, :, None], self.start_mean[:, None, :])
+        left = _times(np.maximum(self.start_product, gap_start), square)
+        scale = np.sqrt(np.where(own > 0, own, np.inf))
+        unknown = np.isinf(left)
+        relative = np.where(unknown, np.inf, np.where(unknown, 0.0, left) / scale[:, :, None] / scale[:, None, :])
+        own_left = np.einsum("laa->la", relative)
+        # Sums of so many terms, and what one step has lost is carried on for 1/(1 − γ) of them.
+        rounding = 8 * UNIT * math.sqrt(float(self.table[:, 1].max())) / (1 - self._discount)
+        mean_floor, floor = rounding * largest, rounding * square
+        return replace(
+            found,
+            mean=mean,
+            mean_error=found.mean_error + _times(self.start_mean, largest) + mean_floor,
+            covariance_error=found.covariance_error + left + floor,
+            gap_mean_error=found.gap_mean_error + 2 * _times(gap_start, largest) + 2 * mean_floor,
+            gap_variance_error=found.gap_variance_error + 4 * left + 4 * floor,
+            correlation_error=found.correlation_error + relative + (own_left[:, :, None] + own_left[:, None, :]) / 2,
+            mean_floor=mean_floor,
+            covariance_floor=floor,
+        )
+
+    def curve(self, exponent: int) -> LearningCurve:
+        """TD errors by window, times 2**exponent for means and its square for products."""
+        seen = self.windows[:, :, 0]
+        rows = seen.any(axis=1)
+        count = np.where(seen > 0, seen, np.nan)[rows]
+        orders = np.array([1, 2, 2, 2]) * exponent
+        return LearningCurve(
+            BLOCKS,
+            np.cumsum(seen[rows].sum(axis=1)),
+            np.ldexp(np.sqrt(self.windows[rows, :, 2] / count), orders),
+            np.ldexp(self.windows[rows, :, 1] / count, orders),
+        )
+
+
+def _memory_times(begun: Floats, now: Floats) -> Floats:
+    """How often the weight of the start fell by a factor e; without end where nothing is left of it."""
+    fallen = np.divide(begun, now, out=np.full(begun.shape, np.inf), where=now > 0)
+    return np.asarray(np.log(np.maximum(fallen, 1.0)))
+
+
+def _grown(size: float, start: Floats) -> float:
+    """How large what has begun at 0 and come to `size` is going to be."""
+    left = 1 - float(start.max())
+    return size / left if left > 0 else math.inf
+
+
+def _times(weight: Floats, size: float) -> Floats:
+    """Weight × size, where a weight of 0 is nothing however large the size."""
+    return np.where(weight > 0, np.maximum(weight, 5e-324) * size, 0.0)

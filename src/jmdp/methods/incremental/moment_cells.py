@@ -1,0 +1,82 @@
+"""The coordinates of the paper's M = (M_μ, M_Σ), each with its cell, and what happens to a branch or two in a step.
+
+A coordinate is written as two numbers (`jmdp.kernels.coordinates`). Paper, section 5: (x, μ), (x, x, Σ) and (x, y, Σ),
+where (x, y) and (y, x) are one here.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from jmdp.base.arrays import Booleans, Floats, Integers, cumulative_rows
+from jmdp.methods.kernels.coordinates import ENDED
+from jmdp.models.coupling import Coupling
+from jmdp.models.policy import TabularPolicy
+from jmdp.models.tabular import TabularJMDP
+
+BLOCKS = ("mean", "diagonal", "same state", "cross")
+"""The paper's four kinds of coordinates: μ, and of Σ one coordinate, two in one state, two in different states."""
+
+
+class MomentCells:
+    """Where each coordinate has its cell: means, then squares, then products of two branches."""
+
+    def __init__(self, model: TabularJMDP, coupling: Coupling) -> None:
+        S, _, A = model.shape
+        self.actions = A
+        self.coordinates = X = S * A
+        self.live: Integers = np.flatnonzero(~model.terminal)
+        self.state_of: Integers = np.repeat(np.arange(S), A)
+        self.is_live: Booleans = np.repeat(~model.terminal, A)
+        self.apart = not coupling.shared_in_a_state  # branches on one coordinate may be apart
+        self.size = 2 * X + X * (X + 1) // 2
+        L, same = self.live.size, A * (A + 1) // 2 if self.apart else A * (A - 1) // 2
+        self.block_sizes = np.array([L * A, L * A, L * same, L * (L - 1) // 2 * A * A], np.float64)  # of `BLOCKS`
+        self.mean: Integers = self.live[:, None] * A + np.arange(A)  # [live, A], cells
+        products = self.product(self.mean[:, :, None], self.mean[:, None, :])
+        own = np.arange(A)
+        products[:, own, own] = X + self.mean
+        self.products: Integers = products  # [live, A, A], cells
+
+    def product(self, x: Integers, y: Integers) -> Integers:
+        """Cells of products of two branches that are apart."""
+        high = np.maximum(x, y)
+        return np.asarray(2 * self.coordinates + high * (high + 1) // 2 + np.minimum(x, y))
+
+
+class PairSource(Protocol):
+    """One step of one branch, or of two that are apart: the 1- and 2-JSTM, all that learning asks of a model."""
+
+    def draw(self, rng: np.random.Generator, one: Integers, other: Integers) -> tuple[Floats, Integers]:
+        """[2, n] rewards, and [2, n] coordinates the branches stand on next, or `ENDED`.
+
+        Branches start on `one` and `other`; there is only one where `other` < 0, and its outcome is the first.
+        """
+
+
+class TablePairs:
+    """Steps drawn from the table."""
+
+    def __init__(
+        self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, cells: MomentCells, reward: Floats
+    ) -> None:
+        self._tables = (
+            cumulative_rows(model.prob),
+            reward,
+            np.where(model.terminal[model.next_state], ENDED, model.next_state),
+            cumulative_rows(policy.probs),
+            coupling.shared_in_a_state,
+            coupling.shared_between_states,
+            coupling.policy_luck == "shared",
+            cells.state_of,
+        )
+
+    def draw(self, rng: np.random.Generator, one: Integers, other: Integers) -> tuple[Floats, Integers]:
+        """Draw one step of each; see `PairSource`."""
+        from jmdp.methods.kernels.learning import draw_outcomes
+
+        gains, ahead = np.zeros((2, one.size)), np.zeros((2, one.size), np.int64)
+        draw_outcomes(rng.random((4, one.size)), *self._tables, one, other, gains, ahead)
+        return gains, ahead

@@ -1,0 +1,81 @@
+"""Step sizes of stochastic approximation, by how often a coordinate was updated before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from jmdp.base.arrays import Floats
+from jmdp.base.settings import nonnegative
+from jmdp.errors import SettingsError
+
+StepSizes = Callable[[Floats], Floats]
+"""From counts of earlier updates of a coordinate (0, 1, 2, …) to step sizes in (0, 1]."""
+
+_DOUBLINGS = 48
+"""Counts up to 2**48 have a step."""
+
+
+@dataclass(frozen=True)
+class ConstantSteps:
+    """α = `size` always. Averages of the iterates converge if gaps between updates do not grow (see `Incremental`)."""
+
+    size: float = 0.1
+
+    def __post_init__(self) -> None:
+        _check_first(self, "size")
+
+    def __call__(self, counts: Floats) -> Floats:
+        """Step sizes after so many updates."""
+        return np.full(counts.shape, self.size)
+
+
+@dataclass(frozen=True)
+class PolynomialSteps:
+    """α_n = `first` × (1 + n/`delay`)^−`exponent` after n updates of the coordinate.
+
+    With ½ < exponent ≤ 1 these are the steps of Robbins and Monro that the paper's Theorem 5.4 asks for. A larger delay
+    keeps them large for longer.
+    """
+
+    exponent: float = 0.6
+    first: float = 0.5
+    delay: float = 100.0
+
+    def __post_init__(self) -> None:
+        _check_first(self, "first")
+        nonnegative(self, "delay")
+        nonnegative(self, "exponent")
+        if not 0.5 < self.exponent <= 1:
+            raise SettingsError(f"exponent is {self.exponent!r}. Iterates converge for ½ < exponent ≤ 1.")
+        if self.delay == 0:
+            raise SettingsError("delay is 0. Give how many updates it takes before steps begin to shrink, e.g. 1.")
+
+    def __call__(self, counts: Floats) -> Floats:
+        """Step sizes after so many updates."""
+        return np.asarray(self.first * (1 + counts / self.delay) ** -self.exponent)
+
+
+def step_table(rule: StepSizes) -> Floats:
+    """Step sizes as the kernel looks them up: of the 1st, 2nd, … update, at counts of twelve binary digits."""
+    from jmdp.methods.kernels.learning import DIGITS
+
+    half = 2.0 ** (DIGITS - 1)
+    leading = 1 + np.arange(half) / half
+    counts = np.concatenate([np.floor(leading * 2.0**doublings) - 1 for doublings in range(_DOUBLINGS)])
+    steps = np.asarray(rule(counts), np.float64)
+    if steps.shape != counts.shape:
+        raise SettingsError(f"steps gives an array of shape {steps.shape} for counts of shape {counts.shape}.")
+    bad = ~((steps > 0) & (steps <= 1))
+    if bad.any():
+        at = int(np.flatnonzero(bad)[0])
+        raise SettingsError(f"steps gives {steps[at]} after {counts[at]:.0f} updates. A step is in (0, 1].")
+    return np.ascontiguousarray(steps)
+
+
+def _check_first(steps: object, name: str) -> None:
+    nonnegative(steps, name)
+    if not 0 < getattr(steps, name) <= 1:
+        raise SettingsError(f"{name} is {getattr(steps, name)!r}. A step is in (0, 1].")

@@ -1,0 +1,191 @@
+"""JIPE: the paper's joint iterative policy evaluation, on tuples of (state, action)."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from jmdp.base.arrays import Floats, largest
+from jmdp.base.interval import Estimate
+from jmdp.base.machine import budget, require
+from jmdp.base.progress import sweep_bar
+from jmdp.base.settings import nonnegative, refuse_overflow, whole
+from jmdp.methods.jipe.joint_bellman import JointBellman, needed_bytes
+from jmdp.methods.method import Method
+from jmdp.methods.shared.fixed_point import iterate
+from jmdp.methods.shared.return_range import ReturnRange
+from jmdp.methods.shared.shaping import scaled_error
+from jmdp.models.coupling import Coupling
+from jmdp.models.policy import TabularPolicy
+from jmdp.models.tabular import TabularJMDP
+from jmdp.results.evaluation import UNIT, Certificate, Evaluation
+
+
+@dataclass(frozen=True)
+class JIPE(Method):
+    """The paper's JIPE-n (section 5): iterate M ← T_n M on joint moments of all orders up to n, from 0.
+
+    T_n is a γ-contraction in ‖M‖_λ = max_k ‖M_k‖∞/λ_k, λ_k = (2B/(1 − γ))^(k − 1), for rewards up to any B (the paper's
+    λ assumes [0, 1]), so ‖M − M*‖_λ ≤ ‖M − T_n M‖_λ/(1 − γ). Rounding is added to the residual. A repeated
+    coordinate is a power of its one return, where the paper's T_n draws its next actions apart.
+
+    `ExactPairs` gives the same moments of two coordinates from A² times less memory and with far smaller error near
+    γ = 1, where a variance is here the difference of two large second moments. This is the paper's algorithm by its
+    name, and the one for three and more coordinates.
+
+    Parameters
+    ----------
+    order
+        Largest order of the moments, at least 2.
+    tolerance
+        Stop when the certified ‖M − M*‖_λ is at most this fraction of B/(1 − γ), the largest return there can be.
+    max_sweeps
+        Give up after so many.
+    memory_budget
+        Bytes it may use; by default 80% of what is free. It needs some tables of (S A)^order numbers.
+    """
+
+    order: int = 2
+    tolerance: float = 1e-10
+    max_sweeps: int = 100_000
+    memory_budget: int | None = None
+
+    def __post_init__(self) -> None:
+        whole(self, "order", 2, 40)
+        nonnegative(self, "tolerance")
+        whole(self, "max_sweeps", 1)
+        whole(self, "memory_budget", 1, optional=True)
+
+    def run(self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, progress: bool) -> Evaluation:
+        """Evaluate; see `jmdp.evaluate`."""
+        self._require(model, coupling)
+        operator = JointBellman(model, policy, coupling, self.order)
+        allowed = self.tolerance * operator.bound / (1 - model.discount)
+
+        def error(moments: Floats, residual: float) -> float:
+            return (residual + operator.floor(moments)) / (1 - model.discount) * (1 + 2.0**-40)
+
+        e = operator.exponent
+        with sweep_bar(type(self).__name__, progress, e) as report:
+            found = iterate(
+                operator.measured,
+                np.zeros(operator.size),
+                np.zeros(operator.size),
+                target=allowed * (1 - model.discount),
+                enough=lambda moments, residual: error(moments, residual) <= allowed,
+                floor=operator.floor,
+                rate=model.discount,
+                max_sweeps=self.max_sweeps,
+                report=report,
+            )
+        off = error(found.point, found.residual)
+        table = MomentTable(operator, found.point, off)
+        means, squares = table.tables[1,], table.tables[2,]
+        size = largest(means)
+        rounding = 4 * UNIT * (size * size + largest(squares))
+        covariance_off = operator.scale(2) * off + 2 * size * off + off * off + rounding
+        S, _, A = model.shape
+        return Evaluation(
+            np.ldexp(means.reshape(S, A), e),
+            np.array([[[table.cross_covariance(s, a, s, b) for b in range(A)] for a in range(A)] for s in range(S)]),
+            Certificate.certified(
+                scaled_error(off, e), scaled_error(covariance_off, 2 * e), model.discount, model.reward_bound
+            ),
+            found.outcome,
+            coupling,
+            self,
+            model.states,
+            model.actions,
+            np.ldexp(found.residuals, e),
+            table,
+            table,
+            ranges=ReturnRange(model, policy),
+        )
+
+    def _require(self, model: TabularJMDP, coupling: Coupling) -> None:
+        """Refuse moments that overflow and tables that do not fit, before anything is allocated."""
+        refuse_overflow(self.order, model.discount)
+        X = model.shape[0] * model.shape[2]
+        what, mend = f"JIPE on {X} coordinates", "Use ExactPairs(), which needs A² times less"
+        if self.order > 2:
+            what += f" up to order {self.order}"
+            mend = f"Use ExactPairs(order={self.order}) for moments of two coordinates"
+        require(needed_bytes(model, coupling, self.order), budget(self.memory_budget), what, mend)
+
+
+class MomentTable:
+    """The moments JIPE ended with: what its certificate rests on."""
+
+    def __init__(self, operator: JointBellman, moments: Floats, error: float) -> None:
+        self.operator, self.order = operator, operator.order
+        self.moments = moments  # on rewards divided by 2**exponent
+        self.error = error  # of these moments, in ‖·‖_λ
+
+    @property
+    def tables(self) -> dict[tuple[int, ...], Floats]:
+        """M_m [X, …, X] for each partition m."""
+        return self.operator.tables(self.moments)
+
+    def cross_covariance(self, s: int, a: int, t: int, b: int) -> float:
+        """Cov(Z(s, a), Z(t, b)) for any two coordinates."""
+        x, y = (s, a), (t, b)
+        found = self._raw([x, y]) - self._raw([x]) * self._raw([y])
+        if x == y:  # a variance: what rounding puts below 0 is 0
+            found = max(0.0, found)
+        return float(np.ldexp(found, 2 * self.operator.exponent))
+
+    def moment(self, coordinates: Sequence[tuple[int, int]]) -> Estimate:
+        """E[Π Z(x)] over at most `order` coordinates; one that is repeated is a power."""
+        k = len(coordinates)
+        return _scaled(self._raw(coordinates), self._off(k), k * self.operator.exponent)
+
+    def gap_moments(self, s: int, a: int, b: int) -> tuple[Estimate, ...]:
+        """Central moments of G = Z(s, a) − Z(s, b), a ≠ b, of orders 0, 1, …, `order`.
+
+        With c our mean of G, E[(G − c)^k] is linear in the moments we have. The truth is around E[G] instead,
+        E[(G − E G)^k] = Σ_i C(k, i) E[(G − c)^i] (c − E G)^(k − i), and |c − E G| is at most the error of c.
+        """
+        x, y = (s, a), (s, b)
+        c = Fraction(self._raw([x])) - Fraction(self._raw([y]))
+        size = abs(c)
+        raw, central, off = [Fraction(1)], [Fraction(1)], [Fraction(0)]
+        result = [Estimate.around(1.0, 0.0), Estimate.around(0.0, 0.0)]
+        for k in range(1, self.order + 1):
+            products = [Fraction(self._raw([x] * i + [y] * (k - i))) for i in range(k + 1)]
+            raw.append(sum((math.comb(k, i) * (-1) ** (k - i) * products[i] for i in range(k + 1)), Fraction(0)))
+            central.append(sum((math.comb(k, i) * (-c) ** (k - i) * raw[i] for i in range(k + 1)), Fraction(0)))
+            errors = (math.comb(k, i) * size ** (k - i) * 2**i * Fraction(self._off(i)) for i in range(1, k + 1))
+            off.append(sum(errors, Fraction(0)))
+            if k == 1:
+                continue
+            moved = (math.comb(k, i) * (abs(central[i]) + off[i]) * off[1] ** (k - i) for i in range(k))
+            error = off[k] + sum(moved, Fraction(0))
+            value = central[k] if k % 2 else max(central[k], Fraction(0))
+            rounding = (abs(value) + error) * Fraction(2.0**-50)
+            around = _scaled(float(value), float(error + rounding), k * self.operator.exponent)
+            result.append(around if k % 2 else Estimate(around, max(0.0, around.low), around.high))
+        return tuple(result)
+
+    def _raw(self, coordinates: Sequence[tuple[int, int]]) -> float:
+        """E[Π Z(x)] as the tables have it: one branch for each coordinate there is."""
+        A = self.operator.model.shape[2]
+        powers = Counter(s * A + a for s, a in coordinates)
+        order = sorted(powers, key=lambda x: (-powers[x], x))
+        return float(self.tables[tuple(powers[x] for x in order)][tuple(order)])
+
+    def _off(self, k: int) -> float:
+        """Bound on the error of moments of order k ≥ 1."""
+        return self.operator.scale(k) * self.error * (1 + 2.0**-40)
+
+
+def _scaled(value: float, error: float, exponent: int) -> Estimate:
+    """A value off by at most `error`, both times 2**exponent; anywhere where that is out of range."""
+    try:
+        return Estimate.around(math.ldexp(value, exponent), scaled_error(error, exponent))
+    except OverflowError:
+        return Estimate(math.copysign(math.inf, value), -math.inf, math.inf)

@@ -1,0 +1,135 @@
+"""Branches that live through the same luck: one step, and whole returns.
+
+A branch is a coordinate (state, action). What two branches share in a step follows from the regime's two flags and the
+policy's luck. `in_state` branches that stand on one coordinate have coalesced: they share all draws and stay equal.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from jmdp.base.arrays import Booleans, Floats, Integers
+
+_SPREAD = np.int64(0x5851F42D4C957F2D)
+"""An odd number with bits all over."""
+
+
+@njit(cache=True, nogil=True)
+def choose(cumulative: Floats, u: float) -> int:
+    """Return the first i with u < cumulative[i]; the last entry is 1."""
+    i = 0
+    while u >= cumulative[i]:
+        i += 1
+    return i
+
+
+@njit(cache=True, nogil=True)
+def advance(
+    rng: np.random.Generator,
+    cumulative_prob: Floats,  # [S, K]
+    reward: Floats,  # [S, K, A]
+    next_state: Integers,  # [S, K, A]
+    terminal: Booleans,  # [S]
+    cumulative_policy: Floats,  # [S, A]
+    in_state: bool,
+    between_states: bool,
+    shared_policy_luck: bool,
+    state: Integers,  # [branches], and the next four alike
+    action: Integers,
+    new_state: Integers,
+    new_action: Integers,
+    gained: Floats,
+    scenario: Integers,  # [branches], the scenario each branch met
+) -> None:
+    """Move every branch one step; fill new_state, new_action, gained and scenario."""
+    common = rng.random() if between_states else 0.0
+    policy_luck = rng.random() if shared_policy_luck else 0.0
+    for i in range(state.size):
+        s = state[i]
+        if terminal[s]:
+            new_state[i], new_action[i], gained[i], scenario[i] = s, action[i], 0.0, -1
+            continue
+        meets = coalesced = -1
+        if in_state:
+            for j in range(i):
+                if state[j] == s:
+                    meets = j
+                    if action[j] == action[i]:
+                        coalesced = j
+                        break
+        if meets >= 0:
+            k = scenario[meets]
+        elif between_states:
+            k = choose(cumulative_prob[s], common)
+        else:
+            k = choose(cumulative_prob[s], rng.random())
+        n = next_state[s, k, action[i]]
+        scenario[i], gained[i], new_state[i] = k, reward[s, k, action[i]], n
+        if coalesced >= 0:
+            new_action[i] = new_action[coalesced]
+        elif shared_policy_luck:
+            new_action[i] = choose(cumulative_policy[n], policy_luck)
+        else:
+            new_action[i] = choose(cumulative_policy[n], rng.random())
+
+
+@njit(cache=True, nogil=True)
+def sample_returns(
+    rng: np.random.Generator,
+    cumulative_prob: Floats,
+    reward: Floats,
+    next_state: Integers,
+    terminal: Booleans,
+    cumulative_policy: Floats,
+    in_state: bool,
+    between_states: bool,
+    shared_policy_luck: bool,
+    discount: float,
+    horizon: int,
+    start: int,
+    first: Integers,  # [branches], the actions compared
+    out: Floats,  # [samples, branches]
+    ends: Integers,  # [samples, branches]
+    gains: Integers,  # [samples, branches]
+) -> None:
+    """Fill `out` with discounted returns over `horizon` steps; each row is one draw of all branches' luck.
+
+    `ends` says where each branch then stands: state × A + action, or −1 in a terminal state. With branches that do
+    not coalesce they are told apart by numbers below −1. `gains` is a fingerprint of all a branch gained, step by step:
+    equal sums may have come about in different ways.
+    """
+    branches = first.size
+    state, new_state = np.empty(branches, np.int64), np.empty(branches, np.int64)
+    action, new_action = np.empty(branches, np.int64), np.empty(branches, np.int64)
+    scenario, gained = np.empty(branches, np.int64), np.empty(branches)
+    for row in range(out.shape[0]):
+        state[:] = start
+        action[:] = first
+        out[row] = 0.0
+        gains[row] = 0
+        weight = 1.0
+        for _ in range(horizon):
+            advance(
+                rng, cumulative_prob, reward, next_state, terminal, cumulative_policy,
+                in_state, between_states, shared_policy_luck,
+                state, action, new_state, new_action, gained, scenario,
+            )  # fmt: skip
+            over = True
+            for i in range(branches):
+                out[row, i] += weight * gained[i]
+                bits = np.float64(gained[i] + 0.0).view(np.int64)  # both zeros are one
+                gains[row, i] = (gains[row, i] ^ bits) * _SPREAD + (gains[row, i] >> 29)
+                over = over and terminal[new_state[i]]
+            if over:
+                break
+            weight *= discount
+            state, new_state = new_state, state
+            action, new_action = new_action, action
+        for i in range(branches):
+            if over or terminal[state[i]]:
+                ends[row, i] = -1
+            elif in_state:
+                ends[row, i] = state[i] * reward.shape[2] + action[i]
+            else:
+                ends[row, i] = -2 - i

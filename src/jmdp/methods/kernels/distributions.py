@@ -1,0 +1,133 @@
+"""Laws of many returns at once, as masses in cells, moved one step back.
+
+A law is a row: its exact mass at zero in column 0, and in each other column a mass, an interval [low, high] that all
+of this mass is in, and its mean. There are two columns to a cell of the line: one for the heaviest atom there, so that
+it stays the point it is, and one for all else. Cells decide only which masses are put together; what is true of them
+stands in the interval, so rows are sound whatever the cells are.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+from jmdp.base.arrays import Floats, Integers
+
+_SLIP = 2.0**-51
+"""Relative to the sizes added, more than the rounding of r + γ x and of r itself."""
+
+_TINY = 1e-300
+"""More than an underflow can hide, on rewards of size 1."""
+
+
+_DUST = 1e-17
+"""Masses below this are given up."""
+
+OCTAVES = 20
+"""How often the cells halve towards zero."""
+
+
+@njit(cache=True, nogil=True)
+def cell(x: float, per_width: float, bits: int) -> int:
+    """Return the number of the cell that x is in, ≥ 0 for x ≥ 0 and below 0 for x < 0.
+
+    Far from zero there are `per_width` cells to a unit. Below 2^bits of their widths cells are narrower towards zero,
+    2^bits to an octave, as floating-point numbers are: a sign is decided there, and discounting moves all towards it.
+    """
+    steps, octave = abs(x) * per_width, 1 << bits
+    if steps >= octave:
+        number = (OCTAVES - 1) * octave + int(min(steps, 1e15))
+    else:
+        # Exponent and leading bits of a float count its octaves and their parts.
+        leading = np.float64(steps).view(np.int64) >> (52 - bits)
+        number = max(int(OCTAVES * octave + leading - ((1023 + bits) << bits)), 0)
+    return number if x >= 0 else -1 - number
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def step_back(
+    starts: Integers,  # [rows + 1]; the outcomes of row i are starts[i] … starts[i + 1] − 1
+    chance: Floats,  # [outcomes]
+    gain: Floats,  # [outcomes]
+    source: Integers,  # [outcomes], the row of the law that follows
+    factor: Floats,  # [outcomes], γ, or −γ where that law is of the gap the other way round
+    per_width: Floats,  # [rows], how many cells there are to a unit, far from zero
+    first_cell: Integers,  # [rows], its number; what is below is put in it, what is beyond the last in that
+    bits: int,
+    narrow: float,  # an interval up to this wide is an atom
+    mass: Floats,  # [source rows, 1 + 2 source cells], and the next three alike
+    low: Floats,
+    high: Floats,
+    mean: Floats,
+    first: int,  # rows first, first + stride, … are this call's
+    stride: int,
+    new_mass: Floats,  # [rows, 1 + 2 cells], and the next three alike
+    new_low: Floats,
+    new_high: Floats,
+    new_mean: Floats,
+) -> tuple[int, float]:
+    """Fill new rows with the laws of gain + factor × (the law that follows).
+
+    Returns the longest run, a number of masses of one law that were put in one cell, for what rounding can do depends
+    on it; and the most mass of a row that was too little to keep.
+    """
+    cells = new_mass.shape[1] // 2
+    longest, most_lost = 1, 0.0
+    for i in range(first, starts.size - 1, stride):
+        row_mass, row_low, row_high, row_mean = new_mass[i], new_low[i], new_high[i], new_mean[i]
+        row_mass[:] = 0.0
+        row_mean[:] = 0.0
+        row_low[:] = math.inf
+        row_high[:] = -math.inf
+        dense, begin, lost = per_width[i], first_cell[i], 0.0
+        for e in range(starts[i], starts[i + 1]):
+            p, r, g, j = chance[e], gain[e], factor[e], source[e]
+            run, last = 0, -1
+            for c in range(mass.shape[1]):
+                m = mass[j, c]
+                if m == 0.0:
+                    continue
+                m *= p
+                if m < _DUST:
+                    lost += m
+                    continue
+                if c == 0:
+                    if r == 0.0:  # what is exactly zero stays so
+                        row_mass[0] += m
+                        continue
+                    x = least = most = r
+                else:
+                    x = r + g * mean[j, c]
+                    a, b = g * low[j, c], g * high[j, c]
+                    least, most = r + min(a, b), r + max(a, b)
+                slip = _SLIP * (abs(r) + max(abs(least), abs(most))) + _TINY
+                at = min(max(cell(x, dense, bits) - begin, 0), cells - 1) + 1
+                run = run + 1 if at == last else 1
+                last = at
+                longest = max(longest, run)
+                least, most = least - slip, most + slip
+                if most - least <= narrow:
+                    atom = at + cells
+                    least_too, most_too = min(least, row_low[atom]), max(most, row_high[atom])
+                    if row_mass[atom] == 0.0 or most_too - least_too <= narrow:
+                        row_low[atom], row_high[atom] = least_too, most_too
+                        row_mass[atom] += m
+                        row_mean[atom] += m * x
+                        continue
+                    if m > row_mass[atom]:  # the lighter of the two joins all else
+                        m, row_mass[atom] = row_mass[atom], m
+                        moment, row_mean[atom] = row_mean[atom], row_mass[atom] * x
+                        least, row_low[atom] = row_low[atom], least
+                        most, row_high[atom] = row_high[atom], most
+                        x = moment / m
+                row_mass[at] += m
+                row_mean[at] += m * x
+                row_low[at] = min(row_low[at], least)
+                row_high[at] = max(row_high[at], most)
+        for c in range(1, 2 * cells + 1):
+            if row_mass[c] > 0.0:
+                row_mean[c] /= row_mass[c]
+        most_lost = max(most_lost, lost)
+    return longest, most_lost

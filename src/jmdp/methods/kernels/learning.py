@@ -1,0 +1,191 @@
+"""Stochastic approximation of joint moments: which coordinate, what happens there, and the step towards it.
+
+Each coordinate (see `jmdp.kernels.coordinates`) has a cell: means first, then squares, then products, (x, y) after all
+that have a smaller y.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+from jmdp.base.arrays import Booleans, Floats, Integers
+from jmdp.methods.kernels.coordinates import ENDED, MEAN, SQUARE
+
+DIGITS = 12
+"""Binary digits of the count of a cell's updates by which its step is looked up: all of them below 2**12."""
+
+_FIRST = np.float64(1.0).view(np.int64) >> (53 - DIGITS)
+
+RUN = 16
+"""Updates of one block in a row."""
+
+_SHORT = 32
+
+_NOTHING = 1e-200
+"""A weight below this is 0: arithmetic on numbers near the smallest there are is slow."""
+
+
+@njit(cache=True, nogil=True)
+def pick(cumulative: Floats, u: float) -> int:
+    """Return the first i with u < cumulative[i]. Short rows are counted through: no branch to mispredict."""
+    if cumulative.size <= _SHORT:
+        i = 0
+        for j in range(cumulative.size - 1):
+            i += u >= cumulative[j]
+        return i
+    return int(np.searchsorted(cumulative, u, side="right"))
+
+
+@njit(cache=True, nogil=True)
+def draw_blocks(
+    uniform: Floats,  # [updates]
+    block_luck: Floats,  # one for every RUN updates
+    shares: Floats,  # [4], running sums of the chances of mean, diagonal, same state, cross
+    live: Integers,  # [live states], those that are not terminal
+    actions: int,
+    apart: bool,  # branches on one coordinate can be apart
+    one: Integers,  # [updates]
+    other: Integers,  # [updates]
+) -> None:
+    """Choose a block by its share for every RUN updates, and coordinates of it, all alike."""
+    for first in range(0, one.size, RUN):
+        block = pick(shares, block_luck[first // RUN])
+        for k in range(first, min(first + RUN, one.size)):
+            # One number has bits enough for all that is chosen here; each choice takes its digits from what is left.
+            at, rest = digit(uniform[k], live.size)
+            a, rest = digit(rest, actions)
+            x = live[at] * actions + a
+            if block < 2:
+                one[k], other[k] = x, MEAN if block == 0 else SQUARE
+                continue
+            t = at
+            if block == 3:
+                t, rest = digit(rest, live.size - 1)
+                t += t >= at
+            if block == 3 or apart:
+                b, rest = digit(rest, actions)
+            else:
+                b, rest = digit(rest, actions - 1)
+                b += b >= a
+            y = live[t] * actions + b
+            one[k], other[k] = min(x, y), max(x, y)
+
+
+@njit(cache=True, nogil=True)
+def digit(u: float, base: int) -> tuple[int, float]:
+    """Split u in [0, 1) into its first digit to this base and the rest, in [0, 1) again."""
+    scaled = u * base
+    first = min(int(scaled), base - 1)
+    return first, scaled - first
+
+
+@njit(cache=True, nogil=True)
+def are_coordinates(one: Integers, other: Integers, is_live: Booleans, apart: bool) -> bool:
+    """Whether all are coordinates of states that go on, in order; what is none must not reach a cell."""
+    for k in range(one.size):
+        x, y = one[k], other[k]
+        if not (0 <= x < is_live.size and SQUARE <= y < is_live.size and is_live[x]):
+            return False
+        if y >= 0 and not (is_live[y] and (y > x or (apart and y == x))):
+            return False
+    return True
+
+
+@njit(cache=True, nogil=True)
+def draw_outcomes(
+    uniform: Floats,  # [4, updates]
+    cumulative_prob: Floats,  # [S, K]
+    reward: Floats,  # [S, K, A]
+    successor: Integers,  # [S, K, A], the next state, or ENDED
+    cumulative_policy: Floats,  # [S, A]
+    in_state: bool,
+    between_states: bool,
+    shared_policy_luck: bool,
+    state_of: Integers,  # [X]
+    one: Integers,  # [updates]
+    other: Integers,  # [updates], < 0 for one branch alone
+    gains: Floats,  # [2, updates]
+    ahead: Integers,  # [2, updates], where each branch stands after a step, or ENDED
+) -> None:
+    """Let one branch, or two that are apart, take a step. States are not terminal."""
+    actions = reward.shape[2]
+    for k in range(one.size):
+        x, y = one[k], other[k]
+        s = state_of[x]
+        a = x - s * actions
+        i = pick(cumulative_prob[s], uniform[0, k])
+        gains[0, k] = reward[s, i, a]
+        n = successor[s, i, a]
+        ahead[0, k] = ENDED if n == ENDED else n * actions + pick(cumulative_policy[n], uniform[1, k])
+        if y < 0:
+            continue
+        t = state_of[y]
+        b = y - t * actions
+        if not (in_state and s == t):
+            i = pick(cumulative_prob[t], uniform[0 if between_states else 2, k])
+        gains[1, k] = reward[t, i, b]
+        n = successor[t, i, b]
+        luck = uniform[1 if shared_policy_luck else 3, k]
+        ahead[1, k] = ENDED if n == ENDED else n * actions + pick(cumulative_policy[n], luck)
+
+
+@njit(cache=True, nogil=True)
+def update(
+    cells: Floats,  # [coordinates, 4]: value, updates, sum of values, weight of the start
+    steps: Floats,  # step sizes by the leading bits of a count as a float
+    discount: float,
+    meets: bool,  # branches on one coordinate go on as one
+    reference: Floats,  # [X], subtracted from the return
+    state_of: Integers,  # [X]
+    one: Integers,  # [updates], and the next three alike
+    other: Integers,
+    gains: Floats,
+    ahead: Integers,
+    td: Floats,  # [4, 3]: updates, sum of TD errors and of their squares in each block
+) -> None:
+    """Move each cell in turn towards its sampled target."""
+    X = reference.size
+    square = discount * discount
+    for k in range(one.size):
+        x, y = one[k], other[k]
+        n = ahead[0, k]
+        gain, mean = gains[0, k] - reference[x], 0.0
+        if n != ENDED:
+            gain += discount * reference[n]
+            mean = discount * cells[n, 0]
+        target = memory = 0.0
+        if y == MEAN:
+            i, block = x, 0
+            target = gain + mean
+            if n != ENDED:
+                memory = discount * cells[n, 3]
+        elif y == SQUARE:
+            i, block = X + x, 1
+            target = gain * gain + 2 * gain * mean
+            if n != ENDED:
+                target += square * cells[X + n, 0]
+                memory = square * cells[X + n, 3]
+        else:
+            i, block = 2 * X + y * (y + 1) // 2 + x, 2 if state_of[x] == state_of[y] else 3
+            m = ahead[1, k]
+            other_gain, other_mean = gains[1, k] - reference[y], 0.0
+            if m != ENDED:
+                other_gain += discount * reference[m]
+                other_mean = discount * cells[m, 0]
+            target = gain * other_gain + gain * other_mean + other_gain * mean
+            if n != ENDED and m != ENDED:
+                high = max(n, m)
+                j = X + n if n == m and meets else 2 * X + high * (high + 1) // 2 + min(n, m)
+                target += square * cells[j, 0]
+                memory = square * cells[j, 3]
+        error = target - cells[i, 0]
+        cells[i, 1] += 1
+        step = steps[(np.float64(cells[i, 1]).view(np.int64) >> (53 - DIGITS)) - _FIRST]
+        cells[i, 0] += step * error
+        cells[i, 2] += cells[i, 0]
+        weight = cells[i, 3] + step * (memory - cells[i, 3])
+        cells[i, 3] = weight if weight > _NOTHING else 0.0
+        td[block, 0] += 1
+        td[block, 1] += error
+        td[block, 2] += error * error

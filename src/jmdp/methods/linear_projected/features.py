@@ -1,0 +1,279 @@
+"""Features φ(s, a) for linear methods: a matrix [S·A, d], row s·A + a, and the usual ways to make one.
+
+`matrix_of` takes any of them: `OneHot`, `TileCoding`, `RandomFourier`, `Polynomial`, an array [S·A, d] or [S, A, d], or
+a function ``f(state_index, action_index)`` that gives a vector. Returns from terminal states are 0, so are their rows.
+
+Tiles, waves and polynomials are features of where a state is, crossed with actions: a block of columns for each action.
+On a grid, states are the cells row by row::
+
+    world = jmdp.worlds.windy_gridworld(5, 5)
+    cells = np.indices(world.grid).reshape(2, -1).T  # [S, 2], (row, column)
+    phi = features.matrix_of(features.TileCoding(cells, tiles=3, tilings=2), world.model)
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import KW_ONLY, dataclass
+from itertools import combinations_with_replacement
+from numbers import Real
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+from jmdp.base import arrays
+from jmdp.base.arrays import Booleans, Floats
+from jmdp.base.settings import whole
+from jmdp.errors import SettingsError
+from jmdp.models.tabular import TabularJMDP
+
+
+@runtime_checkable
+class Features(Protocol):
+    """Anything that gives a matrix of features for a table."""
+
+    def matrix(self, model: TabularJMDP) -> Floats:
+        """Φ [S·A, d], row s·A + a."""
+        ...
+
+
+def matrix_of(
+    features: Features | Callable[[int, int], npt.ArrayLike] | npt.ArrayLike, model: TabularJMDP, name: str = "features"
+) -> Floats:
+    """Φ [S·A, d] of any kind of features, checked: real, finite, a row for each state and action.
+
+    Rows of terminal states are never read, and 0. Whether columns are linearly independent is not checked here.
+    """
+    S, _, A = model.shape
+    if isinstance(features, type):
+        raise SettingsError(f"{name} is the class {features.__name__}. Give one of it: {features.__name__}(…).")
+    if isinstance(features, Features):
+        found: npt.ArrayLike = features.matrix(model)
+    elif callable(features):
+        found = _called(features, model, name)
+    else:
+        found = features
+    arrays.refuse_masked(name, found, SettingsError)
+    with suppress(ValueError):  # ragged ones are refused below
+        found = np.asarray(found)
+    axes = "[S, A, d]" if getattr(found, "ndim", 2) == 3 else "[S·A, d]"
+    table = arrays.floats(name, found, axes, SettingsError)
+    if table.shape[:-1] not in ((S * A,), (S, A)):
+        mend = f"Give {S * A} rows, row s·{A} + a, or an array [S, A, d]."
+        if table.shape[:-1] == (S,):
+            mend += f" For features of states alone, give np.kron(features, np.eye({A}))."
+        raise SettingsError(f"{name} has shape {table.shape}, the model {S} states and {A} actions. {mend}")
+    table = table.reshape(S * A, table.shape[-1])
+    table[np.repeat(model.terminal, A)] = 0.0
+    if table.shape[1] == 0:
+        why = "every state is terminal" if model.terminal.all() else "give at least one"
+        raise SettingsError(f"{name} has no columns: {why}.")
+    finite = "a feature is a finite number"
+    arrays.refuse_where(
+        ~np.isfinite(table), table, name, finite, lambda at: _place(model, *divmod(at[0], A)), SettingsError
+    )
+    return table
+
+
+def _called(function: Callable[[int, int], npt.ArrayLike], model: TabularJMDP, called: str) -> Floats:
+    """The vectors of a function, which is asked only where the state is not terminal."""
+    S, _, A = model.shape
+    rows: dict[int, Floats] = {}
+    for s in np.flatnonzero(~model.terminal).tolist():
+        for a in range(A):
+            name = f"{called} at {_place(model, s, a)}"
+            rows[s * A + a] = arrays.floats(name, function(s, a), "[d]", SettingsError)
+            d, first = rows[s * A + a].size, next(iter(rows.values())).size
+            if d != first:
+                raise SettingsError(f"{name} has {d} entries, and the first had {first}. Give as many each time.")
+    table = np.zeros((S * A, first if rows else 0))
+    table[list(rows)] = list(rows.values())
+    return table
+
+
+def _place(model: TabularJMDP, s: int, a: int) -> str:
+    return f"state {model.states.name(s)}, action {model.actions.name(a)}"
+
+
+@dataclass(frozen=True)
+class OneHot:
+    """φ(s, a) is 1 at its own place and 0 elsewhere: a linear method becomes the tabular one.
+
+    A column for each action of each state that is not terminal.
+    """
+
+    def width(self, model: TabularJMDP) -> int:
+        """d, known before the matrix is made."""
+        return int((~model.terminal).sum()) * model.shape[2]
+
+    def matrix(self, model: TabularJMDP) -> Floats:
+        """Φ [S·A, d], row s·A + a."""
+        return np.eye(model.shape[0] * model.shape[2])[:, np.repeat(~model.terminal, model.shape[2])]
+
+
+@dataclass(frozen=True, eq=False)
+class _Placed(arrays.FrozenArrays, ABC):
+    """Features of where a state is, crossed with actions: column a·d + i is feature i where action a is taken."""
+
+    positions: npt.ArrayLike  # [S, n]
+
+    def __post_init__(self) -> None:
+        x = arrays.floats("positions", self.positions, "[S, n]", SettingsError)
+        if x.size == 0:
+            raise SettingsError(f"positions has shape {x.shape}. Give each state one number at least.")
+        finite = "a position is a finite number"
+        arrays.refuse_where(~np.isfinite(x), x, "positions", finite, lambda at: f"state {at[0]}", SettingsError)
+        arrays.frozen(x)
+        object.__setattr__(self, "positions", x)
+        self._check(x)
+
+    @abstractmethod
+    def _check(self, x: Floats) -> None:
+        """Refuse settings that make no sense at positions x [S, n]."""
+
+    @abstractmethod
+    def _of_states(self, x: Floats, going: Booleans) -> Floats:
+        """Features [S, d] at positions x [S, n]; only those of states that are going count."""
+
+    def matrix(self, model: TabularJMDP) -> Floats:
+        """Φ [S·A, A·d], row s·A + a."""
+        S, _, A = model.shape
+        x: Floats = np.asarray(self.positions)
+        if len(x) != S:
+            raise SettingsError(f"positions has {len(x)} rows, the model has {S} states. Give each state a position.")
+        phi = np.where(model.terminal[:, None], 0.0, self._of_states(x, ~model.terminal))
+        crossed = np.zeros((S, A, A, phi.shape[1]))
+        crossed[:, np.arange(A), np.arange(A)] = phi[:, None]
+        return crossed.reshape(S * A, A * phi.shape[1])
+
+
+@dataclass(frozen=True, eq=False)
+class TileCoding(_Placed):
+    """Grids laid over the positions, each shifted by a part of a tile; a feature is 1 in its tile and 0 elsewhere.
+
+    Tiling j of t is shifted by j/t of a tile along every axis. Wherever the state is not terminal exactly `tilings`
+    features are 1. Tiles that no such state is in have no column.
+
+    Sutton and Barto (2018), section 9.5.4, with even shifts.
+
+    Parameters
+    ----------
+    positions
+        ``[S, n]``, where each state is.
+    tiles
+        How many tiles there are along each axis, or along all.
+    tilings
+        How many grids.
+    wrap
+        The length after which positions repeat, as 2π does for angles, or 0 where they do not: for each axis, or all.
+    """
+
+    tiles: int | Sequence[int]
+    tilings: int = 1
+    _: KW_ONLY
+    wrap: float | Sequence[float] = 0.0
+
+    def _check(self, x: Floats) -> None:
+        shapes = ((), x.shape[1:])
+        tiles, wrap = np.asarray(self.tiles), np.asarray(self.wrap)
+        whole(self, "tilings", 1)
+        if tiles.dtype.kind not in "iu" or tiles.shape not in shapes or not (tiles > 0).all():
+            raise SettingsError(f"tiles is {self.tiles!r}. Give a whole number > 0, or one for each axis of positions.")
+        if wrap.dtype.kind not in "iuf" or wrap.shape not in shapes or not ((wrap >= 0) & (wrap < math.inf)).all():
+            raise SettingsError(
+                f"wrap is {self.wrap!r}. Give the length after which positions repeat, 0 for never, "
+                "or one for each axis of positions."
+            )
+
+    def _of_states(self, x: Floats, going: Booleans) -> Floats:
+        tiles, wrap = np.asarray(self.tiles), np.asarray(self.wrap)
+        low, span = _box(x)
+        span = np.where(wrap > 0, wrap, span)
+        fine = (x - low) * (tiles * self.tilings) / span  # in shifts; divided last, to be right for whole numbers
+        blocks = []
+        for j in range(self.tilings):
+            tile = np.floor((fine + j) / self.tilings)
+            # The last position belongs to the last tile; a shifted grid has one tile more.
+            tile = np.where(wrap > 0, tile % tiles, np.minimum(tile, tiles - (j == 0)))
+            places, column = np.unique(tile[going], axis=0, return_inverse=True)
+            block = np.zeros((len(x), len(places)))
+            block[np.flatnonzero(going), column.ravel()] = 1.0
+            blocks.append(block)
+        return np.concatenate(blocks, axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class RandomFourier(_Placed):
+    """φ_i(s) = √(2/count) cos(ω_i · x(s) + b_i), ω_i normal with deviation 1/scale, b_i uniform on a circle.
+
+    Products φ(s) · φ(t) have the mean exp(−‖x(s) − x(t)‖² / (2 scale²)), the Gaussian kernel, and a variance of at most
+    1/count. Rahimi and Recht (2007).
+
+    Parameters
+    ----------
+    positions
+        ``[S, n]``, where each state is.
+    count
+        How many features for each action.
+    scale
+        How far apart states are that have little in common, in units of the positions.
+    seed
+        Seed of the frequencies and phases; the same seed gives the same features.
+    """
+
+    count: int
+    scale: float
+    _: KW_ONLY
+    seed: int
+
+    def _check(self, x: Floats) -> None:
+        whole(self, "count", 1)
+        whole(self, "seed", 0)
+        if isinstance(self.scale, bool) or not (isinstance(self.scale, Real) and 0 < float(self.scale) < math.inf):
+            raise SettingsError(f"scale is {self.scale!r}. Give a distance > 0 between positions.")
+
+    def _of_states(self, x: Floats, going: Booleans) -> Floats:
+        rng = np.random.Generator(np.random.PCG64DXSM(self.seed))
+        frequency = rng.standard_normal((x.shape[1], self.count)) / self.scale
+        phase = rng.uniform(0, 2 * math.pi, self.count)
+        waves: Floats = np.cos(x @ frequency + phase)
+        return math.sqrt(2 / self.count) * waves
+
+
+@dataclass(frozen=True, eq=False)
+class Polynomial(_Placed):
+    """Products T_{i_1}(x_1) … T_{i_n}(x_n) of Chebyshev polynomials with i_1 + … + i_n ≤ degree.
+
+    Each axis of the positions is first scaled to [−1, 1], where these are far better conditioned than powers. Columns
+    go by total degree: 1, x_1, …, x_n, and so on.
+
+    Parameters
+    ----------
+    positions
+        ``[S, n]``, where each state is.
+    degree
+        The largest total degree.
+    """
+
+    degree: int
+
+    def _check(self, x: Floats) -> None:
+        whole(self, "degree", 0)
+
+    def _of_states(self, x: Floats, going: Booleans) -> Floats:
+        low, span = _box(x)
+        T = np.polynomial.chebyshev.chebvander(2 * (x - low) / span - 1, self.degree)  # [S, n, degree + 1]
+        n = x.shape[1]
+        factors = [axes for total in range(self.degree + 1) for axes in combinations_with_replacement(range(n), total)]
+        powers = [[axes.count(i) for i in range(n)] for axes in factors]
+        return np.stack([T[:, np.arange(n), power].prod(axis=1) for power in powers], axis=1)
+
+
+def _box(x: Floats) -> tuple[Floats, Floats]:
+    """Least position along each axis, and the length from there; 1 where all are equal."""
+    low, high = x.min(axis=0), x.max(axis=0)
+    return low, np.where(high > low, high - low, 1.0)

@@ -1,0 +1,331 @@
+"""LinearProjected: moments fitted in linear features, with what the fit promises."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from jmdp.base import arrays
+from jmdp.base.arrays import Floats
+from jmdp.base.machine import budget, require
+from jmdp.base.settings import nonnegative, whole
+from jmdp.errors import SettingsError
+from jmdp.methods.linear_projected.bounds import Bounds, fitted_bounds
+from jmdp.methods.linear_projected.features import Features, OneHot, matrix_of
+from jmdp.methods.linear_projected.pair_features import PairFeatures, Source, orthonormal
+from jmdp.methods.linear_projected.pair_samples import Drawn, sampled_equations
+from jmdp.methods.linear_projected.pair_steps import Luck
+from jmdp.methods.linear_projected.pair_weights import PairWeights, Restart, Stationary, pair_weights
+from jmdp.methods.linear_projected.psd_fit import Cone, Fit, fit
+from jmdp.methods.method import Method
+from jmdp.methods.shared.return_range import ReturnRange
+from jmdp.methods.shared.shaping import unit_rewards
+from jmdp.models.coupling import Coupling
+from jmdp.models.outcomes import one_step
+from jmdp.models.policy import TabularPolicy
+from jmdp.models.tabular import TabularJMDP
+from jmdp.results.evaluation import Evaluation, Outcome
+from jmdp.results.projection import Projection
+
+AnyFeatures = Features | Callable[[int, int], npt.ArrayLike] | npt.ArrayLike
+
+_SMALL = 256
+"""Coordinates up to which what no pair with weight sees is filled in."""
+
+
+@dataclass(frozen=True, repr=False)
+class LinearProjected(Method):
+    """Projected JIPE-2 (paper, appendix "JIPE-2 with Function Approximation"): moments in the span of features.
+
+    Means are φ(x)ᵀ θ and covariances φ(x)ᵀ Θ φ(y) + 1{s = t} ψ(x)ᵀ Λ ψ(y), Θ and Λ positive semidefinite: the fixed
+    point of M ← Π T M, with Π the least-squares projection under weights of pairs (`Restart`, `Stationary`). From the
+    table it is solved for by matrix products over states: Σ over S²A² pairs in the time of S² d² + S A² K d⁴ + d⁶.
+
+    Deviates from the paper in four ways. Weights restart, by default: a stationary law of pairs knows nothing of gaps.
+    The covariance is fitted, not the second moment, by default: its cone says more, and no squares are subtracted.
+    Pairs in one state may have a kernel of their own: a smooth φ alone cannot hold large variances in two neighbouring
+    states and a small covariance between them. And what the fit is worth is measured: with the Bellman residual of
+    every pair from the table the certificate bounds each error, rounding included (docs/projection.md).
+
+    Parameters
+    ----------
+    features
+        φ: `features.OneHot()`, another of `features`, an array [S·A, d] or [S, A, d], a function of (s, a).
+    same_state
+        ψ: features of the kernel for pairs in one state. True takes φ, None no such kernel.
+    weights
+        `Restart()` or `Stationary()`.
+    target
+        "covariance", or "second_moment" as in the paper.
+    samples
+        None fits from the table. A number fits from so many sampled transitions of pairs, by least squares on temporal
+        differences; then there is no certificate.
+    seed
+        Seed of the samples.
+    solver
+        How a fit that is not positive semidefinite by itself is found: "projected" solves the projected equation in
+        the cone by splitting, "convex" iterates the paper's projection with cvxpy and Clarabel, slowly.
+    tolerance
+        Stop the solver when its two halves are this near, relative. The certificate holds whenever it stops.
+    max_sweeps
+        Give up after so many steps.
+    memory_budget
+        Bytes it may use; by default 80% of what is free.
+    """
+
+    features: AnyFeatures
+    same_state: AnyFeatures | Literal[True] | None = None
+    weights: Restart | Stationary = Restart()
+    target: Literal["covariance", "second_moment"] = "covariance"
+    samples: int | None = None
+    seed: int | None = None
+    solver: Literal["projected", "convex"] = "projected"
+    tolerance: float = 1e-10
+    max_sweeps: int = 10_000
+    memory_budget: int | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "features", _kept("features", self.features))
+        if self.same_state is not None and self.same_state is not True:
+            object.__setattr__(self, "same_state", _kept("same_state", self.same_state))
+        if not isinstance(self.weights, Restart | Stationary):
+            raise SettingsError(f"weights is {self.weights!r}. Give Restart() or Stationary().")
+        for name, allowed in (("target", ("covariance", "second_moment")), ("solver", ("projected", "convex"))):
+            if getattr(self, name) not in allowed:
+                raise SettingsError(f"{name} is {getattr(self, name)!r}. It is {allowed[0]!r} or {allowed[1]!r}.")
+        whole(self, "samples", 2, optional=True)
+        whole(self, "seed", 0, optional=True)
+        if (self.samples is None) != (self.seed is None):
+            raise SettingsError(f"samples is {self.samples} and seed {self.seed}. Give both, or neither for the table.")
+        if self.samples is not None and isinstance(self.weights, Stationary):
+            raise SettingsError("Samples are of pairs that restart. Use weights=Restart(), or samples=None.")
+        nonnegative(self, "tolerance")
+        whole(self, "max_sweeps", 1)
+        whole(self, "memory_budget", 1, optional=True)
+
+    def __repr__(self) -> str:
+        """Settings that are not the default; features by the name they have in jmdp."""
+        said = [_said(self.features)]
+        for field in fields(self)[1:]:
+            value = getattr(self, field.name)
+            if value != field.default:
+                said.append(f"{field.name}={_said(value)}")
+        return f"LinearProjected({', '.join(said)})"
+
+    def run(self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, progress: bool) -> Evaluation:
+        """Evaluate; see `jmdp.evaluate`."""
+        Luck.of(model, policy, coupling)  # refuses regimes that are not for this method
+        S, _, A = model.shape
+        if model.terminal.all():
+            raise SettingsError("Every state is terminal: there is nothing to fit, returns are 0. Use ExactPairs().")
+        second = self.features if self.same_state is True else self.same_state
+        self._require(model, _width(self.features, model), _width(second, model))
+        phi = matrix_of(self.features, model)
+        own = np.zeros((S * A, 0)) if second is None else matrix_of(second, model, "same_state")
+        self._require(model, phi.shape[1], own.shape[1])
+        e, bound, reward = unit_rewards(model)
+        if self.samples is not None and self.seed is not None and isinstance(self.weights, Restart):
+            drawn = sampled_equations(
+                model, policy, coupling, self.weights, phi, own, self.target, self.samples, self.seed
+            )
+            return self._sampled(model, policy, coupling, drawn, self.weights.alpha(model.discount), e)
+        weights = pair_weights(self.weights, model, policy, coupling)
+        (basis, to_phi), (basis_2, to_psi) = (orthonormal(f, weights.mean) for f in (phi, own))
+        theta = _mean_parameters(model, policy, weights, basis, reward)
+        mean = (basis @ theta).reshape(S, A)
+        pairs = PairFeatures(model, policy, weights, basis.reshape(S, A, -1), basis_2.reshape(S, A, -1))
+        source = source_of(self.target, model, reward, mean)
+        G, H, b = pairs.equations(source)
+        cone = Cone(pairs.sizes)
+
+        def elsewhere() -> tuple[Floats, Floats]:
+            every = PairFeatures(model, policy, weights.everywhere(model), pairs.phi, pairs.psi)
+            G, H, b = every.equations(source)
+            return G - model.discount**2 * H, b
+
+        M, fill = G - model.discount**2 * H, elsewhere if S * A <= _SMALL else None
+        found = fit(G, M, b, cone, self.tolerance, self.max_sweeps, self.solver, fill)
+        kernel, kernel_2 = cone.blocks(found.parameters)
+        bounds = fitted_bounds(pairs, kernel, kernel_2, source, mean, reward, bound, self.target, e)
+        table = FittedMoments(basis, basis_2, kernel, kernel_2, mean, self.target, e)
+        return self._evaluation(model, policy, coupling, table, found, theta, to_phi, to_psi, weights.same, bounds)
+
+    def _sampled(
+        self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, drawn: Drawn, alpha: float, e: int
+    ) -> Evaluation:
+        """The same from samples."""
+        S, _, A = model.shape
+        cone = Cone([f.shape[1] for f in (drawn.basis, drawn.basis_2)])
+        M = drawn.G - model.discount**2 * drawn.H
+        found = fit(drawn.G, M, drawn.b, cone, self.tolerance, self.max_sweeps, self.solver)
+        kernel, kernel_2 = cone.blocks(found.parameters)
+        table = FittedMoments(drawn.basis, drawn.basis_2, kernel, kernel_2, drawn.mean, self.target, e)
+        if found.outcome is Outcome.CONVERGED:
+            found = Fit(found.parameters, found.constrained, found.residuals, Outcome.SAMPLED)
+        bounds = Bounds.none(S, A, alpha, model.discount)
+        return self._evaluation(
+            model, policy, coupling, table, found, drawn.theta, drawn.to_phi, drawn.to_psi, None, bounds
+        )
+
+    def _evaluation(
+        self,
+        model: TabularJMDP,
+        policy: TabularPolicy,
+        coupling: Coupling,
+        table: FittedMoments,
+        found: Fit,
+        theta: Floats,
+        to_phi: Floats,
+        to_psi: Floats,
+        same: Floats | None,
+        bounds: Bounds,
+    ) -> Evaluation:
+        e = table.exponent
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):  # of parameters, in the features' own units
+            mean_parameters = np.ldexp(to_phi @ theta, e)
+            kernel, kernel_2 = (
+                np.ldexp(to @ k @ to.T, 2 * e) for to, k in ((to_phi, table.kernel), (to_psi, table.kernel_2))
+            )
+        projection = Projection(
+            to_phi.shape[0] + (to_psi.shape[0] if self.same_state is not True else 0),
+            bounds.kappa,
+            bounds.contraction,
+            bounds.mean_contraction,
+            bounds.beta,
+            bounds.mean_norm,
+            bounds.norm,
+            same,
+            mean_parameters,
+            kernel,
+            None if self.same_state is None else kernel_2,
+            found.constrained,
+            bounds,
+            model.terminal.copy(),
+            model.states,
+            model.actions,
+        )
+        return Evaluation(
+            np.ldexp(table.mean, e),
+            np.ldexp(table.same_state(), 2 * e),
+            bounds.certificate(model),
+            found.outcome,
+            coupling,
+            self,
+            model.states,
+            model.actions,
+            found.residuals,
+            table,
+            ranges=ReturnRange(model, policy),
+            projection=projection,
+        )
+
+    def _require(self, model: TabularJMDP, d: int, e: int) -> None:
+        S, K, A = model.shape
+        n = (d * (d + 1) + e * (e + 1)) // 2
+        numbers = 6.0 * n * n + 3.0 * d**4 + 4.0 * S * (d * d + e * e) + 6 * A * (d + e) * S + 24e6
+        if self.samples is None:
+            numbers += 6.0 * S * S + S * K * A * A * (6 if A > 1 else 3)
+        mend = "Use fewer features, or ExactPairs(), which needs S² numbers"
+        require(8 * numbers, budget(self.memory_budget), f"LinearProjected with {d} + {e} features", mend)
+
+
+@dataclass(frozen=True, eq=False)
+class FittedMoments(arrays.FrozenArrays):
+    """The fit, and the covariance it gives to any pair."""
+
+    basis: Floats  # [S·A, d], φ in coordinates that are orthonormal under ν
+    basis_2: Floats  # [S·A, e]
+    kernel: Floats  # [d, d]
+    kernel_2: Floats  # [e, e]
+    mean: Floats  # [S, A], on rewards divided by 2**exponent
+    target: str
+    exponent: int
+
+    def same_state(self) -> Floats:
+        """[S, A, A], covariances within states, symmetric to the last bit."""
+        S, A = self.mean.shape
+        phi, psi = self.basis.reshape(S, A, -1), self.basis_2.reshape(S, A, -1)
+        found = (phi @ self.kernel) @ phi.transpose(0, 2, 1) + (psi @ self.kernel_2) @ psi.transpose(0, 2, 1)
+        if self.target == "second_moment":
+            found -= self.mean[:, :, None] * self.mean[:, None, :]
+        return np.asarray((found + found.transpose(0, 2, 1)) / 2)
+
+    def cross_covariance(self, s: int, a: int, t: int, b: int) -> float:
+        """Cov(Z(s, a), Z(t, b)) for s ≠ t."""
+        A = self.mean.shape[1]
+        found = float(self.basis[s * A + a] @ self.kernel @ self.basis[t * A + b])
+        if self.target == "second_moment":
+            found -= float(self.mean[s, a] * self.mean[t, b])
+        return float(np.ldexp(found, 2 * self.exponent))
+
+
+@dataclass(frozen=True, eq=False)
+class _Given(arrays.FrozenArrays):
+    """Features given as an array: equal where the numbers are."""
+
+    array: Floats
+
+    def matrix(self, model: TabularJMDP) -> Floats:
+        return matrix_of(self.array, model)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Given) and np.array_equal(self.array, other.array)
+
+    def __hash__(self) -> int:
+        return hash((self.array.shape, self.array.tobytes()))
+
+    def __repr__(self) -> str:
+        return f"<array {list(self.array.shape)}>"
+
+
+def _kept(name: str, features: Any) -> Any:
+    """Features as a setting: arrays are copied and frozen, whatever else is kept."""
+    if isinstance(features, Features) or callable(features):
+        return features
+    try:
+        axes = np.ndim(features)
+    except ValueError:  # ragged, refused below
+        axes = 2
+    if axes == 0:
+        raise SettingsError(f"{name} is {features!r}. Give features, e.g. features.OneHot() or an array [S·A, d].")
+    array = arrays.floats(name, features, "[S, A, d]" if axes == 3 else "[S·A, d]", SettingsError)
+    arrays.frozen(array)
+    return _Given(array)
+
+
+def _width(features: Any, model: TabularJMDP) -> int:
+    """How many columns features have, where that is known before they are made; else 0."""
+    if isinstance(features, _Given):
+        return int(features.array.shape[-1])
+    return features.width(model) if isinstance(features, OneHot) else 0
+
+
+def _said(value: object) -> str:
+    room = "features." if type(value).__module__ == "features" else ""
+    return f"{room}{value!r}"
+
+
+def source_of(target: str, model: TabularJMDP, reward: Floats, mean: Floats) -> Source:
+    """What a step adds to the moment that is fitted, given means [S, A]."""
+    ahead = model.discount * mean
+    if target == "second_moment":
+        return Source(reward, ahead, ahead)
+    return Source(reward - mean[:, None, :], ahead, np.zeros_like(mean))
+
+
+def _mean_parameters(
+    model: TabularJMDP, policy: TabularPolicy, weights: PairWeights, basis: Floats, reward: Floats
+) -> Floats:
+    """θ with Φᵀ D_ν (Φ − γ P_π Φ) θ = Φᵀ D_ν r."""
+    S, _, A = model.shape
+    prob = model.prob * ~model.terminal[:, None]
+    ahead = one_step(prob, model.next_state) @ np.einsum("sa,sad->sd", policy.probs, basis.reshape(S, A, -1))
+    left = basis.T * weights.mean.ravel()
+    gained = np.einsum("sk,ska->sa", prob, reward).ravel()
+    matrix, right = left @ (basis - model.discount * ahead), left @ gained
+    theta = np.linalg.solve(matrix, right)
+    return np.asarray(theta + np.linalg.solve(matrix, right - matrix @ theta))

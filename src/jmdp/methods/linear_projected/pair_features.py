@@ -1,0 +1,255 @@
+"""Features of pairs under the weights: the equations of a projected fit, and its Bellman residual, from the table.
+
+A pair (x, y) has the features g(x, y) of φ(x)ᵀ Θ φ(y) + 1{s = t} ψ(x)ᵀ Λ ψ(y). Pairs in one state are gone through one
+by one. For pairs in different states luck splits (`Luck`), and so do all sums: with u, v any functions of a coordinate
+and what it meets given the common luck j, averaged over actions,
+
+    Σ_{s≠t} Σ_{a,b} w(x, y) E[u(x) v(y)] = Σ_j w_j Σ_{s≠t} ρ(s, t) u_j(s) v_j(t),
+
+products of matrices over states. Features here are orthonormal under ν; those of terminal states are 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from jmdp.base.arrays import Floats, Integers
+from jmdp.methods.linear_projected.pair_weights import PairWeights
+from jmdp.methods.linear_projected.psd_fit import outer, packed, triangle
+from jmdp.models.outcomes import one_step
+from jmdp.models.policy import TabularPolicy
+from jmdp.models.tabular import TabularJMDP
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
+
+AT_ONCE = 4_000_000
+"""Numbers of one array that are worked on together."""
+
+_RANK = 1e-11
+"""Relative to the largest, singular values of features (columns of one length) below which one is a mix of others."""
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """What a step adds to the moment of a pair: E[u ũ] − E[v ṽ], u = gain + ahead(x'), v = after(x').
+
+    Covariance: u the TD error r + γ μ(x') − μ(x), v = 0. Second moment: u = r + γ μ(x'), v = γ μ(x').
+    """
+
+    gain: Floats  # [S, K, A]
+    ahead: Floats  # [S, A]
+    after: Floats  # [S, A]
+
+    @property
+    def parts(self) -> list[tuple[float, Floats, Floats]]:
+        """Sign, gain and what follows, of each product."""
+        both = [(1.0, self.gain, self.ahead), (-1.0, np.zeros_like(self.gain), self.after)]
+        return both if self.after.any() else both[:1]
+
+
+class PairFeatures:
+    """One model, policy, weights and features φ [S, A, d], ψ [S, A, e] (e = 0 for none)."""
+
+    def __init__(
+        self, model: TabularJMDP, policy: TabularPolicy, weights: PairWeights, phi: Floats, psi: Floats
+    ) -> None:
+        self.model, self.policy, self.weights, self.phi, self.psi = model, policy, weights, phi, psi
+        self.prob: Floats = model.prob * ~model.terminal[:, None]
+        self.sizes = phi.shape[2], psi.shape[2]
+        self._chosen = [
+            (w, np.einsum("sa,sad->sd", c, phi), np.einsum("sa,sad->sd", c, psi)) for w, c in weights.luck.choices
+        ]
+        self._a, self._b = np.triu_indices(model.shape[2])
+        pi = policy.probs
+        # Features of the next pair: of branches that are one, and of two in one state, before they draw actions.
+        self._one = [packed(np.einsum("sa,sai,saj->sij", pi, f, f)) for f in (phi, psi)]
+        self._met: Floats = np.sum([w * outer(chosen, chosen) for w, _, chosen in self._chosen], axis=0)
+
+    # ------------------------------------------------------------------------------------------ equations
+
+    def equations(self, source: Source) -> tuple[Floats, Floats, Floats]:
+        """G, H [n, n] and b [n] of all pairs that have weight."""
+        n = sum(d * (d + 1) // 2 for d in self.sizes)
+        G, H, b = np.zeros((n, n)), np.zeros((n, n)), np.zeros(n)
+        for g, h, value, weight in self._one_by_one(source):
+            scaled = g * weight[:, None]
+            G += scaled.T @ g
+            H += scaled.T @ h
+            b += scaled.T @ value
+        self._between(G, H, b, source)
+        return (G + G.T) / 2, H, b
+
+    def _one_by_one(self, source: Source) -> Iterator[tuple[Floats, Floats, Floats, Floats]]:
+        """g, P₂ g [·, n], the source and the weight [·] of pairs in one state, and of start pairs in different ones."""
+        for states in self.blocks(sum(d * (d + 1) // 2 for d in self.sizes) * self._a.size):
+            yield self._same_state(states, source)
+        if self.weights.extra[0].size:
+            yield *self._extra(source), self.weights.extra[2]
+
+    def blocks(self, numbers: int) -> Iterator[slice]:
+        """States a few at a time, for so many numbers a state."""
+        at_once = max(1, AT_ONCE // max(1, numbers))
+        return (slice(first, first + at_once) for first in range(0, self.model.shape[0], at_once))
+
+    def _same_state(self, states: slice, source: Source) -> tuple[Floats, Floats, Floats, Floats]:
+        """g, P₂ g [·, n], the source and the weight [·] of pairs (s, a), (s, b), a ≤ b; a < b counts twice."""
+        a, b, n = self._a, self._b, self.model.next_state[states]
+        alike = a == b
+        phi, psi, p = self.phi[states], self.psi[states], self.prob[states]
+        g = np.concatenate([outer(f[:, a], f[:, b]) for f in (phi, psi)], axis=2)
+        h = np.zeros_like(g)
+        d = self._one[0].shape[1]
+        for k in range(n.shape[1]):
+            to_a, to_b = n[:, k, a], n[:, k, b]
+            step = np.empty_like(g)
+            step[:, alike] = np.concatenate([one[to_a[:, alike]] for one in self._one], axis=2)
+            one, other = to_a[:, ~alike], to_b[:, ~alike]
+            step[:, ~alike, :d] = sum(w * outer(f[one], f[other]) for w, f, _ in self._chosen)
+            step[:, ~alike, d:] = np.where((one == other)[:, :, None], self._met[one], 0.0)
+            h += p[:, k, None, None] * step
+        value = self.same_state_source(states, source)[:, a, b]
+        weight = self.weights.same[states][:, a, b] * np.where(alike, 1.0, 2.0)
+        return g.reshape(value.size, g.shape[2]), h.reshape(value.size, g.shape[2]), value.ravel(), weight.ravel()
+
+    def same_state_source(self, states: slice, source: Source) -> Floats:
+        """[·, A, A]."""
+        n, p, A = self.model.next_state[states], self.prob[states], self.model.shape[2]
+        found, own = np.zeros((p.shape[0], A, A)), np.zeros((p.shape[0], A))
+        for sign, gain, ahead in source.parts:
+            for w, choice in self.weights.luck.choices:
+                u = gain[states] + (choice * ahead).sum(axis=1)[n]
+                found += sign * w * np.einsum("sk,ska,skb->sab", p, u, u)
+            spread = gain[states][..., None] + ahead[n]
+            own += sign * np.einsum("sk,skab,skab->sa", p, self.policy.probs[n], spread * spread)
+        np.einsum("saa->sa", found)[...] = own  # branches on one coordinate are one
+        return found
+
+    def _extra(self, source: Source) -> tuple[Floats, Floats, Floats]:
+        """g, P₂ g [·, n] and the source of start pairs in different states."""
+        x, y, _ = self.weights.extra
+        flat = self.phi.reshape(-1, self.sizes[0])
+        e = self.sizes[1] * (self.sizes[1] + 1) // 2
+        g = np.concatenate([outer(flat[x], flat[y]), np.zeros((x.size, e))], axis=1)
+        h, value = np.zeros_like(g), np.zeros(x.size)
+        for weight, step, scenarios in self._scenarios:
+            for w, f, f2 in self._chosen:
+                h[:, : g.shape[1] - e] += weight * w * outer(step[x] @ f, step[y] @ f)
+                h[:, g.shape[1] - e :] += weight * w * (step[x].multiply(step[y]) @ outer(f2, f2))
+            for sign, w, u in self._gains(source, scenarios):
+                value += weight * sign * w * u.ravel()[x] * u.ravel()[y]
+        return g, h, value
+
+    @cached_property
+    def _scenarios(self) -> list[tuple[float, csr_array[np.float64], Floats]]:
+        """Weight, step [S·A, S] and [S, K] of each value of the scenario luck shared between states."""
+        going = ~self.model.terminal[:, None]
+        given = [(p, rows * going) for p, rows in self.weights.luck.scenarios]
+        return [(p, one_step(rows, self.model.next_state), rows) for p, rows in given]
+
+    def _gains(self, source: Source, scenarios: Floats) -> Iterator[tuple[float, float, Floats]]:
+        """Sign, weight and mean [S, A] of u and of v, given shared luck."""
+        n = self.model.next_state
+        for sign, gain, ahead in source.parts:
+            for w, choice in self.weights.luck.choices:
+                following = gain + (choice * ahead).sum(axis=1)[n]
+                yield sign, w, np.einsum("sk,ska->sa", scenarios, following)
+
+    def _between(self, G: Floats, H: Floats, b: Floats, source: Source) -> None:
+        """Add the pairs in different states."""
+        rho, phi, (d, e) = self.weights.between, self.phi, self.sizes
+        if not rho.any():
+            return
+        S, first = rho.shape[0], d * (d + 1) // 2
+        full = np.arange(d * d).reshape(d, d)
+        tables = np.zeros((d * d, d * d))
+        for v, choice in self.weights.drawn:
+            here = np.einsum("sa,sai,saj->sij", choice, phi, phi).reshape(S, -1)
+            tables += v * (here.T @ (rho @ here))
+        G[:first, :first] += _symmetric(tables, full)
+        tables[...] = 0.0
+        for weight, step, scenarios in self._scenarios:
+            for w, chosen, chosen_2 in self._chosen:
+                following = (step @ chosen).reshape(S, -1, d)
+                for v, choice in self.weights.drawn:
+                    here = np.einsum("sa,sai,saj->sij", choice, phi, following).reshape(S, -1)
+                    tables += (weight * w * v) * (here.T @ (rho @ here))
+                    if e:
+                        met = self._meeting(step, choice)
+                        H[:first, first:] += (weight * w * v) * (met.T @ outer(chosen_2, chosen_2))
+            for sign, w, u in self._gains(source, scenarios):
+                for v, choice in self.weights.drawn:
+                    here = np.einsum("sa,sai,sa->si", choice, phi, u)
+                    b[:first] += weight * sign * w * v * packed(here.T @ rho @ here)
+        H[:first, :first] += _symmetric(tables, full)
+
+    def _meeting(self, step: csr_array[np.float64], choice: Floats) -> Floats:
+        """[S, n], Σ_{s≠t} ρ g over pairs that step into one state, for each such state."""
+        rho, d = self.weights.between, self.sizes[0]
+        S, A, _ = self.phi.shape
+        scaled = (self.phi * choice[:, :, None]).reshape(S * A, d)
+        columns = step.tocsc()
+        found = np.zeros((S, d * (d + 1) // 2))
+        for s in range(S):
+            at = slice(columns.indptr[s], columns.indptr[s + 1])
+            x = columns.indices[at]
+            if x.size:
+                u = scaled[x] * columns.data[at, None]
+                found[s] = packed(u.T @ rho[np.ix_(x // A, x // A)] @ u)
+        return found
+
+    # ------------------------------------------------------------------------------------------- residual
+
+    def residuals(self, theta: Floats, lam: Floats, source: Source) -> Iterator[tuple[Floats, Floats]]:
+        """Weights and Bellman residuals k − source − γ² P₂ k of all pairs that have weight, some at a time."""
+        square = self.model.discount**2
+        parameters = np.concatenate([packed(theta), packed(lam)])
+        for g, h, value, weight in self._one_by_one(source):
+            yield weight, g @ parameters - value - square * (h @ parameters)
+        S, _, A = self.model.shape
+        phi, rho = self.phi.reshape(S * A, -1), self.weights.between
+        for states in self.blocks(S * A * A):
+            rows = slice(states.start * A, states.stop * A)
+            found = (phi[rows] @ theta) @ phi.T
+            for p, step, scenarios in self._scenarios:
+                for w, chosen, chosen_2 in self._chosen:
+                    following = step @ chosen
+                    found -= (square * p * w) * ((following[rows] @ theta) @ following.T)
+                    if self.sizes[1]:
+                        at_once = np.einsum("sd,de,se->s", chosen_2, lam, chosen_2)
+                        found -= (square * p * w) * (step[rows].multiply(at_once) @ step.T).toarray()
+                for sign, w, u in self._gains(source, scenarios):
+                    found -= p * sign * w * np.multiply.outer(u.ravel()[rows], u.ravel())
+            drawn = sum(v * np.multiply.outer(c[states].ravel(), c.ravel()) for v, c in self.weights.drawn)
+            yield np.repeat(np.repeat(rho[states], A, axis=0), A, axis=1) * drawn, found
+
+
+def orthonormal(features: Floats, nu: Floats) -> tuple[Floats, Floats]:
+    """Features [X, d] as X [X, r] with Σ ν x xᵀ = 1, and T [d, r] with X = features @ T.
+
+    Directions in which features do not vary where ν is are left out: r may be 0.
+    """
+    if not features.shape[1]:
+        return features, np.zeros((0, 0))
+    exponent = np.frexp(np.abs(features).max(axis=0, initial=0.0))[1]
+    features = np.ldexp(features, -exponent)  # exact, and squares stay in range
+    root = np.sqrt(nu.ravel())[:, None]
+    size = np.sqrt(np.einsum("xd,xd->d", root * features, root * features))
+    scale = np.divide(1.0, size, out=np.zeros_like(size), where=size > 0)
+    _, values, vectors = np.linalg.svd(root * features * scale, full_matrices=False)
+    kept = values > _RANK * max(float(values.max(initial=0.0)), 1e-300)
+    transform = scale[:, None] * vectors[kept].T / values[kept]
+    return features @ transform, np.ldexp(transform, -exponent[:, None])
+
+
+def _symmetric(tables: Floats, index: Integers) -> Floats:
+    """[n, n], Σ g gᵀ from Σ (φ_i φ'_j)(φ̃_k φ̃'_l) at [index ij, index kl], which is symmetric in its two sides."""
+    i, k, factor = triangle(index.shape[0])
+    straight = tables[index[i][:, i], index[k][:, k]]
+    crossed = tables[index[i][:, k], index[k][:, i]]
+    return np.asarray(2 * np.multiply.outer(factor, factor) * (straight + crossed))

@@ -1,0 +1,285 @@
+"""Weights of pairs of coordinates for a projected fit: where it looks, and how the pair chain contracts there.
+
+P₂ moves two branches on coordinates x ≠ y; branches on one coordinate have coalesced and move as one. With any weights
+w for which w P₂ ≤ c w, Jensen's inequality gives ‖P₂ f‖²_w ≤ Σ w P₂ f² ≤ c ‖f‖²_w. A pair of which one branch has ended
+has moment 0 and no weight; the mean's weights ν go on counting the other branch.
+
+Branches that have made a step have their actions from the policy, so all of w but the start is a table over states:
+
+    w(x, y) = start(x, y) + ρ(s, t) ψ_st(a, b)          s ≠ t, ψ the joint law of two action draws (π ⊗ π)
+    w(x, y) = start(x, y) + ρ(s, s) ψ_ss(a, b) + 1{a = b} ζ(s) π(a)          s = t
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from jmdp.base.arrays import Floats, Integers
+from jmdp.base.labels import Label
+from jmdp.base.settings import probability
+from jmdp.errors import ModelError, SettingsError
+from jmdp.methods.linear_projected.pair_steps import Luck, PairSteps
+from jmdp.methods.shared.policy_chain import averaged_step, policy_chain_solver
+from jmdp.models.coupling import Coupling
+from jmdp.models.policy import TabularPolicy
+from jmdp.models.tabular import TabularJMDP
+
+Pair = tuple[tuple[Label, Label], tuple[Label, Label]]
+
+_SETTLED = 1e-8
+"""Relative growth of every weight in a step at which a series is summed; what is left is in the measured c."""
+
+_STILL = 1e-14
+"""Change of all mass in a step at which a law is taken to be stationary."""
+
+_MOST_STEPS = 20_000
+_LOOKS = 8
+"""Every how many steps it is looked whether the series has settled."""
+
+_LEAST = 1e-270
+"""Weights of pairs are at least this, for c is measured of any weights; what is lost to underflow would void it."""
+
+_SMALLEST = 1e-300
+"""Smaller products of a weight and a chance may be lost to underflow, and with them what c promises."""
+
+_ROUNDING = 1 + 1e-9
+"""More than rounding can take from a ratio of sums of positive terms."""
+
+
+@dataclass(frozen=True)
+class Restart:
+    """Look where pairs go from a start: w = (1 − α) Σ_t α^t w₀ P₂^t.
+
+    Then α w P₂ ≤ w, so P₂ contracts with 1/α in the squared norm and the projected operator with γ²/√α. Deviates from
+    the paper, whose stationary law sits on the diagonal and says nothing of gaps (docs/projection.md).
+
+    Parameters
+    ----------
+    continuation
+        α, γ² < α < 1. None takes γ, or ½ where γ = 0.
+    start
+        Pairs ((s, a), (t, b)) that one cares about, equally likely. None takes all pairs of actions of one state, in
+        every state that is not terminal.
+    """
+
+    continuation: float | None = None
+    start: Sequence[Pair] | None = None
+
+    def __post_init__(self) -> None:
+        if self.continuation is not None:
+            probability(self, "continuation")
+        if self.start is None:
+            return
+        try:
+            start = tuple(((s, a), (t, b)) for (s, a), (t, b) in self.start)
+        except (TypeError, ValueError):
+            raise SettingsError(f"start is {self.start!r:.200}. Give pairs ((s, a), (t, b)).") from None
+        if not start:
+            raise SettingsError("start is empty. Give pairs ((s, a), (t, b)), or None for all pairs in one state.")
+        object.__setattr__(self, "start", start)
+
+    def alpha(self, discount: float) -> float:
+        """The continuation at this discount, or a `SettingsError`."""
+        if self.continuation is None:
+            return discount if discount > 0 else 0.5
+        if self.continuation <= discount**2:
+            raise SettingsError(
+                f"continuation is {self.continuation!r}. With discount {discount!r} nothing is promised up to "
+                f"γ² = {discount**2:.6g}; give a number between that and 1."
+            )
+        return self.continuation
+
+
+@dataclass(frozen=True)
+class Stationary:
+    """Look where pairs from the default start are in the long run: w = w P₂, the paper's μ₂.
+
+    P₂ does not expand in this norm. For an irreducible aperiodic chain branches meet sooner or later, and w sits on
+    pairs (x, x): it knows variances, and of gaps nothing.
+    """
+
+
+@dataclass(frozen=True, eq=False)
+class PairWeights:
+    """Weights w of pairs, ν of coordinates, and c with w P₂ ≤ c w, ν P_π ≤ c₁ ν."""
+
+    between: Floats  # [S, S], ρ for s ≠ t, 0 on the diagonal
+    same: Floats  # [S, A, A], w((s, a), (s, b)), all parts of it
+    extra: tuple[Integers, Integers, Floats]  # x, y, weight of start pairs in different states
+    mean: Floats  # [S, A], ν
+    contraction: float
+    mean_contraction: float
+    luck: Luck
+    drawn: list[tuple[float, Floats]]  # ψ of ρ: weights, and [S, A] of both branches
+
+    @cached_property
+    def _extra(self) -> dict[tuple[int, int], float]:
+        found: dict[tuple[int, int], float] = {}
+        for x, y, weight in zip(*(part.tolist() for part in self.extra), strict=True):
+            found[x, y] = found.get((x, y), 0.0) + weight
+        return found
+
+    def everywhere(self, model: TabularJMDP) -> PairWeights:
+        """All pairs alike: equations for what these weights do not see. They promise nothing."""
+        S, _, A = model.shape
+        going = (~model.terminal).astype(np.float64)
+        same = np.broadcast_to(going[:, None, None], (S, A, A)) / A**2
+        between = np.multiply.outer(going, going) - np.diag(going)
+        none = self.extra[0][:0], self.extra[1][:0], self.extra[2][:0]
+        drawn = [(1.0, np.full((S, A), 1 / A))]
+        return replace(self, between=between, same=same, extra=none, drawn=drawn)
+
+    def weight(self, s: int, a: int, t: int, b: int) -> float:
+        """w((s, a), (t, b))."""
+        if s == t:
+            return float(self.same[s, a, b])
+        A = self.same.shape[1]
+        drawn = sum(w * float(choice[s, a] * choice[t, b]) for w, choice in self.drawn)
+        return float(self.between[s, t]) * drawn + self._extra.get((s * A + a, t * A + b), 0.0)
+
+
+def pair_weights(
+    settings: Restart | Stationary, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling
+) -> PairWeights:
+    """The weights of a setting, and what they promise."""
+    steps = PairSteps(model, policy, Luck.of(model, policy, coupling))
+    if isinstance(settings, Stationary):
+        return _stationary(steps)
+    same, extra = start_weights(settings, model)
+    return _restart(steps, same, extra, settings.alpha(model.discount))
+
+
+def start_weights(settings: Restart, model: TabularJMDP) -> tuple[Floats, tuple[Integers, Integers, Floats]]:
+    """w₀: same-state weights [S, A, A], and pairs in different states with theirs; symmetric, together 1."""
+    S, _, A = model.shape
+    same = np.zeros((S, A, A))
+    if settings.start is None:
+        same[~model.terminal] = 1.0 / max(1, A * A * int((~model.terminal).sum()))
+        return same, (np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0))
+    x, y = [], []
+    for (s, a), (t, b) in settings.start:
+        i, j = model.states.index(s), model.states.index(t)
+        if model.terminal[i] or model.terminal[j]:
+            name = model.states.name(i if model.terminal[i] else j)
+            raise SettingsError(f"start has state {name}, which is terminal: its returns are 0. Leave it out.")
+        k, m = model.actions.index(a), model.actions.index(b)
+        if i == j:
+            same[i, k, m] += 0.5 / len(settings.start)
+            same[i, m, k] += 0.5 / len(settings.start)
+        else:
+            x += [i * A + k, j * A + m]
+            y += [j * A + m, i * A + k]
+    return same, (np.array(x, np.int64), np.array(y, np.int64), np.full(len(x), 0.5 / len(settings.start)))
+
+
+def _restart(steps: PairSteps, start: Floats, extra: tuple[Integers, Integers, Floats], alpha: float) -> PairWeights:
+    """w = (1 − α) w₀ + α w P₂, summed until every weight has settled; ν likewise, by LU."""
+    model, policy = steps.model, steps.policy
+    S, _, A = model.shape
+    first, more = (1 - alpha) * start, (extra[0], extra[1], (1 - alpha) * extra[2])
+    from_more = steps.from_extra(*more)
+    between, same = np.zeros((S, S)), first
+    for i in range(_MOST_STEPS):
+        next_between, next_same = (part + given for part, given in zip(steps(between, same), from_more, strict=True))
+        new = _lifted(alpha * next_between), _lifted(first + alpha * next_same)
+        looks = i % _LOOKS == 0 or i == _MOST_STEPS - 1
+        if looks and max(_growth(new[0], between), _growth(new[1], same)) <= 1 + _SETTLED:
+            break
+        between, same = new
+    following = zip(steps(between, same), from_more, (between, same), strict=True)
+    contraction = max(_growth(part + given, here) for part, given, here in following)
+    mean = (1 - alpha) * start.sum(axis=2).ravel()
+    np.add.at(mean, extra[0], more[2])
+    arrive = alpha * (steps.one.T @ mean) * ~model.terminal
+    visits = policy_chain_solver(model, policy, alpha, 1 - alpha).transposed(arrive) * ~model.terminal
+    nu = mean.reshape(S, A) + np.maximum(visits, 0.0)[:, None] * policy.probs
+    return _weights(steps, between, same, more, nu, contraction)
+
+
+def _stationary(steps: PairSteps) -> PairWeights:
+    """The limit of w₀ ((I + P₂)/2)^n, which a chain with a period has too; what fades away is set to 0."""
+    model = steps.model
+    S, _, _ = model.shape
+    _refuse_an_end(steps)
+    same, _ = start_weights(Restart(), model)
+    between = np.zeros((S, S))
+    for _ in range(_MOST_STEPS):
+        next_between, next_same = steps(between, same)
+        change = float(np.abs(next_between - between).sum() + np.abs(next_same - same).sum())
+        between, same = (between + next_between) / 2, (same + next_same) / 2
+        total = float(between.sum() + same.sum())
+        between, same = between / total, same / total
+        if change <= _STILL * S:
+            break
+    for least in (1e-8, 1e-10, 1e-12, 1e-14, 0.0):  # the first that no mass leaks from is the recurrent part
+        kept = np.where(between > least, between, 0.0), np.where(same > least, same, 0.0)
+        following = steps(*kept)
+        contraction = max(_growth(*pair) for pair in zip(following, kept, strict=True))
+        if contraction <= 1 + 1e-4:
+            break
+    between, same = kept
+    drawn = between.sum(axis=1)[:, None] * steps.policy.probs
+    nothing = np.zeros(0, np.int64)
+    return _weights(steps, between, same, (nothing, nothing, np.zeros(0)), drawn + same.sum(axis=2), contraction)
+
+
+def _refuse_an_end(steps: PairSteps) -> None:
+    """Raise where every walk ends sooner or later."""
+    step = averaged_step(steps.model, steps.model.prob, steps.policy.probs)
+    ends = steps.model.terminal.copy()
+    while True:
+        more = ends | ((step @ ends.astype(float)) > 0)
+        if (more == ends).all():
+            break
+        ends = more
+    if ends.all():
+        raise ModelError(
+            "From every state this policy may reach a terminal one, so no pair stays for ever and there is no "
+            "stationary law. Use weights=Restart()."
+        )
+
+
+def _weights(
+    steps: PairSteps,
+    between: Floats,
+    same: Floats,
+    extra: tuple[Integers, Integers, Floats],
+    nu: Floats,
+    contraction: float,
+) -> PairWeights:
+    same = (same + same.transpose(0, 2, 1)) / 2
+    between = (between + between.T) / 2
+    seen = same.sum(axis=2) + between.sum(axis=1)[:, None] * steps.policy.probs
+    np.add.at(seen.reshape(-1), extra[0], extra[2])
+    nu = np.maximum(nu, seen)  # whatever rounding did to either
+    arrive = np.asarray(steps.one.T @ nu.ravel()) * ~steps.model.terminal
+    mean_contraction = _growth(arrive[:, None] * steps.policy.probs, nu)
+    chance = _least(steps.prob) * _least(steps.policy.probs)
+    if min(_least(between), _least(same), _least(extra[2])) * chance**2 < _SMALLEST:
+        contraction = np.inf
+    if _least(nu) * chance < _SMALLEST:
+        mean_contraction = np.inf
+    return PairWeights(
+        between, same, extra, nu, contraction * _ROUNDING, mean_contraction * _ROUNDING, steps.luck, steps.luck.choices
+    )
+
+
+def _lifted(weights: Floats) -> Floats:
+    return np.where(weights > 0, np.maximum(weights, _LEAST), 0.0)
+
+
+def _least(weights: Floats) -> float:
+    """The smallest that is not 0, or 1."""
+    return float(weights[weights > 0].min(initial=1.0))
+
+
+def _growth(new: Floats, old: Floats) -> float:
+    """max new/old; infinite where something comes to where nothing was, 0 where nothing comes anywhere."""
+    if (new[old == 0] > 0).any():
+        return np.inf
+    there = old > 0
+    return float((new[there] / old[there]).max(initial=0.0))

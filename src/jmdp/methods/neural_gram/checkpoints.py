@@ -1,0 +1,131 @@
+"""Checkpoints of training, kept by Orbax: written beside the last one and then made the last one.
+
+A checksum of all arrays is saved with them, so that no changed bit is taken for a number.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpy.typing as npt
+
+from jmdp.errors import CheckpointError, MissingExtraError
+
+if TYPE_CHECKING:
+    from jmdp.methods.neural_gram.learner import Progress
+
+_MEND = "Take another folder, or delete this one to begin again."
+
+
+class Checkpoints:
+    """Those of one run, in a folder of their own; the last two are kept.
+
+    Raises `CheckpointError` where the folder holds a run that is about something else.
+    """
+
+    def __init__(self, folder: Path, about: str) -> None:
+        try:
+            import orbax.checkpoint as ocp
+        except ImportError:
+            raise MissingExtraError('Checkpoints need Orbax: pip install "jmdp[nn]"') from None
+        self._folder, self._ocp = folder.absolute(), ocp
+        self._begun = b""
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise CheckpointError(f"{folder} cannot be a folder: {error.strerror}. Take another one.") from error
+        settings = self._folder / "run.json"
+        if not settings.exists():
+            part = settings.with_suffix(".part")  # a run that is killed here leaves all of it or nothing
+            part.write_text(json.dumps({"about": about}), encoding="utf-8")
+            os.replace(part, settings)
+        elif _read(settings) != about:
+            raise CheckpointError(f"{folder} is of a run with another simulator, policy, coupling or settings. {_MEND}")
+        self._manager = ocp.CheckpointManager(
+            self._folder / "training", options=ocp.CheckpointManagerOptions(max_to_keep=2, create=True)
+        )
+
+    def save(self, progress: Progress) -> None:
+        """Now, unless that is done."""
+        self._manager.wait_until_finished()
+        step = int(progress.chunk)
+        if step in self._manager.all_steps():
+            return
+        leaves = _leaves(progress)
+        leaves["checksum"] = self._checksum(leaves)
+        self._manager.save(step, args=self._ocp.args.StandardSave(leaves))
+        self._manager.wait_until_finished()
+
+    def latest(self, fresh: Progress) -> Progress:
+        """Where the run stopped, or the beginning. Of a damaged one the one before it, from which the way is the same.
+
+        `fresh` is the beginning: a run that began with other parameters is another run.
+        """
+        wanted = _leaves(fresh)
+        self._begun = digest_of_arrays(wanted.values())
+        wanted["checksum"] = np.zeros(16, np.uint8)
+        failed: list[int] = []
+        reason = ""
+        for step in sorted(self._manager.all_steps(), reverse=True):
+            try:
+                found = self._manager.restore(step, args=self._ocp.args.StandardRestore(wanted))
+                leaves = {name: np.asarray(found[name]) for name in wanted}
+                if np.array_equal(leaves.pop("checksum"), self._checksum(leaves)):
+                    break
+                reason = reason or "its checksum is another"
+            except Exception as error:  # Orbax and what it stands on raise what they like
+                reason = reason or f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+            failed.append(step)
+        else:
+            if failed:
+                raise CheckpointError(
+                    f"The checkpoints in {self._folder} are damaged, or of a run with another encoder "
+                    f"({reason[:200]}). {_MEND}"
+                )
+            return fresh
+        for step in failed:  # else what is saved there next would be taken for done
+            with contextlib.suppress(Exception):
+                self._manager.delete(step)
+        arrays, rest = eqx.partition(fresh, eqx.is_array)
+        restored = jax.tree.unflatten(jax.tree.structure(arrays), [jnp.asarray(leaf) for leaf in leaves.values()])
+        progress: Progress = eqx.combine(restored, rest)
+        return progress
+
+    def close(self) -> None:
+        """No more."""
+        self._manager.close()
+
+    def _checksum(self, leaves: dict[str, npt.NDArray[Any]]) -> npt.NDArray[np.uint8]:
+        told = hashlib.blake2b(self._begun + digest_of_arrays(leaves.values()), digest_size=16)
+        return np.frombuffer(told.digest(), np.uint8).copy()
+
+
+def digest_of_arrays(arrays: Iterable[npt.NDArray[Any]]) -> bytes:
+    """Sixteen bytes that are equal for equal arrays in the same order."""
+    told = hashlib.blake2b(digest_size=16)
+    for array in arrays:
+        told.update(f"{array.dtype}{array.shape}".encode())
+        told.update(np.ascontiguousarray(array).tobytes())
+    return told.digest()
+
+
+def _leaves(progress: Progress) -> dict[str, npt.NDArray[Any]]:
+    """A plain dictionary: Orbax need not know our classes."""
+    return {f"{i:04d}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(eqx.filter(progress, eqx.is_array)))}
+
+
+def _read(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))["about"]
+    except (OSError, ValueError, KeyError, TypeError):
+        raise CheckpointError(f"{path} is damaged. {_MEND}") from None

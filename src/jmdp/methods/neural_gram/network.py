@@ -1,0 +1,155 @@
+"""Means and covariances as networks: any parameters give a covariance, that is, a positive semidefinite kernel.
+
+For coordinates x = (s, a), y = (t, b)
+
+    k(x, y) = ⟨v(x), v(y)⟩ + 1{s = t} ⟨w(x), w(y)⟩ + 1{x = y} n(x),   n ≥ 0,
+
+a sum of three kernels. The paper (appendix on ALE) has the first alone. A smooth v cannot give two states that look
+alike a high variance each and no covariance; the other two can. The variance of a gap is a squared distance in the same
+features, so nothing is subtracted: Var(Z(x) − Z(y)) = ‖v(x) − v(y)‖² + ….
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from typing import Any, Literal, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy.typing as npt
+
+from jmdp.methods.neural_gram.encoders import built
+
+Kernel = Literal["sum", "gram"]
+
+
+class Features(NamedTuple):
+    """What covariances are made of, of one coordinate, or of all actions of a state with one more axis in front."""
+
+    v: jax.Array  # [D], shared by all states
+    w: jax.Array  # [E], shared by the actions of a state
+    n: jax.Array  # [], of this coordinate alone
+
+
+class Blocks(NamedTuple):
+    """Second moments of one pair of coordinates."""
+
+    first: jax.Array  # Var Z(x)
+    second: jax.Array  # Var Z(y)
+    covariance: jax.Array  # Cov(Z(x), Z(y))
+    gap: jax.Array  # Var(Z(x) − Z(y))
+
+
+class GramNetwork(eqx.Module):
+    """A network for means, q(s, a) = value(s) + advantage(s, a), and one for the features of covariances."""
+
+    mean_encoder: Any
+    value: eqx.nn.Linear
+    advantage: eqx.nn.Linear
+    encoder: Any
+    common: eqx.nn.Linear  # the part of v that all actions share
+    own: eqx.nn.Linear  # the part of v that each action has
+    same_state: eqx.nn.Linear
+    alone: eqx.nn.Linear
+    mean: float = eqx.field(static=True)  # of returns
+    std: float = eqx.field(static=True)
+    gap_std: float = eqx.field(static=True)
+    temper: float = eqx.field(static=True)  # all gaps' standard deviations are multiplied by it
+    actions: int = eqx.field(static=True)
+    kernel: Kernel = eqx.field(static=True)
+
+    def __init__(
+        self,
+        encoder: Any,
+        observations: npt.NDArray[Any],
+        actions: int,
+        kernel: Kernel,
+        rank: int,
+        scales: tuple[float, float, float],
+        key: jax.Array,
+    ) -> None:
+        keys = jax.random.split(key, 8)
+        self.mean_encoder = built(encoder, observations, keys[0])
+        self.encoder = built(encoder, observations, keys[1])
+        width = jax.eval_shape(self.encoder, jnp.asarray(observations[0])).size
+        self.value, self.advantage = _small(width, 1, keys[2]), _small(width, actions, keys[3])
+        self.common = eqx.nn.Linear(width, rank, key=keys[4])
+        self.own = eqx.nn.Linear(width, actions * rank, key=keys[5])
+        self.same_state = eqx.nn.Linear(width, actions * rank, key=keys[6])
+        self.alone = eqx.nn.Linear(width, actions, key=keys[7])
+        self.mean, self.std, self.gap_std = scales
+        self.temper = 1.0
+        self.actions, self.kernel = actions, kernel
+
+    def means(self, observation: jax.Array, keep: Keep | None = None) -> jax.Array:
+        """[A], E[Z(s, ·)]."""
+        h = dropped(self.mean_encoder(observation), keep)
+        advantage = self.advantage(h)
+        return self.mean + self.std * self.value(h)[0] + self.gap_std * (advantage - advantage.mean())
+
+    def features(self, observation: jax.Array) -> Features:
+        """Features of all actions, [A, ...]. None is dropped while learning: a square would take that for variance."""
+        h = self.encoder(observation)
+        common, own = self.common(h), self.own(h).reshape(self.actions, -1)
+        unit, gap_std = 1 / math.sqrt(common.size), self.temper * self.gap_std
+        v = unit * (self.std * common + gap_std * own)
+        if self.kernel == "gram":
+            return Features(v, jnp.zeros((self.actions, 0)), jnp.zeros(self.actions))
+        w = unit * gap_std * self.same_state(h).reshape(self.actions, -1)
+        return Features(v, w, gap_std**2 * jax.nn.softplus(self.alone(h) - 2))
+
+    def tempered(self, factor: float) -> GramNetwork:
+        """The same with variances of all gaps multiplied by this factor."""
+        changed = copy.copy(self)
+        object.__setattr__(changed, "temper", self.temper * math.sqrt(factor))
+        return changed
+
+
+class Keep(NamedTuple):
+    """Which share of features is kept while learning, drawn from a key."""
+
+    key: jax.Array
+    share: float
+
+
+def dropped(features: jax.Array, keep: Keep | None) -> jax.Array:
+    """Some features set to 0, the others scaled up for them."""
+    if keep is None or keep.share == 1:
+        return features
+    return features * jax.random.bernoulli(keep.key, keep.share, features.shape) / keep.share
+
+
+def blocks(x: Features, y: Features, same_state: Any, same_coordinate: Any) -> Blocks:
+    """Second moments of two coordinates. Equal coordinates have one return: their gap is 0."""
+    first = (x.v**2).sum(-1) + (x.w**2).sum(-1) + x.n
+    second = (y.v**2).sum(-1) + (y.w**2).sum(-1) + y.n
+    covariance = (x.v * y.v).sum(-1) + jnp.where(same_state, (x.w * y.w).sum(-1), 0.0)
+    apart = jnp.where(same_state, ((x.w - y.w) ** 2).sum(-1), (x.w**2).sum(-1) + (y.w**2).sum(-1)) + x.n + y.n
+    gap = ((x.v - y.v) ** 2).sum(-1) + apart
+    return Blocks(
+        first, second, covariance + jnp.where(same_coordinate, x.n, 0.0), jnp.where(same_coordinate, 0.0, gap)
+    )
+
+
+def covariances(x: Features) -> jax.Array:
+    """[A, A], of all actions of one state."""
+    return x.v @ x.v.T + x.w @ x.w.T + jnp.diag(x.n)
+
+
+def gap_variances(x: Features) -> jax.Array:
+    """[A, A], of all gaps of one state, without a difference of large numbers."""
+
+    def distances(z: jax.Array) -> jax.Array:
+        return ((z[:, None] - z[None]) ** 2).sum(-1)
+
+    found = distances(x.v) + distances(x.w) + (x.n[:, None] + x.n[None])
+    return jnp.where(jnp.eye(len(x.n), dtype=bool), 0.0, found)  # fused, v(x) and v(x) may be rounded apart
+
+
+def _small(width: int, out: int, key: jax.Array) -> eqx.nn.Linear:
+    """A layer that begins near 0, so that what is learned first is not undone."""
+    layer = eqx.nn.Linear(width, out, key=key)
+    small: eqx.nn.Linear = eqx.tree_at(lambda z: (z.weight, z.bias), layer, (0.1 * layer.weight, jnp.zeros(out)))
+    return small

@@ -1,0 +1,180 @@
+"""NeuralGram: joint moments over the whole state space of a simulator, learned by networks."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from jmdp.base.progress import count_bar
+from jmdp.base.settings import nonnegative, probability, whole
+from jmdp.errors import CouplingError, MissingExtraError, ModelError, SettingsError
+from jmdp.methods.method import Method
+from jmdp.methods.monte_carlo.monte_carlo import rollout_length
+from jmdp.models.actors.actor import Actor
+from jmdp.models.coupling import Coupling
+from jmdp.results.evaluation import Outcome
+from jmdp.simulators.pair_walks import WalkPlan
+from jmdp.simulators.simulator import Simulator
+from jmdp.simulators.workers import Walkers
+
+if TYPE_CHECKING:
+    from jmdp.methods.neural_gram.learned_evaluation import LearnedEvaluation
+
+
+@dataclass(frozen=True, kw_only=True)
+class NeuralGram(Method):
+    """Means and covariances as networks, learned from pairs of branches under shared luck.
+
+    The paper's incremental JIPE-2 with function approximation (section 6 and appendix on ALE): TD errors of means,
+    variances, covariances within and between states, and of the gap. The covariance is a sum of kernels (`kernel`),
+    so it is positive semidefinite whatever is learned.
+
+    Where the paper lets one branch go on, both do here: pairs that are followed show how branches stay near each other
+    and meet again, which pairs of random states never do. Every pair is walked twice with luck apart, for variance that
+    needs no mean. Means learn slowly (`mean_rate`): what they make of noise would pass for variance.
+
+    Needs ``pip install "jmdp[nn]"``. The answer is a `LearnedEvaluation`. Its `outcome` is what the held-out states
+    say: TRAINED, NOT_BETTER, NOTHING_VARIED, or NOT_JUDGED with ``held_out=None`` (see `Calibration.verdict`). None of
+    these raises; only an interrupted run does.
+
+    Parameters
+    ----------
+    seed
+        Of data, network and batches; the same seed gives the same numbers.
+    discount
+        γ, where the simulator has none of its own.
+    visits, spacing
+        States along the policy's way in which pairs of actions begin, and steps between them.
+    length, lucks
+        Steps of a walk of two branches; walks from each visit, luck apart.
+    steps
+        n of n-step targets.
+    updates, batch, learning_rate, weight_decay, dropout, target_averaging, mean_rate
+        Of training (AdamW, steps falling along a cosine). Features of means are dropped, those of covariances never.
+        Targets come from a running average of the network. `mean_rate` is the means' share of the learning rate.
+    kernel
+        "sum": ⟨v(x), v(y)⟩ + 1{same state}⟨w(x), w(y)⟩ + 1{x = y} n(x). "gram": the first alone, the paper's.
+    rank
+        Size of v and of w.
+    encoder
+        One of `encoders`, an Equinox module, or None: convolutions for screens, an MLP for anything else.
+    held_out, patience
+        States kept for calibration and for choosing when to stop; None is no record and no choice. Looks at them
+        without a better score before learning stops; None never stops it, and the best network is kept all the same.
+    workers
+        Processes that simulate.
+    folder
+        Where curves (JSON lines, TensorBoard) and checkpoints go; a run that stopped there goes on.
+    """
+
+    seed: int
+    discount: float | None = None
+    visits: int = 1500
+    spacing: int = 8
+    length: int = 12
+    lucks: int = 2
+    steps: int = 3
+    updates: int = 600
+    batch: int = 256
+    learning_rate: float = 2e-3
+    weight_decay: float = 3.0
+    dropout: float = 0.3
+    target_averaging: float = 0.95
+    mean_rate: float = 0.05
+    kernel: Literal["sum", "gram"] = "sum"
+    rank: int = 16
+    encoder: Any = None
+    held_out: int | None = 48
+    patience: int | None = None
+    workers: int = 1
+    folder: str | os.PathLike[str] | None = None
+
+    takes_simulators = True
+
+    def __post_init__(self) -> None:
+        for name, least in (("seed", 0), ("visits", 1), ("spacing", 1), ("length", 1), ("lucks", 1), ("steps", 1),
+                            ("updates", 1), ("batch", 4), ("rank", 1), ("workers", 1)):  # fmt: skip
+            whole(self, name, least)
+        for name in ("held_out", "patience"):
+            whole(self, name, 1, optional=True)
+        for name in ("learning_rate", "weight_decay", "dropout", "mean_rate"):
+            nonnegative(self, name)
+        probability(self, "target_averaging")
+        if self.dropout >= 1:
+            raise SettingsError(f"dropout is {self.dropout}. Give a share below 1.")
+        if self.kernel not in ("sum", "gram"):
+            raise SettingsError(f"kernel is {self.kernel!r}. It is 'sum' or 'gram', the paper's.")
+        if self.batch % 4:
+            raise SettingsError(f"batch is {self.batch}. Give a multiple of 4: walks come in pairs, pairs in halves.")
+        if self.steps > self.length:
+            raise SettingsError(f"steps is {self.steps}, and walks have {self.length}. Give longer walks.")
+        if self.folder is not None and not isinstance(self.folder, (str, os.PathLike)):
+            raise SettingsError(f"folder is {self.folder!r}. Give the name of a folder, or None.")
+
+    def run(  # type: ignore[override]  # what is learned answers at any state, not in a table of them
+        self, model: Any, policy: Any, coupling: Coupling, progress: bool
+    ) -> LearnedEvaluation:
+        """Evaluate; see `jmdp.evaluate`."""
+        try:
+            from jmdp.methods.neural_gram.checkpoints import Checkpoints, digest_of_arrays
+            from jmdp.methods.neural_gram.learned_evaluation import LearnedEvaluation, calibration_of, judged
+            from jmdp.methods.neural_gram.learner import learn
+            from jmdp.methods.neural_gram.tracking import Tracker
+        except MissingExtraError:
+            raise
+        except ImportError as error:
+            raise MissingExtraError(f'NeuralGram needs networks ({error.name}): pip install "jmdp[nn]"') from None
+        if not isinstance(model, Simulator):
+            raise ModelError(
+                "NeuralGram learns from a simulator. For a table: jmdp.simulators.TabularSimulator(model)."
+            )
+        if not coupling.shared_in_a_state:
+            raise CouplingError("Under Independent() luck covariances are 0: there is nothing joint to learn.")
+        assert isinstance(policy, Actor)
+        discount, _ = rollout_length(model, self.discount, 1, 1)
+        if discount >= 1:
+            raise SettingsError("NeuralGram needs a discount below 1.")
+        name = type(self).__name__
+        with Walkers(model, policy, coupling, workers=self.workers) as walkers:
+            visits = min(self.visits, 100)
+            plan = WalkPlan(visits, self.spacing, self.lucks, self.length)
+            walks = walkers.collect(plan, seed=2 * self.seed, blocks=-(-self.visits // visits), progress=progress)
+            held_out = None
+            if self.held_out is not None:
+                apart = WalkPlan(min(self.held_out, 8), 40, 16, self.long_enough(discount))
+                blocks = -(-self.held_out // apart.visits)
+                held_out = walkers.collect(apart, seed=2 * self.seed + 1, blocks=blocks, progress=progress)
+        assert model.actions is not None
+        folder = None if self.folder is None else Path(self.folder)
+        data = [
+            getattr(part, name) for part in (walks, held_out) if part is not None for name in part.__dataclass_fields__
+        ]
+        about = repr((replace(self, folder=None, workers=1), model, policy, coupling, digest_of_arrays(data).hex()))
+        about = re.sub(r" at 0x[0-9a-f]+", "", about)  # addresses, which another process has others for
+        checkpoints = None if folder is None else Checkpoints(folder, about)
+        tracker = None if folder is None else Tracker(folder)
+        try:
+            with count_bar(name, progress, 0, self.updates) as report:
+                found = learn(
+                    self, walks, held_out, model.actions.size, discount,
+                    report=report, checkpoints=checkpoints, tracker=tracker,
+                )  # fmt: skip
+        finally:
+            for part in (checkpoints, tracker):
+                if part is not None:
+                    part.close()
+        record = None
+        if held_out is not None:
+            record = calibration_of(found.network, held_out, discount, 2 * self.seed + 1)
+        return LearnedEvaluation(
+            found.network, model, policy, coupling, self, discount, model.actions,
+            Outcome.INTERRUPTED if found.interrupted else judged(record), found.curve, record,
+        )  # fmt: skip
+
+    def long_enough(self, discount: float) -> int:
+        """Steps T with γ^T ≤ 0.01. γ^{2T} would not do: rewards that go on alike until an end add up as returns do."""
+        return self.length if discount == 0 else max(self.length, math.ceil(math.log(0.01) / math.log(discount)))

@@ -1,0 +1,101 @@
+"""Walks of pairs, handed out in parts: the replay that networks learn from."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from jmdp.base.arrays import Booleans, Integers
+from jmdp.base.luck import Shock
+from jmdp.methods.neural_gram.losses import Batch, Scales
+from jmdp.simulators.pair_walks import PairWalks
+
+_LEAST = 1e-6
+"""Where a discount over a whole walk is less, differences of discounted sums lose their digits."""
+
+
+class PairReplay:
+    """Parts of walks of up to `steps` steps, drawn at random; which, is a pure function of the root and a number.
+
+    Half of a batch, where every visit has two walks or more, begins where they begin: two walks of one visit, which
+    share no luck, one after the other. The other half begins anywhere.
+    """
+
+    def __init__(self, walks: PairWalks, discount: float, steps: int, root: Shock) -> None:
+        self._walks, self._discount, self._steps, self._root = walks, discount, steps, root
+        N, L = walks.reward.shape[:2]
+        weights = discount ** np.arange(L)
+        self._sums = np.zeros((N, L + 1, 2))  # of discounted rewards up to a step
+        np.cumsum(walks.reward * weights[None, :, None], axis=1, out=self._sums[:, 1:])
+        _, self._first, self._lucks = np.unique(walks.visit, return_index=True, return_counts=True)
+        self._twice = bool(self._lucks.min() > 1)
+
+    def scales(self) -> tuple[float, Scales]:
+        """The mean of returns, and the units of losses: from whole walks, the gap's as if what follows were alike."""
+        returns, L = self._sums[:, -1], self._walks.length
+        rest = 1 - self._discount ** (2 * L)
+        gap = returns[:, 0] - returns[:, 1]
+        if self._twice:
+            mate = np.repeat(self._first, self._lucks)
+            mate = np.where(mate == np.arange(len(gap)), mate + 1, mate)
+            variance = float(((returns - returns[mate]) ** 2).mean() / 2)
+            gap_variance = float(((gap - gap[mate]) ** 2).mean() / 2)
+        else:
+            variance, gap_variance = float(returns.var()), float(gap.var())
+        mean = float(returns.mean()) / (1 - self._discount**L)
+        units = [value / rest or 1.0 for value in (variance, gap_variance, float((gap**2).mean()))]
+        return mean, Scales(*units)
+
+    def batches(self, number: int, count: int, size: int) -> Batch:
+        """`count` batches of `size` parts each, arrays ``[count, size, ...]``; those with this number."""
+        rng = self._root.derived(b"batches", number).generator()
+        doubled = np.zeros((count, size), np.bool_)
+        rows = rng.integers(len(self._walks), size=(count, size))
+        t = rng.integers(self._walks.length, size=(count, size))
+        if self._twice:
+            half = size // 4 * 2
+            visit = rng.integers(len(self._first), size=(count, half // 2))
+            one = rng.integers(self._lucks[visit])
+            other = (one + 1 + rng.integers(self._lucks[visit] - 1)) % self._lucks[visit]
+            rows[:, :half:2], rows[:, 1:half:2] = self._first[visit] + one, self._first[visit] + other
+            t[:, :half], doubled[:, :half] = 0, True
+        return self.parts(rows, t, doubled)
+
+    def parts(self, rows: Integers, t: Integers, doubled: Booleans, steps: int | None = None) -> Batch:
+        """Of these walks, from these steps on."""
+        walks = self._walks
+        end = np.minimum(t + (self._steps if steps is None else steps), walks.length)
+        if self._discount**walks.length > _LEAST:
+            reward = (self._sums[rows, end] - self._sums[rows, t]) / (self._discount**t)[..., None]
+        else:  # the quotient of two numbers that are nearly nothing
+            reward = np.zeros((*t.shape, 2))
+            for k in range(int((end - t).max(initial=0))):
+                at = np.minimum(t + k, walks.length - 1)
+                reward += np.where((t + k < end)[..., None], self._discount**k * walks.reward[rows, at], 0.0)
+        return Batch(
+            walks.observation[rows, t],
+            walks.action[rows, t].astype(np.int32),
+            walks.same[rows, t],
+            reward.astype(np.float32),
+            (self._discount ** (end - t)).astype(np.float32),
+            walks.observation[rows, end],
+            walks.action[rows, end].astype(np.int32),
+            walks.same[rows, end],
+            walks.ended[rows, end],
+            doubled,
+            ~walks.ended[rows, t],
+        )
+
+    def pairs(self, steps: int | None = None) -> Batch | None:
+        """Parts of this many steps where walks begin, two of each visit one after the other; None where there is one.
+
+        None is as many steps as in `batches`.
+        """
+        if not self._twice:
+            return None
+        rows = (self._first[:, None] + np.arange(2)).ravel()
+        return self.parts(rows, np.zeros_like(rows), np.ones(rows.size, np.bool_), steps)
+
+    @property
+    def length(self) -> int:
+        """Steps of a whole walk."""
+        return self._walks.length

@@ -1,0 +1,87 @@
+"""Training: batches in, a network out; on one device or several, stopped and resumed at will."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import numpy as np
+import optax
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+from jmdp.methods.neural_gram.losses import Batch, Scales, averaged, losses, targets
+from jmdp.methods.neural_gram.network import GramNetwork, Keep
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is minimised and how."""
+
+    updates: int
+    learning_rate: float
+    weight_decay: float
+    dropout: float
+    target_averaging: float
+    mean_rate: float  # steps of the means' network as a share of the others'
+    scales: Scales
+
+    def optimiser(self) -> optax.GradientTransformation:
+        """Adam with decoupled weight decay; steps fall along a cosine to 0."""
+        schedule = optax.cosine_decay_schedule(self.learning_rate, self.updates)
+        return optax.chain(optax.clip_by_global_norm(10.0), optax.adamw(schedule, weight_decay=self.weight_decay))
+
+
+class Learning(NamedTuple):
+    """All that changes while learning."""
+
+    network: GramNetwork
+    target: GramNetwork
+    optimiser: Any
+
+
+def begun(network: GramNetwork, plan: Plan) -> Learning:
+    """Before the first update."""
+    return Learning(network, network, plan.optimiser().init(eqx.filter(network, eqx.is_inexact_array)))
+
+
+class Trainer:
+    """Updates, many to a call. Batches are spread over all devices; what is learned is on each of them."""
+
+    def __init__(self, plan: Plan, devices: list[jax.Device] | None = None) -> None:
+        self._plan = plan
+        mesh = Mesh(np.array(devices or jax.devices()), ("batch",))
+        self._spread = NamedSharding(mesh, PartitionSpec(None, "batch"))  # type: ignore[no-untyped-call]
+        self._everywhere = NamedSharding(mesh, PartitionSpec())  # type: ignore[no-untyped-call]
+
+    def many(self, learning: Learning, batches: Batch, key: jax.Array) -> tuple[Learning, jax.Array]:
+        """One update for each of the batches; TD errors ``[updates, 2, blocks]`` of each."""
+        learning, key = eqx.filter_shard((learning, key), self._everywhere)
+        return _many(learning, jax.device_put(batches, self._spread), key, self._plan)
+
+
+@eqx.filter_jit
+def _many(learning: Learning, batches: Batch, key: jax.Array, plan: Plan) -> tuple[Learning, jax.Array]:
+    optimiser = plan.optimiser()
+    changing, fixed = eqx.partition(learning, eqx.is_array)
+
+    def update(changing: Any, of: tuple[Batch, jax.Array]) -> tuple[Any, jax.Array]:
+        batch, key = of
+        network, target, state = eqx.combine(changing, fixed)
+        aim = targets(target, batch)
+        loss = partial(losses, batch=batch, aim=aim, scales=plan.scales, keep=Keep(key, 1 - plan.dropout))
+        gradient, errors = eqx.filter_grad(loss, has_aux=True)(network)
+        change, state = optimiser.update(gradient, state, eqx.filter(network, eqx.is_inexact_array))
+        slower = eqx.tree_at(_mean_parts, change, jax.tree.map(lambda x: plan.mean_rate * x, _mean_parts(change)))
+        network = eqx.apply_updates(network, slower)
+        learning = Learning(network, averaged(target, network, plan.target_averaging), state)
+        return eqx.partition(learning, eqx.is_array)[0], errors
+
+    changing, errors = jax.lax.scan(update, changing, (batches, jax.random.split(key, len(batches.doubled))))
+    return eqx.combine(changing, fixed), errors
+
+
+def _mean_parts(network: GramNetwork) -> Any:
+    return network.mean_encoder, network.value, network.advantage

@@ -1,0 +1,273 @@
+"""What is looked at of a model that is never enumerated, and what its edge can hide.
+
+Cut the walk at the first exit τ from a set of states R, and count as earned there some value u of the state
+reached: Zᵘ = Σ_{n<τ} γⁿ R_n + γ^τ u(S_τ). This is the return of a finite table whose exits are terminal. What
+it misses is γ^τ (Z(S_τ) − u(S_τ)), so in mean square, whatever the coupling,
+
+    ‖Z(x) − Zᵘ(x)‖² = E_x[ γ^{2τ} M(S_τ) ],        M(s) = E[(Z(s) − u(s))²] ≤ (B / (1 − γ) + |u(s)|)²,
+
+a sum along the chain of single states; and a covariance, a gap's standard deviation or a correlation moves by no more
+than the norms of the parts that are missing.
+
+All of it is computed on rewards divided by the power of two just above their bound, as in `shaping`: squares of
+returns are then in the range of floats at any scale of the rewards. Products with a probability or a discount can
+still underflow; wherever one may, UNDERFLOW is added.
+
+There are two sets. The wide one is for single states only: cut there with u = 0, it gives the value v and the
+spread M of nearly every state one can get to. The near one, inside it, is for pairs of states: cut there with u = v,
+where M is a variance and no longer the square of a bound.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from jmdp.base.arrays import Booleans, Floats, Integers, floats
+from jmdp.base.progress import count_bar
+from jmdp.errors import PolicyError
+from jmdp.methods.shared.pair_operator import PairOperator
+from jmdp.methods.shared.policy_chain import ChainSolver, discounted_total, policy_chain_solver
+from jmdp.methods.shared.shaping import UNDERFLOW, scaled_error, shape
+from jmdp.models.coupling import Independent
+from jmdp.models.lazy import LazyJMDP
+from jmdp.models.policy import TabularPolicy
+from jmdp.models.tabular import TabularJMDP
+from jmdp.results.evaluation import UNIT
+
+_MOST_PUSHES = 10_000_000
+"""Pushes of mass at a time: near γ = 1 there is no end to them, and they only say where to look first."""
+
+_LEAST_MASS = 2.0**-1022
+"""Mass below this is not pushed on."""
+
+_UP = 1 + 2.0**-40
+"""More than a few roundings."""
+
+
+class Explorer:
+    """The states that a policy gets to from one state, most of its discounted mass first."""
+
+    def __init__(self, model: LazyJMDP, policy: Callable[[Any], Any], origin: int) -> None:
+        self.model, self.policy, self.origin = model, policy, origin
+        self.exponent = math.frexp(model.reward_bound)[1]  # rewards are divided by 2**exponent
+        self.bound = math.ldexp(model.reward_bound, -self.exponent) / (1 - model.discount) * _UP  # of any return, then
+        model.expand(origin)
+        self.probs: Floats = np.zeros((0, 1))  # [found, A]
+        self.asked: Booleans = np.zeros(0, bool)  # [found]
+        self.reached: Booleans = np.zeros(0, bool)  # [found], whether a state looked at leads there
+        self.mass: Floats = np.zeros(0)  # [found], on its way through these states
+        self._fit()
+        self._ask(origin)
+        if not model.terminal[origin]:
+            np.add.at(self.mass, model.next_state[origin], model.discount * model.prob[origin][:, None])
+
+    def explore(self, threshold: float, max_states: int, progress: bool) -> None:
+        """Ask for the tables of all states that at least this much discounted mass gets to; at most so many."""
+        from jmdp.methods.kernels.arrivals import push
+
+        model = self.model
+        if self.complete:
+            return
+        with count_bar("states looked at", progress, int(self.asked.sum())) as bar:
+            while True:
+                push(
+                    model.prob, model.next_state, self.probs, self.asked, model.terminal, model.discount,
+                    max(threshold, _LEAST_MASS), self.mass, _MOST_PUSHES,
+                )  # fmt: skip
+                new = np.flatnonzero(self.reached & ~self.asked & (self.mass >= threshold))
+                room = max_states - int(self.asked.sum())
+                if new.size == 0 or room <= 0:
+                    return
+                new = new[np.argsort(-self.mass[new], kind="stable")][:room]
+                for i in new.tolist():
+                    model.expand(i)
+                    self._fit()
+                    self._ask(i)
+                bar(int(self.asked.sum()))
+
+    @property
+    def complete(self) -> bool:
+        """Whether no state looked at leads to one that was not, by an action the policy takes or as the origin."""
+        return not (self.reached & ~self.asked).any()
+
+    @property
+    def frontier(self) -> float:
+        """The most discounted mass that stands before a state not looked at."""
+        return float(self.mass[~self.asked].max(initial=0.0))
+
+    def outcomes(self, states: Integers) -> tuple[Floats, Integers, bool]:
+        """Rewards divided by 2**exponent, and next states [·, K, A]; and whether an underflow changed a reward.
+
+        An action that the policy never takes matters in the origin alone: elsewhere it earns 0 and stays.
+        """
+        taken = (self.probs[states] > 0) | (states == self.origin)[:, None]
+        counts = (self.model.prob[states, :, None] > 0) & taken[:, None, :]
+        given = np.where(counts, self.model.reward[states], 0.0)
+        following = np.where(counts, self.model.next_state[states], states[:, None, None])
+        scaled = np.ldexp(given, -self.exponent)
+        return scaled, following, not np.array_equal(np.ldexp(scaled, self.exponent), given)
+
+    def _fit(self) -> None:
+        size, A = len(self.model.known), self.model.reward.shape[2]
+        if len(self.asked) < size or self.probs.shape[1] != A:
+            for name, shape in (("probs", (size, A)), ("asked", (size,)), ("reached", (size,)), ("mass", (size,))):
+                old = getattr(self, name)
+                new = np.zeros(shape, old.dtype)
+                if old.ndim == 1 or old.shape[1] == A:
+                    new[: len(old)] = old
+                setattr(self, name, new)
+
+    def _ask(self, i: int) -> None:
+        """Ask for the policy in a state, and mark where it leads."""
+        if not self.model.terminal[i]:
+            state = self.model.states[i]
+            try:
+                row = TabularPolicy([floats("policy", self.policy(state), "[A]", PolicyError)]).probs[0]
+            except (PolicyError, ValueError, TypeError) as wrong:
+                raise PolicyError(f"The policy in state {state!r}: {wrong}") from wrong
+            if row.size != self.probs.shape[1]:
+                raise PolicyError(f"The policy gives {row.size} probabilities in state {state!r}; "
+                                  f"there are {self.probs.shape[1]} actions.")  # fmt: skip
+            self.probs[i] = row
+            taken = np.ones(row.size, bool) if i == self.origin else row > 0
+            self.reached[self.model.next_state[i][np.ix_(self.model.prob[i] > 0, taken)]] = True
+        self.asked[i] = True
+
+
+@dataclass(frozen=True, eq=False)
+class Cut:
+    """A finite table: some states, and one more where every exit leads. Rewards are divided by 2**exponent."""
+
+    model: TabularJMDP
+    policy: TabularPolicy
+    square_chain: ChainSolver  # with discount γ²
+    missing: Floats  # [S − 1], root of E[γ^{2τ} M(S_τ)] at most
+    missing_ahead: Floats  # [A], the same from the origin with its first action given
+    lost: float  # what dividing the rewards can change of a return, by underflow
+
+    @classmethod
+    def at(cls, explorer: Explorer, inside: Integers, value: Floats, spread: Floats) -> Cut:
+        """Cut at the exits from `inside`, which earn `value` and miss `spread` in root mean square (both [found])."""
+        lazy = explorer.model
+        place = np.full(len(lazy.known), inside.size)
+        place[inside] = np.arange(inside.size)
+        reward, following, lossy = explorer.outcomes(inside)
+        to = place[following]
+        gamma = lazy.discount
+        earned = np.where(to == inside.size, value[following], 0.0)
+        model, policy = _table(explorer, inside, reward + gamma * earned, to)
+        squares = _squares_at_exits(gamma, reward, earned, np.where(to == inside.size, spread[following], 0.0))
+        prob = lazy.prob[inside] * ~lazy.terminal[inside, None]
+        gain = _sum(policy.probs[:-1], _sum(prob[:, :, None], squares, 1), 1)
+        square, one_minus_square = gamma * gamma, (1 - gamma) * (1 + gamma)
+        chain = policy_chain_solver(model, policy, square, one_minus_square)
+        missing = discounted_total(model, policy, chain, np.append(gain, 0.0), square, one_minus_square)
+        missing[-1] = 0.0
+        origin = int(place[explorer.origin])
+        later = _no_less(square * missing, (gamma > 0) & (missing > 0))[to[origin]]
+        rounding = 1 + 8 * (prob.shape[1] + 8) * UNIT
+        ahead = _sum(prob[origin][:, None], squares[origin] + later, 0) * rounding
+        lost = UNDERFLOW if lossy else 0.0
+        return cls(model, policy, chain, np.sqrt(missing[:-1]) * _UP + lost, np.sqrt(ahead) * _UP + lost, lost)
+
+
+def _table(explorer: Explorer, inside: Integers, reward: Floats, to: Integers) -> tuple[TabularJMDP, TabularPolicy]:
+    """The states inside, with these rewards and next states, and a terminal one beyond."""
+    lazy, A = explorer.model, explorer.probs.shape[1]
+    names = [str(lazy.states[i]) for i in inside.tolist()] + ["beyond"]
+    model = TabularJMDP(
+        np.concatenate([lazy.prob[inside], np.eye(1, lazy.prob.shape[1])]),
+        np.concatenate([reward, np.zeros((1, *reward.shape[1:]))]),
+        np.concatenate([to, np.full((1, *to.shape[1:]), inside.size)]),
+        lazy.discount,
+        np.append(lazy.terminal[inside], True),
+        names if len(set(names)) == len(names) else None,
+    )
+    rows = np.where(lazy.terminal[inside, None], np.eye(1, A), explorer.probs[inside])
+    return model, TabularPolicy(np.concatenate([rows, np.eye(1, A)]))
+
+
+def _squares_at_exits(gamma: float, reward: Floats, earned: Floats, spread: Floats) -> Floats:
+    """(γ spread + rounding)² [·, K, A], at most: what exits miss where r + γ v is earned, and that sum is rounded."""
+    rounding = np.where(earned != 0, 2.0**-51 * (np.abs(reward) + gamma * np.abs(earned)) + 2.0**-1070, 0.0)
+    missed = (gamma * spread + rounding) * _UP
+    hides = (spread > 0) & (gamma > 0) | (rounding > 0)
+    return _no_less(missed * missed * _UP, hides)
+
+
+def _sum(weights: Floats, terms: Floats, axis: int) -> Floats:
+    """Σ weights × terms along an axis, none of them negative; no less, though products may underflow."""
+    positive = np.logical_or.reduce((weights > 0) & (terms > 0), axis=axis)
+    return _no_less((weights * terms).sum(axis=axis), positive)
+
+
+def _no_less(products: Floats, positive: Booleans) -> Floats:
+    """Add UNDERFLOW where the true products are positive."""
+    return np.asarray(products + np.where(positive, UNDERFLOW, 0.0))
+
+
+@dataclass(frozen=True, eq=False)
+class Surroundings:
+    """The wide cut: the value and spread of every state found, and how often each is met.
+
+    All on rewards divided by 2**exponent of the explorer.
+    """
+
+    model: TabularJMDP
+    value: Floats  # [found], v; 0 for states that were not looked at
+    spread: Floats  # [found], at most the root of E[(Z − value)²]
+    met: Floats  # [found], E Σ γ^{2n} 1{S_n = s} over the origin's actions
+    mean: Floats  # [A], of the origin's returns
+    mean_error: Floats  # [A]
+    leak: float  # what the wide cut itself misses, in root mean square, of the origin's worst action
+
+    @classmethod
+    def of(cls, explorer: Explorer) -> Surroundings:
+        """Look around with the tables asked for so far."""
+        lazy, bound = explorer.model, explorer.bound
+        gamma = lazy.discount
+        inside = np.flatnonzero(explorer.asked)
+        nothing = np.zeros(len(lazy.known))
+        spread = nothing + bound
+        cut = Cut.at(explorer, inside, nothing, spread)
+        shaped = shape(cut.model, cut.policy)
+        operator = PairOperator(cut.model, cut.policy, Independent(), shaped)
+        value = nothing.copy()
+        value[inside] = np.ldexp(shaped.value.high[:-1], shaped.exponent)
+        mean_error = scaled_error(shaped.mean_error, shaped.exponent) + cut.lost
+        value_error = scaled_error(shaped.td_error + np.abs(shaped.value.low[:-1]), shaped.exponent) + cut.lost
+        std = scaled_error(np.sqrt(operator.V[:-1] + operator.variance_error()), shaped.exponent)
+        spread[inside] = np.where(lazy.terminal[inside], 0.0, std + cut.missing + value_error)
+        spread = np.minimum(spread, bound + np.abs(value)) * _UP
+        origin = int(np.flatnonzero(inside == explorer.origin)[0])
+        start = np.zeros(inside.size + 1)
+        np.add.at(start, cut.model.next_state[origin], gamma * gamma * cut.model.prob[origin][:, None])
+        met = nothing.copy()
+        met[inside] = cut.square_chain.transposed(start)[:-1]
+        return cls(
+            cut.model,
+            value,
+            spread,
+            met,
+            np.ldexp(shaped.mean[origin], shaped.exponent),
+            (bound * _discounted_exits(cut, origin) + mean_error) * _UP,
+            float(cut.missing_ahead.max()),
+        )
+
+
+def _discounted_exits(cut: Cut, origin: int) -> Floats:
+    """E γ^τ [A] from the origin, at most: |E γ^τ Z(S_τ)| ≤ B/(1 − γ) E γ^τ, which is again a sum along the chain."""
+    gamma, beyond = cut.model.discount, cut.model.shape[0] - 1
+    prob = cut.model.prob * ~cut.model.terminal[:, None]
+    leaves = np.where(cut.model.next_state == beyond, gamma, 0.0)
+    gain = _sum(cut.policy.probs, _sum(prob[:, :, None], leaves, 1), 1)
+    chain = policy_chain_solver(cut.model, cut.policy, gamma, 1 - gamma)
+    exits = discounted_total(cut.model, cut.policy, chain, gain, gamma, 1 - gamma)
+    exits[beyond] = 1.0
+    later = _no_less(gamma * exits, (gamma > 0) & (exits > 0))[cut.model.next_state[origin]]
+    return np.asarray(_sum(prob[origin][:, None], later, 0) * (1 + 8 * (prob.shape[1] + 8) * UNIT))

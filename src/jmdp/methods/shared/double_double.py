@@ -1,0 +1,98 @@
+"""Arithmetic on unevaluated sums of two float64 arrays: about 106 bits, in plain NumPy.
+
+The mean of a return at discount γ is lost to rounding by a factor 1/(1−γ); carrying it in two words keeps the TD
+errors, and so every central moment, right to the last bit. Knuth's two-sum and Dekker's two-product; each operation
+below is within 2⁻¹⁰² of the exact result, relative to the magnitudes it adds.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from jmdp.base.arrays import Floats
+
+RELATIVE_ERROR = 2.0**-102
+_SPLITTER = 2.0**27 + 1
+
+
+class DoubleDouble(NamedTuple):
+    """The number high + low, with |low| ≤ ulp(high)/2."""
+
+    high: Floats
+    low: Floats
+
+
+def of(values: Floats) -> DoubleDouble:
+    """Float64 values as they are."""
+    return DoubleDouble(values, np.zeros_like(values))
+
+
+def _two_sum(a: Floats, b: Floats) -> DoubleDouble:
+    s = a + b
+    t = s - a
+    return DoubleDouble(s, (a - (s - t)) + (b - t))
+
+
+def _quick_two_sum(a: Floats, b: Floats) -> DoubleDouble:
+    s = a + b
+    return DoubleDouble(s, b - (s - a))
+
+
+def _two_product(a: Floats, b: Floats) -> DoubleDouble:
+    p = a * b
+    t = _SPLITTER * a
+    a_high = t - (t - a)
+    a_low = a - a_high
+    t = _SPLITTER * b
+    b_high = t - (t - b)
+    b_low = b - b_high
+    return DoubleDouble(p, ((a_high * b_high - p) + a_high * b_low + a_low * b_high) + a_low * b_low)
+
+
+def difference(x: Floats, y: Floats) -> DoubleDouble:
+    """Return x − y of float64 arrays, exactly."""
+    return _two_sum(x, -y)
+
+
+def add(x: DoubleDouble, y: DoubleDouble) -> DoubleDouble:
+    """Return x + y."""
+    high, error = _two_sum(x.high, y.high)
+    low, error_2 = _two_sum(x.low, y.low)
+    high, error = _quick_two_sum(high, error + low)
+    return _quick_two_sum(high, error + error_2)
+
+
+def add_float(x: DoubleDouble, y: Floats) -> DoubleDouble:
+    """x + a float64 number."""
+    high, error = _two_sum(x.high, y)
+    return _quick_two_sum(high, error + x.low)
+
+
+def negative(x: DoubleDouble) -> DoubleDouble:
+    """Return −x."""
+    return DoubleDouble(-x.high, -x.low)
+
+
+def scale(x: DoubleDouble, factor: Floats) -> DoubleDouble:
+    """x × a float64 factor."""
+    high, error = _two_product(x.high, factor)
+    return _quick_two_sum(high, error + x.low * factor)
+
+
+def multiply(x: DoubleDouble, y: DoubleDouble) -> DoubleDouble:
+    """Return x × y."""
+    high, error = _two_product(x.high, y.high)
+    return _quick_two_sum(high, error + (x.high * y.low + x.low * y.high))
+
+
+def total(x: DoubleDouble, axis: int) -> DoubleDouble:
+    """Sum along an axis, one slice after the other."""
+    parts = [
+        DoubleDouble(*part) for part in zip(np.moveaxis(x.high, axis, 0), np.moveaxis(x.low, axis, 0), strict=True)
+    ]
+    result = parts[0]
+    for part in parts[1:]:
+        result = add(result, part)
+    return result

@@ -1,0 +1,285 @@
+"""One sweep over state pairs: the recursion that all second moments come from.
+
+Write H(s, t) for the covariance of the returns of two branches that stand in states s and t and draw their actions from
+the policy, and V(s) for the variance of one such return. With d the TD errors of `shaping` and n_a the next
+state under action a,
+
+    s ≠ t                       H(s, t) = Σ_j w_j [ D_j(s) D_j(t) + γ² (Q_j H Q_jᵀ)(s, t) ]        (`common_luck`)
+    s = t, actions a ≠ b        h(a, b) = E_k[ d_a d_b + γ² H(n_a, n_b) ]
+    s = t, one action           h(a, a) = E_k[ d_a² + γ² V(n_a) ]
+    H(s, s) = Σ_{a,b} ψ(a, b) h(a, b)        V(s) = Σ_a π(a) h(a, a)
+
+where D_j, Q_j are a branch's mean TD error and step given the common luck j, and ψ is the joint law of two action
+draws in one state: π ⊗ π, or equal actions where policy luck is shared. Under Independent the first line also
+serves s = t. The operator is monotone, substochastic and times γ², so it contracts with γ² in the maximum norm.
+
+V does not depend on H: it is solved for at once, and sweeps are over H alone.
+
+All is stored in the units w(s) of `state_units`: H(s, t) / (w(s) w(t)), V(s) / w(s)², d(s) / w(s), and each step from s
+to s' counts w(s') / w(s) ≤ 1 times.
+
+The paper iterates on (s, a, t, b) instead (Definition 5.1); every entry there is one step ahead of H and V.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from jmdp.base.arrays import Booleans, Floats, largest
+from jmdp.methods.shared.same_state import SameState
+from jmdp.methods.shared.shaping import UNDERFLOW, Shaped
+from jmdp.methods.shared.shared_randomness import Piece, break_point_units, pieces
+from jmdp.methods.shared.state_classes import happens
+from jmdp.methods.shared.state_units import StateUnits, in_units, variances
+from jmdp.models.coupling import Coupling
+from jmdp.models.policy import TabularPolicy
+from jmdp.models.tabular import TabularJMDP
+from jmdp.results.evaluation import UNIT
+
+Precision = Literal["float64", "float32"]
+
+_STORED = {"float64": (UNIT, 0.0), "float32": (2.0**-24, 2.0**-149)}
+"""Rounding when an entry is stored: relative, and where it underflows."""
+
+
+class PairOperator:
+    """The recursion for one model, policy and coupling: V solved, what a sweep needs, and how far both can be off."""
+
+    mirror, source = 1.0, None  # H is symmetric, and nothing is added to its products but D_j D_jᵀ
+
+    def __init__(
+        self,
+        model: TabularJMDP,
+        policy: TabularPolicy,
+        coupling: Coupling,
+        shaped: Shaped,
+        precision: Precision = "float64",
+        units: StateUnits | None = None,
+    ) -> None:
+        self.model, self.policy, self.coupling, self.shaped, self.precision = model, policy, coupling, shaped, precision
+        self.units = StateUnits.equal(model) if units is None else units
+        S, _, _ = model.shape
+        self.size = S * S
+        self.square = model.discount * model.discount
+        self.prob = model.prob * ~model.terminal[:, None]
+        unit, coordinate = self.units.state, self.units.coordinate
+        self.td, self.ratio = in_units(model, shaped.td, happens(model, policy), unit, unit[:, None])
+        possible = np.broadcast_to(self.prob[:, :, None] > 0, model.shape)
+        self.centred, self.ratio_ahead = in_units(model, shaped.centred, possible, unit, coordinate)
+        # Where scenario and policy luck are both a branch's own, nothing is in common and H off the same-state
+        # entries has no source: the mean TD error of a branch is 0 by the definition of v.
+        self.pieces: list[Piece] = []
+        if coupling.shared_in_a_state or coupling.policy_luck == "shared":
+            self.pieces = pieces(model, policy, coupling, self.td, self.ratio)
+        if len(self.pieces) == 1:
+            still = replace(self.pieces[0].one, td=np.zeros(S))
+            self.pieces = [Piece(1.0, still, still)]
+        self.V, self.V_residual = variances(model, policy, self.td, self.ratio)
+        self.same_state: SameState | None = None
+        if coupling.shared_in_a_state and coupling.policy_luck == "independent":
+            self.same_state = SameState(model, policy, self.prob, self.td, self.V, self.ratio)
+        self._set_error_scales()
+
+    def start(self) -> Floats:
+        """A table H [S × S] of zeros, as a vector that begins where a cache line does."""
+        spare = 64 // np.dtype(self.precision).itemsize
+        table = np.zeros(self.size + spare, self.precision)
+        skip = -table.ctypes.data % 64 // table.itemsize
+        return table[skip : skip + self.size]
+
+    def diagonal(self, H: Floats) -> Floats | None:
+        """H(s, s) [S] after a sweep of H [S, S]; None where the entries between states serve."""
+        if not self.coupling.shared_in_a_state:
+            return None
+        return self.V if self.same_state is None else self.same_state.diagonal(H)
+
+    def ahead(self, H: Floats, states: slice) -> Floats:
+        """[·, K, A, A], δ_a δ_b + γ² H(n_a, n_b) for two branches that share scenario k; V where they are one."""
+        n, gained, ratio = self.model.next_state[states], self.centred[states], self.ratio_ahead[states]
+        result = gained[:, :, :, None] * gained[:, :, None, :]
+        following = H[n[:, :, :, None], n[:, :, None, :]].astype(np.float64, copy=False)
+        np.einsum("skaa->ska", following)[...] = self.V[n]
+        following *= self.square * (ratio[:, :, :, None] * ratio[:, :, None, :])
+        result += following
+        return result
+
+    def covariance(self, table: Floats) -> Floats:
+        """[S, A, A], covariances of the returns of one state's actions, in their units: one step ahead of the table."""
+        S, K, A = self.model.shape
+        H = table.reshape(S, S)
+        same = np.empty((S, A, A))
+        at_once = max(1, 1_000_000 // (K * A * A))
+        for first in range(0, S, at_once):
+            states = slice(first, first + at_once)
+            same[states] = np.einsum("sk,skab->sab", self.prob[states], self.ahead(H, states))
+        if self.coupling.shared_in_a_state:
+            return _symmetric(same)
+        apart = np.zeros((S, A, A))
+        if self.pieces:
+            for s in range(S):
+                for a in range(A):
+                    for b in range(A):
+                        apart[s, a, b] = self.cross_covariance(H, s, a, s, b)
+        np.einsum("saa->sa", apart)[...] = np.einsum("saa->sa", same)
+        return _symmetric(apart)
+
+    def cross_covariance(self, H: Floats, s: int, a: int, t: int, b: int) -> float:
+        """Covariance of the returns of two distinct branches that do not share a state's table, in their units."""
+        n, m = self.model.next_state[s, :, a], self.model.next_state[t, :, b]
+        one, other = self.ratio_ahead[s, :, a], self.ratio_ahead[t, :, b]
+        if not self.coupling.shared_between_states:
+            following = H[np.ix_(n, m)].astype(np.float64) * np.multiply.outer(one, other)
+            return float(self.square * (self.prob[s] @ following @ self.prob[t]))
+        if self.model.terminal[s] or self.model.terminal[t]:
+            return 0.0
+        following = H[n, m].astype(np.float64) * (one * other)
+        return float(self.prob[s] @ (self.centred[s, :, a] * self.centred[t, :, b] + self.square * following))
+
+    def variance(self) -> Floats:
+        """[S, A], variances of returns, in their units."""
+        steps = self.centred**2 + self.square * self.ratio_ahead**2 * self.V[self.model.next_state]
+        return np.asarray(np.einsum("sk,ska->sa", self.prob, steps))
+
+    def floor(self, entry: float) -> float:
+        """What rounding can hide from a residual, where no entry is larger than `entry`."""
+        relative, absolute = _STORED[self.precision]
+        times = len(self.pieces) + 2  # an entry is stored once for each piece
+        stored = 0.0 if self.precision == "float64" else times * (relative * (self._source + entry) + absolute)
+        return self._rounding_error(entry, self._source) + stored
+
+    def step_error(self, entry: float, residual: float) -> float:
+        """Bound on the error of any covariance, in its units, given the TD errors as they are."""
+        ahead = self._rounding_error(entry, self._centred_source)
+        below = (max(residual, self.V_residual) + self.floor(entry)) / self.one_minus_square
+        return (self.square * below + ahead) * (1 + 2.0**-40)
+
+    def largest_residual(self, entry: float, error: float) -> float:
+        """The residual up to which `step_error` is at most `error`; not positive where none is small enough."""
+        ahead = self._rounding_error(entry, self._centred_source)
+        allowed = (error * (1 - 2.0**-39) - ahead) * self.one_minus_square
+        return allowed / self.square - self.floor(entry) if self.square else math.inf
+
+    def variance_error(self) -> float:
+        """Bound on the error of V."""
+        return self.table_error(largest(self.V), self.V_residual)
+
+    def entry(self, table: Floats) -> float:
+        """The largest entry of H and V."""
+        return max(largest(table), largest(self.V))
+
+    def table_error(self, entry: float, residual: float) -> float:
+        """Bound on the error of H and V, none larger than `entry`, in the maximum norm.
+
+        (‖residual‖ + rounding of the sweep + what the error of d adds) / (1 − γ²).
+        """
+        slip = float(np.ldexp(self.shaped.td_errors, -self.units.state).max())
+        from_td = 2 * slip * math.sqrt(self._source) + slip * slip
+        total = max(residual, self.V_residual) + self.floor(entry) + from_td
+        return total / self.one_minus_square * (1 + 2.0**-40)
+
+    @property
+    def largest_source(self) -> float:
+        """Bound on E[d²] and E[δ²]."""
+        return max(self._source, self._centred_source)
+
+    @property
+    def one_minus_square(self) -> float:
+        """1 − γ², without subtracting squares."""
+        return (1 - self.model.discount) * (1 + self.model.discount)
+
+    def _rounding_error(self, entry: float, source: float) -> float:
+        """Rounding in the evaluation of E[d d'] + γ² E[H], |H| ≤ entry, E[d²] ≤ source: relative on what is summed."""
+        tiny = UNDERFLOW if self.shaped.bound else 0.0
+        return self.rounding * UNIT * (source + self.square * entry) + tiny
+
+    def slips(self) -> Slips:
+        """What the errors of TD errors add to those of covariances."""
+        shaped, coordinate = self.shaped, self.units.coordinate
+        reachable = shaped.classes.reachable_max(shaped.td_errors)
+        possible = np.broadcast_to(self.prob[:, :, None] > 0, self.model.shape)
+        following = np.where(possible, reachable[self.model.next_state], 0.0).max(axis=1)
+        return Slips(
+            math.sqrt(self._source) * (1 + UNIT),
+            math.sqrt(self._centred_source) * (1 + UNIT),
+            self.square / self.one_minus_square,
+            np.ldexp(following, -coordinate),
+            np.ldexp(shaped.centred_errors, -coordinate),
+        )
+
+    def _set_error_scales(self) -> None:
+        """Count the units of rounding that a sweep or a look ahead can put on any term, and bound the terms d d'.
+
+        Every weight is a product of probabilities, so rounding acts on it relatively. Between two states: each Q_j has
+        the excess of its rows over 1 and a product; summing outcomes with one next state and then over next states
+        takes at most one more than there are outcomes; D_j sums them too; then γ², d, the weight and the sum over
+        pieces. In one state: sums over two actions and a scenario, or over the entries found by `SameState`, and the
+        excess of their rows. Break points of shared policy luck come on top.
+        """
+        _, K, A = self.model.shape
+        over = excess(self.model.prob) + excess(self.policy.probs)
+        outcomes = max((branch.outcomes for piece in self.pieces for branch in (piece.one, piece.other)), default=0)
+        means = 0 if len(self.pieces) <= 1 else 2 * (outcomes + 2)
+        between = 2 * (over + outcomes + 2) + means + len(self.pieces) + 10
+        within = 2 * over + 2 * A + 2 * K + 12
+        if self.same_state is not None:
+            within = max(within, 2 * over + self.same_state.rounding)
+        breaks = break_point_units(self.policy, self.coupling)
+        self.rounding = (max(between, within) + breaks) * (1 + 2.0**-20)
+        squares = np.einsum("sk,ska->sa", self.prob, self.td**2)
+        own = float((squares * self.policy.probs).sum(axis=1).max())
+        if self.coupling.policy_luck == "shared":
+            # An action too unlikely to have a break point of its own may still be the one that matters.
+            own = max(own, float(squares[self.policy.probs > 0].max()))
+        common = max(
+            (float(np.abs(branch.td).max()) ** 2 for p in self.pieces for branch in (p.one, p.other)), default=0
+        )
+        self._source = max(own, common) * (1 + 2.0**-30)
+        self._centred_source = float(np.einsum("sk,ska->sa", self.prob, self.centred**2).max()) * (1 + 2.0**-30)
+
+
+def excess(rows: Floats) -> float:
+    """How many units the sum of a row of probabilities is off from 1, at most."""
+    return 1 + max(abs(math.fsum(row) - 1) for row in rows.tolist()) / UNIT
+
+
+def _symmetric(blocks: Floats) -> Floats:
+    """Blocks [S, A, A] made symmetric to the last bit, which rounding in a sweep does not keep."""
+    return np.asarray((blocks + blocks.transpose(0, 2, 1)) / 2)
+
+
+@dataclass(frozen=True, eq=False)
+class Slips:
+    """What the errors of TD errors add to those of covariances, in the units of the two returns.
+
+    With |d̂ − d| ≤ x(s) over all that s can reach, each d̂ d̂' is off by at most x |d'| + x' |d| + x x', a step in that by
+    E|d| ≤ rms(d); what follows adds up to 1/(1 − γ²) times as much, one step ahead.
+    """
+
+    rms: float  # of a TD error, in any state
+    centred_rms: float  # of what is left of one around its mean, for any action
+    times: float  # γ² / (1 − γ²)
+    following: Floats  # [S, A], the largest error of any TD error after this step
+    here: Floats  # [S, A], of this step's own
+
+    def within_states(self) -> Floats:
+        """[S, A, A], for two actions in one state."""
+        x, y = self.following, self.here
+        return self._added(x[:, :, None], x[:, None, :], y[:, :, None], y[:, None, :])
+
+    def between(self, one: tuple[int, int], other: tuple[int, int]) -> float:
+        """For two coordinates."""
+        x, y = self.following, self.here
+        return float(self._added(x[one], x[other], y[one], y[other]))
+
+    def _added(self, x: Floats, x_2: Floats, y: Floats, y_2: Floats) -> Floats:
+        later = self.times * (self.rms * (x + x_2) + x * x_2)
+        return np.asarray((later + self.centred_rms * (y + y_2) + y * y_2) * (1 + 2.0**-40))
+
+    @property
+    def still(self) -> Booleans:
+        """[S, A], returns that are 0 exactly: nothing is ever earned."""
+        return np.asarray(self.here == 0)

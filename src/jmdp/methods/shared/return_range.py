@@ -1,0 +1,72 @@
+"""What a return can be at least and at most."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from jmdp.base.arrays import Floats
+from jmdp.base.interval import Interval
+from jmdp.models.policy import TabularPolicy
+from jmdp.models.tabular import TabularJMDP
+
+_SWEEPS = 2000
+_SETTLED = 1e-12
+"""Change of a sweep, relative to B/(1 − γ), at which ranges are narrow enough. They hold after any sweep."""
+
+_SLIP = 2.0**-50
+"""Relative to what is added up, more than a sweep rounds."""
+
+
+@dataclass(frozen=True, eq=False)
+class ReturnRange:
+    """The least and the greatest return of each coordinate, over all that can happen under the policy.
+
+    u(s) = max over what can be drawn of R + γ u(s'), from u = B/(1 − γ) down: a bound after every sweep.
+    """
+
+    model: TabularJMDP
+    policy: TabularPolicy
+
+    def is_over(self, s: int) -> bool:
+        """Is nothing earned from this state on?"""
+        return bool(self.model.terminal[s])
+
+    def of(self, s: int, a: int) -> Interval:
+        """Where Z(s, a) is."""
+        return Interval(-float(self._lowest[s, a]), float(self._highest[s, a]))
+
+    def of_gap(self, s: int, a: int, b: int) -> Interval:
+        """Where Z(s, a) − Z(s, b) is, whatever luck they share."""
+        one, other = self.of(s, a), self.of(s, b)
+        return one + Interval(-other.high, -other.low)
+
+    @cached_property
+    def _highest(self) -> Floats:
+        return self._bound(self.model.reward)
+
+    @cached_property
+    def _lowest(self) -> Floats:
+        """With the sign turned."""
+        return self._bound(-self.model.reward)
+
+    def _bound(self, reward: Floats) -> Floats:
+        """[S, A], upper bounds on returns with these rewards."""
+        model = self.model
+        largest = model.reward_bound / (1 - model.discount) * (1 + _SLIP)
+        slip = _SLIP * largest
+        if largest:  # rewards may be subnormal
+            largest, slip = largest + 2.0**-1073, slip + 2.0**-1073
+        drawn = np.where((self.policy.probs > 0) & ~model.terminal[:, None], 0.0, -np.inf)
+        possible = np.where(model.prob > 0, 0.0, -np.inf)[:, :, None]
+        state = np.where(model.terminal, 0.0, largest)
+        for _ in range(_SWEEPS):
+            ahead = reward + model.discount * state[model.next_state]
+            action = np.minimum((ahead + possible).max(axis=1) + slip, largest)
+            new = np.where(model.terminal, 0.0, (action + drawn).max(axis=1))
+            change, state = float(np.abs(state - new).max()), new
+            if change <= _SETTLED * largest:
+                break
+        return np.where(model.terminal[:, None], 0.0, action)

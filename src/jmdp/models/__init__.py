@@ -1,0 +1,1 @@
+"""Scenario tables, policies, couplings, and the semantics in exact rationals."""

@@ -1,0 +1,156 @@
+"""A joint MDP that is never enumerated: the scenario table of a state is asked for when somebody gets there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from numbers import Real
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from jmdp.base import arrays
+from jmdp.base.arrays import Booleans, Floats, Integers
+from jmdp.base.labels import Labels
+from jmdp.errors import ModelError
+from jmdp.models.tabular import LARGEST_RETURN, TabularJMDP, checked_discount
+
+State = Hashable
+
+Scenarios = tuple[npt.ArrayLike, npt.ArrayLike, Sequence[Sequence[State]]]
+"""Probabilities [K], rewards [K, A] and next states [K][A] of one state."""
+
+
+class LazyJMDP:
+    """A joint MDP given by a function of the state, for worlds too large to write down.
+
+    The table of a state is asked for once and kept. States are found as they are reached and numbered in that order.
+
+    Parameters
+    ----------
+    scenarios
+        ``scenarios(state)`` gives ``(prob [K], reward [K, A], next_state [K][A])``, or None for a terminal state.
+        States are anything hashable; the number of scenarios may differ between states, that of actions may not.
+    discount
+        γ, 0 ≤ γ < 1.
+    reward_bound
+        No reward is larger in size. What lies beyond the states that are looked at is bounded by it.
+    action_names
+        Unique strings; without them actions are called by index.
+    """
+
+    def __init__(
+        self,
+        scenarios: Callable[[Any], Scenarios | None],
+        discount: float,
+        reward_bound: float,
+        action_names: Sequence[str] | None = None,
+    ) -> None:
+        if not callable(scenarios):
+            raise ModelError(f"scenarios is a {type(scenarios).__name__}. Give a function of the state.")
+        self.scenarios = scenarios
+        self.discount = checked_discount(discount)
+        if not (isinstance(reward_bound, Real) and 0 <= float(reward_bound) <= LARGEST_RETURN * (1 - self.discount)):
+            raise ModelError(
+                f"reward_bound is {reward_bound!r}. Give the largest size a reward can have, at most "
+                f"{LARGEST_RETURN * (1 - self.discount):g} at this discount."
+            )
+        self.reward_bound: float = float(reward_bound)
+        self.actions: Labels | None = None  # without names, known from the first table that is not of a terminal state
+        if action_names is not None:
+            self.actions = Labels.of("action", len(list(action_names)), action_names)
+        self.states: list[State] = []
+        self._index: dict[State, int] = {}
+        self.known: Booleans = np.zeros(0, bool)  # [found], whether the table was asked for; and the next four
+        self.terminal: Booleans = np.zeros(0, bool)
+        self.prob: Floats = np.zeros((0, 1))  # [found, K]
+        self.reward: Floats = np.zeros((0, 1, 1))  # [found, K, A]
+        self.next_state: Integers = np.zeros((0, 1, 1), np.int64)  # [found, K, A]
+
+    @classmethod
+    def of(cls, model: TabularJMDP) -> LazyJMDP:
+        """The same model, asked for state by state; states are indices."""
+
+        def scenarios(s: int) -> Scenarios | None:
+            if model.terminal[s]:
+                return None
+            return model.prob[s], model.reward[s], model.next_state[s].tolist()
+
+        lazy = cls(scenarios, model.discount, model.reward_bound)
+        lazy.actions = model.actions
+        return lazy
+
+    def index(self, state: State) -> int:
+        """The number of a state, found now if it is new."""
+        try:
+            found = self._index.get(state)
+        except TypeError:
+            raise ModelError(f"State {state!r} is not hashable. Make it a tuple, a string or a number.") from None
+        if found is None:
+            found = self._index[state] = len(self.states)
+            self.states.append(state)
+        return found
+
+    def expand(self, i: int) -> None:
+        """Ask for the table of the state with this number, unless it is known."""
+        if i < len(self.known) and self.known[i]:
+            return
+        state = self.states[i]
+        table = self.scenarios(state)
+        if table is None:
+            self._reserve(i, 1, 1 if self.actions is None else self.actions.size)
+            self.terminal[i] = self.known[i] = True
+            return
+        prob, reward, following = self._checked(state, table)
+        K, A = reward.shape
+        # A plain loop: nested lists of any hashable thing, tuples too, which NumPy would take for an axis.
+        numbers = [[self.index(n) for n in row] for row in following]
+        self._reserve(max(i, len(self.states) - 1), K, A)
+        self.prob[i, :K], self.reward[i, :K], self.next_state[i, :K] = prob, reward, numbers
+        self.known[i] = True
+
+    def _checked(self, state: State, table: Scenarios) -> tuple[Floats, Floats, Sequence[Sequence[State]]]:
+        where = f"the table of state {state!r}"
+        if not (isinstance(table, tuple) and len(table) == 3):
+            raise ModelError(f"{where} is {table!r:.200}. Return (prob, reward, next_state), or None where it ends.")
+        prob = arrays.floats(f"prob in {where}", table[0], "[K]", ModelError)
+        reward = arrays.floats(f"reward in {where}", table[1], "[K, A]", ModelError)
+        K, A = reward.shape
+        following = table[2]
+        rows = list(following) if isinstance(following, Sequence | np.ndarray) else []
+        nested = len(rows) == K and all(isinstance(row, Sequence | np.ndarray) and len(row) == A for row in rows)
+        if K * A == 0 or prob.shape != (K,) or not nested:
+            raise ModelError(
+                f"{where}: prob, reward {reward.shape} = [K, A] and next_state [K][A] do not fit one another."
+            )
+        if self.actions is None:
+            self.actions = Labels.of("action", A, None)
+        if self.actions.size != A:
+            raise ModelError(f"{where} has {A} actions, and {self.actions.size} are expected. Give the same to all.")
+        if not (prob >= 0).all():
+            raise ModelError(f"{where} has a probability of {prob.min()}. Probabilities are not negative.")
+        prob = arrays.normalised_rows(prob[None], lambda s: f"prob in {where}", ModelError)[0]
+        size = np.abs(reward[prob > 0]).max()
+        if not size <= self.reward_bound:
+            raise ModelError(f"{where} has a reward of size {size}, more than reward_bound {self.reward_bound:g}.")
+        return prob, reward, following
+
+    def _reserve(self, last: int, K: int, A: int) -> None:
+        """Make room up to this number and for so many scenarios and actions."""
+        rows, columns, _ = self.reward.shape
+        if last < rows and columns >= K and self.reward.shape[2] == A:
+            return
+        shape = (rows if last < rows else max(64, 2 * (last + 1)), max(K, columns), A)
+        larger = {}
+        for name in ("known", "terminal", "prob", "reward", "next_state"):
+            old = getattr(self, name)
+            larger[name] = np.zeros(shape[: old.ndim], old.dtype)
+            if old.ndim < 3 or old.shape[2] == A:  # tables of another width are of terminal states, and empty
+                larger[name][tuple(slice(n) for n in old.shape)] = old
+        vars(self).update(larger)
+
+    def __repr__(self) -> str:
+        return (
+            f"LazyJMDP({int(self.known.sum())} states known, discount={self.discount:g}, "
+            f"reward_bound={self.reward_bound:g})"
+        )

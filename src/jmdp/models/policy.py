@@ -1,0 +1,92 @@
+"""Policies: for a table, the probability of each action in each state."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Real
+
+import numpy as np
+import numpy.typing as npt
+
+from jmdp.base import arrays
+from jmdp.base.arrays import Floats
+from jmdp.base.labels import Label
+from jmdp.errors import PolicyError
+from jmdp.models.tabular import TabularJMDP
+
+
+@dataclass(frozen=True, init=False, eq=False)
+class TabularPolicy(arrays.FrozenArrays):
+    """A stationary policy π(a | s).
+
+    The policy *is* its stored table, each row divided by its exact sum, as for `TabularJMDP`.
+
+    Parameters
+    ----------
+    probs
+        ``[S, A]``, probability of action a in state s.
+    """
+
+    probs: Floats  # [S, A]
+
+    def __init__(self, probs: npt.ArrayLike) -> None:
+        table = arrays.floats("probs", probs, "[S, A]", PolicyError)
+        if table.size == 0:
+            raise PolicyError(f"probs has shape {table.shape}: a policy needs a state and an action.")
+
+        def where(at: Sequence[int]) -> str:
+            return f"state {at[0]}, action {at[1]}"
+
+        bad = ~((table >= 0) & (table <= 1 + arrays.ROW_SUM_TOLERANCE))
+        arrays.refuse_where(bad, table, "probs", "a probability lies in [0, 1]", where, PolicyError)
+        table = arrays.normalised_rows(table, lambda s: f"probs of state {s}", PolicyError)
+        arrays.frozen(table)
+        object.__setattr__(self, "probs", table)
+
+    @classmethod
+    def uniform(cls, model: TabularJMDP) -> TabularPolicy:
+        """Every action equally likely in every state."""
+        S, _, A = model.shape
+        return cls(np.full((S, A), 1 / A))
+
+    @classmethod
+    def deterministic(
+        cls, model: TabularJMDP, actions: Sequence[Label] | Mapping[Label, Label] | npt.NDArray[np.integer]
+    ) -> TabularPolicy:
+        """One action in each state: a list in the order of states, or a dictionary from state to action."""
+        S, _, A = model.shape
+        if isinstance(actions, Mapping):
+            chosen = {model.states.index(s): a for s, a in actions.items()}
+            missing = sorted(set(range(S)) - set(chosen))
+            if missing:
+                raise PolicyError(f"No action is given for state {model.states.name(missing[0])}.")
+            actions = [chosen[s] for s in range(S)]
+        if isinstance(actions, str) or not hasattr(actions, "__len__") or len(actions) != S:
+            count = len(actions) if hasattr(actions, "__len__") and not isinstance(actions, str) else 1
+            raise PolicyError(f"{count} actions for {S} states. Give one action for each state.")
+        return cls(np.eye(A)[[model.actions.index(a) for a in actions]])
+
+    def mixed(self, other: TabularPolicy, weight: float) -> TabularPolicy:
+        """Follow `other` with probability `weight` at each step, else this policy (ε-greedy and the like)."""
+        if not (isinstance(weight, Real) and 0 <= float(weight) <= 1):
+            raise PolicyError(f"weight is {weight!r}. It is a probability.")
+        if not isinstance(other, TabularPolicy):
+            raise PolicyError(f"other is a {type(other).__name__}. Wrap a table: TabularPolicy(probs).")
+        if other.probs.shape != self.probs.shape:
+            raise PolicyError(f"Policies of shape {self.probs.shape} and {other.probs.shape} cannot be mixed.")
+        return TabularPolicy((1 - weight) * self.probs + weight * other.probs)
+
+    def check_fits(self, model: TabularJMDP) -> None:
+        """Raise unless the policy has the model's states and actions."""
+        S, _, A = model.shape
+        if self.probs.shape != (S, A):
+            raise PolicyError(
+                f"The policy's table has shape {self.probs.shape}, the model has {S} states and {A} actions. "
+                f"Give probs of shape {(S, A)} = [S, A]."
+            )
+
+    def __repr__(self) -> str:
+        S, A = self.probs.shape
+        kind = "deterministic" if (self.probs.max(axis=1) == 1).all() else "stochastic"
+        return f"TabularPolicy({S} states, {A} actions, {kind})"

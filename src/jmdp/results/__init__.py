@@ -1,0 +1,1 @@
+"""What comes back: evaluations, comparisons, gaps, calibrations, and their intervals."""

@@ -1,0 +1,149 @@
+"""Confidence that holds whenever one stops: for means, chances and whole laws of samples that keep coming.
+
+An ordinary interval holds at a number of samples fixed before. Whoever looks after every batch and stops when the
+answer pleases needs intervals that hold at all times at once; these do, and cost about a factor of two in width.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+import numpy as np
+
+from jmdp.base.arrays import Floats
+from jmdp.base.interval import Interval
+
+_SHARPEST_AT = 500
+"""Samples at which intervals of means are as narrow as they can be; elsewhere they are nearly so."""
+
+
+ENOUGH = 64
+"""Samples below which intervals that are for large numbers of them decide nothing."""
+
+
+def mean_radius(n: int, error: float) -> float:
+    """How many standard errors the mean of n samples is off at most, at all n at once, but for a chance of `error`.
+
+    √(2 (nρ² + 1)/(nρ²) ln(√(nρ² + 1)/error)): the normal mixture, for n not small (Waudby-Smith, Arbour, Sinha, Kennedy
+    & Ramdas, "Time-uniform central limit theory and asymptotic confidence sequences", Annals of Statistics 2024).
+    """
+    late = -2 * math.log(error)
+    weight = n * (late + math.log1p(late)) / _SHARPEST_AT
+    return math.sqrt(2 * (weight + 1) / weight * math.log(math.sqrt(weight + 1) / error))
+
+
+def mean_errors(deviations: Floats, error: float, spread: Floats | float = 0.0) -> Floats:
+    """How far means over axis 0 may be off, given each sample's deviation from its mean: a large-sample error.
+
+    radius × σ/√n + U radius²/(3n): the normal part, and Bernstein's term with U in place of the largest deviation there
+    can be. U is never less than the largest deviation seen, L, nor than `spread`, nor than L × L/(2σ), up to 3 L: the
+    further L is out among the others, the heavier the tail, and the further out is what was not seen. No such
+    interval can hold for every law; `bounded_means` gives those that do if a range is known.
+    """
+    n = deviations.shape[0]
+    radius = mean_radius(n, error)
+    std, largest = deviations.std(axis=0, ddof=1), np.abs(deviations).max(axis=0)
+    heavy = np.clip(largest / np.where(std > 0, 2 * std, np.inf), 1, 3)
+    unseen = np.maximum(heavy * largest, spread)
+    return np.asarray(radius * std / math.sqrt(n) + unseen * radius**2 / (3 * n))
+
+
+def bounded_means(low: Floats, high: Floats, error: float) -> tuple[Floats, Floats]:
+    """Limits [P] of the means of P laws on [0, 1], from samples [n, P] in the order drawn; no approximation.
+
+    Hedged capital (Waudby-Smith & Ramdas, "Estimating means of bounded random variables by betting", JRSS B 2024,
+    section 4.4): m is refused as too small a mean once Π_{i ≤ t} (1 + min(λ_i, 1/(2m)) (x_i − m)) ≥ 2/error at any
+    t ≤ n, as too large a one by the same on 1 − x and 1 − m. The bet λ_i depends on x_1, …, x_{i−1} alone, so the
+    products are nonnegative supermartingales for every m that is at least the mean (Ville's inequality); they fall with
+    m, so the limits are found by bisection. Rounding is inside the limits.
+
+    Where samples are known up to an interval only, `low` and `high` are its ends; else both are the samples.
+    """
+    return _lower_mean(low, error), 1 - _lower_mean(1 - high, error)
+
+
+def _lower_mean(x: Floats, error: float) -> Floats:
+    n, threshold = x.shape[0], math.log(2 / error)
+    bets = _bets(x, threshold)
+    refused, kept = np.zeros(x.shape[1]), np.ones(x.shape[1])
+    for _ in range(10 + n.bit_length()):  # to 1/1000 of 1/n, which no interval is narrower than
+        m = (refused + kept) / 2
+        gains = np.log1p(np.minimum(bets, 0.5 / m) * (x - m))
+        rounding = (n + 8) * 2.0**-51 * np.abs(gains).sum(axis=0)
+        too_small = np.cumsum(gains, axis=0).max(axis=0) - rounding >= threshold
+        refused, kept = np.where(too_small, m, refused), np.where(too_small, kept, m)
+    return np.maximum(0.0, refused - 2.0**-50)
+
+
+def _bets(x: Floats, threshold: float) -> Floats:
+    """λ_i [n, P] from the samples before i: √(2 threshold/(σ̂²_{i−1} i ln(i + 1))), with σ̂² begun at ¼."""
+    i = np.arange(1, len(x) + 1)[:, None]
+    mean = (0.5 + np.cumsum(x, axis=0)) / (i + 1)
+    variance = (0.25 + np.cumsum((x - mean) ** 2, axis=0)) / (i + 1)
+    before = np.concatenate([np.full((1, x.shape[1]), 0.25), variance[:-1]])
+    return np.sqrt(2 * threshold / (before * i * np.log1p(i)))
+
+
+def law_slack(n: int, error: float) -> float:
+    """How far the empirical law of n samples is off at most, everywhere and at all n at once.
+
+    0.85 √((ln ln(e n) + 0.8 ln(1612/error))/n) (Howard & Ramdas, "Sequential estimation of quantiles with applications
+    to A/B testing and best-arm identification", Bernoulli 2022, Theorem 2).
+    """
+    return 0.85 * math.sqrt((math.log(math.log(math.e * n)) + 0.8 * math.log(1612 / error)) / n)
+
+
+@lru_cache(maxsize=4096)
+def chance_interval(count: int, n: int, error: float) -> Interval:
+    """Where the chance of something is that happened `count` times in n, at all n at once; no approximation.
+
+    All p that the mixture of all chances, by Beta(½, ½), is not 1/error times as likely as (Ville's inequality).
+    """
+    least = _least_likely(count, n, error)
+
+    def edge(inside: float, outside: float) -> float:
+        for _ in range(60):
+            middle = (inside + outside) / 2
+            if 0 < middle < 1 and _log_likely(middle, count, n) < least:
+                outside = middle
+            else:
+                inside = middle
+        return outside
+
+    seen = count / n
+    return Interval(edge(seen, 0.0) if count else 0.0, edge(seen, 1.0) if count < n else 1.0)
+
+
+@lru_cache(maxsize=4096)
+def quantile_ranks(p: float, n: int, error: float) -> tuple[int, int]:
+    """Between which of n samples in order, counted from 1, the quantile of p is, at all n at once: 0 and n + 1 are ∓∞.
+
+    As many samples as are below the quantile are a count whose chance is p; those counts that p is not refused for.
+    """
+    near = min(n, max(0, round(n * p)))
+    low, high = near, near
+    step = 1 << n.bit_length()
+    while step := step // 2:  # refused counts are those far from n p, so the first ones are found by halving
+        if low - step >= 0 and not _refused(p, low - step, n, error):
+            low -= step
+        if high + step <= n and not _refused(p, high + step, n, error):
+            high += step
+    return low, high + 1
+
+
+def _refused(p: float, count: int, n: int, error: float) -> bool:
+    """Is p too unlikely beside the mixture of all chances?"""
+    return _log_likely(p, count, n) < _least_likely(count, n, error)
+
+
+def _log_likely(p: float, count: int, n: int) -> float:
+    return (count * math.log(p) if count else 0.0) + ((n - count) * math.log1p(-p) if count < n else 0.0)
+
+
+def _least_likely(count: int, n: int, error: float) -> float:
+    return _log_beta(count + 0.5, n - count + 0.5) - _log_beta(0.5, 0.5) + math.log(error)
+
+
+def _log_beta(a: float, b: float) -> float:
+    return math.lgamma(a) + math.lgamma(b) - math.lgamma(a + b)

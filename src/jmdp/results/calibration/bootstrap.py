@@ -1,0 +1,158 @@
+"""How far averages over held-out states may be off: the states are drawn again, each with all that belongs to it.
+
+Each state's rollouts are its own, so this carries their noise already; to draw rollouts again within states drawn again
+would count it twice. What the noise of rollouts does by itself, in states that stay, is in `jackknife`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from statistics import NormalDist
+
+import numpy as np
+
+from jmdp.base.arrays import Floats, Integers
+from jmdp.base.interval import Estimate
+
+CONFIDENCE = 0.95
+"""Of every interval here."""
+
+ROUNDING = 1e-12
+"""What is below this share of a number is rounding."""
+
+UNKNOWN = Estimate(math.nan, -math.inf, math.inf)
+"""Of what is not defined."""
+
+_SIDE = (1 - CONFIDENCE) / 2
+NORMAL = NormalDist().inv_cdf(1 - _SIDE)
+"""1.96."""
+
+_RESAMPLES = 1000
+_STREAM = 0xCA11  # so that what is drawn here has nothing to do with what the simulation drew from the same seed
+
+
+def generator(seeds: Sequence[int], purpose: int) -> np.random.Generator:
+    """Luck that follows from the seeds of a simulation."""
+    return np.random.default_rng([_STREAM, purpose, *seeds])
+
+
+class StateBootstrap:
+    """Intervals over states, of numbers that come one for each gap.
+
+    Parameters
+    ----------
+    place
+        [M], the state of each gap, numbered from 0 without holes.
+    seeds
+        Of the simulation; what is drawn follows from them.
+    """
+
+    def __init__(self, place: Integers, seeds: Sequence[int]) -> None:
+        self.states = int(place.max()) + 1
+        self._place, self._seeds = place, seeds
+
+    def sums(self, values: Floats) -> Floats:
+        """Over the gaps of each state, [M, …] → [states, …]."""
+        total = np.zeros((self.states, *values.shape[1:]))
+        np.add.at(total, self._place, values)
+        return total
+
+    def quotient(self, top: Floats, bottom: Floats, least: float = -math.inf) -> Estimate:
+        """Σ top / Σ bottom, with a studentised bootstrap interval (Efron & Tibshirani 1993, section 12.5).
+
+        Percentiles miss more often where few states have most of what is summed. No interval for one state, and what is
+        not defined if Σ bottom is 0.
+        """
+        if not bottom.any():
+            return UNKNOWN
+        above, below = self.sums(top), self.sums(bottom)
+        value = float(above.sum() / below.sum())
+        rest = above - value * below
+        error = math.sqrt(rest @ rest) / float(below.sum())
+        if self.states == 1:
+            return Estimate(value, least, math.inf)
+        if error <= ROUNDING * abs(value):
+            return Estimate(value, value, value)
+        drawn = self._drawn()
+        with np.errstate(divide="ignore", invalid="ignore"):
+            total = below @ drawn
+            off = rest @ drawn / total
+            spread = rest**2 @ drawn - 2 * off * ((rest * below) @ drawn) + off**2 * (below**2 @ drawn)
+            low, high = _ends(off * total / np.sqrt(np.maximum(spread, 0.0)))
+        return Estimate(value, max(value - high * error, least), value - low * error)
+
+    def percentiles(
+        self, statistic: Callable[[Floats], Floats], limits: tuple[float, float] = (-math.inf, math.inf)
+    ) -> Estimate:
+        """A statistic of weights [M, resamples] of the gaps, with its percentile interval."""
+        gaps = self._place.size
+        value = float(statistic(np.ones((gaps, 1)))[0])
+        if math.isnan(value) or self.states == 1:
+            return Estimate(value, *limits)
+        low, high = _ends(statistic(self._drawn()[self._place]))
+        return Estimate(value, max(min(low, value), limits[0]), min(max(high, value), limits[1]))
+
+    def _drawn(self) -> Floats:
+        """[states, resamples], how often each state is drawn, when as many are drawn as there are."""
+        n = self.states
+        draws = generator(self._seeds, 0).integers(n, size=(n, _RESAMPLES))  # many times faster than a multinomial
+        place = draws * _RESAMPLES + np.arange(_RESAMPLES)
+        return np.bincount(place.ravel(), minlength=n * _RESAMPLES).reshape(n, _RESAMPLES).astype(np.float64)
+
+
+class Ranks:
+    """Ranks of values that count as often as weights say, less the mean rank; equal values share theirs."""
+
+    def __init__(self, values: Floats) -> None:
+        self._order = np.argsort(values)
+        self._group = np.unique(values, return_inverse=True)[1]
+        self._begins = np.searchsorted(self._group[self._order], np.arange(self._group.max() + 1))
+
+    def __call__(self, weights: Floats) -> Floats:
+        """[M, resamples]."""
+        together = weights[self._order]
+        if self._begins.size < self._order.size:
+            together = np.add.reduceat(together, self._begins, axis=0)
+        ranks = np.cumsum(together, axis=0)
+        mean = ranks[-1] / 2
+        together /= 2
+        ranks -= together
+        ranks -= mean
+        return np.asarray(ranks[self._group])
+
+
+def rank_correlation(weights: Floats, x: Ranks, y: Ranks) -> Floats:
+    """Spearman's, [resamples]; not a number where one does not vary."""
+    one, other = x(weights), y(weights)
+    weighted = weights * one
+    product, squares = np.einsum("mb,mb->b", weighted, other), np.einsum("mb,mb->b", weighted, one)
+    np.multiply(weights, other, out=weighted)
+    return _over_roots(product, squares, np.einsum("mb,mb->b", weighted, other))
+
+
+def cosine(weights: Floats, x: Floats, y: Floats) -> Floats:
+    """Σ xy/√(Σx² Σy²) of […, M], […, resamples]; not a number where one is 0."""
+    return _over_roots((x * y) @ weights, x**2 @ weights, y**2 @ weights)
+
+
+def _over_roots(product: Floats, one: Floats, other: Floats) -> Floats:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where((one > 0) & (other > 0), product / np.sqrt(one) / np.sqrt(other), np.nan)
+
+
+def jackknife(squares: Floats) -> Floats:
+    """Variance of the estimate Σ squares/(n − 1) of a variance, given squared deviations: [M, n] → [M].
+
+    For normal samples 2/(n − 2) of its square, which is 2/(n − 1): on the safe side.
+    """
+    n = squares.shape[1]
+    return np.asarray(squares.var(axis=1) * n * n / ((n - 1) * (n - 2) ** 2))
+
+
+def _ends(resampled: Floats) -> tuple[float, float]:
+    """Percentiles; what is not a number counts as below all, and as above all."""
+    cut = math.floor(_SIDE * (resampled.size - 1))
+    low = np.sort(np.where(np.isnan(resampled), -np.inf, resampled))
+    high = np.sort(np.where(np.isnan(resampled), np.inf, resampled))
+    return float(low[cut]), float(high[-1 - cut])

@@ -1,0 +1,117 @@
+"""Bounds on the law of a gap from its moments alone.
+
+They are sharp: some law with these moments attains them (Chebyshev, Markov, Stieltjes). `canonical` finds that law,
+approximately; `touching` builds a polynomial that touches at its atoms and is proven to stay on one side; `moment_box`
+takes its expectation at the conservative ends of the moments' intervals. All that is certain is in rational arithmetic,
+rounded once at the end and outwards.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Sequence
+from fractions import Fraction
+from functools import cache
+
+from jmdp.base.interval import Interval
+from jmdp.errors import SettingsError
+from jmdp.results.gaps import touching
+from jmdp.results.gaps.canonical import Canonical
+from jmdp.results.gaps.distribution import refuse_no_part
+from jmdp.results.gaps.moment_box import MomentBox, down, up
+from jmdp.results.gaps.shortfall import cvar_high, cvar_low
+from jmdp.results.gaps.touching import Polynomial
+
+
+def cantelli(mean: float, variance: float) -> float:
+    """Upper bound on P(G ≤ 0) from a lower bound on E[G] and an upper bound on Var G.
+
+    P(G ≤ 0) ≤ σ²/(σ² + μ²) for μ > 0, and 1 otherwise; rounded up.
+    """
+    if not mean > 0:
+        return 1.0
+    # σ²/(σ² + μ²) = 1/(1 + (μ/σ)²) and neither square can overflow in this form.
+    if variance == 0:
+        return 0.0
+    ratio = mean / math.sqrt(variance)
+    return min(1.0, (1 + 2**-50) / (1 + ratio * ratio))
+
+
+def cdf_bounds(x: float, moments: Sequence[Interval], support: Interval) -> Interval:
+    """Bounds on P(X ≤ x) from intervals of E[X^k], k = 0, 1, …, for X in the support: the sharpest there are.
+
+    E[q⁻(X)] ≤ P(X ≤ x) ≤ E[q⁺(X)] for polynomials q⁻(t) ≤ 1{t < x} and 1{t ≤ x} ≤ q⁺(t) on the support, of degrees
+    2, 4, … up to the last even moment that is finite; the narrowest of all (Krein and Nudelman, chapter III; Akhiezer,
+    chapter 2). The moments should be those about the mean, or near it: widths count in powers of the distance to 0.
+    """
+    if math.isnan(x):
+        raise SettingsError("x is nan. Give a number.")
+    if x < support.low or x == -math.inf:
+        return Interval(0.0, 0.0)
+    if x >= support.high or x == math.inf:
+        return Interval(1.0, 1.0)
+    box = MomentBox.of(moments, support)
+    if box is None:
+        return Interval(0.0, 1.0)
+    if box.is_zero:
+        return Interval(1.0, 1.0) if x >= 0 else Interval(0.0, 0.0)
+    return _cdf(Fraction(x) / box.scale, box, box.levels)
+
+
+def cvar_bounds(p: float, moments: Sequence[Interval], support: Interval) -> Interval:
+    """Bounds on the mean of the worst p of X, from intervals of E[X^k], k = 0, 1, …, for X in the support.
+
+    CVaR_p = max over η of η − E(η − X)₊/p. Any η and any polynomial above (η − t)₊ give a lower bound; the best are
+    those of the extremal law whose atoms up to some point have mass p. With two moments it is μ − σ √((1 − p)/p). An
+    upper bound needs every η: polynomials below (η − t)₊ on a grid, refined where the maximum may be, and in between
+    that E(η − X)₊ has the slope P(X ≤ η), of which bounds are known. The lower bound is sharp; the upper one is so to
+    about a hundredth of the standard deviation, where its search ends. (Jansen, Haezendonck and Goovaerts 1986 have
+    the same bounds for few moments, as stop-loss premiums.)
+    """
+    refuse_no_part(p)
+    low, high = support.low, support.high
+    if len(moments) > 1:
+        high = min(high, moments[1].high)  # the worst are no better than all
+        if p == 1:
+            return _ordered(max(low, moments[1].low), high)
+    box = MomentBox.of(moments, support)
+    if box is None:
+        return _ordered(low, high)
+    if box.is_zero:
+        return Interval(0.0, 0.0)
+    chance = Fraction(p)
+    low = max(low, down(cvar_low(chance, box) * box.scale))
+    return _ordered(low, min(high, up(cvar_high(chance, box, _cdf) * box.scale)))
+
+
+def _cdf(x: Fraction, box: MomentBox, levels: Sequence[int]) -> Interval:
+    """Bounds on P(X ≤ x) in the units of the box, from polynomials of degrees 2m for m in the levels."""
+    variance = up(box.variance)
+    least = sys.float_info.min if variance else 0.0  # for Cantelli's bound where it is too small for a float
+    high = max(cantelli(down(box.lows[1] - x), variance), least)
+    low = -math.nextafter(cantelli(down(x - box.highs[1]), variance) - 1, math.inf)
+
+    @cache
+    def steps(canonical: Canonical, m: int) -> tuple[Polynomial, Polynomial] | None:
+        law = canonical.at(x, m)
+        return None if law is None else touching.step(x, law.nodes())
+
+    def above(canonical: Canonical, m: int) -> Polynomial | None:
+        pair = steps(canonical, m)
+        return None if pair is None else pair[0]
+
+    def below(canonical: Canonical, m: int) -> Polynomial | None:
+        pair = steps(canonical, m)
+        return None if pair is None else [-c for c in pair[1]]
+
+    for m in levels:
+        most, minus_least = box.least_of_most(m, above), box.least_of_most(m, below)
+        high = high if most is None else min(high, up(most))
+        low = low if minus_least is None else max(low, down(-minus_least))
+    return _ordered(max(0.0, min(low, 1.0)), max(0.0, min(high, 1.0)))
+
+
+def _ordered(low: float, high: float) -> Interval:
+    """Low above high comes only from intervals that contradict each other; then nothing is said but no nonsense."""
+    return Interval(min(low, high), max(low, high))

@@ -1,0 +1,92 @@
+"""What a projected method says of itself: the norm it fits in, how its operator contracts there, what that promises."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from jmdp.base import arrays
+from jmdp.base.arrays import Floats
+from jmdp.base.labels import Label, Labels
+from jmdp.base.rounding import at_most
+
+
+class PairBounds(Protocol):
+    """Weights of pairs of coordinates, and how far their moment can be off, looked up one by one."""
+
+    def weight(self, s: int, a: int, t: int, b: int) -> float:
+        """w(x, y); 0 where the fit does not look."""
+
+    def error_bound(self, s: int, a: int, t: int, b: int) -> float:
+        """Bound on the error of Cov(Z(s, a), Z(t, b)); infinite where nothing is promised."""
+
+    def within_states(self) -> Floats:
+        """The same for pairs in one state, [S, A, A]."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Projection(arrays.FrozenArrays):
+    """How a fit in linear features was weighted, and how far it can be off.
+
+    ‖f‖²_w = Σ w(x, y) f(x, y)² over pairs of coordinates, ‖f‖²_ν = Σ ν(x) f(x)². A fitted table M̂ with Bellman residual
+    M̂ − T M̂ is off by at most ‖M̂ − T M̂‖/(1 − κ) in these norms (paper, appendix "JIPE-2 with Function Approximation";
+    docs/projection.md). Bounds are None where the fit is of samples.
+    """
+
+    features: int  # columns of φ, and of ψ where there is a kernel for pairs in one state
+    kappa: float  # the projected operator contracts with this factor
+    contraction: float  # c: ‖P₂ f‖²_w ≤ c ‖f‖²_w
+    mean_contraction: float  # the same of P_π in ‖·‖_ν
+    beta: float | None  # of the norm max(‖μ‖_ν, β ‖Σ‖_w) that κ is for; None where the mean is solved for first
+    mean_bound: float | None  # on ‖μ̂ − μ‖_ν
+    norm_bound: float | None  # on the ‖·‖_w error of what was fitted: the covariance or the second moment
+    weights: Floats | None  # [S, A, A], w((s, a), (s, b)); None where the fit is of samples
+    mean_parameters: Floats  # [d], θ
+    pair_parameters: Floats  # [d, d], Θ
+    same_state_parameters: Floats | None  # [e, e], Λ
+    constrained: bool  # whether the fit would not be positive semidefinite by itself
+    pairs: PairBounds
+    ends: arrays.Booleans  # [S], terminal states, where every return is 0
+    states: Labels
+    actions: Labels
+
+    def __post_init__(self) -> None:
+        for value in vars(self).values():
+            if isinstance(value, np.ndarray):
+                arrays.frozen(value)
+
+    def _indices(self, s: Label, a: Label, t: Label, b: Label) -> tuple[int, int, int, int]:
+        return self.states.index(s), self.actions.index(a), self.states.index(t), self.actions.index(b)
+
+    def weight(self, s: Label, a: Label, t: Label, b: Label) -> float:
+        """w((s, a), (t, b)): how much the fit looks at this pair; not a number where the fit is of samples."""
+        return self.pairs.weight(*self._indices(s, a, t, b))
+
+    def error_bound(self, s: Label, a: Label, t: Label, b: Label) -> float:
+        """Bound on the error of Cov(Z(s, a), Z(t, b)), rounding included; infinite where nothing is promised."""
+        at = self._indices(s, a, t, b)
+        return 0.0 if self.ends[at[0]] or self.ends[at[2]] else self.pairs.error_bound(*at)
+
+    def guaranteed(self, s: Label, a: Label, t: Label, b: Label) -> bool:
+        """Whether anything is promised of this pair."""
+        return math.isfinite(self.error_bound(s, a, t, b))
+
+    @property
+    def guaranteed_pairs(self) -> tuple[int, int]:
+        """Of how many pairs (s, a), (s, b), a ≠ b, something is promised, and how many there are."""
+        a, b = np.triu_indices(self.actions.size, 1)
+        known = np.isfinite(self.pairs.within_states()[~self.ends][:, a, b])
+        return int(known.sum()), known.size
+
+    def __repr__(self) -> str:
+        known, pairs = self.guaranteed_pairs
+        bound = "of samples, no bound"
+        if self.norm_bound is not None:
+            bound = f"off by at most {at_most(self.norm_bound, 2)} in ‖·‖_w"
+        return (
+            f"Projection({self.features} features, κ {self.kappa:.3g}, {bound}, "
+            f"guaranteed for {known} of {pairs} pairs of actions)"
+        )

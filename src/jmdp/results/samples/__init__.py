@@ -1,0 +1,1 @@
+"""Results from samples: moments, distributions and intervals of what was drawn."""

@@ -1,0 +1,134 @@
+"""Joint moments of one state from samples of all its actions' returns, and how far they may be off."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from jmdp.base.arrays import Floats
+
+
+@dataclass(frozen=True, eq=False)
+class SampleMoments:
+    """Moments of A returns and errors at one confidence each."""
+
+    mean: Floats  # [A]
+    mean_error: Floats  # [A]
+    covariance: Floats  # [A, A]
+    covariance_error: Floats  # [A, A]
+    correlation_error: Floats  # [A, A]
+    gap_mean_error: Floats  # [A, A]
+    gap_variance_error: Floats  # [A, A]
+
+    def with_unknown(self, open_returns: Floats, open_gaps: Floats) -> SampleMoments:
+        """The same, where nothing is known of the rollouts that were cut: parts [A] and [A, A] of all."""
+        single = np.where(open_returns > 0, np.inf, 0.0)
+        pair, gap = single[:, None] + single, np.where(open_gaps > 0, np.inf, 0.0)
+        return replace(
+            self,
+            mean_error=self.mean_error + single,
+            covariance_error=self.covariance_error + pair,
+            correlation_error=self.correlation_error + pair,
+            gap_mean_error=self.gap_mean_error + gap,
+            gap_variance_error=self.gap_variance_error + gap,
+        )
+
+
+def sample_moments(
+    returns: Floats,
+    quantile: float,
+    cut: float,
+    open_returns: Floats | float = 1.0,
+    open_gaps: Floats | float = 1.0,
+    rounding: float = 0.0,
+    mean_errors: Callable[[Floats, Floats], Floats] | None = None,
+) -> SampleMoments:
+    """Moments of samples [n, A].
+
+    Parameters
+    ----------
+    quantile
+        Standard errors that an interval reaches to each side.
+    cut
+        What cutting a rollout can hide of one return.
+    open_returns, open_gaps
+        [A] and [A, A], the part of samples whose rollouts were cut at all. In a mean only these are off; in a product
+        with something of spread σ, by Cauchy and Schwarz, at most √part cut σ.
+    rounding
+        What rounding can change of one return.
+    mean_errors
+        From deviations [n, A], and the spread of the returns they come from, to errors of their means, without what is
+        cut off; quantile × standard error if None. The spread is the sum of both standard deviations; where neither
+        return varied by more than rounding, the size of the returns is all that is known.
+    """
+    n, A = returns.shape
+    mean = returns.mean(axis=0)
+    centred = returns - mean
+    std = centred.std(axis=0, ddof=1)
+    part, gap_part = np.broadcast_to(open_returns, A), np.broadcast_to(open_gaps, (A, A))
+    lost, lost_gap = cut * np.sqrt(part), 2 * cut * np.sqrt(gap_part)
+    inverse = 1 / np.where(std > lost, std, np.inf)
+    errors = np.empty((4, A, A))
+    covariance = np.empty((A, A))
+    size = float(np.abs(returns).max())
+    for a in range(A):
+        own = centred[:, [a]]
+        covariance[a], noise = covariance_of(own, centred)
+        errors[0, a] = quantile * noise + lost * std[a] + lost[a] * std + lost[a] * lost
+        noise = _correlation_noise(own * inverse[a], centred * inverse)
+        errors[1, a] = quantile * noise
+        gaps = own - centred
+        variance, noise = covariance_of(gaps, gaps)
+        errors[1, a] += _correlation_lost(a, std, covariance[a], lost, lost_gap[a], variance, inverse)
+        errors[2, a] = (
+            quantile * np.sqrt(variance / n)
+            if mean_errors is None
+            else mean_errors(gaps, np.where(std[a] + std > 2 * rounding, std[a] + std, size))
+        ) + 2 * (cut * gap_part[a] + rounding)
+        off = lost_gap[a] + 2 * rounding
+        errors[3, a] = quantile * noise + 2 * off * np.sqrt(variance) + off**2
+    widest = np.full(A, std.max() if std.max() > 2 * rounding else size)
+    own_error = quantile * std / math.sqrt(n) if mean_errors is None else mean_errors(centred, widest)
+    errors[2, np.arange(A), np.arange(A)] = errors[3, np.arange(A), np.arange(A)] = 0.0
+    own_error = own_error + cut * part + rounding
+    return SampleMoments(mean, own_error, covariance, *errors)
+
+
+def _correlation_lost(
+    a: int, std: Floats, covariance: Floats, lost: Floats, lost_gap: Floats, variance: Floats, inverse: Floats
+) -> Floats:
+    """What cut rollouts can change of the correlations of one action.
+
+    At most 2 (l_a/σ_a + l_b/σ_b) in any case. Where the two returns go together, 1 − ρ = (Var G − (σ_a − σ_b)²)/2σ_aσ_b
+    tells more, for little of the gap is lost; the factor 2 is for terms of second order.
+    """
+    part = lost[a] * inverse[a] + lost * inverse
+    scale = inverse[a] * inverse
+    near = lost_gap * np.sqrt(variance) + lost_gap**2 / 2 + np.abs(std[a] - std) * (lost[a] + lost)
+    apart = np.clip(1 - covariance * scale, 0, 2)
+    closer = np.where(part < 0.25, 2 * (near * scale + 2 * apart * part), np.inf)
+    return np.asarray(np.minimum(2 * part, closer))
+
+
+def covariance_of(x: Floats, y: Floats) -> tuple[Floats, Floats]:
+    """Covariance over axis 0 of centred samples, and its standard error.
+
+    Var(ĉ) = (μ₂₂ − c²)/n + (σ_x² σ_y² + c²)/(n(n − 1)). The second term is what is left where x y does not vary, as for
+    a fair coin, whose sample variance errs by 1/n and not by 1/√n.
+    """
+    n = x.shape[0]
+    product = x * y
+    covariance = product.sum(axis=0) / (n - 1)
+    spread = product.var(axis=0)
+    variances = (x * x).mean(axis=0) * (y * y).mean(axis=0)
+    return covariance, np.sqrt(spread / n + (variances + covariance**2) / (n * (n - 1)))
+
+
+def _correlation_noise(x: Floats, y: Floats) -> Floats:
+    """Standard errors of sample correlations: of the mean of x y − ρ (x² + y²)/2 on standardised samples."""
+    product = x * y
+    influence = product - product.mean(axis=0) * (x * x + y * y) / 2
+    return np.asarray(influence.std(axis=0) / math.sqrt(x.shape[0]))

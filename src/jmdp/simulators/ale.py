@@ -1,0 +1,306 @@
+"""Atari 2600 games (ale-py): states are snapshots of the emulator, and a step is pure in state, action and shock.
+
+The emulator's own sticky actions are off, for the action they would repeat is not in its saved state: our coins come
+from the shock, and the previous action is kept with each snapshot. So is the observation: after a restore the screen is
+stale. The state that an emulator has just come to is *live* in it: going on needs no restore, and it is saved only when
+it is needed again, or when its emulator is wanted elsewhere.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import os
+import re
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from jmdp.base.labels import Label, Labels
+from jmdp.base.luck import Shock
+from jmdp.base.settings import boolean, nonnegative, whole
+from jmdp.errors import MissingExtraError, SettingsError, SimulatorError
+from jmdp.simulators.simulator import Simulator, Step
+
+if TYPE_CHECKING:
+    import ale_py
+
+Observation = Literal["ram", "screen", "grayscale"]
+Bytes = npt.NDArray[np.uint8]
+Kind = tuple[str, int | None, int | None, Observation]  # simulators of one game, mode, difficulty share their states
+_NOBODY = type(None)  # called, it gives None, like a reference to what is gone
+_WORTH_AN_EMULATOR = 1000  # saves and restores: as long as it takes to load another (0.3 s) that may spare them
+
+# What ale-py 0.12.1 does not bring back with a state, found by playing every game with branches and without.
+_LOST = {
+    "miniature_golf": "it saves the score as yes or no, and rewards after a restore are wrong",
+    "tic_tac_toe_3d": "it does not save all of the display, and what follows depends on what ran before",
+}
+_LATE_SCREEN = "yars_revenge"  # some points of the first frame after a restore are those of another branch
+_ROUNDED = "pitfall2"  # a clock is rounded when saved: every step has to start from the saved state
+
+
+class EmulatorState:
+    """A snapshot of a game: never changes, can be pickled. It is saved, or live in an emulator, or used up."""
+
+    __slots__ = ("__weakref__", "_emulator", "_saved", "kind", "over", "previous", "ram", "screen")
+
+    def __init__(self, kind: Kind, previous: int, over: bool, ram: Bytes, screen: Bytes | None) -> None:
+        self.kind = kind
+        self.previous = previous  # the action of the last frame, as the emulator numbers it
+        self.over = over
+        self.ram = ram  # [128]
+        self.screen = screen  # [210, 160, 3], or [210, 160] in grey; None if the RAM is observed
+        self._saved: ale_py.ALEState | None = None
+        self._emulator: _Emulator | None = None  # where this state is live
+        ram.flags.writeable = False
+        if screen is not None:
+            screen.flags.writeable = False
+
+    def saved(self) -> ale_py.ALEState:
+        """The emulator's own snapshot, taken now if there was none."""
+        if self._saved is None:
+            if self._emulator is None:
+                raise SimulatorError("This state was used up by advance(). Call step() with states needed again.")
+            self._saved = self._emulator.ale.cloneState()
+        return self._saved
+
+    def leave(self, *, saved: bool) -> None:
+        """Be live nowhere; not saved is used up."""
+        self._saved = self.saved() if saved else None
+        if self._emulator is not None:
+            self._emulator.holder, self._emulator = _NOBODY, None
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        return self.kind, self.previous, self.over, self.ram, self.screen, self.saved()
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        EmulatorState.__init__(self, *state[:5])
+        self._saved = state[5]
+
+
+class _Emulator:
+    """A running emulator, and the state that is live in it as long as anybody may use it."""
+
+    def __init__(self, ale: ale_py.ALEInterface, owner: ALESimulator) -> None:
+        self.ale = ale
+        self.owner = weakref.ref(owner)
+        self.holder: Callable[[], EmulatorState | None] = _NOBODY
+
+
+class ALESimulator(Simulator):
+    """An Atari 2600 game in the Arcade Learning Environment.
+
+    A step is `frame_skip` frames, fewer if the game ends. In each a coin from the shock, the same for all actions, says
+    whether the action of the frame before is repeated instead of the new one, as ALE's own sticky actions do. Losing a
+    life is no end. `start` is the first frame after 0 to 30 frames without action, a number drawn from the shock. One
+    simulator is not for several threads at once.
+
+    Parameters
+    ----------
+    game
+        "pong", "Pong", "ALE/Pong-v5" or "PongNoFrameskip-v4": one game, no other setting. Or the path of a ROM file.
+    frame_skip, sticky
+        Frames per step; probability of repeating the action of the frame before, in [0, 1).
+    observation
+        What policies see: "ram" is uint8 [128], "screen" uint8 [210, 160, 3], "grayscale" uint8 [210, 160].
+    full_action_space, mode, difficulty
+        All 18 actions, instead of those that do something in this game; the game's switches, None is its own default.
+    clip_rewards
+        Earn the sign of a step's points, −1, 0 or 1, as is usual in deep learning.
+    shared_noise, action_noise
+        σ and τ in reward + ξ·(σ + τ·ℓ(a)), the reward shock of the paper's Atari diagnostic: ξ ~ N(0, 1) from the
+        shock, loadings ℓ evenly spaced from −1 for the first action to 1 for the last (0 for a single one).
+    max_emulators
+        How many emulators may be kept. They are loaded when that pays, and change no result.
+    """
+
+    actions: Labels
+
+    def __init__(
+        self,
+        game: str | os.PathLike[str],
+        *,
+        frame_skip: int = 4,
+        sticky: float = 0.25,
+        observation: Observation = "ram",
+        full_action_space: bool = False,
+        mode: int | None = None,
+        difficulty: int | None = None,
+        clip_rewards: bool = False,
+        shared_noise: float = 0.0,
+        action_noise: float = 0.0,
+        max_emulators: int = 16,
+    ) -> None:
+        self.frame_skip, self.sticky, self.observation = frame_skip, sticky, observation
+        self.full_action_space, self.mode, self.difficulty = full_action_space, mode, difficulty
+        self.clip_rewards = clip_rewards
+        self.shared_noise, self.action_noise, self.max_emulators = shared_noise, action_noise, max_emulators
+        self._rom, self.game = _rom_of(game)
+        self._check_settings()
+        self._kind: Kind = (self.game, self.mode, self.difficulty, self.observation)
+        self._generator = Shock(bytes(16)).generator()  # restarted at every shock
+        self._emulators: list[_Emulator] = []  # the one not used for longest comes first
+        self._evictions, self.lanes = 0, self.max_emulators
+        ale = self._add_emulator().ale
+        self._boot = ale.cloneState()
+        moves = ale.getLegalActionSet() if self.full_action_space else ale.getMinimalActionSet()
+        self._codes = [int(move.value) for move in moves]
+        self.actions = Labels.of("action", len(moves), [move.name for move in moves])
+        self._loadings = np.linspace(-1.0, 1.0, len(moves)).tolist() if len(moves) > 1 else [0.0]
+
+    def step(self, state: EmulatorState, action: Label, shock: Shock) -> Step:
+        """What the action, an index or a name, does in the state under this luck."""
+        return self._step(state, action, shock, keep=True)
+
+    def advance(self, state: EmulatorState, action: Label, shock: Shock) -> Step:
+        """`step`, which uses the state up: it can still be observed, and nothing else."""
+        return self._step(state, action, shock, keep=False)
+
+    def digest(self, state: EmulatorState) -> bytes:
+        """Sixteen bytes of all that the emulator saves, frame counter too, and where actions stick of the last one."""
+        previous = bytes([state.previous if self.sticky else 0])
+        return hashlib.blake2b(state.saved().serialize() + previous, digest_size=16).digest()
+
+    def observe(self, state: EmulatorState) -> Bytes:
+        """The RAM or the screen, read-only."""
+        return state.ram if state.screen is None else state.screen
+
+    def start(self, shock: Shock) -> EmulatorState:
+        """The game's first frame, after 0 to 30 frames without action."""
+        generator = shock.restart(self._generator)
+        emulator = self._free_emulator()
+        emulator.ale.restoreState(self._boot)
+        for _ in range(int(generator.integers(31))):
+            emulator.ale.act(0)
+        return self._snapshot(emulator, 0)
+
+    def generators(self, state: Any) -> dict[str, Any]:
+        """None: the emulator's luck is off, and ours is the shock."""
+        return {}
+
+    def _step(self, state: EmulatorState, action: Label, shock: Shock, *, keep: bool) -> Step:
+        if not isinstance(state, EmulatorState) or state.kind != self._kind:
+            raise SimulatorError(f"This is no state of {self!r}. Use those that its start() and step() give.")
+        a = self.actions.index(action)
+        if state.over:
+            return Step(0.0, state, True)
+        generator = shock.restart(self._generator)  # all luck is drawn before the action matters
+        coins = generator.random(self.frame_skip).tolist()
+        noise = generator.standard_normal() * (self.shared_noise + self.action_noise * self._loadings[a])
+        emulator = self._placed(state, keep)
+        ale, code, played, reward = emulator.ale, self._codes[a], state.previous, 0
+        for coin in coins:
+            if coin >= self.sticky:
+                played = code
+            reward += ale.act(played)
+            if ale.game_over(with_truncation=False):
+                break
+        if self.clip_rewards:
+            reward = (reward > 0) - (reward < 0)
+        following = self._snapshot(emulator, played)
+        return Step(reward + noise, following, following.over)
+
+    def _placed(self, state: EmulatorState, keep: bool) -> _Emulator:
+        """An emulator that stands in the state and is nobody's; the state is saved before, or used up."""
+        emulator = state._emulator
+        if emulator is None or emulator.owner() is not self:
+            saved = state.saved()
+            emulator = self._free_emulator()
+            emulator.ale.restoreState(saved)
+        state.leave(saved=keep)
+        return emulator
+
+    def _free_emulator(self) -> _Emulator:
+        """One that nobody needs, or a new one once that pays, or the one not used for longest, its state saved."""
+        for emulator in self._emulators:
+            if emulator.holder() is None:
+                return emulator
+        self._evictions += 1
+        if len(self._emulators) < (self.lanes if self._evictions > _WORTH_AN_EMULATOR else 1):
+            self._evictions = 0
+            return self._add_emulator()
+        emulator = self._emulators[0]
+        if (holder := emulator.holder()) is not None:
+            holder.leave(saved=True)
+        return emulator
+
+    def _snapshot(self, emulator: _Emulator, played: int) -> EmulatorState:
+        """The state an emulator has come to, live in it."""
+        ale, screen = emulator.ale, None
+        if self.observation != "ram":
+            screen = ale.getScreenRGB() if self.observation == "screen" else ale.getScreenGrayscale()
+        state = EmulatorState(self._kind, played, ale.game_over(with_truncation=False), ale.getRAM(), screen)
+        state._emulator, emulator.holder = emulator, weakref.ref(state)
+        self._emulators.remove(emulator)
+        self._emulators.append(emulator)
+        if self.game == _ROUNDED:
+            state.leave(saved=True)
+        return state
+
+    def _add_emulator(self) -> _Emulator:
+        from ale_py import ALEInterface, LoggerMode
+
+        ALEInterface.setLoggerMode(LoggerMode.Error)
+        ale = ALEInterface()
+        ale.setFloat("repeat_action_probability", 0.0)  # its own luck is off
+        ale.loadROM(self._rom)
+        for name, value, known, turn in (
+            ("mode", self.mode, ale.getAvailableModes(), ale.setMode),
+            ("difficulty", self.difficulty, ale.getAvailableDifficulties(), ale.setDifficulty),
+        ):
+            if value is not None and value not in known:
+                raise SettingsError(f"{name} is {value}. {self.game} has {', '.join(map(str, known))}.")
+            if value is not None:
+                turn(value)
+                ale.reset_game()  # it takes effect
+        while int.from_bytes(ale.cloneState().serialize()[74:78], "little") > 50_000:  # cycles: amid a long frame,
+            ale.act(0)  # which restoreState does not know of (qbert, tetris): it could even write out of bounds
+        self._emulators.append(_Emulator(ale, self))
+        return self._emulators[-1]
+
+    def _check_settings(self) -> None:
+        for name, least in (("frame_skip", 1), ("max_emulators", 1), ("mode", 0), ("difficulty", 0)):
+            whole(self, name, least, optional=least == 0)
+        for name in ("sticky", "shared_noise", "action_noise"):
+            nonnegative(self, name)
+        boolean(self, "full_action_space")
+        boolean(self, "clip_rewards")
+        if self.sticky >= 1:
+            raise SettingsError(f"sticky is {self.sticky}. Give a probability below 1.")
+        if self.observation not in get_args(Observation):
+            raise SettingsError(f"observation is {self.observation!r}. It is 'ram', 'screen' or 'grayscale'.")
+        if self.game in _LOST:
+            raise SettingsError(f"ale-py cannot branch {self.game!r}: {_LOST[self.game]}. Take another game.")
+        if self.game == _LATE_SCREEN and self.frame_skip == 1 and self.observation != "ram":
+            raise SettingsError(f"Screens of {self.game!r} are right with frame_skip ≥ 2 only. Or observe 'ram'.")
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_emulators": []}
+
+    def __repr__(self) -> str:
+        return f"ALESimulator({self.game!r}, frame_skip={self.frame_skip}, sticky={self.sticky})"
+
+
+def _rom_of(game: str | os.PathLike[str]) -> tuple[Path, str]:
+    """Where a ROM lies and what ale-py calls it; asked before loading, for one it does not know ends the process."""
+    try:
+        from ale_py import ALEInterface, roms
+    except ImportError:
+        raise MissingExtraError('Atari games need ale-py: pip install "jmdp[atari]"') from None
+    if not isinstance(game, (str, os.PathLike)):
+        raise SettingsError(f"game is {game!r}. Give a name such as 'pong', or the path of a ROM file.")
+    names = {name.replace("_", ""): name for name in roms.get_all_rom_ids()}
+    plain = re.sub(r"^ale/|(-ram)?(noframeskip|deterministic)?-v\d+$|_", "", os.fspath(game).lower())
+    path = roms.get_rom_path(names[plain]) if plain in names else Path(game)
+    if path is None or not path.is_file():
+        close = " or ".join(repr(names[name]) for name in difflib.get_close_matches(plain, names) or ["pong"])
+        raise SettingsError(f"game is {os.fspath(game)!r}: no game of ale-py and no ROM file. Did you mean {close}?")
+    known = ALEInterface.isSupportedROM(path)
+    if known is None:
+        raise SettingsError(f"game is {os.fspath(game)!r}, a ROM that ale-py does not play. Take another game.")
+    return path, known

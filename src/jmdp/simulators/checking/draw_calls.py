@@ -1,0 +1,120 @@
+"""Calls of a generator: how many numbers they use, and which variable they are for."""
+
+from __future__ import annotations
+
+import copy
+import dis
+from dataclasses import dataclass, field
+from functools import lru_cache
+from numbers import Number
+from types import CodeType, FrameType
+from typing import Any
+
+import numpy as np
+
+from jmdp.simulators.digests import digest_of
+
+_REPEATS = 256
+"""Calls after which two kinds of calls are taken to use equally many numbers."""
+
+_LARGEST = 1000
+"""Entries of an argument beyond which it is not kept."""
+
+
+Place = tuple[bytes, int]
+"""A key, and how many half words of its stream are used up."""
+
+
+def place_of(generator: np.random.Generator) -> Place:
+    """Where a Philox generator stands in its stream."""
+    state: Any = generator.bit_generator.state
+    counter = int.from_bytes(state["state"]["counter"].tobytes(), "little")
+    words = 4 * counter + state["buffer_pos"] - 4
+    return state["state"]["key"].tobytes(), 2 * words - state["has_uint32"]
+
+
+@dataclass(frozen=True)
+class Call:
+    """A method of a generator and its arguments."""
+
+    method: str
+    key: bytes | None  # equal for equal arguments; None where they are not plain and were not kept
+    arguments: Any = field(compare=False, repr=False)  # (args, kwargs)
+
+    @classmethod
+    def of(cls, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+        """With a copy of the arguments, if they are plain."""
+        if not all(map(_plain, (*args, *kwargs.values()))):
+            return cls(method, None, None)
+        return cls(method, digest_of((args, kwargs)), copy.deepcopy((args, kwargs)))
+
+    def repeat(self, generator: np.random.Generator) -> None:
+        """Call it again."""
+        args, kwargs = copy.deepcopy(self.arguments) if self.method == "shuffle" else self.arguments
+        getattr(generator, self.method)(*args, **kwargs)
+
+
+def _plain(value: Any) -> bool:
+    if isinstance(value, np.ndarray):
+        return value.dtype.kind in "biufSU" and value.size <= _LARGEST
+    if isinstance(value, (list, tuple)):
+        return len(value) <= _LARGEST and all(map(_plain, value))
+    return value is None or isinstance(value, (Number, str, type, np.dtype))
+
+
+def consume_alike(one: tuple[Call, ...], other: tuple[Call, ...]) -> bool:
+    """Do both sequences of calls always use equally many numbers, as far as repeated calls tell?
+
+    Rejection makes it depend on the arguments: poisson(20) and poisson(30) use equally many in most calls, not in all.
+    True where arguments are unknown.
+    """
+    if [(call.method, call.key) for call in one] == [(call.method, call.key) for call in other]:
+        return True
+    if any(call.key is None for call in (*one, *other)):
+        return True
+    return _consume_alike(one, other)
+
+
+@lru_cache(4096)
+def _consume_alike(one: tuple[Call, ...], other: tuple[Call, ...]) -> bool:
+    streams = [np.random.Generator(np.random.Philox(key=0)) for _ in range(2)]
+    for repeat in range(_REPEATS):
+        for generator, calls in zip(streams, (one, other), strict=True):
+            for call in calls:
+                call.repeat(generator)
+        if repeat % 16 in (0, 15):  # streams that have parted stay apart
+            places = [place_of(generator)[1] for generator in streams]
+            if places[0] != places[1]:
+                return False
+            if places[0] > 16 * _REPEATS and repeat:
+                break
+    return True
+
+
+def target_of(frame: FrameType | None) -> str | None:
+    """The variable or attribute that the call under way in a frame is assigned to, with its function.
+
+    A function that returns what it draws passes the question on to its caller. None where the number is used at once.
+    """
+    while frame is not None:
+        name, returned = _stored(frame.f_code, frame.f_lasti)
+        if not returned:
+            code = frame.f_code
+            return None if name is None else f"{code.co_filename} {code.co_qualname} {name}"
+        frame = frame.f_back
+    return None
+
+
+@lru_cache(4096)
+def _stored(code: CodeType, last: int) -> tuple[str | None, bool]:
+    """The name stored next after this instruction, and whether the value is returned instead."""
+    for instruction in dis.get_instructions(code):
+        if instruction.offset <= last:
+            continue
+        if instruction.opname.startswith("STORE_") and instruction.opname not in ("STORE_SUBSCR", "STORE_SLICE"):
+            return str(instruction.argval), False
+        if instruction.opname.startswith("RETURN_"):
+            return None, instruction.opname == "RETURN_VALUE"
+        if "JUMP" in instruction.opname or instruction.opname in ("STORE_SUBSCR", "POP_TOP"):
+            return None, False
+    return None, False

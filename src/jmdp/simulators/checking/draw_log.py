@@ -1,0 +1,203 @@
+"""Which random numbers a step draws, and from where, so that steps that do not share their randomness can be found.
+
+Equal shocks are equal streams of numbers. If one step draws more of them than another, what both draw later starts at
+different places of the stream: same seed, but not the same randomness. A shock that keeps a log shows it.
+"""
+
+from __future__ import annotations
+
+import copy
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jmdp.base.luck import Shock
+from jmdp.simulators.checking.draw_calls import Call, Place, consume_alike, place_of, target_of
+
+
+class Draw(NamedTuple):
+    """One call of a generator."""
+
+    path: tuple[Any, ...]  # code locations, from the one that drew up to the simulator's step
+    spot: str  # the innermost of them, and its caller, for messages
+    place: Place  # where in the stream it began
+    call: Call
+    target: str | None  # the variable it is assigned to, with its function
+
+
+class DrawLog:
+    """The draws of one step, and what the step returned."""
+
+    def __init__(self) -> None:
+        self.draws: list[Draw] = []
+        self.asked = False  # was the shock used at all, with or without a generator?
+        self.step: Any = None
+        self.open = True
+        self._generators: list[_Recorder] = []
+
+    def add(self, generator: _Recorder) -> None:
+        """Watch this generator too."""
+        self._generators.append(generator)
+
+    def used(self) -> list[Place]:
+        """How far the streams were used."""
+        places = {place_of(generator) for generator in self._generators}
+        return sorted(place for place in places if place[1])
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        """Which draws were made, in order; arguments and numbers apart."""
+        return tuple((draw.path, draw.call.method) for draw in self.draws)
+
+    def note(self, place: Place, caller: Any, call: Call) -> None:
+        """A draw that was asked for in this frame."""
+        path, spots, target = [], [], target_of(caller)
+        while caller is not None and caller.f_code is not draws_of.__code__:
+            code = caller.f_code
+            path.append((code.co_filename, code.co_name, caller.f_lasti))  # several draws may stand on one line
+            spots.append(f"{Path(code.co_filename).name}:{caller.f_lineno} in {code.co_name}")
+            caller = caller.f_back
+        self.asked = True
+        self.draws.append(Draw(tuple(path), ", called from ".join(spots[:2]), place, call, target))
+
+
+class _LoggedShock(Shock):
+    """A shock whose generators keep a log."""
+
+    __slots__ = ("log",)
+
+    def __init__(self, words: bytes, log: DrawLog) -> None:
+        super().__init__(words)
+        self.log = log
+
+    def generator(self) -> np.random.Generator:
+        return _Recorder(super().generator().bit_generator, self.log)
+
+    def restart(self, generator: np.random.Generator) -> np.random.Generator:
+        super().restart(generator)  # for those who go on with the old one
+        return self.generator()
+
+    def uniform(self) -> float:
+        self.log.asked = True
+        return super().uniform()
+
+    def key(self) -> Any:
+        self.log.asked = True
+        return super().key()
+
+    def derived(self, purpose: bytes, step: int = 0, where: bytes = b"") -> Shock:
+        return _LoggedShock(super().derived(purpose, step, where).words, self.log)
+
+
+class _Recorder(np.random.Generator):
+    """A generator that notes where in its stream each draw begins, and who asked for it."""
+
+    def __init__(self, bit_generator: np.random.BitGenerator, log: DrawLog) -> None:
+        super().__init__(bit_generator)
+        self.log = log
+        self.busy = False  # NumPy's own methods call one another
+        log.add(self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> _Recorder:
+        return _Recorder(copy.deepcopy(self.bit_generator, memo), self.log)
+
+
+def _logged(name: str) -> Any:
+    draw = getattr(np.random.Generator, name)
+
+    def method(self: _Recorder, *args: Any, **kwargs: Any) -> Any:
+        if self.busy or not self.log.open:
+            return draw(self, *args, **kwargs)
+        self.log.note(place_of(self), sys._getframe(1), Call.of(name, args, kwargs))
+        self.busy = True
+        try:
+            return draw(self, *args, **kwargs)
+        finally:
+            self.busy = False
+
+    return method
+
+
+for _name in dir(np.random.Generator):
+    if not _name.startswith("_") and _name not in ("bit_generator", "spawn"):
+        setattr(_Recorder, _name, _logged(_name))
+
+
+def draws_of(simulator: Any, state: Any, action: Any, shock: Shock) -> DrawLog:
+    """What a step draws from its shock. Its outcome is that of a shock without a log."""
+    log = DrawLog()
+    log.step = simulator.step(state, action, _LoggedShock(shock.words, log))
+    log.open = False
+    return log
+
+
+def out_of_step(one: DrawLog, other: DrawLog) -> str | None:
+    """Where two steps under one shock make the same draw from different places of the stream, or could.
+
+    The same draw is the n-th of one path of calls; for paths that only one of them has, the n-th of one line of code.
+    What only one step draws, after all that both do, does not matter.
+    """
+    mine, theirs = _numbered(one, other), _numbered(other, one)
+    for key, draw in mine.items():
+        if key in theirs and theirs[key].place != draw.place:
+            return draw.spot
+    return _by_arguments(one, other, [(draw, theirs[key]) for key, draw in mine.items() if key in theirs])
+
+
+def out_of_step_by_arguments(one: DrawLog, other: DrawLog) -> str | None:
+    """The same for two steps of one `shape` under any shocks: where arguments change how many numbers a call uses."""
+    return _by_arguments(one, other, list(zip(one.draws, other.draws, strict=True)))
+
+
+def _by_arguments(one: DrawLog, other: DrawLog, same: list[tuple[Draw, Draw]]) -> str | None:
+    """Where a call before a common draw can use different amounts, by other arguments, though it did not this time."""
+    last = {(mine.place[0], theirs.place[0]): (mine, theirs) for mine, theirs in same}
+    for mine, theirs in last.values():
+        if not consume_alike(_calls_before(one, mine), _calls_before(other, theirs)):
+            return mine.spot
+    return None
+
+
+def _calls_before(log: DrawLog, draw: Draw) -> tuple[Call, ...]:
+    before = log.draws[: next(i for i, known in enumerate(log.draws) if known is draw)]
+    return tuple(known.call for known in before if known.place[0] == draw.place[0])
+
+
+def swapped(one: DrawLog, other: DrawLog) -> str | None:
+    """Where two steps make the same draws in another order: for the same variables, or by the same calls.
+
+    Calls count only on lines that one of them does not have: a helper may be called for anything.
+    """
+    for name, depth in (("target", None), ("call", 1)):
+        common = {draw.path[:depth] for draw in one.draws} & {draw.path[:depth] for draw in other.draws}
+        mine, theirs = ([draw for draw in log.draws if draw.path[:depth] not in common] for log in (one, other))
+        ours, others = ([_label(draw, name) for draw in draws] for draws in (mine, theirs))
+        if None not in (*ours, *others) and ours != others and sorted(ours) == sorted(others):
+            return next(draw.spot for draw, x, y in zip(mine, ours, others, strict=True) if x != y)
+    return None
+
+
+def _label(draw: Draw, name: str) -> Any:
+    if name == "target":
+        return draw.target
+    return None if draw.call.key is None else (draw.call.method, draw.call.key)
+
+
+def uneven(one: DrawLog, other: DrawLog) -> bool:
+    """Do both draw, different amounts, in code that has nothing in common?"""
+    apart = not _numbered(one, other).keys() & _numbered(other, one).keys()
+    return bool(one.draws and other.draws) and apart and one.used() != other.used()
+
+
+def _numbered(log: DrawLog, other: DrawLog) -> dict[Any, Draw]:
+    common = {draw.path for draw in other.draws} & {draw.path for draw in log.draws}
+    count: Counter[Any] = Counter()
+    found = {}
+    for draw in log.draws:
+        key = (True, draw.path) if draw.path in common else (False, draw.path[:1])
+        found[key, count[key]] = draw
+        count[key] += 1
+    return found

@@ -1,0 +1,318 @@
+"""What `check_simulator` asks a simulator with: calls that leave no trace, comparisons, and notes of what was found."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from jmdp.base.luck import Shock
+from jmdp.errors import SimulatorError, UnavailableError
+from jmdp.simulators.digests import digest_of
+from jmdp.simulators.simulator import Simulator, three_parts
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something a modeller should know: what it is, and what follows from it."""
+
+    kind: str
+    message: str
+    fault: bool = False  # answers would be wrong; else it is worth knowing, and may be meant
+
+    def __str__(self) -> str:
+        return f"{self.kind}: {self.message}"
+
+
+class Findings(list[Finding]):
+    """What a check found, faults first, and which part of the simulator it has seen."""
+
+    def __init__(self, found: Iterable[Finding], explored: str) -> None:
+        super().__init__(found)
+        self.explored = explored  # a sentence
+
+    def __str__(self) -> str:
+        return "\n".join([*map(str, self)] or ["no problem found"]) + f"\n{self.explored}"
+
+
+class SpoiltError(Exception):
+    """The state is not what it was, or its digest cannot be relied on: no more can be learned from it."""
+
+
+Look = tuple[bytes, bytes | None]
+"""Digest of a state, and a fingerprint of what a policy sees of it; None where that cannot be had."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a step did, to be compared with what it does another time."""
+
+    reward: bytes | None
+    termination: bytes | None
+    look: Look
+    state: Any = field(compare=False)
+    ended: bool = field(compare=False)
+
+    def differs_from(self, other: Outcome) -> list[str]:
+        """By name, all in which they are not equal."""
+        names = ("reward", "termination", "next state", "observation")
+        mine, theirs = (self.reward, self.termination, *self.look), (other.reward, other.termination, *other.look)
+        return [name for name, x, y in zip(names, mine, theirs, strict=True) if x != y]
+
+
+@dataclass(frozen=True)
+class Saved:
+    """Where a generator stood."""
+
+    key: Any  # to be compared
+    state: Any = field(compare=False)
+
+    @classmethod
+    def of(cls, generator: Any) -> Saved:
+        """Of NumPy's and Python's generators, old and new."""
+        if isinstance(generator, random.Random):
+            state: Any = generator.getstate()
+            return cls(state, state)
+        if isinstance(generator, np.random.RandomState):
+            state = generator.get_state(legacy=False)
+        else:
+            state = generator.bit_generator.state
+        return cls(_frozen(state), state)
+
+    def put_back(self, generator: Any) -> None:
+        """Undo all draws since."""
+        if isinstance(generator, random.Random):
+            generator.setstate(self.state)
+        elif isinstance(generator, np.random.RandomState):
+            generator.set_state(self.state)
+        else:
+            generator.bit_generator.state = self.state
+
+
+def _frozen(value: Any) -> Any:
+    if isinstance(value, dict):
+        return tuple((name, _frozen(entry)) for name, entry in value.items())
+    return value.tobytes() if isinstance(value, np.ndarray) else value
+
+
+def _global(draw: Any) -> Any:
+    return draw.__self__
+
+
+GLOBALS = {"np.random": _global(np.random.random_sample), "random": _global(random.random)}
+
+
+def fingerprint(value: Any) -> bytes | None:
+    """Of any value, None where it cannot be looked into."""
+    try:
+        return digest_of(value)
+    except SimulatorError:
+        return None
+
+
+@dataclass
+class _Note:
+    what: str
+    mend: str
+    fault: bool
+    tried: int | None = None  # states, where it is looked for no longer
+    visits: set[int] = field(default_factory=set)
+    actions: dict[str, None] = field(default_factory=dict)  # a set that keeps its order
+
+
+class Probe:
+    """A simulator, actions to try by their place in a list, and what was found so far."""
+
+    def __init__(self, simulator: Simulator, actions: Sequence[Any]) -> None:
+        self.simulator = simulator
+        labels = simulator.actions
+        self.actions = list(actions) if labels is None else [labels.index(action) for action in actions]
+        if not self.actions:
+            raise SimulatorError("There are no actions to try. Give some: actions=[…].")
+        self.names = [repr(action) if labels is None else labels.name(action) for action in self.actions]
+        self.visits = 0
+        self.watched: dict[str, Any] = {}  # generators that are not the shock's; put back after each call
+        self.shaken: Collection[str] = ()  # of which the next call meets these elsewhere
+        self.after: dict[str, Saved] = {}  # how the last call left them
+        self._before: dict[str, Saved] = {}
+        self.careful = True  # is it watched whether digest and observe draw? That takes longer than they do
+        self.looking_draws = False  # do they?
+        self.reliable = True  # is the digest?
+        self.steady = True  # is what is seen?
+        self._notes: dict[tuple[str, str], _Note] = {}
+
+    def add(self, kind: str, place: str, what: str, mend: str, *actions: int, fault: bool = True) -> None:
+        """Note something; what has one kind and place is one finding."""
+        note = self._notes.setdefault((kind, place), _Note(what, mend, fault))
+        note.visits.add(max(self.visits, 1))
+        note.actions.update(dict.fromkeys(self.names[i] for i in actions))
+
+    def noted(self, kind: str) -> bool:
+        """Was anything of this kind?"""
+        return any(known == kind for known, _ in self._notes)
+
+    def findings(self) -> list[Finding]:
+        """Faults first."""
+        found = []
+        for (kind, _), note in self._notes.items():
+            names = list(note.actions)
+            who = f"action{'s' * (len(names) > 1)} {', '.join(names[:4])}{', …' * (len(names) > 4)}; " if names else ""
+            often = f"{len(note.visits)} of {note.tried or max(self.visits, 1)} states visited"
+            found.append(Finding(kind, f"{note.what} ({who}{often}). {note.mend}", note.fault))
+        return sorted(found, key=lambda finding: not finding.fault)
+
+    # -------------------------------------------------------------------------------------------------- calls
+
+    def watch(self, generators: dict[str, Any]) -> None:
+        """These, and the global ones, may not be drawn from."""
+        self.watched = GLOBALS | generators
+        self._before = self._standing()
+
+    def _standing(self) -> dict[str, Saved]:
+        return {name: Saved.of(generator) for name, generator in self.watched.items()}
+
+    def call(self, verb: str, *args: Any, using: Callable[..., Any] | None = None) -> Any:
+        """Ask the simulator, and put all generators back that are not the shock's."""
+        shaken, self.shaken = self.shaken, ()
+        for name in shaken:
+            self.watched[name].random()
+        met = self._standing() if shaken else self._before
+        try:
+            return (using or getattr(self.simulator, verb))(*args)
+        finally:
+            self.after = self._standing()
+            for name, generator in self.watched.items():
+                if self.after[name] != self._before[name]:
+                    self._before[name].put_back(generator)
+                if self.after[name] != met[name] and verb not in ("step", "advance"):
+                    self.luck_of_its_own(name, verb)  # those two may set it from the shock; shaking will tell
+                    self.looking_draws = True
+
+    def moved(self) -> list[str]:
+        """Generators other than the shock's that the last call moved."""
+        return [name for name, saved in self.after.items() if saved != self._before.get(name)]
+
+    def ask(self, verb: str, state: Any) -> Any:
+        """`digest` or `observe`."""
+        return self.call(verb, state) if self.careful else getattr(self.simulator, verb)(state)
+
+    def luck_of_its_own(self, name: str, verb: str, *actions: int) -> None:
+        """A generator was drawn from that has nothing to do with the shock."""
+        mend = "Draw from shock.generator(), or in a Gymnasium environment from self.np_random"
+        if name in GLOBALS:
+            mend += ". If it is not yours to change: GymnasiumSimulator(env, global_generators=True)."
+            self.add("global generator", f"{name} {verb}", f"{verb} draws from the global {name}", mend, *actions)
+        else:
+            mend += ", and keep no generator from one step to the next."
+            what = f"{verb} draws from a generator that is not the shock's, {name}"
+            self.add("own generator", f"{name} {verb}", what, mend, *actions)
+
+    def digest(self, state: Any) -> bytes:
+        """The simulator's, or our own of all that is in the state once that has proved unreliable."""
+        if not self.reliable:
+            return fingerprint(state) or b""
+        found = self.ask("digest", state)
+        if isinstance(found, bytes):
+            return found
+        what = f"digest gives {type(found).__name__}"
+        self.add("wrong digest", "type", what, "Return bytes, e.g. jmdp.digests.digest_of(…).")
+        return fingerprint(found) or b""
+
+    def look(self, state: Any, *, ended: bool = False) -> Look:
+        """Of a state where all is over, only what can be had."""
+        try:
+            digest = self.digest(state)
+            try:
+                return digest, fingerprint(self.ask("observe", state)) if self.steady else None
+            except UnavailableError:
+                return digest, None
+        except Exception:
+            if ended:
+                return b"", None
+            raise
+
+    def outcome(self, verb: str, state: Any, i: int, shock: Shock) -> Outcome:
+        """Of `step` or `advance`."""
+        step = self.call(verb, state, self.actions[i], shock)
+        after = self.after  # looking on must not change it
+        reward, following, terminated = three_parts(self.simulator, step)
+        number = isinstance(reward, (int, float, np.integer, np.floating))
+        if not number or not math.isfinite(reward):
+            what = f"the reward of {verb} is {reward if number else type(reward).__name__}"
+            self.add("bad reward", "", what, "Return a finite float.", i)
+        if not isinstance(terminated, (bool, np.bool_)) and not (isinstance(terminated, int) and terminated in (0, 1)):
+            what = f"terminated of {verb} is of type {type(terminated).__name__}"
+            self.add("bad termination", "", what, "Return True or False.", i)
+            terminated = False
+        look = self.look(following, ended=bool(terminated))
+        self.after = after
+        return Outcome(fingerprint(reward), fingerprint(bool(terminated)), look, following, bool(terminated))
+
+    def step(self, state: Any, i: int, shock: Shock) -> Outcome:
+        """Of `step`."""
+        return self.outcome("step", state, i, shock)
+
+    # -------------------------------------------------------------------------------------------- comparisons
+
+    def same(self, i: int, first: Outcome, again: Outcome, when: str) -> bool:
+        """The same was asked again: is it the same? If not, note it."""
+        wrong = again.differs_from(first)
+        if wrong:
+            self.same_but_for_digest(i, first, again)
+            what = f"{' and '.join(wrong)} of a step changed {when}, though state, action and shock were the same"
+            mend = "Keep all that matters in the state and nothing in the simulator, and take all luck from the shock."
+            self.add("hidden state", "step", what, mend, i)
+        return not wrong
+
+    def same_but_for_digest(self, i: int, first: Outcome, again: Outcome) -> None:
+        """If only the digests of equal states differ, note it and stop."""
+        if again.differs_from(first) == ["next state"] and fingerprint(first.state) == fingerprint(again.state):
+            self.unreliable("the same step leads to states of different digests", i)
+
+    def untouched(self, state: Any, before: Look, by: str, *actions: int) -> None:
+        """Is the state what it was? If not, note it and stop."""
+        if self.look(state) != before:
+            self.mutated(by, *actions)
+
+    def mutated(self, by: str, *actions: int) -> None:
+        """A state is not what it was: note it and stop."""
+        what = f"{by} changes a state that it was given or that was given out before"
+        mend = "Copy before changing anything, e.g. with copy.deepcopy(state), and return a new state each time."
+        self.add("mutated state", by, what, mend, *actions)
+        raise SpoiltError
+
+    def unreliable(self, what: str, *actions: int) -> None:
+        """The digest takes in more than the state: note it and stop."""
+        mend = "Leave out of digest what is not of the state: id(), counters, the time, generators."
+        self.add("wrong digest", "unreliable", what, mend, *actions)
+        self.stop_looking("wrong digest", "unreliable")
+        self.reliable = False
+        raise SpoiltError
+
+    def stop_looking(self, kind: str, place: str) -> None:
+        """How often it is so will not be known beyond here."""
+        self._notes[kind, place].tried = max(self.visits, 1)
+
+    def alike(self, one: Any, other: Any, i: int, shock: Shock, first: Outcome | None = None) -> None:
+        """States of equal digests must do the same. `first` is what the one did, if that is known."""
+        if self.noted("own generator"):  # which differ between them, and are in no digest
+            return
+        if first is None:
+            first = self.step(one, i, shock)
+        second = self.step(other, i, shock)
+        if first == second:
+            return
+        structure = fingerprint(one)
+        if structure is not None and structure == fingerprint(other):
+            self.same(i, first, second, "from an equal state")
+        elif self.same(i, first, self.step(one, i, shock), "when asked again"):
+            self.too_coarse("do different things under the same action and shock", i)
+
+    def too_coarse(self, how: str, *actions: int) -> None:
+        """States with one digest are not the same."""
+        mend = "Take all into digest that matters for what follows or is seen, e.g. an action that may be repeated."
+        self.add("wrong digest", "coarse", f"states with the same digest {how}", mend, *actions)

@@ -1,0 +1,112 @@
+"""Checks around sampling: is the simulator fit for it, and does a sample come out the same when it is drawn again?
+
+Every sampled answer rests on this: a rollout follows from the seed, its number and its first action, whatever else is
+simulated before or beside it. A simulator or a policy that remembers earlier calls breaks it.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from jmdp.base.luck import Shock
+from jmdp.errors import PolicyError, SimulatorError
+from jmdp.models.actors.actor import Actor
+from jmdp.models.coupling import Coupling
+from jmdp.simulators.checking.simulator_check import quick_check
+from jmdp.simulators.digests import digest_of
+from jmdp.simulators.functions import TabularSimulator
+from jmdp.simulators.simulator import Draws, Simulator
+
+_ASKED_AGAIN = 128
+"""Observations for which a policy is asked again."""
+
+
+def check_before_sampling(simulator: Simulator, state: Any, actions: Sequence[Any], coupling: Coupling) -> bool:
+    """Raise `SimulatorError` if a few dozen steps show a fault; return whether steps use their randomness.
+
+    Tables need no check, and simulators with `check` False get none: both are taken to use it.
+    """
+    if isinstance(simulator, TabularSimulator) or not simulator.check:
+        return True
+    return quick_check(
+        simulator,
+        state,
+        list(actions),
+        shared_in_a_state=coupling.shared_in_a_state,
+        shared_between_states=coupling.shared_between_states,
+    )
+
+
+def check_repeatable(
+    drawn: Draws, simulator: Simulator, state: Any, actor: Actor, draw: Callable[[Actor, int], Draws]
+) -> None:
+    """Draw the last and the first of these samples again, each alone, and raise unless they come out the same.
+
+    `draw` gives one sample by its number. Then the policy is asked again for what it saw, in other orders. What JAX
+    compiles has no memory and is not drawn again.
+    """
+    compiled = hasattr(simulator, "paired_draws") and actor.traceable(simulator.observe(state)) is not None
+    if compiled or not simulator.check:
+        return
+    recorder = _Recorder(actor)
+    again = {sample: draw(recorder, sample) for sample in sorted({0, min(63, len(drawn.returns) - 1)}, reverse=True)}
+    recorder.ask_again()
+    for sample, single in again.items():
+        wrong = np.flatnonzero((single.returns[0] != drawn.returns[sample]) | (single.gains[0] != drawn.gains[sample]))
+        if wrong.size:
+            a = int(wrong[0])
+            raise SimulatorError(
+                f"{simulator!r} does not repeat itself: candidate {a} of sample {sample} returned "
+                f"{float(drawn.returns[sample, a])!r}, and when simulated again {float(single.returns[0, a])!r}. A "
+                "step, in a state that the quick check did not reach, depends on more than state, action and shock; or "
+                "the policy has a memory. To find out: jmdp.testing.check_simulator(simulator, steps=500)."
+            )
+
+
+def policy_draws(simulator: Simulator, state: Any, action: Any, actor: Actor) -> bool:
+    """Does the policy take different actions under different shocks, in a few states that follow on this action?"""
+    root = Shock.of_sample(0, 0)
+    for t in range(8):
+        _, state, terminated = simulator.step(state, action, root.derived(b"environment", t))
+        if terminated:
+            break
+        shocks = [root.derived(b"policy", t, bytes([k])) for k in range(8)]
+        actions = actor.act([simulator.observe(state)] * len(shocks), shocks)
+        if len({digest_of(taken) for taken in actions}) > 1:
+            return True
+        action = actions[0]
+    return False
+
+
+class _Recorder(Actor):
+    """A policy, and what it was asked."""
+
+    def __init__(self, actor: Actor) -> None:
+        self._actor, self.needs_luck = actor, actor.needs_luck
+        self._asked: list[tuple[Any, Shock, Any]] = []
+
+    def act(self, observations: Sequence[Any], shocks: Sequence[Shock]) -> list[Any]:
+        actions = self._actor.act(observations, shocks)
+        room = _ASKED_AGAIN - len(self._asked)
+        if room > 0:  # copies, for some environments write into what they returned
+            seen = copy.deepcopy(list(observations[:room]))
+            self._asked += zip(seen, shocks[:room], actions[:room], strict=True)
+        return actions
+
+    def ask_again(self) -> None:
+        """Raise `PolicyError` unless it answers the same in other orders, one observation at a time."""
+        mixed = np.random.Generator(np.random.Philox(key=0)).permutation(len(self._asked))
+        for observation, shock, action in (*reversed(self._asked), *(self._asked[i] for i in mixed)):
+            (found,) = self._actor.act([observation], [shock])
+            if digest_of(found) != digest_of(action):
+                raise PolicyError(
+                    f"The policy, {self._actor!r}, returned {action!r}, and {found!r} for the same observation after "
+                    "other calls. It has a memory, or draws from a generator of its own. Many rollouts ask one policy "
+                    "in turn, so it must follow from the observation alone, or with f(obs, rng) from both. Put what it "
+                    "remembers into the observation, e.g. with gymnasium.wrappers.FrameStackObservation, or into the "
+                    "simulator's state."
+                )

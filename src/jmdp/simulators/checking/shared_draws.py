@@ -1,0 +1,102 @@
+"""Do steps that are given one shock draw the same numbers for the same purposes? Across actions, and across states.
+
+Under `Local` and `Synchronous` branches in one state share a shock, so actions must draw alike. Under `Synchronous`
+branches in different states share it too, so states must draw alike. Under `Independent` nothing is shared.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from itertools import combinations
+from typing import Any
+
+from jmdp.base.luck import Shock
+from jmdp.simulators.checking.draw_log import DrawLog, draws_of, out_of_step, out_of_step_by_arguments, swapped, uneven
+from jmdp.simulators.checking.probe import Probe
+from jmdp.simulators.simulator import Simulator
+
+_MOST_SHAPES = 8
+"""Kinds of steps of one action that are kept to compare others with."""
+
+AMONG_ACTIONS = ("out of step", "swapped draws")
+"""Kinds of findings that do no harm under `Independent`."""
+
+AMONG_STATES = ("out of step between states", "swapped draws between states")
+"""Kinds of findings that do harm under `Synchronous` alone."""
+
+
+class DrawProbe(Probe):
+    """A probe that compares what steps draw from their shocks."""
+
+    def __init__(self, simulator: Simulator, actions: Sequence[Any]) -> None:
+        super().__init__(simulator, actions)
+        self.asked = False  # did a step use its shock?
+        self.shapes: defaultdict[int, dict[Any, tuple[Any, DrawLog]]] = defaultdict(dict)  # by action
+
+    def logged(self, state: Any, i: int, shock: Shock) -> DrawLog:
+        """A step, and what it draws."""
+        log: DrawLog = self.call("step", self.simulator, state, self.actions[i], shock, using=draws_of)
+        self.asked = self.asked or log.asked
+        return log
+
+    def is_new(self, i: int, log: DrawLog) -> bool:
+        """Is this a kind of step that the action has not made yet, among the first few kinds?"""
+        return log.shape not in self.shapes[i] and len(self.shapes[i]) < _MOST_SHAPES
+
+    def compare_draws(self, state: Any, order: Sequence[int], shock: Shock) -> None:
+        """Does each action draw the same numbers for the same purposes, here and in states met before?"""
+        logs = {i: self.logged(state, i, shock) for i in order}
+        for i, j in combinations(order, 2):
+            if not self._parted(logs[i], logs[j], AMONG_ACTIONS, "actions", _SAME_FOR_ACTIONS, i, j) and uneven(
+                logs[i], logs[j]
+            ):
+                what = "actions draw different amounts, in code they do not share"
+                mend = f"If some of it is meant to be the same: {_SAME_FOR_ACTIONS}"
+                self.add("uneven luck", "", what, mend, i, j, fault=False)
+        for i in order:
+            self.compare_states(state, i, shock, logs[i])
+
+    def compare_states(self, state: Any, i: int, shock: Shock, log: DrawLog) -> None:
+        """Does this action draw here as it does in the states met before?"""
+        known = self.shapes[i]
+        if log.shape in known:
+            spot = out_of_step_by_arguments(log, known[log.shape][1])
+            if spot is not None:
+                self._uneven(AMONG_STATES[0], "different states", spot, _SAME_FOR_STATES, i)
+        if not self.is_new(i, log):
+            return
+        for other, _ in list(known.values()):
+            theirs = self.logged(other, i, shock)
+            self._parted(log, theirs, AMONG_STATES, "different states", _SAME_FOR_STATES, i)
+        known[log.shape] = state, log
+
+    def _uneven(self, kind: str, who: str, spot: str, mend: str, *actions: int) -> None:
+        what = f"{who} use different amounts of the shock's numbers before {spot}, so this draw gives them other ones"
+        self.add(kind, spot.split(",")[0], what, mend, *actions)
+
+    def _parted(self, one: DrawLog, other: DrawLog, kinds: tuple[str, str], who: str, mend: str, *actions: int) -> bool:
+        """Note where two steps under one shock do not draw alike."""
+        spot = out_of_step(one, other)
+        if spot is not None:
+            self._uneven(kinds[0], who, spot, mend, *actions)
+            return True
+        spot = swapped(one, other)
+        if spot is not None:
+            what = f"{who} make the same draws in another order: {spot} does not come in the same place"
+            self.add(kinds[1], "", what, mend, *actions)
+        return spot is not None
+
+
+_STREAMS = (
+    'draw for each purpose from a generator of its own: shock.derived(b"demand").generator(), or '
+    "np.random.default_rng(self.np_random.integers(2**63)) made when a step begins"
+)
+_SAME_FOR_ACTIONS = (
+    f"Make all draws before looking at the action, or {_STREAMS}. It matters under Synchronous() and Local(), which "
+    "give all actions in a state one shock; under Independent() it does not."
+)
+_SAME_FOR_STATES = (
+    f"Make the same draws in the same order in every state, or {_STREAMS}. It matters under Synchronous(), which gives "
+    "all states of a time step one shock; under Local() and Independent() it does not."
+)

@@ -1,0 +1,161 @@
+"""Is a simulator what it must be? Pure steps, all randomness from the shock, and the same for every action and state.
+
+`check_simulator` is thorough: it visits many states. `quick_check` costs a few dozen steps and is run before sampling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from jmdp.base.settings import whole_number
+from jmdp.errors import SimulatorError
+from jmdp.simulators.checking.probe import GLOBALS, Finding, Findings, Saved
+from jmdp.simulators.checking.shared_draws import AMONG_ACTIONS, AMONG_STATES
+from jmdp.simulators.checking.visits import Visits
+from jmdp.simulators.simulator import Simulator
+
+_MOST_ACTIONS = 8
+"""Tried in one state of a walk."""
+
+_STEPS_A_VISIT = 8
+"""Further steps, of which only the draws are looked at, for each state that is visited."""
+
+_QUICK_ACTIONS = 6
+_QUICK_STATES = 4
+"""Tried by `quick_check`; in states beyond the first, three actions."""
+
+
+def check_simulator(
+    simulator: Simulator, state: Any = None, *, actions: Sequence[Any] | None = None, seed: int = 0, steps: int = 50
+) -> Findings:
+    """Look for what would make comparisons under shared randomness wrong, along a walk of random actions.
+
+    Findings with `fault` make answers wrong, the others may be meant. No findings means that nothing was found in the
+    states that were reached; `explored` says how many, and printing the result shows it. Global generators are put back
+    after each call.
+
+    Parameters
+    ----------
+    simulator
+        Any simulator.
+    state
+        Where episodes of the walk begin. None asks the simulator's `start`.
+    actions
+        Those to try, by index or name; needed where actions are not numbered. None is all of them. At most eight are
+        tried in one state.
+    seed
+        Decides the walk and its shocks.
+    steps
+        States to visit. Each costs about four steps for each action tried. If they show no fault, eight times as many
+        steps follow in longer rollouts, to find rare states that draw differently.
+    """
+    steps = whole_number("steps", steps, 1)
+    if actions is None:
+        if simulator.actions is None:
+            raise SimulatorError(f"Actions of {type(simulator).__name__} are not numbered. Give some: actions=[…].")
+        actions = range(simulator.actions.size)
+    check = Visits(simulator, actions, seed)
+    starts = check.starts(state)
+    walk = check.root.derived(b"walk").generator()
+    length, episode, here = max(5, steps // 5), 0, None
+    for i in range(steps):
+        if here is None or i % length == 0:
+            here = starts[episode % len(starts)]
+            episode += 1
+        order = walk.permutation(len(check.actions))[:_MOST_ACTIONS].tolist()
+        going = [outcome.state for outcome in check.visit(here, order, thorough=True).values() if not outcome.ended]
+        here = going[walk.integers(len(going))] if going else None
+    met = set(check.visited)
+    if not any(finding.fault for finding in check.findings()):
+        length = max(length, 25)
+        more = max(1, _STEPS_A_VISIT * steps // length)
+        _explore(check, starts, more, length, met)
+        check.compare_starts()
+        episode += more
+    explored = f"explored {len(met):,} distinct states in {episode} rollouts of up to {length} steps"
+    return Findings(check.findings(), f"{explored}; states not reached are not checked")
+
+
+def _explore(check: Visits, starts: list[Any], rollouts: int, length: int, met: set[bytes]) -> None:
+    """Go further than the walk, by one action again and again or by random ones, and visit states that draw otherwise.
+
+    Only the draws of each step are looked at, so a step costs one step.
+    """
+    walk, count = check.root.derived(b"explore").generator(), len(check.actions)
+    moved: set[Any] = set()
+    for rollout in range(rollouts):
+        here = starts[rollout % len(starts)]
+        for t in range(length):
+            i = int(walk.integers(count)) if rollout % 2 else rollout // 2 % count
+            shock = check.root.derived(b"explore", rollout * length + t)
+            log = check.logged(here, i, shock)
+            stirred = (i, *check.moved())
+            if check.is_new(i, log) or (len(stirred) > 1 and stirred not in moved):
+                moved.add(stirred)
+                check.compare_states(here, i, shock, log)
+                order = [i, *(j for j in range(count) if j != i)][:_MOST_ACTIONS]
+                check.visit(here, order, thorough=False)
+            _, here, terminated = log.step
+            if terminated:
+                break
+            met.add(check.digest(here))
+
+
+def quick_check(
+    simulator: Simulator,
+    state: Any,
+    actions: Sequence[Any],
+    *,
+    shared_in_a_state: bool = True,
+    shared_between_states: bool = False,
+) -> bool:
+    """Raise `SimulatorError` if a few steps from one state show a fault that matters under this coupling.
+
+    Return whether any step used its shock. Nothing is left changed: states are immutable and generators are put back.
+    """
+    trace = getattr(simulator, "trace", None)  # of a function that JAX compiles: pure but for what is traced
+    if trace is not None and not _check_trace(simulator, trace, state):
+        return True
+    check = Visits(simulator, actions[:_QUICK_ACTIONS], seed=0)
+    order = list(range(len(check.actions)))
+    outcomes = check.visit(state, order, thorough=False)
+    if shared_between_states and not check.findings():
+        _visit_more_states(check, [outcome.state for outcome in outcomes.values() if not outcome.ended])
+    harmless = (*(() if shared_in_a_state else AMONG_ACTIONS), *(() if shared_between_states else AMONG_STATES))
+    _refuse(simulator, [finding for finding in check.findings() if finding.kind not in harmless])
+    return check.asked or check.varied
+
+
+def _visit_more_states(check: Visits, going: list[Any]) -> None:
+    """Compare draws in the first and last of these states, and in some that come after."""
+    going = [*going[:1], *going[1:][-1:]]
+    for k in range(_QUICK_STATES - 1):
+        if not going:
+            return
+        here, shock = going.pop(0), check.root.derived(b"quick", k)
+        for i in range(len(check.actions))[:3]:
+            log = check.logged(here, i, shock)
+            check.compare_states(here, i, shock, log)
+        if not log.step[2]:
+            going.append(log.step[1])
+
+
+def _check_trace(simulator: Simulator, trace: Any, state: Any) -> bool:
+    """Refuse draws made while JAX traces a step, for they become constants. Return whether steps call Python."""
+    before = {name: Saved.of(generator) for name, generator in GLOBALS.items()}
+    programs = [trace(state) for _ in range(2)]
+    moved = [name for name, generator in GLOBALS.items() if Saved.of(generator) != before[name]]
+    for name in moved:
+        before[name].put_back(GLOBALS[name])
+    if moved or programs[0] != programs[1]:
+        source = f"the global {' and '.join(moved)}" if moved else "something besides its arguments"
+        what = f"step uses {source} while JAX traces it. The number drawn becomes a constant of the compiled program"
+        _refuse(simulator, [Finding("global generator", f"{what}. Draw from the key: jax.random.normal(key).", True)])
+    return "callback" in programs[0]
+
+
+def _refuse(simulator: Simulator, findings: list[Finding]) -> None:
+    faults = [str(finding) for finding in findings if finding.fault]
+    if faults:
+        raise SimulatorError(f"{simulator!r} cannot be used to compare actions.\n- " + "\n- ".join(faults))

@@ -1,0 +1,1 @@
+"""JAX environments as simulators: functional ones, and those of gymnax."""

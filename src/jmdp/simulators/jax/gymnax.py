@@ -1,0 +1,92 @@
+"""Environments of gymnax as simulators: the key of a step is its shock."""
+
+from __future__ import annotations
+
+import inspect
+import operator
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, ClassVar
+
+import jax
+
+from jmdp.errors import MissingExtraError, SimulatorError
+from jmdp.simulators.jax.functional import JaxSimulator
+
+
+class GymnaxSimulator(JaxSimulator):
+    """An environment of gymnax (or with its methods), by name or with its parameters.
+
+    Uses ``step_env`` and ``reset_env``, which never reset of themselves. By default time limits are no ends: from
+    gymnax 1.0 on ``step_env`` leaves them out; before, its `done` has both, and ``max_steps_in_episode`` is set to 2³⁰.
+    Observations are made with one fixed
+    key, so that they follow from the state: noise in them (UmbrellaChain's distractors) stands still.
+
+    Parameters
+    ----------
+    environment
+        A name, "CartPole-v1"; a pair (environment, parameters) as ``gymnax.make`` returns it; or the environment alone.
+    truncated_ends
+        Treat the environment's time limit as the end of the episode.
+    ignore, lanes
+        As for `JaxSimulator`. A gymnax state holds its time, so branches that meet do so at the same time.
+    """
+
+    NO_LIMIT: ClassVar[int] = 2**30
+
+    def __init__(
+        self, environment: Any, *, truncated_ends: bool = False, ignore: Sequence[str] = (), lanes: int = 4096
+    ) -> None:
+        if not isinstance(environment, tuple):
+            env = _made(environment) if isinstance(environment, str) else environment
+            environment = env, env.default_params
+        env, params = environment
+        told_apart = hasattr(env, "is_truncated")
+        if not (truncated_ends or told_apart) and hasattr(params, "max_steps_in_episode"):
+            params = params.replace(max_steps_in_episode=self.NO_LIMIT)
+        size = getattr(env.action_space(params), "n", None)
+        if size is None:
+            raise SimulatorError(
+                f"Actions of {env.name} are not numbered. Choose some and write a step that takes their number: "
+                "JaxSimulator(lambda key, state, a: …, actions=n)."
+            )
+        self.environment, self.params, self._truncated_ends = env, params, truncated_ends
+        start, observe = partial(_start, env, params), partial(_observe, env, params)
+        step = partial(_step_to_limit if truncated_ends and told_apart else _step, env, params)
+        super().__init__(step, operator.index(size), start=start, observe=observe, ignore=ignore, lanes=lanes)
+
+    def __repr__(self) -> str:
+        return f"GymnaxSimulator({self.environment.name}{', truncated_ends=True' * self._truncated_ends})"
+
+
+def _step(env: Any, params: Any, key: Any, state: Any, action: Any) -> tuple[Any, Any, Any]:
+    _, after, reward, terminated, _ = env.step_env(key, state, action, params)
+    return reward, after, terminated
+
+
+def _step_to_limit(env: Any, params: Any, key: Any, state: Any, action: Any) -> tuple[Any, Any, Any]:
+    reward, after, terminated = _step(env, params, key, state, action)
+    return reward, after, terminated | env.is_truncated(after, params)
+
+
+def _start(env: Any, params: Any, key: Any) -> Any:
+    return env.reset_env(key, params)[1]
+
+
+def _observe(env: Any, params: Any, state: Any) -> Any:
+    key = jax.random.key(0)
+    if hasattr(env, "observe"):
+        return env.observe(key, state, None, params)
+    takes = inspect.signature(env.get_obs).parameters
+    return env.get_obs(state, **{k: v for k, v in (("params", params), ("key", key)) if k in takes})
+
+
+def _made(name: str) -> Any:
+    try:
+        import gymnax
+    except ImportError:
+        raise MissingExtraError('Environments of gymnax need it: pip install "jmdp[gymnax]"') from None
+    try:
+        return gymnax.make(name)[0]
+    except ValueError as error:
+        raise SimulatorError(f"gymnax has no environment {name!r}: {error}") from None

@@ -1,0 +1,187 @@
+"""Paired rollouts: every action from one state, all branches under the luck that the coupling has them share."""
+
+from __future__ import annotations
+
+import struct
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from jmdp.base.luck import Shock
+from jmdp.models.actors.actor import Actor
+from jmdp.models.coupling import Coupling
+from jmdp.simulators.digests import digest_of
+from jmdp.simulators.simulator import ENDED, Draws, Simulator, exact_gains, finite_step, is_exact_sum
+
+
+def paired_draws(
+    simulator: Simulator,
+    state: Any,
+    actions: Sequence[Any],
+    actor: Actor,
+    coupling: Coupling,
+    *,
+    discount: float,
+    horizon: int,
+    seed: int,
+    first: int,
+    count: int,
+) -> Draws:
+    """Returns of these actions from one state in samples first … first + count − 1.
+
+    Each sample is a pure function of the seed and its number. Branch i takes actions[i], then what the policy says.
+    Branches that stand on one state and action under shared luck have met: they go on as one, for the price of one.
+    """
+    compiled = getattr(simulator, "paired_draws", None)
+    if compiled is not None:
+        policy = actor.traceable(simulator.observe(state))
+        if policy is not None:
+            drawn: Draws = compiled(
+                state, actions, policy, coupling,
+                discount=discount, horizon=horizon, seed=seed, first=first, count=count,
+            )  # fmt: skip
+            return drawn
+    rollouts = _Rollouts(simulator, actor, coupling, len(actions), discount, horizon, count)
+    rows = max(1, simulator.lanes // len(actions))
+    for start in range(0, count, rows):
+        samples = range(start, min(start + rows, count))
+        rollouts.run(state, actions, [(i, Shock.of_sample(seed, first + i)) for i in samples])
+    return rollouts.drawn()
+
+
+class _Walker:
+    """One simulated way, and all branches of its sample that have met on it."""
+
+    __slots__ = ("action", "digest", "members", "root", "row", "state")
+
+    def __init__(
+        self, row: int, root: Shock, members: list[int], state: Any, action: Any, digest: bytes | None
+    ) -> None:
+        self.row, self.root, self.members = row, root, members
+        self.state, self.action, self.digest = state, action, digest
+
+
+class _Rollouts:
+    """Samples under way, in step with one another so that a policy is asked for many at once."""
+
+    def __init__(
+        self,
+        simulator: Simulator,
+        actor: Actor,
+        coupling: Coupling,
+        branches: int,
+        discount: float,
+        horizon: int,
+        count: int,
+    ) -> None:
+        self._simulator, self._actor, self._coupling = simulator, actor, coupling
+        self._discount, self._horizon = discount, horizon
+        self._returns = [[0.0] * branches for _ in range(count)]
+        self._gains = [[0] * branches for _ in range(count)]
+        self._exact = [[True] * branches for _ in range(count)]
+        self._ends = [[ENDED] * branches for _ in range(count)]
+        self._largest, self._steps, self._shared = 0.0, 0, 0
+        self._meet = coupling.shared_in_a_state
+        own_luck = actor.needs_luck and coupling.policy_luck == "independent"
+        self._places_matter = self._meet and (own_luck or not coupling.shared_between_states)
+
+    def run(self, state: Any, actions: Sequence[Any], samples: list[tuple[int, Shock]]) -> None:
+        digest = self._simulator.digest(state) if self._places_matter else None
+        walkers = [
+            _Walker(row, root, [i], state, action, digest) for row, root in samples for i, action in enumerate(actions)
+        ]
+        weight = 1.0
+        for t in range(self._horizon):
+            if not walkers:
+                return
+            walkers, shocks = self._step(walkers, t, weight)
+            weight *= self._discount
+            walkers = self._decide(walkers, shocks)
+        for walker in walkers:
+            for i in walker.members:
+                self._ends[walker.row][i] = walker.members[0]
+
+    def _step(self, walkers: list[_Walker], t: int, weight: float) -> tuple[list[_Walker], list[Shock]]:
+        """All go on by a step; what is left of them, and the policy's luck for each."""
+        left, shocks = [], []
+        go = self._simulator.step if t == 0 else self._simulator.advance
+        for walker in walkers:
+            place = b""
+            if self._places_matter:
+                place = self._simulator.digest(walker.state) if walker.digest is None else walker.digest
+            shock = self._coupling.environment_shock(walker.root, t, place, walker.members[0])
+            outcome = go(walker.state, walker.action, shock)
+            reward, state, terminated = finite_step(self._simulator, outcome, walker.action, t)
+            self._largest = max(self._largest, abs(reward))
+            self._steps += 1
+            self._shared += len(walker.members) - 1
+            if reward:  # to earn nothing for longer is no difference
+                returns, gains, exact = self._returns[walker.row], self._gains[walker.row], self._exact[walker.row]
+                for i in walker.members:
+                    total = returns[i] + weight * reward
+                    exact[i] &= weight == 1 and bool(is_exact_sum(returns[i], reward, total))
+                    returns[i] = total
+                    gains[i] = _mixed(gains[i], t, reward)
+            if terminated:
+                continue
+            walker.state, walker.digest = state, None
+            left.append(walker)
+            taken = digest_of(walker.action) if self._places_matter else b""
+            shocks.append(self._coupling.policy_shock(walker.root, t, place, taken, walker.members[0]))
+        return left, shocks
+
+    def _decide(self, walkers: list[_Walker], shocks: list[Shock]) -> list[_Walker]:
+        """Ask the policy, and let those who have met go on as one."""
+        seen = [self._simulator.observe(walker.state) for walker in walkers]
+        for walker, action in zip(walkers, self._actor.act(seen, shocks) if walkers else (), strict=True):
+            walker.action = action
+        if not self._meet:
+            return walkers
+        alike: defaultdict[tuple[int, bytes], list[_Walker]] = defaultdict(list)
+        crowd = _more_than_one([walker.row for walker in walkers])
+        for walker, observation in zip(walkers, seen, strict=True):
+            if walker.row in crowd:
+                alike[walker.row, digest_of((observation, walker.action))].append(walker)
+        gone: set[int] = set()
+        for group in alike.values():
+            if len(group) > 1:  # they look alike; are they?
+                known: dict[bytes, _Walker] = {}
+                for walker in group:
+                    walker.digest = self._simulator.digest(walker.state)
+                    one = known.setdefault(walker.digest, walker)
+                    if one is not walker:
+                        one.members += walker.members
+                        gone.add(id(walker))
+        return [walker for walker in walkers if id(walker) not in gone] if gone else walkers
+
+    def drawn(self) -> Draws:
+        returns = np.array(self._returns, np.float64)
+        gains = np.array(self._gains, np.uint64).view(np.int64)
+        return Draws(
+            returns,
+            np.array(self._ends, np.int64),
+            exact_gains(gains, returns, np.array(self._exact, np.bool_)),
+            self._largest,
+            self._steps,
+            self._shared,
+        )
+
+
+_BITS = struct.Struct("<d"), struct.Struct("<Q")
+
+
+def _mixed(gains: int, t: int, reward: float) -> int:
+    """The fingerprint of all rewards up to this one, 64 bits: products with odd numbers, folded."""
+    (bits,) = _BITS[1].unpack(_BITS[0].pack(reward))
+    mixed: int = ((gains ^ bits) * 0x9E3779B97F4A7C15 + t * 0xD1B54A32D192ED03) & 0xFFFFFFFFFFFFFFFF
+    return mixed ^ (mixed >> 29)
+
+
+def _more_than_one(rows: list[int]) -> set[int]:
+    once: set[int] = set()
+    twice: set[int] = set()
+    for row in rows:
+        (twice if row in once else once).add(row)
+    return twice

@@ -1,0 +1,190 @@
+"""What jmdp asks of a simulator: a pure step from any state, with the luck as an argument.
+
+A *state* is an opaque snapshot that never changes. `Simulator.step` says what an action does in it under a `Shock`, and
+may be asked again, for another action, in any order. `digest` says which states are the same, `observe` what a policy
+sees. Nothing else is needed to compare actions under shared luck. Which shocks are equal is the coupling's affair.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from numbers import Integral
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from jmdp.base.arrays import Floats, Integers
+from jmdp.base.labels import Labels
+from jmdp.base.luck import Shock
+from jmdp.errors import SettingsError, SimulatorError, UnavailableError
+from jmdp.simulators.digests import digest_of, generators_in
+
+
+class Step(NamedTuple):
+    """What one action led to."""
+
+    reward: float
+    state: Any
+    terminated: bool  # nothing is earned from here on. A time limit is no end: rollouts go on beyond it
+
+
+@dataclass(frozen=True, eq=False)
+class Draws:
+    """Returns of several actions under shared luck, drawn again and again from one state."""
+
+    returns: Floats  # [n, A], discounted rewards up to the horizon
+    ends: Integers  # [n, A], ENDED, or a number that branches of a sample share if they stand on one coordinate
+    gains: Integers  # [n, A], fingerprint of what was earned: equal ones have exactly the same return; `exact_gains`
+    largest_reward: float  # the largest |reward| met
+    steps: int  # that were simulated
+    shared_steps: int  # that were not, for the branch had met another
+
+    @cached_property
+    def open_returns(self) -> Floats:
+        """[A], the part of samples in which a branch had not ended before its rollout was cut."""
+        return np.asarray((self.ends != ENDED).mean(axis=0))
+
+    @cached_property
+    def open_gaps(self) -> Floats:
+        """[A, A], the part of samples in which branches had neither both ended nor met."""
+        return np.stack([(self.ends != self.ends[:, [a]]).mean(axis=0) for a in range(self.ends.shape[1])])
+
+    @cached_property
+    def exact(self) -> npt.NDArray[np.bool_]:
+        """[n, A], the returns that were added up without rounding, by their fingerprints."""
+        return np.asarray(self.gains == _fingerprint(self.returns))
+
+    @property
+    def one_future(self) -> bool:
+        """Did all rollouts of each action give the same return?"""
+        return len(self.returns) > 1 and bool(
+            (self.returns == self.returns[0]).all() and (self.gains == self.gains[0]).all()
+        )
+
+    @classmethod
+    def joined(cls, parts: Sequence[Draws]) -> Draws:
+        """One after the other."""
+        return cls(
+            np.concatenate([part.returns for part in parts]),
+            np.concatenate([part.ends for part in parts]),
+            np.concatenate([part.gains for part in parts]),
+            max(part.largest_reward for part in parts),
+            sum(part.steps for part in parts),
+            sum(part.shared_steps for part in parts),
+        )
+
+
+def exact_gains(gains: Integers, returns: Floats, exact: npt.NDArray[np.bool_]) -> Integers:
+    """Fingerprints of what branches earned [n, A].
+
+    That of the rewards in their steps, or, for a return that was added up without rounding, that of the return alone:
+    then two are equal also where the same sum came in another order or in other parts. 64 bits either way.
+    """
+    return np.where(exact, _fingerprint(returns), gains)
+
+
+def _fingerprint(returns: Floats) -> Integers:
+    bits = np.ascontiguousarray(returns + 0.0).view(np.uint64)  # + 0.0: −0 is 0
+    mixed = (bits ^ (bits >> np.uint64(31))) * np.uint64(0x9E3779B97F4A7C15)
+    return (mixed ^ (mixed >> np.uint64(29))).view(np.int64)
+
+
+def is_exact_sum(x: Any, y: Any, total: Any) -> Any:
+    """Is the float `total` of x + y the sum itself? By the rounding error of an addition, which is a float (Knuth)."""
+    with np.errstate(invalid="ignore"):  # an infinite total is not exact
+        part = total - x
+        return (x - (total - part)) + (y - part) == 0
+
+
+ENDED = -1
+"""Where a branch stands that has come to a terminal state."""
+
+
+class Simulator(ABC):
+    """Base of all simulators. One's own needs `step`; the rest has sensible defaults.
+
+    States of plain Python and NumPy values need nothing more. If a state holds anything else, give `digest` too. All
+    luck of a step comes from its shock, through ``shock.generator()`` or ``shock.uniform()``; draw all of it before
+    looking at the action, so that every action meets the same. `jmdp.testing.check_simulator` tells whether it is so.
+    One simulator serves one thread.
+    """
+
+    actions: Labels | None = None  # None where actions are not numbered: those to compare must then be given
+    discount: float | None = None  # where the simulator has one of its own
+    lanes: int = 64  # how many branches are best kept under way at once
+    check: bool = True  # try a few steps before sampling, and refuse if randomness is not shared
+
+    @abstractmethod
+    def step(self, state: Any, action: Any, shock: Shock) -> Step:
+        """What the action does in the state under this luck. Changes nothing: the state can be used again."""
+
+    def advance(self, state: Any, action: Any, shock: Shock) -> Step:
+        """`step` for a caller who will never use this state again, which may spare a copy."""
+        return self.step(state, action, shock)
+
+    def digest(self, state: Any) -> bytes:
+        """Bytes that are equal for states that are the same, and for no others."""
+        return digest_of(state)
+
+    def observe(self, state: Any) -> Any:
+        """What a policy sees of a state."""
+        return state
+
+    def start(self, shock: Shock) -> Any:
+        """A state to begin in: the one it stands in if there is such a thing, else one drawn with this luck."""
+        raise UnavailableError(f"{type(self).__name__} does not say where to start. Give a state.")
+
+    def largest_reward_from(self, state: Any) -> float | None:
+        """The largest |reward| that any actions can meet from this state on; None where that is not known."""
+        return None
+
+    def check_coupling(self, coupling: Any) -> None:  # noqa: B027 (most take any)
+        """Raise unless this way to share luck makes sense here."""
+
+    def generators(self, state: Any) -> dict[str, Any]:
+        """Generators that a state or the simulator keeps besides the shock, by name; for `check_simulator`."""
+        return {**generators_in(state, "state"), **generators_in(vars(self), "simulator")}
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+
+def action_labels(actions: int | Sequence[str]) -> Labels:
+    """Numbered actions, for `Simulator.actions`: how many there are, or their names."""
+    if isinstance(actions, Sequence) and not isinstance(actions, str) and len(actions):
+        return Labels.of("action", len(actions), actions)
+    if isinstance(actions, Integral) and not isinstance(actions, bool) and int(actions) >= 1:
+        return Labels.of("action", int(actions), None)
+    raise SettingsError(f"actions is {actions!r}. Give how many there are, or a list of their names.")
+
+
+def three_parts(simulator: Simulator, outcome: Any) -> tuple[Any, Any, Any]:
+    """Reward, state and termination of what a step returned."""
+    try:
+        reward, state, terminated = outcome
+    except (TypeError, ValueError):
+        what = f"{len(outcome)} values" if isinstance(outcome, tuple) else f"a {type(outcome).__name__}"
+        raise SimulatorError(
+            f"{simulator!r}.step returned {what}. It returns Step(reward, state, terminated)."
+        ) from None
+    return reward, state, terminated
+
+
+def finite_step(simulator: Simulator, outcome: Any, action: Any, t: int) -> Step:
+    """What a step returned, as numbers that can be added up."""
+    reward, state, terminated = three_parts(simulator, outcome)
+    try:
+        earned = float(reward)
+    except (TypeError, ValueError):
+        earned = math.nan
+    if not math.isfinite(earned):
+        raise SimulatorError(
+            f"Action {action!r} in step {t} of a rollout earned {reward!r}. A reward is a finite number; "
+            "jmdp.testing.check_simulator tells where others come from."
+        )
+    return Step(earned, state, bool(terminated))

@@ -1,0 +1,8 @@
+"""Checks for users: is the model what was meant, can the simulator be branched, and does a certificate hold?"""
+
+from jmdp.simulators.checking.probe import Finding, Findings
+from jmdp.simulators.checking.simulator_check import check_simulator
+from jmdp.testing.certificate_check import check_certificate
+from jmdp.testing.model_check import check_model
+
+__all__ = ["Finding", "Findings", "check_certificate", "check_model", "check_simulator"]

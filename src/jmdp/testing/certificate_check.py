@@ -1,0 +1,201 @@
+"""Does a certificate hold? Checked again from the table, in exact rationals."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+
+from jmdp.errors import CertificateError, UnavailableError
+from jmdp.methods.exact_pairs.pair_table import PairTable
+from jmdp.methods.jipe.jipe import MomentTable
+from jmdp.models.exact import Coordinate, ExactStep
+from jmdp.models.policy import TabularPolicy
+from jmdp.models.tabular import TabularJMDP
+from jmdp.results.evaluation import Evaluation
+from jmdp.testing.moment_check import MomentCheck, exactly
+
+
+def check_certificate(model: TabularJMDP, policy: TabularPolicy, evaluation: Evaluation) -> None:
+    """Check a certificate again, from the table, in exact rationals; raise `CertificateError` where it does not hold.
+
+    The evaluation carries the tables its certificate rests on. Here their residual is formed without any rounding, in
+    code that shares nothing with the methods, and every stated number is compared with what follows. The work
+    grows as (S A K)², in rational arithmetic: meant for models of some tens of states.
+    """
+    certificate = evaluation.certificate
+    if certificate is None or certificate.kind == "statistical":
+        raise UnavailableError("Only exact and certified results can be checked; ExactPairs() and JIPE() give them.")
+    if certificate.discount != model.discount or certificate.reward_bound != model.reward_bound:
+        raise CertificateError(
+            f"The certificate is for discount {certificate.discount!r} and reward bound {certificate.reward_bound!r}; "
+            f"the model has {model.discount!r} and {model.reward_bound!r}."
+        )
+    step = ExactStep(model, policy, evaluation.coupling)
+    if isinstance(evaluation.cross, PairTable):
+        checker: _PairCheck | MomentCheck = _PairCheck(step, evaluation.cross)
+    elif isinstance(evaluation.cross, MomentTable):
+        checker = MomentCheck(step, evaluation.cross)
+    else:
+        raise UnavailableError(f"{type(evaluation.method).__name__} leaves no tables to check.")
+    S, _, A = model.shape
+    mean_error = np.broadcast_to(certificate.mean_error, (S, A))
+    covariance_error = np.broadcast_to(certificate.covariance_error, (S, A, A))
+    own = np.einsum("saa->sa", covariance_error)
+    for gap, parts in (
+        (certificate.gap_mean_error, mean_error[:, :, None] + mean_error[:, None, :]),
+        (certificate.gap_variance_error, own[:, :, None] + own[:, None, :] + 2 * covariance_error),
+    ):
+        if not np.all(np.asarray(gap) >= parts):
+            raise CertificateError("The errors stated for gaps are smaller than those of what they are made of allow.")
+    for x in product(range(S), range(A)):
+        off = abs(exactly(evaluation.mean[x]) - checker.mean(x)) + checker.mean_error(x)
+        _compare("mean", evaluation, x, off, mean_error[x])
+        for b in range(A):
+            y = (x[0], b)
+            off = abs(exactly(evaluation.covariance[*x, b]) - checker.covariance(x, y)) + checker.covariance_error(x, y)
+            _compare("covariance", evaluation, (*x, b), off, covariance_error[*x, b])
+        for t, b in product(range(x[0] + 1, S), range(A)):
+            _check_between_states(evaluation, checker, x, (t, b))
+
+
+def _check_between_states(
+    evaluation: Evaluation, checker: _PairCheck | MomentCheck, x: Coordinate, y: Coordinate
+) -> None:
+    stated = evaluation.cross_covariance_interval(*x, *y)
+    assert stated is not None  # there is a certificate
+    right, error = checker.covariance(x, y), checker.covariance_error(x, y)
+    if not (exactly(stated.low) <= right - error and right + error <= exactly(stated.high)):
+        raise CertificateError(
+            f"The covariance of state {evaluation.states.name(x[0])}, action {evaluation.actions.name(x[1])} and state "
+            f"{evaluation.states.name(y[0])}, action {evaluation.actions.name(y[1])} may be off by {float(error):.6g} "
+            f"from {float(right):.6g}, but the certificate says {stated}."
+        )
+
+
+def _compare(what: str, evaluation: Evaluation, at: tuple[int, ...], off: Fraction, stated: float) -> None:
+    if not (stated == np.inf or off <= exactly(stated)):
+        where = f"state {evaluation.states.name(at[0])}, " + ", ".join(
+            f"action {evaluation.actions.name(a)}" for a in at[1:]
+        )
+        raise CertificateError(
+            f"{what} at {where} may be off by {float(off):.6g}, but the certificate says {float(stated):.6g}. "
+            "The result was changed, or it belongs to another model or policy."
+        )
+
+
+class _PairCheck:
+    """What the tables of `ExactPairs` prove: v, H over state pairs and V over states, all residuals exact."""
+
+    def __init__(self, step: ExactStep, tables: PairTable) -> None:
+        self.step = step
+        S, _, A = step.model.shape
+        self.states, self.actions = range(S), range(A)
+        scale = Fraction(2) ** tables.operator.shaped.exponent
+        value = tables.operator.shaped.value
+        self.value = [scale * (exactly(high) + exactly(low)) for high, low in zip(*value, strict=True)]
+        units = [scale * Fraction(2) ** int(unit) for unit in tables.operator.units.state]
+        low, variances = np.zeros_like(tables.H), (tables.operator.V, np.zeros(S))
+        if tables.refined is not None:
+            low, variances = tables.refined.H_low, tables.refined.V
+        self.pair = [
+            [units[s] * units[t] * (exactly(tables.H[s, t]) + exactly(low[s, t])) for t in self.states]
+            for s in self.states
+        ]
+        self.variance = [u**2 * (exactly(v) + exactly(w)) for u, v, w in zip(units, *variances, strict=True)]
+        averages = [[self._expect_td((s, a)) for a in self.actions] for s in self.states]
+        self.reached = [self._reached(s) for s in self.states]
+        residuals = [abs(_dot(step.policy[s], averages[s])) / (1 - step.discount) for s in self.states]
+        self.value_errors = self._reachable_max(residuals)
+        self.q = {(s, a): averages[s][a] + self.value[s] for s in self.states for a in self.actions}
+        self.table_errors = self._table_errors()
+
+    def _reached(self, s: int) -> set[int]:
+        """States that the policy gets to from s, s among them."""
+        reached, new = {s}, [s]
+        while new:
+            here = new.pop()
+            drawn = (a for a in self.actions if self.step.policy[here][a] > 0)
+            onward = {n for a in drawn for _, _, _, n in self.step.one((here, a))} - reached
+            reached |= onward
+            new.extend(onward)
+        return reached
+
+    def _reachable_max(self, values: list[Fraction]) -> list[Fraction]:
+        return [max(values[n] for n in self.reached[s]) for s in self.states]
+
+    def _td(self, x: Coordinate, r: Fraction, n: int) -> Fraction:
+        return r + self.step.discount * self.value[n] - self.value[x[0]]
+
+    def _expect_td(self, x: Coordinate) -> Fraction:
+        if self.step.model.terminal[x[0]]:
+            return -self.value[x[0]]
+        return sum((p * self._td(x, r, n) for p, _, r, n in self.step.one(x)), Fraction(0))
+
+    def mean(self, x: Coordinate) -> Fraction:
+        return self.q[x]
+
+    def covariance(self, x: Coordinate, y: Coordinate) -> Fraction:
+        return self._ahead(x, y, self.q[x], self.q[y], same_branch=x == y)
+
+    def _ahead(self, x: Coordinate, y: Coordinate, base: Fraction, base_2: Fraction, *, same_branch: bool) -> Fraction:
+        """E of the product of what two branches gain over their bases, plus γ² times the table where they go."""
+        gamma = self.step.discount
+        total = Fraction(0)
+        if same_branch:
+            for p, _, r, n in self.step.one(x):
+                total += p * ((r + gamma * self.value[n] - base) ** 2 + gamma**2 * self.variance[n])
+            return total
+        for w, r, n, u, m in self.step.two(x, y):
+            gained, gained_2 = r + gamma * self.value[n] - base, u + gamma * self.value[m] - base_2
+            total += w * (gained * gained_2 + gamma**2 * self.pair[n][m])
+        return total
+
+    def mean_error(self, x: Coordinate) -> Fraction:
+        """Bound on the error of `mean`."""
+        return self.step.discount * max((self.value_errors[n] for _, _, _, n in self.step.one(x)), default=Fraction(0))
+
+    def covariance_error(self, x: Coordinate, y: Coordinate) -> Fraction:
+        """Bound on the error of `covariance`."""
+        one, other = ({n for _, _, _, n in self.step.one(z)} for z in (x, y))
+        ahead = max((self.table_errors[n][m] for n in one for m in other), default=Fraction(0))
+        slip, slip_2 = 2 * self.mean_error(x), 2 * self.mean_error(y)
+        size, size_2 = self._mean_size(x, self.q[x]), self._mean_size(y, self.q[y])
+        return self.step.discount**2 * ahead + size * slip_2 + size_2 * slip + slip * slip_2
+
+    def _table_errors(self) -> list[list[Fraction]]:
+        """Bounds on the errors of the tables over pairs of states.
+
+        What (s, t) can reach is closed, and the maximum norm there contracts with γ².
+        """
+        gamma, step = self.step.discount, self.step
+        residual = [[Fraction(0) for _ in self.states] for _ in self.states]
+        for s, t in product(self.states, self.states):
+            swept = Fraction(0)
+            for w, a, b in step.actions(s, t):
+                x, y = (s, a), (t, b)
+                swept += w * self._ahead(x, y, self.value[s], self.value[t], same_branch=step.coalesced(x, y))
+            residual[s][t] = abs(swept - self.pair[s][t])
+        for s in self.states:  # two branches that are one stand on the diagonal
+            own = [self._ahead((s, a), (s, a), self.value[s], self.value[s], same_branch=True) for a in self.actions]
+            residual[s][s] = max(residual[s][s], abs(_dot(step.policy[s], own) - self.variance[s]))
+        sizes = [
+            _dot(step.policy[s], [self._mean_size((s, a), self.value[s]) for a in self.actions]) for s in self.states
+        ]
+        drawn = self._reachable_max(sizes)
+
+        def error(s: int, t: int) -> Fraction:
+            largest = max(max(residual[n][m], residual[m][n]) for n in self.reached[s] for m in self.reached[t])
+            slip, slip_2 = 2 * self.value_errors[s], 2 * self.value_errors[t]
+            return (largest + drawn[s] * slip_2 + drawn[t] * slip + slip * slip_2) / (1 - gamma**2)
+
+        return [[error(s, t) for t in self.states] for s in self.states]
+
+    def _mean_size(self, x: Coordinate, base: Fraction) -> Fraction:
+        gains = ((p, r + self.step.discount * self.value[n] - base) for p, _, r, n in self.step.one(x))
+        return sum((p * abs(gain) for p, gain in gains), Fraction(0))
+
+
+def _dot(weights: list[Fraction], values: list[Fraction]) -> Fraction:
+    return sum((w * v for w, v in zip(weights, values, strict=True)), Fraction(0))

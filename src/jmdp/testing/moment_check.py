@@ -1,0 +1,155 @@
+"""What the moments of `JIPE` prove, worked out again in exact rationals; `jmdp.testing` asks it.
+
+Any number of distinct branches is stepped by going through all their scenarios: slow and meant to be read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from functools import cached_property
+from itertools import accumulate, product
+from math import comb, prod
+
+import numpy as np
+
+from jmdp.errors import CertificateError
+from jmdp.methods.jipe.jipe import MomentTable
+from jmdp.models.exact import Coordinate, ExactStep
+
+Branches = tuple[tuple[Coordinate, int], ...]
+"""Distinct branches, each with the power of its return."""
+Ahead = tuple[tuple[int, int], ...]
+"""States that distinct branches have come to, each with a power."""
+
+
+class MomentCheck:
+    """What the moments of `JIPE` prove, in the paper's norm, with the residual exact."""
+
+    def __init__(self, step: ExactStep, table: MomentTable) -> None:
+        self.step, self.order = step, table.order
+        S, _, A = step.model.shape
+        self.coordinates = list(product(range(S), range(A)))
+        scale = Fraction(2) ** table.operator.exponent
+        self.stated = scale * exactly(table.error)
+        self.moments = {
+            self._merged(list(zip(xs, m, strict=True))): scale ** sum(m) * exactly(value)
+            for m, values in reversed(table.tables.items())
+            for xs, value in zip(product(self.coordinates, repeat=len(m)), values.ravel().tolist(), strict=True)
+            if self._kept(xs)
+        }
+
+    def _kept(self, xs: tuple[Coordinate, ...]) -> bool:
+        """Whether these are distinct branches: entries that the coupling makes one branch are not read."""
+        return not any(self.step.coalesced(x, y) for i, x in enumerate(xs) for y in xs[:i])
+
+    def _merged(self, branches: list[tuple[Coordinate, int]]) -> Branches:
+        """Branches and their powers, coalesced where the coupling says so, in one order."""
+        if self.step.coupling.shared_in_a_state:
+            powers: dict[Coordinate, int] = {}
+            for x, power in branches:
+                powers[x] = powers.get(x, 0) + power
+            branches = list(powers.items())
+        return tuple(sorted(branches))
+
+    def mean(self, x: Coordinate) -> Fraction:
+        """E[Z(x)] as the tables have it."""
+        return self.moments[((x, 1),)]
+
+    def covariance(self, x: Coordinate, y: Coordinate) -> Fraction:
+        """Cov(Z(x), Z(y)) as the tables have it."""
+        both = ((x, 2),) if x == y else tuple(sorted([(x, 1), (y, 1)]))
+        return self.moments[both] - self.mean(x) * self.mean(y)
+
+    def mean_error(self, x: Coordinate) -> Fraction:
+        """Bound on the error of `mean`, the same for all."""
+        return self._errors[0]
+
+    def covariance_error(self, x: Coordinate, y: Coordinate) -> Fraction:
+        """Bound on the error of `covariance`, the same for all."""
+        return self._errors[1]
+
+    @cached_property
+    def _errors(self) -> tuple[Fraction, Fraction]:
+        """‖M − T M‖_λ/(1 − γ), and what follows for a covariance; raises where the tables claim a smaller one."""
+        bound, rest = Fraction(self.step.model.reward_bound), 1 - self.step.discount
+        weight = 2 * bound / rest if bound else Fraction(1)
+        ahead: dict[Ahead, Fraction] = {}
+        error = Fraction(0)
+        for branches, value in self.moments.items():
+            order = sum(power for _, power in branches)
+            error = max(error, abs(self._swept(branches, ahead) - value) / weight ** (order - 1) / rest)
+        if error > self.stated:
+            raise CertificateError(
+                f"moments may be off by {float(error):.6g} in the norm of the paper, but the tables say "
+                f"{float(self.stated):.6g}. The result was changed, or it belongs to another model or policy."
+            )
+        largest = max(abs(self.mean(x)) for x in self.coordinates)
+        return error, weight * error + 2 * largest * error + error**2
+
+    def _swept(self, branches: Branches, ahead: dict[Ahead, Fraction]) -> Fraction:
+        """E of the product of (R + γ Z')^power over distinct branches."""
+        gamma, total = self.step.discount, Fraction(0)
+        for w, outcomes in self._steps([x for x, _ in branches]):
+            for kept in product(*(range(power + 1) for _, power in branches)):
+                term, left = w, []
+                for (_, power), (r, n), i in zip(branches, outcomes, kept, strict=True):
+                    term *= comb(power, i) * r ** (power - i) * gamma**i
+                    if i:
+                        left.append((n, i))
+                if term:
+                    at = tuple(sorted(left))
+                    if at not in ahead:
+                        ahead[at] = self._later(at)
+                    total += term * ahead[at]
+        return total
+
+    def _steps(self, xs: list[Coordinate]) -> Iterator[tuple[Fraction, list[tuple[Fraction, int]]]]:
+        """Distinct branches on these coordinates: probability, and reward and next state of each."""
+        c = self.step.coupling
+        for ways in product(*(self.step.one(x) for x in xs)):
+            weight, scenarios = Fraction(1), dict[int, int]()  # by state, or one for all
+            for (s, _), (p, k, _, _) in zip(xs, ways, strict=True):
+                place = 0 if c.shared_between_states else s
+                if not c.shared_in_a_state or place not in scenarios:
+                    weight *= p
+                    scenarios[place] = k
+                elif scenarios[place] != k:
+                    break
+            else:
+                yield weight, [(r, n) for _, _, r, n in ways]
+
+    def _later(self, at: Ahead) -> Fraction:
+        """E of the product of powers of returns from these states on, actions drawn from the policy."""
+        if not at:
+            return Fraction(1)
+        rows = [self.step.policy[n] for n, _ in at]
+        total = Fraction(0)
+        for w, actions in _draws(rows, shared=self.step.coupling.policy_luck == "shared"):
+            total += w * self.moments[self._merged([((n, a), i) for (n, i), a in zip(at, actions, strict=True)])]
+        return total
+
+
+def _draws(rows: list[list[Fraction]], *, shared: bool) -> Iterator[tuple[Fraction, tuple[int, ...]]]:
+    """Actions of distinct branches whose policy rows are these, and their probability."""
+    if not shared:
+        for actions in product(*(range(len(row)) for row in rows)):
+            w = prod((row[a] for row, a in zip(rows, actions, strict=True)), start=Fraction(1))
+            if w:
+                yield w, actions
+        return
+    ends = [list(accumulate(row)) for row in rows]
+    u = Fraction(0)
+    while u < 1:
+        chosen = tuple(next(a for a, end in enumerate(row) if end > u) for row in ends)
+        up_to = min(row[a] for row, a in zip(ends, chosen, strict=True))
+        yield up_to - u, chosen
+        u = up_to
+
+
+def exactly(value: float) -> Fraction:
+    """A number of a result, which must be finite, as a rational."""
+    value = float(value)
+    if not np.isfinite(value):
+        raise CertificateError(f"The result holds {value}, which no certificate covers.")
+    return Fraction(value)

@@ -1,0 +1,89 @@
+"""The memory plan: refused before anything is allocated, kept to when not; and interrupts that lose nothing."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import jmdp
+from jmdp.base import machine as memory
+from jmdp.errors import MemoryBudgetError, NotConvergedError
+
+
+@pytest.mark.parametrize(
+    ("method", "message"),
+    [
+        (jmdp.ExactPairs(memory_budget=1000), r"ExactPairs on 25 states needs 9\.77 KiB, and 1e\+03 bytes may be used"),
+        (jmdp.JIPE(memory_budget=1000), r"JIPE on 100 coordinates needs 547 KiB.*Use ExactPairs\(\)"),
+    ],
+)
+def test_too_small_a_budget_is_refused_with_the_mend(method, message):
+    world = jmdp.worlds.windy_gridworld()
+    with pytest.raises(MemoryBudgetError, match=message):
+        jmdp.evaluate(world.model, world.policies["uniform"], method=method)
+
+
+def test_a_model_too_large_for_the_machine_is_refused_at_once():
+    """A million states would need 16 TB; the refusal allocates none of it."""
+    world = jmdp.worlds.coupled_reward_chain(1_000_000)
+    with pytest.raises(MemoryBudgetError, match=r"ExactPairs on 1000000 states needs 14\.55 TiB"):
+        jmdp.evaluate(world.model, world.policies["first"])
+
+
+@pytest.mark.parametrize("tables", [2.1, 3.1, 40])
+def test_the_plan_is_kept(tables):
+    """Peak memory of a run in a process of its own stays within the budget, and a tight budget changes no answer."""
+    S = 900
+    code = f"""
+import resource, jmdp
+world = jmdp.worlds.windy_gridworld(30, 30, discount=0.9)
+policy = world.policies["goal_directed"]
+small = jmdp.worlds.windy_gridworld(18, 18)
+jmdp.evaluate(small.model, small.policies["uniform"], jmdp.Local())   # loads everything that is loaded once
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+result = jmdp.evaluate(world.model, policy, method=jmdp.ExactPairs(memory_budget={int(tables * 8 * S * S)}))
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024, result.covariance.sum())
+"""
+    used, total = map(float, subprocess.check_output([sys.executable, "-c", code]).split())
+    assert used <= tables * 8 * S * S + 16e6
+    world = jmdp.worlds.windy_gridworld(30, 30, discount=0.9)
+    assert total == pytest.approx(
+        jmdp.evaluate(world.model, world.policies["goal_directed"]).covariance.sum(), rel=1e-8
+    )
+
+
+def test_free_memory_is_known_here_and_sizes_read_well():
+    assert 1e6 < memory.free_bytes() < 1e14
+    assert memory.in_words(512) == "512 bytes"
+    assert memory.in_words(3 * 2**30) == "3 GiB"
+    assert memory.in_words(5e15) == "4547 TiB"
+
+
+def test_an_interrupt_keeps_the_best_certified_answer(monkeypatch):
+    from jmdp.methods.exact_pairs.pair_sweep import PairSweep
+
+    world = jmdp.worlds.windy_gridworld()
+    policy = world.policies["uniform"]
+    truth = jmdp.evaluate(world.model, policy)
+    sweep, calls = PairSweep.measured, []
+
+    def interrupted(self, point, out, change=None):
+        calls.append(1)
+        if len(calls) == 13:
+            raise KeyboardInterrupt
+        return sweep(self, point, out, change)
+
+    monkeypatch.setattr(PairSweep, "measured", interrupted)
+    with pytest.raises(NotConvergedError, match="interrupted before it was done") as caught:
+        jmdp.evaluate(world.model, policy)
+    kept = caught.value.evaluation
+    assert kept.outcome is jmdp.Outcome.INTERRUPTED
+    assert kept.residuals.size == 13
+    assert 1e-8 < kept.certificate.covariance_error.max() < 10
+    assert (np.abs(kept.covariance - truth.covariance) <= kept.certificate.covariance_error).all()
+    calls[:] = [1] * 12
+    with pytest.raises(KeyboardInterrupt):
+        jmdp.evaluate(world.model, policy)

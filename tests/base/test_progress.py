@@ -1,0 +1,42 @@
+"""Bars on a terminal: sweeps, the residual and the time left; nothing elsewhere (`test_contract`)."""
+
+from __future__ import annotations
+
+import io
+import re
+import sys
+from types import SimpleNamespace
+
+import jmdp
+from jmdp.base import progress
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def test_a_bar_shows_sweeps_residual_and_time_left(monkeypatch):
+    monkeypatch.setattr(progress, "_FIRST_SHOWN_AFTER", 0.0)
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    world = jmdp.worlds.windy_gridworld(discount=0.99)
+    jmdp.evaluate(world.model, world.policies["uniform"], method=jmdp.JIPE(tolerance=1e-9))
+    shown = terminal.getvalue()
+    assert re.search(r"JIPE: \d+ sweep \[.*residual \d\.\d\de-\d\d, \d\d:\d\d left", shown), shown[-300:]
+    grid = jmdp.worlds.lazy_windy_gridworld(50, 50)
+    jmdp.evaluate(grid.model, grid.policies["uniform"], method=jmdp.ReachablePairs((25, 25), tolerance=0.1))
+    assert re.search(r"states looked at: \d+it", terminal.getvalue())
+
+
+def test_the_time_left_follows_the_residual(monkeypatch):
+    """Six orders of magnitude in 3 s: two more take 1 s."""
+    monkeypatch.setattr(progress, "_FIRST_SHOWN_AFTER", 0.0)
+    clock = iter([0.0, 3.0])
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
+    with progress.sweep_bar("Any", True, 0) as report:
+        report(1, 1.0, 1e-8)
+        report(100, 1e-6, 1e-8)
+    assert "00:01 left" in terminal.getvalue()

@@ -1,0 +1,266 @@
+"""P10 for networks: killed at any moment and resumed, the same bits; damage is noticed; curves have no line twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jmdp
+from jmdp.errors import CheckpointError
+from jmdp.methods.neural_gram import learner
+from jmdp.methods.neural_gram.checkpoints import Checkpoints
+from jmdp.methods.neural_gram.encoders import OneHot
+from jmdp.methods.neural_gram.learner import CHUNK, Progress
+from jmdp.methods.neural_gram.neural_gram import NeuralGram
+from jmdp.methods.neural_gram.tracking import Tracker
+from jmdp.results.evaluation import Outcome
+from jmdp.simulators import TabularSimulator
+from methods.neural_gram.gram_cases import WORLD, network
+
+HERE = Path(__file__).parent
+
+
+def run(folder: Path, cache: Path, *how: object) -> subprocess.CompletedProcess[str]:
+    """A process of its own; what is compiled is kept, for that takes longer than all else."""
+    kept = {
+        "JAX_COMPILATION_CACHE_DIR": str(cache),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+    }
+    return subprocess.run(
+        [sys.executable, "-W", "ignore", str(HERE / "learning_worker.py"), str(folder), *map(str, how)],
+        env={**os.environ, **kept}, capture_output=True, text=True, timeout=600, check=False,
+    )  # fmt: skip
+
+
+def curves(folder: Path) -> list[dict[str, float]]:
+    return [json.loads(line) for line in (folder / "curves.jsonl").read_text().splitlines()]
+
+
+@pytest.mark.long
+def test_p10_killed_and_resumed_it_gives_the_same_bits(tmp_path):
+    """Three deaths: between saves, as one begins, and somewhere within one."""
+    whole, broken, cache = tmp_path / "whole", tmp_path / "broken", tmp_path / "cache"
+    expected = run(whole, cache, "never")
+    assert expected.returncode == 0, expected.stderr[-2000:]
+    luck = np.random.default_rng(10)
+    for how in (("report", 2), ("save", 2, 0.0), ("save", 2, round(float(luck.uniform(0, 0.2)), 3))):
+        died = run(broken, cache, *how)
+        assert died.returncode == -signal.SIGKILL, died.stderr[-2000:]
+        assert died.stdout == ""
+    resumed = run(broken, cache, "never")
+    assert resumed.returncode == 0, resumed.stderr[-2000:]
+    assert len(expected.stdout.strip()) == 32
+    assert resumed.stdout == expected.stdout
+    assert curves(broken) == curves(whole)
+
+
+# ------------------------------------------------------------------------------------------------ one checkpoint
+
+
+def progress(seed: int, chunk: int) -> Progress:
+    """A Progress of random numbers, with nothing to learn."""
+    learning = learner.Learning(network(seed), network(seed + 1), (jnp.array(3),))
+    scores, errors = jnp.full(4, jnp.nan), jnp.full((4, 2, 6), float(seed))
+    return Progress(learning, network(seed + 2), jnp.array(0.5), scores, errors, jnp.array(chunk))
+
+
+def same(one, other) -> bool:
+    pairs = zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True)
+    return all(np.array_equal(np.asarray(x), np.asarray(y), equal_nan=True) for x, y in pairs)
+
+
+@pytest.fixture
+def saved(tmp_path):
+    """A folder with two checkpoints, of chunks 1 and 2."""
+    kept = Checkpoints(tmp_path / "run", "this")
+    assert same(kept.latest(progress(0, 0)), progress(0, 0))
+    for chunk in (1, 2):
+        kept.save(progress(10 * chunk, chunk))
+    kept.close()
+    return tmp_path / "run"
+
+
+def latest(folder: Path, fresh: int = 0) -> Progress:
+    kept = Checkpoints(folder, "this")
+    try:
+        return kept.latest(progress(fresh, 0))
+    finally:
+        kept.close()
+
+
+def data_files(folder: Path, chunk: int) -> list[Path]:
+    return [path for path in sorted((folder / "training" / str(chunk)).rglob("*")) if path.is_file()]
+
+
+def test_what_is_saved_comes_back(saved):
+    found = latest(saved)
+    assert same(found, progress(20, 2))
+    assert isinstance(found.scores, jax.Array)  # the loop goes on with it
+
+
+def test_of_two_saves_of_a_step_the_first_stays(saved):
+    kept = Checkpoints(saved, "this")
+    kept.latest(progress(0, 0))
+    kept.save(progress(99, 2))
+    kept.close()
+    assert same(latest(saved), progress(20, 2))
+
+
+def test_another_run_is_refused(saved):
+    with pytest.raises(CheckpointError, match=r"another simulator, policy, coupling or settings\. Take another folder"):
+        Checkpoints(saved, "that")
+    with pytest.raises(CheckpointError, match=r"another encoder .*Take another folder"):
+        latest(saved, fresh=5)
+    (saved / "run.json").write_text("{")
+    with pytest.raises(CheckpointError, match=r"damaged\. Take another folder"):
+        Checkpoints(saved, "this")
+
+
+def test_a_file_is_no_folder(tmp_path):
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(CheckpointError, match="Take another"):
+        Checkpoints(tmp_path / "file", "this")
+
+
+def damages(folder: Path, chunk: int):
+    """Copies of a folder, a file of this checkpoint cut short, or with a bit turned, or gone."""
+    files = data_files(folder, chunk)
+    large = sorted(files, key=lambda path: path.stat().st_size)[-3:]
+    for number, path in enumerate(large):
+        for kind in ("cut", "turned", "gone"):
+            other = folder.parent / f"{chunk} {number} {kind}"
+            shutil.copytree(folder, other)
+            hurt = other / path.relative_to(folder)
+            data = bytearray(hurt.read_bytes())
+            data[len(data) // 2] ^= 4
+            if kind == "gone":
+                hurt.unlink()
+            else:
+                hurt.write_bytes(bytes(data[: len(data) // 2] if kind == "cut" else data))
+            yield other
+
+
+@pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnraisableExceptionWarning", "ignore::pytest.PytestUnhandledThreadExceptionWarning"
+)  # threads of Orbax complain of a closed loop after a read that failed
+def test_of_a_damaged_one_the_one_before_is_taken(saved):
+    """Or the numbers are the right ones all the same: not every byte of a file means something."""
+    seen = set()
+    for folder in damages(saved, 2):
+        found = latest(folder)
+        seen.add(int(found.chunk))
+        assert same(found, progress(10 * int(found.chunk), int(found.chunk)))
+        kept = Checkpoints(folder, "this")
+        kept.latest(progress(0, 0))
+        kept.save(progress(20, 2))  # the way is walked again
+        kept.close()
+        assert same(latest(folder), progress(20, 2))
+    assert 1 in seen
+
+
+@pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnraisableExceptionWarning", "ignore::pytest.PytestUnhandledThreadExceptionWarning"
+)  # threads of Orbax complain of a closed loop after a read that failed
+def test_where_all_are_damaged_that_is_said(saved):
+    for path in data_files(saved, 1) + data_files(saved, 2):
+        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+    with pytest.raises(CheckpointError, match=r"damaged.*Take another folder, or delete this one"):
+        latest(saved)
+
+
+# ------------------------------------------------------------------------------------------------ a whole run
+
+SIMULATOR, POLICY = TabularSimulator(WORLD.model), WORLD.policies["uniform"]
+SMALL = NeuralGram(
+    seed=3, visits=12, spacing=2, length=3, updates=3 * CHUNK, batch=8, rank=2, encoder=OneHot(4), held_out=4
+)
+
+
+def bits(evaluation) -> list[bytes]:
+    return [np.asarray(leaf).tobytes() for leaf in jax.tree.leaves(evaluation.network)]
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("whole")
+    return jmdp.evaluate(SIMULATOR, POLICY, method=replace(SMALL, folder=folder), progress=False), folder
+
+
+def test_an_interrupted_run_says_so_and_goes_on(tmp_path, uninterrupted, monkeypatch):
+    """Ctrl-C in the second of three chunks."""
+    whole, folder = uninterrupted
+    method, work = replace(SMALL, folder=tmp_path / "run"), learner.PairReplay.batches
+
+    def batches(self, number, *others):
+        if number == 1:
+            signal.raise_signal(signal.SIGINT)
+        return work(self, number, *others)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(learner.PairReplay, "batches", batches)
+        stopped = jmdp.evaluate(SIMULATOR, POLICY, method=method, throw=False, progress=False)
+    assert stopped.outcome is Outcome.INTERRUPTED
+    assert stopped.learning.updates.tolist() == [CHUNK]
+    assert np.isfinite(stopped.mean(0)).all()
+    resumed = jmdp.evaluate(SIMULATOR, POLICY, method=method, progress=False)
+    assert resumed.outcome is whole.outcome is not Outcome.INTERRUPTED
+    assert bits(resumed) == bits(whole)
+    assert bits(resumed) != bits(stopped)
+    assert curves(tmp_path / "run") == curves(folder)
+
+
+def test_a_run_that_is_over_comes_back_at_once(uninterrupted, monkeypatch):
+    whole, folder = uninterrupted
+    monkeypatch.setattr(learner.PairReplay, "batches", lambda *_: pytest.fail("work is done again"))
+    again = jmdp.evaluate(SIMULATOR, POLICY, method=replace(SMALL, folder=folder), progress=False)
+    assert bits(again) == bits(whole)
+    assert np.array_equal(again.learning.rms, whole.learning.rms, equal_nan=True)
+
+
+def test_p12_a_folder_of_another_run_is_refused(uninterrupted):
+    """Another setting; another table that prints alike, for what was walked tells."""
+    _, folder = uninterrupted
+    other = jmdp.worlds.windy_gridworld(2, 2, gust=0.4, blown_reward=-0.6, step_reward=-0.1, discount=0.7).model
+    assert repr(other) == repr(WORLD.model)
+    for simulator, method in ((SIMULATOR, replace(SMALL, rank=3)), (TabularSimulator(other), SMALL)):
+        with pytest.raises(CheckpointError, match="another simulator, policy, coupling or settings"):
+            jmdp.evaluate(simulator, POLICY, method=replace(method, folder=folder), progress=False)
+
+
+def test_curves_are_lines_of_json_and_files_of_tensorboard(uninterrupted):
+    _, folder = uninterrupted
+    lines = curves(folder)
+    steps = [line["updates"] for line in lines if "td error/mean" in line]
+    assert steps == [CHUNK, 2 * CHUNK, 3 * CHUNK]
+    assert all(one["updates"] <= other["updates"] for one, other in pairwise(lines))
+    assert sum("held out/score" in line for line in lines) == 3
+    events = list(folder.glob("events.out.tfevents.*"))
+    assert events
+    assert all(path.stat().st_size > 0 for path in events)
+
+
+def test_later_lines_and_half_ones_are_cut_off(tmp_path):
+    tracker = Tracker(tmp_path)
+    for updates in (50, 100, 150):
+        tracker.write(updates, {"x": float(updates), "unknown": float("nan")})
+    tracker.close()
+    with (tmp_path / "curves.jsonl").open("a") as file:
+        file.write('{"updates": 10')
+    again = Tracker(tmp_path)
+    again.begin(100)
+    again.write(150, {"x": 1.0})
+    again.close()
+    assert curves(tmp_path) == [{"updates": 50, "x": 50.0}, {"updates": 100, "x": 100.0}, {"updates": 150, "x": 1.0}]

@@ -1,0 +1,293 @@
+"""NeuralGram from end to end: what a learned evaluation answers, on tables and environments; and what is refused."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import jmdp
+from jmdp.errors import CouplingError, LabelError, ModelError, SettingsError, UnavailableError
+from jmdp.methods.neural_gram.encoders import MLP, OneHot
+from jmdp.methods.neural_gram.learned_evaluation import LearnedEvaluation, Lookahead, judged
+from jmdp.methods.neural_gram.neural_gram import NeuralGram
+from jmdp.results.calibration import Judgement
+from jmdp.results.evaluation import Outcome
+from jmdp.simulators import TabularSimulator
+from jmdp.simulators.simulator import Simulator, Step
+
+WORLD = jmdp.worlds.windy_gridworld(2, 2, gust=0.4, blown_reward=-0.5, step_reward=-0.1, discount=0.7)
+MODEL, POLICY = WORLD.model, WORLD.policies["uniform"]
+GOING, ACTIONS = np.flatnonzero(~MODEL.terminal).tolist(), MODEL.actions.size
+METHOD = NeuralGram(
+    seed=1, visits=40, spacing=2, length=4, updates=100, batch=32, rank=4, encoder=OneHot(4), held_out=6
+)
+
+
+@pytest.fixture(scope="module")
+def learned() -> LearnedEvaluation:
+    return jmdp.evaluate(TabularSimulator(MODEL), POLICY, method=METHOD, progress=False)
+
+
+@pytest.fixture(scope="module")
+def truth():
+    return jmdp.evaluate(MODEL, POLICY, progress=False)
+
+
+def check_answers(found: LearnedEvaluation, state) -> None:
+    """Shapes, symmetry, and that all ways to ask agree."""
+    A = found.actions.size
+    mean, covariance, correlation = found.mean(state), found.covariance(state), found.correlation(state)
+    assert mean.shape == (A,)
+    assert covariance.shape == correlation.shape == (A, A)
+    assert np.allclose(covariance, covariance.T, rtol=1e-5)
+    assert np.linalg.eigvalsh(covariance)[0] >= -1e-5 * np.trace(covariance)
+    assert np.allclose(np.diag(correlation), 1, atol=1e-5)
+    for a in range(A):
+        for b in range(A):
+            gap = found.gap(state, a, b)
+            scale = covariance[a, a] + covariance[b, b]
+            assert gap.mean == pytest.approx(mean[a] - mean[b], abs=1e-5 * (1 + abs(mean).max()))
+            assert gap.variance == pytest.approx(scale - 2 * covariance[a, b], abs=1e-5 * scale)
+            assert found.cross_covariance(state, a, state, b) == pytest.approx(covariance[a, b], abs=1e-5 * scale)
+            if a == b:
+                assert gap.mean == gap.variance == 0
+                assert found.gap(state, a, b, Lookahead(steps=2)).variance == 0
+    assert found.outcome is judged(found.calibration)
+    assert found.outcome.successful
+    assert found.certificate is None
+    with pytest.raises(UnavailableError, match="no certificate"):
+        found.gap(state, 0, 1).inferiority_bound()
+
+
+def test_what_a_table_is_learned_as(learned):
+    for state in GOING:
+        check_answers(learned, state)
+    moments = learned.moments(np.array(GOING))
+    assert moments.gap_variance.shape == (len(GOING), ACTIONS, ACTIONS)
+    assert np.allclose(moments.mean[1], learned.mean(GOING[1]), atol=1e-5)
+    one, other = GOING[:2]
+    across = learned.cross_covariance(one, "U", other, "R")
+    assert across == pytest.approx(learned.cross_covariance(other, 1, one, 0), rel=1e-4, abs=1e-7)
+    assert abs(across) <= np.sqrt(learned.covariance(one)[0, 0] * learned.covariance(other)[1, 1]) * (1 + 1e-5)
+    assert "40" not in repr(learned).splitlines()[0]
+    assert "certificate  none" in repr(learned)
+    assert "Calibration" in repr(learned)
+
+
+def test_actions_have_names_and_numbers(learned):
+    assert learned.gap(0, "U", "R") == learned.gap(0, 0, 1)
+    assert learned.gap(0, "U", "R").first == "U"
+    with pytest.raises(LabelError):
+        learned.gap(0, "U", "north")
+    with pytest.raises(LabelError):
+        learned.cross_covariance(0, 9, 0, 0)
+
+
+def test_the_same_seed_gives_the_same_numbers(learned):
+    again = jmdp.evaluate(TabularSimulator(MODEL), POLICY, method=METHOD, progress=False)
+    assert np.array_equal(again.covariance(0), learned.covariance(0))
+    assert np.array_equal(again.mean(0), learned.mean(0))
+    assert np.array_equal(again.calibration.returns, learned.calibration.returns)
+
+
+def test_held_out_states_and_fresh_ones_are_other_luck(learned):
+    """The record has as many states as asked, 16 rollouts each; a fresh one has another seed and other returns."""
+    record = learned.calibration
+    assert record.states == record.gaps == 6
+    assert record.rollouts == 16
+    assert record.seeds == (2 * METHOD.seed + 1,)
+    fresh = learned.calibrate(seed=77, states=10, rollouts=5)
+    assert fresh.states == 10
+    assert fresh.rollouts == 5
+    assert fresh.seeds == (77,)
+    assert np.isfinite(float(fresh.ratio))
+    assert 0.5 <= learned.trust <= 64
+
+
+def test_a_short_lookahead_comes_nearer_to_the_exact_answer(learned, truth):
+    """Mean gaps of all 18 pairs: rms errors. What is left of the network's error is γ⁶ = 0.12 of it, beside noise.
+
+    Noise: a standard deviation of at most 0.1 over √18 gaps. That it hides a halving of an error above 0.2 is four
+    standard errors off: a false alarm in 10⁴ at most, and the seed is fixed.
+    """
+    pairs = [(s, a, b) for s in GOING for a in range(ACTIONS) for b in range(a)]
+    exact = np.array([truth.mean[s, a] - truth.mean[s, b] for s, a, b in pairs])
+    ahead = Lookahead(steps=6, lucks=48, seed=4)
+    plain, looked = (
+        np.array([learned.gap(*at, lookahead=how).mean for at in pairs]) for how in (None, ahead)
+    )  # fmt: skip
+    before, after = (np.sqrt(((found - exact) ** 2).mean()) for found in (plain, looked))
+    assert before > 0.15
+    assert after < before / 2
+    assert all(learned.gap(*at, lookahead=ahead).variance > 0 for at in pairs[:3])
+
+
+def test_a_state_has_a_gap_of_zero_variance_only_with_itself(learned):
+    moments = learned.moments(np.array(GOING))
+    apart = ~np.eye(ACTIONS, dtype=bool)
+    assert (moments.gap_variance[:, apart] > 0).all()
+    assert not moments.gap_variance[:, ~apart].any()
+
+
+SHORT = NeuralGram(
+    seed=2, discount=0.6, visits=6, spacing=3, length=3, updates=50, batch=8, rank=2, encoder=MLP(8, 1), held_out=4
+)
+
+
+def test_an_environment_of_gymnasium():
+    gymnasium = pytest.importorskip("gymnasium")
+    env = gymnasium.make("CartPole-v1")
+    found = jmdp.evaluate(env, lambda seen, rng: int(rng.integers(2)), method=SHORT, progress=False)
+    state = found.simulator.reset(0)
+    check_answers(found, state)
+    assert np.isfinite(found.gap(state, 0, 1, Lookahead(steps=2, lucks=2)).mean)
+
+
+def test_an_environment_of_gymnax():
+    gymnax = pytest.importorskip("gymnax")
+    env, _ = gymnax.make("CartPole-v1")
+    found = jmdp.evaluate(env, lambda seen, rng: int(rng.integers(2)), method=SHORT, progress=False)
+    check_answers(found, found.simulator.start(jmdp.luck.Shock.of_sample(0, 0)))
+
+
+def test_without_held_out_states_there_is_no_record():
+    found = jmdp.evaluate(
+        TabularSimulator(MODEL), POLICY, method=replace(METHOD, held_out=None, updates=1), progress=False
+    )
+    assert found.calibration is None
+    assert found.trust == 4
+    assert "Calibration" not in repr(found)
+    assert found.outcome is Outcome.NOT_JUDGED
+    assert "NOT_JUDGED: learned, and not judged" in repr(found).splitlines()[0]
+
+
+@pytest.mark.parametrize("kind", ["as learned", "inverted"])
+def test_the_outcome_is_the_verdict_of_the_held_out_record(learned, kind):
+    """The record as learned, and with variances that say the opposite of what was simulated."""
+    record = learned.calibration
+    if kind == "inverted":
+        record = replace(record, variance=1 / (record.simulated_variance + 1e-3))
+        assert judged(record) is Outcome.NOT_BETTER
+    better = record.verdict is Judgement.USEFUL
+    assert (judged(record) is Outcome.TRAINED) == better
+    words = "variances of gaps are better than a constant" if better else "are not better than a constant"
+    for outcome in (judged(record), Outcome.INTERRUPTED):
+        shown = replace(learned, calibration=record, outcome=outcome)
+        assert words in repr(shown).splitlines()[0]
+
+
+def test_where_nothing_varies_all_answers_are_numbers():
+    """No wind and a policy that knows its way: variances of 0, in walks of one step, whose branches are never apart."""
+    still = jmdp.worlds.windy_gridworld(2, 2, gust=0.0, step_reward=-0.1, discount=0.7)
+    method = replace(METHOD, length=1, steps=1, updates=50)
+    found = jmdp.evaluate(
+        TabularSimulator(still.model), still.policies["goal_directed"], method=method, progress=False
+    )  # fmt: skip
+    assert found.trust == 0.5
+    assert found.outcome is Outcome.NOTHING_VARIED
+    assert "no gap varied in held-out states" in repr(found).splitlines()[0]
+    gap = found.gap(0, "U", "R", Lookahead(steps=2, lucks=2))
+    assert np.isfinite([gap.mean, gap.variance]).all()
+    assert np.isnan(found.learning.rms[:, found.learning.blocks.index("cross")]).all()
+
+
+# ------------------------------------------------------------------------------------------------ what is refused
+
+
+class Nameless(Simulator):
+    """Actions without numbers."""
+
+    def step(self, state, action, shock):
+        return Step(0.0, state, False)
+
+
+def run(simulator=None, coupling=None, **settings):
+    simulator = TabularSimulator(MODEL) if simulator is None else simulator
+    return jmdp.evaluate(simulator, POLICY, coupling or jmdp.Local(), replace(METHOD, **settings), progress=False)
+
+
+def test_independent_luck_has_nothing_joint():
+    with pytest.raises(CouplingError, match="covariances are 0"):
+        run(coupling=jmdp.Independent())
+
+
+def test_a_table_is_no_simulator():
+    with pytest.raises(ModelError, match="TabularSimulator"):
+        run(MODEL)
+
+
+def test_a_discount_is_needed_below_one():
+    class Undiscounted(TabularSimulator):
+        def __init__(self):
+            super().__init__(MODEL)
+            self.discount = None
+
+    with pytest.raises(SettingsError, match="discount"):
+        run(Undiscounted())
+    with pytest.raises(SettingsError, match="discount"):
+        run(Undiscounted(), discount=1.0)
+
+
+def test_actions_are_numbered():
+    with pytest.raises(SettingsError, match="not numbered"):
+        jmdp.evaluate(
+            Nameless(), lambda seen, rng: 0, method=replace(METHOD, discount=0.5), progress=False
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"batch": 30}, "multiple of 4"),
+        ({"batch": 0}, "batch"),
+        ({"steps": 9, "length": 4}, "longer walks"),
+        ({"dropout": 1.0}, "below 1"),
+        ({"dropout": -0.1}, "dropout"),
+        ({"learning_rate": float("nan")}, "learning_rate"),
+        ({"kernel": "rbf"}, "'sum' or 'gram'"),
+        ({"rank": 0}, "rank"),
+        ({"seed": -1}, "seed"),
+        ({"held_out": 0}, "held_out"),
+        ({"patience": 0}, "patience"),
+        ({"target_averaging": 1.5}, "target_averaging"),
+        ({"folder": 5}, "name of a folder"),
+        ({"workers": 0}, "workers"),
+    ],
+)
+def test_settings_out_of_range_are_refused(settings, message):
+    with pytest.raises(SettingsError, match=message):
+        replace(METHOD, **settings)
+
+
+@pytest.mark.parametrize("settings", [{"steps": 0}, {"lucks": 1}, {"seed": -1}])
+def test_a_lookahead_out_of_range_is_refused(settings):
+    with pytest.raises(SettingsError):
+        Lookahead(**settings)
+
+
+def test_an_encoder_that_does_not_fit_is_refused():
+    with pytest.raises(SettingsError, match="OneHot"):
+        run(encoder=OneHot(2))
+
+
+@pytest.mark.parametrize("package", ["equinox", "optax", "jax"])
+def test_the_door_says_what_to_install(package):
+    """In another process, where the package cannot be imported."""
+    code = f"""
+import sys
+sys.modules[{package!r}] = None
+import jmdp
+world = jmdp.worlds.windy_gridworld(2, 2)
+try:
+    method = jmdp.NeuralGram(seed=1)
+    jmdp.evaluate(jmdp.simulators.TabularSimulator(world.model), world.policies["uniform"], method=method)
+except jmdp.errors.MissingExtraError as error:
+    print(error)
+"""
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert 'pip install "jmdp[nn]"' in told.stdout, told.stderr[-1000:]
+    assert package in told.stdout

@@ -1,0 +1,78 @@
+"""The Python of README and docs, run as a reader would, prints what they say."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+README = ROOT / "README.md"
+
+
+def examples(page):
+    """Each ``python`` block with the ``text`` block that follows it."""
+    return re.findall(r"```python\n(.*?)```\n+```text\n(.*?)```", page.read_text(), flags=re.DOTALL)
+
+
+PAGES = {
+    "README.md": 3, "docs/choose.md": 4, "docs/learning.md": 2, "docs/mathematics.md": 8, "docs/projection.md": 1,
+    "docs/simulators.md": 4, "docs/tables.md": 5, "docs/howto/own_policy.md": 3, "docs/howto/own_simulator.md": 2,
+    "docs/howto/read_a_certificate.md": 4, "docs/howto/resume.md": 2,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "count"), PAGES.items())
+def test_pages_print_what_they_say(name, count):
+    names: dict[str, object] = {}
+    page = ROOT / name
+    assert len(examples(page)) == count
+    for code, says in examples(page):
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(code, str(page), "exec"), names)
+        assert without_rounding(printed.getvalue()) == without_rounding(says)
+
+
+@pytest.mark.long
+def test_learned_page_runs_and_prints_such_tables():
+    """Numbers of a network differ between processors after some hundred updates; words and layout do not."""
+    names: dict[str, object] = {}
+    page = ROOT / "docs/neural.md"
+    assert len(examples(page)) == 2
+    for code, says in examples(page):
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(code, str(page), "exec"), names)
+        assert without_numbers(printed.getvalue()) == without_numbers(says)
+
+
+def without_numbers(text):
+    return re.sub(r"[ ]+", " ", re.sub(r"-?\d[\d.,]*(e[+-]?\d+)?", "…", text))
+
+
+def without_rounding(text):
+    """Numbers below 1e-6 are rounding, and differ between machines, as do decimals beyond the sixth."""
+    return re.sub(r"(\.\d{6})\d+", r"\1…", re.sub(r"\d(\.\d+)?e-(0[7-9]|[1-9]\d)", "…", text))
+
+
+def test_readme_numbers_are_those_of_the_run():
+    """The sentence under the first example."""
+    import jmdp
+
+    world = jmdp.worlds.inventory(capacity=10)
+    together = jmdp.evaluate(world.model, world.policies["base_stock"], jmdp.Synchronous())
+    gap = together.gap("3", "order 3", "order 0")
+    text = README.read_text()
+    said = re.search(r"by (\S+) on average.*swing by ±(\d+).*deviation of (\S+), not (\d+)\.", text, flags=re.DOTALL)
+    assert said is not None
+    assert gap.is_better()
+    alone = together.covariance[3, 3, 3] + together.covariance[3, 0, 0]
+    for value, number in zip(
+        said.groups(), (gap.mean, together.covariance[3, 3, 3] ** 0.5, gap.std, alone**0.5), strict=True
+    ):
+        digits = len(value.partition(".")[2])
+        assert float(value) == pytest.approx(round(number, digits))

@@ -1,0 +1,540 @@
+"""P7: the tests have power. Each bug is planted in a copy of the package, and a named test must fail on it.
+
+A bug is one change of the source text. That the text to change stands there exactly once is checked, so that this list
+cannot fall behind the code. Only a failing assertion or error inside the test counts: a copy that does not even import
+does not.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import jmdp
+
+TESTS = Path(__file__).parents[1]
+SOURCE = Path(jmdp.__file__).parent
+
+
+@dataclass(frozen=True)
+class Bug:
+    name: str
+    file: str
+    old: str
+    new: str
+    caught_by: str
+
+    @property
+    def test_file(self) -> str:
+        return self.caught_by.split("::")[0]
+
+
+EXACT = "methods/exact_pairs/test_exact_pairs.py::"
+CHAIN = EXACT + "test_equal_to_the_pair_chain[Local(policy_luck='independent')]"
+CHAIN_SHARED = EXACT + "test_equal_to_the_pair_chain[Local(policy_luck='shared')]"
+CHAIN_SYNC = EXACT + "test_equal_to_the_pair_chain[Synchronous(policy_luck='independent')]"
+CHAIN_ALONE = EXACT + "test_equal_to_the_pair_chain[Independent(policy_luck='shared')]"
+JIPE = "methods/jipe/test_jipe.py::"
+JIPE_LOCAL = (
+    JIPE + "test_inside_the_certificate_of_exact_pairs_and_the_other_way_round[Local(policy_luck='independent')]"
+)
+JIPE_JOINT = (
+    JIPE + "test_joint_moments_of_any_coordinates_lie_within_their_certificates"
+    "[three actions-Local(policy_luck='independent')]"
+)
+REACHABLE = "methods/reachable_pairs/test_reachable_pairs.py::test_intervals_contain_the_answers_of_exact_pairs"
+P1 = "promises/test_certificates.py::test_p1_certified_intervals_contain_the_truth"
+NARROW = "methods/exact_pairs/test_narrow_certificates.py::"
+P2 = "promises/test_certificates.py::test_p2_corrupted_results_are_rejected"
+P6 = "methods/kernels/test_branches.py::test_p6_the_kernel_realises_the_coupling"
+CARLO = "methods/monte_carlo/test_monte_carlo.py::"
+
+P8 = "methods/incremental/test_incremental.py::test_p8_it_converges_to_the_right_point[shop]"
+SCALES = "promises/test_extreme_scales.py::test_intervals_contain_the_truth_at_any_scale"
+TIES = "methods/exact_distribution/test_ties.py::"
+P1_LAWS = "methods/exact_distribution/test_exact_distribution.py::test_p1_laws_contain_the_truth"
+PROJECTED = "methods/linear_projected/test_linear_projected.py::"
+ORDER_8 = "methods/exact_pairs/test_higher_moments.py::test_orders_up_to_eight_are_certified[Local(policy_luck='independent')]"
+TWIN = "simulators/test_rollouts.py::test_equal_to_the_slow_twin"
+WALKS = "simulators/test_pair_walks.py::test_equal_to_the_slow_twin"
+SAMPLING = "simulators/checking/test_sampling.py::"
+DESYNC = "simulators/checking/test_planted_desync.py::"
+TD = "methods/neural_gram/test_losses.py::"
+TRUNCATION = "simulators/test_truncation.py::"
+AFTER = "test_reward_bound.py::test_a_reward_after_the_horizon_of_a_table_is_in_the_interval"
+TD_TWIN = TD + "test_targets_equal_the_slow_twin[sum]"
+BUGS = [
+    # Numbers as text, and what is refused.
+    Bug("errors are rounded to the nearest", "base/rounding.py",
+        "_leading(_distance(middle, low, high), digits, ROUND_CEILING)",
+        "_leading(_distance(middle, low, high), digits, ROUND_HALF_EVEN)",
+        "base/test_rounding.py::test_plus_minus_contains_the_interval"),
+    Bug("the rounding of a value is not in its error", "base/rounding.py",
+        "_distance(middle, low, high), digits", "_distance(Decimal(value), low, high), digits",
+        "base/test_rounding.py::test_plus_minus_contains_the_interval"),
+    Bug("subclasses of couplings are taken", "models/coupling.py", "if cls.__module__ != __name__:", "if False:",
+        "models/test_coupling.py::test_couplings_are_a_closed_set"),
+    Bug("masks are dropped", "base/arrays.py", "and np.ma.is_masked(value)", "and False",
+        "models/test_tabular.py::test_masked_entries_are_refused"),
+    # The sampler.
+    Bug("one scenario for all states", "methods/kernels/branches.py", "if state[j] == s:", "if True:", P6),
+    Bug("product coupling within a state", "methods/kernels/branches.py", "        if in_state:\n", "        if False:\n", P6),
+    Bug("A' shared in a state", "methods/kernels/branches.py",
+        "                    if action[j] == action[i]:\n", "                    if True:\n", P6),
+    Bug("coalesced branches part", "methods/kernels/branches.py", "if coalesced >= 0:", "if False:", P6),
+    Bug("Synchronous draws anew for each state", "methods/kernels/branches.py",
+        "k = choose(cumulative_prob[s], common)", "k = choose(cumulative_prob[s], rng.random())", P6),
+    Bug("shared policy luck is not shared", "methods/kernels/branches.py",
+        "new_action[i] = choose(cumulative_policy[n], policy_luck)",
+        "new_action[i] = choose(cumulative_policy[n], rng.random())", P6),
+    Bug("discount off by one step", "methods/kernels/branches.py", "weight = 1.0", "weight = discount",
+        "methods/kernels/test_branches.py::test_returns_equal_those_of_the_slow_twin"),
+    Bug("truncation is forgotten", "methods/monte_carlo/monte_carlo.py", "self.lost = self.cut + ", "self.lost = ",
+        CARLO + "test_truncation_is_inside_the_interval"),
+    Bug("intervals shrink with n and not with its root", "results/samples/sample_moments.py",
+        "quantile * std / math.sqrt(n)", "quantile * std / n",
+        CARLO + "test_intervals_cover_at_their_confidence[windy_gridworld]"),
+    Bug("a coin's variance is thought certain", "results/samples/sample_moments.py",
+        " + (variances + covariance**2) / (n * (n - 1))", "",
+        CARLO + "test_within_five_standard_errors_of_exact"),
+    # The exact routes.
+    Bug("dropped diagonal", "methods/shared/pair_operator.py",
+        'np.einsum("skaa->ska", following)[...] = self.V[n]', "pass", CHAIN_ALONE),
+    Bug("γ for γ²", "methods/shared/pair_operator.py", "self.square = model.discount * model.discount",
+        "self.square = model.discount", CHAIN),
+    Bug("the compiled product looks too few columns far", "methods/kernels/pair_product.py",
+        "for i in range(starts[_0], starts[bottom]):", "for i in range(starts[top], starts[bottom]):",
+        "methods/kernels/test_pair_product.py::test_equal_to_the_dense_product"),
+    Bug("the corner of a group is not mirrored", "methods/kernels/pair_product.py",
+        "                    out[t, s] = mirror * entry\n", "",
+        "methods/kernels/test_pair_product.py::test_equal_to_the_dense_product"),
+    Bug("changes are added to one triangle", "methods/kernels/changes.py", "H[t, s] = mirror * H[s, t]", "pass",
+        "methods/kernels/test_pair_product.py::test_changes_are_those_of_the_lower_triangle"),
+    Bug("independent draws taken for equal ones", "methods/shared/pair_operator.py",
+        "return self.V if self.same_state is None else self.same_state.diagonal(H)", "return self.V", CHAIN),
+    Bug("a pair of actions is counted once and not twice", "methods/shared/same_state.py",
+        "chances = 2 * prob", "chances = prob", CHAIN),
+    Bug("branches that part are taken for one", "methods/shared/same_state.py", "V[model.next_state], pi * pi)",
+        "V[model.next_state], pi)", CHAIN),
+    Bug("no common source between states", "methods/shared/pair_operator.py", "if len(self.pieces) == 1:", "if True:",
+        CHAIN_SYNC),
+    Bug("branches that only meet are merged", "methods/shared/pair_operator.py",
+        "if not self.coupling.shared_in_a_state:\n            return None", "if False:\n            return None",
+        CHAIN_ALONE),
+    Bug("one uniform, inverted from the other end", "methods/shared/shared_randomness.py",
+        'np.searchsorted(row, edges[:-1], side="right")', 'np.searchsorted(row, 1 - edges[1:], side="right")',
+        CHAIN_SHARED),
+    Bug("overlaps of the wrong action", "methods/shared/shared_randomness.py",
+        "Piece(weight, always[a], always[b], (intervals[a], intervals[b]))",
+        "Piece(weight, always[a], always[b], (intervals[b], intervals[a]))", CHAIN_SHARED),
+    Bug("rare actions have no part in the bound", "methods/shared/pair_operator.py",
+        "own = max(own, float(squares[self.policy.probs > 0].max()))", "pass",
+        "promises/test_certificates.py::test_p1_where_all_that_matters_hangs_on_a_rare_action"),
+    Bug("terminal states earn", "models/tabular.py", "        r[ends] = 0.0\n", "",
+        "models/test_tabular.py::test_rows_of_terminal_states_are_never_read"),
+    Bug("the step into a terminal state earns nothing", "methods/shared/shaping.py",
+        "dd.negative(here)), reward[block])", "dd.negative(here)), reward[block] * ~model.terminal[n])", CHAIN),
+    Bug("R ⊥ S'", "methods/jipe/joint_bellman.py", "one = discounts * _power(reward, m)[..., ::-1]",
+        "r = _power(reward, m); mean = (prob[:, None, :, None] * r).sum(axis=2, keepdims=True); "
+        "one = discounts * np.where((l > 0) & (l < m), mean, r)[..., ::-1]", JIPE_LOCAL),
+    Bug("wrong λ", "methods/jipe/joint_bellman.py", "self.weight = 2 * self.bound /", "self.weight = self.bound /",
+        JIPE + "test_the_operator_contracts_with_gamma_in_the_norm_and_the_weight_is_no_larger_than_needed"),
+    Bug("λ of the paper, for rewards up to 1 only", "methods/jipe/joint_bellman.py", "self.weight = 2 * self.bound /",
+        "self.weight = 2 * 2**-self.exponent /",
+        JIPE + "test_the_operator_contracts_with_gamma_in_the_norm_and_the_weight_is_no_larger_than_needed"),
+    Bug("coordinates are not deduplicated at order 3", "methods/jipe/joint_bellman.py",
+        "if self.coupling.shared_in_a_state:\n", "if self.coupling.shared_in_a_state and len(m) < 3:\n", JIPE_JOINT),
+    Bug("three branches in a state do not share its scenario", "methods/jipe/joint_bellman.py",
+        "if len(way) <= model.shape[0])", "if len(way) > 1 or j < 3)", JIPE_JOINT),
+    Bug("a higher moment weighs no more than a second", "methods/jipe/joint_bellman.py",
+        "self.weight ** (k - 1)", "self.weight ** min(k - 1, 1)",
+        JIPE + "test_the_operator_contracts_with_gamma_in_the_norm_and_the_weight_is_no_larger_than_needed"),
+    Bug("combinations are taken unseen", "methods/shared/fixed_point.py",
+        "if not past.largest(weights) < residual:", "if False:",
+        EXACT + "test_no_accelerated_step_is_worse_than_a_plain_sweep"),
+    Bug("moments scale with rewards and not with their squares", "methods/exact_pairs/pair_table.py",
+        "unit[:, None, :] + 2 * self.operator.shaped.exponent", "unit[:, None, :] + self.operator.shaped.exponent",
+        "promises/test_relations.py::test_scaling_rewards_by_a_power_of_two_scales_moments_bit_for_bit"),
+    # What is cut off.
+    Bug("what is cut off is forgotten", "methods/reachable_pairs/reachable_pairs.py",
+        "result.covariance[origin], cut.missing_ahead", "result.covariance[origin], 0 * cut.missing_ahead", REACHABLE),
+    Bug("what is cut off counts as a mean square", "methods/reachable_pairs/reachable_pairs.py",
+        "result.covariance[origin], cut.missing_ahead", "result.covariance[origin], cut.missing_ahead**2", REACHABLE),
+    Bug("means end at the edge", "methods/reachable_pairs/region.py", "(bound * _discounted_exits(cut, origin) + mean_error)",
+        "(0 * _discounted_exits(cut, origin) + mean_error)", REACHABLE),
+    Bug("returns do not vary beyond the edge", "methods/reachable_pairs/region.py", "std + cut.missing + value_error",
+        "cut.missing + value_error", REACHABLE),
+    # Scales.
+    Bug("means are scaled back without their underflow", "methods/reachable_pairs/reachable_pairs.py",
+        "mean_error = scaled_error(self.mean_error, e)", "mean_error = np.ldexp(self.mean_error, e)",
+        "methods/reachable_pairs/test_reachable_pairs.py::test_means_of_subnormal_rewards_are_rounded_outwards[1e-320-0.5]"),
+    Bug("covariances are scaled back without their underflow", "methods/reachable_pairs/reachable_pairs.py",
+        "scaled_error(covariance_error, 2 * e)[None]", "np.ldexp(covariance_error, 2 * e)[None]",
+        SCALES + "[reachable_pairs]"),
+    Bug("correlations keep the digits that covariances lose", "methods/reachable_pairs/reachable_pairs.py",
+        "correlation_error + change + 2.0**-48", "correlation_error",
+        "methods/reachable_pairs/test_reachable_pairs.py::test_correlations_of_covariances_that_are_subnormal"),
+    Bug("rewards are not divided by their bound", "methods/reachable_pairs/region.py",
+        "self.exponent = math.frexp(model.reward_bound)[1]", "self.exponent = 0",
+        "methods/reachable_pairs/test_reachable_pairs.py::test_what_is_cut_off_is_bounded_at_any_scale_of_rewards[1e-200]"),
+    Bug("products do not underflow", "methods/reachable_pairs/region.py", "products + np.where(positive, UNDERFLOW, 0.0)", "products",
+        "methods/reachable_pairs/test_reachable_pairs.py::test_a_state_whose_mass_underflows_is_still_reached"),
+    Bug("actions that are never taken lead on", "methods/reachable_pairs/region.py",
+        "taken = (self.probs[states] > 0) | (states == self.origin)[:, None]",
+        "taken = np.ones((states.size, self.probs.shape[1]), bool)",
+        "methods/reachable_pairs/test_reachable_pairs.py::test_states_that_only_untaken_actions_lead_to_are_not_asked_for"),
+    Bug("room for states is taken for states", "methods/reachable_pairs/region.py", "self.reached & ~self.asked & (self.mass",
+        "~self.asked & (self.mass",
+        "methods/reachable_pairs/test_reachable_pairs.py::test_a_state_whose_mass_underflows_is_still_reached"),
+    Bug("β is any number", "methods/linear_projected/bounds.py",
+        "beta = min(float(np.ldexp(beta, -exponent)), sys.float_info.max)", "beta = math.ldexp(beta, -exponent)",
+        PROJECTED + "test_rewards_of_any_scale[second_moment-1e-320]"),
+    Bug("tables of pairs are scaled back without their underflow", "methods/shared/shaping.py",
+        "np.where(np.greater(error, 0), 2.0**-1073, 0.0)", "0.0", SCALES + "[exact_pairs]"),
+    # Laws.
+    Bug("intervals are not rounded outwards", "methods/kernels/distributions.py",
+        "slip = _SLIP * (abs(r) + max(abs(least), abs(most))) + _TINY", "slip = 0.0", P1_LAWS),
+    Bug("masses are taken to be at their means", "methods/kernels/distributions.py",
+        "                row_low[at] = min(row_low[at], least)\n",
+        "                row_low[at] = min(row_low[at], x)\n",
+        "methods/exact_distribution/test_exact_distribution.py::test_a_triangular_law"),
+    Bug("what was zero stays zero whatever is gained", "methods/kernels/distributions.py", "if r == 0.0:", "if True:", P1_LAWS),
+    Bug("gaps the other way round are not turned", "methods/exact_distribution/steps.py",
+        "np.where(ways.one <= ways.other, self.discount, -self.discount)",
+        "np.full(ways.one.size, self.discount)", P1_LAWS),
+    Bug("branches that draw one action go on apart", "methods/exact_distribution/steps.py",
+        "parts = [self._nothing(float((pi * pi).sum()))]",
+        "parts = [self._together(i, int(x), int(x), float(pi[x] ** 2)) for x in np.flatnonzero(pi)]", P1_LAWS),
+    Bug("the worst are the best", "results/gaps/distribution.py", "least = _tail(np.insert(low, 0, self.support.low)",
+        "least = _tail(np.insert(high, 0, self.support.low)", P1_LAWS),
+    Bug("gains are rounded before they are compared", "methods/exact_distribution/ties.py",
+        " + (self._whole_number(tail) if tail else 0)", "", TIES + "test_what_rounding_loses_of_a_reward_is_no_tie"),
+    Bug("one outcome that ties settles a tie", "methods/exact_distribution/ties.py",
+        "self._whole.append(len(edges) == row.count)", "self._whole.append(len(edges) > 0)",
+        TIES + "test_chances_of_a_random_tie"),
+    Bug("what is not followed never ties", "methods/exact_distribution/ties.py", "_reaching(before, sure | unknown)",
+        "_reaching(before, sure)", TIES + "test_a_limited_number_of_outcomes_is_followed"),
+    Bug("a solution in floats is taken to be exact", "methods/exact_distribution/ties.py",
+        "/ down * (1 + 2.0**-40) * w", "* 0.0 * w", TIES + "test_branches_that_meet_late[1e-06]"),
+    Bug("rare actions are never lost", "methods/exact_distribution/steps.py", "return _exact_choices(self._policy) <= ",
+        "return set() <= ", TIES + "test_an_action_too_rare_for_floats_breaks_a_tie"),
+    Bug("outcomes whose chance underflows are dropped", "methods/exact_distribution/steps.py",
+        "np.logical_and.outer(scenarios[s] > 0, choices[s] > 0)", "np.multiply.outer(scenarios[s], choices[s])",
+        TIES + "test_a_chance_that_underflows_breaks_a_tie"),
+    Bug("what rounding leaves open counts as known", "methods/exact_distribution/sweep.py", "np.maximum(open_, 0.0) + rounding",
+        "np.maximum(open_ - atoms, 0.0) + rounding",
+        TIES + "test_not_converged_where_nothing_is_as_narrow_as_asked"),
+    Bug("ties are taken from the outer ends", "methods/exact_distribution/exact_distribution.py", "order = np.argsort(-ends,",
+        "order = np.argsort(ends,", TIES + "test_ties_are_taken_from_the_innermost_ends"),
+    Bug("time left overflows", "base/progress.py", "math.log(residual) - math.log(aim)", "math.log(residual / aim)",
+        TIES + "test_a_tolerance_out_of_reach[1e-310]"),
+    Bug("a band for one point and not for all", "results/samples/sampled_distributions.py",
+        "math.sqrt(math.log(2 / error) / (2 * n))", "math.sqrt(0.25 / n)",
+        "methods/exact_distribution/test_exact_distribution.py::test_sampled_bands_cover_at_their_confidence"),
+    Bug("branches that were cut count as met", "results/samples/sampled_distributions.py", "settled = ends[:, a] == ends[:, b]",
+        "settled = ends[:, a] == ends[:, a]",
+        "methods/exact_distribution/test_exact_distribution.py::test_sampled_laws_know_what_the_cut_can_hide"),
+    # Higher moments.
+    Bug("h_ij is taken to be symmetric", "methods/exact_pairs/moment_operator.py", "        if i != j:\n            nothing",
+        "        if False:\n            nothing", ORDER_8),
+    Bug("what has become one goes on as two", "methods/exact_pairs/moment_operator.py",
+        'np.einsum("skaa->ska", apart)[...] = 0.0', "one *= 0.0", ORDER_8),
+    Bug("moments of all orders shrink like variances", "methods/exact_pairs/moment_operator.py",
+        "rate = self._model.discount ** (i + j)", "rate = self._model.discount**2", ORDER_8),
+    Bug("a gap's moments have one sign", "methods/exact_pairs/higher_moments.py", "math.comb(o, p) * (-1.0) ** (o - p)",
+        "math.comb(o, p)", ORDER_8),
+    # Certificates.
+    Bug("rounding is left out", "methods/shared/pair_operator.py", "self.rounding * UNIT * (source + self.square * entry)",
+        "0.0", P1),
+    Bug("single precision is thought double", "methods/shared/pair_operator.py",
+        'stored = 0.0 if self.precision == "float64" else times', "stored = 0.0 * times",
+        EXACT + "test_single_precision_says_so_in_its_certificate"),
+    Bug("residual over 1 and not over 1 − γ²", "methods/shared/pair_operator.py",
+        "below = (max(residual, self.V_residual) + self.floor(entry)) / self.one_minus_square",
+        "below = max(residual, self.V_residual) + self.floor(entry)", P1),
+    Bug("residual over 1 − γ² with γ² forgotten", "methods/shared/pair_operator.py",
+        "return (1 - self.model.discount) * (1 + self.model.discount)", "return 1 - self.model.discount**4", P1),
+    Bug("the error of v is left out", "methods/shared/shaping.py",
+        "value_error = classes.reachable_max(kept_change * rows * (1 + 2.0**-40) + drawn) / (1 - model.discount)",
+        "value_error = 0 * kept_change",
+        "methods/shared/test_shaping.py::test_a_bad_solver_makes_certificates_wide_and_not_wrong"),
+    Bug("the checker looks at means only", "testing/certificate_check.py",
+        '_compare("covariance", evaluation, (*x, b), off, covariance_error[*x, b])', "pass", P2),
+    Bug("the checker does not look between states", "testing/certificate_check.py",
+        "_check_between_states(evaluation, checker, x, (t, b))", "pass", P2),
+    # Errors for each part of a model.
+    Bug("errors of a class leave out the classes it reaches", "methods/shared/state_classes.py",
+        "np.maximum.at(most, one, most[other])", "pass",
+        NARROW + "test_a_chain_of_classes_is_certain_in_units_of_what_each_can_reach"),
+    Bug("the maximum of a class is that of its last state", "methods/shared/state_classes.py",
+        "np.maximum.at(most, self.label, values)", "most[self.label] = values",
+        NARROW + "test_classes_and_what_they_reach"),
+    Bug("units are those of the state and not of what it reaches", "methods/shared/state_units.py",
+        "state = _whole(reachable_max(np.maximum(rough", "state = _whole((np.maximum(rough",
+        NARROW + "test_a_chain_of_classes_is_certain_in_units_of_what_each_can_reach"),
+    Bug("one unit for all parts", "methods/exact_pairs/exact_pairs.py", "StateUnits.of(model, policy, shaped)",
+        "StateUnits.equal(model)", NARROW + "test_a_part_that_is_not_reached_changes_no_interval"),
+    Bug("the second word of an answer is not in its error", "methods/exact_pairs/pair_refinement.py",
+        " + np.abs(ahead.low) + noise", " + noise", NARROW + "test_the_checker_holds_each_part_to_its_own_errors"),
+    Bug("what a refinement leaves is forgotten", "methods/exact_pairs/pair_refinement.py",
+        "(max(left, V_residual) + noise)", "noise", NARROW + "test_what_a_refinement_leaves_is_in_the_error"),
+    # Projections.
+    Bug("restarts are forgotten", "methods/linear_projected/pair_weights.py", "first + alpha * next_same", "alpha * next_same",
+        PROJECTED + "test_start_pairs_in_different_states"),
+    Bug("two in one state never meet", "methods/linear_projected/pair_features.py",
+        "step[:, ~alike, d:] = np.where((one == other)[:, :, None], self._met[one], 0.0)", "step[:, ~alike, d:] = 0.0",
+        PROJECTED + "test_start_pairs_in_different_states"),
+    Bug("the mean's error is forgotten", "methods/linear_projected/bounds.py",
+        "from_mean = (2 * spread + slip_largest) * slip_norm", "from_mean = 0.0",
+        PROJECTED + "test_the_error_of_the_mean_is_in_the_bound"),
+    Bug("negative eigenvalues stay", "methods/linear_projected/psd_fit.py", "if least >= -_ROUNDING:", "if True:",
+        PROJECTED + "test_fits_are_positive_semidefinite"),
+    # Gaps.
+    Bug("the paper's sign", "results/evaluation.py", "variance = max(0.0, va + vb - 2 * cab)",
+        "variance = max(0.0, va - vb - 2 * cab)", "results/gaps/test_gap.py::test_the_variance_adds_both_variances"),
+    Bug("Cantelli at the middle", "results/gaps/gap.py", "return cantelli(mean.low, variance.high)",
+        "return cantelli(self.mean, self.variance)", "results/gaps/test_gap.py::test_cantelli_is_taken_at_the_conservative_end"),
+    Bug("the edge answers", "base/interval.py", "if self.low > threshold:", "if self.low >= threshold:",
+        "results/gaps/test_gap.py::test_intervals_answer_in_three_values"),
+    Bug("rows are not divided by their sum", "base/arrays.py", "rows[loose] /= sums[loose, None]", "pass",
+        "models/test_tabular.py::test_rows_off_by_rounding_are_kept_and_rows_in_single_precision_are_divided"),
+    Bug("touching polynomials are not proven", "results/gaps/touching.py", "return all(s < t for s, t in pairwise(every))",
+        "return len(set(every)) == len(every)", "results/gaps/test_bounds.py::test_nodes_that_prove_nothing_are_refused"),
+    Bug("the moment's wrong end", "results/gaps/moment_box.py", "[high if c > 0 else low for", "[low if c > 0 else high for",
+        "results/gaps/test_bounds.py::test_intervals_are_taken_at_their_conservative_ends"),
+    # One step of several actions; features.
+    Bug("a scenario for each action", "models/outcomes.py", "luck = rng.random((*shape, 1))",
+        "luck = rng.random((*shape, len(actions)))", "models/test_outcomes.py::test_samples_realise_the_joint_law"),
+    Bug("scenarios are taken for outcomes", "models/outcomes.py", "product *= chances(alone)[first + alone]",
+        "product *= prob", "models/test_outcomes.py::test_distances_are_those_of_all_combinations"),
+    Bug("rounding is taken for coupling", "models/outcomes.py",
+        "return 4 * (scenarios + actions) * (actions + 1) * 2.0**-53", "return 2.0**-53",
+        "models/test_outcomes.py::test_products_in_floating_point_are_not_coupled_and_a_billionth_is"),
+    Bug("all tilings lie on one another", "methods/linear_projected/features.py", "np.floor((fine + j) / self.tilings)",
+        "np.floor(fine / self.tilings)", "methods/linear_projected/test_features.py::test_shifts_are_even"),
+    # Learning from samples.
+    Bug("learning with A' shared", "methods/kernels/learning.py", "luck = uniform[1 if shared_policy_luck else 3, k]",
+        "luck = uniform[1, k]", P8),
+    Bug("learning with a product coupling", "methods/kernels/learning.py", "if not (in_state and s == t):", "if True:", P8),
+    Bug("learning without the diagonal case", "methods/kernels/learning.py", "X + n if n == m and meets else", "", P8),
+    Bug("learning with one luck for two states", "methods/kernels/learning.py", "uniform[0 if between_states else 2, k]",
+        "uniform[0, k]", "methods/kernels/test_learning.py::test_p6_steps_realise_the_coupling"),
+    Bug("the reference of the next coordinate is forgotten", "methods/kernels/learning.py",
+        "            gain += discount * reference[n]\n", "",
+        "methods/kernels/test_learning.py::test_updates_equal_those_of_the_slow_twin[Local(policy_luck='independent')]"),
+    Bug("a new reference leaves squares behind", "methods/incremental/learner.py",
+        "self.table[X : 2 * X, 0] -= shift * shift", "pass",
+        "methods/incremental/test_incremental.py::test_a_new_reference_changes_no_covariance"),
+    Bug("neighbouring batches are thought independent", "methods/incremental/batch_means.py", "max(1.0, 2 * ratio - 1)", "1.0",
+        "methods/incremental/test_incremental.py::test_half_widths_cover_averages_of_correlated_batches"),
+    Bug("slow quantities are thought as fast as most", "methods/incremental/batch_means.py",
+        "np.maximum(1.0, excess / usual if usual < np.inf else 1.0)", "1.0",
+        "methods/incremental/test_incremental.py::test_a_slow_quantity_among_fast_ones_is_covered"),
+    Bug("a correlation is thought never to be 1", "results/evaluation.py",
+        "return Interval(max(-1.0, wide.low), min(1.0, wide.high))",
+        "return Interval(max(-1.0, wide.low), min(1.0 - 1e-9, wide.high))",
+        "methods/incremental/test_incremental.py::test_intervals_of_correlations_know_of_the_start_and_reach_one"),
+    Bug("the start is thought forgotten", "methods/incremental/learner.py",
+        "covariance_error=found.covariance_error + left", "covariance_error=found.covariance_error",
+        "methods/incremental/test_incremental.py::test_a_run_too_short_says_so"),
+    # Simulators.
+    Bug("Local luck does not ask where a branch is", "models/coupling.py",
+        "return state if self.shared_in_a_state else branch", "return b'' if self.shared_in_a_state else branch", TWIN),
+    Bug("the policy's luck does not ask for the action", "models/coupling.py",
+        "place = state + action if self.shared_in_a_state", "place = state if self.shared_in_a_state", TWIN),
+    Bug("branches that look alike are taken for one", "simulators/rollouts.py",
+        "walker.digest = self._simulator.digest(walker.state)", "walker.digest = b''",
+        "test_rollouts.py"),
+    Bug("the start is used up", "simulators/rollouts.py", "go = self._simulator.step if t == 0 else self._simulator.advance",
+        "go = self._simulator.advance", "test_rollouts.py"),
+    Bug("equal hashes are equal rewards", "simulators/rollouts.py", "gains[i] = _mixed(gains[i], t, reward)",
+        "gains[i] = hash((gains[i], reward)) % 2**61",
+        "test_comparing.py::test_rewards_minus_one_and_minus_two_are_no_tie"),
+    Bug("what never happened cannot", "results/anytime.py", "np.maximum(heavy * largest, spread)", "heavy * largest",
+        "test_comparing.py::test_nothing_seen_is_not_nothing"),
+    # Checks of simulators.
+    Bug("the user's environment is not put back", "simulators/gymnasium/cores.py", "            self._restore(before)\n",
+        "            pass\n", "simulators/gymnasium/test_snapshots.py::test_the_users_environment_is_left_where_it_stood"),
+    Bug("simulators of users are not checked", "simulators/checking/sampling.py",
+        "if isinstance(simulator, TabularSimulator) or not simulator.check:\n        return True", "return True",
+        SAMPLING + "test_draws_that_differ_are_refused_where_they_matter"),
+    Bug("policies are not asked again", "simulators/checking/sampling.py", "    recorder.ask_again()\n", "",
+        SAMPLING + "test_a_policy_with_memory_is_refused"),
+    Bug("samples are not drawn again", "simulators/checking/sampling.py", "        if wrong.size:\n", "        if False:\n",
+        SAMPLING + "test_what_the_quick_check_does_not_reach_is_noticed_when_drawn_again"),
+    Bug("draws are compared among actions alone", "simulators/checking/shared_draws.py",
+        "        known = self.shapes[i]\n", "        return\n",
+        DESYNC + "test_check_simulator[DrawsByState]"),
+    Bug("what a call may use does not count", "simulators/checking/draw_log.py",
+        "if not consume_alike(_calls_before(one, mine), _calls_before(other, theirs)):", "if False:",
+        SAMPLING + "test_draws_that_differ_are_refused_where_they_matter"),
+    Bug("the order of draws does not count", "simulators/checking/shared_draws.py", "spot = swapped(one, other)", "spot = None",
+        DESYNC + "test_check_simulator[SwappedOrder]"),
+    Bug("rare states are not looked for", "simulators/checking/simulator_check.py",
+        "        _explore(check, starts, more, length, met)\n", "",
+        DESYNC + "test_rare_states_are_found_by_a_longer_check"),
+    Bug("one future is enough", "comparing.py", "outcome, sure = Decision.ONE_FUTURE, False", "pass",
+        DESYNC + "test_compare_says_that_one_future_was_seen"),
+    Bug("starts are not compared", "simulators/checking/simulator_check.py", "        check.compare_starts()\n", "",
+        DESYNC + "test_check_simulator[TapeInReset]"),
+    Bug("noise of any size hides what was not seen", "results/anytime.py", "np.maximum(heavy * largest, spread)",
+        "np.where(largest > 1e-9 * np.asarray(spread), heavy * largest, spread)",
+        "promises/test_ever_miss.py::test_compare_itself_is_not_misled_by_rare_losses"),
+    Bug("a standard deviation with n for n − 1", "results/anytime.py", "deviations.std(axis=0, ddof=1)",
+        "deviations.std(axis=0)",
+        "results/test_anytime.py::test_what_was_not_seen_is_at_least_the_largest_deviation_and_the_spread"),
+    Bug("bets know the sample they are laid on", "results/anytime.py",
+        "np.concatenate([np.full((1, x.shape[1]), 0.25), variance[:-1]])", "variance",
+        "results/test_anytime.py::test_bets_know_only_what_was_before"),
+    Bug("every alternative has the whole chance of error", "comparing.py",
+        "(1 - self.confidence) / (len(self.candidates) - 1)", "1 - self.confidence",
+        "test_comparing.py::test_gaps_of_one_action_share_the_chance_of_error"),
+    Bug("equal sums of other steps differ", "simulators/rollouts.py",
+        "exact_gains(gains, returns, np.array(self._exact, np.bool_))", "gains",
+        "test_comparing.py::test_bit_equal_returns_are_ties_at_discount_1[parts0-3]"),
+    Bug("sums that were rounded are exact", "simulators/rollouts.py",
+        "weight == 1 and bool(is_exact_sum(returns[i], reward, total))", "weight == 1",
+        "test_comparing.py::test_returns_equal_by_rounding_are_not_called_ties"),
+    Bug("rounding is a difference", "results/comparison.py", "slack + np.where(exact, 0.0, 2 * self.limits.rounding)", "slack",
+        "test_comparing.py::test_a_tie_up_to_rounding_decides_nothing"),
+    Bug("numbers of a subset are counted anew", "results/comparison.py", "return self.numbers.index(label)",
+        "return self.evaluation.actions.index(label)",
+        "test_comparing.py::test_actions_keep_their_numbers_in_a_subset"),
+    Bug("walks of a visit share their luck", "simulators/pair_walks.py", 'self._root.derived(b"walk", first + i)',
+        'self._root.derived(b"walk", (first + i) // self._plan.lucks)', "simulators/test_pair_walks.py::test_rows_of_a_visit"
+        "_share_no_luck"),
+    Bug("branches in one state are taken for one", "simulators/pair_walks.py",
+        "self.same[n, t] and self.action[n, t, 0] == self.action[n, t, 1]", "self.same[n, t] and t > 0", WALKS),
+    Bug("Local luck of a pair does not ask for places", "simulators/pair_walks.py",
+        "bytes([0 if self.same[n, t] else b])", "bytes([0])", WALKS),
+    Bug("branches of a pair share nothing", "simulators/pair_walks.py", "bytes([0 if self.same[n, t] else b])", "bytes([b])",
+        "simulators/test_pair_walks.py::test_discounted_sums_have_the_exact_moments[Local(policy_luck='independent')]"),
+    Bug("a start is used up", "simulators/pair_walks.py", "go = simulator.step  # walks begin here", "pass", WALKS),
+    Bug("what was walked twice counts twice", "simulators/workers.py", "return [found[block] for block in numbers]",
+        "return [found[block] for block in numbers] + [found[numbers[-1]]] * deaths",
+        "simulators/test_pair_walks.py::test_a_worker_that_is_killed_costs_nothing"),
+    Bug("a time limit is an end", "simulators/gymnasium/environment.py", "(truncated and self._truncated_ends)", "truncated",
+        "simulators/gymnasium/test_environment.py::test_truncation_is_no_end"),
+    Bug("a truncation never is an end", "simulators/gymnasium/environment.py", "(truncated and self._truncated_ends)", "False",
+        TRUNCATION + "test_the_end_of_a_finite_tape_is_an_end[its own signal-copied]"),
+    Bug("a time limit that is an end is not counted", "simulators/gymnasium/environment.py",
+        "self._snapshots.time_counts = truncated_ends", "pass",
+        TRUNCATION + "test_the_steps_that_a_time_limit_has_counted_are_state_if_it_is_an_end[copied]"),
+    # What comes after the horizon.
+    Bug("a table's rewards are bounded by those met", "results/samples/drawn_evaluation.py",
+        "    return max(bounds)\n", "    return given\n", AFTER + "[66]"),
+    Bug("a table's rollouts are as short as a simulator's", "methods/monte_carlo/monte_carlo.py",
+        "table = isinstance(simulator, TabularSimulator)", "table = False", AFTER + "[None]"),
+    # Networks.
+    Bug("two walks have twice the variance of one", "methods/neural_gram/losses.py", "(returns - swapped) / jnp.sqrt(2.0)",
+        "(returns - swapped)", TD + "test_a_hand_computed_target"),
+    Bug("targets are learned too", "methods/neural_gram/losses.py", "return jax.lax.stop_gradient(Targets(returns, moments))",
+        "return Targets(returns, moments)", TD + "test_p18_targets_carry_no_gradient"),
+    Bug("γⁿ for γ²ⁿ", "methods/neural_gram/losses.py", "batch.discount**2 * y", "batch.discount * y", TD_TWIN),
+    Bug("actions of a state are taken for those of two", "methods/neural_gram/losses.py",
+        "return blocks(x, y, same, same &", "return blocks(x, y, False, same &", TD_TWIN),
+    Bug("any checkpoint will do", "methods/neural_gram/checkpoints.py",
+        'if np.array_equal(leaves.pop("checksum"), self._checksum(leaves)):', 'if leaves.pop("checksum").size:',
+        "methods/neural_gram/test_learning_resumed.py::test_another_run_is_refused"),
+    # What a held-out record says.
+    Bug("a verdict by the gain alone, without its interval", "results/calibration/judgement.py", "gain.low > ROUNDING",
+        "gain > ROUNDING", "results/calibration/test_judgement.py::test_noise_around_a_constant_is_seldom_called_useful[normal]"),
+    Bug("learned beats a constant that is not the best", "results/calibration/record.py",
+        "best = float(self.simulated_variance.mean())", "best = 2 * float(self.simulated_variance.mean())",
+        "results/calibration/test_judgement.py::test_no_constant_is_better_than_the_best_one"),
+    Bug("every network that was trained is useful", "methods/neural_gram/learned_evaluation.py",
+        "Judgement.NOT_BETTER: Outcome.NOT_BETTER", "Judgement.NOT_BETTER: Outcome.TRAINED",
+        "methods/neural_gram/test_neural_gram.py::test_the_outcome_is_the_verdict_of_the_held_out_record[inverted]"),
+    # Reports.
+    Bug("a verdict by the value alone", "experiments/reproduction/findings.py", "measured.high <= most",
+        "measured.value <= most", "experiments/test_findings.py::test_at_most"),
+    Bug("a number without a seed", "experiments/reproduction/findings.py", "== bool(self.seeds) ==", "==",
+        "experiments/test_findings.py::test_a_number_without_its_source_is_none"),
+    Bug("text is taken for HTML", "experiments/reproduction/report.py", "autoescape=True", "autoescape=False",
+        "experiments/test_reproducing.py::test_reports_are_inert"),
+    Bug("any numbers will do", "experiments/reproduction/records.py",
+        "return record if same else None", "return record",
+        "experiments/test_reproducing.py::test_damaged_or_other_records_are_made_again"),
+    Bug("an absorbing goal that pays nothing", "experiments/paper/residuals.py", "_going_on(grid.model, goal, 1.0)",
+        "_going_on(grid.model, goal, 0.0)",
+        "experiments/test_reproducing.py::test_the_residual_is_a_straight_line_where_no_state_is_terminal"),
+    Bug("powers without binomials", "experiments/paper/jipe_n.py", "weight = ways * g", "weight = g",
+        "experiments/test_reproducing.py::test_higher_moments_in_rationals_are_those_of_the_semantics"),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="session")
+def copy(tmp_path_factory):
+    """One for all bugs of a process, so that kernels are compiled once."""
+    return copied(tmp_path_factory.mktemp("copy"))
+
+
+def copied(folder):
+    return Path(shutil.copytree(SOURCE, folder / "jmdp", ignore=shutil.ignore_patterns("__pycache__")))
+
+
+@contextmanager
+def planted(bug, copy):
+    """Change the text, and change it back."""
+    file = copy / bug.file
+    text = file.read_text()
+    assert text.count(bug.old) == 1, f"the text to change stands in {bug.file} {text.count(bug.old)} times"
+    rewrite(file, text.replace(bug.old, bug.new))
+    try:
+        yield
+    finally:
+        rewrite(file, text)
+
+
+def rewrite(file, text):
+    """Bytecode goes by whole seconds, so what there is of it is not trusted."""
+    file.write_text(text)
+    for stale in (file.parent / "__pycache__").glob(f"{file.stem}.*.pyc"):
+        stale.unlink()
+
+
+FIRST = [*{bug.test_file: bug.name for bug in reversed(BUGS)}.values()][::2]
+"""On every change one bug is planted for every second file of tests; all of them in the long run."""
+
+
+@pytest.mark.parametrize(
+    "bug",
+    [pytest.param(bug, id=bug.name, marks=[pytest.mark.long] * (bug.name not in FIRST)) for bug in BUGS],
+)
+def test_p7_planted_bugs_are_caught(bug, copy, tmp_path):
+    if bug.file.startswith("kernels/"):  # what was compiled does not know that a kernel it calls has changed
+        copy = copied(tmp_path)
+    with planted(bug, copy):
+        run = subprocess.run(
+            [
+                sys.executable,
+                "-m",
+                "pytest",
+                "-x",
+                "-q",
+                "-m",
+                "",
+                "-p",
+                "no:cacheprovider",
+                str(TESTS / bug.caught_by),
+            ],
+            cwd=TESTS.parent,
+            env={**os.environ, "PYTHONPATH": str(copy.parent)},
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+    failed = run.returncode == 1 and "1 failed" in run.stdout
+    assert failed, f"not caught by {bug.caught_by}:\n{run.stdout[-2000:]}{run.stderr[-2000:]}"
+
+
+def test_there_are_at_least_twenty():
+    assert len({bug.name for bug in BUGS}) == len(BUGS)
+    assert len(FIRST) >= 20

@@ -1,0 +1,277 @@
+"""Every sampled answer is checked: what is not repeatable is refused, and the check itself changes nothing."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+
+import jmdp
+from jmdp.errors import PolicyError, SimulatorError
+from jmdp.models.actors.as_policy import as_policy
+from jmdp.simulators import FunctionSimulator, Simulator, Step, action_labels
+from jmdp.simulators.rollouts import paired_draws
+
+COUPLINGS = [jmdp.Local(), jmdp.Synchronous(), jmdp.Independent()]
+
+
+class Store(Simulator):
+    """A stock up to 20; sound."""
+
+    actions = action_labels(["none", "two", "four"])
+
+    def demand(self, stock, action, shock):
+        return shock.generator().poisson(3)
+
+    def step(self, stock, action, shock):
+        demand = self.demand(stock, action, shock)
+        have = min(20, stock + 2 * action)
+        return Step(float(3 * min(have, demand) - 2 * action), max(0, have - demand), False)
+
+    def start(self, shock):
+        return 6
+
+
+class OwnGenerator(Store):
+    def __init__(self):
+        self.rng = np.random.default_rng(0)
+
+    def demand(self, stock, action, shock):
+        return self.rng.poisson(3)
+
+
+class GlobalGenerator(Store):
+    def demand(self, stock, action, shock):
+        return random.randrange(6)
+
+
+class MoreByAction(Store):
+    def demand(self, stock, action, shock):
+        rng = shock.generator()
+        rng.random(1 + action)
+        return rng.poisson(3)
+
+
+class MoreByState(Store):
+    def demand(self, stock, action, shock):
+        rng = shock.generator()
+        rng.random(1 + stock)
+        return rng.poisson(3)
+
+
+class RateByState(Store):
+    """Spoilage is drawn first, by a call that uses more numbers for a larger stock."""
+
+    def demand(self, stock, action, shock):
+        rng = shock.generator()
+        spoilt = rng.poisson(10 + stock)
+        return rng.poisson(3) + (spoilt > 40)
+
+
+class SwappedCalls(Store):
+    def demand(self, stock, action, shock):
+        rng = shock.generator()
+        if action == 0:
+            return self.mixed(rng.normal(), rng.poisson(3))
+        return self.mixed(demand=rng.poisson(3), price=rng.normal())
+
+    def mixed(self, price, demand):
+        return demand + (price > 2)
+
+
+class SwappedByHelper(Store):
+    def number(self, rng):
+        return rng.normal()
+
+    def demand(self, stock, action, shock):
+        rng = shock.generator()
+        if action == 0:
+            price = self.number(rng)
+            demand = self.number(rng)
+        else:
+            demand = self.number(rng)
+            price = self.number(rng)
+        return max(0.0, 3 + demand + 0.1 * price)
+
+
+class SwappedInALoop(Store):
+    """The same line draws for one purpose or the other: no log can tell."""
+
+    def demand(self, stock, action, shock):
+        rng, drawn = shock.generator(), {}
+        for name in ("price", "demand") if action else ("demand", "price"):
+            drawn[name] = rng.normal()
+        return max(0.0, 3 + drawn["demand"] + 0.1 * drawn["price"])
+
+
+class RarelyImpure(Store):
+    """Draws from its own generator in states that the quick check does not reach."""
+
+    def __init__(self):
+        self.rng = np.random.default_rng(0)
+
+    def demand(self, stock, action, shock):
+        return super().demand(stock, action, shock) + (self.rng.integers(3) if stock < 3 else 0)
+
+
+def compared(simulator, policy=lambda stock: 1, coupling=COUPLINGS[1], **settings):
+    settings = {"discount": 0.8, "seed": 0, "samples": 64, "progress": False} | settings
+    return jmdp.compare(simulator, policy=policy, coupling=coupling, **settings)
+
+
+@pytest.mark.parametrize("kind", [OwnGenerator, GlobalGenerator])
+@pytest.mark.parametrize("coupling", COUPLINGS, ids=repr)
+def test_randomness_of_its_own_is_refused(kind, coupling):
+    with pytest.raises(SimulatorError, match=r"own generator|global generator|does not repeat itself"):
+        compared(kind(), coupling=coupling)
+
+
+REFUSED = {
+    MoreByAction: {"Local": "out of step:", "Synchronous": "out of step:"},
+    SwappedCalls: {"Local": "swapped draws:", "Synchronous": "swapped draws:"},
+    SwappedByHelper: {"Local": "swapped draws:", "Synchronous": "swapped draws:"},
+    MoreByState: {"Synchronous": "out of step between states"},
+    RateByState: {"Synchronous": "out of step between states"},
+    SwappedInALoop: {},  # not detectable
+    Store: {},
+}
+
+
+@pytest.mark.parametrize("kind", REFUSED, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("coupling", COUPLINGS, ids=repr)
+def test_draws_that_differ_are_refused_where_they_matter(kind, coupling):
+    says = REFUSED[kind].get(type(coupling).__name__)
+    if says is None:
+        compared(kind(), coupling=coupling)
+        return
+    with pytest.raises(SimulatorError, match=says) as refused:
+        compared(kind(), coupling=coupling)
+    assert "It matters under Synchronous()" in str(refused.value)
+    assert "test_sampling_check.py:" in str(refused.value)
+    assert "shock.derived" in str(refused.value)
+
+
+def test_functions_that_draw_are_refused():
+    simulator = FunctionSimulator(
+        lambda stock, order, u: float(np.random.normal() - order),  # noqa: NPY002
+        lambda stock, order, u: stock,
+        actions=2,
+        start=0,
+    )
+    with pytest.raises(SimulatorError, match=r"global np\.random"):
+        compared(simulator, policy=lambda stock: 0)
+
+
+def test_evaluate_checks_too():
+    method = jmdp.MonteCarlo(seed=0, samples=50, discount=0.8)
+    with pytest.raises(SimulatorError, match="own generator"):
+        jmdp.evaluate(OwnGenerator(), lambda stock: 1, jmdp.Synchronous(), method, progress=False)
+    with pytest.raises(PolicyError, match="after other calls"):
+        jmdp.evaluate(Store(), Alternating(), jmdp.Synchronous(), method, progress=False)
+
+
+# ---------------------------------------------------------------------------------------- policies with a memory
+
+
+class Alternating:
+    """Orders at every seventh call."""
+
+    calls = 0
+
+    def __call__(self, stock):
+        self.calls += 1
+        return int(self.calls % 7 == 0)
+
+
+class Trend:
+    """Orders more when stock fell since it was asked last."""
+
+    last = 0
+
+    def __call__(self, stock):
+        falling, self.last = stock < self.last, stock
+        return 2 if falling else 0
+
+
+class Mode:
+    """Orders until there is enough, then waits until there is little."""
+
+    filling = True
+
+    def __call__(self, stock):
+        if stock <= 3 or stock >= 9:
+            self.filling = stock <= 3
+        return 2 if self.filling else 0
+
+
+@pytest.mark.parametrize("kind", [Alternating, Trend, Mode])
+@pytest.mark.parametrize("coupling", COUPLINGS, ids=repr)
+def test_a_policy_with_memory_is_refused(kind, coupling):
+    with pytest.raises(PolicyError, match="It has a memory") as refused:
+        compared(Store(), policy=kind(), coupling=coupling)
+    assert "Put what it remembers into the observation" in str(refused.value)
+
+
+def test_a_policy_with_memory_is_refused_on_tables_too():
+    world = jmdp.worlds.inventory(capacity=8)
+    with pytest.raises(PolicyError, match="It has a memory"):
+        compared(world.model, policy=Trend(), coupling=jmdp.Local(), discount=None)
+
+
+def test_a_policy_may_keep_a_cache():
+    known = {}
+    found = compared(Store(), policy=lambda stock: known.setdefault(stock, int(stock < 4)))
+    assert np.array_equal(found.draws.returns, compared(Store(), policy=lambda stock: int(stock < 4)).draws.returns)
+
+
+# ------------------------------------------------------------------------------------------- drawn once more
+
+
+def test_what_the_quick_check_does_not_reach_is_noticed_when_drawn_again():
+    with pytest.raises(SimulatorError, match="does not repeat itself: candidate 0 of sample"):
+        compared(RarelyImpure(), state=20)
+
+
+def test_a_simulator_can_be_used_unchecked():
+    simulator = OwnGenerator()
+    simulator.check = False
+    assert compared(simulator).samples == 64
+
+
+@pytest.mark.parametrize("coupling", COUPLINGS, ids=repr)
+def test_checks_change_no_bit(coupling):
+    actor = as_policy(lambda stock, rng: int(rng.integers(3)), Store.actions)
+    plain = paired_draws(Store(), 6, [0, 1, 2], actor, coupling, discount=0.8, horizon=31, seed=0, first=0, count=64)
+    before = np.random.get_state()[1].copy(), random.getstate()  # noqa: NPY002
+    three = [compared(Store(), policy=lambda stock, rng: int(rng.integers(3)), coupling=coupling) for _ in range(3)]
+    for found in three:
+        assert found.horizon == 31
+        assert np.array_equal(found.draws.returns, plain.returns)
+        assert found.draws.steps == plain.steps
+    assert np.array_equal(before[0], np.random.get_state()[1])  # noqa: NPY002
+    assert before[1] == random.getstate()
+
+
+def test_checks_are_a_small_part_of_the_first_batch():
+    class Counted(Store):
+        calls = 0
+
+        def step(self, stock, action, shock):
+            type(self).calls += 1
+            return super().step(stock, action, shock)
+
+    found = compared(Counted())
+    assert Counted.calls - found.draws.steps <= 25 + 2 * found.draws.steps / 64 + 93
+
+
+def test_draws_while_jax_traces_are_refused():
+    jax = pytest.importorskip("jax")
+
+    def step(key, state, action):
+        noise = np.random.normal()  # noqa: NPY002
+        return noise * action, state + jax.random.normal(key), False
+
+    simulator = jmdp.simulators.JaxSimulator(step, 2, start=lambda key: jax.numpy.float32(0))
+    with pytest.raises(SimulatorError, match="becomes a constant of the compiled program"):
+        compared(simulator, policy=jmdp.UniformPolicy())

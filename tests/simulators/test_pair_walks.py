@@ -1,0 +1,514 @@
+"""Walks in pairs, against a slow twin that goes one branch at a time, against the exact answer, and on many workers."""
+
+from __future__ import annotations
+
+import hashlib
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import jmdp
+from jmdp.base.luck import Shock
+from jmdp.errors import CouplingError, LabelError, PolicyError, SettingsError, SimulatorError
+from jmdp.models.actors.actor import Actor
+from jmdp.models.actors.as_policy import UniformPolicy, as_policy
+from jmdp.simulators import FunctionSimulator, TabularSimulator
+from jmdp.simulators import workers as walk_workers
+from jmdp.simulators.pair_walks import PairWalks, WalkPlan
+from jmdp.simulators.rollouts import _Rollouts
+from jmdp.simulators.simulator import Simulator, Step
+from jmdp.simulators.workers import Walkers
+from reference import walks
+from sample_models import COUPLINGS
+
+GRID = jmdp.worlds.windy_gridworld(3, 3, gust=0.4, blown_reward=-0.5, step_reward=-0.1, discount=0.7)
+TABLE, UNIFORM = TabularSimulator(GRID.model), as_policy(GRID.policies["uniform"], GRID.model.actions)
+PLAN = WalkPlan(visits=6, spacing=3, lucks=2, length=7)
+ARRAYS = list(PairWalks.__dataclass_fields__)
+
+
+def digest(found: PairWalks) -> str:
+    told = hashlib.sha256()
+    for name in ARRAYS:
+        array = getattr(found, name)
+        told.update(f"{name} {array.dtype} {array.shape}".encode() + array.tobytes())
+    return told.hexdigest()
+
+
+def assert_equal(found: PairWalks, expected: Any) -> None:
+    for name in ARRAYS:
+        value, truth = getattr(found, name), expected[name] if isinstance(expected, dict) else getattr(expected, name)
+        assert value.dtype == truth.dtype, name
+        assert np.array_equal(value, truth, equal_nan=value.dtype.kind == "f"), name
+
+
+# ------------------------------------------------------------------------------------------------ the slow twin
+
+
+def ring(kind: str) -> Simulator:
+    """Four places that recur often, seen as something of this kind; leaving the last one ends an episode."""
+    seen = {
+        "index": lambda s: s,
+        "bytes": lambda s: np.full((2, 3, 1), s, np.uint8),
+        "floats, one unknown": lambda s: np.array([s, np.nan], np.float32),
+        "all alike": lambda s: np.zeros(2),
+    }[kind]
+    return FunctionSimulator(
+        lambda s, a, u: (s == 0) + a * (u < 0.3),
+        lambda s, a, u: 4 if s == 3 and u < 0.3 else (s + (u < 0.5) * a - (u > 0.8)) % 4,
+        3, terminal=lambda s: s == 4, start=lambda rng: int(rng.integers(4)), observe=seen,
+    )  # fmt: skip
+
+
+def drawn_from(observation: Any, rng: np.random.Generator) -> int:
+    return int(rng.integers(3))
+
+
+class Spent(Simulator):
+    """A table whose states know whether they were used up, and complain if one is used again."""
+
+    actions = TABLE.actions
+
+    def step(self, state, action, shock):
+        assert not state["used"]
+        reward, after, terminated = TABLE.step(state["s"], action, shock)
+        return Step(reward, {"s": after, "used": False}, terminated)
+
+    def advance(self, state, action, shock):
+        step = self.step(state, action, shock)
+        state["used"] = True
+        return step
+
+    def digest(self, state):
+        assert not state["used"]
+        return TABLE.digest(state["s"])
+
+    def observe(self, state):
+        assert not state["used"]
+        return state["s"]
+
+    def start(self, shock):
+        return {"s": TABLE.start(shock), "used": False}
+
+
+CASES: dict[str, tuple[Any, Any]] = {
+    "table": (lambda: TABLE, GRID.policies["uniform"]),
+    "table, settled": (lambda: TABLE, GRID.policies["goal_directed"]),
+    "used up": (Spent, GRID.policies["uniform"]),
+    **{kind: (lambda kind=kind: ring(kind), drawn_from) for kind in ("index", "bytes", "floats, one unknown")},
+    "all alike": (lambda: ring("all alike"), UniformPolicy()),
+}
+
+
+@pytest.mark.parametrize("coupling", COUPLINGS, ids=repr)
+@pytest.mark.parametrize("name", CASES)
+def test_equal_to_the_slow_twin(name, coupling):
+    made, policy = CASES[name]
+    simulator = made()
+    actor, merged = as_policy(policy, simulator.actions), 0
+    for number in range(3):
+        found = PLAN.walk(simulator, actor, coupling, 5, number)
+        assert_equal(found, walks.block(TABLE if name == "used up" else simulator, actor, coupling, PLAN, 5, number))
+        assert found.length == PLAN.length
+        assert len(found) == PLAN.visits * PLAN.lucks
+        one = found.same & (found.action[..., 0] == found.action[..., 1])
+        merged += one.sum()
+        assert not found.ended[:, 0].any()
+        assert found.ended[:, -1].any()
+        assert (found.action[:, 0, 0] != found.action[:, 0, 1]).all()
+    assert (merged > 0) == coupling.shared_in_a_state
+
+
+@pytest.mark.parametrize("coupling", COUPLINGS[3:], ids=repr)
+def test_met_and_earned_as_in_paired_rollouts(coupling):
+    """The same walks, where luck does not ask for the place: rollouts of many branches have other names for that."""
+    plan, discount = WalkPlan(visits=1, spacing=1, lucks=40, length=5), 0.9
+    met = []
+    for number in range(4):
+        found = plan.walk(TABLE, UNIFORM, coupling, 2, number)
+        root, pair = Shock.of_sample(2, number), found.action[0, 0].tolist()
+        rollouts = _Rollouts(TABLE, UNIFORM, coupling, 2, discount, plan.length, plan.lucks)
+        rollouts.run(TABLE.start(root), pair, [(i, root.derived(b"walk", i)) for i in range(plan.lucks)])
+        drawn = rollouts.drawn()
+        for n in range(plan.lucks):
+            returns, weight = [0.0, 0.0], 1.0
+            for earned in found.reward[n].tolist():
+                returns = [sum_ + weight * r for sum_, r in zip(returns, earned, strict=True)]
+                weight *= discount
+            assert returns == drawn.returns[n].tolist()
+        going = ~found.ended[:, -1].any(axis=1)
+        met.append((found.same[:, -1] & (found.action[:, -1, 0] == found.action[:, -1, 1]))[going])
+        assert np.array_equal(met[-1], (drawn.ends[:, 0] == drawn.ends[:, 1])[going])
+    assert np.concatenate(met).any() == coupling.shared_in_a_state
+
+
+# ------------------------------------------------------------------------------------------------ the truth
+
+
+def weather() -> jmdp.TabularJMDP:
+    """Sun or rain for all actions alike, in three places and at the end."""
+    s, k, a = np.ogrid[:4, :2, :3]
+    reward = (2.0 * k - 1) * (1 + 0.3 * a) + 0.2 * s
+    return jmdp.TabularJMDP(np.full((4, 2), 0.5), reward, (s + a * k + 1) % 4, 0.5, np.arange(4) == 3)
+
+
+@pytest.mark.parametrize("coupling", COUPLINGS, ids=repr)
+def test_discounted_sums_have_the_exact_moments(coupling):
+    """Within 5 standard errors: of 9 numbers for each of six couplings by chance one is off with probability 3e-5."""
+    model, L = weather(), 12
+    simulator, uniform = TabularSimulator(model), jmdp.TabularPolicy.uniform(model)
+    walkers = Walkers(simulator, as_policy(uniform, model.actions), coupling)
+    found = walkers.collect(WalkPlan(visits=1, spacing=1, lucks=10, length=L), seed=3, blocks=60)
+    exact = jmdp.evaluate(model, uniform, coupling, jmdp.ExactPairs())
+    mean, covariance, cut = exact.mean[0], exact.covariance[0], 2e-3  # γ^L · max |r| / (1 − γ)
+    returns = np.einsum("nlb,l->nb", found.reward, 0.5 ** np.arange(L))
+    first = found.action[:, 0]
+    for a, b in combinations(range(3), 2):
+        rows = (np.sort(first, axis=1) == [a, b]).all(axis=1)
+        x, y = (np.where(first[rows, 0] == c, returns[rows, 0], returns[rows, 1]) for c in (a, b))
+        products = (x - mean[a]) * (y - mean[b])
+        errors = [5 * value.std() / np.sqrt(rows.sum()) + cut for value in (x, y, products)]
+        assert abs(x.mean() - mean[a]) <= errors[0]
+        assert abs(y.mean() - mean[b]) <= errors[1]
+        assert abs(products.mean() - covariance[a, b]) <= errors[2]
+        assert (products.mean() > errors[2]) == coupling.shared_in_a_state  # without shared luck it is 0
+
+
+def test_rows_of_a_visit_share_no_luck():
+    """Under one luck they would be equal; what they earn is uncorrelated, but for 5 standard errors (6e-7)."""
+    plan = WalkPlan(visits=1, spacing=1, lucks=2, length=8)
+    found = Walkers(TABLE, UNIFORM, jmdp.Synchronous("shared")).collect(plan, seed=0, blocks=200)
+    returns = found.reward.sum(axis=1).reshape(200, 2, 2)
+    assert not np.array_equal(returns[:, 0], returns[:, 1])
+    residual = returns[:, :, 0] - returns[:, :, 0].mean()
+    for a in range(4):  # given the action, whose mean both share
+        rows = found.action[::2, 0, 0] == a
+        residual[rows] -= residual[rows].mean()
+    assert abs(np.corrcoef(residual.T)[0, 1]) < 5 / np.sqrt(200)
+
+
+# ------------------------------------------------------------------------------------------------ many workers
+
+
+def pong(**settings: Any) -> Simulator:
+    pytest.importorskip("ale_py")
+    return jmdp.simulators.ALESimulator("pong", **settings)
+
+
+SMALL = WalkPlan(visits=2, spacing=20, lucks=2, length=8)
+
+
+@pytest.mark.parametrize("name", ["table", "pong"])
+def test_p17_the_same_for_any_number_of_workers(name):
+    simulator = TABLE if name == "table" else pong()
+    plan, blocks = (PLAN, 6) if name == "table" else (SMALL, 4)
+    actor = as_policy(UniformPolicy(), simulator.actions)
+    found = set()
+    for workers in (1, 2, 4):
+        with Walkers(simulator, actor, jmdp.Local(), workers=workers) as walkers:
+            found.add(digest(walkers.collect(plan, seed=7, blocks=blocks, first=3)))
+            if name == "table":  # by the same workers
+                parts = [walkers.collect(plan, seed=7, blocks=n, first=first) for first, n in ((3, 4), (7, 2))]
+                found.add(digest(PairWalks.joined(parts)))
+    assert len(found) == 1
+    assert multiprocessing.active_children() == []
+    assert digest(Walkers(simulator, actor, jmdp.Local()).collect(plan, seed=8, blocks=blocks, first=3)) not in found
+
+
+@pytest.mark.parametrize("coupling", COUPLINGS[::3], ids=repr)
+def test_games_walked_again_are_the_same(coupling):
+    """However many emulators there are, and however many walks are under way."""
+    plain, few = pong(), pong(max_emulators=1)
+    actor = as_policy(UniformPolicy(), plain.actions)
+    first = SMALL.walk(plain, actor, coupling, 1, 0)
+    assert_equal(SMALL.walk(plain, actor, coupling, 1, 0), first)
+    assert_equal(SMALL.walk(few, actor, coupling, 1, 0), first)
+    assert_equal(first, walks.block(plain, actor, coupling, SMALL, 1, 0))
+    assert first.observation.shape == (4, 9, 2, 128)
+    assert first.observation.dtype == np.uint8
+
+
+class Fragile(TabularSimulator):
+    """Takes its process with it after some steps, unless a file says that it has done so."""
+
+    def __init__(self, marker: Path | None, steps: int) -> None:
+        super().__init__(GRID.model)
+        self.marker, self.left, self.home = marker, steps, os.getpid()
+
+    def step(self, state: Any, action: Any, shock: Shock) -> Step:
+        self.left -= 1
+        if self.left == 0 and (self.marker is None or not self.marker.exists()):
+            assert os.getpid() != self.home
+            if self.marker is not None:
+                self.marker.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().step(state, action, shock)
+
+
+def test_a_worker_that_is_killed_costs_nothing(tmp_path):
+    expected = Walkers(TABLE, UNIFORM, jmdp.Local()).collect(PLAN, seed=4, blocks=12)
+    one_block = len(expected) // 12 * PLAN.length * 2
+    fragile = Fragile(tmp_path / "killed", one_block * 5 // 2)  # at the latest in the third block
+    with Walkers(fragile, UNIFORM, jmdp.Local(), workers=2) as walkers:
+        assert_equal(walkers.collect(PLAN, seed=4, blocks=12), expected)
+    assert (tmp_path / "killed").exists()
+
+
+def test_workers_that_die_again_and_again_are_given_up(monkeypatch):
+    monkeypatch.setattr(walk_workers, "_DEATHS", 1)
+    with (
+        Walkers(Fragile(None, 5), UNIFORM, jmdp.Local(), workers=2) as walkers,
+        pytest.raises(SimulatorError, match=r"2 workers died, with 0 of 3 blocks walked.*fewer workers.*__main__"),
+    ):
+        walkers.collect(PLAN, seed=4, blocks=3)
+    assert multiprocessing.active_children() == []
+
+
+class OddError(Exception):
+    """Cannot be unpickled: it takes two arguments and keeps one."""
+
+    def __init__(self, what: str, where: str) -> None:
+        super().__init__(f"{what} in {where}")
+
+
+class Failing(TabularSimulator):
+    def step(self, state: Any, action: Any, shock: Shock) -> Step:
+        raise FileNotFoundError("the tank is dry")
+
+
+def test_errors_come_to_the_caller():
+    with (
+        Walkers(Failing(GRID.model), UNIFORM, jmdp.Local(), workers=2) as walkers,
+        pytest.raises(FileNotFoundError, match="the tank is dry"),
+    ):
+        walkers.collect(PLAN, seed=0, blocks=3)
+    assert multiprocessing.active_children() == []
+    told = walk_workers._sendable(OddError("no water", "the tank"))
+    assert repr(told) == "RuntimeError('OddError: no water in the tank')"
+    with pytest.raises(SettingsError, match=r"A worker cannot read.*no_such_module.*workers=1"):
+        walk_workers._unpickled(b"cno_such_module\nf\n.")
+
+
+def test_what_cannot_be_sent_is_said_before_a_process_is_started():
+    policy = as_policy(lambda s: 0, TABLE.actions)
+    with pytest.raises(PolicyError, match=r"The policy, function <lambda>, cannot be sent.*top of a module.*workers=1"):
+        Walkers(TABLE, policy, jmdp.Local(), workers=2)
+    with pytest.raises(SettingsError, match=r"FunctionSimulator\(3 actions\) cannot be sent.*top of a mod.*workers=1"):
+        Walkers(ring("index"), as_policy(drawn_from, None), jmdp.Local(), workers=2)
+    assert multiprocessing.active_children() == []
+    assert len(Walkers(TABLE, policy, jmdp.Local()).collect(PLAN, seed=0, blocks=1)) == 12
+
+
+def away(s: Any, a: int, u: float) -> int:
+    return (s + a) % 3
+
+
+def test_functions_of_a_module_can_be_sent():
+    walk_workers._pickled(FunctionSimulator(away, away, 2, start=0), as_policy(drawn_from, None), jmdp.Local())
+
+
+SLOW = """
+import os, pathlib, sys, time
+import jmdp
+from jmdp.pair_walks import WalkPlan
+from jmdp.walk_workers import Walkers
+from test_pair_walks import Sleepy, PLAN, UNIFORM
+if __name__ == "__main__":
+    with Walkers(Sleepy(pathlib.Path(sys.argv[1])), UNIFORM, jmdp.Local(), workers=2) as walkers:
+        walkers.collect(PLAN, seed=0, blocks=4)
+"""
+
+
+class Sleepy(TabularSimulator):
+    """Writes down in which process it is, and takes its time."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(GRID.model)
+        self.folder = folder
+
+    def step(self, state: Any, action: Any, shock: Shock) -> Step:
+        (self.folder / str(os.getpid())).touch()
+        time.sleep(0.5)
+        return super().step(state, action, shock)
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks at processes in /proc")
+@pytest.mark.parametrize("how", ["interrupt", "kill"])
+def test_no_worker_is_left_behind(how, tmp_path):
+    """An interrupt, or the sudden end, of the process they work for."""
+    paths = os.pathsep.join([str(Path(jmdp.__file__).parents[1]), str(Path(__file__).parent)])
+    run = subprocess.Popen(
+        [sys.executable, "-c", SLOW, str(tmp_path)], start_new_session=True, stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": paths},
+    )  # fmt: skip
+    try:
+        deadline = time.monotonic() + 60
+        while len(list(tmp_path.iterdir())) < 2:
+            assert time.monotonic() < deadline
+            assert run.poll() is None
+            time.sleep(0.05)
+        workers = [int(path.name) for path in tmp_path.iterdir()]
+        assert all(is_alive(pid) for pid in workers)
+        run.send_signal(signal.SIGINT if how == "interrupt" else signal.SIGKILL)
+        told = run.communicate(timeout=10)[1]
+        deadline = time.monotonic() + 5
+        while any(is_alive(pid) for pid in workers):
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        assert (b"KeyboardInterrupt" in told) == (how != "kill")
+    finally:
+        if run.poll() is None:
+            run.kill()
+
+
+# ------------------------------------------------------------------------------------------------ at the door
+
+
+def shows(observe: Any, start: Any = 0) -> Simulator:
+    return FunctionSimulator(lambda s, a, u: 0.0, lambda s, a, u: s + 1, 2, start=start, observe=observe)
+
+
+@pytest.mark.parametrize(
+    ("seen", "what"),
+    [
+        (lambda s: {"speed": 1.0}, "a dict"),
+        (lambda s: (1, np.zeros(2)), "a tuple"),
+        (lambda s: (1.0, 2.0), "a tuple"),
+        (lambda s: "left", "a str"),
+        (lambda s: [[1], [1, 2]], "a list"),
+        (lambda s: None, "a NoneType"),
+    ],
+)
+def test_observations_that_are_no_numbers_are_refused(seen, what):
+    with pytest.raises(SimulatorError, match=rf"shows {what}\. .* Flatten them"):
+        PLAN.walk(shows(seen), as_policy(lambda s: 0, None), jmdp.Local(), 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("seen", "start"),
+    [
+        (lambda s: np.zeros(2 if s < 3 else 1), 0),
+        (lambda s: np.zeros(2) if s < 3 else 0.0, 0),
+        (lambda s: s if s < 3 else s + 0.5, 0),
+        (lambda s: np.zeros(2, np.float32 if s < 3 else np.float64), 0),
+    ],
+)
+def test_observations_that_change_their_kind_are_refused(seen, start):
+    """Assignment would stretch, cut or round them without a word."""
+    with pytest.raises(SimulatorError, match=r"shows .* of shape .* first, then .* make them alike"):
+        WalkPlan(1, 1, 1, 5).walk(shows(seen, start), as_policy(lambda s: 0, None), jmdp.Local(), 0, 0)
+
+
+def test_pairs_need_two_numbered_actions():
+    alone = FunctionSimulator(away, away, 1, start=0)
+    for make in (lambda: Walkers(alone, UNIFORM, jmdp.Local()), lambda: PLAN.walk(alone, UNIFORM, jmdp.Local(), 0, 0)):
+        with pytest.raises(SettingsError, match="has one action"):
+            make()
+    free = Spent()
+    free.actions = None
+    with pytest.raises(SettingsError, match=r"Spent\(\) are not numbered.*jmdp\.compare"):
+        PLAN.walk(free, UNIFORM, jmdp.Local(), 0, 0)
+
+
+def test_luck_that_cannot_be_shared_is_refused():
+    model = GRID.model
+    prob = model.prob.copy()
+    prob[0] = prob[0][::-1] if not np.array_equal(prob[0], prob[0][::-1]) else np.eye(len(prob[0]))[0]
+    loose = TabularSimulator(jmdp.TabularJMDP(prob, model.reward, model.next_state, 0.7, model.terminal))
+    with pytest.raises(CouplingError, match="shares one scenario between states"):
+        Walkers(loose, UNIFORM, jmdp.Synchronous())
+
+
+class Names(Actor):
+    """A policy of one's own that calls an action by its name."""
+
+    needs_luck = False
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def act(self, observations, shocks):
+        assert observations
+        return [self.name] * len(observations)
+
+
+def test_actions_are_noted_by_index():
+    ride = FunctionSimulator(away, away, ["walk", "ride"], start=0)
+    found = PLAN.walk(ride, Names("ride"), jmdp.Local(), 0, 0)
+    assert (found.action[:, 1:] == 1).all()
+    with pytest.raises(LabelError, match="no action 'fly'"):
+        PLAN.walk(ride, Names("fly"), jmdp.Local(), 0, 0)
+
+
+@pytest.mark.parametrize("name", ["visits", "spacing", "lucks", "length"])
+def test_plans_are_checked(name):
+    with pytest.raises(SettingsError, match=f"{name} is 0"):
+        WalkPlan(**{"visits": 1, "spacing": 1, "lucks": 1, "length": 1, name: 0})
+
+
+@pytest.mark.parametrize("wrong", [{"blocks": 0}, {"first": -1}, {"seed": -1}, {"seed": 0.5}])
+def test_orders_are_checked(wrong):
+    with pytest.raises(SettingsError, match=f"{next(iter(wrong))} is"):
+        Walkers(TABLE, UNIFORM, jmdp.Local()).collect(PLAN, **{"seed": 0, "blocks": 1, **wrong})
+    with pytest.raises(SettingsError, match="workers is 0"):
+        Walkers(TABLE, UNIFORM, jmdp.Local(), workers=0)
+
+
+@pytest.mark.parametrize("coupling", COUPLINGS, ids=repr)
+def test_episodes_of_one_step_and_starts_that_are_the_end(coupling):
+    """A policy is never asked for nobody."""
+    once = FunctionSimulator(lambda s, a, u: a + 1.0, lambda s, a, u: 1, 2, terminal=lambda s: s == 1, start=0)
+    found = PLAN.walk(once, First(), coupling, 0, 0)
+    assert np.array_equal(found.reward[:, 0], found.action[:, 0] + 1.0)
+    assert not found.reward[:, 1:].any()
+    assert found.ended[:, 1:].all()
+    assert not found.same[:, 1:].any()
+    assert (found.observation[:, 1:] == 1).all()
+    assert not found.action[:, 1:].any()
+    over = FunctionSimulator(lambda s, a, u: 1.0, lambda s, a, u: 1, 2, terminal=lambda s: True, start=0)
+    found = PLAN.walk(over, First(), coupling, 0, 0)
+    assert not found.reward.any()
+    assert found.ended[:, 1:].all()
+
+
+class First(Actor):
+    needs_luck = False
+
+    def act(self, observations, shocks):
+        assert observations
+        return [0] * len(observations)
+
+
+def test_states_that_only_look_the_same_are_not():
+    hidden = FunctionSimulator(
+        lambda s, a, u: float(s == 2), lambda s, a, u: {0: 1 + a}.get(s, s), 2, start=0, observe=lambda s: int(s > 0)
+    )
+    found = WalkPlan(1, 1, 3, 5).walk(hidden, First(), jmdp.Synchronous(), 0, 0)
+    assert not found.same[:, 1:].any()
+    assert sorted(found.reward.sum(axis=1)[0].tolist()) == [0.0, 4.0]
+
+
+def test_blocks_are_joined_and_cannot_be_changed():
+    found = Walkers(TABLE, UNIFORM, jmdp.Local()).collect(PLAN, seed=1, blocks=3)
+    assert found.visit.tolist() == [n // 2 for n in range(36)]
+    for name in ARRAYS:
+        assert not getattr(found, name).flags.writeable
+    part = PLAN.walk(TABLE, UNIFORM, jmdp.Local(), 1, 2)
+    assert np.array_equal(found.observation[24:], part.observation)
+    assert len(np.unique(found.action[:, 0], axis=0)) > 6
