@@ -13,19 +13,19 @@ from benchmarks.report import Goal, Report, agree
 from jmdp.methods.monte_carlo.monte_carlo import _Sampler
 
 _FALSE_ALARM = 1e-6
-"""That simulation disagrees with a right law anywhere, for each policy."""
+"""That simulation disagrees with a right distribution anywhere, for each policy."""
 
 
 def compare(quick: bool) -> Report:
     """The 5 × 5 windy gridworld, all states and pairs of actions, under each of its policies."""
-    report = Report("laws", quick)
+    report = Report("distributions", quick)
     side, samples = (3, 2000) if quick else (5, 1_000_000)
     world = jmdp.worlds.windy_gridworld(side, side, discount=0.95)
     bandit = jmdp.worlds.anti_correlated_bandit()
-    jmdp.evaluate(bandit.model, bandit.policies["first"], method=jmdp.ExactLaw())  # compiles
+    jmdp.evaluate(bandit.model, bandit.policies["first"], method=jmdp.ExactDistribution())  # compiles
     for name, policy in world.policies.items():
         start = time.perf_counter()
-        result = jmdp.evaluate(world.model, policy, method=jmdp.ExactLaw(tolerance=0.02))
+        result = jmdp.evaluate(world.model, policy, method=jmdp.ExactDistribution(tolerance=0.02))
         seconds = time.perf_counter() - start
         sampler = _Sampler(world.model, policy, jmdp.Local(), jmdp.MonteCarlo(seed=1, samples=samples))
         going = np.flatnonzero(~world.model.terminal)
@@ -35,15 +35,19 @@ def compare(quick: bool) -> Report:
         for s in going:
             returns, ends, gains = sampler.draw_all(int(s))
             for a, b in combinations(range(4), 2):
-                law = result.gap(int(s), a, b).law()
+                distribution = result.gap(int(s), a, b).distribution()
                 tie = (gains[:, a] == gains[:, b]) & (ends[:, a] == ends[:, b])
                 better = (returns[:, a] > returns[:, b]) & ~tie
                 worse = (returns[:, a] < returns[:, b]) & ~tie
-                for stated, seen in ((law.superiority(), better), (law.inferiority(), worse), (law.ties(), tie)):
+                for stated, seen in (
+                    (distribution.superiority(), better),
+                    (distribution.inferiority(), worse),
+                    (distribution.ties(), tie),
+                ):
                     frequency = float(seen.mean())
                     off = max(stated.low - frequency, frequency - stated.high, 0.0)
                     furthest = max(furthest, agree(f"{name}, state {s}, actions {a}, {b}", off, radius))
-                widest = max(widest, law.superiority().interval.width)
+                widest = max(widest, distribution.superiority().interval.width)
         report.rows.append(
             {
                 "policy": name,
@@ -60,5 +64,7 @@ def compare(quick: bool) -> Report:
             Goal.at_most(f"{name}: seconds", seconds, 60.0),
             Goal.at_most(f"{name}: widest interval", widest, 0.02),
         ]
-    report.notes.append(f"Simulation may disagree with a right law once in {1 / _FALSE_ALARM:.0g} runs of a policy.")
+    report.notes.append(
+        f"Simulation may disagree with a right distribution once in {1 / _FALSE_ALARM:.0g} runs of a policy."
+    )
     return report

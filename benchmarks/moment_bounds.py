@@ -17,14 +17,16 @@ _ORDERS = (2, 4, 6, 8)
 
 
 def compare(quick: bool) -> Report:
-    """Every gap of the worlds, the better action first, against its certified law."""
+    """Every gap of the worlds, the better action first, against its certified distribution."""
     report = Report("moment_bounds", quick)
     everything: dict[str, list[float]] = {}
     for name, model, policy, coupling in _problems(quick):
-        law = jmdp.evaluate(model, policy, coupling, jmdp.ExactLaw(tolerance=0.05, max_cells=1024), throw=False)
+        distribution = jmdp.evaluate(
+            model, policy, coupling, jmdp.ExactDistribution(tolerance=0.05, max_cells=1024), throw=False
+        )
         moments = jmdp.evaluate(model, policy, coupling, jmdp.ExactPairs(order=8), throw=False)
         slack: dict[str, list[float]] = {"Cantelli": [], **{f"{n} moments": [] for n in _ORDERS}}
-        for gap, truth in _gaps(moments, law):
+        for gap, truth in _gaps(moments, distribution):
             slack["Cantelli"].append(gap.inferiority_bound() - truth)
             for n in _ORDERS:
                 few = replace(gap, central_moments=gap.central_moments[: n + 1])
@@ -55,17 +57,17 @@ def _problems(quick: bool) -> Iterator[tuple[str, jmdp.TabularJMDP, jmdp.Tabular
     for name, world in worlds.items():
         for policy in world.policies:
             for coupling in (jmdp.Local(), jmdp.Synchronous()):
-                regime = type(coupling).__name__
-                yield f"{name}, {policy}, {regime}", world.model, world.policies[policy], coupling
+                kind = type(coupling).__name__
+                yield f"{name}, {policy}, {kind}", world.model, world.policies[policy], coupling
 
 
-def _gaps(moments: Evaluation, law: Evaluation) -> Iterator[tuple[Gap, float]]:
+def _gaps(moments: Evaluation, distribution: Evaluation) -> Iterator[tuple[Gap, float]]:
     """Gaps whose mean is certainly positive, and P(gap ≤ 0). Raises where a bound on any gap does not hold."""
     S, A = moments.mean.shape
     for s in range(S):
         for a, b in combinations(range(A), 2):
             first, second = (a, b) if moments.mean[s, a] >= moments.mean[s, b] else (b, a)
-            gap, truth = moments.gap(s, first, second), law.gap(s, first, second).law()
+            gap, truth = moments.gap(s, first, second), distribution.gap(s, first, second).distribution()
             for x in (0.0, float(truth.quantile(0.1)), float(truth.quantile(0.7))):
                 bounds, right = gap.cdf_bounds(x), truth.cdf(x)
                 if not (bounds.low <= right.high and right.low <= bounds.high):

@@ -16,7 +16,7 @@ import numpy as np
 import jmdp
 from benchmarks.interleave import interleave
 from benchmarks.report import Goal, Report, Row
-from jmdp.models.actors.as_policy import UniformPolicy, as_policy
+from jmdp.models.actors.as_policy import as_policy
 from jmdp.models.coupling import Coupling
 from jmdp.simulators.pair_walks import PairWalks, WalkPlan
 from jmdp.simulators.workers import Walkers
@@ -111,7 +111,7 @@ def _walking(report: Report, plan: WalkPlan, blocks: int) -> None:
     from jmdp.simulators import ALESimulator
 
     simulator = ALESimulator("pong")
-    actor = as_policy(UniformPolicy(), simulator.actions)
+    actor = as_policy("uniform", simulator.actions)
     couplings: list[Coupling] = [jmdp.Synchronous(), jmdp.Local()]
     seeds = itertools.count()
     with Walkers(simulator, actor, couplings[0]) as walkers:

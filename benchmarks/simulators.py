@@ -13,7 +13,7 @@ import jmdp
 from benchmarks.interleave import interleave
 from benchmarks.report import Goal, Report, Row
 from jmdp.base.luck import Shock
-from jmdp.models.actors.as_policy import UniformPolicy, as_policy
+from jmdp.models.actors.as_policy import as_policy
 from jmdp.models.coupling import Coupling
 from jmdp.simulators.rollouts import paired_draws
 
@@ -158,7 +158,7 @@ def _gymnasium(report: Report, samples: int) -> None:
     simulator = GymnasiumSimulator(env)
     state = simulator.current(0)
     assert simulator.actions is not None
-    actor = as_policy(UniformPolicy(), simulator.actions)
+    actor = as_policy("uniform", simulator.actions)
     numbers = itertools.count()
     walked = 0
 

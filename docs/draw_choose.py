@@ -25,7 +25,11 @@ METHODS: list[Part] = [
         "You have a table",
         [
             ("One state of a world\ntoo large to list?", "ReachablePairs(state)", "certified, any size"),
-            ("Chances, quantiles, CVaR:\nthe whole law of a gap?", "ExactLaw()", "certified, some hundred states"),
+            (
+                "Chances, quantiles, CVaR:\nthe whole distribution of a gap?",
+                "ExactDistribution()",
+                "certified, some hundred states",
+            ),
             ("Three or more returns\nin one moment?", "JIPE(order=3)", "certified, small tables"),
             ("Learning from single steps\nis the subject?", "Incremental(seed=0)", "intervals, up to 10³ states"),
             ("A table of pairs of states\nfits in memory?", "ExactPairs()", "certified, up to 10⁴ states"),
@@ -37,13 +41,13 @@ METHODS: list[Part] = [
         "You have a simulator",
         [
             ("One decision, now?", "jmdp.compare(simulator)", "stops when it is decided"),
-            ("A few states\nyou can name?", "MonteCarlo(states=[…])", "intervals, bands around laws"),
+            ("A few states\nyou can name?", "MonteCarlo(states=[…])", "intervals, bands around distributions"),
             ("", "NeuralGram(seed=0)", "any state; a held-out record"),
         ],
     ),
 ]
 
-REGIMES: list[Part] = [
+COUPLINGS: list[Part] = [
     (
         "Two branches, two states, one day",
         [
@@ -126,7 +130,7 @@ def _arrow(axes: Axes, start: tuple[float, float], end: tuple[float, float]) -> 
 def main(also: list[str]) -> None:
     """Write both diagrams as SVG, and in the other formats that are named (``png``)."""
     with matplotlib.rc_context({"svg.hashsalt": "jmdp", "font.family": "DejaVu Sans"}):
-        for name, parts in (("choose", METHODS), ("choose_regime", REGIMES)):
+        for name, parts in (("choose", METHODS), ("choose_coupling", COUPLINGS)):
             figure = draw(parts)
             figure.savefig(IMAGES / f"{name}.svg", metadata={"Date": None, "Creator": None})
             for kind in also:

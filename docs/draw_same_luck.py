@@ -75,7 +75,7 @@ def draw_returns(axes: Axes) -> None:
 
 
 def draw_gaps(axes: Axes) -> None:
-    """Draw the laws of the gap."""
+    """Draw the distributions of the gap."""
     axes.axvline(0, color="black", linewidth=0.8)
     for colour, coupling in COUPLINGS.items():
         drawn = jmdp.gap_samples(model, policy, "3", "order 3", "order 0", seed=SEED, samples=DRAWS, coupling=coupling)

@@ -7,4 +7,4 @@ import jmdp
 env = gymnasium.make("CartPole-v1")
 env.reset(seed=0)
 shared = jmdp.Synchronous(policy_luck="shared")
-print(jmdp.compare(env, policy=jmdp.UniformPolicy(), discount=0.95, seed=0, coupling=shared))
+print(jmdp.compare(env, policy="uniform", discount=0.95, seed=0, coupling=shared))

@@ -13,7 +13,7 @@ env = gymnasium.wrappers.TransformAction(
 pendulum = jmdp.simulators.GymnasiumSimulator(env, action_names=["left", "none", "right"])
 coin = jmdp.Synchronous(policy_luck="shared")
 settings = jmdp.NeuralGram(seed=0, discount=0.9, visits=500, length=22, updates=500, mean_rate=1.0)
-learned = jmdp.evaluate(pendulum, jmdp.UniformPolicy(), coin, settings)
+learned = jmdp.evaluate(pendulum, "uniform", coin, settings)
 print(learned)
 state = pendulum.reset(0)
 print(learned.gap(state, "left", "right"))

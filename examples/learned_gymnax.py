@@ -7,7 +7,7 @@ import jmdp
 env, params = gymnax.make("CartPole-v1")
 coin = jmdp.Synchronous(policy_luck="shared")  # the policy's coin is all the luck there is
 settings = jmdp.NeuralGram(seed=0, discount=0.9, visits=300, length=44, updates=500, mean_rate=1.0, held_out=24)
-learned = jmdp.evaluate(env, jmdp.UniformPolicy(), coin, settings)
+learned = jmdp.evaluate(env, "uniform", coin, settings)
 print(learned)
 state = learned.simulator.start(jmdp.Shock.of_sample(0, 0))
 print(learned.gap(state, 0, 1))

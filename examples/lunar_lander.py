@@ -6,8 +6,8 @@ import jmdp
 
 env = gymnasium.make("LunarLander-v3", enable_wind=True)
 try:
-    jmdp.compare(env, policy=jmdp.UniformPolicy(), discount=0.97, seed=0)
+    jmdp.compare(env, policy="uniform", discount=0.97, seed=0)
 except jmdp.errors.SimulatorError as refusal:
     print(refusal, end="\n\n")
 lander = jmdp.simulators.GymnasiumSimulator(env, snapshot="replay")
-print(jmdp.compare(lander, policy=jmdp.UniformPolicy(), discount=0.9, seed=0, samples=300))
+print(jmdp.compare(lander, policy="uniform", discount=0.9, seed=0, samples=300))

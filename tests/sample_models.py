@@ -7,7 +7,9 @@ import numpy as np
 import jmdp
 
 COUPLINGS = [
-    regime(luck) for regime in (jmdp.Local, jmdp.Synchronous, jmdp.Independent) for luck in ("independent", "shared")
+    coupling(luck)
+    for coupling in (jmdp.Local, jmdp.Synchronous, jmdp.Independent)
+    for luck in ("independent", "shared")
 ]
 
 

@@ -12,7 +12,7 @@ import jmdp
 from jmdp.errors import LabelError, SettingsError, SimulatorError, UnavailableError
 from jmdp.simulators import FunctionSimulator, Simulator, Step, TabularSimulator, action_labels
 
-UNIFORM = jmdp.UniformPolicy()
+UNIFORM = "uniform"
 
 
 def one_step(reward, actions=2, **settings):
@@ -29,7 +29,7 @@ def compared(simulator, **settings):
 # ------------------------------------------------------------------------------------------------- right answers
 
 
-def test_a_step_with_known_laws():
+def test_a_step_with_known_distributions():
     """Z(0) = u, Z(1) = u² + 0.2: means 1/2 and 1/3 + 0.2, and the gap is better for u < u_0."""
     found = compared(one_step(lambda a, u: u if a == 0 else u * u + 0.2), samples=2000, precision=1e-9)
     gap = found.gap(1, 0)
@@ -49,7 +49,7 @@ def test_rewards_minus_one_and_minus_two_are_no_tie():
     """In the second step, where the sum is rounded: Python has one hash for both."""
     found = compared(in_parts(([0.0, -1.0], [0.0, -2.0]), 2), samples=200, policy=lambda s: 0)
     assert found.superiority(0, 1) == 1
-    assert found.gap(0, 1).law().superiority() == 1
+    assert found.gap(0, 1).distribution().superiority() == 1
 
 
 def test_actions_keep_their_numbers_in_a_subset():
@@ -130,7 +130,7 @@ def test_cut_rollouts_without_any_reward_say_nothing():
     """A reward after the horizon that nobody has met."""
     late = FunctionSimulator(lambda s, a, u: 100.0 * (s == 10), lambda s, a, u: s + 1, 2, start=0)
     found = compared(late, horizon=8, samples=100, precision=0.1)
-    assert found.outcome is jmdp.Decision.BUDGET_SPENT
+    assert found.outcome is jmdp.Outcome.BUDGET_EXHAUSTED
     apart = jmdp.Independent()
     known = compared(late, horizon=8, samples=100, precision=0.1, reward_bound=100.0, coupling=apart)
     assert known.gap(0, 1).mean_interval.high >= 2 * 0.9**8 * 1000
@@ -168,10 +168,10 @@ def test_bit_equal_returns_are_ties_at_discount_1(parts, last):
     for first, second in ((0, 1), (1, 0)):
         assert found.superiority(first, second) == 0
         assert found.superiority(first, second).high < 0.05
-    ties = found.gap(0, 1).law().ties()
+    ties = found.gap(0, 1).distribution().ties()
     assert ties == pytest.approx(1)
     assert ties.high == 1
-    assert ties.low > 0.4  # twice the band of a law from 200 samples
+    assert ties.low > 0.4  # twice the band of a distribution from 200 samples
 
 
 def test_returns_equal_by_rounding_are_not_called_ties():
@@ -266,7 +266,7 @@ def test_rare_losses_are_not_missed_where_returns_are_known_to_be_bounded():
 def test_bounded_intervals_decide_too():
     found = compared(one_step(lambda a, u: 0.3 * a + 0.5 * u), return_range=(0.0, 1.0))
     assert found.best == "1"
-    assert found.outcome is jmdp.Decision.BEST_FOUND
+    assert found.outcome is jmdp.Outcome.BEST_FOUND
 
 
 @pytest.mark.parametrize("actions", [2, 5])
@@ -284,7 +284,7 @@ def test_continued_draws_nothing_twice():
     game = one_step(lambda a, u: 0.001 * a + u[a], luck=lambda rng: rng.random(2))
     first, whole = compared(game, samples=100), compared(game, samples=300)
     more = first.continued(300)
-    assert first.outcome is jmdp.Decision.BUDGET_SPENT
+    assert first.outcome is jmdp.Outcome.BUDGET_EXHAUSTED
     assert np.array_equal(more.draws.returns, whole.draws.returns)
     assert whole.continued(50).samples == 300
 
@@ -293,8 +293,8 @@ def test_continued_sharpens_what_was_decided():
     first = compared(one_step(lambda a, u: a + u))
     assert first.samples == 64
     more = first.continued(1000)
-    assert (more.samples, more.outcome) == (1000, jmdp.Decision.BEST_FOUND)
-    assert first.continued(10).outcome is jmdp.Decision.BEST_FOUND
+    assert (more.samples, more.outcome) == (1000, jmdp.Outcome.BEST_FOUND)
+    assert first.continued(10).outcome is jmdp.Outcome.BEST_FOUND
 
 
 def test_budget_of_steps_is_looked_at_after_each_batch():
@@ -319,14 +319,14 @@ def test_interrupted():
             return 0
 
     found = compared(Impatient())
-    assert found.outcome is jmdp.Decision.INTERRUPTED
+    assert found.outcome is jmdp.Outcome.INTERRUPTED
     assert 64 <= found.samples <= 200
 
 
 def test_pickled():
     found = pickle.loads(pickle.dumps(compared(one_step(lambda a, u: a + u))))
     assert found.best == "1"
-    assert found.gap("1", "0").law().superiority() == 1
+    assert found.gap("1", "0").distribution().superiority() == 1
     with pytest.raises(UnavailableError, match="no simulator to go on with"):
         found.continued(100)
 

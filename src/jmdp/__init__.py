@@ -14,23 +14,23 @@ from jmdp.models.lazy import LazyJMDP
 from jmdp.models.policy import TabularPolicy
 from jmdp.models.tabular import TabularJMDP
 from jmdp.results.evaluation import Certificate, Evaluation, Outcome
-from jmdp.results.gaps.distribution import GapLaw, Law
+from jmdp.results.gaps.distribution import Distribution, GapDistribution
 from jmdp.results.gaps.gap import Gap
 
 if TYPE_CHECKING:
     from jmdp import plots, simulators, testing, worlds
     from jmdp.base.luck import Shock
     from jmdp.comparing import compare
-    from jmdp.methods.exact_distribution import ExactLaw
+    from jmdp.methods.exact_distribution import ExactDistribution
     from jmdp.methods.incremental import Incremental
     from jmdp.methods.jipe import JIPE
     from jmdp.methods.linear_projected import LinearProjected
     from jmdp.methods.monte_carlo import MonteCarlo, gap_samples
     from jmdp.methods.neural_gram import LearnedEvaluation, NeuralGram
     from jmdp.methods.reachable_pairs import ReachablePairs
-    from jmdp.models.actors.as_policy import UniformPolicy, as_policy
+    from jmdp.models.actors.as_policy import as_policy
     from jmdp.results.calibration import Calibration
-    from jmdp.results.comparison import Comparison, Decision, Regret
+    from jmdp.results.comparison import Comparison, Regret
 
 __version__ = "0.1.0"
 
@@ -39,17 +39,16 @@ __all__ = [
     "Calibration",
     "Certificate",
     "Comparison",
-    "Decision",
+    "Distribution",
     "Estimate",
     "Evaluation",
-    "ExactLaw",
+    "ExactDistribution",
     "ExactPairs",
     "Gap",
-    "GapLaw",
+    "GapDistribution",
     "Incremental",
     "Independent",
     "Interval",
-    "Law",
     "LazyJMDP",
     "LearnedEvaluation",
     "LinearProjected",
@@ -63,7 +62,6 @@ __all__ = [
     "Synchronous",
     "TabularJMDP",
     "TabularPolicy",
-    "UniformPolicy",
     "Verdict",
     "as_policy",
     "compare",
@@ -80,11 +78,9 @@ __all__ = [
 _LOADED_LATER = {
     "Calibration": "results.calibration",
     "Comparison": "results.comparison",
-    "Decision": "results.comparison",
     "LearnedEvaluation": "methods.neural_gram",
     "Regret": "results.comparison",
     "Shock": "base.luck",
-    "UniformPolicy": "models.actors.as_policy",
     "as_policy": "models.actors.as_policy",
     "compare": "comparing",
     "gap_samples": "methods.monte_carlo",

@@ -24,8 +24,8 @@ from jmdp.models.actors.as_policy import as_policy
 from jmdp.models.coupling import Coupling, Synchronous
 from jmdp.results import anytime
 from jmdp.results.anytime import ENOUGH
-from jmdp.results.comparison import Comparison, Decision
-from jmdp.results.evaluation import Evaluation
+from jmdp.results.comparison import Comparison
+from jmdp.results.evaluation import Evaluation, Outcome
 from jmdp.results.samples.bounded_returns import BoundedReturns
 from jmdp.results.samples.drawn_evaluation import Limits, drawn_evaluation, known_reward_bound
 from jmdp.simulators import as_simulator
@@ -95,8 +95,9 @@ def compare(
         simulators do not: without it, later rewards are taken to be no larger than those met, and the result says so.
     return_range
         Where all returns are, if it is known. Intervals of means, of standard deviations of gaps and of regret then
-        hold for any law and any number of samples. Without it those of means are large-sample ones, and standard
-        deviations, mean regret and the mean of the worst outcomes have none. Chances and quantiles never need it.
+        hold for any distribution and any number of samples. Without it those of means are large-sample ones, and
+        standard deviations, mean regret and the mean of the worst outcomes have none. Chances and quantiles never need
+        it.
     tie_tolerance
         Gaps of at most this size count as ties in chances.
     progress
@@ -157,7 +158,7 @@ class _Question:
     def answer(self, drawn: list[Draws], samples: int) -> Comparison:
         n = sum(len(part.returns) for part in drawn)
         found = self._comparison(drawn) if drawn else None
-        open_question = found is None or found.outcome is Decision.BUDGET_SPENT
+        open_question = found is None or found.outcome is Outcome.BUDGET_EXHAUSTED
         steps_left = None if drawn else self.max_steps
         try:
             with count_bar("compare", self.progress, n, samples) as report:
@@ -167,13 +168,13 @@ class _Question:
                     n += count
                     report(n)
                     found = self._comparison(drawn)
-                    if open_question and found.outcome is not Decision.BUDGET_SPENT:
+                    if open_question and found.outcome is not Outcome.BUDGET_EXHAUSTED:
                         break
         except KeyboardInterrupt:
             if found is None:
                 raise
-            if found.outcome is Decision.BUDGET_SPENT:
-                return replace(found, outcome=Decision.INTERRUPTED)
+            if found.outcome is Outcome.BUDGET_EXHAUSTED:
+                return replace(found, outcome=Outcome.INTERRUPTED)
         assert found is not None
         return found
 
@@ -215,7 +216,7 @@ class _Question:
             discount=self.discount,
             limits=limits,
             confidence=self.confidence,
-            law_slack=anytime.law_slack,
+            distribution_slack=anytime.distribution_slack,
             mean_errors=mean_errors,
             within=ANYWHERE if self.return_range is None else Interval(*self.return_range),
         )
@@ -229,13 +230,13 @@ class _Question:
         low = means[lead] - means - errors[lead] if bounded is None else bounded.gap_means[0][lead]
         enough = bounded is not None or n >= ENOUGH
         sure = enough and bool((low > 0)[np.arange(means.size) != lead].all())
-        outcome = Decision.BUDGET_SPENT
+        outcome = Outcome.BUDGET_EXHAUSTED
         if self.precision is None:
-            outcome = Decision.BEST_FOUND if sure else outcome
+            outcome = Outcome.BEST_FOUND if sure else outcome
         elif errors.max() <= self.precision:
-            outcome = Decision.PRECISE
-        if draws.one_future and (outcome is not Decision.BUDGET_SPENT or not self.uses_luck) and self.may_hide_luck:
-            outcome, sure = Decision.ONE_FUTURE, False
+            outcome = Outcome.PRECISE
+        if draws.one_future and (outcome is not Outcome.BUDGET_EXHAUSTED or not self.uses_luck) and self.may_hide_luck:
+            outcome, sure = Outcome.ONE_FUTURE, False
         return Comparison(
             evaluation,
             draws,
@@ -256,7 +257,7 @@ class _Question:
 
 
 def _within(evaluation: Evaluation, bounded: BoundedReturns) -> Evaluation:
-    """With errors of means that hold for any law within a range."""
+    """With errors of means that hold for any distribution within a range."""
     assert evaluation.certificate is not None
     mean = evaluation.mean[0]
     off = [

@@ -25,7 +25,7 @@ class PolicyError(JMDPError, ValueError):
 
 
 class CouplingError(JMDPError, ValueError):
-    """A coupling regime that this model, method or setting does not allow."""
+    """A coupling that this model, method or setting does not allow."""
 
 
 class SettingsError(JMDPError, ValueError):

@@ -70,7 +70,7 @@ def evaluate(
     coupling
         How luck is shared: `Local` (the paper's), `Synchronous` or `Independent`.
     method
-        How they are found: `ExactPairs`, `ExactLaw`, `ReachablePairs`, `JIPE`, `MonteCarlo`, `Incremental`,
+        How they are found: `ExactPairs`, `ExactDistribution`, `ReachablePairs`, `JIPE`, `MonteCarlo`, `Incremental`,
         `LinearProjected` or `NeuralGram`, with their settings. What `NeuralGram` has learned is a `LearnedEvaluation`.
     throw
         Raise `NotConvergedError` where the tolerance is not met. With False the evaluation comes back all the same, its

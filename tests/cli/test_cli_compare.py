@@ -59,7 +59,7 @@ def test_prints_as_the_library_does(capsys):
     found = run(capsys, f"{LAKE} --state 4 --seed 5 --policy {','.join(map(str, best))}")
     assert found.out == f"{expected}\n"
     assert found.code == 1
-    assert expected.outcome is jmdp.Decision.BUDGET_SPENT
+    assert expected.outcome is jmdp.Outcome.BUDGET_EXHAUSTED
 
 
 def test_json_has_every_interval_and_what_it_rests_on(capsys):
@@ -73,7 +73,7 @@ def test_json_has_every_interval_and_what_it_rests_on(capsys):
     assert record["samples"] == truth.samples == 100
     assert record["confidence"] == 0.9
     assert record["coupling"] == {"name": "Local", "policy_luck": "shared"}
-    assert (record["outcome"], record["decided"], record["best"]) == ("BUDGET_SPENT", False, None)
+    assert (record["outcome"], record["decided"], record["best"]) == ("BUDGET_EXHAUSTED", False, None)
     assert found.code == 1
     for row in record["actions"]:
         for name, value in truth.beside_leader(row["action"]).items():
@@ -160,7 +160,7 @@ def test_saved_models_of_stable_baselines(here, capsys, monkeypatch):
 
 def test_interrupted_is_130_and_prints_what_is_known(capsys, monkeypatch):
     known = jmdp.compare(jmdp.worlds.anti_correlated_bandit().model, policy=[0], seed=0, samples=64)
-    known = replace(known, outcome=jmdp.Decision.INTERRUPTED)
+    known = replace(known, outcome=jmdp.Outcome.INTERRUPTED)
     monkeypatch.setattr("jmdp.cli.commands.compare.compare", lambda *args, **settings: known)
     found = run(capsys, "jmdp compare world:anti_correlated_bandit")
     assert (found.code, found.out) == (130, f"{known}\n")

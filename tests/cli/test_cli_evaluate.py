@@ -88,18 +88,18 @@ def test_text_has_numbers_with_their_errors(capsys):
 @pytest.mark.parametrize(
     "line",
     [
-        "jmdp evaluate anti_correlated_bandit --method exact-law --tolerance 0.2 --cells 64 --discount 0.5",
-        "jmdp evaluate anti-correlated-bandit --discount 0.5 --tolerance 0.2 --method=exact-law --cells 64",
-        "jmdp evaluate --cells 64 --method exact-law --tolerance 0.2 anti_correlated_bandit --discount 0.5",
+        "jmdp evaluate anti_correlated_bandit --method exact-distribution --tolerance 0.2 --cells 64 --discount 0.5",
+        "jmdp evaluate anti-correlated-bandit --discount 0.5 --tolerance 0.2 --method=exact-distribution --cells 64",
+        "jmdp evaluate --cells 64 --method exact-distribution --tolerance 0.2 anti_correlated_bandit --discount 0.5",
     ],
     ids=["method first", "hyphens", "world last"],
 )
-def test_options_come_in_any_order_and_a_law_gives_the_chance_itself(line, capsys):
+def test_options_come_in_any_order_and_a_distribution_gives_the_chance_itself(line, capsys):
     found = run(capsys, f"{line} --json")
     assert found.code == 0
     record = found.json
     assert {**record["method"], "max_sweeps": 0, "memory_budget": 0} == {
-        "name": "ExactLaw",
+        "name": "ExactDistribution",
         "tolerance": 0.2,
         "cells": 64,
         "max_cells": 2**14,

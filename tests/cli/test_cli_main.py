@@ -81,7 +81,7 @@ def test_version(capsys):
         ("jmdp evaluate inventory --capcity 3", "--capacity"),
         ("jmdp evaluate inventory --capacity 0", "capacity is 0. Give a whole number"),
         ("jmdp evaluate inventory --tolerance -1", "tolerance is -1.0"),
-        ("jmdp evaluate inventory --method exact-lw", "exact-law"),
+        ("jmdp evaluate inventory --method exact-lw", "exact-distribution"),
         ("jmdp evaluate inventory --policy base_stok", "Did you mean 'base_stock'?"),
         ("jmdp evaluate inventory --state 11", "no state 11: indices run from 0 to 10"),
         ("jmdp evaluate inventory --actions 'ordr 3'", "Did you mean 'order 3'?"),

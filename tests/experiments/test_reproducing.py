@@ -44,7 +44,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def gaps():
-    return GapValidation(side=3, samples=20_000, law_tolerance=0.05).run(Work(None, progress=False))
+    return GapValidation(side=3, samples=20_000, distribution_tolerance=0.05).run(Work(None, progress=False))
 
 
 def test_claims_on_tables_are_reproduced(folder):

@@ -17,7 +17,7 @@ from sample_models import COUPLINGS
 
 METHODS = [
     jmdp.ExactPairs(),
-    jmdp.ExactLaw(),
+    jmdp.ExactDistribution(),
     jmdp.Incremental(seed=5, updates=400_000),
     jmdp.JIPE(),
     jmdp.LinearProjected(features.OneHot()),

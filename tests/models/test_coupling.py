@@ -1,4 +1,4 @@
-"""Regimes: refused where they make no sense, stored with every result."""
+"""Couplings: refused where they make no sense, stored with every result."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_policy_luck_is_one_of_two():
         jmdp.Local(policy_luck="common")
 
 
-def test_regimes_are_values():
+def test_couplings_are_values():
     assert jmdp.Local() == jmdp.Local("independent") != jmdp.Local("shared")
     assert jmdp.Local() != jmdp.Independent()
     assert repr(jmdp.Synchronous("shared")) == "Synchronous(policy_luck='shared')"

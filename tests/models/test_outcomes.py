@@ -1,4 +1,4 @@
-"""One step of several actions under the same luck: draws, exact laws, marginals, and how far actions are coupled."""
+"""One step of several actions under the same luck: draws, exact distributions, marginals, coupling distances."""
 
 from __future__ import annotations
 
@@ -48,14 +48,14 @@ EXAMPLES = {
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_the_papers_examples_are_coupled_and_their_products_are_not(name):
     model, reward, next_state = EXAMPLES[name]
-    law = model.outcome_law(0)
-    np.testing.assert_array_equal(law.prob, [0.5, 0.5])
-    np.testing.assert_array_equal(law.reward, reward)
-    np.testing.assert_array_equal(law.next_state, next_state)
+    distribution = model.outcome_distribution(0)
+    np.testing.assert_array_equal(distribution.prob, [0.5, 0.5])
+    np.testing.assert_array_equal(distribution.reward, reward)
+    np.testing.assert_array_equal(distribution.next_state, next_state)
     np.testing.assert_array_equal(model.coupling_distance, [0.5, 0.0])
     assert model.is_coupled
 
-    singles = [model.outcome_law(0, a) for a in range(2)]
+    singles = [model.outcome_distribution(0, a) for a in range(2)]
     marginals = [list(zip(one.prob, one.reward[:, 0], one.next_state[:, 0], strict=True)) for one in singles]
     prob, reward, next_state = product_of(marginals)
     stay = np.ones((1, 4, 2), int)
@@ -63,7 +63,7 @@ def test_the_papers_examples_are_coupled_and_their_products_are_not(name):
     np.testing.assert_array_equal(apart.coupling_distance, [0.0, 0.0])
     assert not apart.is_coupled
     for a, one in enumerate(singles):
-        other = apart.outcome_law(0, a)
+        other = apart.outcome_distribution(0, a)
         for field in ("prob", "reward", "next_state"):
             np.testing.assert_array_equal(getattr(one, field), getattr(other, field))
     here, there = model.marginal_mdp(), apart.marginal_mdp()
@@ -79,50 +79,57 @@ def test_equal_outcomes_are_one_and_impossible_ones_none():
         0.5,
         action_names=["a", "b"],
     )
-    law = model.outcome_law(0)
-    np.testing.assert_array_equal(law.prob, [0.4, 0.2, float(Fraction(0.1) + Fraction(0.3))])
-    np.testing.assert_array_equal(law.reward, [[1, 5], [1, 7], [2, 0]])
-    assert not np.signbit(law.reward).any()
-    turned = model.outcome_law(0, ["b", "a"])
+    distribution = model.outcome_distribution(0)
+    np.testing.assert_array_equal(distribution.prob, [0.4, 0.2, float(Fraction(0.1) + Fraction(0.3))])
+    np.testing.assert_array_equal(distribution.reward, [[1, 5], [1, 7], [2, 0]])
+    assert not np.signbit(distribution.reward).any()
+    turned = model.outcome_distribution(0, ["b", "a"])
     np.testing.assert_array_equal(turned.reward, [[0, 2], [5, 1], [7, 1]])
-    np.testing.assert_array_equal(model.outcome_law(0, "a").reward, [[1], [2]])
-    np.testing.assert_array_equal(model.outcome_law(0, "a").prob, [0.6000000000000001, 0.4])  # fl(0.2 + 0.4)
-    twice = model.outcome_law(0, np.array([1, 1]))
+    np.testing.assert_array_equal(model.outcome_distribution(0, "a").reward, [[1], [2]])
+    np.testing.assert_array_equal(model.outcome_distribution(0, "a").prob, [0.6000000000000001, 0.4])  # fl(0.2 + 0.4)
+    twice = model.outcome_distribution(0, np.array([1, 1]))
     np.testing.assert_array_equal(twice.reward, [[0, 0], [5, 5], [7, 7]])
-    assert model.outcome_law(0).next_state.shape == (3, 2)
+    assert model.outcome_distribution(0).next_state.shape == (3, 2)
 
 
-def exact_law(model, s, actions):
-    law = defaultdict(Fraction)
+def exact_distribution(model, s, actions):
+    distribution = defaultdict(Fraction)
     for k, p in enumerate(model.prob[s].tolist()):
         if p:
-            law[tuple((float(model.reward[s, k, a]), int(model.next_state[s, k, a])) for a in actions)] += Fraction(p)
-    return law
+            distribution[tuple((float(model.reward[s, k, a]), int(model.next_state[s, k, a])) for a in actions)] += (
+                Fraction(p)
+            )
+    return distribution
 
 
-def as_dictionary(law):
-    rows = zip(law.prob.tolist(), law.reward.tolist(), law.next_state.tolist(), strict=True)
+def as_dictionary(distribution):
+    rows = zip(distribution.prob.tolist(), distribution.reward.tolist(), distribution.next_state.tolist(), strict=True)
     return {tuple(zip(r, n, strict=True)): p for p, r, n in rows}
 
 
-def test_laws_are_those_of_exact_rationals_rounded_once():
+def test_distributions_are_those_of_exact_rationals_rounded_once():
     rng = np.random.default_rng(11)
     for _ in range(60):
         model, _ = random_problem(rng, states=4, scenarios=12, actions=4, common_prob=False)
         S, _, A = model.shape
         s, m = int(rng.integers(S)), int(rng.integers(1, A + 1))
         actions = rng.permutation(A)[:m]
-        law = model.outcome_law(s, actions)
-        assert as_dictionary(law) == {outcome: float(p) for outcome, p in exact_law(model, s, actions).items()}
-        order = [[*zip(r, n, strict=True)] for r, n in zip(law.reward.tolist(), law.next_state.tolist(), strict=True)]
+        distribution = model.outcome_distribution(s, actions)
+        assert as_dictionary(distribution) == {
+            outcome: float(p) for outcome, p in exact_distribution(model, s, actions).items()
+        }
+        order = [
+            [*zip(r, n, strict=True)]
+            for r, n in zip(distribution.reward.tolist(), distribution.next_state.tolist(), strict=True)
+        ]
         assert order == sorted(order)
         shuffled = rng.permutation(model.shape[1])
         again = jmdp.TabularJMDP(
             model.prob[:, shuffled], model.reward[:, shuffled], model.next_state[:, shuffled], 0.5
-        ).outcome_law(s, actions)
+        ).outcome_distribution(s, actions)
         for field in ("prob", "reward", "next_state"):
-            np.testing.assert_array_equal(getattr(law, field), getattr(again, field))
-            assert not getattr(law, field).flags.writeable
+            np.testing.assert_array_equal(getattr(distribution, field), getattr(again, field))
+            assert not getattr(distribution, field).flags.writeable
 
 
 def test_marginals_are_those_of_exact_rationals():
@@ -138,7 +145,7 @@ def test_marginals_are_those_of_exact_rationals():
         dense = mdp.transition.toarray().reshape(S, A, S)
         for s, a in itertools.product(range(S), range(A)):
             mean, chances = Fraction(0), defaultdict(Fraction)
-            for ((r, n),), p in exact_law(model, s, [a]).items():
+            for ((r, n),), p in exact_distribution(model, s, [a]).items():
                 mean += p * Fraction(r)
                 chances[n] += p
             assert abs(mdp.reward[s, a] - mean) <= (K + 1) * 2.0**-53 * model.reward_bound
@@ -152,8 +159,8 @@ def exact_distance(model, s):
     """½ Σ |J − ⊗J_1| over all combinations of outcomes, in rationals, of rows divided by their exact sum."""
     A = model.shape[2]
     total = sum(map(Fraction, model.prob[s].tolist()))
-    joint = exact_law(model, s, range(A))
-    singles = [exact_law(model, s, [a]) for a in range(A)]
+    joint = exact_distribution(model, s, range(A))
+    singles = [exact_distribution(model, s, [a]) for a in range(A)]
     difference = Fraction(0)
     for combination in itertools.product(*singles):
         product = Fraction(1)
@@ -233,12 +240,12 @@ def queries():
 QUERIES = list(queries())
 
 
-def test_samples_realise_the_joint_law():
+def test_samples_realise_the_joint_distribution():
     """G-tests, all together with a false alarm of at most 1e-6."""
     for number, (model, s, actions) in enumerate(QUERIES):
         outcomes = model.sample(s, actions, rng=np.random.default_rng([16, number]), size=DRAWS)
         assert outcomes.reward.shape == outcomes.next_state.shape == (DRAWS, len(actions))
-        g, freedom = g_test(seen(outcomes), as_dictionary(model.outcome_law(s, actions)))
+        g, freedom = g_test(seen(outcomes), as_dictionary(model.outcome_distribution(s, actions)))
         if freedom:
             threshold = chi2.isf(FALSE_ALARM / len(QUERIES), freedom)
             assert g <= threshold, f"{model}, actions {actions} in {s}: G = {g:.1f} over {threshold:.1f}"
@@ -253,13 +260,13 @@ def test_draws_made_action_by_action_are_told_apart():
         rng = np.random.default_rng([17, number])
         singles = [model.sample(s, a, rng=rng, size=DRAWS) for a in actions]
         apart = jmdp.outcomes.Outcomes(*(np.hstack(columns) for columns in zip(*singles, strict=True)))
-        law = as_dictionary(model.outcome_law(s, actions))
-        if set(seen(apart)) <= set(law):
-            g, freedom = g_test(seen(apart), law)
+        distribution = as_dictionary(model.outcome_distribution(s, actions))
+        if set(seen(apart)) <= set(distribution):
+            g, freedom = g_test(seen(apart), distribution)
             assert g > chi2.isf(FALSE_ALARM / len(QUERIES), freedom)
         else:
             with pytest.raises(AssertionError, match="drew what cannot happen"):
-                g_test(seen(apart), law)
+                g_test(seen(apart), distribution)
         tried += 1
     assert tried == 12
 
@@ -285,8 +292,12 @@ def test_shapes_names_and_terminal_states():
     end = model.sample("0,2", rng=np.random.default_rng(0), size=7)
     assert (end.reward == 0).all()
     assert (end.next_state == 2).all()
-    law = model.outcome_law("0,2", np.array(1))
-    assert (law.prob.tolist(), law.reward.tolist(), law.next_state.tolist()) == ([1.0], [[0.0]], [[2]])
+    distribution = model.outcome_distribution("0,2", np.array(1))
+    assert (distribution.prob.tolist(), distribution.reward.tolist(), distribution.next_state.tolist()) == (
+        [1.0],
+        [[0.0]],
+        [[2]],
+    )
 
 
 def test_messages():
@@ -300,13 +311,13 @@ def test_messages():
         with pytest.raises(SettingsError, match="Give a whole number of draws"):
             model.sample(0, rng=rng, size=size)
     with pytest.raises(SettingsError, match="actions is empty"):
-        model.outcome_law(0, [])
+        model.outcome_distribution(0, [])
     with pytest.raises(LabelError, match="There is no action 'X': names are 'U', 'R', 'D', 'L'"):
         model.sample(0, ["U", "X"], rng=rng)
     with pytest.raises(LabelError, match="There is no action 4"):
-        model.outcome_law(0, 4)
+        model.outcome_distribution(0, 4)
     with pytest.raises(LabelError, match="There is no state 9"):
         model.sample(9, rng=rng)
     for wrong in (0.5, {0, 1}, [[0, 1]]):
         with pytest.raises(LabelError, match="is an index or a name"):
-            model.outcome_law(0, wrong)
+            model.outcome_distribution(0, wrong)

@@ -31,9 +31,7 @@ def asked(reward, names, samples=100, **settings):
         start=0,
         terminal=lambda s: s >= 1,
     )
-    return jmdp.compare(
-        simulator, policy=jmdp.UniformPolicy(), seed=7, samples=samples, **({"discount": 0.9} | settings)
-    )
+    return jmdp.compare(simulator, policy="uniform", seed=7, samples=samples, **({"discount": 0.9} | settings))
 
 
 def noisy(names, scale=1.0, samples=100, **settings):
@@ -51,14 +49,14 @@ def with_gap_errors(comparison, error):
 
 def inventory(policy):
     world = jmdp.worlds.inventory(capacity=10)
-    chosen = jmdp.UniformPolicy() if policy is None else world.policies[policy]
+    chosen = "uniform" if policy is None else world.policies[policy]
     return jmdp.compare(world.model, 3, chosen, seed=0, samples=80)
 
 
 def cart_pole():
     env = pytest.importorskip("gymnasium").make("CartPole-v1")
     env.reset(seed=0)
-    return jmdp.compare(env, policy=jmdp.UniformPolicy(), discount=0.95, seed=0, samples=64)
+    return jmdp.compare(env, policy="uniform", discount=0.95, seed=0, samples=64)
 
 
 CASES = {

@@ -89,17 +89,19 @@ def test_gap_chart_shows_each_gap(world, result, tmp_path, sampled):
 
 
 @pytest.fixture(scope="module", params=["certified", "sampled"])
-def with_laws(request, world):
-    methods = {"certified": jmdp.ExactLaw(tolerance=1e-4), "sampled": jmdp.MonteCarlo(seed=0, samples=400)}
+def with_distributions(request, world):
+    methods = {"certified": jmdp.ExactDistribution(tolerance=1e-4), "sampled": jmdp.MonteCarlo(seed=0, samples=400)}
     return jmdp.evaluate(world.model, world.policies["careless"], method=methods[request.param])
 
 
 def a_gap(values, mass, *, slack=0.0, low=None, high=None, support=(-1e3, 1e3), confidence=None):
-    """A gap with this law, and moments that do not matter."""
+    """A gap with this distribution, and moments that do not matter."""
     x, m = np.array(values, float), np.array(mass, float)
     low, high = x if low is None else np.array(low, float), x if high is None else np.array(high, float)
-    law = jmdp.GapLaw(low, high, x, m, slack, jmdp.Interval(*support), confidence)
-    return jmdp.Gap("s", "a", "b", jmdp.Local(), 0.0, 1.0, 0.0, None, None, None, find_law=lambda: law)
+    distribution = jmdp.GapDistribution(low, high, x, m, slack, jmdp.Interval(*support), confidence)
+    return jmdp.Gap(
+        "s", "a", "b", jmdp.Local(), 0.0, 1.0, 0.0, None, None, None, find_distribution=lambda: distribution
+    )
 
 
 def curve(figure):
@@ -110,162 +112,175 @@ def curve(figure):
     return *line.get_data(), {tuple(corner) for corner in axes.collections[0].get_paths()[0].vertices}
 
 
-def test_gap_law_draws_the_cdf_and_its_band_on_both_sides_of_every_step(with_laws, tmp_path):
-    gap = with_laws.gap("2,0", "R", "U")
-    law, figure = gap.law(), jmdp.plots.gap_law(gap)
+def test_gap_distribution_draws_the_cdf_and_its_band_on_both_sides_of_every_step(with_distributions, tmp_path):
+    gap = with_distributions.gap("2,0", "R", "U")
+    distribution, figure = gap.distribution(), jmdp.plots.gap_distribution(gap)
     x, y, corners = curve(figure)
-    assert x[0] < law.quantile(0.001)
-    assert x[-1] > law.quantile(0.999)
+    assert x[0] < distribution.quantile(0.001)
+    assert x[-1] > distribution.quantile(0.999)
     assert 0.0 in x
     for i, at in enumerate(x):
-        after = law.cdf(at)
+        after = distribution.cdf(at)
         assert y[i] == after
         assert (at, after.low) in corners
         if i + 1 < x.size:
-            assert (at, law.below(x[i + 1]).high) in corners
-    figure.savefig(tmp_path / "law.png")
+            assert (at, distribution.below(x[i + 1]).high) in corners
+    figure.savefig(tmp_path / "distribution.png")
 
 
-def test_gap_law_keeps_every_step_of_a_small_law():
+def test_gap_distribution_keeps_every_step_of_a_small_distribution():
     gap = a_gap([-2, 0, 1], [0.25, 0.25, 0.5], low=[-2.5, 0, 1], high=[-1.5, 0, 1.25], slack=0.01)
-    law = gap.law()
-    x, y, corners = curve(jmdp.plots.gap_law(gap))
+    distribution = gap.distribution()
+    x, y, corners = curve(jmdp.plots.gap_distribution(gap))
     np.testing.assert_array_equal(x[1:-1], [-2, -1.5, 0, 1])  # −2.5 and 1.25 are beyond the mass
-    np.testing.assert_array_equal(y[:-1], [law.below(step) for step in x[1:]])
+    np.testing.assert_array_equal(y[:-1], [distribution.below(step) for step in x[1:]])
     for at, following in pairwise(x):
-        between = law.cdf((at + following) / 2)
+        between = distribution.cdf((at + following) / 2)
         assert {(at, between.low), (at, between.high)} <= corners
 
 
-def test_gap_law_of_very_many_steps_encloses_them_all():
+def test_gap_distribution_of_very_many_steps_encloses_them_all():
     values = np.random.default_rng(0).normal(size=20_000)
     gap = a_gap(values, np.full(values.size, 1 / values.size), slack=0.01, confidence=0.95)
-    law, figure = gap.law(), jmdp.plots.gap_law(gap)
+    distribution, figure = gap.distribution(), jmdp.plots.gap_distribution(gap)
     x, y, corners = curve(figure)
     assert x.size < 2100
-    np.testing.assert_array_equal(y, [law.cdf(at) for at in x])
+    np.testing.assert_array_equal(y, [distribution.cdf(at) for at in x])
     # Between two drawn steps, the lower edge is that of the first and the upper edge that of the second.
     for at, following in pairwise(x):
-        between = law.cdf((at + following) / 2)
-        assert law.cdf(at).low <= between.low
-        assert between.high <= law.below(following).high
-        assert (at, law.below(following).high) in corners
+        between = distribution.cdf((at + following) / 2)
+        assert distribution.cdf(at).low <= between.low
+        assert between.high <= distribution.below(following).high
+        assert (at, distribution.below(following).high) in corners
 
 
-def test_gap_law_marks_quantiles_and_says_the_chances(with_laws):
-    gap = with_laws.gap("2,0", "R", "U")
-    law, figure = gap.law(), jmdp.plots.gap_law(gap, p=0.1)
+def test_gap_distribution_marks_quantiles_and_says_the_chances(with_distributions):
+    gap = with_distributions.gap("2,0", "R", "U")
+    distribution, figure = gap.distribution(), jmdp.plots.gap_distribution(gap, p=0.1)
     axes = figure.axes[0]
     marked = {bars.get_label().split("\n")[0]: tuple(bars.lines[0].get_xydata()[0]) for bars in axes.containers}
     assert marked == {
-        "90% quantile": (law.quantile(0.9), 0.9),
-        "median": (law.quantile(0.5), 0.5),
-        "10% quantile": (law.quantile(0.1), 0.1),
-        "mean of the worst 10%": (law.cvar(0.1), 0.05),
+        "90% quantile": (distribution.quantile(0.9), 0.9),
+        "median": (distribution.quantile(0.5), 0.5),
+        "10% quantile": (distribution.quantile(0.1), 0.1),
+        "mean of the worst 10%": (distribution.cvar(0.1), 0.05),
     }
     left, right = axes.get_xlim()
     assert all(left < x < right for x, _ in marked.values())
-    assert left > law.support.low
-    assert right < law.support.high
+    assert left > distribution.support.low
+    assert right < distribution.support.high
     written = [text.get_text() for text in axes.texts]
     for words, sign, estimate in zip(
-        ("R worse", "tie", "R better"), "<=>", (law.inferiority(), law.ties(), law.superiority()), strict=True
+        ("R worse", "tie", "R better"),
+        "<=>",
+        (distribution.inferiority(), distribution.ties(), distribution.superiority()),
+        strict=True,
     ):
         [text] = [text for text in written if text.startswith(words)]
         assert f"P(gap {sign} 0) = {estimate:.3f}" in text
-        assert ("\nin [" in text) == (law.confidence is not None)
+        assert ("\nin [" in text) == (distribution.confidence is not None)
 
 
-def test_gap_law_writes_chances_at_one_height():
-    figure = jmdp.plots.gap_law(a_gap([-1, 0.1, 1], [0.25, 0.25, 0.5], low=[-1, -0.1, 1], high=[-1, 0.2, 1]))
+def test_gap_distribution_writes_chances_at_one_height():
+    figure = jmdp.plots.gap_distribution(a_gap([-1, 0.1, 1], [0.25, 0.25, 0.5], low=[-1, -0.1, 1], high=[-1, 0.2, 1]))
     assert [text.get_text().count("\n") for text in figure.axes[0].texts] == [2, 2, 2]
-    figure = jmdp.plots.gap_law(a_gap([-1, 1], [0.25, 0.75], slack=1e-5))
+    figure = jmdp.plots.gap_distribution(a_gap([-1, 1], [0.25, 0.75], slack=1e-5))
     assert [text.get_text().count("\n") for text in figure.axes[0].texts] == [1, 1, 1]
 
 
-def test_gap_law_says_where_and_how_sure(with_laws):
-    sure = "certified" if with_laws.gap(0, 0, 1).law().confidence is None else "band at 95% confidence"
-    figure = jmdp.plots.gap_law(with_laws.gap("2,0", "R", "U"))
-    assert figure.axes[0].get_title(loc="left") == f"Law of the gap Z(R) − Z(U) at state 2,0\nLocal luck, {sure}"
-    assert jmdp.plots.gap_law(with_laws.gap(0, 0, 1), title="mine").axes[0].get_title(loc="left") == "mine"
+def test_gap_distribution_says_where_and_how_sure(with_distributions):
+    sure = (
+        "certified" if with_distributions.gap(0, 0, 1).distribution().confidence is None else "band at 95% confidence"
+    )
+    figure = jmdp.plots.gap_distribution(with_distributions.gap("2,0", "R", "U"))
+    assert (
+        figure.axes[0].get_title(loc="left") == f"Distribution of the gap Z(R) − Z(U) at state 2,0\nLocal luck, {sure}"
+    )
+    assert (
+        jmdp.plots.gap_distribution(with_distributions.gap(0, 0, 1), title="mine").axes[0].get_title(loc="left")
+        == "mine"
+    )
 
 
 @pytest.mark.parametrize(
     ("values", "low", "high"),
     [([5.0], 2.5, 7.5), ([0.0], -1.0, 1.0), ([100, 102], 99.88, 102.12), ([1, 3], -0.18, 3.18)],
 )
-def test_gap_law_shows_0_where_it_is_near(values, low, high):
-    figure = jmdp.plots.gap_law(a_gap(values, np.full(len(values), 1 / len(values))))
+def test_gap_distribution_shows_0_where_it_is_near(values, low, high):
+    figure = jmdp.plots.gap_distribution(a_gap(values, np.full(len(values), 1 / len(values))))
     assert figure.axes[0].get_xlim() == pytest.approx((low, high))
 
 
-def test_gap_law_speaks_of_rare_outcomes_far_away():
-    figure = jmdp.plots.gap_law(a_gap([-900, 0, 1, 800], [0.0006, 0.4, 0.599, 0.0004]))
+def test_gap_distribution_speaks_of_rare_outcomes_far_away():
+    figure = jmdp.plots.gap_distribution(a_gap([-900, 0, 1, 800], [0.0006, 0.4, 0.599, 0.0004]))
     written = "\n".join(text.get_text() for text in figure.axes[0].texts)
     assert "0.06% of all outcomes\n    far beyond, down to −900" in written
     assert "0.04% of all outcomes →\nfar beyond, up to 800" in written
 
 
-def test_gap_law_rounds_what_it_writes_outwards():
-    figure = jmdp.plots.gap_law(a_gap([-1, 1], [0.25, 0.75], slack=0.0104))
+def test_gap_distribution_rounds_what_it_writes_outwards():
+    figure = jmdp.plots.gap_distribution(a_gap([-1, 1], [0.25, 0.75], slack=0.0104))
     written = "\n".join(text.get_text() for text in figure.axes[0].texts)
     assert "P(gap > 0) = 0.750\nin [0.739, 0.761]" in written
     assert "P(gap = 0) = 0\nin [0, 0.021]" in written
 
 
-def test_gap_law_refuses(result):
-    with pytest.raises(UnavailableError, match="gives moments and no law"):
-        jmdp.plots.gap_law(result.gap(0, 0, 1))
+def test_gap_distribution_refuses(result):
+    with pytest.raises(UnavailableError, match="gives moments and no distribution"):
+        jmdp.plots.gap_distribution(result.gap(0, 0, 1))
     with pytest.raises(SettingsError, match=r"p is 0\.5\. Give a probability between 0 and ½"):
-        jmdp.plots.gap_law(a_gap([1], [1]), p=0.5)
+        jmdp.plots.gap_distribution(a_gap([1], [1]), p=0.5)
 
 
-def test_superiority_matrix_has_each_chance(with_laws, tmp_path):
-    figure = jmdp.plots.superiority_matrix(with_laws, "2,0")
+def test_superiority_matrix_has_each_chance(with_distributions, tmp_path):
+    figure = jmdp.plots.superiority_matrix(with_distributions, "2,0")
     axes, bar = figure.axes
     [image] = axes.get_images()
     shown = image.get_array().filled(np.nan)
     assert np.isnan(np.diag(shown)).all()
     written = {text.get_position(): text.get_text() for text in axes.texts if text.get_text()}
     for a, b in permutations(range(4), 2):
-        law = with_laws.gap("2,0", a, b).law()
-        assert shown[a, b] == pytest.approx(law.superiority(), abs=1e-12)
-        assert shown[a, b] + shown[b, a] + law.ties() == pytest.approx(1)
+        distribution = with_distributions.gap("2,0", a, b).distribution()
+        assert shown[a, b] == pytest.approx(distribution.superiority(), abs=1e-12)
+        assert shown[a, b] + shown[b, a] + distribution.ties() == pytest.approx(1)
         here = [text for (x, y), text in written.items() if x == b and abs(y - a) < 0.5]
-        assert here == [f"{law.superiority():.2f}"[1:], f"tie {law.ties():.2f}".replace("0.", ".")]
+        assert here == [f"{distribution.superiority():.2f}"[1:], f"tie {distribution.ties():.2f}".replace("0.", ".")]
     assert image.get_clim() == (0, 1)
     assert [label.get_text() for label in axes.get_xticklabels()] == list("URDL")
     assert [label.get_text() for label in axes.get_yticklabels()] == list("URDL")
     assert (axes.get_ylabel(), axes.get_xlabel()) == ("this action …", "… beats this one")
     assert bar.get_ylabel() == "chance that row beats column"
     title = figure.get_suptitle()
-    sure = "certified" if law.confidence is None else "each pair at 95% confidence"
+    sure = "certified" if distribution.confidence is None else "each pair at 95% confidence"
     assert title.startswith(f"Chance that row beats column at state 2,0\nLocal luck, {sure},\noff by at most ")
     figure.savefig(tmp_path / "matrix.png")
-    assert jmdp.plots.superiority_matrix(with_laws, 0, title="mine").get_suptitle() == "mine"
+    assert jmdp.plots.superiority_matrix(with_distributions, 0, title="mine").get_suptitle() == "mine"
 
 
-class GivenLaws:
-    """The same law for each two actions but those that are named."""
+class GivenDistributions:
+    """The same distribution for each two actions but those that are named."""
 
     def __init__(self, usual, **others):
-        self.usual, self.others = usual.law(), {tuple(map(int, name[1:])): gap.law() for name, gap in others.items()}
+        self.usual, self.others = (
+            usual.distribution(),
+            {tuple(map(int, name[1:])): gap.distribution() for name, gap in others.items()},
+        )
 
-    def gap_law(self, s, a, b):
+    def gap_distribution(self, s, a, b):
         return self.others.get((a, b), self.usual)
 
 
 def test_cells_have_their_own_intervals_where_one_would_not_do_for_all(result, world):
     sharp, blurred = a_gap([-1, 1], [0.25, 0.75]), a_gap([-1, 1], [0.25, 0.75], low=[-2, -1], high=[2, 1])
     policy = jmdp.TabularPolicy.deterministic(world.model, ["R"] * 9)
-    even = dataclasses.replace(result, laws=GivenLaws(blurred))
+    even = dataclasses.replace(result, distributions=GivenDistributions(blurred))
     figure = jmdp.plots.superiority_matrix(even, 0)
     assert not any("[" in text.get_text() for text in figure.axes[0].texts)
     assert figure.get_suptitle().endswith("off by at most 0.75")
-    uneven = dataclasses.replace(result, laws=GivenLaws(sharp, _02=blurred))
+    uneven = dataclasses.replace(result, distributions=GivenDistributions(sharp, _02=blurred))
     axes = jmdp.plots.superiority_matrix(uneven, 0).axes[0]
     assert sorted(text.get_text() for text in axes.texts if "[" in text.get_text()) == ["[0, 1]", "[0, 1]"]
-    mixed = dataclasses.replace(result, laws=GivenLaws(sharp, _01=blurred))
+    mixed = dataclasses.replace(result, distributions=GivenDistributions(sharp, _01=blurred))
     axes = jmdp.plots.beaten_grid(mixed, policy, world.grid).axes[0]
     assert not any("[" in text.get_text() for text in axes.texts)  # all cells alike
     cells = jmdp.TabularPolicy.deterministic(world.model, ["R", *["L"] * 8])
@@ -275,9 +290,9 @@ def test_cells_have_their_own_intervals_where_one_would_not_do_for_all(result, w
     ]  # .75 less rounding, outwards
 
 
-def test_beaten_grid_has_the_chance_of_the_worst_rival(with_laws, world, tmp_path):
+def test_beaten_grid_has_the_chance_of_the_worst_rival(with_distributions, world, tmp_path):
     policy = world.policies["careless"]
-    figure = jmdp.plots.beaten_grid(with_laws, policy, world.grid, terminal=["0,2"])
+    figure = jmdp.plots.beaten_grid(with_distributions, policy, world.grid, terminal=["0,2"])
     axes = figure.axes[0]
     [image] = axes.get_images()
     shown = image.get_array().filled(np.nan)
@@ -291,23 +306,23 @@ def test_beaten_grid_has_the_chance_of_the_worst_rival(with_laws, world, tmp_pat
             assert here[1:] == ["end"]
             continue
         a = "U" if c == 2 else "R"
-        chances = {b: float(with_laws.gap(s, b, a).law().superiority()) for b in "URDL" if b != a}
+        chances = {b: float(with_distributions.gap(s, b, a).distribution().superiority()) for b in "URDL" if b != a}
         most = max(chances.values())
         assert shown[r, c] == most
         by = [arrows[b] for b, chance in chances.items() if chance > most - 1e-9]
         assert here[1:] == [f"{most:.2f}"[1:], arrows[a], "by " + " ".join(by)]
     assert "pairwise" in figure.get_supxlabel()
-    sure = "each pair at 95% confidence" if isinstance(with_laws.method, jmdp.MonteCarlo) else "certified"
+    sure = "each pair at 95% confidence" if isinstance(with_distributions.method, jmdp.MonteCarlo) else "certified"
     assert figure.get_suptitle().startswith(f"Chance that the policy's action is beaten\nLocal luck, {sure}, off by")
-    assert jmdp.plots.beaten_grid(with_laws, policy, world.grid, title="mine").get_suptitle() == "mine"
+    assert jmdp.plots.beaten_grid(with_distributions, policy, world.grid, title="mine").get_suptitle() == "mine"
     figure.savefig(tmp_path / "beaten.png")
 
 
 def test_beaten_grid_calls_other_actions_by_name():
     chain = jmdp.worlds.coupled_reward_chain(4)
     policy = chain.policies["first"]
-    law = jmdp.evaluate(chain.model, policy, method=jmdp.ExactLaw())
-    axes = jmdp.plots.beaten_grid(law, policy, (2, 2), terminal=["s3"]).axes[0]
+    distribution = jmdp.evaluate(chain.model, policy, method=jmdp.ExactDistribution())
+    axes = jmdp.plots.beaten_grid(distribution, policy, (2, 2), terminal=["s3"]).axes[0]
     written = [text.get_text() for text in axes.texts]
     assert written == [*(word for s in range(3) for word in (f"s{s}", ".50", "a1", "by a2")), "s3", "end"]
 
@@ -316,31 +331,31 @@ def test_beaten_grid_of_many_columns_has_numbers_only():
     grid = jmdp.worlds.windy_gridworld(1, 13)
     policy = grid.policies["careless"]
     result = jmdp.evaluate(grid.model, policy)
-    laws = dataclasses.replace(result, laws=GivenLaws(a_gap([-1, 1], [0.25, 0.75])))
-    axes = jmdp.plots.beaten_grid(laws, policy, grid.grid, terminal=["0,12"]).axes[0]
+    distributions = dataclasses.replace(result, distributions=GivenDistributions(a_gap([-1, 1], [0.25, 0.75])))
+    axes = jmdp.plots.beaten_grid(distributions, policy, grid.grid, terminal=["0,12"]).axes[0]
     assert [text.get_text() for text in axes.texts] == [".75"] * 12 + ["end"]
 
 
 def test_an_action_that_is_never_beaten_is_beaten_by_none(result, world):
-    laws = dataclasses.replace(result, laws=GivenLaws(a_gap([-1, 0], [0.25, 0.75])))
-    axes = jmdp.plots.beaten_grid(laws, world.policies["careless"], world.grid).axes[0]
+    distributions = dataclasses.replace(result, distributions=GivenDistributions(a_gap([-1, 0], [0.25, 0.75])))
+    axes = jmdp.plots.beaten_grid(distributions, world.policies["careless"], world.grid).axes[0]
     assert {text.get_text() for text in axes.texts if "," not in text.get_text()} == {"0", "→", "↑"}
 
 
 def test_beaten_grid_refuses(result, world):
-    laws = dataclasses.replace(result, laws=GivenLaws(a_gap([-1, 1], [0.25, 0.75])))
+    distributions = dataclasses.replace(result, distributions=GivenDistributions(a_gap([-1, 1], [0.25, 0.75])))
     policy = world.policies["careless"]
     with pytest.raises(SettingsError, match=r"grid is \(2, 3\), that is 6 cells, for 9 states"):
-        jmdp.plots.beaten_grid(laws, policy, (2, 3))
+        jmdp.plots.beaten_grid(distributions, policy, (2, 3))
     with pytest.raises(SettingsError, match="not the cells of a grid"):
-        jmdp.plots.beaten_grid(laws, policy, None)
+        jmdp.plots.beaten_grid(distributions, policy, None)
     with pytest.raises(PolicyError, match=r"shape \(1, 2\), the evaluation has 9 states and 4 actions"):
-        jmdp.plots.beaten_grid(laws, jmdp.TabularPolicy([[0.5, 0.5]]), world.grid)
+        jmdp.plots.beaten_grid(distributions, jmdp.TabularPolicy([[0.5, 0.5]]), world.grid)
     with pytest.raises(SettingsError, match="All states are terminal"):
-        jmdp.plots.beaten_grid(laws, policy, world.grid, terminal=range(9))
-    with pytest.raises(UnavailableError, match="gives moments and no law"):
+        jmdp.plots.beaten_grid(distributions, policy, world.grid, terminal=range(9))
+    with pytest.raises(UnavailableError, match="gives moments and no distribution"):
         jmdp.plots.beaten_grid(result, policy, world.grid)
-    with pytest.raises(UnavailableError, match="gives moments and no law"):
+    with pytest.raises(UnavailableError, match="gives moments and no distribution"):
         jmdp.plots.superiority_matrix(result, 0)
 
 

@@ -1,7 +1,7 @@
 """P21: how often an interval of `compare` leaves out the truth at any look, and how often the wrong action is named.
 
-Two actions whose gap G = Z(0) − Z(1) has a known law; Z(1) is 0, or normal with standard deviation 5 if that is said.
-Draws are made here and given to what `compare` does after every batch; one test goes through `compare` itself.
+Two actions whose gap G = Z(0) − Z(1) has a known distribution; Z(1) is 0, or normal with standard deviation 5 if that
+is said. Draws are made here and given to what `compare` does after every batch; one test goes through `compare` itself.
 
 A rate is too high if its exact binomial lower limit exceeds 5%, at 1e-3 for all rates of this file together.
 """
@@ -29,7 +29,7 @@ GIVEN_A_RANGE = ("std of gap", "mean regret", "worst 5% of regret")
 
 
 @dataclass(frozen=True)
-class Law:
+class Distribution:
     draw: Callable[[np.random.Generator, int], np.ndarray]  # of n gaps
     mean: float
     quantile: Callable[[float], float]
@@ -44,19 +44,19 @@ class Law:
         return ALWAYS if self.return_range is None else ALWAYS + GIVEN_A_RANGE
 
 
-def of(law, shift=0.0, sign=1.0, **more) -> Law:
-    """The law of sign × X + shift."""
-    above = law.sf(-shift) if sign > 0 else law.cdf(shift)
-    return Law(
-        lambda rng, n: sign * law.rvs(n, random_state=rng) + shift,
-        sign * float(law.mean()) + shift,
-        lambda u: sign * float(law.ppf(u if sign > 0 else 1 - u)) + shift,
+def of(distribution, shift=0.0, sign=1.0, **more) -> Distribution:
+    """The distribution of sign × X + shift."""
+    above = distribution.sf(-shift) if sign > 0 else distribution.cdf(shift)
+    return Distribution(
+        lambda rng, n: sign * distribution.rvs(n, random_state=rng) + shift,
+        sign * float(distribution.mean()) + shift,
+        lambda u: sign * float(distribution.ppf(u if sign > 0 else 1 - u)) + shift,
         float(above),
         **more,
     )
 
 
-def rare(chance: float) -> Law:
+def rare(chance: float) -> Distribution:
     """+0.01 with noise of 1e-7, and −3 with this chance; returns vary by 5 besides."""
 
     def quantile(u: float) -> float:
@@ -65,11 +65,11 @@ def rare(chance: float) -> Law:
     def draw(rng: np.random.Generator, n: int) -> np.ndarray:
         return np.where(rng.random(n) < chance, -3.0, 0.01 + 1e-7 * rng.standard_normal(n))
 
-    return Law(draw, 0.01 * (1 - chance) - 3 * chance, quantile, 1 - chance, common=5.0, crash=chance)
+    return Distribution(draw, 0.01 * (1 - chance) - 3 * chance, quantile, 1 - chance, common=5.0, crash=chance)
 
 
 SKEWED = stats.beta(0.1, 2.0)  # on [0, 1], mean 1/21
-LAWS = {
+DISTRIBUTIONS = {
     "normal(0.1, 1)": of(stats.norm(0.1, 1)),
     "t₃ + 0.1": of(stats.t(3), 0.1),
     "lognormal(σ = 1) − mean + 0.2": of(stats.lognorm(1), 0.2 - math.exp(0.5)),
@@ -81,7 +81,7 @@ LAWS = {
     "mean − beta(0.1, 2) − 0.02": of(SKEWED, 1 / 21 - 0.02, -1.0),
     "mean − beta(0.1, 2) − 0.02, range known": of(SKEWED, 1 / 21 - 0.02, -1.0, return_range=(-0.98, 0.03), budget=1000),
 }
-RATES = sum(len(law.kinds) for law in LAWS.values())
+RATES = sum(len(distribution.kinds) for distribution in DISTRIBUTIONS.values())
 
 
 class Given(Simulator):
@@ -98,21 +98,21 @@ class Given(Simulator):
         return 0
 
 
-def truths(law: Law) -> dict[str, float]:
+def truths(distribution: Distribution) -> dict[str, float]:
     """What the intervals must contain, of the better action: by quadrature over quantiles where there is no formula."""
-    sign = 1.0 if law.mean > 0 else -1.0
+    sign = 1.0 if distribution.mean > 0 else -1.0
 
     def regret(u: float) -> float:  # its quantile at 1 − u
-        return max(0.0, -law.quantile(u) if sign > 0 else law.quantile(1 - u))
+        return max(0.0, -distribution.quantile(u) if sign > 0 else distribution.quantile(1 - u))
 
     found = {
-        "gap mean": sign * law.mean,
-        "P(better)": law.above if sign > 0 else 1 - law.above,
-        "P(worse)": 1 - law.above if sign > 0 else law.above,
+        "gap mean": sign * distribution.mean,
+        "P(better)": distribution.above if sign > 0 else 1 - distribution.above,
+        "P(worse)": 1 - distribution.above if sign > 0 else distribution.above,
         "95% quantile of regret": regret(0.05),
     }
-    if law.return_range is not None:
-        square = quad(lambda u: (law.quantile(u) - law.mean) ** 2, 0, 1, limit=500)[0]
+    if distribution.return_range is not None:
+        square = quad(lambda u: (distribution.quantile(u) - distribution.mean) ** 2, 0, 1, limit=500)[0]
         worst = quad(regret, 0, 0.05, limit=500)[0]
         whole = worst + quad(regret, 0.05, 1, limit=500)[0]
         found |= {"std of gap": math.sqrt(square), "mean regret": whole, "worst 5% of regret": worst / 0.05}
@@ -128,9 +128,9 @@ def batches(budget: int):
         yield count
 
 
-def outside(found: jmdp.Comparison, law: Law, truth: dict[str, float]) -> set[str]:
+def outside(found: jmdp.Comparison, distribution: Distribution, truth: dict[str, float]) -> set[str]:
     """The kinds of intervals that leave out the truth now, or have one although they cannot."""
-    best, other = ("0", "1") if law.mean > 0 else ("1", "0")
+    best, other = ("0", "1") if distribution.mean > 0 else ("1", "0")
     gap, regret = found.gap(best, other), found.regret(best)
     shown = {
         "gap mean": gap.mean_interval,
@@ -140,20 +140,20 @@ def outside(found: jmdp.Comparison, law: Law, truth: dict[str, float]) -> set[st
     }
     uncertain = {"std of gap": gap.std_interval, "mean regret": regret.mean, "worst 5% of regret": regret.cvar(0.05)}
     missed = set()
-    if law.return_range is None:
+    if distribution.return_range is None:
         assert gap.std_interval is gap.variance_interval is None
         assert all(math.isinf(regret_.low) for regret_ in (regret.mean, regret.cvar(0.05)))
     else:
         shown |= uncertain
     assert gap.correlation_interval is None
-    size = abs(law.mean) + 1e-9
+    size = abs(distribution.mean) + 1e-9
     missed |= {
         name for name, wide in shown.items() if not wide.low - 1e-9 * size <= truth[name] <= wide.high + 1e-9 * size
     }
-    for action, mean in ((0, law.mean), (1, 0.0)):
+    for action, mean in ((0, distribution.mean), (1, 0.0)):
         if not found.mean(action).low <= mean <= found.mean(action).high:
             missed.add("mean")
-    if law.crash > found.unseen and not (found.draws.returns[:, 0] - found.draws.returns[:, 1] < -2).any():
+    if distribution.crash > found.unseen and not (found.draws.returns[:, 0] - found.draws.returns[:, 1] < -2).any():
         missed.add("unseen")
     if found.best == other:
         missed.add("decision")
@@ -171,21 +171,21 @@ class Rates:
         return f"{name}: {rates}; median pairs {np.median(self.stops):.0f}"
 
 
-def watched(law: Law, runs: int, budget: int, seed: int) -> Rates:
-    truth, ever, until_stop, stops = truths(law), Counter(), Counter(), []
+def watched(distribution: Distribution, runs: int, budget: int, seed: int) -> Rates:
+    truth, ever, until_stop, stops = truths(distribution), Counter(), Counter(), []
     for run in range(runs):
         rng = np.random.default_rng([seed, run])
         question = _Question(Given(), None, lambda state: 0, None, None, run, jmdp.Synchronous(), 0.95, None, None,
-                             None, None, law.return_range, 0.0, False)  # fmt: skip
+                             None, None, distribution.return_range, 0.0, False)  # fmt: skip
         parts, missed, stopped, n = [], set(), None, 0
         for count in batches(budget):
-            common = law.common * rng.standard_normal(count)
-            returns = np.stack([common + law.draw(rng, count), common], axis=1)
+            common = distribution.common * rng.standard_normal(count)
+            returns = np.stack([common + distribution.draw(rng, count), common], axis=1)
             ends, gains = np.full(returns.shape, ENDED), returns.view(np.int64)
             parts.append(Draws(returns, ends, gains, float(np.abs(returns).max()), 2 * count, 0))
             n += count
             found = question._comparison(parts)
-            missed |= outside(found, law, truth)
+            missed |= outside(found, distribution, truth)
             if stopped is None and found.best is not None:
                 stopped = n
                 until_stop.update(missed)
@@ -201,22 +201,24 @@ def too_many(runs: int) -> int:
     return int(binom.isf(1e-3 / RATES, runs, 0.05)) + 1
 
 
-def check(rates: Rates, law: Law, runs: int) -> None:
-    for kind in law.kinds:
+def check(rates: Rates, distribution: Distribution, runs: int) -> None:
+    for kind in distribution.kinds:
         assert rates.ever[kind] < too_many(runs), f"{kind}: {rates.ever[kind]} of {runs}"
 
 
-@pytest.mark.parametrize("name", [name for name in LAWS if "chance 1%" in name or "σ = 2" in name or "known" in name])
+@pytest.mark.parametrize(
+    "name", [name for name in DISTRIBUTIONS if "chance 1%" in name or "σ = 2" in name or "known" in name]
+)
 def test_intervals_hold_at_every_look(name):
-    """30 runs to 500 pairs of the hardest laws; false alarm at most 1e-3 for all, were every rate 5%."""
-    check(watched(LAWS[name], 30, 500, 1), LAWS[name], 30)
+    """30 runs to 500 pairs of the hardest distributions; false alarm at most 1e-3 for all, were every rate 5%."""
+    check(watched(DISTRIBUTIONS[name], 30, 500, 1), DISTRIBUTIONS[name], 30)
 
 
 def test_compare_itself_is_not_misled_by_rare_losses():
     """−3 with chance 1%, in 40 runs to 64 pairs. An interval without a term for unseen outcomes is wrong in half."""
 
     def luck(rng):
-        return 5.0 * rng.standard_normal(), float(LAWS["+0.01 ± 1e-7, −3 with chance 1%"].draw(rng, 1)[0])
+        return 5.0 * rng.standard_normal(), float(DISTRIBUTIONS["+0.01 ± 1e-7, −3 with chance 1%"].draw(rng, 1)[0])
 
     game = FunctionSimulator(
         lambda s, a, u: u[0] + (u[1] if a == 0 else 0.0), lambda s, a, u: 1, 2, terminal=bool, start=0, luck=luck
@@ -227,9 +229,9 @@ def test_compare_itself_is_not_misled_by_rare_losses():
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("name", LAWS)
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
 def test_intervals_hold_at_every_look_in_400_runs(name):
-    """Ten laws, 400 runs each; with -s the rates are printed, until the stop/until the last look."""
-    rates = watched(LAWS[name], 400, LAWS[name].budget, 2)
-    print(rates.row(name, 400, LAWS[name].kinds))
-    check(rates, LAWS[name], 400)
+    """Ten distributions, 400 runs each; with -s the rates are printed, until the stop/until the last look."""
+    rates = watched(DISTRIBUTIONS[name], 400, DISTRIBUTIONS[name].budget, 2)
+    print(rates.row(name, 400, DISTRIBUTIONS[name].kinds))
+    check(rates, DISTRIBUTIONS[name], 400)

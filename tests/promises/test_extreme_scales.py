@@ -106,22 +106,24 @@ def higher_moments(model, policy, coupling, method, truth, check):
     return result.outcome.name
 
 
-def exact_law(rng, coupling, checks):
-    """Models that end, so that every law can be enumerated."""
+def exact_distribution(rng, coupling, checks):
+    """Models that end, so that every distribution can be enumerated."""
     model, policy = extreme_problem(rng, coupling, ends=True)
-    method = jmdp.ExactLaw(max_sweeps=int(rng.choice([3, 30])), cells=64, max_cells=256)
+    method = jmdp.ExactDistribution(max_sweeps=int(rng.choice([3, 30])), cells=64, max_cells=256)
     result = jmdp.evaluate(model, policy, coupling, method, throw=False)
     checks.moments(result, Truth(model, policy, coupling), range(model.shape[0]))
     S, _, A = model.shape
     truth = Enumeration(model, policy, coupling)
     for s in range(S):
         for a in range(A):
-            checks.law(result.return_law(s, a), truth.return_law((s, a)), f"return {s, a}")
+            checks.distribution(result.return_distribution(s, a), truth.return_distribution((s, a)), f"return {s, a}")
             for b in range(A):
                 if a != b:
-                    checks.gap_law(result.gap(s, a, b), truth.gap_law((s, a), (s, b)), f"gap {s, a, b}")
+                    checks.gap_distribution(
+                        result.gap(s, a, b), truth.gap_distribution((s, a), (s, b)), f"gap {s, a, b}"
+                    )
     if A > 1:
-        checks.moment_bounds(result.gap(0, 0, 1), truth.gap_law((0, 0), (0, 1)))
+        checks.moment_bounds(result.gap(0, 0, 1), truth.gap_distribution((0, 0), (0, 1)))
     return result.outcome.name
 
 
@@ -133,7 +135,7 @@ MODELS = {
     linear_projected: 18,
     exact_pairs_order_4: 6,
     jipe_order_3: 6,
-    exact_law: 12,
+    exact_distribution: 12,
 }
 """In the default run. They draw in turn from all couplings, with independent and shared policy luck."""
 

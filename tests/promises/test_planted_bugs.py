@@ -59,7 +59,7 @@ CARLO = "methods/monte_carlo/test_monte_carlo.py::"
 P8 = "methods/incremental/test_incremental.py::test_p8_it_converges_to_the_right_point[shop]"
 SCALES = "promises/test_extreme_scales.py::test_intervals_contain_the_truth_at_any_scale"
 TIES = "methods/exact_distribution/test_ties.py::"
-P1_LAWS = "methods/exact_distribution/test_exact_distribution.py::test_p1_laws_contain_the_truth"
+P1_DISTRIBUTIONS = "methods/exact_distribution/test_exact_distribution.py::test_p1_distributions_contain_the_truth"
 PROJECTED = "methods/linear_projected/test_linear_projected.py::"
 ORDER_8 = "methods/exact_pairs/test_higher_moments.py::test_orders_up_to_eight_are_certified[Local(policy_luck='independent')]"
 TWIN = "simulators/test_rollouts.py::test_equal_to_the_slow_twin"
@@ -198,22 +198,22 @@ BUGS = [
         PROJECTED + "test_rewards_of_any_scale[second_moment-1e-320]"),
     Bug("tables of pairs are scaled back without their underflow", "methods/shared/shaping.py",
         "np.where(np.greater(error, 0), 2.0**-1073, 0.0)", "0.0", SCALES + "[exact_pairs]"),
-    # Laws.
+    # Distributions.
     Bug("intervals are not rounded outwards", "methods/kernels/distributions.py",
-        "slip = _SLIP * (abs(r) + max(abs(least), abs(most))) + _TINY", "slip = 0.0", P1_LAWS),
+        "slip = _SLIP * (abs(r) + max(abs(least), abs(most))) + _TINY", "slip = 0.0", P1_DISTRIBUTIONS),
     Bug("masses are taken to be at their means", "methods/kernels/distributions.py",
         "                row_low[at] = min(row_low[at], least)\n",
         "                row_low[at] = min(row_low[at], x)\n",
-        "methods/exact_distribution/test_exact_distribution.py::test_a_triangular_law"),
-    Bug("what was zero stays zero whatever is gained", "methods/kernels/distributions.py", "if r == 0.0:", "if True:", P1_LAWS),
+        "methods/exact_distribution/test_exact_distribution.py::test_a_triangular_distribution"),
+    Bug("what was zero stays zero whatever is gained", "methods/kernels/distributions.py", "if r == 0.0:", "if True:", P1_DISTRIBUTIONS),
     Bug("gaps the other way round are not turned", "methods/exact_distribution/steps.py",
         "np.where(ways.one <= ways.other, self.discount, -self.discount)",
-        "np.full(ways.one.size, self.discount)", P1_LAWS),
+        "np.full(ways.one.size, self.discount)", P1_DISTRIBUTIONS),
     Bug("branches that draw one action go on apart", "methods/exact_distribution/steps.py",
         "parts = [self._nothing(float((pi * pi).sum()))]",
-        "parts = [self._together(i, int(x), int(x), float(pi[x] ** 2)) for x in np.flatnonzero(pi)]", P1_LAWS),
+        "parts = [self._together(i, int(x), int(x), float(pi[x] ** 2)) for x in np.flatnonzero(pi)]", P1_DISTRIBUTIONS),
     Bug("the worst are the best", "results/gaps/distribution.py", "least = _tail(np.insert(low, 0, self.support.low)",
-        "least = _tail(np.insert(high, 0, self.support.low)", P1_LAWS),
+        "least = _tail(np.insert(high, 0, self.support.low)", P1_DISTRIBUTIONS),
     Bug("gains are rounded before they are compared", "methods/exact_distribution/ties.py",
         " + (self._whole_number(tail) if tail else 0)", "", TIES + "test_what_rounding_loses_of_a_reward_is_no_tie"),
     Bug("one outcome that ties settles a tie", "methods/exact_distribution/ties.py",
@@ -240,7 +240,7 @@ BUGS = [
         "methods/exact_distribution/test_exact_distribution.py::test_sampled_bands_cover_at_their_confidence"),
     Bug("branches that were cut count as met", "results/samples/sampled_distributions.py", "settled = ends[:, a] == ends[:, b]",
         "settled = ends[:, a] == ends[:, a]",
-        "methods/exact_distribution/test_exact_distribution.py::test_sampled_laws_know_what_the_cut_can_hide"),
+        "methods/exact_distribution/test_exact_distribution.py::test_sampled_distributions_know_what_the_cut_can_hide"),
     # Higher moments.
     Bug("h_ij is taken to be symmetric", "methods/exact_pairs/moment_operator.py", "        if i != j:\n            nothing",
         "        if False:\n            nothing", ORDER_8),
@@ -251,7 +251,7 @@ BUGS = [
     Bug("a gap's moments have one sign", "methods/exact_pairs/higher_moments.py", "math.comb(o, p) * (-1.0) ** (o - p)",
         "math.comb(o, p)", ORDER_8),
     # Certificates.
-    Bug("rounding is left out", "methods/shared/pair_operator.py", "self.rounding * UNIT * (source + self.square * entry)",
+    Bug("rounding is left out", "methods/shared/pair_operator.py", "self.rounding * ROUNDOFF * (source + self.square * entry)",
         "0.0", P1),
     Bug("single precision is thought double", "methods/shared/pair_operator.py",
         'stored = 0.0 if self.precision == "float64" else times', "stored = 0.0 * times",
@@ -311,7 +311,7 @@ BUGS = [
         "results/gaps/test_bounds.py::test_intervals_are_taken_at_their_conservative_ends"),
     # One step of several actions; features.
     Bug("a scenario for each action", "models/outcomes.py", "luck = rng.random((*shape, 1))",
-        "luck = rng.random((*shape, len(actions)))", "models/test_outcomes.py::test_samples_realise_the_joint_law"),
+        "luck = rng.random((*shape, len(actions)))", "models/test_outcomes.py::test_samples_realise_the_joint_distribution"),
     Bug("scenarios are taken for outcomes", "models/outcomes.py", "product *= chances(alone)[first + alone]",
         "product *= prob", "models/test_outcomes.py::test_distances_are_those_of_all_combinations"),
     Bug("rounding is taken for coupling", "models/outcomes.py",
@@ -380,7 +380,7 @@ BUGS = [
     Bug("rare states are not looked for", "simulators/checking/simulator_check.py",
         "        _explore(check, starts, more, length, met)\n", "",
         DESYNC + "test_rare_states_are_found_by_a_longer_check"),
-    Bug("one future is enough", "comparing.py", "outcome, sure = Decision.ONE_FUTURE, False", "pass",
+    Bug("one future is enough", "comparing.py", "outcome, sure = Outcome.ONE_FUTURE, False", "pass",
         DESYNC + "test_compare_says_that_one_future_was_seen"),
     Bug("starts are not compared", "simulators/checking/simulator_check.py", "        check.compare_starts()\n", "",
         DESYNC + "test_check_simulator[TapeInReset]"),

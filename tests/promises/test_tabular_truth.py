@@ -2,8 +2,8 @@
 
 Answers of `compare` and `MonteCarlo` lie within 5 standard errors of `ExactPairs`; a normal estimate is further off
 once in 1.7 million times (a rough number where samples are as few as 100), and with the 22 numbers of each of some 30
-comparisons all of them together raise a false alarm with probability 4e-4. One-step outcomes have the table's joint law
-by G-tests, all together at 1e-6 (P6). Seeds are fixed.
+comparisons all of them together raise a false alarm with probability 4e-4. One-step outcomes have the table's joint
+distribution by G-tests, all together at 1e-6 (P6). Seeds are fixed.
 """
 
 from __future__ import annotations
@@ -189,8 +189,8 @@ def test_compare_agrees_with_exact_pairs(door, coupling, exact):
     assert max(far.values()) < 5, far
 
 
-def test_regimes_can_be_told_apart(exact):
-    """Else the test above would be empty: answers of one regime are more than 3 errors from those of another."""
+def test_couplings_can_be_told_apart(exact):
+    """Else the test above would be empty: answers of one coupling are more than 3 errors from those of another."""
     for i, coupling in enumerate(COUPLINGS):
         found = _drawn("table", coupling)
         for j, other in enumerate(COUPLINGS):
@@ -227,24 +227,24 @@ def rich_model() -> TabularJMDP:
     return TabularJMDP(prob, reward, rng.integers(0, 3, (3, 4, 3)), 0.9)
 
 
-def joint_law(model: TabularJMDP, s: int, a: int, b: int, *, shared: bool) -> dict[Any, float]:
+def joint_distribution(model: TabularJMDP, s: int, a: int, b: int, *, shared: bool) -> dict[Any, float]:
     """Of (R, S', R̃, S̃')."""
-    law: dict[Any, float] = defaultdict(float)
+    distribution: dict[Any, float] = defaultdict(float)
     K = model.shape[1]
     for k in range(K):
         for m in [k] if shared else range(K):
             p = model.prob[s, k] * (1.0 if shared else model.prob[s, m])
             one, other = ((float(model.reward[s, j, c]), int(model.next_state[s, j, c])) for j, c in ((k, a), (m, b)))
-            law[one + other] += p
-    return law
+            distribution[one + other] += p
+    return distribution
 
 
-def g_test(seen: Counter[Any], law: dict[Any, float], n: int) -> tuple[float, int]:
+def g_test(seen: Counter[Any], distribution: dict[Any, float], n: int) -> tuple[float, int]:
     """G and its degrees of freedom; infinite if something was drawn that cannot happen."""
-    if any(law.get(cell, 0.0) <= 0 for cell in seen):
-        return np.inf, max(1, len(law) - 1)
-    large = [cell for cell, p in law.items() if p * n >= 10]
-    cells = [(seen[cell], law[cell] * n) for cell in large]
+    if any(distribution.get(cell, 0.0) <= 0 for cell in seen):
+        return np.inf, max(1, len(distribution) - 1)
+    large = [cell for cell, p in distribution.items() if p * n >= 10]
+    cells = [(seen[cell], distribution[cell] * n) for cell in large]
     rest = n - sum(e for _, e in cells)
     if rest >= 10:
         cells.append((n - sum(o for o, _ in cells), rest))
@@ -284,21 +284,21 @@ def _keys(luck: list[Shock]) -> Any:
 
 
 @pytest.mark.parametrize("door", DOORS)
-def test_p6_one_step_has_the_joint_law_of_the_table(door, capsys):
+def test_p6_one_step_has_the_joint_distribution_of_the_table(door, capsys):
     model, n = rich_model(), STEPS[door]
     tests = 2 * 9 * len(DOORS)
     least, missed = [], []
     for coupling, shared in ((jmdp.Local(), True), (jmdp.Independent(), False)):
         for (s, a, b), seen in outcomes(door, coupling).items():
-            law = joint_law(model, s, a, b, shared=shared)
-            g, freedom = g_test(seen, law, n)
+            distribution = joint_distribution(model, s, a, b, shared=shared)
+            g, freedom = g_test(seen, distribution, n)
             threshold = chi2.isf(FALSE_ALARM / tests, max(freedom, 1))
             assert g <= threshold, f"{door}, {coupling}, state {s}, actions {a} and {b}: {g:.1f} over {threshold:.1f}"
             distances = np.geomspace(1e-3, 2, 400)
             power = ncx2.sf(threshold, max(freedom, 1), n * distances**2)
             least.append(distances[np.argmax(power >= POWER)])
             # Planted: the other kind of luck.
-            wrong, freedom = g_test(seen, joint_law(model, s, a, b, shared=not shared), n)
+            wrong, freedom = g_test(seen, joint_distribution(model, s, a, b, shared=not shared), n)
             missed.append(wrong <= chi2.isf(FALSE_ALARM / tests, max(freedom, 1)))
     with capsys.disabled():
         print(

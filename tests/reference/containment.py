@@ -91,27 +91,33 @@ class Checks:
             for xs in combinations_with_replacement(truth.coordinates, k):
                 self.inside(f"moment {xs}", result.moment(*xs), exact(truth.moment(xs)))
 
-    def law(self, law, right, name):
-        """Chances, quantiles and tail means against an enumerated law {value: probability}."""
+    def distribution(self, distribution, right, name):
+        """Chances, quantiles and tail means against an enumerated distribution {value: probability}."""
         for x in thresholds(right):
-            self.inside(f"cdf({x!r}) {name}", law.cdf(x), rational_cdf(right, x))
-            self.inside(f"below({x!r}) {name}", law.below(x), rational_cdf(right, x, strictly=True))
+            self.inside(f"cdf({x!r}) {name}", distribution.cdf(x), rational_cdf(right, x))
+            self.inside(f"below({x!r}) {name}", distribution.below(x), rational_cdf(right, x, strictly=True))
         for p in PROBABILITIES:
-            self.inside(f"quantile({p}) {name}", law.quantile(p), exact(enumeration.quantile(right, Fraction(p))))
-            self.inside(f"cvar({p}) {name}", law.cvar(p), exact(enumeration.cvar(right, Fraction(p))))
+            self.inside(
+                f"quantile({p}) {name}", distribution.quantile(p), exact(enumeration.quantile(right, Fraction(p)))
+            )
+            self.inside(f"cvar({p}) {name}", distribution.cvar(p), exact(enumeration.cvar(right, Fraction(p))))
 
-    def gap_law(self, gap, right, name):
-        """The law of a gap, and its support."""
-        law, worse, tie = gap.law(), rational_cdf(right, 0.0, strictly=True), exact(right.get(Fraction(0), Fraction(0)))
-        self.law(law, right, name)
-        self.inside(f"superiority {name}", law.superiority(), 1 - worse - tie)
-        self.inside(f"ties {name}", law.ties(), tie)
-        self.inside(f"inferiority {name}", law.inferiority(), worse)
+    def gap_distribution(self, gap, right, name):
+        """The distribution of a gap, and its support."""
+        distribution, worse, tie = (
+            gap.distribution(),
+            rational_cdf(right, 0.0, strictly=True),
+            exact(right.get(Fraction(0), Fraction(0))),
+        )
+        self.distribution(distribution, right, name)
+        self.inside(f"superiority {name}", distribution.superiority(), 1 - worse - tie)
+        self.inside(f"ties {name}", distribution.ties(), tie)
+        self.inside(f"inferiority {name}", distribution.inferiority(), worse)
         for value in (min(right), max(right)):
             self.inside(f"support {name}", gap.support, exact(value))
 
     def moment_bounds(self, gap, right):
-        """What the moments of a gap alone say of its law."""
+        """What the moments of a gap alone say of its distribution."""
         worse_or_tie = rational_cdf(right, 0.0)
         self.inside("inferiority bound", Interval(0.0, gap.inferiority_bound()), worse_or_tie)
         for x in (0.0, float_or_huge(exact(max(right, key=right.get)))):
@@ -127,13 +133,13 @@ def float_or_huge(x):
         return math.inf if x > 0 else -math.inf
 
 
-def rational_cdf(law, x, *, strictly=False):
-    return exact(enumeration.cdf(law, Fraction(x), strictly=strictly))
+def rational_cdf(distribution, x, *, strictly=False):
+    return exact(enumeration.cdf(distribution, Fraction(x), strictly=strictly))
 
 
-def thresholds(law):
+def thresholds(distribution):
     """At the most likely values, beside them, and around 0."""
-    for value in sorted(law, key=law.get, reverse=True)[:4]:
+    for value in sorted(distribution, key=distribution.get, reverse=True)[:4]:
         x = float(value)
         yield from (x, math.nextafter(x, -math.inf), math.nextafter(x, math.inf))
     yield from (0.0, 5e-324, -5e-324)

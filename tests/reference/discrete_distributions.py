@@ -1,4 +1,4 @@
-"""Laws with rational atoms and masses, of which every answer is exact: what bounds from moments are held against."""
+"""Distributions with rational atoms and masses, whose answers are exact: the reference of bounds from moments."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ INF = math.inf
 
 
 class Discrete:
-    """A law with rational atoms and masses, about its mean: every answer exact."""
+    """A distribution with rational atoms and masses, about its mean: every answer exact."""
 
     def __init__(self, atoms, masses, low=-INF, high=INF):
         total = sum(map(F, masses))
@@ -55,7 +55,7 @@ def outwards(end, mean):
     return Interval(end, end) if math.isinf(end) else hull(F(end) - mean)
 
 
-def random_law(rng):
+def random_distribution(rng):
     """A few atoms or many, clustered or spread, with no ends, one, both, at atoms or beyond."""
     n = int(rng.integers(2, 9))
     atoms = sorted({F(int(t), 16) for t in rng.integers(-64, 65, n) * rng.choice([1, 1, 4])})
@@ -65,10 +65,10 @@ def random_law(rng):
     return Discrete(atoms, masses, low, high)
 
 
-def points(law, rng):
+def points(distribution, rng):
     """Between the atoms, at them, next to them and far away."""
-    std = math.sqrt(law.moment(2))
-    exact = float(law.atoms[int(rng.integers(len(law.atoms)))])
+    std = math.sqrt(distribution.moment(2))
+    exact = float(distribution.atoms[int(rng.integers(len(distribution.atoms)))])
     return [
         rng.normal() * std, exact, math.nextafter(exact, INF), math.nextafter(exact, -INF), exact + 1e-5 * std,
         rng.normal() * 1e3 * std,
@@ -87,9 +87,9 @@ def widened(moments, rng, size):
 
 
 def random_problem(rng, n):
-    """A law and intervals of its moments up to order n, half of the time wider than they need be."""
-    law = random_law(rng)
-    moments = law.moments(n)
+    """A distribution and intervals of its moments up to order n, half of the time wider than they need be."""
+    distribution = random_distribution(rng)
+    moments = distribution.moments(n)
     if rng.random() < 0.5:
         moments = widened(moments, rng, rng.choice([1e-12, 1e-3, 0.3, 3.0]))
-    return law, moments
+    return distribution, moments

@@ -1,4 +1,4 @@
-"""A slow twin of `kernels.laws`, with lists and Python's own floats."""
+"""A slow twin of `kernels.distributions`, with lists and Python's own floats."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def cell(x, per_width, bits):
     return number if x >= 0 else -1 - number
 
 
-def step_back(outcomes, laws, per_width, first_cell, bits, narrow, cells):
-    """One row: outcomes (chance, gain, source, factor); laws[source] are rows of [mass, low, high, mean] columns."""
+def step_back(outcomes, distributions, per_width, first_cell, bits, narrow, cells):
+    """One row: outcomes (chance, gain, source, factor); distributions[source] has columns [mass, low, high, mean]."""
     row = [[0.0, math.inf, -math.inf, 0.0] for _ in range(1 + 2 * cells)]
     for chance, gain, source, factor in outcomes:
-        for c, (mass, low, high, mean) in enumerate(laws[source]):
+        for c, (mass, low, high, mean) in enumerate(distributions[source]):
             m = mass * chance
             if mass == 0 or m < 1e-17:
                 continue

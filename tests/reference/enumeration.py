@@ -1,4 +1,4 @@
-"""Laws of returns and gaps by enumeration of all that can happen, in exact rationals.
+"""Distributions of returns and gaps by enumeration of all that can happen, in exact rationals.
 
 For models that end after finitely many steps, whose returns take finitely many values.
 """
@@ -16,77 +16,77 @@ PROBABILITIES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1.0)
 
 
 class Enumeration:
-    """Exact laws {value: probability} of one model, policy and coupling."""
+    """Exact distributions {value: probability} of one model, policy and coupling."""
 
     def __init__(self, model, policy, coupling):
         self.step = ExactStep(model, policy, coupling)
         self.terminal = model.terminal
         self._returns, self._gaps = {}, {}
 
-    def return_law(self, x):
-        """The law of Z(x)."""
+    def return_distribution(self, x):
+        """The distribution of Z(x)."""
         if x not in self._returns:
-            law = defaultdict(Fraction)
+            distribution = defaultdict(Fraction)
             if self.terminal[x[0]]:
-                law[Fraction(0)] = Fraction(1)
+                distribution[Fraction(0)] = Fraction(1)
             for p, _, r, n in self.step.one(x):
                 for a, q in enumerate(self.step.policy[n]):
                     if q:
-                        for z, chance in self.return_law((n, a)).items():
-                            law[r + self.step.discount * z] += p * q * chance
-            self._returns[x] = dict(law)
+                        for z, chance in self.return_distribution((n, a)).items():
+                            distribution[r + self.step.discount * z] += p * q * chance
+            self._returns[x] = dict(distribution)
         return self._returns[x]
 
-    def gap_law(self, x, y):
-        """The law of Z(x) − Z(y) of two distinct branches."""
+    def gap_distribution(self, x, y):
+        """The distribution of Z(x) − Z(y) of two distinct branches."""
         if self.step.coalesced(x, y):
             return {Fraction(0): Fraction(1)}
         if self.terminal[x[0]]:
-            return {-z: p for z, p in self.return_law(y).items()}
+            return {-z: p for z, p in self.return_distribution(y).items()}
         if self.terminal[y[0]]:
-            return self.return_law(x)
+            return self.return_distribution(x)
         if (x, y) not in self._gaps:
-            law = defaultdict(Fraction)
+            distribution = defaultdict(Fraction)
             for w, r, n, u, m in self.step.two(x, y):
                 for q, a, b in self.step.actions(n, m):
-                    for g, chance in self.gap_law((n, a), (m, b)).items():
-                        law[r - u + self.step.discount * g] += w * q * chance
-            self._gaps[x, y] = dict(law)
+                    for g, chance in self.gap_distribution((n, a), (m, b)).items():
+                        distribution[r - u + self.step.discount * g] += w * q * chance
+            self._gaps[x, y] = dict(distribution)
         return self._gaps[x, y]
 
 
-def cdf(law, x, *, strictly=False):
-    return sum((p for v, p in law.items() if v < x or (v == x and not strictly)), Fraction(0))
+def cdf(distribution, x, *, strictly=False):
+    return sum((p for v, p in distribution.items() if v < x or (v == x and not strictly)), Fraction(0))
 
 
-def quantile(law, p):
+def quantile(distribution, p):
     total = Fraction(0)
-    for value in sorted(law):
-        total += law[value]
+    for value in sorted(distribution):
+        total += distribution[value]
         if total >= p:
             return value
-    return max(law)
+    return max(distribution)
 
 
-def cvar(law, p):
+def cvar(distribution, p):
     left, total = p, Fraction(0)
-    for value in sorted(law):
-        taken = min(left, law[value])
+    for value in sorted(distribution):
+        taken = min(left, distribution[value])
         total += taken * value
         left -= taken
     return total / p
 
 
-def around(law):
-    """Thresholds at which a wrong law shows: at each of the largest atoms, beside it, and at 0."""
-    atoms = sorted(law, key=law.get, reverse=True)[:8]
+def around(distribution):
+    """Thresholds at which a wrong distribution shows: at each of the largest atoms, beside it, and at 0."""
+    atoms = sorted(distribution, key=distribution.get, reverse=True)[:8]
     for atom in atoms:
         x = float(atom)
         yield from (x, math.nextafter(x, -math.inf), math.nextafter(x, math.inf))
     yield 0.0
 
 
-def law_violations(law, truth, name):
+def distribution_violations(distribution, truth, name):
     """Every stated interval that does not contain the truth."""
 
     def check(what, estimate, right):
@@ -98,13 +98,13 @@ def law_violations(law, truth, name):
 
     found = []
     for x in around(truth):
-        check(f"cdf({x!r})", law.cdf(x), cdf(truth, Fraction(x)))
-        check(f"below({x!r})", law.below(x), cdf(truth, Fraction(x), strictly=True))
+        check(f"cdf({x!r})", distribution.cdf(x), cdf(truth, Fraction(x)))
+        check(f"below({x!r})", distribution.below(x), cdf(truth, Fraction(x), strictly=True))
     for p in PROBABILITIES:
-        check(f"quantile({p})", law.quantile(p), quantile(truth, Fraction(p)))
-        check(f"cvar({p})", law.cvar(p), cvar(truth, Fraction(p)))
-    if isinstance(law, jmdp.GapLaw):
-        check("superiority", law.superiority(), 1 - cdf(truth, 0))
-        check("ties", law.ties(), truth.get(Fraction(0), Fraction(0)))
-        check("inferiority", law.inferiority(), cdf(truth, 0, strictly=True))
+        check(f"quantile({p})", distribution.quantile(p), quantile(truth, Fraction(p)))
+        check(f"cvar({p})", distribution.cvar(p), cvar(truth, Fraction(p)))
+    if isinstance(distribution, jmdp.GapDistribution):
+        check("superiority", distribution.superiority(), 1 - cdf(truth, 0))
+        check("ties", distribution.ties(), truth.get(Fraction(0), Fraction(0)))
+        check("inferiority", distribution.inferiority(), cdf(truth, 0, strictly=True))
     return found

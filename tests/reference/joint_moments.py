@@ -106,12 +106,17 @@ class JointMoments:
 
     def choices(self, states):
         """Next actions of distinct branches in these states, with their probability."""
-        laws = [self.policy[s] for s in states]
+        distributions = [self.policy[s] for s in states]
         if self.coupling.policy_luck == "independent":
-            for actions in product(*(range(len(law)) for law in laws)):
-                yield prod((law[a] for law, a in zip(laws, actions, strict=True)), start=fmpq(1)), actions
+            for actions in product(*(range(len(distribution)) for distribution in distributions)):
+                yield (
+                    prod(
+                        (distribution[a] for distribution, a in zip(distributions, actions, strict=True)), start=fmpq(1)
+                    ),
+                    actions,
+                )
             return
-        ends = [list(accumulate(law)) for law in laws]
+        ends = [list(accumulate(distribution)) for distribution in distributions]
         edges = sorted({fmpq(0), fmpq(1), *(end for row in ends for end in row)})
         for low, high in pairwise(edges):
             yield high - low, [sum(end <= low for end in row) for row in ends]

@@ -1,8 +1,8 @@
 """The pair chain on (state, action)², written out whole and solved as one linear system in float64.
 
 Nothing here is shared with the package: no shaping, no state pairs, no common luck. Two *distinct* branches stand on
-coordinates x and y; where the regime lets branches meet in a state share its table, two branches on one coordinate are
-one and the same.
+coordinates x and y; where the coupling lets branches meet in a state share its table, two branches on one coordinate
+are one and the same.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import numpy as np
 
 
 def next_actions(policy, coupling):
-    """Psi[s, t, a, b]: joint law of the next actions of two distinct branches in states s and t."""
+    """Psi[s, t, a, b]: joint distribution of the next actions of two distinct branches in states s and t."""
     pi = policy.probs
     if coupling.policy_luck == "independent":
         return pi[:, None, :, None] * pi[None, :, None, :]
@@ -41,7 +41,7 @@ def solve(model, policy, coupling):
     source = np.einsum("sk,ska->sa", p, r**2 + 2 * gamma * r * ahead[n]).ravel()
     square = np.linalg.solve(np.eye(X) - gamma**2 * chain, source).reshape(S, A)
 
-    # Two branches: joint law of the next states, and E of the one-step part (everything but γ² Z' Z̃').
+    # Two branches: joint distribution of the next states, and E of the one-step part (everything but γ² Z' Z̃').
     joint = np.einsum("saz,tbw->satbzw", to_state, to_state)
     value = r + gamma * ahead[n]
     one = np.einsum("sk,ska->sa", p, value)

@@ -25,9 +25,9 @@ class Branch:
 
 def keys(coupling, root: Shock, t: int, state: bytes, action: bytes, branch: int) -> tuple[Shock, Shock]:
     """The shocks of environment and policy."""
-    regime, mine = type(coupling).__name__, branch.to_bytes(8, "little")
-    where = {"Local": state, "Synchronous": b"", "Independent": mine}[regime]
-    chosen = mine if regime == "Independent" else state + action
+    kind, mine = type(coupling).__name__, branch.to_bytes(8, "little")
+    where = {"Local": state, "Synchronous": b"", "Independent": mine}[kind]
+    chosen = mine if kind == "Independent" else state + action
     environment = root.derived(b"environment", t, where)
     if coupling.policy_luck == "shared":
         return environment, root.derived(b"policy", t)

@@ -1,4 +1,4 @@
-"""The exact law of one step of two branches, and G-tests of draws against it."""
+"""The exact distribution of one step of two branches, and G-tests of draws against it."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ POWER = 0.99
 
 
 def expected(model, policy, coupling, x, y):
-    """The exact law of the same."""
-    law = defaultdict(float)
+    """The exact distribution of the same."""
+    distribution = defaultdict(float)
     exact = ExactStep(model, policy, coupling)
     if exact.coalesced(x, y):
         for p, _, r, n in exact.one(x):
             for a, q in enumerate(exact.policy[n]):
-                law[float(r), n, a, float(r), n, a] += float(p * q)
-        return law
+                distribution[float(r), n, a, float(r), n, a] += float(p * q)
+        return distribution
     for w, r, n, u, m in exact.two(x, y):
         for q, a, b in exact.actions(n, m):
-            law[float(r), n, a, float(u), m, b] += float(w * q)
-    return law
+            distribution[float(r), n, a, float(u), m, b] += float(w * q)
+    return distribution
 
 
-def g_test(seen, law):
+def g_test(seen, distribution):
     """G statistic and degrees of freedom; cells with fewer than 10 expected draws are taken together."""
-    impossible = [cell for cell in seen if law.get(cell, 0.0) <= 0]
+    impossible = [cell for cell in seen if distribution.get(cell, 0.0) <= 0]
     assert not impossible, f"drew what cannot happen: {impossible[0]}"
-    large = [cell for cell, p in law.items() if p * DRAWS >= 10]
-    cells = [(seen[cell], law[cell] * DRAWS) for cell in large]
-    rest = 1 - sum(law[cell] for cell in large)
+    large = [cell for cell, p in distribution.items() if p * DRAWS >= 10]
+    cells = [(seen[cell], distribution[cell] * DRAWS) for cell in large]
+    rest = 1 - sum(distribution[cell] for cell in large)
     if rest * DRAWS >= 10:
         cells.append((DRAWS - sum(seen[cell] for cell in large), rest * DRAWS))
     g = 2 * sum(o * np.log(o / e) for o, e in cells if o)

@@ -1,4 +1,4 @@
-"""Pairs of walks in a table, all at once in NumPy: what `jmdp.pair_walks` makes of a `TabularSimulator`, in law.
+"""Pairs of walks in a table, all at once in NumPy: the distribution of what `pair_walks` draws.
 
 Walks begin in every state that goes on, as often in one as in another. Other random numbers, so never the same walks.
 """

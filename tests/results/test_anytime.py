@@ -40,7 +40,7 @@ def test_the_chance_is_in_all_intervals_but_as_often_as_allowed(chance):
 
 @pytest.mark.parametrize("p", [0.05, 0.5, 0.95])
 def test_the_quantile_is_between_its_ranks_but_as_often_as_allowed(p):
-    below = counts_at_looks(p, 2)  # of samples from a continuous law, those up to its quantile
+    below = counts_at_looks(p, 2)  # of samples from a continuous distribution, those up to its quantile
     ranks = np.array([anytime.quantile_ranks(p, n, ERROR) for n in LOOKS.tolist()])
     missed = ((below < ranks[:, 0]) | (below >= ranks[:, 1])).any(axis=1)
     assert missed.sum() <= ALLOWED
@@ -58,17 +58,17 @@ def test_ranks_hold_for_sorted_samples_with_ties():
     assert missed.sum(axis=1).max() <= binom.isf(ALARM, 500, ERROR)
 
 
-def test_the_law_is_within_the_slack_but_as_often_as_allowed():
+def test_the_distribution_is_within_the_slack_but_as_often_as_allowed():
     samples = np.random.default_rng(4).random((SEQUENCES, LATER_LOOKS[-1]))
     missed = np.zeros(SEQUENCES, bool)
     for n in LATER_LOOKS.tolist():
         ordered, steps = np.sort(samples[:, :n], axis=1), np.arange(n + 1) / n
         furthest = np.maximum(steps[1:] - ordered, ordered - steps[:-1]).max(axis=1)
-        missed |= furthest > anytime.law_slack(n, ERROR)
+        missed |= furthest > anytime.distribution_slack(n, ERROR)
     assert missed.sum() <= ALLOWED
 
 
-LAWS: dict[str, tuple[Callable[[np.random.Generator, tuple[int, int]], np.ndarray], float]] = {
+DISTRIBUTIONS: dict[str, tuple[Callable[[np.random.Generator, tuple[int, int]], np.ndarray], float]] = {
     "normal": (lambda rng, shape: rng.standard_normal(shape), 0.0),
     "uniform": (lambda rng, shape: rng.random(shape), 0.5),
     "coin": (lambda rng, shape: 1.0 * (rng.random(shape) < 0.5), 0.5),
@@ -77,8 +77,8 @@ LAWS: dict[str, tuple[Callable[[np.random.Generator, tuple[int, int]], np.ndarra
 }
 
 
-def ever_missed(law: str, scale: float = 1.0) -> int:
-    draw, truth = LAWS[law]
+def ever_missed(distribution: str, scale: float = 1.0) -> int:
+    draw, truth = DISTRIBUTIONS[distribution]
     samples = draw(np.random.default_rng(5), (int(LATER_LOOKS[-1]), SEQUENCES))
     missed = np.zeros(SEQUENCES, bool)
     for n in LATER_LOOKS.tolist():
@@ -87,9 +87,9 @@ def ever_missed(law: str, scale: float = 1.0) -> int:
     return int(missed.sum())
 
 
-@pytest.mark.parametrize("law", LAWS)
-def test_the_mean_is_in_all_intervals_but_as_often_as_allowed(law):
-    assert ever_missed(law) <= ALLOWED
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+def test_the_mean_is_in_all_intervals_but_as_often_as_allowed(distribution):
+    assert ever_missed(distribution) <= ALLOWED
 
 
 def test_ordinary_intervals_would_be_caught():
@@ -199,15 +199,15 @@ def test_a_sample_far_out_counts_for_up_to_three_of_it():
 
 
 def test_means_within_a_range_are_covered_at_every_look():
-    """Laws on [0, 1] that large-sample intervals are worst for; 300 sequences each."""
+    """Distributions on [0, 1] that large-sample intervals are worst for; 300 sequences each."""
     rng = np.random.default_rng(7)
-    laws = {
+    distributions = {
         "one in a hundred": ((rng.random((600, 300)) < 0.01).astype(float), 0.01),
         "all but one in fifty": ((rng.random((600, 300)) >= 0.02).astype(float), 0.98),
         "beta": (rng.beta(0.1, 2.0, (600, 300)), 1 / 21),
         "uniform": (rng.random((600, 300)), 0.5),
     }
-    for samples, mean in laws.values():
+    for samples, mean in distributions.values():
         low, high = anytime.bounded_means(samples, samples, ERROR)  # at every n at once: limits only ever close in
         assert ((low > mean) | (high < mean)).sum() <= binom.isf(ALARM, 300, ERROR)
 
@@ -255,11 +255,11 @@ def test_samples_known_up_to_an_interval_widen_the_limits():
 
 
 def test_the_slack_falls_with_samples_and_rises_with_confidence():
-    slack = [anytime.law_slack(n, ERROR) for n in (1, 10, 100, 1000, 10**6)]
+    slack = [anytime.distribution_slack(n, ERROR) for n in (1, 10, 100, 1000, 10**6)]
     assert slack == sorted(slack, reverse=True)
-    assert anytime.law_slack(1000, 0.01) > anytime.law_slack(1000, 0.05)
+    assert anytime.distribution_slack(1000, 0.01) > anytime.distribution_slack(1000, 0.05)
     # Wider than Dvoretzky, Kiefer, Wolfowitz and Massart's at one fixed n.
-    assert all(anytime.law_slack(n, ERROR) > math.sqrt(math.log(2 / ERROR) / (2 * n)) for n in (1, 100, 10**6))
+    assert all(anytime.distribution_slack(n, ERROR) > math.sqrt(math.log(2 / ERROR) / (2 * n)) for n in (1, 100, 10**6))
 
 
 @pytest.mark.parametrize("chance", [0.05, 0.01])

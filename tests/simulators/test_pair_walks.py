@@ -20,7 +20,7 @@ import jmdp
 from jmdp.base.luck import Shock
 from jmdp.errors import CouplingError, LabelError, PolicyError, SettingsError, SimulatorError
 from jmdp.models.actors.actor import Actor
-from jmdp.models.actors.as_policy import UniformPolicy, as_policy
+from jmdp.models.actors.as_policy import as_policy
 from jmdp.simulators import FunctionSimulator, TabularSimulator
 from jmdp.simulators import workers as walk_workers
 from jmdp.simulators.pair_walks import PairWalks, WalkPlan
@@ -105,7 +105,7 @@ CASES: dict[str, tuple[Any, Any]] = {
     "table, settled": (lambda: TABLE, GRID.policies["goal_directed"]),
     "used up": (Spent, GRID.policies["uniform"]),
     **{kind: (lambda kind=kind: ring(kind), drawn_from) for kind in ("index", "bytes", "floats, one unknown")},
-    "all alike": (lambda: ring("all alike"), UniformPolicy()),
+    "all alike": (lambda: ring("all alike"), "uniform"),
 }
 
 
@@ -211,7 +211,7 @@ SMALL = WalkPlan(visits=2, spacing=20, lucks=2, length=8)
 def test_p17_the_same_for_any_number_of_workers(name):
     simulator = TABLE if name == "table" else pong()
     plan, blocks = (PLAN, 6) if name == "table" else (SMALL, 4)
-    actor = as_policy(UniformPolicy(), simulator.actions)
+    actor = as_policy("uniform", simulator.actions)
     found = set()
     for workers in (1, 2, 4):
         with Walkers(simulator, actor, jmdp.Local(), workers=workers) as walkers:
@@ -228,7 +228,7 @@ def test_p17_the_same_for_any_number_of_workers(name):
 def test_games_walked_again_are_the_same(coupling):
     """However many emulators there are, and however many walks are under way."""
     plain, few = pong(), pong(max_emulators=1)
-    actor = as_policy(UniformPolicy(), plain.actions)
+    actor = as_policy("uniform", plain.actions)
     first = SMALL.walk(plain, actor, coupling, 1, 0)
     assert_equal(SMALL.walk(plain, actor, coupling, 1, 0), first)
     assert_equal(SMALL.walk(few, actor, coupling, 1, 0), first)

@@ -137,7 +137,7 @@ def test_gymnax(truncated_ends):
     simulator = jmdp.simulators.GymnaxSimulator(
         (env, params.replace(max_steps_in_episode=5)), truncated_ends=truncated_ends
     )
-    found = jmdp.compare(simulator, policy=jmdp.UniformPolicy(), seed=0, discount=0.5, horizon=8, samples=64)
+    found = jmdp.compare(simulator, policy="uniform", seed=0, discount=0.5, horizon=8, samples=64)
     assert float(found.draws.returns.max()) == (sum(0.5**t for t in range(5 if truncated_ends else 8)))
     assert found.draws.open_returns.all() != truncated_ends
 

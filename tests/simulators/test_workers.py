@@ -11,7 +11,7 @@ import pytest
 
 import jmdp
 from jmdp.base.luck import Shock
-from jmdp.models.actors.as_policy import UniformPolicy, as_policy
+from jmdp.models.actors.as_policy import as_policy
 from jmdp.simulators import GymnasiumSimulator, as_simulator
 from jmdp.simulators.pair_walks import PairWalks, WalkPlan
 from jmdp.simulators.workers import Walkers
@@ -26,7 +26,7 @@ def gymnax_cart_pole() -> Any:
 @pytest.mark.parametrize("made", [lambda: gymnasium.make("CartPole-v1"), gymnax_cart_pole], ids=["gymnasium", "gymnax"])
 def test_two_workers_walk_as_one_process_does(made):
     simulator = as_simulator(made())
-    actor, coupling = as_policy(UniformPolicy(), simulator.actions), jmdp.Synchronous()
+    actor, coupling = as_policy("uniform", simulator.actions), jmdp.Synchronous()
     found = []
     for workers in (1, 2):
         with Walkers(simulator, actor, coupling, workers=workers) as walkers:

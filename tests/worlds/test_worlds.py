@@ -94,6 +94,6 @@ def test_inventory_orders_are_compared_under_the_same_demand():
 )
 def test_every_size_has_its_policies(world):
     for name, policy in world.policies.items():
-        for regime in (jmdp.Local, jmdp.Synchronous, jmdp.Independent):
-            result = jmdp.evaluate(world.model, policy, regime())
+        for coupling in (jmdp.Local, jmdp.Synchronous, jmdp.Independent):
+            result = jmdp.evaluate(world.model, policy, coupling())
             assert result.outcome.successful, name

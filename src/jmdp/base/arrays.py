@@ -1,4 +1,4 @@
-"""Arrays at the door: the conversions and checks every table passes once, before any kernel sees it."""
+"""Arrays: the conversions and checks every table passes once, before any kernel sees it."""
 
 from __future__ import annotations
 
@@ -11,6 +11,12 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 Booleans = npt.NDArray[np.bool_]
+
+ROUNDOFF = 2.0**-53
+"""Unit roundoff of float64: a correctly rounded result is off by at most this, relative."""
+
+UNDERFLOW = 2.0**-900
+"""More than all underflows of a run can add up to, on rewards of size 1."""
 
 ROW_SUM_TOLERANCE = 1e-6
 """A row of probabilities may miss 1 by this much (single precision does) and is then divided by its sum."""

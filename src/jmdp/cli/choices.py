@@ -30,7 +30,7 @@ _FILES: dict[Path, ModuleType] = {}
 
 
 def coupling_of(name: CouplingName, policy_luck: PolicyLuck) -> Coupling:
-    """The regime of this name."""
+    """The coupling of this name."""
     return _COUPLINGS[name](policy_luck)
 
 

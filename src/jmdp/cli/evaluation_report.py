@@ -116,7 +116,9 @@ class EvaluationReport:
             )
         lines = aligned(rows)
         if bound:
-            lines.append("* a bound by mean and variance alone (Cantelli); --method exact-law gives the chance itself")
+            lines.append(
+                "* a bound by mean and variance alone (Cantelli); --method exact-distribution gives the chance itself"
+            )
         return "\n".join(lines)
 
     def _reference(self, s: int) -> int:
@@ -138,7 +140,7 @@ class EvaluationReport:
 def no_better(gap: Gap) -> tuple[Estimate | None, bool]:
     """P(gap ≤ 0), the chance that the first action does no better; and whether it is but a bound."""
     try:
-        return gap.law().cdf(0.0), False
+        return gap.distribution().cdf(0.0), False
     except UnavailableError:
         if gap.mean_interval is None:
             return None, True

@@ -13,12 +13,12 @@ import jmdp
 from jmdp.cli.options import Optionally
 from jmdp.methods.method import Method
 
-MethodName = Literal["exact-pairs", "exact-law", "reachable-pairs", "jipe", "monte-carlo", "incremental"]
+MethodName = Literal["exact-pairs", "exact-distribution", "reachable-pairs", "jipe", "monte-carlo", "incremental"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class MonteCarlo(jmdp.MonteCarlo):
-    """Simulation of all actions under shared luck: confidence intervals, and bands around laws."""
+    """Simulation of all actions under shared luck: confidence intervals, and bands around distributions."""
 
     seed: int = 0
     states: tyro.conf.Suppress[None] = None  # this and the next are for simulators
@@ -45,7 +45,7 @@ class ReachablePairs(jmdp.ReachablePairs):
 _METHODS: dict[str, Method] = dict(
     zip(
         get_args(MethodName),
-        (jmdp.ExactPairs(), jmdp.ExactLaw(), ReachablePairs(), jmdp.JIPE(), MonteCarlo(), Incremental()),
+        (jmdp.ExactPairs(), jmdp.ExactDistribution(), ReachablePairs(), jmdp.JIPE(), MonteCarlo(), Incremental()),
         strict=True,
     )
 )

@@ -10,7 +10,6 @@ from typing import Any
 from jmdp.base.labels import Labels
 from jmdp.cli.choices import attribute, label_of, unknown
 from jmdp.errors import MissingExtraError, PolicyError
-from jmdp.models.actors.as_policy import UniformPolicy
 from jmdp.models.policy import TabularPolicy
 from jmdp.models.tabular import TabularJMDP
 
@@ -34,7 +33,7 @@ def table_policy(text: str, model: TabularJMDP, named: Mapping[str, TabularPolic
 def simulator_policy(text: str, actions: Labels | None, read_action: Callable[[str], Any]) -> Any:
     """For whatever a simulator shows; `read_action` is for actions that are not numbered."""
     if text == "uniform":
-        return UniformPolicy()
+        return "uniform"
     if ":" in text:
         saved = _SAVED_MODEL.fullmatch(text)
         return _stable_baselines(**saved.groupdict()) if saved else attribute(text)

@@ -7,7 +7,7 @@ from types import ModuleType
 
 METHODS = {
     "ExactPairs": "exact_pairs",
-    "ExactLaw": "exact_distribution",
+    "ExactDistribution": "exact_distribution",
     "ReachablePairs": "reachable_pairs",
     "JIPE": "jipe",
     "MonteCarlo": "monte_carlo",

@@ -1,17 +1,17 @@
-"""Coupling regimes: how luck is shared among branches that live through the same time step.
+"""Couplings: how luck is shared among branches that live through the same time step.
 
-A regime answers two questions of scenario luck. Do two branches in the *same* state meet the same scenario? And
+A coupling answers two questions of scenario luck. Do two branches in the *same* state meet the same scenario? And
 two branches in *different* states? A second dial, `policy_luck`, asks the same of the policy's own randomness.
 
 =================  ============  =================  =========================================
-regime             same state    different states   the paper's name
+coupling             same state    different states   the paper's name
 =================  ============  =================  =========================================
 `Local()`          shared        independent        one-step coupling; the default
 `Synchronous()`    shared        shared             Assumption 4.5 read literally
 `Independent()`    independent   independent        independent marginals, the baseline
 =================  ============  =================  =========================================
 
-All regimes agree on the mean and on the law of each single return.
+All couplings agree on the mean and on the distribution of each single return.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Coupling:
             raise CouplingError(f"policy_luck is {self.policy_luck!r}. It is 'independent' or 'shared'.")
 
     def check_fits(self, model: TabularJMDP) -> None:
-        """Raise unless the regime makes sense for this model."""
+        """Raise unless the coupling makes sense for this model."""
 
     def environment_shock(self, root: Shock, step: int, state: bytes, branch: int) -> Shock:
         """What a branch of a simulation that stands in the state with this digest meets in this step.

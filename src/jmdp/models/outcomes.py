@@ -1,4 +1,4 @@
-"""What one step does to several actions at once: draws, exact laws, marginals, and how far actions are coupled.
+"""What one step does to several actions at once: draws, exact distributions, marginals, coupling distances.
 
 Everything here is of scenario tables, ``prob [S, K]``, ``reward`` and ``next_state [S, K, A]``, or of one state's rows.
 Use the methods of `TabularJMDP`; these are what they call.
@@ -30,11 +30,12 @@ class Outcomes(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class OutcomeLaw(arrays.FrozenArrays):
-    """The law J_m(· | s, a_1 … a_m): outcome l has probability ``prob[l]`` and says what each action queried meets.
+class OutcomeDistribution(arrays.FrozenArrays):
+    """The distribution J_m(· | s, a_1 … a_m): outcome l, with probability ``prob[l]``, says what each action meets.
 
     No two outcomes are equal and none is impossible. They are sorted by the first action's reward, its next state, the
-    second action's reward and so on, so that equal laws have equal arrays however their scenarios were written down.
+    second action's reward and so on, so that equal distributions have equal arrays however their scenarios were written
+    down.
 
     Paper: Definition 4.1 (m-JSTM), induced from the table as in Remark 4.4; with one action the classical J_1.
     """
@@ -86,14 +87,14 @@ def _whole_size(size: int) -> int:
     return number
 
 
-def law(prob: Floats, reward: Floats, next_state: Integers, actions: Integers) -> OutcomeLaw:
+def distribution(prob: Floats, reward: Floats, next_state: Integers, actions: Integers) -> OutcomeDistribution:
     """J_m in the state with rows prob [K], reward and next_state [K, A]; sums of probabilities are rounded once."""
     chances: defaultdict[tuple[tuple[float, int], ...], list[float]] = defaultdict(list)
     for p, r, n in zip(prob.tolist(), reward[:, actions].tolist(), next_state[:, actions].tolist(), strict=True):
         if p > 0:
             chances[tuple(zip(r, n, strict=True))].append(p)
     outcomes = sorted(chances)
-    found = OutcomeLaw(
+    found = OutcomeDistribution(
         np.array([math.fsum(chances[outcome]) for outcome in outcomes]),
         np.array([[r for r, _ in outcome] for outcome in outcomes]) + 0.0,  # no −0.0: it equals 0.0
         np.array([[n for _, n in outcome] for outcome in outcomes], np.int64),

@@ -19,7 +19,7 @@ from jmdp.base.arrays import Booleans, Floats, Integers
 from jmdp.base.labels import Label, Labels
 from jmdp.errors import ModelError, SettingsError
 from jmdp.models import outcomes
-from jmdp.models.outcomes import MarginalMDP, OutcomeLaw, Outcomes
+from jmdp.models.outcomes import MarginalMDP, OutcomeDistribution, Outcomes
 
 Actions = Label | Sequence[Label] | npt.NDArray[np.integer]
 """Actions as a user asks for them: one, or several in any order."""
@@ -143,10 +143,10 @@ class TabularJMDP(arrays.FrozenArrays):
         s = self.states.index(state)
         return outcomes.draw(self.prob[s], self.reward[s], self.next_state[s], self._actions_asked(actions), rng, size)
 
-    def outcome_law(self, state: Label, actions: Actions | None = None) -> OutcomeLaw:
-        """The exact law J_m(· | s, a_1 … a_m) that `sample` draws from; see `OutcomeLaw`."""
+    def outcome_distribution(self, state: Label, actions: Actions | None = None) -> OutcomeDistribution:
+        """The exact distribution J_m(· | s, a_1 … a_m) that `sample` draws from; see `OutcomeDistribution`."""
         s = self.states.index(state)
-        return outcomes.law(self.prob[s], self.reward[s], self.next_state[s], self._actions_asked(actions))
+        return outcomes.distribution(self.prob[s], self.reward[s], self.next_state[s], self._actions_asked(actions))
 
     def marginal_mdp(self) -> MarginalMDP:
         """The classical MDP of single actions, in the shapes other packages take; see `MarginalMDP`."""

@@ -5,7 +5,7 @@ from jmdp.plots.calibration_scatter import calibration_scatter
 from jmdp.plots.comparison_chart import comparison_chart
 from jmdp.plots.correlation_grid import correlation_grid
 from jmdp.plots.gap_chart import gap_chart
-from jmdp.plots.gap_distribution import gap_law
+from jmdp.plots.gap_distribution import gap_distribution
 from jmdp.plots.residual_curve import residual_curve
 from jmdp.plots.superiority_matrix import superiority_matrix
 from jmdp.plots.td_errors import td_errors
@@ -16,7 +16,7 @@ __all__ = [
     "comparison_chart",
     "correlation_grid",
     "gap_chart",
-    "gap_law",
+    "gap_distribution",
     "residual_curve",
     "superiority_matrix",
     "td_errors",

@@ -16,7 +16,7 @@ from jmdp.plots.chances import NOTABLE, largest_error, short_chance, short_inter
 from jmdp.plots.grid import EMPTY, checked_grid, hatch
 from jmdp.plots.style import ink, new_figure
 from jmdp.results.evaluation import Evaluation
-from jmdp.results.gaps.distribution import GapLaw
+from jmdp.results.gaps.distribution import GapDistribution
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -53,7 +53,8 @@ def beaten_grid(
     Parameters
     ----------
     evaluation
-        With laws: by `ExactLaw`, or by `MonteCarlo`. Its states are the cells, row by row from the top.
+        With distributions: by `ExactDistribution`, or by `MonteCarlo`. Its states are the cells, row by row from the
+        top.
     policy
         Whose action is held against the others, usually the policy that was evaluated. Of several likeliest actions
         the first is taken.
@@ -97,8 +98,8 @@ def beaten_grid(
     bar = figure.colorbar(image, ax=axes, shrink=0.9, ticks=[0, 0.25, 0.5, 0.75, 1])
     bar.set_label("chance to be beaten")
     bar.outline.set_visible(False)
-    laws = [law for cell in cells.values() for law in cell.laws]
-    trust = f"{trust_of_pairs(laws)}, off by at most {largest_error(cell.chance for cell in cells.values())}"
+    distributions = [distribution for cell in cells.values() for distribution in cell.distributions]
+    trust = f"{trust_of_pairs(distributions)}, off by at most {largest_error(cell.chance for cell in cells.values())}"
     coupling = type(evaluation.coupling).__name__
     figure.suptitle(title or f"Chance that the policy's action is beaten\n{coupling} luck, {trust}", fontsize=10)
     return figure
@@ -111,16 +112,16 @@ class _Cell:
     action: int  # the policy's
     chance: Estimate  # that it is beaten
     beaten_by: list[int]  # by these, equally often
-    laws: list[GapLaw]  # of all others against it
+    distributions: list[GapDistribution]  # of all others against it
 
 
 def _cell(evaluation: Evaluation, s: int, a: int) -> _Cell:
     others = [b for b in range(evaluation.actions.size) if b != a]
-    laws = [evaluation.gap(s, b, a).law() for b in others]
-    chances = [law.superiority() for law in laws]
+    distributions = [evaluation.gap(s, b, a).distribution() for b in others]
+    chances = [distribution.superiority() for distribution in distributions]
     most = Estimate(max(chances), max(chance.low for chance in chances), max(chance.high for chance in chances))
     by = [b for b, chance in zip(others, chances, strict=True) if chance > max(_EQUAL, most - _EQUAL)]
-    return _Cell(a, most, by, laws)
+    return _Cell(a, most, by, distributions)
 
 
 def _names(evaluation: Evaluation) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 
 from jmdp.base.interval import Estimate
 from jmdp.base.rounding import at_least, at_most, outwards
-from jmdp.results.gaps.distribution import Law
+from jmdp.results.gaps.distribution import Distribution
 
 _NEGLIGIBLE = 1e-12
 """A chance this near to 0 or 1 is rounding."""
@@ -67,9 +67,9 @@ def short_interval(estimate: Estimate) -> str:
     return interval(estimate, chance, 2).replace("0.", ".")
 
 
-def trust_of_pairs(laws: Iterable[Law]) -> str:
-    """`Law.trust` of many laws, the least of them: each has a band of its own."""
-    sure = [law.confidence for law in laws if law.confidence is not None]
+def trust_of_pairs(distributions: Iterable[Distribution]) -> str:
+    """`Distribution.trust` of many distributions, the least of them: each has a band of its own."""
+    sure = [distribution.confidence for distribution in distributions if distribution.confidence is not None]
     return f"each pair at {100 * min(sure):g}% confidence" if sure else "certified"
 
 

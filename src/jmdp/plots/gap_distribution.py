@@ -1,4 +1,4 @@
-"""The law of one gap: how likely each difference of two actions is, and what that says of good and bad luck."""
+"""The distribution of one gap: how likely each difference of two returns is."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from jmdp.base.arrays import Floats
 from jmdp.errors import SettingsError
 from jmdp.plots.chances import chance, number, with_interval
 from jmdp.plots.style import COLOURS, GREY, clear_spines, new_figure
-from jmdp.results.gaps.distribution import GapLaw
+from jmdp.results.gaps.distribution import GapDistribution
 from jmdp.results.gaps.gap import Gap
 
 if TYPE_CHECKING:
@@ -31,8 +31,8 @@ _BINS = 1000
 """Steps that are nearer than the width over this many are drawn as one; a pixel is not narrower."""
 
 
-def gap_law(gap: Gap, *, p: float = 0.05, title: str | None = None) -> Figure:
-    """The law of a gap Z(first) − Z(second): its cdf with the band that holds the truth.
+def gap_distribution(gap: Gap, *, p: float = 0.05, title: str | None = None) -> Figure:
+    """The distribution of a gap Z(first) − Z(second): its cdf with the band that holds the truth.
 
     On the curve, the quantiles of p, ½ and 1 − p; in the strip below p, CVaR_p, the mean of the worst p of all
     outcomes. The line at 0 is split at the chances that the first action does worse, equally well and better, which
@@ -41,7 +41,7 @@ def gap_law(gap: Gap, *, p: float = 0.05, title: str | None = None) -> Figure:
     Parameters
     ----------
     gap
-        Of an evaluation that has laws, e.g. ``evaluate(…, method=ExactLaw()).gap(s, a, b)``.
+        Of an evaluation that has distributions, e.g. ``evaluate(…, method=ExactDistribution()).gap(s, a, b)``.
     p
         The chance that counts as bad luck, below ½.
     title
@@ -49,41 +49,41 @@ def gap_law(gap: Gap, *, p: float = 0.05, title: str | None = None) -> Figure:
     """
     if not 0 < p < 0.5:
         raise SettingsError(f"p is {p!r}. Give a probability between 0 and ½, e.g. 0.05 for the worst twentieth.")
-    law = gap.law()
+    distribution = gap.distribution()
     figure, [[axes]] = new_figure(size=(8.0, 4.0))
-    left, right = _limits(law, p)
-    _draw_curve(axes, law, left, right)
-    _draw_marks(axes, law, p, 3 - math.floor(math.log10(right - left)))
-    _draw_zero(axes, law)
-    _note_beyond(axes, law, left, right)
-    lines = _write_chances(axes, law, gap)
+    left, right = _limits(distribution, p)
+    _draw_curve(axes, distribution, left, right)
+    _draw_marks(axes, distribution, p, 3 - math.floor(math.log10(right - left)))
+    _draw_zero(axes, distribution)
+    _note_beyond(axes, distribution, left, right)
+    lines = _write_chances(axes, distribution, gap)
     axes.set_xlim(left, right)
     axes.set_ylim(-0.02, 1.02)
     axes.set_xlabel(f"gap: discounted return of {gap.first} less that of {gap.second}")
     axes.set_ylabel("P(gap ≤ x)")
-    of = f"Law of the gap Z({gap.first}) − Z({gap.second}) at state {gap.state}"
-    words = title or f"{of}\n{type(gap.coupling).__name__} luck, {law.trust}"
+    of = f"Distribution of the gap Z({gap.first}) − Z({gap.second}) at state {gap.state}"
+    words = title or f"{of}\n{type(gap.coupling).__name__} luck, {distribution.trust}"
     axes.set_title(words, loc="left", fontsize=11, pad=8 + 13 * lines)
     figure.legend(loc="outside right center", frameon=False, fontsize=8, labelspacing=1.0)
     clear_spines(axes)
     return figure
 
 
-def _limits(law: GapLaw, p: float) -> tuple[float, float]:
+def _limits(distribution: GapDistribution, p: float) -> tuple[float, float]:
     """Where the axis begins and ends: around the mass and all marks, and 0 unless it is far from all that."""
-    left = min(float(law.quantile(p / _CUT)), float(law.cvar(p)))
-    right = float(law.quantile(1 - p / _CUT))
+    left = min(float(distribution.quantile(p / _CUT)), float(distribution.cvar(p)))
+    right = float(distribution.quantile(1 - p / _CUT))
     width = right - left
     if left - width <= 0 <= right + width:
         left, right = min(left, 0.0), max(right, 0.0)
-    # A law of one point has no width of its own.
+    # A distribution of one point has no width of its own.
     margin = 0.06 * (right - left) or 0.5 * abs(left) or 1.0
     return left - margin, right + margin
 
 
-def _draw_curve(axes: Axes, law: GapLaw, left: float, right: float) -> None:
-    x = _steps(law, left, right)
-    after, before = [law.cdf(point) for point in x], [law.below(point) for point in x[1:]]
+def _draw_curve(axes: Axes, distribution: GapDistribution, left: float, right: float) -> None:
+    x = _steps(distribution, left, right)
+    after, before = [distribution.cdf(point) for point in x], [distribution.below(point) for point in x[1:]]
     low = [estimate.low for estimate in after]
     # From one step to the next the cdf is one number, unless steps between them were left out: then the largest holds.
     high = [*(estimate.high for estimate in before), after[-1].high]
@@ -93,33 +93,45 @@ def _draw_curve(axes: Axes, law: GapLaw, left: float, right: float) -> None:
                       label="band that holds the whole cdf" if seen else "_nolegend_")  # fmt: skip
 
 
-def _steps(law: GapLaw, left: float, right: float) -> Floats:
+def _steps(distribution: GapDistribution, left: float, right: float) -> Floats:
     """The places of all steps of the curve and its band from left to right; of very many, the ends of each crowd."""
-    steps = np.unique(np.concatenate((law.low, law.high, law.value, [law.support.low, law.support.high])))
+    steps = np.unique(
+        np.concatenate(
+            (
+                distribution.low,
+                distribution.high,
+                distribution.value,
+                [distribution.support.low, distribution.support.high],
+            )
+        )
+    )
     steps = steps[(steps > left) & (steps < right)]
     apart = np.diff(np.floor((steps - left) / (right - left) * _BINS)) > 0
     kept = np.append(True, apart) | np.append(apart, True) if steps.size else np.zeros(0, bool)
     return np.concatenate(([left], steps[kept | (steps == 0)], [right]))
 
 
-def _note_beyond(axes: Axes, law: GapLaw, left: float, right: float) -> None:
+def _note_beyond(axes: Axes, distribution: GapDistribution, left: float, right: float) -> None:
     """Say so where the axis leaves out mass that is far away: rare, but it may be what matters."""
-    there, width = law.value[law.mass > _RARE], right - left
+    there, width = distribution.value[distribution.mass > _RARE], right - left
     if there.size and left - there.min() > width:
-        text = f"← {100 * law.below(left):.2g}% of all outcomes\n    far beyond, down to {number(there.min(), 0)}"
+        text = (
+            f"← {100 * distribution.below(left):.2g}% of all outcomes\n    far beyond, down to {number(there.min(), 0)}"
+        )
         axes.text(0.01, 0.1, text, transform=axes.transAxes, fontsize=8, color=_WORSE)
     if there.size and there.max() - right > width:
-        text = f"{100 * (1 - law.cdf(right)):.2g}% of all outcomes →\nfar beyond, up to {number(there.max(), 0)}    "
+        beyond = 100 * (1 - distribution.cdf(right))
+        text = f"{beyond:.2g}% of all outcomes →\nfar beyond, up to {number(there.max(), 0)}    "
         axes.text(0.99, 0.86, text, transform=axes.transAxes, fontsize=8, color=_BETTER, ha="right", va="top")
 
 
-def _draw_marks(axes: Axes, law: GapLaw, p: float, decimals: int) -> None:
+def _draw_marks(axes: Axes, distribution: GapDistribution, p: float, decimals: int) -> None:
     axes.axhspan(0, p, color=_WORSE, alpha=0.12, linewidth=0, zorder=0)
     marks = (
-        (law.quantile(1 - p), 1 - p, "^", f"{100 * (1 - p):g}% quantile"),
-        (law.quantile(0.5), 0.5, "o", "median"),
-        (law.quantile(p), p, "v", f"{100 * p:g}% quantile"),
-        (law.cvar(p), p / 2, "D", f"mean of the worst {100 * p:g}%"),
+        (distribution.quantile(1 - p), 1 - p, "^", f"{100 * (1 - p):g}% quantile"),
+        (distribution.quantile(0.5), 0.5, "o", "median"),
+        (distribution.quantile(p), p, "v", f"{100 * p:g}% quantile"),
+        (distribution.cvar(p), p / 2, "D", f"mean of the worst {100 * p:g}%"),
     )
     for x, y, marker, name in marks:
         colour = _WORSE if marker == "D" else _CURVE
@@ -128,19 +140,19 @@ def _draw_marks(axes: Axes, law: GapLaw, p: float, decimals: int) -> None:
                       label=f"{name}\n{with_interval(x, number, max(decimals, 0))}")  # fmt: skip
 
 
-def _draw_zero(axes: Axes, law: GapLaw) -> None:
+def _draw_zero(axes: Axes, distribution: GapDistribution) -> None:
     """The line at 0, split as the mass is: worse below, better on top."""
-    worse, no_better = float(law.below(0.0)), float(law.cdf(0.0))
+    worse, no_better = float(distribution.below(0.0)), float(distribution.cdf(0.0))
     for low, high, colour in ((0.0, worse, _WORSE), (worse, no_better, _TIE), (no_better, 1.0, _BETTER)):
         axes.plot([0, 0], [low, high], color=colour, linewidth=4, alpha=0.8, solid_capstyle="butt", zorder=1.5)
 
 
-def _write_chances(axes: Axes, law: GapLaw, gap: Gap) -> int:
+def _write_chances(axes: Axes, distribution: GapDistribution, gap: Gap) -> int:
     """Above the axes; returns how many lines that takes."""
     chances = (
-        ("left", f"{gap.first} worse", "<", law.inferiority(), _WORSE),
-        ("center", "tie", "=", law.ties(), _TIE),
-        ("right", f"{gap.first} better", ">", law.superiority(), _BETTER),
+        ("left", f"{gap.first} worse", "<", distribution.inferiority(), _WORSE),
+        ("center", "tie", "=", distribution.ties(), _TIE),
+        ("right", f"{gap.first} better", ">", distribution.superiority(), _BETTER),
     )
     written = [with_interval(estimate, chance, 3, between="\nin ") for *_, estimate, _ in chances]
     lines = max(text.count("\n") for text in written) + 2

@@ -14,7 +14,7 @@ from jmdp.errors import SettingsError
 from jmdp.plots.chances import NOTABLE, largest_error, short_chance, short_interval, trust_of_pairs, uneven
 from jmdp.plots.style import ink, new_figure
 from jmdp.results.evaluation import Evaluation
-from jmdp.results.gaps.distribution import GapLaw
+from jmdp.results.gaps.distribution import GapDistribution
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -32,7 +32,7 @@ def superiority_matrix(evaluation: Evaluation, state: Label, *, title: str | Non
     Parameters
     ----------
     evaluation
-        With laws: by `ExactLaw`, or by `MonteCarlo`.
+        With distributions: by `ExactDistribution`, or by `MonteCarlo`.
     state
         By index or name.
     title
@@ -41,8 +41,8 @@ def superiority_matrix(evaluation: Evaluation, state: Label, *, title: str | Non
     s, A = evaluation.states.index(state), evaluation.actions.size
     if A < 2:
         raise SettingsError("There is one action, so there is no other to beat.")
-    laws = {(a, b): evaluation.gap(s, a, b).law() for a, b in combinations(range(A), 2)}
-    wins, ties = _chances(laws)
+    distributions = {(a, b): evaluation.gap(s, a, b).distribution() for a, b in combinations(range(A), 2)}
+    wins, ties = _chances(distributions)
     names = [evaluation.actions.name(a) for a in range(A)]
     longest = max(map(len, names))
     figure, [[axes]] = new_figure(size=(max(0.72 * A + 1.9 + 0.07 * longest, 4.6), max(0.72 * A + 1.7, 3.2)))
@@ -66,17 +66,17 @@ def superiority_matrix(evaluation: Evaluation, state: Label, *, title: str | Non
     if max(ties.values()) >= NOTABLE:
         off += f", ties by {largest_error(ties.values())}"
     where = f"Chance that row beats column at state {evaluation.states.name(s)}"
-    words = f"{where}\n{coupling} luck, {trust_of_pairs(laws.values())},\n{off}"
+    words = f"{where}\n{coupling} luck, {trust_of_pairs(distributions.values())},\n{off}"
     figure.suptitle(title or words, fontsize=10)
     return figure
 
 
-def _chances(laws: Mapping[tuple[int, int], GapLaw]) -> tuple[dict[tuple[int, int], Estimate], ...]:
-    """Chances to win and to tie, of both orders of each pair from one law, so that the three add up to 1."""
+def _chances(distributions: Mapping[tuple[int, int], GapDistribution]) -> tuple[dict[tuple[int, int], Estimate], ...]:
+    """Chances to win and to tie, of both orders of each pair from one distribution, so that the three add up to 1."""
     wins, ties = {}, {}
-    for (a, b), law in laws.items():
-        wins[a, b], wins[b, a] = law.superiority(), law.inferiority()
-        ties[a, b] = ties[b, a] = law.ties()
+    for (a, b), distribution in distributions.items():
+        wins[a, b], wins[b, a] = distribution.superiority(), distribution.inferiority()
+        ties[a, b] = ties[b, a] = distribution.ties()
     return wins, ties
 
 

@@ -1,4 +1,4 @@
-"""Confidence that holds whenever one stops: for means, chances and whole laws of samples that keep coming.
+"""Confidence that holds whenever one stops: for means, chances and whole distributions of samples that keep coming.
 
 An ordinary interval holds at a number of samples fixed before. Whoever looks after every batch and stops when the
 answer pleases needs intervals that hold at all times at once; these do, and cost about a factor of two in width.
@@ -39,7 +39,7 @@ def mean_errors(deviations: Floats, error: float, spread: Floats | float = 0.0) 
     radius × σ/√n + U radius²/(3n): the normal part, and Bernstein's term with U in place of the largest deviation there
     can be. U is never less than the largest deviation seen, L, nor than `spread`, nor than L × L/(2σ), up to 3 L: the
     further L is out among the others, the heavier the tail, and the further out is what was not seen. No such
-    interval can hold for every law; `bounded_means` gives those that do if a range is known.
+    interval can hold for every distribution; `bounded_means` gives those that do if a range is known.
     """
     n = deviations.shape[0]
     radius = mean_radius(n, error)
@@ -50,7 +50,7 @@ def mean_errors(deviations: Floats, error: float, spread: Floats | float = 0.0) 
 
 
 def bounded_means(low: Floats, high: Floats, error: float) -> tuple[Floats, Floats]:
-    """Limits [P] of the means of P laws on [0, 1], from samples [n, P] in the order drawn; no approximation.
+    """Limits [P] of the means of P distributions on [0, 1], from samples [n, P] in the order drawn; no approximation.
 
     Hedged capital (Waudby-Smith & Ramdas, "Estimating means of bounded random variables by betting", JRSS B 2024,
     section 4.4): m is refused as too small a mean once Π_{i ≤ t} (1 + min(λ_i, 1/(2m)) (x_i − m)) ≥ 2/error at any
@@ -85,8 +85,8 @@ def _bets(x: Floats, threshold: float) -> Floats:
     return np.sqrt(2 * threshold / (before * i * np.log1p(i)))
 
 
-def law_slack(n: int, error: float) -> float:
-    """How far the empirical law of n samples is off at most, everywhere and at all n at once.
+def distribution_slack(n: int, error: float) -> float:
+    """How far the empirical distribution of n samples is off at most, everywhere and at all n at once.
 
     0.85 √((ln ln(e n) + 0.8 ln(1612/error))/n) (Howard & Ramdas, "Sequential estimation of quantiles with applications
     to A/B testing and best-arm identification", Bernoulli 2022, Theorem 2).

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from enum import Enum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +15,7 @@ from jmdp.base.interval import Estimate, Interval
 from jmdp.base.labels import Label
 from jmdp.errors import LabelError, SettingsError, UnavailableError
 from jmdp.results import anytime
-from jmdp.results.evaluation import Evaluation
+from jmdp.results.evaluation import Evaluation, Outcome
 from jmdp.results.gaps.gap import Gap
 from jmdp.results.samples.bounded_returns import BoundedReturns, bounded_limits
 from jmdp.results.samples.drawn_evaluation import Limits
@@ -27,30 +26,20 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-class Decision(Enum):
-    """Why a comparison ended."""
-
-    BEST_FOUND = "one action is better on average than every other"
-    PRECISE = "every mean gap is known to the precision asked for"
-    ONE_FUTURE = "only one future was seen: all rollouts of each action gave the same return"
-    BUDGET_SPENT = "the budget was spent before the question was decided"
-    INTERRUPTED = "it was interrupted"
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison:
     """Actions compared from one state under shared luck.
 
     Intervals hold whenever one stops: for any one action, all its gaps together at `confidence`. Those of chances and
-    quantiles hold for any law. With a `return_range` those of means, of standard deviations of gaps and of regret do
-    too. Without one, intervals of means are large-sample ones: they allow for unseen outcomes by what was seen, and
-    `break_even` says what an unseen outcome must cost to overturn the decision. Everything else is then an estimate
-    without interval: a `Gap` has None for it, an `Estimate` infinite ends.
+    quantiles hold for any distribution. With a `return_range` those of means, of standard deviations of gaps and of
+    regret do too. Without one, intervals of means are large-sample ones: they allow for unseen outcomes by what was
+    seen, and `break_even` says what an unseen outcome must cost to overturn the decision. Everything else is then an
+    estimate without interval: a `Gap` has None for it, an `Estimate` infinite ends.
     """
 
-    evaluation: Evaluation  # of the one state: means, covariances, gaps, laws
+    evaluation: Evaluation  # of the one state: means, covariances, gaps, distributions
     draws: Draws
-    outcome: Decision
+    outcome: Outcome
     best: str | None  # the action that is better than every other, if one was found
     simulator: str
     policy: str
@@ -92,7 +81,7 @@ class Comparison:
         )
 
     def gap(self, first: Label, second: Label) -> Gap:
-        """Z(first) − Z(second) under the shared luck: mean, spread, correlation, law."""
+        """Z(first) − Z(second) under the shared luck: mean, spread, correlation, distribution."""
         a, b = self._at(first), self._at(second)
         gap = self.evaluation.gap(0, a, b)
         if self.bounded is None or a == b:
@@ -242,10 +231,10 @@ class Comparison:
 
 @dataclass(frozen=True, eq=False)
 class Regret:
-    """The law of what an action forgoes: samples [n] ≥ 0 of max_b Z(b) − Z(action).
+    """The distribution of what an action forgoes: samples [n] ≥ 0 of max_b Z(b) − Z(action).
 
-    Quantiles have intervals that hold for any law. The mean and `cvar` have some only where returns are within a known
-    range, and are estimates without interval elsewhere.
+    Quantiles have intervals that hold for any distribution. The mean and `cvar` have some only where returns are within
+    a known range, and are estimates without interval elsewhere.
     """
 
     action: str

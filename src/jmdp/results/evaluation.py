@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 import numpy as np
 
 from jmdp.base import arrays
-from jmdp.base.arrays import Floats
+from jmdp.base.arrays import ROUNDOFF, Floats
 from jmdp.base.interval import ANYWHERE, Estimate, Interval
 from jmdp.base.labels import Label, Labels
 from jmdp.base.rounding import at_most
 from jmdp.errors import UnavailableError
 from jmdp.models.coupling import Coupling
-from jmdp.results.gaps.distribution import GapLaw, Law
+from jmdp.results.gaps.distribution import Distribution, GapDistribution
 from jmdp.results.gaps.gap import Gap
 from jmdp.results.learning_curve import LearningCurve
 from jmdp.results.projection import Projection
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
 
     from jmdp.methods.method import Method
 
-UNIT = 2.0**-53
-"""Unit roundoff of float64: a correctly rounded result is off by at most this, relative."""
-
 
 class Outcome(Enum):
-    """How a method ended."""
+    """How a method or a comparison ended."""
 
     CONVERGED = "the tolerance is met"
     STALLED = "rounding keeps the error above the tolerance; more sweeps cannot help"
     SWEEPS_EXHAUSTED = "max_sweeps is used up before the tolerance is met"
     INTERRUPTED = "interrupted before it was done"
-    BUDGET_EXHAUSTED = "the budget is used up before the intervals are as narrow as asked"
+    BUDGET_EXHAUSTED = "the budget is used up before the answer is as sure as asked"
     SAMPLED = "all samples asked for were drawn"
+    BEST_FOUND = "one action is better on average than every other"
+    PRECISE = "every mean gap is known to the precision asked for"
+    ONE_FUTURE = "only one future was seen: all rollouts of each action gave the same return"
     TRAINED = "learned; in held-out states, variances of gaps are better than a constant"
     NOT_BETTER = "learned, but in held-out states variances of gaps are not better than a constant"
     NOTHING_VARIED = "learned, but no gap varied in held-out states: there is nothing to judge it by"
@@ -48,11 +48,17 @@ class Outcome(Enum):
 
     @property
     def successful(self) -> bool:
-        """Whether the method ended as asked. A network that was trained did, however useful it is."""
+        """Whether it ended as asked. A network that was trained did, however useful it is."""
         return self not in _UNSUCCESSFUL
 
 
-_UNSUCCESSFUL = (Outcome.STALLED, Outcome.SWEEPS_EXHAUSTED, Outcome.INTERRUPTED, Outcome.BUDGET_EXHAUSTED)
+_UNSUCCESSFUL = (
+    Outcome.STALLED,
+    Outcome.SWEEPS_EXHAUSTED,
+    Outcome.INTERRUPTED,
+    Outcome.BUDGET_EXHAUSTED,
+    Outcome.ONE_FUTURE,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,8 +67,8 @@ class Certificate(arrays.FrozenArrays):
 
     "exact": nothing is off. "certified": every error is at most the stated bound, rounding included, always.
     "statistical": each error is at most the stated bound with probability `confidence`, entry by entry; bias from
-    truncated rollouts is inside the bound. With `large_sample` that is so for many samples of a law whose tails are not
-    too heavy, and for no law in general: an outcome too rare to be drawn is not in the bound.
+    truncated rollouts is inside the bound. With `large_sample` that is so for many samples of a distribution whose
+    tails are not too heavy, and for no distribution in general: an outcome too rare to be drawn is not in the bound.
 
     Errors are one number for all entries, or an array of one for each; infinite where nothing is known. Those of
     `ExactPairs` are one for each: what a state cannot reach does not widen its intervals.
@@ -134,14 +140,14 @@ class HigherMoments(Protocol):
         """Central moments of Z(s, a) − Z(s, b), a ≠ b, of orders 0, 1, …, `order`."""
 
 
-class Laws(Protocol):
-    """Laws of returns and of gaps, looked up one by one."""
+class Distributions(Protocol):
+    """Distributions of returns and of gaps, looked up one by one."""
 
-    def return_law(self, s: int, a: int) -> Law:
-        """The law of Z(s, a)."""
+    def return_distribution(self, s: int, a: int) -> Distribution:
+        """The distribution of Z(s, a)."""
 
-    def gap_law(self, s: int, a: int, b: int) -> GapLaw:
-        """The law of Z(s, a) − Z(s, b), a ≠ b."""
+    def gap_distribution(self, s: int, a: int, b: int) -> GapDistribution:
+        """The distribution of Z(s, a) − Z(s, b), a ≠ b."""
 
 
 class Ranges(Protocol):
@@ -166,7 +172,7 @@ class Evaluation(arrays.FrozenArrays):
     residuals: Floats  # [sweeps], in the method's own norm, nan where not measured; empty where nothing is swept
     cross: CrossCovariances | None = None
     moments: HigherMoments | None = None
-    laws: Laws | None = None
+    distributions: Distributions | None = None
     ranges: Ranges | None = None
     projection: Projection | None = None
     learning: LearningCurve | None = None
@@ -252,18 +258,18 @@ class Evaluation(arrays.FrozenArrays):
             return self.cross.cross_covariance_error(s, a, t, b)
         return math.inf  # the errors are of covariances within a state only
 
-    def return_law(self, s: Label, a: Label) -> Law:
-        """Return the law of the return Z(s, a)."""
+    def return_distribution(self, s: Label, a: Label) -> Distribution:
+        """Return the distribution of the return Z(s, a)."""
         i, x = self.states.index(s), self.actions.index(a)
-        return self._laws().return_law(i, x)
+        return self._distributions().return_distribution(i, x)
 
-    def _laws(self) -> Laws:
-        if self.laws is None:
+    def _distributions(self) -> Distributions:
+        if self.distributions is None:
             raise UnavailableError(
-                f"{type(self.method).__name__} gives moments and no law. ExactLaw() gives laws with a certificate, "
-                "MonteCarlo(seed=…) from samples."
+                f"{type(self.method).__name__} gives moments and no distribution. "
+                "ExactDistribution() gives them with a certificate, MonteCarlo(seed=…) from samples."
             )
-        return self.laws
+        return self.distributions
 
     def mean_interval(self, s: Label, a: Label) -> Interval | None:
         """Interval of E[Z(s, a)], or None without a certificate."""
@@ -303,9 +309,9 @@ class Evaluation(arrays.FrozenArrays):
             mean_error = float(np.broadcast_to(self.certificate.gap_mean_error, shape)[i, x, y])
             variance_error = float(np.broadcast_to(self.certificate.gap_variance_error, shape)[i, x, y])
             # The subtractions above are rounded too.
-            means = Interval.around(mean, mean_error + UNIT * abs(mean) if mean_error else 0.0)
+            means = Interval.around(mean, mean_error + ROUNDOFF * abs(mean) if mean_error else 0.0)
             size = va + vb + 2 * abs(cab)
-            wide = Interval.around(variance, variance_error + 4 * UNIT * size if variance_error else 0.0)
+            wide = Interval.around(variance, variance_error + 4 * ROUNDOFF * size if variance_error else 0.0)
             variances = None if math.isinf(variance_error) else Interval(max(0.0, wide.low), wide.high)
             correlations = self._correlation_interval(i, x, y)
         return Gap(
@@ -323,11 +329,11 @@ class Evaluation(arrays.FrozenArrays):
             self.certificate is not None and self.certificate.large_sample and x != y,
             self._gap_support(i, x, y),
             self._gap_moments(i, x, y, variance, variances),
-            partial(self._gap_law, i, x, y),
+            partial(self._gap_distribution, i, x, y),
         )
 
-    def _gap_law(self, i: int, x: int, y: int) -> GapLaw:
-        return GapLaw.zero() if x == y else self._laws().gap_law(i, x, y)
+    def _gap_distribution(self, i: int, x: int, y: int) -> GapDistribution:
+        return GapDistribution.zero() if x == y else self._distributions().gap_distribution(i, x, y)
 
     def _gap_support(self, i: int, x: int, y: int) -> Interval:
         """Return where the gap lies: by what can happen, or for no return is larger than B/(1 − γ)."""
@@ -360,7 +366,7 @@ class Evaluation(arrays.FrozenArrays):
             return _clipped(middle, error) if self.certificate.confidence is None else _fisher(middle, error)
         corners = [e / math.sqrt(v) / math.sqrt(w) for e in (c.low, c.high) for v in (va.low, va.high)
                    for w in (vb.low, vb.high)]  # fmt: skip
-        low, high = Interval.around(min(corners), 4 * UNIT), Interval.around(max(corners), 4 * UNIT)
+        low, high = Interval.around(min(corners), 4 * ROUNDOFF), Interval.around(max(corners), 4 * ROUNDOFF)
         return Interval(max(-1.0, low.low), min(1.0, high.high))
 
     def to_xarray(self) -> xarray.Dataset:

@@ -1,4 +1,4 @@
-"""ExactLaw: certified laws of returns and gaps."""
+"""ExactDistribution: certified distributions of returns and gaps."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import jmdp
 from jmdp.base import machine as threads_room
 from jmdp.errors import MemoryBudgetError, NotConvergedError, SettingsError, UnavailableError
 from reference import enumeration
-from reference.enumeration import Enumeration, law_violations
+from reference.enumeration import Enumeration, distribution_violations
 from sample_models import COUPLINGS
 
 DISCOUNTS = (0.0, 0.5, 0.9, 0.99, 1 - 2**-10)
@@ -31,123 +31,140 @@ def ending_problem(rng):
     return model, jmdp.TabularPolicy(rng.dirichlet(np.ones(A), size=S))
 
 
-def hold_laws_against_enumeration(models, seed):
-    """P1 for laws: every interval of cdf, quantile, CVaR and superiority contains the truth."""
+def hold_distributions_against_enumeration(models, seed):
+    """P1 for distributions: every interval of cdf, quantile, CVaR and superiority contains the truth."""
     rng = np.random.default_rng(seed)
     widths = []
     for i in range(models):
         coupling = COUPLINGS[i % len(COUPLINGS)]
         model, policy = ending_problem(rng)
-        method = jmdp.ExactLaw(tolerance=float(rng.choice([0.3, 0.01])), max_cells=int(rng.choice([256, 4096])))
+        method = jmdp.ExactDistribution(
+            tolerance=float(rng.choice([0.3, 0.01])), max_cells=int(rng.choice([256, 4096]))
+        )
         result = jmdp.evaluate(model, policy, coupling, method, throw=False)
         truth = Enumeration(model, policy, coupling)
         for s in range(model.shape[0]):
             for a in range(model.shape[2]):
                 name = f"{s, a}, model {i}, {coupling}"
-                assert law_violations(result.return_law(s, a), truth.return_law((s, a)), name) == []
+                assert (
+                    distribution_violations(result.return_distribution(s, a), truth.return_distribution((s, a)), name)
+                    == []
+                )
                 for b in range(model.shape[2]):
                     if b != a:
-                        law = result.gap(s, a, b).law()
-                        assert law_violations(law, truth.gap_law((s, a), (s, b)), f"{s, a, b}, {name}") == []
-                        widths.append(law.superiority().interval.width)
+                        distribution = result.gap(s, a, b).distribution()
+                        assert (
+                            distribution_violations(
+                                distribution, truth.gap_distribution((s, a), (s, b)), f"{s, a, b}, {name}"
+                            )
+                            == []
+                        )
+                        widths.append(distribution.superiority().interval.width)
     return widths
 
 
-def test_p1_laws_contain_the_truth():
-    widths = hold_laws_against_enumeration(100, seed=3)
-    print(f"P1 for laws: 100 models, {len(widths)} gaps, 0 violations, median width {np.median(widths):.1e}")
+def test_p1_distributions_contain_the_truth():
+    widths = hold_distributions_against_enumeration(100, seed=3)
+    print(f"P1 for distributions: 100 models, {len(widths)} gaps, 0 violations, median width {np.median(widths):.1e}")
     assert np.median(widths) < 1e-9
 
 
 @pytest.mark.long
-def test_p1_laws_on_three_thousand_models():
-    hold_laws_against_enumeration(3000, seed=4)
+def test_p1_distributions_on_three_thousand_models():
+    hold_distributions_against_enumeration(3000, seed=4)
 
 
 def bernoulli(coupling):
     """One state, R a fair coin for both actions, γ = ½: Z is uniform on [0, 2], bit by bit."""
     model = jmdp.TabularJMDP([[0.5, 0.5]], [[[0.0, 1.0], [1.0, 0.0]]], np.zeros((1, 2, 2), int), 0.5)
-    method = jmdp.ExactLaw(tolerance=0.005)
+    method = jmdp.ExactDistribution(tolerance=0.005)
     return jmdp.evaluate(model, jmdp.TabularPolicy([[0.5, 0.5]]), coupling, method)
 
 
-def test_a_uniform_law():
-    law = bernoulli(jmdp.Local()).return_law(0, 0)
+def test_a_uniform_distribution():
+    distribution = bernoulli(jmdp.Local()).return_distribution(0, 0)
     for x in np.linspace(0, 2, 21):
-        assert law.cdf(x).low <= x / 2 <= law.cdf(x).high
-        assert abs(law.cdf(x) - x / 2) < 0.005
+        assert distribution.cdf(x).low <= x / 2 <= distribution.cdf(x).high
+        assert abs(distribution.cdf(x) - x / 2) < 0.005
     for p in (0.05, 0.3, 0.95):
-        assert law.quantile(p).low <= 2 * p <= law.quantile(p).high
-        assert law.cvar(p).low <= p <= law.cvar(p).high
-        assert law.cvar(p) == pytest.approx(p, abs=0.005)
+        assert distribution.quantile(p).low <= 2 * p <= distribution.quantile(p).high
+        assert distribution.cvar(p).low <= p <= distribution.cvar(p).high
+        assert distribution.cvar(p) == pytest.approx(p, abs=0.005)
 
 
-def test_a_triangular_law():
+def test_a_triangular_distribution():
     """Independent luck: the gap of two uniform returns on [0, 2] is triangular on [−2, 2]."""
-    law = bernoulli(jmdp.Independent()).gap(0, 0, 1).law()
+    distribution = bernoulli(jmdp.Independent()).gap(0, 0, 1).distribution()
     for x in np.linspace(-2, 2, 17):
         right = (2 + x) ** 2 / 8 if x <= 0 else 1 - (2 - x) ** 2 / 8
-        assert law.cdf(x).low <= right <= law.cdf(x).high
-        assert abs(law.cdf(x) - right) < 0.01
-    assert law.superiority().interval.width <= 0.0051
-    assert law.superiority() == pytest.approx(0.5, abs=0.005)
-    assert law.ties().low == 0.0
-    assert law.ties().high <= 0.0051
+        assert distribution.cdf(x).low <= right <= distribution.cdf(x).high
+        assert abs(distribution.cdf(x) - right) < 0.01
+    assert distribution.superiority().interval.width <= 0.0051
+    assert distribution.superiority() == pytest.approx(0.5, abs=0.005)
+    assert distribution.ties().low == 0.0
+    assert distribution.ties().high <= 0.0051
 
 
 def test_what_has_become_one_is_exactly_zero():
     """The policy always takes the first action: branches part in the first step only, G = ±1."""
     world = jmdp.worlds.anti_correlated_bandit(discount=0.99)
-    law = jmdp.evaluate(world.model, world.policies["first"], method=jmdp.ExactLaw()).gap(0, 0, 1).law()
-    assert law.superiority() == pytest.approx(0.5, abs=1e-12)
-    assert law.ties().high < 1e-9
-    assert law.quantile(0.3).low == pytest.approx(-1.0)
-    assert law.quantile(0.7).high == pytest.approx(1.0)
-    assert law.quantile(0.7).interval.width < 1e-8
+    distribution = (
+        jmdp.evaluate(world.model, world.policies["first"], method=jmdp.ExactDistribution()).gap(0, 0, 1).distribution()
+    )
+    assert distribution.superiority() == pytest.approx(0.5, abs=1e-12)
+    assert distribution.ties().high < 1e-9
+    assert distribution.quantile(0.3).low == pytest.approx(-1.0)
+    assert distribution.quantile(0.7).high == pytest.approx(1.0)
+    assert distribution.quantile(0.7).interval.width < 1e-8
 
 
 def test_gaps_the_other_way_round_are_mirrored():
     world = jmdp.worlds.windy_gridworld(3, 3)
-    result = jmdp.evaluate(world.model, world.policies["careless"], method=jmdp.ExactLaw())
-    forth, back = result.gap("2,0", "R", "U").law(), result.gap("2,0", "U", "R").law()
+    result = jmdp.evaluate(world.model, world.policies["careless"], method=jmdp.ExactDistribution())
+    forth, back = result.gap("2,0", "R", "U").distribution(), result.gap("2,0", "U", "R").distribution()
     assert forth.superiority().low == pytest.approx(back.inferiority().low, abs=1e-12)
     assert forth.superiority().high == pytest.approx(back.inferiority().high, abs=1e-12)
     assert forth.ties() == back.ties()
     np.testing.assert_array_equal(np.sort(forth.low), np.sort(-back.high))
-    assert result.gap("2,0", "R", "R").law().ties() == 1.0
-    assert result.gap("0,2", "R", "U").law().ties() == 1.0  # the goal
+    assert result.gap("2,0", "R", "R").distribution().ties() == 1.0
+    assert result.gap("0,2", "R", "U").distribution().ties() == 1.0  # the goal
 
 
 @pytest.mark.parametrize("coupling", COUPLINGS, ids=repr)
 def test_means_and_variances_are_those_of_exact_pairs(coupling):
     world = jmdp.worlds.windy_gridworld(3, 3, discount=0.9)
-    result = jmdp.evaluate(world.model, world.policies["uniform"], coupling, jmdp.ExactLaw(tolerance=0.1), throw=False)
+    result = jmdp.evaluate(
+        world.model, world.policies["uniform"], coupling, jmdp.ExactDistribution(tolerance=0.1), throw=False
+    )
     for s, a, b in ((0, 0, 1), (3, 1, 2), (6, 0, 3)):
         gap = result.gap(s, a, b)
-        law = gap.law()
-        assert law.mean.low <= gap.mean <= law.mean.high
-        assert law.mass @ law.value == pytest.approx(gap.mean, abs=1e-9)  # cells keep their means
-        assert law.mass @ np.maximum(law.low**2, law.high**2) >= gap.variance + gap.mean**2 - 1e-9
-        single = result.return_law(s, a)
+        distribution = gap.distribution()
+        assert distribution.mean.low <= gap.mean <= distribution.mean.high
+        assert distribution.mass @ distribution.value == pytest.approx(gap.mean, abs=1e-9)  # cells keep their means
+        assert (
+            distribution.mass @ np.maximum(distribution.low**2, distribution.high**2)
+            >= gap.variance + gap.mean**2 - 1e-9
+        )
+        single = result.return_distribution(s, a)
         assert single.mass @ single.value == pytest.approx(result.mean[s, a], abs=1e-9)
 
 
 @pytest.mark.parametrize("coupling", COUPLINGS, ids=repr)
 @pytest.mark.parametrize("name", ["windy_gridworld", "inventory"])
 def test_consistent_with_simulation(name, coupling):
-    """Bands of 10,000 rollouts at a false alarm of 1e-6 in all: 12 tests, some 60 laws each."""
+    """Bands of 10,000 rollouts at a false alarm of 1e-6 in all: 12 tests, some 60 distributions each."""
     world = {
         "windy_gridworld": lambda: jmdp.worlds.windy_gridworld(3, 3, discount=0.9),
         "inventory": lambda: jmdp.worlds.inventory(3, most_ordered=2, mean_demand=1.0, discount=0.8),
     }[name]()
     policy = world.policies["uniform"]
-    exact = jmdp.evaluate(world.model, policy, coupling, jmdp.ExactLaw(tolerance=0.05), throw=False)
+    exact = jmdp.evaluate(world.model, policy, coupling, jmdp.ExactDistribution(tolerance=0.05), throw=False)
     sampled = jmdp.MonteCarlo(seed=1, samples=10_000, confidence=1 - 1e-6 / (12 * 60))
     sampled = jmdp.evaluate(world.model, policy, coupling, sampled)
     S, A = exact.mean.shape
     for s, a, b in np.ndindex(S, A, A):
         if a < b:
-            one, other = exact.gap(s, a, b).law(), sampled.gap(s, a, b).law()
+            one, other = exact.gap(s, a, b).distribution(), sampled.gap(s, a, b).distribution()
             for x in (-1.0, -0.3, -1e-9, 0.0, 1e-9, 0.3, 1.0):
                 assert one.cdf(x).low <= other.cdf(x).high, (s, a, b, x)
                 assert other.cdf(x).low <= one.cdf(x).high, (s, a, b, x)
@@ -155,45 +172,48 @@ def test_consistent_with_simulation(name, coupling):
 
 def test_the_number_of_threads_does_not_change_a_bit(monkeypatch):
     world = jmdp.worlds.windy_gridworld(3, 3, discount=0.9)
-    here = jmdp.evaluate(world.model, world.policies["uniform"], method=jmdp.ExactLaw())
+    here = jmdp.evaluate(world.model, world.policies["uniform"], method=jmdp.ExactDistribution())
     monkeypatch.setattr(threads_room, "cores", lambda: 3)
-    there = jmdp.evaluate(world.model, world.policies["uniform"], method=jmdp.ExactLaw())
-    for one, other in zip(here.laws.cells, there.laws.cells, strict=True):
+    there = jmdp.evaluate(world.model, world.policies["uniform"], method=jmdp.ExactDistribution())
+    for one, other in zip(here.distributions.cells, there.distributions.cells, strict=True):
         np.testing.assert_array_equal(one, other)
 
 
 def test_it_stops_where_it_is_told_and_what_it_has_holds():
     world = jmdp.worlds.windy_gridworld(3, 3)
     policy = world.policies["uniform"]
-    exact = jmdp.evaluate(world.model, policy, method=jmdp.ExactLaw(tolerance=0.001))
+    exact = jmdp.evaluate(world.model, policy, method=jmdp.ExactDistribution(tolerance=0.001))
     for method, outcome in (
-        (jmdp.ExactLaw(max_sweeps=20), jmdp.Outcome.SWEEPS_EXHAUSTED),
-        (jmdp.ExactLaw(tolerance=1e-9, cells=64, max_cells=64), jmdp.Outcome.BUDGET_EXHAUSTED),
-        (jmdp.ExactLaw(tolerance=1e-9, memory_budget=4_000_000), jmdp.Outcome.BUDGET_EXHAUSTED),
+        (jmdp.ExactDistribution(max_sweeps=20), jmdp.Outcome.SWEEPS_EXHAUSTED),
+        (jmdp.ExactDistribution(tolerance=1e-9, cells=64, max_cells=64), jmdp.Outcome.BUDGET_EXHAUSTED),
+        (jmdp.ExactDistribution(tolerance=1e-9, memory_budget=4_000_000), jmdp.Outcome.BUDGET_EXHAUSTED),
     ):
         with pytest.raises(NotConvergedError) as stopped:
             jmdp.evaluate(world.model, policy, method=method)
         result = stopped.value.evaluation
         assert result.outcome is outcome
         for s in range(9):
-            one, other = result.gap(s, 0, 1).law().superiority(), exact.gap(s, 0, 1).law().superiority()
+            one, other = (
+                result.gap(s, 0, 1).distribution().superiority(),
+                exact.gap(s, 0, 1).distribution().superiority(),
+            )
             assert one.low <= other.high
             assert other.low <= one.high
-    with pytest.raises(MemoryBudgetError, match=r"ExactLaw on 9 states needs .*MonteCarlo"):
-        jmdp.evaluate(world.model, policy, method=jmdp.ExactLaw(memory_budget=1000))
+    with pytest.raises(MemoryBudgetError, match=r"ExactDistribution on 9 states needs .*MonteCarlo"):
+        jmdp.evaluate(world.model, policy, method=jmdp.ExactDistribution(memory_budget=1000))
     rng = np.random.default_rng(0)
     many = jmdp.TabularJMDP(np.full((9, 300), 1 / 300), rng.random((9, 300, 4)), rng.integers(0, 9, (9, 300, 4)), 0.9)
-    with pytest.raises(MemoryBudgetError, match=r"ExactLaw on 5.8e\+07 outcomes of pairs of states needs"):
-        jmdp.evaluate(many, jmdp.TabularPolicy.uniform(many), method=jmdp.ExactLaw(memory_budget=10**9))
+    with pytest.raises(MemoryBudgetError, match=r"ExactDistribution on 5.8e\+07 outcomes of pairs of states needs"):
+        jmdp.evaluate(many, jmdp.TabularPolicy.uniform(many), method=jmdp.ExactDistribution(memory_budget=10**9))
     for bad in ({"tolerance": -1}, {"cells": 10}, {"cells": 512, "max_cells": 256}):
         with pytest.raises(SettingsError):
-            jmdp.ExactLaw(**bad)
+            jmdp.ExactDistribution(**bad)
 
 
 def test_an_interrupt_keeps_what_there_is(monkeypatch):
-    from jmdp.methods.exact_distribution.sweep import LawSweep
+    from jmdp.methods.exact_distribution.sweep import DistributionSweep
 
-    real, calls = LawSweep.__call__, []
+    real, calls = DistributionSweep.__call__, []
 
     def sweep(self, cells):
         calls.append(cells)
@@ -201,49 +221,52 @@ def test_an_interrupt_keeps_what_there_is(monkeypatch):
             raise KeyboardInterrupt
         real(self, cells)
 
-    monkeypatch.setattr(LawSweep, "__call__", sweep)
+    monkeypatch.setattr(DistributionSweep, "__call__", sweep)
     world = jmdp.worlds.windy_gridworld(3, 3)
-    result = jmdp.evaluate(world.model, world.policies["uniform"], method=jmdp.ExactLaw(), throw=False)
+    result = jmdp.evaluate(world.model, world.policies["uniform"], method=jmdp.ExactDistribution(), throw=False)
     assert result.outcome is jmdp.Outcome.INTERRUPTED
-    assert result.gap(3, 0, 1).law().superiority().low >= 0
+    assert result.gap(3, 0, 1).distribution().superiority().low >= 0
 
 
-def test_other_methods_have_no_law():
+def test_other_methods_have_no_distribution():
     world = jmdp.worlds.anti_correlated_bandit()
     result = jmdp.evaluate(world.model, world.policies["first"])
-    for ask in (lambda: result.gap(0, 0, 1).law(), lambda: result.return_law(0, 0)):
-        with pytest.raises(UnavailableError, match=r"ExactLaw\(\) gives laws"):
+    for ask in (lambda: result.gap(0, 0, 1).distribution(), lambda: result.return_distribution(0, 0)):
+        with pytest.raises(UnavailableError, match=r"ExactDistribution\(\) gives distributions"):
             ask()
 
 
 def test_sampled_bands_cover_at_their_confidence():
-    """The band holds the whole law in at least 90% of 400 runs; below 85.5% has probability 0.002 if that is true."""
+    """The band holds the whole distribution in at least 90% of 400 runs; below 85.5% has probability 0.002."""
     rng = np.random.default_rng(8)
     model, policy = ending_problem(rng)
-    truth = Enumeration(model, policy, jmdp.Local()).gap_law((0, 0), (0, 1))
+    truth = Enumeration(model, policy, jmdp.Local()).gap_distribution((0, 0), (0, 1))
     points = sorted(float(x) for x in truth)
     right = [float(enumeration.cdf(truth, Fraction(x) + Fraction(1, 10**9))) for x in points]
     held = 0
     for seed in range(400):
         method = jmdp.MonteCarlo(seed=seed, samples=100, confidence=0.9)
-        law = jmdp.evaluate(model, policy, method=method).gap(0, 0, 1).law()
-        held += all(law.cdf(x + 1e-9).low <= p <= law.cdf(x + 1e-9).high for x, p in zip(points, right, strict=True))
+        distribution = jmdp.evaluate(model, policy, method=method).gap(0, 0, 1).distribution()
+        held += all(
+            distribution.cdf(x + 1e-9).low <= p <= distribution.cdf(x + 1e-9).high
+            for x, p in zip(points, right, strict=True)
+        )
     assert held >= 342
     assert held < 400 or len(points) < 3
 
 
-def test_sampled_laws_know_what_the_cut_can_hide():
+def test_sampled_distributions_know_what_the_cut_can_hide():
     """Branches that have not met after one step may still part by γ B/(1 − γ) each; those that have met may not."""
     world = jmdp.worlds.anti_correlated_bandit(discount=0.5)
     apart = jmdp.evaluate(
         world.model, world.policies["uniform"], jmdp.Independent(), jmdp.MonteCarlo(seed=0, samples=50, horizon=1)
     )
-    law = apart.gap(0, 0, 1).law()
-    assert (law.high - law.low).min() >= 2.0
+    distribution = apart.gap(0, 0, 1).distribution()
+    assert (distribution.high - distribution.low).min() >= 2.0
     met = jmdp.evaluate(world.model, world.policies["first"], method=jmdp.MonteCarlo(seed=0, samples=50, horizon=1))
-    law = met.gap(0, 0, 1).law()
-    assert (law.high - law.low).max() < 1e-12
-    assert set(law.value) == {-1.0, 1.0}
+    distribution = met.gap(0, 0, 1).distribution()
+    assert (distribution.high - distribution.low).max() < 1e-12
+    assert set(distribution.value) == {-1.0, 1.0}
 
 
 def test_probabilities_too_small_to_keep_are_in_the_slack():
@@ -254,9 +277,14 @@ def test_probabilities_too_small_to_keep_are_in_the_slack():
     reward[0, 1:, 0] = np.arange(1, 11)
     model = jmdp.TabularJMDP(prob, reward, np.ones((2, 11, 2), int), 0.5, [False, True])
     policy = jmdp.TabularPolicy([[1.0, 0.0]] * 2)
-    law = jmdp.evaluate(model, policy, method=jmdp.ExactLaw()).gap(0, 0, 1).law()
-    assert law_violations(law, Enumeration(model, policy, jmdp.Local()).gap_law((0, 0), (0, 1)), "rare") == []
-    assert law.superiority().high >= 10 * rare
+    distribution = jmdp.evaluate(model, policy, method=jmdp.ExactDistribution()).gap(0, 0, 1).distribution()
+    assert (
+        distribution_violations(
+            distribution, Enumeration(model, policy, jmdp.Local()).gap_distribution((0, 0), (0, 1)), "rare"
+        )
+        == []
+    )
+    assert distribution.superiority().high >= 10 * rare
 
 
 def nearly_a_tie():
@@ -270,15 +298,17 @@ def nearly_a_tie():
     )
 
 
-@pytest.mark.parametrize("method", [jmdp.ExactLaw(), jmdp.MonteCarlo(seed=1, samples=100)], ids=["exact", "sampled"])
+@pytest.mark.parametrize(
+    "method", [jmdp.ExactDistribution(), jmdp.MonteCarlo(seed=1, samples=100)], ids=["exact", "sampled"]
+)
 def test_a_coincidence_in_floats_is_no_tie(method):
     model = nearly_a_tie()
     result = jmdp.evaluate(model, jmdp.TabularPolicy([[1.0, 0.0]] * 3), method=method, throw=False)
-    law = result.gap(0, 0, 1).law()
-    assert law.ties().low == 0.0
-    assert law.inferiority().high == 1.0
-    if isinstance(method, jmdp.ExactLaw):
-        assert law.ties().high == 0.0
+    distribution = result.gap(0, 0, 1).distribution()
+    assert distribution.ties().low == 0.0
+    assert distribution.inferiority().high == 1.0
+    if isinstance(method, jmdp.ExactDistribution):
+        assert distribution.ties().high == 0.0
         assert result.outcome is jmdp.Outcome.STALLED  # rounding hides on which side of 0 it is
 
 
@@ -288,9 +318,11 @@ def test_rare_actions_under_shared_luck_are_in_the_slack():
     policy = jmdp.TabularPolicy([[1.0, 4e-16]])
     rare = Fraction(4e-16) / (1 + Fraction(4e-16))
     for coupling in (jmdp.Local("shared"), jmdp.Synchronous("shared"), jmdp.Independent("shared")):
-        law = jmdp.evaluate(model, policy, coupling, jmdp.ExactLaw(), throw=False).return_law(0, 0)
+        distribution = jmdp.evaluate(
+            model, policy, coupling, jmdp.ExactDistribution(), throw=False
+        ).return_distribution(0, 0)
         for n in (10, 30, 58):  # Z ≤ 0.9 × 2⁻ⁿ needs n steps without it
-            assert Fraction(law.cdf(0.9 * 0.5**n).low) <= (1 - rare) ** n
+            assert Fraction(distribution.cdf(0.9 * 0.5**n).low) <= (1 - rare) ** n
 
 
 @pytest.mark.parametrize(
@@ -303,15 +335,20 @@ def test_underflow_makes_no_ties(rewards, discount):
     reward = [[[small, other]], [[large, 0.0]], [[0.0, 0.0]]]
     model = jmdp.TabularJMDP([[1.0]] * 3, reward, [[[1, 2]], [[2, 2]], [[2, 2]]], discount, [False, False, True])
     policy = jmdp.TabularPolicy([[1.0, 0.0]] * 3)
-    result = jmdp.evaluate(model, policy, method=jmdp.ExactLaw(), throw=False)
+    result = jmdp.evaluate(model, policy, method=jmdp.ExactDistribution(), throw=False)
     truth = Enumeration(model, policy, jmdp.Local())
-    assert law_violations(result.gap(0, 0, 1).law(), truth.gap_law((0, 0), (0, 1)), "gap") == []
+    assert (
+        distribution_violations(result.gap(0, 0, 1).distribution(), truth.gap_distribution((0, 0), (0, 1)), "gap") == []
+    )
     for a in range(2):
-        assert law_violations(result.return_law(0, a), truth.return_law((0, a)), f"return {a}") == []
+        assert (
+            distribution_violations(result.return_distribution(0, a), truth.return_distribution((0, a)), f"return {a}")
+            == []
+        )
 
 
 def test_where_nothing_goes_on():
     model = jmdp.TabularJMDP([[1.0]] * 2, np.ones((2, 1, 2)), np.zeros((2, 1, 2), int), 0.5, [True, True])
-    result = jmdp.evaluate(model, jmdp.TabularPolicy.uniform(model), method=jmdp.ExactLaw())
-    assert result.gap(0, 0, 1).law().ties() == 1.0
-    assert result.return_law(1, 0).quantile(0.5) == 0.0
+    result = jmdp.evaluate(model, jmdp.TabularPolicy.uniform(model), method=jmdp.ExactDistribution())
+    assert result.gap(0, 0, 1).distribution().ties() == 1.0
+    assert result.return_distribution(1, 0).quantile(0.5) == 0.0

@@ -1,4 +1,4 @@
-"""Chances of exact ties under ExactLaw, and when it says that it has converged."""
+"""Chances of exact ties under ExactDistribution, and when it says that it has converged."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import pytest
 import jmdp
 from jmdp.methods.exact_distribution import ties as exact_ties
 from jmdp.methods.exact_distribution.exact_distribution import _with_ties
-from reference.enumeration import Enumeration, law_violations
+from reference.enumeration import Enumeration, distribution_violations
 from sample_models import COUPLINGS
 
 
-def intervals(law):
+def intervals(distribution):
     """Those of P(G > 0), P(G = 0) and P(G < 0)."""
-    return [(x.low, x.high) for x in (law.superiority(), law.ties(), law.inferiority())]
+    return [(x.low, x.high) for x in (distribution.superiority(), distribution.ties(), distribution.inferiority())]
 
 
 def now_or_later(now, later, discount, *, forever=False):
@@ -28,14 +28,14 @@ def now_or_later(now, later, discount, *, forever=False):
 
 def solved(model, coupling=None, policy=None, **settings):
     policy = policy or jmdp.TabularPolicy.uniform(model)
-    return jmdp.evaluate(model, policy, coupling or jmdp.Local(), jmdp.ExactLaw(**settings), throw=False)
+    return jmdp.evaluate(model, policy, coupling or jmdp.Local(), jmdp.ExactDistribution(**settings), throw=False)
 
 
 def test_an_exact_dyadic_tie_is_settled():
     """1 now, or 2 in the next step at γ = ½."""
     result = solved(now_or_later(1.0, 2.0, 0.5))
     assert result.outcome is jmdp.Outcome.CONVERGED
-    assert intervals(result.gap(0, 0, 1).law()) == [(0.0, 0.0), (1.0, 1.0), (0.0, 0.0)]
+    assert intervals(result.gap(0, 0, 1).distribution()) == [(0.0, 0.0), (1.0, 1.0), (0.0, 0.0)]
 
 
 @pytest.mark.parametrize(
@@ -54,7 +54,7 @@ def test_an_exact_dyadic_tie_is_settled():
 def test_ties_that_cancel(now, later, discount, forever, coupling):
     """r now against r/γ in the next step, or against r(1 − γ)/γ in all later ones: equal in exact arithmetic."""
     result = solved(now_or_later(now, later, discount, forever=forever), coupling, max_sweeps=300)
-    assert intervals(result.gap(0, 1, 0).law()) == [(0.0, 0.0), (1.0, 1.0), (0.0, 0.0)]
+    assert intervals(result.gap(0, 1, 0).distribution()) == [(0.0, 0.0), (1.0, 1.0), (0.0, 0.0)]
 
 
 def test_a_tie_of_rewards_that_are_tiny_beside_others():
@@ -63,8 +63,8 @@ def test_a_tie_of_rewards_that_are_tiny_beside_others():
         reward = [[[now, 0.0]], [[tiny, tiny]], [[1e148, 0.0]], [[0.0, 0.0]]]
         after = [[[3, 1]], [[3, 3]], [[3, 3]], [[3, 3]]]
         model = jmdp.TabularJMDP([[1.0]] * 4, reward, after, discount, [False] * 3 + [True])
-        law = solved(model, max_sweeps=50).gap(0, 0, 1).law()
-        assert law.ties().interval == jmdp.Interval(*[float(discount > 0)] * 2)
+        distribution = solved(model, max_sweeps=50).gap(0, 0, 1).distribution()
+        assert distribution.ties().interval == jmdp.Interval(*[float(discount > 0)] * 2)
 
 
 def test_chances_of_a_random_tie():
@@ -74,12 +74,12 @@ def test_chances_of_a_random_tie():
     model = jmdp.TabularJMDP(prob, reward, [[[2, 1]] * 3, [[2, 2]] * 3, [[2, 2]] * 3], 0.5, [False, False, True])
     result = solved(model, tolerance=1e-12)
     assert result.outcome is jmdp.Outcome.CONVERGED
-    law = result.gap(0, 0, 1).law()
-    for (low, high), right in zip(intervals(law), (0.25, 0.5, 0.25), strict=True):
+    distribution = result.gap(0, 0, 1).distribution()
+    for (low, high), right in zip(intervals(distribution), (0.25, 0.5, 0.25), strict=True):
         assert low <= right <= high
         assert high - low <= 1e-12
-    assert law.cdf(0.0).interval.width <= 1e-12
-    assert law.below(0.0).interval.width <= 1e-12
+    assert distribution.cdf(0.0).interval.width <= 1e-12
+    assert distribution.below(0.0).interval.width <= 1e-12
 
 
 def test_an_absorbing_state_that_earns_nothing_is_as_good_as_an_end():
@@ -90,15 +90,15 @@ def test_an_absorbing_state_that_earns_nothing_is_as_good_as_an_end():
     stay[0] = [[1, 2], [1, 2]]
     result = solved(jmdp.TabularJMDP([[0.25, 0.75]] * 3, reward, stay, 0.9), jmdp.Local(), tolerance=1e-12)
     assert result.outcome is jmdp.Outcome.CONVERGED
-    for (low, high), right in zip(intervals(result.gap(0, 0, 1).law()), (0.75, 0.25, 0.0), strict=True):
+    for (low, high), right in zip(intervals(result.gap(0, 0, 1).distribution()), (0.75, 0.25, 0.0), strict=True):
         assert low <= right <= high <= low + 1e-12
 
 
 def test_returns_that_stay_random_never_tie():
-    """Independent coins for ever: the law of the gap has no atom, and that is certain."""
+    """Independent coins for ever: the distribution of the gap has no atom, and that is certain."""
     model = jmdp.TabularJMDP([[0.5, 0.5]], [[[0.0, 1.0], [1.0, 0.0]]], np.zeros((1, 2, 2), int), 0.5)
-    law = solved(model, jmdp.Independent(), tolerance=0.02).gap(0, 0, 1).law()
-    assert law.ties().interval == jmdp.Interval(0.0, 0.0)
+    distribution = solved(model, jmdp.Independent(), tolerance=0.02).gap(0, 0, 1).distribution()
+    assert distribution.ties().interval == jmdp.Interval(0.0, 0.0)
 
 
 @pytest.mark.parametrize("rare", [0.5, 1e-3, 1e-6])
@@ -111,7 +111,7 @@ def test_branches_that_meet_late(rare):
     after[0] = [1, 2]
     after[1:3, 1:] = 3
     model = jmdp.TabularJMDP(prob, reward, after, 0.5, [False, False, False, True])
-    ties = solved(model, jmdp.Synchronous(), max_sweeps=100).gap(0, 0, 1).law().ties()
+    ties = solved(model, jmdp.Synchronous(), max_sweeps=100).gap(0, 0, 1).distribution().ties()
     assert ties.low <= 0.5 <= ties.high
     assert ties.interval.width <= 1e-13 / rare
 
@@ -121,13 +121,13 @@ def test_what_rounding_loses_of_a_reward_is_no_tie():
     big = 2.0**53
     reward = [[[big, 0.5]], [[0.0, 0.0]], [[2 * big, 2 * big]], [[0.0, 0.0]]]
     model = jmdp.TabularJMDP([[1.0]] * 4, reward, [[[1, 2]], [[3, 3]], [[3, 3]], [[3, 3]]], 0.5, [0 > 1] * 3 + [0 < 1])
-    law = solved(model).gap(0, 0, 1).law()
-    assert law.ties().interval == jmdp.Interval(0.0, 0.0)
-    assert law.inferiority().high == 1.0
+    distribution = solved(model).gap(0, 0, 1).distribution()
+    assert distribution.ties().interval == jmdp.Interval(0.0, 0.0)
+    assert distribution.inferiority().high == 1.0
 
 
 def two_policies_apart(prob, reward, rows, coupling):
-    """State 0 leads to 1 or 2, which stay as they are for ever; returns the law of the gap."""
+    """State 0 leads to 1 or 2, which stay as they are for ever; returns the distribution of the gap."""
     stay = np.broadcast_to(np.arange(3)[:, None, None], reward.shape).copy()
     stay[0] = [1, 2]
     return solved(jmdp.TabularJMDP(prob, reward, stay, 0.5), coupling, jmdp.TabularPolicy(rows), max_sweeps=50).gap(
@@ -141,7 +141,7 @@ def test_an_action_too_rare_for_floats_breaks_a_tie():
     reward[1, 0, 1] = 1.0
     for coupling in (jmdp.Local("shared"), jmdp.Synchronous("shared"), jmdp.Independent("shared")):
         gap = two_policies_apart([[1.0]] * 3, reward, [[1.0, 0.0], [1.0, 4e-16], [1.0, 0.0]], coupling)
-        assert gap.law().ties().low < 1.0
+        assert gap.distribution().ties().low < 1.0
 
 
 def test_a_chance_that_underflows_breaks_a_tie():
@@ -150,7 +150,7 @@ def test_a_chance_that_underflows_breaks_a_tie():
     reward[1, 1, 1] = 1.0
     for coupling in (jmdp.Local(), jmdp.Synchronous(), jmdp.Independent()):
         gap = two_policies_apart([[1.0, 1e-200]] * 3, reward, [[1.0, 0.0], [1.0, 1e-200], [1.0, 0.0]], coupling)
-        assert gap.law().ties().interval == jmdp.Interval(0.0, 0.0)
+        assert gap.distribution().ties().interval == jmdp.Interval(0.0, 0.0)
 
 
 def test_not_converged_where_nothing_is_as_narrow_as_asked():
@@ -159,23 +159,23 @@ def test_not_converged_where_nothing_is_as_narrow_as_asked():
     reward[0, 0, 0], reward[3] = 0.729, 1.0
     after = [[[4, 1]], [[2, 2]], [[3, 3]], [[4, 4]], [[4, 4]]]
     result = solved(jmdp.TabularJMDP([[1.0]] * 5, reward, after, 0.9, [False] * 4 + [True]))
-    law = result.gap(0, 0, 1).law()
+    distribution = result.gap(0, 0, 1).distribution()
     assert result.outcome is jmdp.Outcome.STALLED
-    assert law.ties().interval == jmdp.Interval(0.0, 0.0)
-    assert law.superiority().high == law.inferiority().high == 1.0
+    assert distribution.ties().interval == jmdp.Interval(0.0, 0.0)
+    assert distribution.superiority().high == distribution.inferiority().high == 1.0
 
 
 @pytest.mark.parametrize("tolerance", [0.0, 1e-310, 5e-324])
 def test_a_tolerance_out_of_reach(tolerance):
     """It overflowed in the time left that the bar shows."""
     world = jmdp.worlds.windy_gridworld(2, 2)
-    method = jmdp.ExactLaw(tolerance=tolerance, max_cells=256)
+    method = jmdp.ExactDistribution(tolerance=tolerance, max_cells=256)
     result = jmdp.evaluate(world.model, world.policies["uniform"], method=method, throw=False)
     assert result.outcome in (jmdp.Outcome.STALLED, jmdp.Outcome.BUDGET_EXHAUSTED)
-    assert all(0 <= low <= high <= 1 for low, high in intervals(result.gap(0, 0, 1).law()))
+    assert all(0 <= low <= high <= 1 for low, high in intervals(result.gap(0, 0, 1).distribution()))
     settled = solved(now_or_later(1.0, 3.0, 0.5), tolerance=tolerance)
     assert settled.outcome is jmdp.Outcome.STALLED
-    assert intervals(settled.gap(0, 0, 1).law())[1] == (0.0, 0.0)
+    assert intervals(settled.gap(0, 0, 1).distribution())[1] == (0.0, 0.0)
 
 
 def test_ties_are_taken_from_the_innermost_ends():
@@ -198,7 +198,7 @@ def test_a_limited_number_of_outcomes_is_followed(monkeypatch):
     monkeypatch.setattr(exact_ties, "_MOST_FOLLOWED", (1, 0))
     result = solved(model)
     assert result.outcome is not jmdp.Outcome.CONVERGED
-    assert intervals(result.gap(0, 0, 1).law())[1] == (0.0, 1.0)
+    assert intervals(result.gap(0, 0, 1).distribution())[1] == (0.0, 1.0)
 
 
 def tying_problem(rng):
@@ -230,12 +230,12 @@ def hold_ties_against_enumeration(models, seed):
         for s, a, b in np.ndindex(model.shape[0], model.shape[2], model.shape[2]):
             if a == b or model.terminal[s]:
                 continue
-            law, right = result.gap(s, a, b).law(), truth.gap_law((s, a), (s, b))
-            assert law_violations(law, right, f"{s, a, b}, model {i}, {coupling}") == []
-            assert law.ties().interval.width <= 1e-12
+            distribution, right = result.gap(s, a, b).distribution(), truth.gap_distribution((s, a), (s, b))
+            assert distribution_violations(distribution, right, f"{s, a, b}, model {i}, {coupling}") == []
+            assert distribution.ties().interval.width <= 1e-12
             tying += Fraction(0) in right
             if result.outcome is jmdp.Outcome.CONVERGED:
-                assert all(high - low <= tolerance for low, high in intervals(law))
+                assert all(high - low <= tolerance for low, high in intervals(distribution))
     return tying
 
 

@@ -27,7 +27,7 @@ def all_covariances(evaluation):
 
 @pytest.mark.parametrize("coupling", COUPLINGS, ids=repr)
 def test_equal_to_the_pair_chain(coupling):
-    """100 models a regime, to 1e-9 of the largest covariance.
+    """100 models a coupling, to 1e-9 of the largest covariance.
 
     The oracle subtracts squared means, so its own rounding, 1e-13 of the largest squared mean, is allowed for.
     """

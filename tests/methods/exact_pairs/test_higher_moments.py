@@ -43,7 +43,7 @@ def moment_violations(result, truth, order):
     ],
 )
 def test_orders_up_to_eight_are_certified(coupling):
-    """P1 for moments: 10 models in each of six regimes, against exact rationals."""
+    """P1 for moments: 10 models in each of six couplings, against exact rationals."""
     rng = np.random.default_rng(COUPLINGS.index(coupling))
     looked = 0
     for _ in range(10):
@@ -70,7 +70,7 @@ def test_any_numbers_up_to_order_four(coupling):
 
 @pytest.mark.parametrize("coupling", COUPLINGS, ids=repr)
 def test_equal_to_jipe_of_the_same_order(coupling):
-    """10 models in each of six regimes."""
+    """10 models in each of six couplings."""
     rng = np.random.default_rng(20 + COUPLINGS.index(coupling))
     for order in (3, 3, 3, 3, 3, 4, 4, 4, 4, 4):
         model, policy = random_problem(rng, states=3, scenarios=3, actions=2, discounts=(0.5, 0.9))
@@ -220,13 +220,15 @@ def test_any_scale_gives_bounds_that_hold(scale):
     policy = jmdp.TabularPolicy([[0.5, 0.5]])
     gap = jmdp.evaluate(model, policy, method=jmdp.ExactPairs(order=4), throw=False).gap(0, 0, 1)
     plain = jmdp.TabularJMDP([[0.25, 0.75]], reward / scale, np.zeros((1, 2, 2), int), 0.5)
-    law = jmdp.evaluate(plain, policy, method=jmdp.ExactLaw(tolerance=0.001)).gap(0, 0, 1).law()
+    distribution = (
+        jmdp.evaluate(plain, policy, method=jmdp.ExactDistribution(tolerance=0.001)).gap(0, 0, 1).distribution()
+    )
     for x in (-0.4, 0.0, 0.9):
-        bounds, right = gap.cdf_bounds(x * scale), law.cdf(x)
+        bounds, right = gap.cdf_bounds(x * scale), distribution.cdf(x)
         assert bounds.low <= right.high
         assert right.low <= bounds.high
-    assert gap.cvar_bounds(0.1).low <= law.cvar(0.1).high * scale
-    assert law.cvar(0.1).low * scale <= gap.cvar_bounds(0.1).high
+    assert gap.cvar_bounds(0.1).low <= distribution.cvar(0.1).high * scale
+    assert distribution.cvar(0.1).low * scale <= gap.cvar_bounds(0.1).high
     for n, shape in ((3, gap.skewness), (4, gap.kurtosis)):
         assert not shape.low > shape.high
         assert not gap.moment(n).low > gap.moment(n).high

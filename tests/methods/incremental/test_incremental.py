@@ -29,7 +29,7 @@ from sample_models import COUPLINGS, random_problem
 
 
 def worlds():
-    """Ten problems of known answers, in every regime: (model, policy, coupling) by name."""
+    """Ten problems of known answers, in every coupling: (model, policy, coupling) by name."""
     grid, flat = jmdp.worlds.windy_gridworld(3, 3), jmdp.worlds.windy_gridworld(2, 4, blown_reward=-1.0, discount=0.9)
     shop = jmdp.worlds.inventory(3, most_ordered=2, mean_demand=1.0, discount=0.8)
     large = jmdp.worlds.inventory(4, most_ordered=2, mean_demand=1.5, discount=0.9)
@@ -181,7 +181,7 @@ SAMPLINGS = [UniformSampling(), BlockSampling(mean=2.0), TrajectorySampling()]
 @pytest.mark.parametrize("centred", [True, False])
 @pytest.mark.parametrize("coupling", COUPLINGS, ids=repr)
 def test_every_way_of_sampling_agrees_with_exact(sampling, centred, coupling):
-    """Within 6 half widths of 95%, 12 standard errors of a normal law; intervals know their width to a fifth."""
+    """Within 6 half widths of 95%, 12 standard errors of a normal distribution; widths are known to a fifth."""
     model, policy, _ = TEN["flat grid"]
     exact = jmdp.evaluate(model, policy, coupling)
     settings = jmdp.Incremental(seed=8, updates=3_000_000, sampling=sampling, centred=centred)

@@ -1,7 +1,7 @@
 """P6: the sampler realises the stated coupling.
 
-G-tests of (R, S', A') of two branches against the exact law of `jmdp.exact`, for branches in one state and in two,
-under every regime. All tests together raise a false alarm with probability at most 1e-6.
+G-tests of (R, S', A') of two branches against the exact distribution of `jmdp.exact`, for branches in one state and in
+two, under every coupling. All tests together raise a false alarm with probability at most 1e-6.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ def test_p6_the_kernel_realises_the_coupling():
     least = []
     for number, (model, policy, coupling, x, y, _) in enumerate(everything):
         rng = np.random.default_rng([62, number])
-        law = expected(model, policy, coupling, x, y)
-        g, freedom = g_test(observed(rng, model, policy, coupling, x, y), law)
+        distribution = expected(model, policy, coupling, x, y)
+        g, freedom = g_test(observed(rng, model, policy, coupling, x, y), distribution)
         if freedom == 0:
             continue
         threshold = chi2.isf(alpha, freedom)

@@ -1,11 +1,11 @@
-"""Laws moved one step back, against the slow twin."""
+"""Distributions moved one step back, against the slow twin."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from jmdp.methods.kernels import distributions as laws
+from jmdp.methods.kernels import distributions as distributions
 from reference import distributions as slow
 
 
@@ -14,11 +14,11 @@ def test_cells_are_numbered_in_order_as_the_slow_twin_does(bits):
     rng = np.random.default_rng(bits)
     points = np.sort(np.concatenate([rng.normal(size=300) * 10.0 ** rng.integers(-12, 4, size=300), [0.0, 1e200]]))
     for per_width in (0.3, 7.0, 2.0**40):
-        numbers = [laws.cell(x, per_width, bits) for x in points]
+        numbers = [distributions.cell(x, per_width, bits) for x in points]
         assert numbers == [slow.cell(x, per_width, bits) for x in points]
         assert numbers == sorted(numbers)
-    assert laws.cell(-1e-200, 1.0, bits) == -1
-    assert laws.cell(0.0, 1.0, bits) == laws.cell(1e-200, 1.0, bits) == 0
+    assert distributions.cell(-1e-200, 1.0, bits) == -1
+    assert distributions.cell(0.0, 1.0, bits) == distributions.cell(1e-200, 1.0, bits) == 0
 
 
 @pytest.mark.parametrize("narrow", [1e-12, 0.3])
@@ -40,7 +40,7 @@ def test_equal_to_the_slow_twin(narrow):
     per_width, first_cell = np.full(rows, 2.0), np.full(rows, -4)
     out = np.empty((4, rows, 1 + 2 * new_cells))
     for first in range(2):
-        laws.step_back(
+        distributions.step_back(
             starts, chance, gain, source, factor, per_width, first_cell, bits, narrow, *table, first, 2, *out
         )
     columns = [[tuple(table[:, row, c]) for c in range(1 + 2 * cells)] for row in range(sources)]

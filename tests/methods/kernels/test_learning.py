@@ -37,10 +37,10 @@ def observed(rng, model, policy, coupling, x, y):
     return Counter(zip(gains[0].tolist(), ahead[0].tolist(), gains[1].tolist(), ahead[1].tolist(), strict=True))
 
 
-def ends_in_one(law, model):
-    """The same law with next coordinates as the kernel writes them."""
+def ends_in_one(distribution, model):
+    """The same distribution with next coordinates as the kernel writes them."""
     A, found = model.shape[2], Counter()
-    for (r, n, a, u, m, b), p in law.items():
+    for (r, n, a, u, m, b), p in distribution.items():
         ahead = (ENDED if model.terminal[s] else s * A + c for s, c in ((n, a), (m, b)))
         one, other = ahead
         found[r, one, u, other] += p
@@ -52,8 +52,8 @@ def test_p6_steps_realise_the_coupling():
     everything = list(cases())
     least = []
     for number, (model, policy, coupling, x, y, _) in enumerate(everything):
-        law = ends_in_one(expected(model, policy, coupling, x, y), model)
-        g, freedom = g_test(observed(np.random.default_rng([63, number]), model, policy, coupling, x, y), law)
+        distribution = ends_in_one(expected(model, policy, coupling, x, y), model)
+        g, freedom = g_test(observed(np.random.default_rng([63, number]), model, policy, coupling, x, y), distribution)
         if freedom == 0:
             continue
         threshold = chi2.isf(FALSE_ALARM / len(everything), freedom)

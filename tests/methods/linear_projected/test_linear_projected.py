@@ -16,7 +16,7 @@ from reference.containment import Checks
 from reference.rationals import Truth
 from sample_models import random_problem
 
-COUPLINGS = [regime(luck) for regime in (jmdp.Local, jmdp.Synchronous) for luck in ("independent", "shared")]
+COUPLINGS = [coupling(luck) for coupling in (jmdp.Local, jmdp.Synchronous) for luck in ("independent", "shared")]
 one_hot = features.OneHot()
 
 

@@ -17,11 +17,11 @@ WORLDS = {
     "anti_correlated_bandit": (jmdp.worlds.anti_correlated_bandit(), "uniform"),
     "inventory": (jmdp.worlds.inventory(6, most_ordered=3), "base_stock"),
 }
-REGIMES = [jmdp.Local(), jmdp.Synchronous(), jmdp.Independent(), jmdp.Synchronous("shared")]
+COUPLINGS = [jmdp.Local(), jmdp.Synchronous(), jmdp.Independent(), jmdp.Synchronous("shared")]
 
 
 @pytest.mark.parametrize("name", WORLDS)
-@pytest.mark.parametrize("coupling", REGIMES, ids=repr)
+@pytest.mark.parametrize("coupling", COUPLINGS, ids=repr)
 def test_within_five_standard_errors_of_exact(name, coupling):
     """Means, covariances, gap means and gap variances of every world.
 

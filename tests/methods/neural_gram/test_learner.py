@@ -88,7 +88,7 @@ SMALL = NeuralGram(seed=1, updates=2 * CHUNK, batch=16, rank=2, encoder=OneHot(4
 SEVERAL = """
 import jax, numpy as np
 from jmdp.neural.learner import learn
-from neural.test_learner import SMALL, WORLD, walks
+from methods.neural_gram.test_learner import SMALL, WORLD, walks
 assert len(jax.devices()) == 4
 runs = [learn(SMALL, walks(), None, 4, WORLD.model.discount, devices=jax.devices()[:n]) for n in (1, 4)]
 one, four = (np.stack([run.curve.rms, run.curve.drift]) for run in runs)

@@ -44,7 +44,7 @@ def violations(here, there, state):
 
 
 def test_intervals_contain_the_answers_of_exact_pairs():
-    """200 models in all regimes; cut at one, three and five states and not at all; 0 violations."""
+    """200 models in all couplings; cut at one, three and five states and not at all; 0 violations."""
     rng = np.random.default_rng(33)
     outcomes, cuts = Counter(), 0
     for i in range(200):

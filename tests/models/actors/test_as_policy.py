@@ -16,7 +16,7 @@ from jmdp.base.labels import Labels
 from jmdp.base.luck import Shock
 from jmdp.errors import LabelError, PolicyError
 from jmdp.models.actors.actor import Actor
-from jmdp.models.actors.as_policy import UniformPolicy, as_policy
+from jmdp.models.actors.as_policy import as_policy
 from jmdp.models.policy import TabularPolicy
 
 TWO = Labels("action", 2)
@@ -139,12 +139,14 @@ def test_table_refusals():
 
 
 def test_uniform():
-    actor = as_policy(UniformPolicy(), THREE)
+    actor = as_policy("uniform", THREE)
     assert_drawn_as(actor, "anything", np.full(3, 1 / 3))
     with pytest.raises(PolicyError, match="numbered actions"):
-        as_policy(UniformPolicy(), None)
-    with pytest.raises(PolicyError, match=r"Make one: UniformPolicy\("):
-        as_policy(UniformPolicy, THREE)
+        as_policy("uniform", None)
+    with pytest.raises(PolicyError, match="The policy is 'unifrom'"):
+        as_policy("unifrom", THREE)
+    with pytest.raises(PolicyError, match=r"Make one: TabularPolicy\("):
+        as_policy(TabularPolicy, THREE)
 
 
 # ---------------------------------------------------------------- functions
@@ -220,7 +222,7 @@ def test_hidden_luck_and_memory_are_noticed():
 
 
 def test_what_is_no_policy():
-    with pytest.raises(PolicyError, match=r"No policy is given.*UniformPolicy\(\)"):
+    with pytest.raises(PolicyError, match=r"No policy is given.*'uniform'"):
         as_policy(None, TWO)
     with pytest.raises(PolicyError, match=r"A dict is no policy that jmdp knows. Give probabilities"):
         as_policy({0: 1}, TWO)
@@ -353,7 +355,7 @@ def test_what_is_traceable(jax):
     rng = np.random.default_rng(0)
     with pytest.raises(PolicyError, match="one observation and the same luck"):
         as_policy(lambda obs: rng.random(), None).traceable(0)
-    np.testing.assert_allclose(as_policy(UniformPolicy(), THREE).traceable(0)(0), np.full(3, 1 / 3), rtol=1e-6)
+    np.testing.assert_allclose(as_policy("uniform", THREE).traceable(0)(0), np.full(3, 1 / 3), rtol=1e-6)
     traced = as_policy([2, 0], THREE).traceable(0)
     np.testing.assert_array_equal(jax.vmap(traced)(np.array([0, 1])), [[0, 0, 1], [1, 0, 0]])
     assert np.isnan(jax.jit(traced)(2)).all()
@@ -401,7 +403,7 @@ def ppo(sb3):
 CARTS = list(np.random.default_rng(0).normal(size=(200, 4)).astype(np.float32))
 
 
-def law(torch, model, observation):
+def distribution(torch, model, observation):
     with torch.no_grad():
         distribution = model.policy.get_distribution(model.policy.obs_to_tensor(observation)[0])
     return softmax(distribution.distribution.logits.numpy()[0])
@@ -411,8 +413,8 @@ def test_ppo(torch, ppo):
     actor, state = as_policy(ppo, TWO), torch.get_rng_state()
     assert repr(actor) == "PPO (stable-baselines3)"
     assert_pure(actor, CARTS)
-    assert_drawn_as(actor, CARTS[0], law(torch, ppo, CARTS[0]))
-    assert_drawn_as(as_policy(ppo.policy, None), CARTS[1], law(torch, ppo, CARTS[1]))
+    assert_drawn_as(actor, CARTS[0], distribution(torch, ppo, CARTS[0]))
+    assert_drawn_as(as_policy(ppo.policy, None), CARTS[1], distribution(torch, ppo, CARTS[1]))
     assert torch.equal(torch.get_rng_state(), state)  # torch's generator was not asked
 
 
@@ -481,19 +483,19 @@ def test_images_and_dictionaries(torch, sb3):
     observations = [image.sample() for _ in range(20)]
     actor = as_policy(model, THREE)
     assert_pure(actor, observations)
-    assert_drawn_as(actor, observations[0], law(torch, model, observations[0]))
+    assert_drawn_as(actor, observations[0], distribution(torch, model, observations[0]))
     both = gym.spaces.Dict({"image": image, "small": small})
     model = sb3.PPO("MultiInputPolicy", Fake(both), seed=0, n_steps=8, batch_size=8, device="cpu")
     observations = [{"image": image.sample(), "small": small.sample()} for _ in range(8)]
     actor = as_policy(model, THREE)
     assert_pure(actor, observations)
-    assert_drawn_as(actor, observations[0], law(torch, model, observations[0]))
+    assert_drawn_as(actor, observations[0], distribution(torch, model, observations[0]))
 
 
 def test_states_and_normalised_observations(torch, sb3):
     pytest.importorskip("gymnasium")
     lake = sb3.PPO("MlpPolicy", "FrozenLake-v1", seed=0, n_steps=64, device="cpu")
-    assert_drawn_as(as_policy(lake, Labels("action", 4)), 5, law(torch, lake, 5))
+    assert_drawn_as(as_policy(lake, Labels("action", 4)), 5, distribution(torch, lake, 5))
     from stable_baselines3.common.env_util import make_vec_env
     from stable_baselines3.common.vec_env import VecNormalize
 

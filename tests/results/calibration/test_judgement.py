@@ -9,7 +9,7 @@ from jmdp.results.calibration import Calibration, Judgement
 
 ROLLOUTS, STATES = 16, 48  # as in a run of NeuralGram by default
 
-LAWS = {
+DISTRIBUTIONS = {
     "normal": (lambda rng, shape: rng.standard_normal(shape), 1.0),
     "exponential": (lambda rng, shape: rng.exponential(size=shape), 1.0),
     "lognormal, σ = 0.5": (
@@ -20,9 +20,9 @@ LAWS = {
 }
 
 
-def simulated(rng, law, spread=1.0):
-    """Gaps [states, rollouts] of a law, times a factor for each state; and their true variances."""
-    draw, variance = LAWS[law]
+def simulated(rng, distribution, spread=1.0):
+    """Gaps [states, rollouts] of a distribution, times a factor for each state; and their true variances."""
+    draw, variance = DISTRIBUTIONS[distribution]
     scale = np.exp(spread * rng.standard_normal(STATES))
     return draw(rng, (STATES, ROLLOUTS)) * np.sqrt(scale)[:, None], scale * variance
 
@@ -34,26 +34,26 @@ def record(gaps, variance, mean=0.0, seed=0):
     return Calibration(np.arange(M), [0] * M, [1] * M, mean, variance, variance, returns, seed)
 
 
-@pytest.mark.parametrize("law", LAWS)
-def test_the_gap_ratio_of_a_perfect_learner_is_1(law):
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+def test_the_gap_ratio_of_a_perfect_learner_is_1(distribution):
     """200 records of 48 gaps, 16 rollouts. Medians of learned / simulated are 1.04, 1.23, 1.22 and 0.96 here.
 
     The mean ratio is within 0.03 of 1 (its standard error is below 0.008). Intervals are at 95%; that fewer than 170 of
-    200 hold has chance 3e-7 at a coverage of 0.94, and 2e-5 at 0.92, which skewed laws may have.
+    200 hold has chance 3e-7 at a coverage of 0.94, and 2e-5 at 0.92, which skewed distributions may have.
     """
     rng = np.random.default_rng(0)
     found = []
     for seed in range(200):
-        gaps, true = simulated(rng, law)
+        gaps, true = simulated(rng, distribution)
         found.append(record(gaps, true, seed=seed).gap_ratio)
     held = sum(1.0 in ratio.interval for ratio in found)
-    print(law, np.mean(found), held)
+    print(distribution, np.mean(found), held)
     assert abs(np.mean(found) - 1) < 0.03
     assert held >= 170
 
 
-@pytest.mark.parametrize("law", LAWS)
-def test_a_perfect_learner_is_useful_and_a_shuffled_one_is_not(law):
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+def test_a_perfect_learner_is_useful_and_a_shuffled_one_is_not(distribution):
     """50 records. A perfect learner is useful in 99% of such records, a shuffled one in under 1%.
 
     Chances of fewer than 40 and of more than 4 are then below 1e-13 and 2e-4.
@@ -61,25 +61,25 @@ def test_a_perfect_learner_is_useful_and_a_shuffled_one_is_not(law):
     rng = np.random.default_rng(1)
     perfect = shuffled = 0
     for seed in range(50):
-        gaps, true = simulated(rng, law)
+        gaps, true = simulated(rng, distribution)
         perfect += record(gaps, true, seed=seed).verdict is Judgement.USEFUL
         shuffled += record(gaps, rng.permutation(true), seed=seed).verdict is Judgement.USEFUL
     assert perfect >= 40
     assert shuffled <= 4
 
 
-@pytest.mark.parametrize("law", ["normal", "exponential"])
-def test_noise_around_a_constant_is_seldom_called_useful(law):
+@pytest.mark.parametrize("distribution", ["normal", "exponential"])
+def test_noise_around_a_constant_is_seldom_called_useful(distribution):
     """A network that is all but constant, the hardest case: nominal chance of a false "useful" is 2.5% a record.
 
-    Of 300 records more than 33 would be so with chance 1e-5 at 5%, which skewed laws may have.
+    Of 300 records more than 33 would be so with chance 1e-5 at 5%, which skewed distributions may have.
     """
     rng, false = np.random.default_rng(2), 0
     for seed in range(300):
-        gaps, _ = simulated(rng, law, spread=0.5)
+        gaps, _ = simulated(rng, distribution, spread=0.5)
         learned = gaps.var(axis=1, ddof=1).mean() * np.exp(0.05 * rng.standard_normal(STATES))
         false += record(gaps, learned, seed=seed).verdict is Judgement.USEFUL
-    print(law, false)
+    print(distribution, false)
     assert false <= 33
 
 

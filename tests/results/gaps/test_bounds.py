@@ -1,4 +1,4 @@
-"""Bounds on chances and worst means from moments: true for every law, attained by some."""
+"""Bounds on chances and worst means from moments: true for every distribution, attained by some."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from jmdp.base.interval import ANYWHERE, Interval
 from jmdp.errors import SettingsError
 from jmdp.results.gaps import canonical, touching
 from jmdp.results.gaps.bounds import cantelli, cdf_bounds, cvar_bounds
-from reference.discrete_distributions import Discrete, hull, points, random_law, random_problem
+from reference.discrete_distributions import Discrete, hull, points, random_distribution, random_problem
 
 F = Fraction
 INF = math.inf
@@ -30,15 +30,21 @@ for k in range(2, 21):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_the_truth_is_inside(seed):
-    """4 × 30 laws, each at 6 points from 2, 4, 6 and 8 moments: 2,880 cases; and more moments never widen."""
+    """4 × 30 distributions, each at 6 points from 2, 4, 6 and 8 moments: 2,880 cases; and more moments never widen."""
     rng = np.random.default_rng(seed)
     for _ in range(30):
-        law, moments = random_problem(rng, 8)
-        for x in points(law, rng):
+        distribution, moments = random_problem(rng, 8)
+        for x in points(distribution, rng):
             before = Interval(0.0, 1.0)
             for n in (2, 4, 6, 8):
-                found = cdf_bounds(x, moments[: n + 1], law.support)
-                assert found.low <= law.cdf(F(x)) <= found.high, (seed, law.atoms, law.masses, x, n)
+                found = cdf_bounds(x, moments[: n + 1], distribution.support)
+                assert found.low <= distribution.cdf(F(x)) <= found.high, (
+                    seed,
+                    distribution.atoms,
+                    distribution.masses,
+                    x,
+                    n,
+                )
                 assert before.low <= found.low <= found.high <= before.high
                 before = found
 
@@ -47,18 +53,24 @@ def test_the_truth_is_inside(seed):
 def test_the_true_cvar_is_inside(seed):
     rng = np.random.default_rng(seed)
     for _ in range(8):
-        law, moments = random_problem(rng, 6)
-        p = float(rng.choice([1e-9, 0.01, 0.05, 0.3, float(law.masses[0]), 0.9, 1 - 1e-12]))
+        distribution, moments = random_problem(rng, 6)
+        p = float(rng.choice([1e-9, 0.01, 0.05, 0.3, float(distribution.masses[0]), 0.9, 1 - 1e-12]))
         lower = -INF
         for n in (2, 4, 6):
-            found = cvar_bounds(p, moments[: n + 1], law.support)
-            assert found.low <= law.cvar(p) <= found.high, (seed, law.atoms, law.masses, p, n)
+            found = cvar_bounds(p, moments[: n + 1], distribution.support)
+            assert found.low <= distribution.cvar(p) <= found.high, (
+                seed,
+                distribution.atoms,
+                distribution.masses,
+                p,
+                n,
+            )
             assert lower <= found.low
             lower = found.low
 
 
 @pytest.mark.parametrize("n", [2, 3, 4, 6, 8, 16])
-def test_continuous_laws_are_inside(n):
+def test_continuous_distributions_are_inside(n):
     uniform, exponential = ([hull(m) for m in moments[: n + 1]] for moments in (UNIFORM, EXPONENTIAL))
     for x in np.linspace(-1.2, 1.2, 7):
         for support in (ANYWHERE, Interval(-1.0, INF), Interval(-1.0, 1.0)):
@@ -92,7 +104,7 @@ def test_two_moments_are_cantelli(scale):
 
 @pytest.mark.parametrize("m", [1, 2, 3, 4])
 @pytest.mark.parametrize("ends", ["none", "low", "high", "both"])
-def test_an_extremal_law_attains_the_bounds(m, ends):
+def test_an_extremal_distribution_attains_the_bounds(m, ends):
     """A canonical representation itself: its mass up to x is the upper bound, its mass before x the lower one."""
     rng = np.random.default_rng(m)
     for _ in range(10):
@@ -102,24 +114,24 @@ def test_an_extremal_law_attains_the_bounds(m, ends):
         masses = [F(b - a, 64) for a, b in pairwise([0, *cuts, 64])]
         low = float(atoms[0]) if ends in ("low", "both") else -INF
         high = float(atoms[-1]) if ends in ("high", "both") else INF
-        law = Discrete(atoms, masses, low, high)
-        inner = law.atoms[ends in ("low", "both") : count - (ends in ("high", "both"))]
+        distribution = Discrete(atoms, masses, low, high)
+        inner = distribution.atoms[ends in ("low", "both") : count - (ends in ("high", "both"))]
         for x in inner:
-            found = cdf_bounds(float(x), law.moments(2 * m), law.support)
-            assert found.low == pytest.approx(float(law.below(x)), abs=1e-6)
-            assert found.high == pytest.approx(float(law.cdf(x)), abs=1e-6)
+            found = cdf_bounds(float(x), distribution.moments(2 * m), distribution.support)
+            assert found.low == pytest.approx(float(distribution.below(x)), abs=1e-6)
+            assert found.high == pytest.approx(float(distribution.cdf(x)), abs=1e-6)
 
 
 @pytest.mark.parametrize("m", [1, 2, 3, 4])
-def test_an_extremal_law_attains_the_worst_mean(m):
+def test_an_extremal_distribution_attains_the_worst_mean(m):
     """Where p is the mass of its first atoms, which have m + 1 in all; and of its first alone for m = 1."""
     rng = np.random.default_rng(m)
     for _ in range(5):
         atoms = sorted(F(int(t), 8) for t in rng.choice(32, m + 1, replace=False))
-        law = Discrete(atoms, [F(int(w)) for w in rng.integers(1, 16, m + 1)])
-        p = float(law.masses[0])
-        found = cvar_bounds(p, law.moments(2 * m), ANYWHERE)
-        assert found.low == pytest.approx(float(law.atoms[0]), abs=1e-5)
+        distribution = Discrete(atoms, [F(int(w)) for w in rng.integers(1, 16, m + 1)])
+        p = float(distribution.masses[0])
+        found = cvar_bounds(p, distribution.moments(2 * m), ANYWHERE)
+        assert found.low == pytest.approx(float(distribution.atoms[0]), abs=1e-5)
 
 
 def test_a_known_support_makes_it_narrower():
@@ -142,7 +154,7 @@ def linear_programme(cost, basis, target, more=None):
 
 @pytest.mark.parametrize("n", [2, 4, 6])
 def test_equal_to_a_linear_programme_on_a_fine_grid(n):
-    """All laws on 801 points of [−1, 1] with the moments of one of them."""
+    """All distributions on 801 points of [−1, 1] with the moments of one of them."""
     rng = np.random.default_rng(n)
     grid = np.linspace(-1, 1, 801)
     for _ in range(3):
@@ -159,7 +171,7 @@ def test_equal_to_a_linear_programme_on_a_fine_grid(n):
 
 @pytest.mark.parametrize("n", [2, 4])
 def test_worst_means_are_those_of_linear_programmes(n):
-    """The least: part v ≤ law/p of the law, Σ v = 1, with the least mean. The greatest: the best η of the best law."""
+    """The least: part v ≤ masses/p of the distribution, Σ v = 1, with the least mean. The greatest: the best η."""
     rng = np.random.default_rng(n)
     grid = np.linspace(-1, 1, 161)
     for p in (0.1, 0.5):
@@ -208,10 +220,10 @@ def test_bad_nodes_cost_sharpness_and_never_truth(monkeypatch):
 
     monkeypatch.setattr(canonical, "_spectrum", badly)
     for _ in range(60):
-        law = random_law(rng)
-        for x in points(law, rng):
-            found = cdf_bounds(x, law.moments(4), law.support)
-            assert found.low <= law.cdf(F(x)) <= found.high
+        distribution = random_distribution(rng)
+        for x in points(distribution, rng):
+            found = cdf_bounds(x, distribution.moments(4), distribution.support)
+            assert found.low <= distribution.cdf(F(x)) <= found.high
 
 
 def test_nodes_that_prove_nothing_are_refused():
@@ -224,18 +236,18 @@ def test_nodes_that_prove_nothing_are_refused():
 
 
 def test_intervals_are_taken_at_their_conservative_ends():
-    """For a law at the edge of every interval: what is certain for the wide ones is so for it."""
+    """For a distribution at the edge of every interval: what is certain for the wide ones is so for it."""
     x = -1.5
-    law = Discrete([-2, -1, 0, 1, 2], [1, 4, 6, 4, 1])  # variance 1, fourth moment 5/2
-    narrow = cdf_bounds(x, law.moments(4), ANYWHERE)
+    distribution = Discrete([-2, -1, 0, 1, 2], [1, 4, 6, 4, 1])  # variance 1, fourth moment 5/2
+    narrow = cdf_bounds(x, distribution.moments(4), ANYWHERE)
     for second, fourth in [((0.7, 1.0), (2.5, 2.9)), ((1.0, 1.3), (2.2, 2.5)), ((0.5, 1.0), (0.5, 2.5))]:
-        moments = [*law.moments(1), Interval(*second), Interval(0.0, 0.0), Interval(*fourth)]
+        moments = [*distribution.moments(1), Interval(*second), Interval(0.0, 0.0), Interval(*fourth)]
         wide = cdf_bounds(x, moments, ANYWHERE)
         assert narrow.high <= wide.high
-        assert cvar_bounds(0.05, law.moments(4), ANYWHERE).low >= cvar_bounds(0.05, moments, ANYWHERE).low
+        assert cvar_bounds(0.05, distribution.moments(4), ANYWHERE).low >= cvar_bounds(0.05, moments, ANYWHERE).low
 
 
-def test_wide_intervals_touch_where_the_worst_law_is():
+def test_wide_intervals_touch_where_the_worst_distribution_is():
     """Where only the greatest moments matter, the bound is nearly theirs and not that of the middle's polynomial."""
     worst = [Interval(1.0, 1.0), Interval(0.0, 0.0), Interval(1.0, 1.0), Interval(0.0, 0.0), Interval(3.0, 3.0)]
     wide = [*worst[:2], Interval(0.6, 1.0), worst[3], Interval(1.2, 3.0)]
@@ -244,7 +256,7 @@ def test_wide_intervals_touch_where_the_worst_law_is():
 
 
 def test_few_atoms():
-    """As many moments as pin the law down: the truth to six digits away from the atoms, their mass at them."""
+    """As many moments as pin the distribution down: the truth to six digits away from the atoms, their mass at them."""
     coin = Discrete([-1, 1], [F(1, 4), F(3, 4)])  # −1.5 and 0.5
     for x, low, high in [(-2.0, 0, 0), (-1.5, 0, 0.25), (-1.0, 0.25, 0.25), (0.5, 0.25, 1), (3.0, 1, 1)]:
         found = cdf_bounds(x, coin.moments(8), ANYWHERE)

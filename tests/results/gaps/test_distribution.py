@@ -1,4 +1,4 @@
-"""Laws known up to a band: what is asked of them."""
+"""Distributions known up to a band: what is asked of them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from jmdp.errors import SettingsError
 FOUR = Interval(-4.0, 4.0)
 
 
-def law(kind=jmdp.GapLaw, slack=0.0, support=FOUR):
+def distribution(kind=jmdp.GapDistribution, slack=0.0, support=FOUR):
     """Masses ½ in [−2, −1], ¼ exactly at 0, ¼ in [1, 3]."""
     low, high = np.array([-2.0, 0.0, 1.0]), np.array([-1.0, 0.0, 3.0])
     return kind(low, high, np.array([-1.5, 0.0, 2.0]), np.array([0.5, 0.25, 0.25]), slack, support)
@@ -43,28 +43,28 @@ def close(estimate, value, low, high):
     ],
 )
 def test_cdf(x, cdf, below):
-    close(law().cdf(x), *cdf)
-    close(law().below(x), *below)
+    close(distribution().cdf(x), *cdf)
+    close(distribution().below(x), *below)
 
 
 def test_quantiles_and_the_worst():
-    close(law().quantile(0.5 - 1e-9), -1.5, -2, -1)
-    close(law().quantile(0.6), 0, 0, 0)
-    close(law().quantile(0.9), 2, 1, 3)
-    close(law().quantile(1.0), 2, 1, 4)
-    close(law().cvar(0.25), -1.5, -2, -1)
-    close(law().cvar(0.75), -1, -4 / 3, -2 / 3)
-    close(law().mean, -0.25, -0.75, 0.25)
-    for ask in (law().quantile, law().cvar):
+    close(distribution().quantile(0.5 - 1e-9), -1.5, -2, -1)
+    close(distribution().quantile(0.6), 0, 0, 0)
+    close(distribution().quantile(0.9), 2, 1, 3)
+    close(distribution().quantile(1.0), 2, 1, 4)
+    close(distribution().cvar(0.25), -1.5, -2, -1)
+    close(distribution().cvar(0.75), -1, -4 / 3, -2 / 3)
+    close(distribution().mean, -0.25, -0.75, 0.25)
+    for ask in (distribution().quantile, distribution().cvar):
         for p in (0.0, -0.1, 1.1, math.nan):
             with pytest.raises(SettingsError, match="Give a probability above 0"):
                 ask(p)
     with pytest.raises(SettingsError, match="x is nan"):
-        law().cdf(math.nan)
+        distribution().cdf(math.nan)
 
 
 def test_slack_widens_everything():
-    wide = law(slack=0.1)
+    wide = distribution(slack=0.1)
     close(wide.cdf(0.5), 0.75, 0.65, 0.85)
     close(wide.quantile(0.05), -1.5, -4, -1)
     close(wide.quantile(0.95), 2, 1, 4)
@@ -72,26 +72,26 @@ def test_slack_widens_everything():
     close(wide.mean, -0.25, -0.4 - 1 + 0.25 * 0 + 0.15 * 1, -0.4 + 0.75 + 0.4)
     close(wide.ties(), 0.25, 0.05, 0.45)
     assert wide.cdf(-9.0).high == 0.0
-    assert law(slack=0.1, support=ANYWHERE).cvar(0.2).low == -math.inf
-    assert law(slack=0.1, support=ANYWHERE).cvar(0.2).high == pytest.approx(-1)
-    assert law(slack=0.0).cvar(5e-324) == pytest.approx(-1.5)
+    assert distribution(slack=0.1, support=ANYWHERE).cvar(0.2).low == -math.inf
+    assert distribution(slack=0.1, support=ANYWHERE).cvar(0.2).high == pytest.approx(-1)
+    assert distribution(slack=0.0).cvar(5e-324) == pytest.approx(-1.5)
 
 
 def test_superiority_keeps_ties_apart():
-    close(law().superiority(), 0.25, 0.25, 0.25)
-    close(law().ties(), 0.25, 0.25, 0.25)
-    close(law().inferiority(), 0.5, 0.5, 0.5)
-    zero = jmdp.GapLaw.zero()
+    close(distribution().superiority(), 0.25, 0.25, 0.25)
+    close(distribution().ties(), 0.25, 0.25, 0.25)
+    close(distribution().inferiority(), 0.5, 0.5, 0.5)
+    zero = jmdp.GapDistribution.zero()
     assert (zero.superiority(), zero.ties(), zero.inferiority()) == (0.0, 1.0, 0.0)
     assert zero.cvar(0.3) == zero.quantile(0.3) == 0.0
 
 
 def test_it_prints_and_travels():
-    text = repr(law())
-    assert text.startswith("GapLaw on [-4, 4], certified\n  P(gap > 0)     0.250000000000000 ± 2e-15\n")
+    text = repr(distribution())
+    assert text.startswith("GapDistribution on [-4, 4], certified\n  P(gap > 0)     0.250000000000000 ± 2e-15\n")
     assert "  95% quantile   2.0 in [1.0, 3.0]\n" in text
-    assert "P(gap" not in repr(law(jmdp.Law))
-    again = pickle.loads(pickle.dumps(law()))
+    assert "P(gap" not in repr(distribution(jmdp.Distribution))
+    again = pickle.loads(pickle.dumps(distribution()))
     assert again.cdf(0.0) == 0.75
     with pytest.raises(ValueError, match="read-only"):
         again.mass[0] = 1

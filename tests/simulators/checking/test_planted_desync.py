@@ -10,7 +10,7 @@ import pytest
 
 import jmdp
 from jmdp.errors import SimulatorError
-from jmdp.results.comparison import Decision
+from jmdp.results.evaluation import Outcome
 from jmdp.testing import check_simulator
 
 gymnasium = pytest.importorskip("gymnasium")
@@ -159,10 +159,10 @@ class SwappedOrder(Tank):
 
 # What check_simulator finds first, and what compare does.
 SEVENTEEN = {
-    Tank: (None, Decision.BEST_FOUND),
-    TailOfOneAction: (None, Decision.BEST_FOUND),
+    Tank: (None, Outcome.BEST_FOUND),
+    TailOfOneAction: (None, Outcome.BEST_FOUND),
     ExtraDraw: ("out of step", "out of step"),
-    ExtraDrawInRareStates: ("unexplored", Decision.BEST_FOUND),
+    ExtraDrawInRareStates: ("unexplored", Outcome.BEST_FOUND),
     GlobalNumpy: ("global generator", "global generator"),
     GlobalPython: ("global generator", "global generator"),
     OwnGenerator: ("own generator", "own generator"),
@@ -173,7 +173,7 @@ SEVENTEEN = {
     TorchGenerator: ("hidden state", "hidden state"),
     DrawsByState: ("out of step between states", "out of step between states"),
     PoissonByAction: ("out of step", "out of step"),
-    TapeInReset: ("hidden start", Decision.ONE_FUTURE),
+    TapeInReset: ("hidden start", Outcome.ONE_FUTURE),
     HoldsAnIterator: ("cannot be copied", "cannot be copied"),
     SwappedOrder: ("swapped draws", "swapped draws"),
 }
@@ -215,7 +215,7 @@ def test_compare(kind):
     def compared():
         return jmdp.compare(standing(kind), policy=lambda seen: 0, discount=0.5, seed=0, samples=64, progress=False)
 
-    if isinstance(expected, Decision):
+    if isinstance(expected, Outcome):
         assert compared().outcome is expected
     else:
         with pytest.raises(SimulatorError, match=expected):
@@ -242,7 +242,7 @@ def test_a_deterministic_environment_has_one_future_and_no_fault():
     env = gymnasium.make("CartPole-v1")
     env.reset(seed=0)
     found = jmdp.compare(env, policy=lambda seen: int(seen[2] > 0), discount=0.9, seed=0, progress=False)
-    assert found.outcome is Decision.ONE_FUTURE
+    assert found.outcome is Outcome.ONE_FUTURE
     assert found.samples == 64  # it does not go on for what cannot come
     assert "If the simulator is deterministic from this state, the means are exact" in str(found)
     notes = check_simulator(jmdp.simulators.GymnasiumSimulator(env), steps=5)
@@ -252,6 +252,6 @@ def test_a_deterministic_environment_has_one_future_and_no_fault():
 def test_equal_returns_under_a_policy_that_draws_are_not_one_future():
     env = gymnasium.make("MountainCar-v0")
     env.reset(seed=0)
-    found = jmdp.compare(env, policy=jmdp.UniformPolicy(), discount=0.5, seed=0, samples=80, progress=False)
+    found = jmdp.compare(env, policy="uniform", discount=0.5, seed=0, samples=80, progress=False)
     assert found.draws.one_future  # −1 in every step
-    assert found.outcome is Decision.BUDGET_SPENT
+    assert found.outcome is Outcome.BUDGET_EXHAUSTED

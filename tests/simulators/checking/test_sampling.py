@@ -274,4 +274,4 @@ def test_draws_while_jax_traces_are_refused():
 
     simulator = jmdp.simulators.JaxSimulator(step, 2, start=lambda key: jax.numpy.float32(0))
     with pytest.raises(SimulatorError, match="becomes a constant of the compiled program"):
-        compared(simulator, policy=jmdp.UniformPolicy())
+        compared(simulator, policy="uniform")

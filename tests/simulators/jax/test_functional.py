@@ -1,4 +1,4 @@
-"""Functions of JAX: pure steps, compiled rollouts that share luck as the regimes say, gymnax."""
+"""Functions of JAX: pure steps, compiled rollouts that share luck as the couplings say, gymnax."""
 
 from __future__ import annotations
 
@@ -26,8 +26,10 @@ from jmdp.simulators.jax import rollouts as jax_rollouts  # noqa: E402
 from jmdp.simulators.jax.functional import JaxSimulator  # noqa: E402
 from jmdp.simulators.jax.gymnax import GymnaxSimulator  # noqa: E402
 
-REGIMES = [
-    regime(luck) for regime in (jmdp.Local, jmdp.Synchronous, jmdp.Independent) for luck in ("independent", "shared")
+COUPLINGS = [
+    coupling(luck)
+    for coupling in (jmdp.Local, jmdp.Synchronous, jmdp.Independent)
+    for luck in ("independent", "shared")
 ]
 
 
@@ -183,7 +185,7 @@ def twin(simulator, start, actions, coupling, seed, sample, horizon, discount):
     return returns, [ENDED if place is None else places.index(place) for place in places], len(steps)
 
 
-@pytest.mark.parametrize("coupling", REGIMES, ids=repr)
+@pytest.mark.parametrize("coupling", COUPLINGS, ids=repr)
 def test_compiled_rollouts_are_their_slow_twin(tiny, coupling):
     _, simulator, start, draws = tiny
     drawn = draws(coupling, seed=5, first=7, count=8)
@@ -197,8 +199,8 @@ def test_compiled_rollouts_are_their_slow_twin(tiny, coupling):
 
 
 def paths(model, coupling, policy, start, actions):
-    """Probability of each (r₀ + r₁/32 of one branch, of the other) in two steps, from the regime's own words."""
-    law = Counter()
+    """Probability of each (r₀ + r₁/32 of one branch, of the other) in two steps, from the coupling's own words."""
+    distribution = Counter()
     p = model.prob[0]
     meet = coupling.shared_in_a_state
 
@@ -220,22 +222,22 @@ def paths(model, coupling, policy, start, actions):
             for (m, n), p2 in two(meet and s == t, coupling.shared_between_states):
                 one = first[0] + (0 if model.terminal[s] else model.reward[s, m, a] / 32)
                 two_ = first[1] + (0 if model.terminal[t] else model.reward[t, n, b] / 32)
-                law[one, two_] += p0 * p1 * p2
-    return law
+                distribution[one, two_] += p0 * p1 * p2
+    return distribution
 
 
 @pytest.mark.parametrize("start", [0, 1])
-@pytest.mark.parametrize("coupling", REGIMES, ids=repr)
-def test_joint_law_of_two_steps_is_the_regimes(tiny, coupling, start):
+@pytest.mark.parametrize("coupling", COUPLINGS, ids=repr)
+def test_joint_distribution_of_two_steps_is_the_couplings(tiny, coupling, start):
     """G-test on the rewards of both branches in both steps; 12 tests at 5e-8, a false alarm in a million runs."""
     model, _, _, draws = tiny
     state = Cell(start, jnp.full(3, start, jnp.uint8), jnp.arange(5) == start, 0.0, jax.random.key(0))
     drawn = draws(coupling, state=state, seed=11, horizon=2, discount=1 / 32, count=20_480)
-    law = paths(model, coupling, TINY_POLICY.astype(float), start, (0, 1))
+    distribution = paths(model, coupling, TINY_POLICY.astype(float), start, (0, 1))
     met = Counter(map(tuple, drawn.returns.tolist()))
-    assert set(met) <= {path for path, prob in law.items() if prob > 0}
-    g = 2 * sum(n * np.log(n / (20_480 * law[path])) for path, n in met.items())
-    degrees = sum(prob > 0 for prob in law.values()) - 1
+    assert set(met) <= {path for path, prob in distribution.items() if prob > 0}
+    g = 2 * sum(n * np.log(n / (20_480 * distribution[path])) for path, n in met.items())
+    degrees = sum(prob > 0 for prob in distribution.values()) - 1
     assert g < stats.chi2.isf(5e-8, degrees), (g, degrees)
 
 
@@ -254,17 +256,17 @@ def assert_moments(returns, mean, covariance):
 def truths(tiny):
     model = jmdp.TabularJMDP(tiny[0].prob, tiny[0].reward, tiny[0].next_state, 0.8, tiny[0].terminal)
     policy = jmdp.TabularPolicy(TINY_POLICY)
-    return {coupling: jmdp.evaluate(model, policy, coupling, jmdp.ExactPairs()) for coupling in REGIMES}
+    return {coupling: jmdp.evaluate(model, policy, coupling, jmdp.ExactPairs()) for coupling in COUPLINGS}
 
 
-@pytest.mark.parametrize("coupling", REGIMES, ids=repr)
+@pytest.mark.parametrize("coupling", COUPLINGS, ids=repr)
 def test_moments_are_those_of_the_table(tiny, truths, coupling):
     """Against exact pairs; 6 × 5 numbers, a false alarm in 50,000 runs."""
     *_, draws = tiny
     truth = truths[coupling]
     drawn = draws(coupling, seed=2, horizon=64, discount=0.8, count=40_960)
     error = assert_moments(drawn.returns, truth.mean[0], truth.covariance[0])
-    for other, answer in truths.items():  # another regime would be noticed
+    for other, answer in truths.items():  # another coupling would be noticed
         if other != coupling:
             assert (np.abs(answer.covariance[0] - truth.covariance[0]) > 6 * error).any(), other
 
@@ -282,7 +284,7 @@ def test_moments_in_the_windy_gridworld():
     assert_moments(drawn.returns, exact.mean[6][order], exact.covariance[6][np.ix_(order, order)])
 
 
-@pytest.mark.parametrize("coupling", REGIMES, ids=repr)
+@pytest.mark.parametrize("coupling", COUPLINGS, ids=repr)
 def test_coalescence_is_for_ever(tiny, coupling):
     *_, draws = tiny
     early, late = draws(coupling, horizon=3, discount=1.0), draws(coupling, horizon=9, discount=1.0)

@@ -14,7 +14,8 @@ from jmdp.cli.environments import ACTIONS_HELP, Environment, EnvName, environmen
 from jmdp.cli.options import Actions, Optionally, PolicyDraws, TruncatedEnds
 from jmdp.comparing import compare
 from jmdp.errors import SettingsError
-from jmdp.results.comparison import Comparison, Decision
+from jmdp.results.comparison import Comparison
+from jmdp.results.evaluation import Outcome
 from jmdp.simulators.simulator import Simulator
 
 _POLICY = (
@@ -74,7 +75,7 @@ class Compare(Command):
     reward_bound: Optionally[float] = None
     """The largest reward there can be after the horizon. Tables know theirs; else the largest met is taken."""
     return_range: Annotated[Optionally[tuple[float, float]], tyro.conf.arg(metavar="LEAST MOST")] = None
-    """Where all returns are, if that is known: intervals then hold for any law."""
+    """Where all returns are, if that is known: intervals then hold for any distribution."""
     tie_tolerance: float = 0.0
     """Gaps of at most this size count as ties in chances."""
 
@@ -89,9 +90,9 @@ class Compare(Command):
             print_json({"env": self.env, "state": self.state, "after": self.after, **answer})
         else:
             print(answer)
-        if found.outcome is Decision.INTERRUPTED:
+        if found.outcome is Outcome.INTERRUPTED:
             return Exit.INTERRUPTED
-        return Exit.NO if found.outcome in (Decision.BUDGET_SPENT, Decision.ONE_FUTURE) else Exit.YES
+        return Exit.NO if found.outcome in (Outcome.BUDGET_EXHAUSTED, Outcome.ONE_FUTURE) else Exit.YES
 
     def _compared(self, chosen: Environment, simulator: Simulator) -> Comparison:
         if self.discount is None and simulator.discount is None:
@@ -124,8 +125,12 @@ def _record(found: Comparison) -> dict[str, Any]:
     """All that the table says, and what its numbers rest on."""
 
     def regret(action: str) -> dict[str, Any]:
-        law = found.regret(action)
-        return {"mean": law.mean, "quantile_95": law.quantile(0.95), "worst_5": law.cvar(0.05)}
+        distribution = found.regret(action)
+        return {
+            "mean": distribution.mean,
+            "quantile_95": distribution.quantile(0.95),
+            "worst_5": distribution.cvar(0.05),
+        }
 
     return {
         "simulator": found.simulator,
@@ -139,7 +144,7 @@ def _record(found: Comparison) -> dict[str, Any]:
         "reward_bound": found.limits.bound,
         "assumption": found.limits.assumption,
         "outcome": found.outcome,
-        "decided": found.outcome in (Decision.BEST_FOUND, Decision.PRECISE),
+        "decided": found.outcome in (Outcome.BEST_FOUND, Outcome.PRECISE),
         "best": found.best,
         "leader": found.leader,
         "steps": found.draws.steps,

@@ -52,8 +52,8 @@ class Evaluate(Command):
 
     examples: ClassVar = {
         "jmdp evaluate inventory --coupling synchronous --state 3": "three in stock, the same demand for every order",
-        "jmdp evaluate anti_correlated_bandit --method exact-law --tolerance 0.01": "how often is the first arm no "
-        "better? The law of the gap, certified",
+        "jmdp evaluate anti_correlated_bandit --method exact-distribution --tolerance 0.01": "how often is the first "
+        "arm no better? The distribution of the gap, certified",
         "jmdp evaluate windy_gridworld --rows 3 --columns 4 --policy careless": "means in every cell",
         "jmdp evaluate anti_correlated_bandit --method monte-carlo --samples 1000 --seed 7 --json": "from samples, "
         "for machines",

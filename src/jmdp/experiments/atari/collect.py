@@ -1,4 +1,4 @@
-"""Walks of every game, regime and data seed, kept in files: the emulator's part of the work."""
+"""Walks of every game, coupling and data seed, kept in files: the emulator's part of the work."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from jmdp.base.whole_files import whole_file
-from jmdp.experiments.atari.settings import NOISE, REGIMES, Walks, simulator
-from jmdp.models.actors.as_policy import UniformPolicy, as_policy
+from jmdp.experiments.atari.settings import COUPLINGS, NOISE, Walks, simulator
+from jmdp.models.actors.as_policy import as_policy
 from jmdp.simulators.pair_walks import PairWalks
 from jmdp.simulators.workers import Walkers
 
@@ -20,8 +20,8 @@ def collect(wanted: Walks, folder: Path, workers: int, progress: bool = True) ->
     if path.exists():
         return
     emulator = simulator(wanted.game)
-    actor = as_policy(UniformPolicy(), emulator.actions)
-    with Walkers(emulator, actor, REGIMES[wanted.regime], workers=workers) as walkers:
+    actor = as_policy("uniform", emulator.actions)
+    with Walkers(emulator, actor, COUPLINGS[wanted.coupling], workers=workers) as walkers:
         walks = walkers.collect(
             wanted.plan, seed=2 * wanted.seed + wanted.held_out, blocks=wanted.blocks, progress=progress
         )

@@ -34,7 +34,7 @@ def learn_and_judge(run: Run, folder: Path) -> None:
     lucks = int((held_out.visit == 0).sum())
     ahead, truth = (_some(held_out, lucks, which) for which in (range(AHEAD), range(AHEAD, lucks)))
     pair = truth.action[:: lucks - AHEAD, 0]
-    closed = closed_form(run.regime, actions, pair, run.c)
+    closed = closed_form(run.coupling, actions, pair, run.c)
     alone = calibration_of(found.network, truth, DISCOUNT, 2 * run.seed + 1, closed)
     trust = worth(calibration_of(found.network, ahead, DISCOUNT, 2 * run.seed + 1))
     mean, variance = looked_ahead(found.network, _cut(ahead, LOOKAHEAD_STEPS), DISCOUNT, trust)
@@ -72,12 +72,12 @@ def records(path: Path) -> tuple[Calibration, Calibration, dict[str, object]]:
     return alone, replace(alone, mean=kept["ahead_mean"], variance=kept["ahead_variance"]), about
 
 
-def closed_form(regime: str, actions: int, pair: np.ndarray, c: float) -> np.ndarray:
+def closed_form(coupling: str, actions: int, pair: np.ndarray, c: float) -> np.ndarray:
     """Var(gap) if the game paid nothing and branches never met: a formula that has learned nothing."""
     spread = loadings(actions)
     loading = LOADING * spread / spread.std()
     later = DISCOUNT**2 / (1 - DISCOUNT**2)
-    each_step = loading.var() if regime == "Synchronous" else 1 + loading.var()
+    each_step = loading.var() if coupling == "Synchronous" else 1 + loading.var()
     return np.asarray((np.diff(loading[pair], axis=1)[:, 0] ** 2 + 2 * each_step * later) / c**2)
 
 

@@ -21,14 +21,14 @@ Gathered = dict[tuple[str, float, str, str], tuple[Calibration, Calibration, lis
 
 
 def gathered(folder: Path) -> Gathered:
-    """Records by regime, c, game and kernel, joined over data seeds: alone, with a lookahead, and what they were."""
+    """Records by coupling, c, game and kernel, joined over data seeds: alone, with a lookahead, and what they were."""
     parts: dict[tuple[str, float, str, str], list[tuple[Calibration, Calibration, dict[str, object]]]] = {}
     for path in sorted((folder / "records").glob("*.npz")):
         found = records(path)
         about = found[2]
         if about["quick"]:
             continue
-        key = (str(about["regime"]), float(str(about["c"])), str(about["game"]), str(about["kernel"]))
+        key = (str(about["coupling"]), float(str(about["c"])), str(about["game"]), str(about["kernel"]))
         parts.setdefault(key, []).append(found)
     return {
         key: (
@@ -41,12 +41,12 @@ def gathered(folder: Path) -> Gathered:
 
 
 def summary(found: Gathered) -> list[dict[str, object]]:
-    """One row a regime, c, game and kernel, with intervals, states, rollouts and seeds."""
+    """One row a coupling, c, game and kernel, with intervals, states, rollouts and seeds."""
     rows: list[dict[str, object]] = []
-    for (regime, c, game, kernel), (alone, ahead, about) in found.items():
+    for (coupling, c, game, kernel), (alone, ahead, about) in found.items():
         rows.append(
             {
-                "regime": regime, "c": c, "game": game, "kernel": kernel,
+                "coupling": coupling, "c": c, "game": game, "kernel": kernel,
                 "seeds": [part["seed"] for part in about], "states": len(np.unique(alone.state)),
                 "rollouts": alone.returns.shape[1],
                 "seconds": round(float(np.mean([float(str(part["seconds"])) for part in about])), 1),
@@ -70,21 +70,21 @@ def _numbers(value: Estimate | None) -> list[float] | None:
 
 
 def table(rows: Sequence[dict[str, object]]) -> str:
-    """As Markdown: a block for each regime and c."""
+    """As Markdown: a block for each coupling and c."""
     lines: list[str] = []
     blocks = sorted(
-        {(str(row["regime"]), float(str(row["c"]))) for row in rows}, key=lambda b: (b[0] != "Synchronous", b[1])
+        {(str(row["coupling"]), float(str(row["c"]))) for row in rows}, key=lambda b: (b[0] != "Synchronous", b[1])
     )
-    for regime, c in blocks:
+    for coupling, c in blocks:
         lines += [
             "",
-            f"### {regime}, c = {c:g}",
+            f"### {coupling}, c = {c:g}",
             "",
             "| game | learned / MC | plain Gram / MC | independent / MC | closed form / MC | rank corr. (reliability) "
             "| mean-gap corr. (reliability) | with lookahead: ratio | rank corr. | mean-gap corr. |",
             "|---|---|---|---|---|---|---|---|---|---|",
         ]
-        here = [row for row in rows if row["regime"] == regime and float(str(row["c"])) == c]
+        here = [row for row in rows if row["coupling"] == coupling and float(str(row["c"])) == c]
         plain = {row["game"]: row for row in here if row["kernel"] == "gram"}
         for row in (row for row in here if row["kernel"] == "sum"):
             gram = plain.get(row["game"])
@@ -110,12 +110,12 @@ def _value(value: object) -> str:
     return f"{value[0]:.2f}"
 
 
-def curves(folder: Path, regime: str, c: float) -> dict[str, tuple[Floats, Floats]]:
+def curves(folder: Path, coupling: str, c: float) -> dict[str, tuple[Floats, Floats]]:
     """Of the paper's games: updates, and mean squares of TD errors of all data seeds."""
     found: dict[str, tuple[Floats, Floats]] = {}
     for game in PAPER:
         squares = []
-        for path in sorted((folder / "records").glob(f"{game}-{regime}-{c:g}-*-sum-*.npz")):
+        for path in sorted((folder / "records").glob(f"{game}-{coupling}-{c:g}-*-sum-*.npz")):
             with np.load(path) as file:
                 if not json.loads(str(file["about"]))["quick"]:
                     updates, rms = file["updates"], file["rms"]
@@ -131,12 +131,14 @@ def write(folder: Path) -> str:
     (folder / "summary.json").write_text(json.dumps(rows, indent=1), encoding="utf-8")
     text = table(rows)
     (folder / "table.md").write_text(text + "\n", encoding="utf-8")
-    for (regime, c, game, kernel), (alone, ahead, _) in found.items():
+    for (coupling, c, game, kernel), (alone, ahead, _) in found.items():
         if kernel == "sum":
             for name, record in (("alone", alone), ("ahead", ahead)):
-                title = f"{game.replace('_', ' ')}, {regime} luck, c = {c:g}" + (", with lookahead" * (name == "ahead"))
+                title = f"{game.replace('_', ' ')}, {coupling} luck, c = {c:g}" + (
+                    ", with lookahead" * (name == "ahead")
+                )
                 figure = plots.calibration_scatter(record, title=title)
-                figure.savefig(folder / f"scatter-{game}-{regime}-{c:g}-{name}.svg")
+                figure.savefig(folder / f"scatter-{game}-{coupling}-{c:g}-{name}.svg")
     if all(("Synchronous", 1.0, game, "sum") in found for game in PAPER):
         figure = td_figure({"NeuralGram": curves(folder, "Synchronous", 1.0)}, NAMES)
         figure.suptitle("Synchronous luck, c = 1")

@@ -17,7 +17,7 @@ PAPER = ("pong", "battle_zone", "boxing", "atlantis")
 FURTHER = ("breakout", "space_invaders", "freeway", "asterix", "seaquest", "ms_pacman")
 """Named before any of them was run."""
 
-REGIMES = {"Synchronous": jmdp.Synchronous(), "Local": jmdp.Local()}
+COUPLINGS = {"Synchronous": jmdp.Synchronous(), "Local": jmdp.Local()}
 
 DISCOUNT = 0.9
 LOADING = 0.1
@@ -41,7 +41,7 @@ class Walks:
     """One collection."""
 
     game: str
-    regime: str
+    coupling: str
     seed: int
     held_out: bool
     quick: bool = False
@@ -60,7 +60,7 @@ class Walks:
         """Of its file."""
         part = "hold_out" if self.held_out else "learn"
         made_by = digest(self.plan, self.blocks, NOISE, LOADING, version("ale-py"))
-        return f"{self.game}-{self.regime}-{self.seed}-{part}-{made_by}"
+        return f"{self.game}-{self.coupling}-{self.seed}-{part}-{made_by}"
 
     @property
     def blocks(self) -> int:
@@ -75,7 +75,7 @@ class Run:
     """One network."""
 
     game: str
-    regime: str
+    coupling: str
     c: float  # weight of the game's own reward; the shock's is 1
     seed: int
     kernel: str
@@ -84,13 +84,13 @@ class Run:
     @property
     def learn(self) -> Walks:
         """What it learns from."""
-        return Walks(self.game, self.regime, self.seed, False, self.quick)
+        return Walks(self.game, self.coupling, self.seed, False, self.quick)
 
     @property
     def held_out(self) -> list[Walks]:
         """Where it is judged: states of its own data seed, or of all three where one network speaks for the game."""
-        seeds = SEEDS if self.regime == "Local" and self.game in PAPER else (self.seed,)
-        return [Walks(self.game, self.regime, seed, True, self.quick) for seed in seeds]
+        seeds = SEEDS if self.coupling == "Local" and self.game in PAPER else (self.seed,)
+        return [Walks(self.game, self.coupling, seed, True, self.quick) for seed in seeds]
 
     @property
     def method(self) -> jmdp.NeuralGram:
@@ -103,7 +103,7 @@ class Run:
         """Of its file."""
         versions = [version(package) for package in ("jmdp", "jax")]
         made_by = digest(self.method, self.learn.name, [walks.name for walks in self.held_out], AHEAD, versions)
-        return f"{self.game}-{self.regime}-{self.c:g}-{self.seed}-{self.kernel}-{made_by}"
+        return f"{self.game}-{self.coupling}-{self.c:g}-{self.seed}-{self.kernel}-{made_by}"
 
 
 SEEDS = (11, 12, 13)

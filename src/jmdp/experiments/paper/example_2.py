@@ -22,7 +22,7 @@ NAMES = ("(2.1): both next states are U", "(2.2): next states are U and 1 − U"
 
 @dataclass(frozen=True, kw_only=True)
 class Example2(Experiment):
-    """The joint law of two actions' next states, which no marginal shows, and what it does to their gap."""
+    """The joint distribution of two actions' next states, which no marginal shows, and what it does to their gap."""
 
     name = "example_2"
     title = "Equal marginals, different couplings"
@@ -55,7 +55,7 @@ class Example2(Experiment):
         truth = float(gap_variance(Fraction(self.discount)))
         found = [
             Claim(
-                "Each action's transition law is uniform on the states, in both.", self.where,
+                "Each action's transition distribution is uniform on the states, in both.", self.where,
                 "largest difference of transition chances and mean rewards, from ½ and between the two",
             ).at_most(0.0, Measured(off, 0.0, off, "computed", 2 * marginal.size + rewards.size, "numbers")),
             Claim(
@@ -89,7 +89,7 @@ class Example2(Experiment):
         return {"discounts": discounts.tolist(), "variances": variances}
 
     def figure(self, data: dict[str, Any]) -> Figure:
-        """The two joint laws of next states, and the variance of the gap against the discount."""
+        """The two joint distributions of next states, and the variance of the gap against the discount."""
         figure, [axes] = new_figure(1, 3, size=(11.4, 3.6))
         for panel, name, table in zip(axes, NAMES, data["joint"], strict=False):
             image = panel.imshow(table, cmap="Blues", vmin=0, vmax=1)
@@ -126,8 +126,8 @@ def example(opposite: bool, discount: float) -> jmdp.TabularJMDP:
 
 def joint_next_states(model: jmdp.TabularJMDP, state: int) -> np.ndarray:
     """[2, 2], chances of both actions' next states."""
-    law, table = model.outcome_law(state), np.zeros((2, 2))
-    np.add.at(table, tuple(law.next_state.T), law.prob)
+    distribution, table = model.outcome_distribution(state), np.zeros((2, 2))
+    np.add.at(table, tuple(distribution.next_state.T), distribution.prob)
     return table
 
 

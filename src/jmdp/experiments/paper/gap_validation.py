@@ -44,16 +44,16 @@ class GapValidation(Experiment):
     """That all intervals of one finding hold at once (Bonferroni)."""
     moments: int = 8
     """Order of the sharper bounds."""
-    law_tolerance: float = 0.01
+    distribution_tolerance: float = 0.01
     """Of certified chances."""
 
     @classmethod
     def quick(cls) -> Self:
-        """Fewer rollouts, coarser laws."""
-        return cls(samples=20_000, law_tolerance=0.05)
+        """Fewer rollouts, coarser distributions."""
+        return cls(samples=20_000, distribution_tolerance=0.05)
 
     def run(self, work: Work) -> Numbers:
-        """Predict by JIPE-2, simulate, and find the laws."""
+        """Predict by JIPE-2, simulate, and find the distributions."""
         world = jmdp.worlds.windy_gridworld(self.side, self.side, discount=self.discount)
         policy = world.policies["goal_directed"]
         gaps = [
@@ -68,13 +68,13 @@ class GapValidation(Experiment):
             jmdp.JIPE(),
             sampling,
             jmdp.ExactPairs(order=self.moments),
-            jmdp.ExactLaw(tolerance=self.law_tolerance),
+            jmdp.ExactDistribution(tolerance=self.distribution_tolerance),
         )
-        predicted, simulated, sharper, laws = (
+        predicted, simulated, sharper, distributions = (
             jmdp.evaluate(world.model, policy, method=method, progress=work.progress) for method in methods
         )
         rows = [
-            self._row(len(gaps), *(result.gap(*gap) for result in (predicted, simulated, sharper, laws)))
+            self._row(len(gaps), *(result.gap(*gap) for result in (predicted, simulated, sharper, distributions)))
             for gap in gaps
         ]
         data: dict[str, Any] = {key: [row[key] for row in rows] for key in rows[0]}
@@ -85,8 +85,8 @@ class GapValidation(Experiment):
     ) -> dict[str, Any]:
         assert simulated.mean_interval is not None
         assert simulated.variance_interval is not None
-        drawn = simulated.law()
-        chance, sure = float(drawn.cdf(0.0)), exact.law().cdf(0.0)
+        drawn = simulated.distribution()
+        chance, sure = float(drawn.cdf(0.0)), exact.distribution().cdf(0.0)
         low, high = self._binomial(round(chance * self.samples), gaps)
         positive = bool(predicted.is_better() is jmdp.Verdict.YES)
         return {
@@ -139,7 +139,7 @@ class GapValidation(Experiment):
         ]
         found.append(
             Claim(
-                "(Not in the paper) The same with the chances themselves, from certified laws.", self.where,
+                "(Not in the paper) The same with the chances themselves, from certified distributions.", self.where,
                 f"the largest of {positive.sum()} ratios of P(gap ≤ 0) to bound",
             ).at_most(1.0, Measured.certified(Estimate(*certified), int(positive.sum()), "gaps"), better=True)
         )  # fmt: skip

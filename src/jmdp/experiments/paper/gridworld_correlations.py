@@ -74,7 +74,7 @@ class GridworldCorrelations(Experiment):
                 "the strongest correlation of two actions whose returns differ",
             ).above(0.0, Measured.certified(size(strongest), len(differ), "pairs of actions in states")),
             Claim(
-                "The joint law differs from state to state.", self.where,
+                "The joint distribution differs from state to state.", self.where,
                 "correlation of two actions: greatest less least over the states, of the pair where that is most",
             ).above(0.0, Measured.certified(spread, count, "pairs of actions in states")),
             Claim(

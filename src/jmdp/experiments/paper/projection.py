@@ -1,4 +1,4 @@
-"""Theorem B.4: the projected operator contracts in its norm, on the support of the stationary law of pairs."""
+"""Theorem B.4: the projected operator contracts in its norm, on the support of the stationary distribution of pairs."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ class ProjectedContraction(Experiment):
 
 
 class PairWorld:
-    """A small table with all of X² at hand: T₂, the stationary laws, and the projection of the paper."""
+    """A small table with all of X² at hand: T₂, the stationary distributions, and the projection of the paper."""
 
     def __init__(self, model: jmdp.TabularJMDP) -> None:
         self.model, self.policy = model, jmdp.TabularPolicy.uniform(model)
@@ -271,7 +271,7 @@ def random_collection(rng: np.random.Generator, world: PairWorld, kind: int) -> 
 
 
 def _in_the_long_run(step: Floats, start: Floats) -> Floats:
-    """The stationary law that a start leads to, by squaring the chain."""
+    """The stationary distribution that a start leads to, by squaring the chain."""
     for _ in range(40):
         step = step @ step
         step /= step.sum(axis=1, keepdims=True)

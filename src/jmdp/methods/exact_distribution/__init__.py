@@ -1,5 +1,5 @@
 """Distributions of every return and every gap, certified."""
 
-from jmdp.methods.exact_distribution.exact_distribution import ExactLaw
+from jmdp.methods.exact_distribution.exact_distribution import ExactDistribution
 
-__all__ = ["ExactLaw"]
+__all__ = ["ExactDistribution"]

@@ -1,4 +1,4 @@
-"""ExactLaw: the whole law of every return and every gap, certified."""
+"""ExactDistribution: the whole distribution of every return and every gap, certified."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from jmdp.base.interval import Interval
 from jmdp.base.machine import Threads, budget, require
 from jmdp.base.progress import sweep_bar
 from jmdp.base.settings import nonnegative, whole
-from jmdp.methods.exact_distribution.steps import LawSteps
-from jmdp.methods.exact_distribution.sweep import CELL_BYTES, Cells, LawSweep
+from jmdp.methods.exact_distribution.steps import DistributionSteps
+from jmdp.methods.exact_distribution.sweep import CELL_BYTES, Cells, DistributionSweep
 from jmdp.methods.exact_distribution.ties import Ties
 from jmdp.methods.exact_pairs.exact_pairs import ExactPairs
 from jmdp.methods.method import Method
@@ -24,7 +24,7 @@ from jmdp.models.coupling import Coupling
 from jmdp.models.policy import TabularPolicy
 from jmdp.models.tabular import TabularJMDP
 from jmdp.results.evaluation import Evaluation, Outcome
-from jmdp.results.gaps.distribution import GapLaw, Law
+from jmdp.results.gaps.distribution import Distribution, GapDistribution
 
 _TIMES = 4
 """How many times more cells there are when those at hand no longer help."""
@@ -37,16 +37,17 @@ _PLATEAU = 0.8, 0.9
 
 
 @dataclass(frozen=True)
-class ExactLaw(Method):
-    """Certified laws of all returns and gaps by distributional dynamic programming on pairs.
+class ExactDistribution(Method):
+    """Certified distributions of all returns and gaps by distributional dynamic programming on pairs.
 
-    The gap is the return of the pair chain, G(x, y) = R(x) − R(y) + γ G(x', y'), so its law is a mixture of shifted and
-    shrunk laws of gaps. A law is kept as masses in cells, and with each mass an interval that all of it is in. One
-    sweep maps intervals to intervals, so whatever the cells are, and after any number of sweeps, the laws made of the
-    lower and of the upper ends enclose the true one. Intervals shrink by γ a sweep until the cells put different
-    outcomes together; then there are more cells. Branches that have become one have a gap of exactly 0 and are kept
-    apart from all other mass, so ties and P(Z(s, a) > Z(s, b)) do not blur into one another. The chance of an exact
-    tie, which may also come about by rewards that cancel, is found in integers (`jmdp.methods.exact_ties`).
+    The gap is the return of the pair chain, G(x, y) = R(x) − R(y) + γ G(x', y'), so its distribution is a mixture of
+    shifted and shrunk distributions of gaps. A distribution is kept as masses in cells, and with each mass an interval
+    that all of it is in. One sweep maps intervals to intervals, so whatever the cells are, and after any number of
+    sweeps, the distributions made of the lower and of the upper ends enclose the true one. Intervals shrink by γ a
+    sweep until the cells put different outcomes together; then there are more cells. Branches that have become one have
+    a gap of exactly 0 and are kept apart from all other mass, so ties and P(Z(s, a) > Z(s, b)) do not blur into one
+    another. The chance of an exact tie, which may also come about by rewards that cancel, is found in integers
+    (`jmdp.methods.exact_ties`).
 
     The paper (section 5.4) asks for quantiles, CVaR and the probability of superiority and bounds them by two moments.
     Means and covariances are those of `ExactPairs`.
@@ -57,14 +58,14 @@ class ExactLaw(Method):
     ----------
     tolerance
         Stop when both of these are reached. P(G > 0), P(G = 0) and P(G < 0) of every gap G = Z(s, a) − Z(s, b) are
-        known to intervals no wider than this. The two laws that enclose the law of a return or gap are no further apart
-        than this fraction of its range (of its size, where it is a single value), in the Wasserstein distance: the mean
-        width of its intervals. Chances at other thresholds than 0 may be known less well where the law has an atom. If
-        rounding alone keeps an interval wider, the outcome is STALLED.
+        known to intervals no wider than this. The two distributions that enclose the distribution of a return or gap
+        are no further apart than this fraction of its range (of its size, where it is a single value), in the
+        Wasserstein distance: the mean width of its intervals. Chances at other thresholds than 0 may be known less well
+        where the distribution has an atom. If rounding alone keeps an interval wider, the outcome is STALLED.
     cells
-        Of a law, to begin with. Quantiles and CVaR are the narrower the more there are.
+        Of a distribution, to begin with. Quantiles and CVaR are the narrower the more there are.
     max_cells
-        Of a law, at most.
+        Of a distribution, at most.
     max_sweeps
         Give up after so many.
     memory_budget
@@ -90,14 +91,14 @@ class ExactLaw(Method):
         """Evaluate; see `jmdp.evaluate`."""
         allowed = budget(self.memory_budget)
         mend = "Use MonteCarlo(seed=…), which needs no table of pairs"
-        require(_bytes(model, self.cells), allowed, f"ExactLaw on {model.shape[0]} states", mend)
+        require(_bytes(model, self.cells), allowed, f"ExactDistribution on {model.shape[0]} states", mend)
         moments = ExactPairs(memory_budget=self.memory_budget).run(model, policy, coupling, progress)
         exponent, _, _ = unit_rewards(model)
         ranges = ReturnRange(model, policy)
-        steps = LawSteps(model, policy, coupling, exponent, allowed - _bytes(model, self.cells))
+        steps = DistributionSteps(model, policy, coupling, exponent, allowed - _bytes(model, self.cells))
         with sweep_bar(type(self).__name__, progress, 0) as report, Threads() as threads:
             value = np.ldexp((moments.mean * policy.probs).sum(axis=1), -exponent)
-            sweep = LawSweep(model, policy, coupling, steps, value, threads)
+            sweep = DistributionSweep(model, policy, coupling, steps, value, threads)
             widths, outcome = self._iterate(model, sweep, allowed, report)
             cells, slack = sweep.ahead()
             ties = sweep.ties
@@ -108,12 +109,12 @@ class ExactLaw(Method):
             outcome=outcome,
             method=self,
             residuals=np.array(widths),
-            laws=LawTable(model, steps, cells, slack, ties, ranges),
+            distributions=DistributionTable(model, steps, cells, slack, ties, ranges),
             ranges=ranges,
         )
 
     def _iterate(
-        self, model: TabularJMDP, sweep: LawSweep, allowed: float, report: Callable[[int, float, float], None]
+        self, model: TabularJMDP, sweep: DistributionSweep, allowed: float, report: Callable[[int, float, float], None]
     ) -> tuple[list[float], Outcome]:
         """Sweep until all widths are small enough or that is out of reach; return them, and why it ended."""
         gamma = model.discount
@@ -154,36 +155,36 @@ def _bytes(model: TabularJMDP, cells: int) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class LawTable:
-    """The laws of all returns and gaps of given actions, in cells."""
+class DistributionTable:
+    """The distributions of all returns and gaps of given actions, in cells."""
 
     model: TabularJMDP
-    steps: LawSteps
+    steps: DistributionSteps
     cells: Cells  # of the rows of steps.given, on rewards divided by 2**exponent
     slack: float
     ties: Ties
     ranges: ReturnRange
 
-    def return_law(self, s: int, a: int) -> Law:
-        """The law of Z(s, a)."""
+    def return_distribution(self, s: int, a: int) -> Distribution:
+        """The distribution of Z(s, a)."""
         if self.model.terminal[s]:
-            return GapLaw.zero()
-        return Law(*self._masses(self.steps.return_row(s, a), forward=True), self.slack, self.ranges.of(s, a))
+            return GapDistribution.zero()
+        return Distribution(*self._masses(self.steps.return_row(s, a), forward=True), self.slack, self.ranges.of(s, a))
 
-    def gap_law(self, s: int, a: int, b: int) -> GapLaw:
-        """The law of Z(s, a) − Z(s, b)."""
+    def gap_distribution(self, s: int, a: int, b: int) -> GapDistribution:
+        """The distribution of Z(s, a) − Z(s, b)."""
         if self.model.terminal[s]:
-            return GapLaw.zero()
+            return GapDistribution.zero()
         row, support = self.steps.gap_row(s, min(a, b), max(a, b)), self.ranges.of_gap(s, a, b)
         at = row - self.steps.first_gap
         tied = Interval(float(self.ties.least[at]), float(self.ties.most[at]))
         if tied.low == 1:
-            return GapLaw.zero()
+            return GapDistribution.zero()
         low, high, mean, mass = _with_ties(*self._masses(row, forward=a < b), tied.low)
-        return GapLaw(low, high, mean, mass, self.slack, support, tied=tied)
+        return GapDistribution(low, high, mean, mass, self.slack, support, tied=tied)
 
     def _masses(self, row: int, *, forward: bool) -> tuple[Floats, Floats, Floats, Floats]:
-        """Ends, means and masses of one law."""
+        """Ends, means and masses of one distribution."""
         mass = self.cells.mass[row]
         there = np.flatnonzero(mass)
         low, high, mean = (np.where(there == 0, 0.0, points[row, there]) for points in self.cells[1:])
@@ -201,7 +202,7 @@ def _with_ties(
     """Move as much mass to 0 as is surely tied: out of intervals that contain 0, for a tie is in no other.
 
     Which of them lose how much is not known. Lower ends lose it where they are highest, upper ends where they are
-    lowest, so that the laws of the lower and of the upper ends still enclose the true one.
+    lowest, so that the distributions of the lower and of the upper ends still enclose the true one.
     """
     at_zero = (low == 0) & (high == 0)
     astride = (low <= 0) & (high >= 0) & ~at_zero

@@ -30,7 +30,7 @@ _OUTCOME_BYTES = 144.0
 
 @dataclass(frozen=True, eq=False)
 class Steps:
-    """Outcomes of some rows, those of one row after the other, as `kernels.laws` takes them."""
+    """Outcomes of some rows, those of one row after the other, as `kernels.distributions` takes them."""
 
     starts: Integers  # [rows + 1]
     chance: Floats  # [outcomes]
@@ -56,7 +56,7 @@ class _Ways:
     other: Integers
 
 
-class LawSteps:
+class DistributionSteps:
     """The steps of one model, policy and coupling, on rewards divided by 2**exponent; refuses if they may not fit."""
 
     def __init__(
@@ -81,7 +81,9 @@ class LawSteps:
         ]
         pairs = sum(sum(ways.chance.size for ways in given) ** 2 for given in self._branches) / 2
         mend = "Use MonteCarlo(seed=…), or join scenarios that do the same"
-        require(_OUTCOME_BYTES * pairs, allowed_bytes, f"ExactLaw on {pairs:.2g} outcomes of pairs of states", mend)
+        require(
+            _OUTCOME_BYTES * pairs, allowed_bytes, f"ExactDistribution on {pairs:.2g} outcomes of pairs of states", mend
+        )
         self.actions = list(combinations(range(A), 2))
         self.first_gap = self.end * A  # rows of `given` from here on are gaps
         self.drawn = self._steps([self._drawn(int(i), int(j)) for i, j in zip(one, other, strict=True)])

@@ -1,4 +1,4 @@
-"""Sweeping the laws of all policy-drawn pairs, and looking one step ahead of them."""
+"""Sweeping the distributions of all policy-drawn pairs, and looking one step ahead of them."""
 
 from __future__ import annotations
 
@@ -7,16 +7,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jmdp.base.arrays import Floats
+from jmdp.base.arrays import ROUNDOFF, Floats
 from jmdp.base.machine import Threads
-from jmdp.methods.exact_distribution.steps import LawSteps, Steps
+from jmdp.methods.exact_distribution.steps import DistributionSteps, Steps
 from jmdp.methods.exact_distribution.ties import tie_chances
 from jmdp.methods.shared.pair_operator import excess
 from jmdp.methods.shared.shared_randomness import break_point_units
 from jmdp.models.coupling import Coupling
 from jmdp.models.policy import TabularPolicy
 from jmdp.models.tabular import TabularJMDP
-from jmdp.results.evaluation import UNIT
 
 CELL_BYTES = 64.0
 """Mass, mean and the two ends, of an atom and of all else."""
@@ -29,7 +28,7 @@ _RANGE_SWEEPS = 60
 
 
 class Cells(NamedTuple):
-    """Laws in cells, a row each. See `kernels.laws`."""
+    """Distributions in cells, a row each. See `kernels.distributions`."""
 
     mass: Floats  # [rows, 1 + 2 cells]: what is exactly 0, what else is in each cell, the heaviest atom of each
     low: Floats
@@ -42,29 +41,29 @@ class Cells(NamedTuple):
         return cls(*np.empty((4, rows, 1 + 2 * cells)))
 
     def widths(self) -> tuple[Floats, Floats]:
-        """Widths of all intervals, as the table has them, and their mean in each law."""
+        """Widths of all intervals, as the table has them, and their mean in each distribution."""
         widths = np.where(self.mass > 0, self.high - self.low, 0.0)
         widths[:, 0] = 0.0
         return widths, np.einsum("ic,ic->i", self.mass, widths)
 
 
 class Widths(NamedTuple):
-    """How well laws of given actions are known, at worst: see `ExactLaw` for what counts."""
+    """How well distributions of given actions are known, at worst: see `ExactDistribution` for what counts."""
 
     stated: float  # all that the stated intervals are wide
     beyond_rounding: float  # the same, but for masses that rounding keeps from being narrower, and rounding of masses
 
 
-class LawSweep:
-    """The laws of all pairs of states whose actions are drawn from the policy, and their sweeps."""
+class DistributionSweep:
+    """The distributions of all pairs of states whose actions are drawn from the policy, and their sweeps."""
 
     def __init__(
         self,
         model: TabularJMDP,
         policy: TabularPolicy,
         coupling: Coupling,
-        steps: LawSteps,
-        value: Floats,  # [S], of the policy, so that laws have the right mean from the start
+        steps: DistributionSteps,
+        value: Floats,  # [S], of the policy, so that distributions have the right mean from the start
         threads: Threads,
     ) -> None:
         self.steps, self._threads = steps, threads
@@ -77,54 +76,58 @@ class LawSweep:
         self._given_range = _one_step(steps.given, low, high)
         self._narrow = _ATOM / (1 - model.discount) ** 2
         rows = low.size
-        self._laws = Cells.empty(rows, 1)
-        self._laws.mass[:] = [0.0, 1.0, 0.0]
-        self._laws.mass[self.ties.always] = [1.0, 0.0, 0.0]  # as of (end, end), the gap of what has become one
-        self._laws.low[:, 1], self._laws.high[:, 1], self._laws.mean[:, 1] = low, high, steps.drawn_means(value)
+        self._distributions = Cells.empty(rows, 1)
+        self._distributions.mass[:] = [0.0, 1.0, 0.0]
+        self._distributions.mass[self.ties.always] = [1.0, 0.0, 0.0]  # as of (end, end), the gap of what has become one
+        self._distributions.low[:, 1], self._distributions.high[:, 1], self._distributions.mean[:, 1] = (
+            low,
+            high,
+            steps.drawn_means(value),
+        )
         self._spare = Cells.empty(rows, 1)
         # How far the mass of any set of cells can be off. Ranges have been swept too: an action that has no length
         # between its break points may have been missed each time.
-        self._slack = 2.0**-1000 + (_RANGE_SWEEPS + 1) * breaks * UNIT
+        self._slack = 2.0**-1000 + (_RANGE_SWEEPS + 1) * breaks * ROUNDOFF
 
     def __call__(self, cells: int) -> None:
-        """Sweep once, into laws of so many cells."""
-        rows = self._laws.mass.shape[0]
+        """Sweep once, into distributions of so many cells."""
+        rows = self._distributions.mass.shape[0]
         if self._spare.mass.shape[1] != 1 + 2 * cells:
             self._spare = Cells.empty(rows, cells)
         self._slack += self._step(self.steps.drawn, self._drawn_range, self._spare)
-        self._laws, self._spare = self._spare, self._laws
+        self._distributions, self._spare = self._spare, self._distributions
 
     def ahead(self) -> tuple[Cells, float]:
-        """Laws of returns and gaps of given actions, and how far the mass of any set of cells can be off."""
-        result = Cells.empty(self.steps.given.starts.size - 1, self._laws.mass.shape[1] // 2)
+        """Distributions of returns and gaps of given actions, and how far the mass of any set of cells can be off."""
+        result = Cells.empty(self.steps.given.starts.size - 1, self._distributions.mass.shape[1] // 2)
         return result, self._slack + self._step(self.steps.given, self._given_range, result)
 
     def widths(self) -> Widths:
         """Return how wide the stated intervals are.
 
-        Of a gap, that is the mass of which it is not known whether it is below, at or above 0; of any law, the mean
-        width of its intervals as a fraction of its range, or of its size where it is one value but for rounding.
+        Of a gap, that is the mass of which it is not known whether it is below, at or above 0; of any distribution, the
+        mean width of its intervals as a fraction of its range, or of its size where it is one value but for rounding.
         """
-        laws, slack = self.ahead()
-        widths, _ = laws.widths()
+        distributions, slack = self.ahead()
+        widths, _ = distributions.widths()
         wide = np.where(widths > self._narrow, widths, 0.0)
         least, most = self._given_range
         size = np.maximum(np.maximum(np.abs(least), np.abs(most)), self._narrow)
         span = np.where(most - least > self._narrow, most - least, size)
-        spread = [float((np.einsum("ic,ic->i", laws.mass, w) / span).max(initial=0.0)) for w in (widths, wide)]
-        mass, low, high = (table[self.steps.first_gap :] for table in laws[:3])
+        spread = [float((np.einsum("ic,ic->i", distributions.mass, w) / span).max(initial=0.0)) for w in (widths, wide)]
+        mass, low, high = (table[self.steps.first_gap :] for table in distributions[:3])
         astride = (low <= 0) & (high >= 0)
         astride[:, 0] = True
         tied = self.ties.least
         open_ = np.where(tied < 1, (mass * astride).sum(axis=1) - np.maximum(tied, mass[:, 0]), 0.0)
         atoms = (mass * (astride & (wide[self.steps.first_gap :] == 0))).sum(axis=1) - mass[:, 0]
-        rounding = np.where(tied < 1, 4 * (slack + ((mass > 0).sum(axis=1) + 4) * 2 * UNIT), 0.0)
+        rounding = np.where(tied < 1, 4 * (slack + ((mass > 0).sum(axis=1) + 4) * 2 * ROUNDOFF), 0.0)
         undecided = float((np.maximum(open_, 0.0) + rounding).max(initial=0.0))
         return Widths(max(undecided, spread[0]), max(float((open_ - atoms).max(initial=0.0)), spread[1]))
 
     def spread(self) -> float:
-        """Return the largest mean width of an interval, over all laws."""
-        return float(self._laws.widths()[1].max())
+        """Return the largest mean width of an interval, over all distributions."""
+        return float(self._distributions.widths()[1].max())
 
     def _step(self, steps: Steps, limits: tuple[Floats, Floats], out: Cells) -> float:
         """Fill `out`, and return how far this step can put any mass off."""
@@ -146,10 +149,10 @@ class LawSweep:
             bits,
             self._narrow,
         )
-        runs, lost = zip(*self._threads.run(step_back, (*table, *self._laws), tuple(out)), strict=True)
+        runs, lost = zip(*self._threads.run(step_back, (*table, *self._distributions), tuple(out)), strict=True)
         # Atoms and all else come one after the other, and a mass may be moved from one to the other once more.
         units = self._units + 1 + 4 * max(runs) * steps.most_outcomes
-        return float((units * UNIT + max(lost)) * (1 + 2.0**-20))
+        return float((units * ROUNDOFF + max(lost)) * (1 + 2.0**-20))
 
 
 def _ranges(steps: Steps, discount: float) -> tuple[Floats, Floats]:

@@ -29,9 +29,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from jmdp.base.arrays import Booleans, Floats, Integers
-from jmdp.methods.exact_distribution.steps import LawSteps, Steps
-from jmdp.results.evaluation import UNIT
+from jmdp.base.arrays import ROUNDOFF, Booleans, Floats, Integers
+from jmdp.methods.exact_distribution.steps import DistributionSteps, Steps
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -77,7 +76,7 @@ class Ties(NamedTuple):
     always: Booleans  # [rows], drawn pairs whose gap is 0 almost surely
 
 
-def tie_chances(steps: LawSteps, low: Floats, high: Floats, units: float) -> Ties:
+def tie_chances(steps: DistributionSteps, low: Floats, high: Floats, units: float) -> Ties:
     """Find them for all gaps.
 
     Parameters
@@ -100,7 +99,7 @@ def tie_chances(steps: LawSteps, low: Floats, high: Floats, units: float) -> Tie
 class _TieChain:
     """All (pair, value) that can follow from the given ones, in units of the last bit of all rewards."""
 
-    def __init__(self, steps: LawSteps, low: Floats, high: Floats) -> None:
+    def __init__(self, steps: DistributionSteps, low: Floats, high: Floats) -> None:
         self._steps, self._range = steps, (low, high)
         rewards = np.concatenate([part for table in (steps.drawn, steps.given) for part in table.exact])
         sizes = np.frexp(rewards[rewards != 0])[1]
@@ -174,7 +173,7 @@ class _TieChain:
             np.bincount(row, np.where(there[column], chance, 0.0), open_.size).astype(float)
             for there in (sure, unknown)
         ]
-        off = (units + float(np.bincount(row).max()) + 8) * UNIT * (1 + 2.0**-20)
+        off = (units + float(np.bincount(row).max()) + 8) * ROUNDOFF * (1 + 2.0**-20)
         with np.errstate(all="ignore"):  # what cannot be solved is found out below
             settled, cut = (np.clip(_solve(Q, b), 0.0, 1.0) for b in one_step)
             w = _solve(Q, np.ones(open_.size))

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jmdp.base.arrays import Floats, Integers, largest
+from jmdp.base.arrays import ROUNDOFF, UNDERFLOW, Floats, Integers, largest
 from jmdp.base.interval import Estimate, Interval
 from jmdp.errors import UnavailableError
 from jmdp.methods.exact_pairs.moment_operator import MomentOperator, MomentSources, looked_up
@@ -26,8 +26,7 @@ from jmdp.methods.exact_pairs.pair_sweep import PairSweep, PastChanges
 from jmdp.methods.shared.fixed_point import FixedPoint, iterate
 from jmdp.methods.shared.pair_operator import PairOperator
 from jmdp.methods.shared.policy_chain import policy_chain_solver
-from jmdp.methods.shared.shaping import UNDERFLOW
-from jmdp.results.evaluation import UNIT, Outcome
+from jmdp.results.evaluation import Outcome
 
 _MOST_REFINEMENTS = 10
 
@@ -61,7 +60,7 @@ class ErrorScales:
     def rounding(self, o: int, entries: Sequence[float], steps: Sequence[float], slip: float | None = None) -> float:
         """Error of evaluating Σ_l C(o, l) γ^l E[d^{o−l} h_l], |h_l| ≤ entries[l]: from rounding, and from d itself."""
         slip = self._slip if slip is None else slip
-        on_terms = self._units[o] * UNIT * self.sum(o, o + 1, entries, steps)
+        on_terms = self._units[o] * ROUNDOFF * self.sum(o, o + 1, entries, steps)
         return on_terms + o * slip * self.sum(o - 1, o, entries, steps) + self._tiny
 
     def sum(self, o: int, below: int, entries: Sequence[float], steps: Sequence[float]) -> float:
@@ -146,7 +145,7 @@ class PairMoments:
         k, m = outcomes.one, outcomes.other
         delta, n = self.operator.shaped.centred[s], self.operator.model.next_state[s]
         gained = delta[k, a] - delta[m, b]
-        slip = 2 * self.operator.shaped.td_error + 4 * UNIT * float(np.abs(delta[:, [a, b]]).max())
+        slip = 2 * self.operator.shaped.td_error + 4 * ROUNDOFF * float(np.abs(delta[:, [a, b]]).max())
         sizes = [outcomes.mean((np.abs(gained) + slip) ** r) * (1 + 2.0**-30) for r in range(self.order + 1)]
         entries = [2.0**o * entry for o, entry in enumerate(self.entries)]
         errors = [2.0**o * error for o, error in enumerate(self.errors)]
@@ -254,7 +253,7 @@ def solve_moments(
             return PairMoments(o - 1, operator, scales, single, tables, entries, errors, Outcome.INTERRUPTED)
         tables |= found
         entries.append(max(largest(moments) for moments in (single[o], *found.values())))
-        rounding = scales.rounding(o, entries, scales.drawn) + 4 * UNIT * entries[o]
+        rounding = scales.rounding(o, entries, scales.drawn) + 4 * ROUNDOFF * entries[o]
         below = scales.sum(o, o, errors, scales.drawn)
         errors.append((worst + rounding + below) / scales.one_minus(o) * (1 + 2.0**-40))
     return PairMoments(order, operator, scales, single, tables, entries, errors, outcome)

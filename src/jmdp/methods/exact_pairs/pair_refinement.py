@@ -16,7 +16,7 @@ from functools import partial
 
 import numpy as np
 
-from jmdp.base.arrays import Booleans, Floats, Integers, largest
+from jmdp.base.arrays import ROUNDOFF, UNDERFLOW, Booleans, Floats, Integers, largest
 from jmdp.methods.exact_pairs.moment_operator import MomentOperator
 from jmdp.methods.exact_pairs.pair_sweep import PairSweep, PastChanges, is_compiled
 from jmdp.methods.shared import double_double as dd
@@ -24,8 +24,7 @@ from jmdp.methods.shared.double_double import DoubleDouble
 from jmdp.methods.shared.fixed_point import iterate
 from jmdp.methods.shared.pair_operator import PairOperator
 from jmdp.methods.shared.policy_chain import policy_chain_solver
-from jmdp.methods.shared.shaping import UNDERFLOW, td_errors, unit_rewards
-from jmdp.results.evaluation import UNIT
+from jmdp.methods.shared.shaping import td_errors, unit_rewards
 
 _MOST_REFINEMENTS = 6
 
@@ -117,7 +116,7 @@ class _Refinement:
         diagonal = np.diag(residual).copy() if operator.coupling.shared_in_a_state else None
         part = MomentOperator(self.model, still, operator.square, residual, 1.0, operator, diagonal)
         size = largest(residual)
-        rounding = (operator.rounding + 2) * UNIT * size
+        rounding = (operator.rounding + 2) * ROUNDOFF * size
         with PairSweep(part) as sweep:
             found = iterate(
                 sweep.measured,
@@ -133,7 +132,7 @@ class _Refinement:
             )
         h = found.point.reshape(self.H.shape)
         h = (h + h.T) / 2  # sweeps are symmetric up to rounding, and so is this residual
-        return h, found.residual + (operator.rounding + 4) * UNIT * (size + largest(h))
+        return h, found.residual + (operator.rounding + 4) * ROUNDOFF * (size + largest(h))
 
     def _residual(self, V: DoubleDouble) -> Floats:
         """T(H) − H [S, S], in two words as far as the sum."""

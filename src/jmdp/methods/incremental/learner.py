@@ -15,12 +15,11 @@ from itertools import islice, pairwise
 
 import numpy as np
 
-from jmdp.base.arrays import Floats, Integers
+from jmdp.base.arrays import ROUNDOFF, Floats, Integers
 from jmdp.errors import SettingsError
 from jmdp.methods.incremental.batch_means import Moments, from_batches
 from jmdp.methods.incremental.coordinate_sampling import CoordinateSampling
 from jmdp.methods.incremental.moment_cells import BLOCKS, MomentCells, PairSource
-from jmdp.results.evaluation import UNIT
 from jmdp.results.learning_curve import LearningCurve
 
 _STAGES, _GROWTH = 6, 4
@@ -240,7 +239,7 @@ class Learner:
         relative = np.where(unknown, np.inf, np.where(unknown, 0.0, left) / scale[:, :, None] / scale[:, None, :])
         own_left = np.einsum("laa->la", relative)
         # Sums of so many terms, and what one step has lost is carried on for 1/(1 − γ) of them.
-        rounding = 8 * UNIT * math.sqrt(float(self.table[:, 1].max())) / (1 - self._discount)
+        rounding = 8 * ROUNDOFF * math.sqrt(float(self.table[:, 1].max())) / (1 - self._discount)
         mean_floor, floor = rounding * largest, rounding * square
         return replace(
             found,

@@ -10,7 +10,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from jmdp.base.arrays import Floats, largest
+from jmdp.base.arrays import ROUNDOFF, Floats, largest
 from jmdp.base.interval import Estimate
 from jmdp.base.machine import budget, require
 from jmdp.base.progress import sweep_bar
@@ -23,7 +23,7 @@ from jmdp.methods.shared.shaping import scaled_error
 from jmdp.models.coupling import Coupling
 from jmdp.models.policy import TabularPolicy
 from jmdp.models.tabular import TabularJMDP
-from jmdp.results.evaluation import UNIT, Certificate, Evaluation
+from jmdp.results.evaluation import Certificate, Evaluation
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class JIPE(Method):
         table = MomentTable(operator, found.point, off)
         means, squares = table.tables[1,], table.tables[2,]
         size = largest(means)
-        rounding = 4 * UNIT * (size * size + largest(squares))
+        rounding = 4 * ROUNDOFF * (size * size + largest(squares))
         covariance_off = operator.scale(2) * off + 2 * size * off + off * off + rounding
         S, _, A = model.shape
         return Evaluation(

@@ -25,13 +25,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from jmdp.base.arrays import Floats, largest
-from jmdp.methods.shared.shaping import UNDERFLOW, unit_rewards
+from jmdp.base.arrays import ROUNDOFF, UNDERFLOW, Floats, largest
+from jmdp.methods.shared.shaping import unit_rewards
 from jmdp.methods.shared.shared_randomness import action_intervals, shared_scenarios
 from jmdp.models.coupling import Coupling
 from jmdp.models.policy import TabularPolicy
 from jmdp.models.tabular import TabularJMDP
-from jmdp.results.evaluation import UNIT
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -125,7 +124,7 @@ class JointBellman:
         for k in range(1, self.order + 1):
             count = k * (2 * K + 3 * A + 10 + breaks) + K * 2**k + len(self.pieces) + 2
             terms = sum(comb(k, i) * gamma**i * B ** (k - i) * top[i] for i in range(k + 1))
-            found = max(found, (2 * count * UNIT * terms + tiny) / self.scale(k))
+            found = max(found, (2 * count * ROUNDOFF * terms + tiny) / self.scale(k))
         return found
 
     def _chosen(self, table: Floats) -> Floats:

@@ -1,7 +1,7 @@
 """Branches that live through the same luck: one step, and whole returns.
 
-A branch is a coordinate (state, action). What two branches share in a step follows from the regime's two flags and the
-policy's luck. `in_state` branches that stand on one coordinate have coalesced: they share all draws and stay equal.
+A branch is a coordinate (state, action). What two branches share in a step follows from the coupling's two flags and
+the policy's luck. `in_state` branches that stand on one coordinate have coalesced: they share all draws and stay equal.
 """
 
 from __future__ import annotations

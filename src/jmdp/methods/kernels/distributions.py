@@ -1,9 +1,9 @@
-"""Laws of many returns at once, as masses in cells, moved one step back.
+"""Distributions of many returns at once, as masses in cells, moved one step back.
 
-A law is a row: its exact mass at zero in column 0, and in each other column a mass, an interval [low, high] that all
-of this mass is in, and its mean. There are two columns to a cell of the line: one for the heaviest atom there, so that
-it stays the point it is, and one for all else. Cells decide only which masses are put together; what is true of them
-stands in the interval, so rows are sound whatever the cells are.
+A distribution is a row: its exact mass at zero in column 0, and in each other column a mass, an interval [low, high]
+that all of this mass is in, and its mean. There are two columns to a cell of the line: one for the heaviest atom there,
+so that it stays the point it is, and one for all else. Cells decide only which masses are put together; what is true of
+them stands in the interval, so rows are sound whatever the cells are.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ def step_back(
     starts: Integers,  # [rows + 1]; the outcomes of row i are starts[i] … starts[i + 1] − 1
     chance: Floats,  # [outcomes]
     gain: Floats,  # [outcomes]
-    source: Integers,  # [outcomes], the row of the law that follows
-    factor: Floats,  # [outcomes], γ, or −γ where that law is of the gap the other way round
+    source: Integers,  # [outcomes], the row of the distribution that follows
+    factor: Floats,  # [outcomes], γ, or −γ where that distribution is of the gap the other way round
     per_width: Floats,  # [rows], how many cells there are to a unit, far from zero
     first_cell: Integers,  # [rows], its number; what is below is put in it, what is beyond the last in that
     bits: int,
@@ -68,10 +68,10 @@ def step_back(
     new_high: Floats,
     new_mean: Floats,
 ) -> tuple[int, float]:
-    """Fill new rows with the laws of gain + factor × (the law that follows).
+    """Fill new rows with the distributions of gain + factor × (the distribution that follows).
 
-    Returns the longest run, a number of masses of one law that were put in one cell, for what rounding can do depends
-    on it; and the most mass of a row that was too little to keep.
+    Returns the longest run, a number of masses of one distribution that were put in one cell, for what rounding can do
+    depends on it; and the most mass of a row that was too little to keep.
     """
     cells = new_mass.shape[1] // 2
     longest, most_lost = 1, 0.0

@@ -18,13 +18,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from jmdp.base import arrays
-from jmdp.base.arrays import Floats, largest
+from jmdp.base.arrays import ROUNDOFF, UNDERFLOW, Floats, largest
 from jmdp.methods.linear_projected.pair_features import AT_ONCE, PairFeatures, Source
 from jmdp.methods.linear_projected.pair_weights import PairWeights
 from jmdp.methods.shared.pair_operator import excess
-from jmdp.methods.shared.shaping import UNDERFLOW, scaled_error
+from jmdp.methods.shared.shaping import scaled_error
 from jmdp.models.tabular import TabularJMDP
-from jmdp.results.evaluation import UNIT, Certificate
+from jmdp.results.evaluation import Certificate
 
 _UP = 1 + 1e-9
 """More than rounding can take from a norm."""
@@ -143,7 +143,7 @@ def fitted_bounds(
         total += float((weight * residual**2).sum())
         mass += float(weight.sum())
         most = max(most, float(np.abs(residual[weight > 0]).max(initial=0.0)))
-    slip = units * UNIT * _size(pairs, kernel, kernel_2, source) + (UNDERFLOW if bound else 0.0)
+    slip = units * ROUNDOFF * _size(pairs, kernel, kernel_2, source) + (UNDERFLOW if bound else 0.0)
     norm = (math.sqrt(total) * _UP + slip * math.sqrt(mass) * _UP + from_mean) * _UP
     norm = norm / (1 - kappa) if kappa < 1 else math.inf
     top = (most + slip + from_mean_largest) * _UP / ((1 - gamma) * (1 + gamma))
@@ -180,7 +180,7 @@ def _mean_bounds(
     model, nu = pairs.model, pairs.weights.mean
     ahead = (pairs.policy.probs * mean).sum(axis=1)[model.next_state]
     residual = mean - np.einsum("sk,ska->sa", pairs.prob, reward + model.discount * ahead)
-    slip = units * UNIT * (bound + 2 * largest(mean)) + (UNDERFLOW if bound else 0.0)
+    slip = units * ROUNDOFF * (bound + 2 * largest(mean)) + (UNDERFLOW if bound else 0.0)
     norm = (math.sqrt(float((nu * residual**2).sum())) + slip * math.sqrt(float(nu.sum()))) * _UP
     norm = norm / (1 - kappa) if kappa < 1 else math.inf
     top = (float(np.abs(residual[nu > 0]).max(initial=0.0)) + slip) / (1 - model.discount) * _UP

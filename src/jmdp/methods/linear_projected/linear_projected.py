@@ -45,11 +45,11 @@ class LinearProjected(Method):
     point of M ← Π T M, with Π the least-squares projection under weights of pairs (`Restart`, `Stationary`). From the
     table it is solved for by matrix products over states: Σ over S²A² pairs in the time of S² d² + S A² K d⁴ + d⁶.
 
-    Deviates from the paper in four ways. Weights restart, by default: a stationary law of pairs knows nothing of gaps.
-    The covariance is fitted, not the second moment, by default: its cone says more, and no squares are subtracted.
-    Pairs in one state may have a kernel of their own: a smooth φ alone cannot hold large variances in two neighbouring
-    states and a small covariance between them. And what the fit is worth is measured: with the Bellman residual of
-    every pair from the table the certificate bounds each error, rounding included (docs/projection.md).
+    Deviates from the paper in four ways. Weights restart, by default: a stationary distribution of pairs knows nothing
+    of gaps. The covariance is fitted, not the second moment, by default: its cone says more, and no squares are
+    subtracted. Pairs in one state may have a kernel of their own: a smooth φ alone cannot hold large variances in two
+    neighbouring states and a small covariance between them. And what the fit is worth is measured: with the Bellman
+    residual of every pair from the table the certificate bounds each error, rounding included (docs/projection.md).
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ class LinearProjected(Method):
 
     def run(self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, progress: bool) -> Evaluation:
         """Evaluate; see `jmdp.evaluate`."""
-        Luck.of(model, policy, coupling)  # refuses regimes that are not for this method
+        Luck.of(model, policy, coupling)  # refuses couplings that are not for this method
         S, _, A = model.shape
         if model.terminal.all():
             raise SettingsError("Every state is terminal: there is nothing to fit, returns are 0. Use ExactPairs().")

@@ -38,7 +38,7 @@ class Drawn:
 
 
 class PairProcess:
-    """Pairs that move by the model's luck and, with probability 1 − α, begin anew: at every time their law is w.
+    """Pairs that move by the model's luck and, with probability 1 − α, begin anew: their distribution is always w.
 
     A pair of which one branch has ended goes on with the other, for the mean's weights; one that ended stands on
     coordinate S·A, which has no features. Only draws of scenarios and actions are used, no expectation over them.

@@ -35,7 +35,7 @@ class Luck:
 
     @classmethod
     def of(cls, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling) -> Luck:
-        """The common luck of a regime in which branches that meet in a state share its table."""
+        """The common luck of a coupling in which branches that meet in a state share its table."""
         if not coupling.shared_in_a_state:
             raise CouplingError(
                 "Under Independent() branches that meet do not become one, so covariances of distinct returns are no "
@@ -54,7 +54,7 @@ class Luck:
         return cls(scenarios, [(float(w), one_hot[chosen]) for w, chosen in zip(widths, actions, strict=True)])
 
     def same_state(self) -> Floats:
-        """ψ_ss [S, A, A], the joint law of two action draws in one state."""
+        """ψ_ss [S, A, A], the joint distribution of two action draws in one state."""
         return np.asarray(sum(w * choice[:, :, None] * choice[:, None, :] for w, choice in self.choices))
 
 

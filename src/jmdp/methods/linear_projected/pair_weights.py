@@ -6,7 +6,7 @@ has moment 0 and no weight; the mean's weights ν go on counting the other branc
 
 Branches that have made a step have their actions from the policy, so all of w but the start is a table over states:
 
-    w(x, y) = start(x, y) + ρ(s, t) ψ_st(a, b)          s ≠ t, ψ the joint law of two action draws (π ⊗ π)
+    w(x, y) = start(x, y) + ρ(s, t) ψ_st(a, b)          s ≠ t, ψ the joint distribution of two action draws (π ⊗ π)
     w(x, y) = start(x, y) + ρ(s, s) ψ_ss(a, b) + 1{a = b} ζ(s) π(a)          s = t
 """
 
@@ -34,7 +34,7 @@ _SETTLED = 1e-8
 """Relative growth of every weight in a step at which a series is summed; what is left is in the measured c."""
 
 _STILL = 1e-14
-"""Change of all mass in a step at which a law is taken to be stationary."""
+"""Change of all mass in a step at which a distribution is taken to be stationary."""
 
 _MOST_STEPS = 20_000
 _LOOKS = 8
@@ -55,7 +55,7 @@ class Restart:
     """Look where pairs go from a start: w = (1 − α) Σ_t α^t w₀ P₂^t.
 
     Then α w P₂ ≤ w, so P₂ contracts with 1/α in the squared norm and the projected operator with γ²/√α. Deviates from
-    the paper, whose stationary law sits on the diagonal and says nothing of gaps (docs/projection.md).
+    the paper, whose stationary distribution sits on the diagonal and says nothing of gaps (docs/projection.md).
 
     Parameters
     ----------
@@ -239,7 +239,7 @@ def _refuse_an_end(steps: PairSteps) -> None:
     if ends.all():
         raise ModelError(
             "From every state this policy may reach a terminal one, so no pair stays for ever and there is no "
-            "stationary law. Use weights=Restart()."
+            "stationary distribution. Use weights=Restart()."
         )
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from jmdp.base.arrays import Floats, Integers, cumulative_rows
+from jmdp.base.arrays import ROUNDOFF, Floats, Integers, cumulative_rows
 from jmdp.base.labels import Label, Labels
 from jmdp.base.luck import Shock
 from jmdp.base.progress import state_bar
@@ -24,9 +24,9 @@ from jmdp.models.actors.actor import Actor
 from jmdp.models.coupling import Coupling, Local
 from jmdp.models.policy import TabularPolicy
 from jmdp.models.tabular import TabularJMDP
-from jmdp.results.evaluation import UNIT, Certificate, Evaluation, Outcome
+from jmdp.results.evaluation import Certificate, Evaluation, Outcome
 from jmdp.results.samples.sample_moments import sample_moments
-from jmdp.results.samples.sampled_distributions import SampledLaws
+from jmdp.results.samples.sampled_distributions import SampledDistributions
 from jmdp.simulators.checking.sampling import check_before_sampling, check_repeatable
 from jmdp.simulators.functions import TabularSimulator
 from jmdp.simulators.rollouts import paired_draws
@@ -46,17 +46,17 @@ _BIAS_OVER_NOISE = 1e-3
 class MonteCarlo(Method):
     """Joint moments from simulation: all actions of a state live through the same luck, again and again.
 
-    Branches follow the recursive process that defines the joint law (paper, section 4, "one-step coupling"): they share
-    what the coupling says they share, and branches that stand on the same state and action stay equal. States are
-    simulated apart from one another, each from its own stream of random numbers, so adding a state changes no
-    other's numbers.
+    Branches follow the recursive process that defines the joint distribution (paper, section 4, "one-step coupling"):
+    they share what the coupling says they share, and branches that stand on the same state and action stay equal.
+    States are simulated apart from one another, each from its own stream of random numbers, so adding a state changes
+    no other's numbers.
 
     Intervals are the usual large-sample ones (Student's t, with the standard error of a sample covariance),
     widened by what cutting a rollout after `horizon` steps can hide. They know only what was sampled: an outcome
     too rare to be drawn even once is not in them.
 
-    `Gap.law` and `Evaluation.return_law` give empirical laws with a band that holds for the whole law at `confidence`;
-    they draw the state's rollouts again.
+    `Gap.distribution` and `Evaluation.return_distribution` give empirical distributions with a band that holds for the
+    whole distribution at `confidence`; they draw the state's rollouts again.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ class MonteCarlo(Method):
             model.states,
             model.actions,
             np.zeros(0),
-            laws=SampledLaws(
+            distributions=SampledDistributions(
                 sampler.draw_all,
                 scaled_error(sampler.cut, e),
                 scaled_error(sampler.rounding, e),
@@ -231,7 +231,7 @@ class _Sampler:
         self.exponent, bound, reward = unit_rewards(model)
         # What the steps not taken, and rounding in the sum of those taken, can amount to.
         most = bound / (1 - gamma)
-        self.cut, self.rounding = gamma**self.horizon * most, (self.horizon + 64) * UNIT * most
+        self.cut, self.rounding = gamma**self.horizon * most, (self.horizon + 64) * ROUNDOFF * most
         self.lost = self.cut + self.rounding
         self._tables = (
             cumulative_rows(model.prob),

@@ -10,19 +10,19 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from jmdp.base.arrays import Floats, Integers
+from jmdp.base.arrays import ROUNDOFF, UNDERFLOW, Floats, Integers
 from jmdp.base.labels import Labels
 from jmdp.base.machine import budget
 from jmdp.base.settings import nonnegative, whole
 from jmdp.methods.exact_pairs.exact_pairs import ExactPairs
 from jmdp.methods.method import Method
 from jmdp.methods.reachable_pairs.region import Cut, Explorer, Surroundings
-from jmdp.methods.shared.shaping import UNDERFLOW, scaled_error
+from jmdp.methods.shared.shaping import scaled_error
 from jmdp.models.coupling import Coupling
 from jmdp.models.lazy import LazyJMDP
 from jmdp.models.policy import TabularPolicy
 from jmdp.models.tabular import TabularJMDP
-from jmdp.results.evaluation import UNIT, Certificate, Evaluation, Outcome
+from jmdp.results.evaluation import Certificate, Evaluation, Outcome
 
 _FIRST_THRESHOLD, _FINER = 1e-2, 1e-2
 """States that less discounted mass gets to are not looked at: at first, and what that is multiplied by to see more."""
@@ -129,7 +129,7 @@ class _Found:
         covariance = np.multiply.outer(missing, std) + np.multiply.outer(std, missing)
         covariance = (covariance + np.multiply.outer(missing, missing) + self.engine_error + tiny) * out
         # The subtraction in gap_std is rounded too.
-        gap_std = np.sqrt(self.gap_std**2 + 4 * self.engine_error + 16 * UNIT * float(std.max()) ** 2)
+        gap_std = np.sqrt(self.gap_std**2 + 4 * self.engine_error + 16 * ROUNDOFF * float(std.max()) ** 2)
         gap = (both * (2 * gap_std + both) + 4 * self.engine_error + tiny) * out
         np.fill_diagonal(gap, 0.0)
         return covariance, gap, self._correlation_errors()

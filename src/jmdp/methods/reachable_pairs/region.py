@@ -27,17 +27,16 @@ from typing import Any
 
 import numpy as np
 
-from jmdp.base.arrays import Booleans, Floats, Integers, floats
+from jmdp.base.arrays import ROUNDOFF, UNDERFLOW, Booleans, Floats, Integers, floats
 from jmdp.base.progress import count_bar
 from jmdp.errors import PolicyError
 from jmdp.methods.shared.pair_operator import PairOperator
 from jmdp.methods.shared.policy_chain import ChainSolver, discounted_total, policy_chain_solver
-from jmdp.methods.shared.shaping import UNDERFLOW, scaled_error, shape
+from jmdp.methods.shared.shaping import scaled_error, shape
 from jmdp.models.coupling import Independent
 from jmdp.models.lazy import LazyJMDP
 from jmdp.models.policy import TabularPolicy
 from jmdp.models.tabular import TabularJMDP
-from jmdp.results.evaluation import UNIT
 
 _MOST_PUSHES = 10_000_000
 """Pushes of mass at a time: near γ = 1 there is no end to them, and they only say where to look first."""
@@ -170,7 +169,7 @@ class Cut:
         missing[-1] = 0.0
         origin = int(place[explorer.origin])
         later = _no_less(square * missing, (gamma > 0) & (missing > 0))[to[origin]]
-        rounding = 1 + 8 * (prob.shape[1] + 8) * UNIT
+        rounding = 1 + 8 * (prob.shape[1] + 8) * ROUNDOFF
         ahead = _sum(prob[origin][:, None], squares[origin] + later, 0) * rounding
         lost = UNDERFLOW if lossy else 0.0
         return cls(model, policy, chain, np.sqrt(missing[:-1]) * _UP + lost, np.sqrt(ahead) * _UP + lost, lost)
@@ -270,4 +269,4 @@ def _discounted_exits(cut: Cut, origin: int) -> Floats:
     exits = discounted_total(cut.model, cut.policy, chain, gain, gamma, 1 - gamma)
     exits[beyond] = 1.0
     later = _no_less(gamma * exits, (gamma > 0) & (exits > 0))[cut.model.next_state[origin]]
-    return np.asarray(_sum(prob[origin][:, None], later, 0) * (1 + 8 * (prob.shape[1] + 8) * UNIT))
+    return np.asarray(_sum(prob[origin][:, None], later, 0) * (1 + 8 * (prob.shape[1] + 8) * ROUNDOFF))

@@ -9,8 +9,8 @@ state under action a,
     s = t, one action           h(a, a) = E_k[ d_a² + γ² V(n_a) ]
     H(s, s) = Σ_{a,b} ψ(a, b) h(a, b)        V(s) = Σ_a π(a) h(a, a)
 
-where D_j, Q_j are a branch's mean TD error and step given the common luck j, and ψ is the joint law of two action
-draws in one state: π ⊗ π, or equal actions where policy luck is shared. Under Independent the first line also
+where D_j, Q_j are a branch's mean TD error and step given the common luck j, and ψ is the joint distribution of two
+action draws in one state: π ⊗ π, or equal actions where policy luck is shared. Under Independent the first line also
 serves s = t. The operator is monotone, substochastic and times γ², so it contracts with γ² in the maximum norm.
 
 V does not depend on H: it is solved for at once, and sweeps are over H alone.
@@ -29,20 +29,19 @@ from typing import Literal
 
 import numpy as np
 
-from jmdp.base.arrays import Booleans, Floats, largest
+from jmdp.base.arrays import ROUNDOFF, UNDERFLOW, Booleans, Floats, largest
 from jmdp.methods.shared.same_state import SameState
-from jmdp.methods.shared.shaping import UNDERFLOW, Shaped
+from jmdp.methods.shared.shaping import Shaped
 from jmdp.methods.shared.shared_randomness import Piece, break_point_units, pieces
 from jmdp.methods.shared.state_classes import happens
 from jmdp.methods.shared.state_units import StateUnits, in_units, variances
 from jmdp.models.coupling import Coupling
 from jmdp.models.policy import TabularPolicy
 from jmdp.models.tabular import TabularJMDP
-from jmdp.results.evaluation import UNIT
 
 Precision = Literal["float64", "float32"]
 
-_STORED = {"float64": (UNIT, 0.0), "float32": (2.0**-24, 2.0**-149)}
+_STORED = {"float64": (ROUNDOFF, 0.0), "float32": (2.0**-24, 2.0**-149)}
 """Rounding when an entry is stored: relative, and where it underflows."""
 
 
@@ -194,7 +193,7 @@ class PairOperator:
     def _rounding_error(self, entry: float, source: float) -> float:
         """Rounding in the evaluation of E[d d'] + γ² E[H], |H| ≤ entry, E[d²] ≤ source: relative on what is summed."""
         tiny = UNDERFLOW if self.shaped.bound else 0.0
-        return self.rounding * UNIT * (source + self.square * entry) + tiny
+        return self.rounding * ROUNDOFF * (source + self.square * entry) + tiny
 
     def slips(self) -> Slips:
         """What the errors of TD errors add to those of covariances."""
@@ -203,8 +202,8 @@ class PairOperator:
         possible = np.broadcast_to(self.prob[:, :, None] > 0, self.model.shape)
         following = np.where(possible, reachable[self.model.next_state], 0.0).max(axis=1)
         return Slips(
-            math.sqrt(self._source) * (1 + UNIT),
-            math.sqrt(self._centred_source) * (1 + UNIT),
+            math.sqrt(self._source) * (1 + ROUNDOFF),
+            math.sqrt(self._centred_source) * (1 + ROUNDOFF),
             self.square / self.one_minus_square,
             np.ldexp(following, -coordinate),
             np.ldexp(shaped.centred_errors, -coordinate),
@@ -243,7 +242,7 @@ class PairOperator:
 
 def excess(rows: Floats) -> float:
     """How many units the sum of a row of probabilities is off from 1, at most."""
-    return 1 + max(abs(math.fsum(row) - 1) for row in rows.tolist()) / UNIT
+    return 1 + max(abs(math.fsum(row) - 1) for row in rows.tolist()) / ROUNDOFF
 
 
 def _symmetric(blocks: Floats) -> Floats:

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from jmdp.base.arrays import Floats
+from jmdp.base.arrays import ROUNDOFF, Floats
 from jmdp.models.policy import TabularPolicy
 from jmdp.models.tabular import TabularJMDP
-from jmdp.results.evaluation import UNIT
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -99,5 +98,5 @@ def discounted_total(
     for _ in range(2):
         y = np.maximum(y + solver.forward(ahead(y) - y), 0.0)
     residual = float(np.abs(ahead(y) - y).max())
-    rounding = 4 * (K + A + 4) * UNIT * (float(gain.max()) + float(y.max()))
-    return np.asarray((y + (residual + rounding) / one_minus_discount) * (1 + 8 * UNIT))
+    rounding = 4 * (K + A + 4) * ROUNDOFF * (float(gain.max()) + float(y.max()))
+    return np.asarray((y + (residual + rounding) / one_minus_discount) * (1 + 8 * ROUNDOFF))

@@ -17,17 +17,13 @@ from typing import overload
 
 import numpy as np
 
-from jmdp.base.arrays import Floats, Integers
+from jmdp.base.arrays import ROUNDOFF, UNDERFLOW, Floats, Integers
 from jmdp.methods.shared import double_double as dd
 from jmdp.methods.shared.double_double import DoubleDouble
 from jmdp.methods.shared.policy_chain import policy_chain_solver
 from jmdp.methods.shared.state_classes import StateClasses, happens
 from jmdp.models.policy import TabularPolicy
 from jmdp.models.tabular import TabularJMDP
-from jmdp.results.evaluation import UNIT
-
-UNDERFLOW = 2.0**-900
-"""More than all underflows of a run can add up to, on rewards of size 1."""
 
 _MOST_REFINEMENTS = 30
 
@@ -86,7 +82,7 @@ def shape(model: TabularJMDP, policy: TabularPolicy) -> Shaped:
     value, td = kept, kept_td
     _, K, A = model.shape
     noise = _noise(model, size, value, scale)
-    rows = 1 + 8 * (K + A) * UNIT  # the residual is of rows that sum to 1 up to rounding
+    rows = 1 + 8 * (K + A) * ROUNDOFF  # the residual is of rows that sum to 1 up to rounding
     drawn = np.where(policy.probs > 0, noise, 0.0).max(axis=1)
     value_error = classes.reachable_max(kept_change * rows * (1 + 2.0**-40) + drawn) / (1 - model.discount)
     possible = (model.prob > 0) & ~model.terminal[:, None]

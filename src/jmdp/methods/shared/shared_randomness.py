@@ -1,6 +1,6 @@
 """A step of two branches in different states, split by the luck they have in common.
 
-Whatever the regime, two branches in *different* states are independent once the luck they share is fixed: nothing
+Whatever the coupling, two branches in *different* states are independent once the luck they share is fixed: nothing
 (Local), the scenario (Synchronous), the policy's uniform number (policy_luck="shared"), or both. So the step of a pair
 is Σ_j w_j Q_j ⊗ Q_j over the values j of the common luck, with Q_j the step of one branch given j.
 

@@ -21,10 +21,6 @@ from jmdp.models.actors.networks import Batched, fingerprint, scikit_learn, stab
 from jmdp.models.policy import TabularPolicy
 
 
-class UniformPolicy:
-    """Every action equally likely, whatever is seen; for simulators with numbered actions."""
-
-
 def as_policy(policy: Any, actions: Labels | None, *, logits: bool | None = None, greedy: bool = False) -> Actor:
     """Take a policy of any kind.
 
@@ -40,7 +36,8 @@ def as_policy(policy: Any, actions: Labels | None, *, logits: bool | None = None
           actions) ``predict(obs, deterministic=True)``, for other draws come from torch's global generator. If the
           model holds a VecNormalize, that is applied to observations;
         - a scikit-learn estimator: ``predict_proba``, else ``predict``;
-        - `UniformPolicy`; an `Actor`, which is returned as it is.
+        - ``"uniform"``: every action equally likely, for simulators with numbered actions;
+        - an `Actor`, which is returned as it is.
     actions
         The numbered actions of the simulator; None where they are not numbered.
     logits
@@ -52,13 +49,11 @@ def as_policy(policy: Any, actions: Labels | None, *, logits: bool | None = None
     if isinstance(policy, Actor):
         return policy
     if policy is None:
-        raise PolicyError(f"No policy is given. For equally likely actions say UniformPolicy(). {_ACCEPTED}")
+        raise PolicyError(f"No policy is given. For equally likely actions say policy='uniform'. {_ACCEPTED}")
     if isinstance(policy, type):
         raise PolicyError(f"The policy is the class {policy.__name__} itself. Make one: {policy.__name__}(…).")
-    if isinstance(policy, UniformPolicy):
-        if actions is None:
-            raise PolicyError("UniformPolicy() needs numbered actions. Give f(obs, rng), which draws one.")
-        return _Function(_EqualShares(actions.size), replace(reading, logits=False))
+    if isinstance(policy, str):
+        return _uniform(policy, actions)
     if all(hasattr(policy, part) for part in ("predict", "action_space", "observation_space")):
         return stable_baselines(policy, reading)
     if isinstance(policy, getattr(sys.modules.get("torch.nn"), "Module", ())):
@@ -72,6 +67,14 @@ def as_policy(policy: Any, actions: Labels | None, *, logits: bool | None = None
     if callable(policy):
         return _Function(policy, reading)
     raise PolicyError(f"A {type(policy).__name__} is no policy that jmdp knows. {_ACCEPTED}")
+
+
+def _uniform(name: str, actions: Labels | None) -> Actor:
+    if name != "uniform":
+        raise PolicyError(f"The policy is {name!r}. The one policy with a name is 'uniform'. {_ACCEPTED}")
+    if actions is None:
+        raise PolicyError("The uniform policy needs numbered actions. Give f(obs, rng), which draws one.")
+    return _Function(_EqualShares(actions.size), Reading("uniform policy", actions, logits=False, greedy=False))
 
 
 _ACCEPTED = (

@@ -52,21 +52,21 @@ def stable_baselines(model: Any, reading: Reading) -> Actor:
     if reading.actions is not None and not numbered:
         raise reading.error(f"chooses from {model.action_space}, the simulator has {reading.actions.size} actions.")
     reading = reading.among(int(model.action_space.n)) if numbered else reading
-    has_law = numbered and hasattr(network, "get_distribution")
+    has_distribution = numbered and hasattr(network, "get_distribution")
     normaliser = model.get_vec_normalize_env() if hasattr(model, "get_vec_normalize_env") else None
 
     def evaluate(batch: Any) -> Any:
         try:
             with _evaluating(network):
                 batch = normaliser.normalize_obs(batch) if normaliser else batch
-                if not has_law:
+                if not has_distribution:
                     return model.predict(batch, deterministic=True)[0]
                 return network.get_distribution(network.obs_to_tensor(batch)[0]).distribution.logits.cpu().numpy()
         except ValueError as error:
             raise reading.error(f"cannot read the simulator's observations. {error}") from None
 
-    name = reading.name if has_law and not reading.greedy else f"{reading.name}, deterministic"
-    return Batched(evaluate, replace(reading, name=name, logits=True), has_law)
+    name = reading.name if has_distribution and not reading.greedy else f"{reading.name}, deterministic"
+    return Batched(evaluate, replace(reading, name=name, logits=True), has_distribution)
 
 
 def torch_module(module: Any, reading: Reading, unsaid: bool) -> Actor:

@@ -185,9 +185,9 @@ class Calibration(arrays.FrozenArrays):
     def gap_ratio(self) -> Estimate:
         """1 over the mean of simulated / learned variance, where every gap counts alike: 1 for a perfect learner.
 
-        Simulated variances have no bias, so neither has their mean share of the learned ones, for any law of gaps and
-        any number of rollouts; a median of learned / simulated would have. It is 0 where a gap that varies was learned
-        as one that does not. Interval: a studentised bootstrap of states.
+        Simulated variances have no bias, so neither has their mean share of the learned ones, for any distribution of
+        gaps and any number of rollouts; a median of learned / simulated would have. It is 0 where a gap that varies was
+        learned as one that does not. Interval: a studentised bootstrap of states.
         """
         still = self.variance <= self._nothing
         if (still & (self._varies | (self.variance < -self._nothing))).any():
@@ -199,9 +199,10 @@ class Calibration(arrays.FrozenArrays):
     def variance_gain(self) -> Estimate:
         """Mean over gaps of ½(ln(c/k) + s²/c − s²/k): what learned variances k tell beyond one constant c, in nats.
 
-        The log-likelihood that a rollout of normal gaps gains; for any law it is a proper score, so the noise of the
-        simulated variances s² cancels in the difference. c is the mean of s², the best constant in these very states,
-        so no constant has a gain above 0. A k below c/100 counts as c/100. Interval: a studentised bootstrap of states.
+        The log-likelihood that a rollout of normal gaps gains; for any distribution it is a proper score, so the noise
+        of the simulated variances s² cancels in the difference. c is the mean of s², the best constant in these very
+        states, so no constant has a gain above 0. A k below c/100 counts as c/100. Interval: a studentised bootstrap of
+        states.
         """
         best = float(self.simulated_variance.mean())
         if best == 0:

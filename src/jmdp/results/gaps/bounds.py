@@ -1,9 +1,9 @@
-"""Bounds on the law of a gap from its moments alone.
+"""Bounds on the distribution of a gap from its moments alone.
 
-They are sharp: some law with these moments attains them (Chebyshev, Markov, Stieltjes). `canonical` finds that law,
-approximately; `touching` builds a polynomial that touches at its atoms and is proven to stay on one side; `moment_box`
-takes its expectation at the conservative ends of the moments' intervals. All that is certain is in rational arithmetic,
-rounded once at the end and outwards.
+They are sharp: some distribution with these moments attains them (Chebyshev, Markov, Stieltjes). `canonical` finds that
+distribution, approximately; `touching` builds a polynomial that touches at its atoms and is proven to stay on one side;
+`moment_box` takes its expectation at the conservative ends of the moments' intervals. All that is certain is in
+rational arithmetic, rounded once at the end and outwards.
 """
 
 from __future__ import annotations
@@ -63,11 +63,11 @@ def cvar_bounds(p: float, moments: Sequence[Interval], support: Interval) -> Int
     """Bounds on the mean of the worst p of X, from intervals of E[X^k], k = 0, 1, …, for X in the support.
 
     CVaR_p = max over η of η − E(η − X)₊/p. Any η and any polynomial above (η − t)₊ give a lower bound; the best are
-    those of the extremal law whose atoms up to some point have mass p. With two moments it is μ − σ √((1 − p)/p). An
-    upper bound needs every η: polynomials below (η − t)₊ on a grid, refined where the maximum may be, and in between
-    that E(η − X)₊ has the slope P(X ≤ η), of which bounds are known. The lower bound is sharp; the upper one is so to
-    about a hundredth of the standard deviation, where its search ends. (Jansen, Haezendonck and Goovaerts 1986 have
-    the same bounds for few moments, as stop-loss premiums.)
+    those of the extremal distribution whose atoms up to some point have mass p. With two moments it is μ − σ √((1 −
+    p)/p). An upper bound needs every η: polynomials below (η − t)₊ on a grid, refined where the maximum may be, and in
+    between that E(η − X)₊ has the slope P(X ≤ η), of which bounds are known. The lower bound is sharp; the upper one is
+    so to about a hundredth of the standard deviation, where its search ends. (Jansen, Haezendonck and Goovaerts 1986
+    have the same bounds for few moments, as stop-loss premiums.)
     """
     refuse_no_part(p)
     low, high = support.low, support.high
@@ -94,8 +94,8 @@ def _cdf(x: Fraction, box: MomentBox, levels: Sequence[int]) -> Interval:
 
     @cache
     def steps(canonical: Canonical, m: int) -> tuple[Polynomial, Polynomial] | None:
-        law = canonical.at(x, m)
-        return None if law is None else touching.step(x, law.nodes())
+        distribution = canonical.at(x, m)
+        return None if distribution is None else touching.step(x, distribution.nodes())
 
     def above(canonical: Canonical, m: int) -> Polynomial | None:
         pair = steps(canonical, m)

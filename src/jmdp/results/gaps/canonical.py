@@ -1,4 +1,4 @@
-"""Where to touch: the nodes of the laws that are extremal among all with the same moments.
+"""Where to touch: the nodes of the distributions that are extremal among all with the same moments.
 
 Everything here is approximate, and nothing certain rests on it: the polynomials of `touching` are on their side for
 any nodes. Good nodes make them sharp, to second order in the nodes' error.
@@ -24,7 +24,7 @@ _BEYOND = 1e100  # Such moments, in units of the standard deviation, say nothing
 
 @dataclass(frozen=True)
 class Representation:
-    """A law with the given moments and an atom at x."""
+    """A distribution with the given moments and an atom at x."""
 
     x: Fraction
     points: tuple[float, ...]  # interior ones, increasing, x among them as nearest float
@@ -36,7 +36,7 @@ class Representation:
 
     @property
     def up_to_x(self) -> float:
-        """P(X ≤ x): the greatest of all laws with these moments."""
+        """P(X ≤ x): the greatest of all distributions with these moments."""
         return self.low_mass + sum(w for t, w in zip(self.points, self.masses, strict=True) if t <= _float(self.x))
 
     def nodes(self, *, with_x: bool = False) -> Nodes:

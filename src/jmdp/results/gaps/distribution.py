@@ -1,4 +1,4 @@
-"""The law of a return or of a gap, known up to a band that holds the truth."""
+"""The distribution of a return or of a gap, known up to a band that holds the truth."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ _ANY_CHANCE = Interval(0.0, 1.0)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Law(arrays.FrozenArrays):
-    """The law of a discounted return, as masses of which each is known to lie in an interval.
+class Distribution(arrays.FrozenArrays):
+    """The distribution of a discounted return, as masses of which each is known to lie in an interval.
 
-    Moving every mass to the lower end of its interval gives a law that is stochastically smaller than the true one, to
-    the upper end a larger one; every answer is the interval between what these two say. `slack` is how far the chance
-    of any half-line may be off besides: rounding where the law is certified, the confidence band (Dvoretzky, Kiefer,
-    Wolfowitz, with Massart's constant) where it was sampled. The band holds for all questions at once.
+    Moving every mass to the lower end of its interval gives a distribution that is stochastically smaller than the true
+    one, to the upper end a larger one; every answer is the interval between what these two say. `slack` is how far the
+    chance of any half-line may be off besides: rounding where the distribution is certified, the confidence band
+    (Dvoretzky, Kiefer, Wolfowitz, with Massart's constant) where it was sampled. The band holds for all questions at
+    once.
     """
 
     low: Floats  # [N], ends of the intervals
@@ -128,14 +129,14 @@ class Law(arrays.FrozenArrays):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class GapLaw(Law):
-    """The law of a gap G = Z(s, a) − Z(s, b) under the shared luck."""
+class GapDistribution(Distribution):
+    """The distribution of a gap G = Z(s, a) − Z(s, b) under the shared luck."""
 
     tied: Interval = _ANY_CHANCE  # what is known of P(G = 0) besides
 
     @classmethod
-    def zero(cls) -> GapLaw:
-        """Return the law of a return against itself."""
+    def zero(cls) -> GapDistribution:
+        """Return the distribution of a return against itself."""
         nothing = Interval(0.0, 0.0)
         return cls(np.zeros(1), np.zeros(1), np.zeros(1), np.ones(1), 0.0, nothing, tied=Interval(1.0, 1.0))
 

@@ -10,7 +10,7 @@ from jmdp.base import rounding
 from jmdp.base.interval import ANYWHERE, Estimate, Interval, Verdict
 from jmdp.errors import UnavailableError
 from jmdp.models.coupling import Coupling
-from jmdp.results.gaps.distribution import GapLaw
+from jmdp.results.gaps.distribution import GapDistribution
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Gap:
     large_sample: bool = False  # are the intervals approximations for many samples?
     support: Interval = ANYWHERE  # no gap is outside
     central_moments: tuple[Estimate, ...] = ()  # of orders 0, 1, 2, …, as far as they are known
-    find_law: Callable[[], GapLaw] | None = field(default=None, compare=False, repr=False)
+    find_distribution: Callable[[], GapDistribution] | None = field(default=None, compare=False, repr=False)
 
     @property
     def std(self) -> float:
@@ -80,7 +80,7 @@ class Gap:
 
     @property
     def kurtosis(self) -> Estimate:
-        """E[(G − μ)⁴]/σ⁴, 3 for a normal law. nan where the variance is not certainly positive."""
+        """E[(G − μ)⁴]/σ⁴, 3 for a normal distribution. nan where the variance is not certainly positive."""
         return self._standardised(4)
 
     def _standardised(self, n: int) -> Estimate:
@@ -93,20 +93,25 @@ class Gap:
             for v in (variance.low, variance.high)
             for direction in (-1, 1)
         ]
-        low = min(corners) if n % 2 else max(min(corners), 1.0)  # the kurtosis of no law is smaller than 1 (Pearson)
+        low = (
+            min(corners) if n % 2 else max(min(corners), 1.0)
+        )  # the kurtosis of no distribution is smaller than 1 (Pearson)
         high = max(max(corners), low)
         return Estimate(min(max(_divided(central, self.std, n), low), high), low, high)
 
-    def law(self) -> GapLaw:
-        """Return the whole law of the gap: cdf, quantiles, CVaR, the chance that one action beats the other."""
-        if self.find_law is None:
-            raise UnavailableError("This gap has moments only. Ask the gap of an evaluation by ExactLaw() for its law.")
-        return self.find_law()
+    def distribution(self) -> GapDistribution:
+        """Return the distribution of the gap: cdf, quantiles, CVaR, the chance that one action beats the other."""
+        if self.find_distribution is None:
+            raise UnavailableError(
+                "This gap has moments only. Ask the gap of an evaluation by ExactDistribution() for its distribution."
+            )
+        return self.find_distribution()
 
     def cdf_bounds(self, x: float) -> Interval:
         """Bounds on P(G ≤ x) from the moments alone, an even number of them: the sharpest there are (Markov).
 
-        Taken at the conservative ends of all intervals. With a law at hand, `law().cdf(x)` is far narrower.
+        Taken at the conservative ends of all intervals. With a distribution at hand, `distribution().cdf(x)` is far
+        narrower.
         """
         from jmdp.results.gaps.bounds import cdf_bounds
 

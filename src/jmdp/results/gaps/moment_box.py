@@ -1,4 +1,4 @@
-"""What is known of a law: intervals of its moments, and its support; and what a polynomial's expectation can be."""
+"""What is known of a distribution: intervals of its moments, its support, and bounds on expectations."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class MomentBox:
 
     @cached_property
     def middle(self) -> Canonical:
-        """The extremal laws of the intervals' middles."""
+        """The extremal distributions of the intervals' middles."""
         return self.canonical([(low + high) / 2 for low, high in zip(self.lows, self.highs, strict=True)])
 
     @cached_property
@@ -84,7 +84,7 @@ class MomentBox:
         return max(self.highs[2] - nearest * nearest, _0)
 
     def canonical(self, moments: Sequence[Fraction]) -> Canonical:
-        """The extremal laws of these moments."""
+        """The extremal distributions of these moments."""
         return Canonical(moments, self.low, self.high)
 
     def worst(self, q: Polynomial) -> list[Fraction]:
@@ -92,10 +92,11 @@ class MomentBox:
         return [high if c > 0 else low for c, low, high in zip(q, self.lows, self.highs, strict=False)]
 
     def least_of_most(self, m: int, find: Callable[[Canonical, int], Polynomial | None]) -> Fraction | None:
-        """The least of what E[q(X)] is at most, over polynomials q that `find` builds from extremal laws of degree 2m.
+        """The least of what E[q(X)] is at most, over polynomials q that `find` builds from extremal distributions.
 
-        The bound is concave in the moments, and each polynomial its tangent there. Those that touch at laws nearer to
-        the worst moments are lower at these: steps half the way, for intervals wide enough to matter (Frank and Wolfe).
+        The bound is concave in the moments, and each polynomial its tangent there. Those that touch at distributions
+        nearer to the worst moments are lower at these: steps half the way, for intervals wide enough to matter (Frank
+        and Wolfe).
         """
         canonical, best = self.middle, None
         for _ in range(_TRIES):

@@ -45,7 +45,7 @@ def cvar_low(p: Fraction, box: MomentBox) -> Fraction:
 
 
 def _split(p: float, canonical: Canonical, m: int) -> tuple[Fraction, Nodes] | None:
-    """The extremal law whose atoms up to some point have mass p: that point, and the atoms. By bisection."""
+    """The extremal distribution whose atoms up to some point have mass p: that point, and the atoms. By bisection."""
     _, mean, second, *_ = canonical.moments
     near = Interval(down(mean), up(mean))
     low, high = _quantile_range(p, near, second - mean * mean, canonical.low, canonical.high)
@@ -53,19 +53,19 @@ def _split(p: float, canonical: Canonical, m: int) -> tuple[Fraction, Nodes] | N
         return None
     for _ in range(50):
         x = (low + high) / 2
-        law = canonical.at(Fraction(x), m)
-        if law is None:
+        distribution = canonical.at(Fraction(x), m)
+        if distribution is None:
             return None
-        low, high = (x, high) if law.up_to_x < p else (low, x)
-    law = canonical.at(Fraction(high), m)
-    if law is None:
+        low, high = (x, high) if distribution.up_to_x < p else (low, x)
+    distribution = canonical.at(Fraction(high), m)
+    if distribution is None:
         return None
-    nodes, last = law.nodes(with_x=True), law.x
-    nearest = min(law.others, key=lambda t: abs(t - law.x), default=None)
+    nodes, last = distribution.nodes(with_x=True), distribution.x
+    nearest = min(distribution.others, key=lambda t: abs(t - distribution.x), default=None)
     if nearest is not None and abs(nearest - last) < _APART:
         # An atom that mass p cuts in two. Parts further from each other bend the polynomial less.
         last, after = nearest - _APART, nearest + _APART
-        rest = (t for t in law.others if t != nearest)
+        rest = (t for t in distribution.others if t != nearest)
         nodes = replace(nodes, interior=tuple(sorted((*rest, last, after))))
     return last, nodes
 
@@ -117,8 +117,8 @@ class _Shortfall:
             return cls(eta, least, Interval(1.0, 1.0))
 
         def find(canonical: Canonical, m: int) -> Polynomial | None:
-            law = canonical.at(eta, m)
-            q = None if law is None else touching.shortfall_below(eta, law.nodes())
+            distribution = canonical.at(eta, m)
+            q = None if distribution is None else touching.shortfall_below(eta, distribution.nodes())
             return None if q is None else [-c for c in q]
 
         levels = box.levels[-2:]

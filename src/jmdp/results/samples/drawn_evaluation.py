@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from jmdp.base.arrays import Floats, Integers
+from jmdp.base.arrays import ROUNDOFF, Floats, Integers
 from jmdp.base.interval import ANYWHERE, Interval
 from jmdp.base.labels import Labels
 from jmdp.base.rounding import at_most
 from jmdp.errors import SettingsError, SimulatorError
 from jmdp.methods.method import Method
 from jmdp.models.coupling import Coupling
-from jmdp.results.evaluation import UNIT, Certificate, Evaluation, Outcome
+from jmdp.results.evaluation import Certificate, Evaluation, Outcome
 from jmdp.results.samples.sample_moments import sample_moments
-from jmdp.results.samples.sampled_distributions import SampledLaws, fixed_slack
+from jmdp.results.samples.sampled_distributions import SampledDistributions, fixed_slack
 from jmdp.simulators.simulator import Draws, Simulator
 
 
@@ -33,11 +33,11 @@ def drawn_evaluation(
     limits: Limits,
     confidence: float,
     quantile: float = 0.0,
-    law_slack: Callable[[int, float], float] = fixed_slack,
+    distribution_slack: Callable[[int, float], float] = fixed_slack,
     mean_errors: Callable[[Floats, Floats], Floats] | None = None,
     within: Interval = ANYWHERE,
 ) -> Evaluation:
-    """Moments and laws of what was drawn in each state. What a horizon cuts off is in the intervals.
+    """Moments and distributions of what was drawn in each state. What a horizon cuts off is in the intervals.
 
     `quantile` gives intervals of means and covariances at a number of samples fixed before; `mean_errors` gives
     those of means alone: no interval of a variance holds whenever one stops unless returns are known to be `within`
@@ -86,7 +86,9 @@ def drawn_evaluation(
         states,
         actions,
         np.zeros(0),
-        laws=SampledLaws(Kept(draws), limits.cut, limits.rounding, ranges, confidence, law_slack),
+        distributions=SampledDistributions(
+            Kept(draws), limits.cut, limits.rounding, ranges, confidence, distribution_slack
+        ),
         ranges=ranges,
     )
 
@@ -126,7 +128,7 @@ class Limits:
                 assumption = f"rewards after step {horizon} are no larger than {at_most(met)}, the largest met"
         scale = max(largest, cut if math.isfinite(cut) else 0.0)
         exponent = math.frexp(scale)[1] if scale else 0
-        return cls(bound, cut, (horizon + 64) * UNIT * most, exponent, assumption)
+        return cls(bound, cut, (horizon + 64) * ROUNDOFF * most, exponent, assumption)
 
 
 def known_reward_bound(simulator: Simulator, states: Sequence[Any], given: float | None) -> float | None:
@@ -145,7 +147,7 @@ def known_reward_bound(simulator: Simulator, states: Sequence[Any], given: float
 
 @dataclass(frozen=True)
 class Kept:
-    """What was drawn in each state, for laws."""
+    """What was drawn in each state, for distributions."""
 
     draws: Sequence[Draws]
 

@@ -1,4 +1,4 @@
-"""Laws of returns and gaps from simulated branches, with a confidence band for the whole law."""
+"""Distributions of returns and gaps from simulated branches, with a confidence band for the whole distribution."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from jmdp.base.arrays import Floats, Integers
 from jmdp.base.interval import Interval
-from jmdp.results.gaps.distribution import GapLaw, Law
+from jmdp.results.gaps.distribution import Distribution, GapDistribution
 from jmdp.simulators.simulator import ENDED
 
 
@@ -28,15 +28,15 @@ class Support(Protocol):
 
 
 def fixed_slack(n: int, error: float) -> float:
-    """How far the empirical law of n samples, n fixed before, is off at most: √(ln(2/error)/2n)."""
+    """How far the empirical distribution of n samples, n fixed before, is off at most: √(ln(2/error)/2n)."""
     return math.sqrt(math.log(2 / error) / (2 * n))
 
 
-class SampledLaws:
-    """Empirical laws of one method's draws, made again when they are asked for: the same seed gives the same numbers.
+class SampledDistributions:
+    """Empirical distributions of one method's draws, drawn again when they are asked for, from the same seed.
 
-    With probability `confidence` the true law is within √(ln(2/(1 − confidence))/2n) of the empirical one, everywhere
-    at once (Dvoretzky, Kiefer, Wolfowitz; the constant is Massart's).
+    With probability `confidence` the true distribution is within √(ln(2/(1 − confidence))/2n) of the empirical one,
+    everywhere at once (Dvoretzky, Kiefer, Wolfowitz; the constant is Massart's).
 
     Parameters
     ----------
@@ -62,20 +62,20 @@ class SampledLaws:
         self._ranges, self._confidence, self._slack = ranges, confidence, slack
         self._last: tuple[int, tuple[Floats, Integers, Integers]] | None = None
 
-    def return_law(self, s: int, a: int) -> Law:
-        """The empirical law of Z(s, a)."""
+    def return_distribution(self, s: int, a: int) -> Distribution:
+        """The empirical distribution of Z(s, a)."""
         if self._ranges.is_over(s):
-            return GapLaw.zero()
+            return GapDistribution.zero()
         returns, ends, _ = self._of(s)
         error = np.where(ends[:, a] == ENDED, 0.0, self._cut) + self._rounding
         slack, mass = self._band(returns.shape[0])
         values, support = returns[:, a], self._ranges.of(s, a)
-        return Law(values - error, values + error, values, mass, slack, support, self._confidence)
+        return Distribution(values - error, values + error, values, mass, slack, support, self._confidence)
 
-    def gap_law(self, s: int, a: int, b: int) -> GapLaw:
-        """The empirical law of Z(s, a) − Z(s, b). Branches that stand on one coordinate have one return to come."""
+    def gap_distribution(self, s: int, a: int, b: int) -> GapDistribution:
+        """The empirical distribution of Z(s, a) − Z(s, b). Branches on one coordinate have one return to come."""
         if self._ranges.is_over(s):
-            return GapLaw.zero()
+            return GapDistribution.zero()
         returns, ends, gains = self._of(s)
         values = returns[:, a] - returns[:, b]
         settled = (ends[:, a] == ends[:, b]) | (self._cut == 0)
@@ -83,7 +83,7 @@ class SampledLaws:
         error[settled & (gains[:, a] == gains[:, b])] = 0.0  # the same in every step, or added up without rounding
         slack, mass = self._band(values.size)
         support = self._ranges.of_gap(s, a, b)
-        return GapLaw(values - error, values + error, values, mass, slack, support, self._confidence)
+        return GapDistribution(values - error, values + error, values, mass, slack, support, self._confidence)
 
     def _of(self, s: int) -> tuple[Floats, Integers, Integers]:
         if self._last is None or self._last[0] != s:
