@@ -1,0 +1,204 @@
+"""Does it run with the packages that are installed? ``python tests/project/smoke.py io cli`` uses these extras once.
+
+It needs nothing but the package: no pytest, no other file of the tests. ``--lowest`` asks in addition that each direct
+dependency is installed in the lowest version that pyproject.toml allows, as ``uv pip install --resolution
+lowest-direct`` does it; a minimum that other packages do not leave in reach is then no longer claimed.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from importlib.metadata import requires, version
+from pathlib import Path
+
+import numpy as np
+
+import jmdp
+from jmdp.methods.linear_projected import features
+
+SHARED = jmdp.Synchronous()
+WORLD = jmdp.worlds.inventory(3, most_ordered=2, mean_demand=1.0, discount=0.8)
+POLICY = WORLD.policies["uniform"]
+
+
+def shop():
+    """Needs the core alone."""
+    return jmdp.simulators.FunctionSimulator(
+        reward=lambda stock, order, demand: 3.0 * min(stock[0] + 3 * order, demand) - 6.0 * order,
+        next_state=lambda stock, order, demand: np.maximum(0.0, np.minimum(9.0, stock + 3 * order) - demand),
+        actions=["none", "three"],
+        luck=lambda rng: int(rng.poisson(3)),
+        start=np.array([4.0]),
+    )
+
+
+def filled_up(stock):
+    return int(stock[0] < 4)
+
+
+def core():
+    """Every method that takes a table, and one that samples a simulator."""
+    exact = jmdp.evaluate(WORLD.model, POLICY, SHARED)
+    near = [
+        (jmdp.ExactDistribution(), 1e-6),
+        (jmdp.JIPE(), 1e-6),
+        (jmdp.LinearProjected(features.OneHot()), 1e-6),
+        (jmdp.MonteCarlo(seed=5, samples=2000), 0.5),
+        (jmdp.Incremental(seed=5, updates=400_000), 0.5),
+    ]
+    for method, error in near:
+        found = jmdp.evaluate(WORLD.model, POLICY, SHARED, method)
+        np.testing.assert_allclose(found.mean, exact.mean, atol=error)
+    reached = jmdp.evaluate(WORLD.model, POLICY, SHARED, jmdp.ReachablePairs("2"))
+    np.testing.assert_allclose(reached.mean[0], exact.mean[2], atol=1e-2)
+    jmdp.compare(shop(), policy=filled_up, discount=0.8, seed=0)
+    blas_on_one_thread()
+
+
+def blas_on_one_thread():
+    """What threadpoolctl is for: it has to find the BLAS in NumPy's wheel, or workers would compute on all cores."""
+    from threadpoolctl import threadpool_info, threadpool_limits
+
+    with threadpool_limits(1):
+        pools = threadpool_info()
+    assert any("numpy" in pool["filepath"] for pool in pools), pools
+    assert all(pool["num_threads"] == 1 for pool in pools), pools
+
+
+def io():
+    import xarray
+
+    found = jmdp.evaluate(WORLD.model, POLICY, SHARED).to_xarray()
+    with tempfile.TemporaryDirectory() as folder:
+        found.to_netcdf(Path(folder, "found.nc"), engine="h5netcdf")
+        with xarray.open_dataset(Path(folder, "found.nc"), engine="h5netcdf") as read:
+            xarray.testing.assert_identical(read.load(), found)
+    frame = jmdp.compare(shop(), policy=filled_up, discount=0.8, seed=0).to_dataframe()
+    assert list(frame.index) == ["none", "three"]
+
+
+def cli():
+    for line in (
+        "--help",
+        "evaluate --help",
+        "evaluate inventory --state 3 --coupling synchronous",
+        "evaluate anti_correlated_bandit --method monte-carlo --samples 1000 --seed 7 --json",
+        "check world:inventory",
+    ):
+        script = Path(sys.executable).with_name("jmdp")
+        run = subprocess.run([script, *line.split()], capture_output=True, text=True)
+        assert run.returncode == 0, f"jmdp {line}:\n{run.stderr}"
+
+
+def gym():
+    import gymnasium
+
+    for name in ("FrozenLake-v1", "CartPole-v1"):
+        env = gymnasium.make(name)
+        env.reset(seed=0)
+        jmdp.compare(env, policy="uniform", discount=0.8, seed=0, samples=100)
+
+
+def atari():
+    pong = jmdp.simulators.ALESimulator("pong", sticky=0.25)
+    state = pong.start(jmdp.Shock.of_sample(0, 0))
+    jmdp.compare(pong, state, "uniform", ["NOOP", "RIGHT"], discount=0.5, seed=0, samples=20)
+
+
+def jax():
+    import jax.numpy as jnp
+
+    walk = jmdp.simulators.JaxSimulator(
+        lambda key, state, action: (jnp.sin(state), state + action, state > 3),
+        ["stay", "go"],
+        start=lambda key: jnp.zeros(()),
+    )
+    jmdp.compare(walk, policy="uniform", discount=0.8, seed=0, samples=50)
+
+
+def gymnax():
+    import gymnax
+
+    jmdp.compare(gymnax.make("CartPole-v1")[0], policy="uniform", discount=0.8, seed=0, samples=50)
+
+
+def nn():
+    """The second run finds the first one's last checkpoint, and has nothing left to do."""
+    with tempfile.TemporaryDirectory() as folder:
+        settings = jmdp.NeuralGram(seed=0, discount=0.5, visits=30, updates=20, held_out=None, folder=folder)
+        first, again = (jmdp.evaluate(shop(), filled_up, SHARED, settings) for _ in range(2))
+    state = np.array([4.0])
+    assert first.gap(state, 0, 1).std == again.gap(state, 0, 1).std
+
+
+def tracking():
+    """As `NeuralGram` writes its curves where the package is installed."""
+    from tensorboardX import SummaryWriter
+
+    with tempfile.TemporaryDirectory() as folder:
+        writer = SummaryWriter(folder)
+        writer.add_scalar("gap", 0.5, 1)
+        writer.close()
+
+
+def convex():
+    """Rewards without which no cone would be needed are no test of the solver."""
+    method = jmdp.LinearProjected(features.OneHot(), solver="convex")
+    assert jmdp.evaluate(WORLD.model, POLICY, SHARED, method).outcome.successful
+    import cvxpy
+
+    x = cvxpy.Variable((2, 2), PSD=True)
+    cvxpy.Problem(cvxpy.Minimize(cvxpy.sum_squares(x + np.eye(2)))).solve(solver="CLARABEL")
+    np.testing.assert_allclose(x.value, 0, atol=1e-4)
+
+
+def plot():
+    from matplotlib import pyplot
+
+    assert jmdp.compare(shop(), policy=filled_up, discount=0.8, seed=0).plot().axes
+    pyplot.close("all")
+
+
+def report():
+    from jmdp.experiments.reproduction.report import html
+
+    assert "<html" in html([], quick=True)
+
+
+CHECKS = {
+    check.__name__: check for check in (core, io, cli, gym, atari, jax, gymnax, nn, tracking, convex, plot, report)
+}
+
+
+def above_their_minimum(extras):
+    """Direct dependencies of these extras that are installed in a higher version than the lowest one allowed."""
+    for line in requires("jmdp") or []:
+        needed, _, condition = line.partition(";")
+        extra = re.search(r"extra == ['\"]([\w-]+)['\"]", condition)
+        least = re.search(r">=([\w.]+)", needed)
+        if (extra is None or extra[1] in extras) and least:
+            name = re.match(r"[\w.-]+", needed)[0]
+            if trimmed(version(name)) != trimmed(least[1]):
+                yield f"{name} {version(name)}, not {least[1]}"
+
+
+def trimmed(text):
+    return re.sub(r"(\.0)+$", "", text)
+
+
+def main(arguments):
+    extras = [name for name in arguments if name != "--lowest"]
+    if "--lowest" in arguments:
+        assert not (higher := list(above_their_minimum(extras))), higher
+    for name in ["core", *extras]:
+        start = time.process_time()
+        CHECKS[name]()
+        print(f"{name}: {time.process_time() - start:.1f} s of a core", flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
