@@ -12,7 +12,7 @@ from jmdp.simulators.simulator import Simulator, Step, action_labels
 if TYPE_CHECKING:
     from jmdp.simulators.ale import ALESimulator
     from jmdp.simulators.functions import FunctionSimulator, TabularSimulator
-    from jmdp.simulators.gymnasium.environment import GymnasiumSimulator
+    from jmdp.simulators.gymnasium.gymnasium_simulator import GymnasiumSimulator
     from jmdp.simulators.jax.functional import JaxSimulator
     from jmdp.simulators.jax.gymnax import GymnaxSimulator
 
@@ -64,7 +64,7 @@ def as_simulator(source: Any) -> Simulator:
 
         return GymnaxSimulator(source)
     if hasattr(source, "unwrapped") and hasattr(source, "action_space"):
-        from jmdp.simulators.gymnasium.environment import GymnasiumSimulator
+        from jmdp.simulators.gymnasium.gymnasium_simulator import GymnasiumSimulator
 
         return GymnasiumSimulator(source)
     raise SimulatorError(
