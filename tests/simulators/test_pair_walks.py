@@ -319,8 +319,8 @@ def test_functions_of_a_module_can_be_sent():
 SLOW = """
 import os, pathlib, sys, time
 import jmdp
-from jmdp.pair_walks import WalkPlan
-from jmdp.walk_workers import Walkers
+from jmdp.simulators.pair_walks import WalkPlan
+from jmdp.simulators.workers import Walkers
 from test_pair_walks import Sleepy, PLAN, UNIFORM
 if __name__ == "__main__":
     with Walkers(Sleepy(pathlib.Path(sys.argv[1])), UNIFORM, jmdp.Local(), workers=2) as walkers:

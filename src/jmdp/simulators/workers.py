@@ -46,7 +46,7 @@ class Walkers:
     Parameters
     ----------
     simulator, actor, coupling
-        What is walked, as `jmdp.pair_walks.WalkPlan.walk` takes it. Workers get a copy, once.
+        What is walked, as `jmdp.simulators.pair_walks.WalkPlan.walk` takes it. Workers get a copy, once.
     workers
         How many processes. 1 is this one.
     """

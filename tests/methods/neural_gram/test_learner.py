@@ -87,7 +87,7 @@ def test_a_table_of_features_learns_the_exact_answer_within_two_percent(coupling
 SMALL = NeuralGram(seed=1, updates=2 * CHUNK, batch=16, rank=2, encoder=OneHot(4))
 SEVERAL = """
 import jax, numpy as np
-from jmdp.neural.learner import learn
+from jmdp.methods.neural_gram.learner import learn
 from methods.neural_gram.test_learner import SMALL, WORLD, walks
 assert len(jax.devices()) == 4
 runs = [learn(SMALL, walks(), None, 4, WORLD.model.discount, devices=jax.devices()[:n]) for n in (1, 4)]
