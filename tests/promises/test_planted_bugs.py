@@ -408,7 +408,7 @@ BUGS = [
         "return self.evaluation.actions.index(label)",
         "test_comparing.py::test_actions_keep_their_numbers_in_a_subset"),
     Bug("walks of a visit share their luck", "simulators/pair_walks.py", 'self._root.derived(b"walk", first + i)',
-        'self._root.derived(b"walk", (first + i) // self._plan.lucks)', "simulators/test_pair_walks.py::test_rows_of_a_visit"
+        'self._root.derived(b"walk", (first + i) // self._plan.repeats)', "simulators/test_pair_walks.py::test_rows_of_a_visit"
         "_share_no_luck"),
     Bug("branches in one state are taken for one", "simulators/pair_walks.py",
         "self.same[n, t] and self.action[n, t, 0] == self.action[n, t, 1]", "self.same[n, t] and t > 0", WALKS),

@@ -89,7 +89,7 @@ def block(simulator, actor, coupling, plan, seed: int, number: int) -> dict[str,
     rows, visits = [], []
     for visit, state in enumerate(starts(simulator, actor, plan, root)):
         pair = choose.choice(simulator.actions.size, 2, replace=False).tolist()
-        for _ in range(plan.lucks):
+        for _ in range(plan.repeats):
             luck = root.derived(b"walk", len(rows))
             rows.append(walk(simulator, actor, coupling, luck, state, pair, plan.length))
             visits.append(visit)

@@ -19,7 +19,7 @@ from jmdp.models.coupling import Coupling
 from jmdp.results.evaluation import Outcome
 from jmdp.simulators.pair_walks import WalkPlan
 from jmdp.simulators.simulator import Simulator
-from jmdp.simulators.workers import Walkers
+from jmdp.simulators.workers import WorkerPool
 
 if TYPE_CHECKING:
     from jmdp.methods.neural_gram.learned_evaluation import LearnedEvaluation
@@ -49,8 +49,8 @@ class NeuralGram(Method):
         γ, where the simulator has none of its own.
     visits, spacing
         States along the policy's way in which pairs of actions begin, and steps between them.
-    length, lucks
-        Steps of a walk of two branches; walks from each visit, luck apart.
+    length, repeats
+        Steps of a walk of two branches; walks from each visit, each with its own luck.
     steps
         n of n-step targets.
     updates, batch, learning_rate, weight_decay, dropout, target_averaging, mean_rate
@@ -76,7 +76,7 @@ class NeuralGram(Method):
     visits: int = 1500
     spacing: int = 8
     length: int = 12
-    lucks: int = 2
+    repeats: int = 2
     steps: int = 3
     updates: int = 600
     batch: int = 256
@@ -96,7 +96,7 @@ class NeuralGram(Method):
     takes_simulators = True
 
     def __post_init__(self) -> None:
-        for name, least in (("seed", 0), ("visits", 1), ("spacing", 1), ("length", 1), ("lucks", 1), ("steps", 1),
+        for name, least in (("seed", 0), ("visits", 1), ("spacing", 1), ("length", 1), ("repeats", 1), ("steps", 1),
                             ("updates", 1), ("batch", 4), ("rank", 1), ("workers", 1)):  # fmt: skip
             whole(self, name, least)
         for name in ("held_out", "patience"):
@@ -139,15 +139,15 @@ class NeuralGram(Method):
         if discount >= 1:
             raise SettingsError("NeuralGram needs a discount below 1.")
         name = type(self).__name__
-        with Walkers(model, policy, coupling, workers=self.workers) as walkers:
+        with WorkerPool(model, policy, coupling, workers=self.workers) as pool:
             visits = min(self.visits, 100)
-            plan = WalkPlan(visits, self.spacing, self.lucks, self.length)
-            walks = walkers.collect(plan, seed=2 * self.seed, blocks=-(-self.visits // visits), progress=progress)
+            plan = WalkPlan(visits, self.spacing, self.repeats, self.length)
+            walks = pool.collect(plan, seed=2 * self.seed, blocks=-(-self.visits // visits), progress=progress)
             held_out = None
             if self.held_out is not None:
                 apart = WalkPlan(min(self.held_out, 8), 40, 16, self.long_enough(discount))
                 blocks = -(-self.held_out // apart.visits)
-                held_out = walkers.collect(apart, seed=2 * self.seed + 1, blocks=blocks, progress=progress)
+                held_out = pool.collect(apart, seed=2 * self.seed + 1, blocks=blocks, progress=progress)
         assert model.actions is not None
         folder = None if self.folder is None else Path(self.folder)
         data = [
