@@ -266,10 +266,10 @@ def _resume(path: Path, learner: Learner, about: npt.NDArray[np.uint8], whole: I
     arrays = checkpoint.load(path, {**learner.arrays(), "about": about})
     if not np.array_equal(arrays.pop("about"), about):
         raise CheckpointError(
-            f"{path} is the checkpoint of a run with another model, policy, coupling or settings. {checkpoint.MEND}"
+            f"{path} is the checkpoint of a run with another model, policy, coupling or settings. {checkpoint.FIX}"
         )
     if not learner.accepts(arrays, whole):
-        raise CheckpointError(f"{path} holds numbers that no run comes to. {checkpoint.MEND}")
+        raise CheckpointError(f"{path} holds numbers that no run comes to. {checkpoint.FIX}")
     learner.restore(arrays)
 
 
