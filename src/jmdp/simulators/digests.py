@@ -40,11 +40,11 @@ def digest_of(value: object, ignored: Ignored = lambda owner: _NONE) -> bytes:
     try:
         walk.visit(value)
     except RecursionError:
-        raise SimulatorError(f"A state is nested too deeply to be looked into. {_MEND}") from None
+        raise SimulatorError(f"A state is nested too deeply to be looked into. {_FIX}") from None
     return hashlib.blake2b(walk.out, digest_size=16).digest()
 
 
-_MEND = "Say what makes two states the same with digest=…, or leave it out of the state."
+_FIX = "Say what makes two states the same with digest=…, or leave it out of the state."
 
 
 class _Walk:
@@ -54,8 +54,8 @@ class _Walk:
         self.out = bytearray()
         self._ignored = ignored
         self._outline = outline  # of sets of objects only the size counts: a set cannot order its entries by itself
-        self._met: dict[int, int] = {}
-        self._kept: list[object] = []  # so that their ids stay taken
+        self._numbers: dict[int, int] = {}
+        self._references: list[object] = []  # so that their ids stay taken
 
     def visit(self, value: Any) -> None:
         plain = _plain(value)
@@ -65,11 +65,11 @@ class _Walk:
         elif isinstance(value, tuple):
             self._several(b"(", value)
             self._besides(value)
-        elif id(value) in self._met:
-            self.out += b"@%d;" % self._met[id(value)]
+        elif id(value) in self._numbers:
+            self.out += b"@%d;" % self._numbers[id(value)]
         else:
-            self._met[id(value)] = len(self._met)
-            self._kept.append(value)
+            self._numbers[id(value)] = len(self._numbers)
+            self._references.append(value)
             self._look_into(value)
 
     def _several(self, sign: bytes, values: Collection[object]) -> None:
@@ -111,7 +111,7 @@ class _Walk:
             if plain is None:
                 walk = _Walk(self._ignored, outline=True)
                 if self._outline:  # within a frozenset: do not go round in circles
-                    walk._met = dict(self._met)
+                    walk._numbers = dict(self._numbers)
                 walk.visit(entry)
                 plain = bytes(walk.out)
             return plain
@@ -124,7 +124,7 @@ class _Walk:
             kind = type(value)
             raise SimulatorError(
                 f"A state holds a {getattr(kind, '__module__', '')}.{kind.__qualname__}, which cannot be looked into. "
-                f"{_MEND}"
+                f"{_FIX}"
             )
         self._write(value, attributes)
 
@@ -150,10 +150,10 @@ _CONTAINERS = {list, tuple, dict, set, frozenset, deque, np.ndarray, partial, *_
 
 def _parts_of_array(value: Any) -> list[Any]:
     """Of one whose bytes do not tell all: of objects, of records, of a class of its own."""
-    bare = value.view(np.ndarray)
-    if bare.dtype.names:
-        return [str(bare.dtype), *(bare[name] for name in bare.dtype.names)]
-    return [bare.shape, *bare.ravel().tolist()] if bare.dtype.hasobject else [bare]
+    array = value.view(np.ndarray)
+    if array.dtype.names:
+        return [str(array.dtype), *(array[name] for name in array.dtype.names)]
+    return [array.shape, *array.ravel().tolist()] if array.dtype.hasobject else [array]
 
 
 def attributes_of(value: object) -> Mapping[str, Any] | None:
@@ -192,8 +192,8 @@ def _look_at(kind: type) -> tuple[bool, list[str]]:
             names.append(f"_{part.__name__.lstrip('_')}{name}" if private else name)
     names = [name for name in names if name not in ("__dict__", "__weakref__")]
     # Classes of pybind11, nanobind and SWIG are made at run time too, but their objects have room for more.
-    room = len(names) + (kind.__dictoffset__ > 0) + (kind.__weakrefoffset__ > 0)
-    known = object.__basicsize__ + room * struct.calcsize("P")
+    pointers = len(names) + (kind.__dictoffset__ > 0) + (kind.__weakrefoffset__ > 0)
+    known = object.__basicsize__ + pointers * struct.calcsize("P")
     return in_c or kind.__basicsize__ > known or kind.__itemsize__ > 0, names
 
 

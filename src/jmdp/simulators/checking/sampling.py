@@ -52,7 +52,7 @@ def check_repeatable(
     compiled = hasattr(simulator, "paired_draws") and actor.traceable(simulator.observe(state)) is not None
     if compiled or not simulator.check:
         return
-    recorder = _Recorder(actor)
+    recorder = _RecordingActor(actor)
     again = {sample: draw(recorder, sample) for sample in sorted({0, min(63, len(drawn.returns) - 1)}, reverse=True)}
     recorder.ask_again()
     for sample, single in again.items():
@@ -82,7 +82,7 @@ def policy_draws(simulator: Simulator, state: Any, action: Any, actor: Actor) ->
     return False
 
 
-class _Recorder(Actor):
+class _RecordingActor(Actor):
     """A policy, and what it was asked."""
 
     def __init__(self, actor: Actor) -> None:
@@ -91,10 +91,10 @@ class _Recorder(Actor):
 
     def act(self, observations: Sequence[Any], shocks: Sequence[Shock]) -> list[Any]:
         actions = self._actor.act(observations, shocks)
-        room = _ASKED_AGAIN - len(self._asked)
-        if room > 0:  # copies, for some environments write into what they returned
-            seen = copy.deepcopy(list(observations[:room]))
-            self._asked += zip(seen, shocks[:room], actions[:room], strict=True)
+        left = _ASKED_AGAIN - len(self._asked)
+        if left > 0:  # copies, for some environments write into what they returned
+            seen = copy.deepcopy(list(observations[:left]))
+            self._asked += zip(seen, shocks[:left], actions[:left], strict=True)
         return actions
 
     def ask_again(self) -> None:

@@ -14,7 +14,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from jmdp.base.arrays import Floats
 from jmdp.errors import PolicyError, SimulatorError
-from jmdp.simulators.jax.lockstep import CHUNK, Account, Recipe
+from jmdp.simulators.jax.lockstep import CHUNK, ChunkTotals, Recipe
 from jmdp.simulators.simulator import ENDED, Draws, exact_gains, is_exact_sum
 
 MOST_STATE_BYTES = {"cpu": 2**19}
@@ -37,12 +37,12 @@ class Program:
             PartitionSpec(*axes)  # type: ignore[no-untyped-call]
             for axes in ((), ("samples",), (None, "samples"), (None, None, "samples"))
         )
-        account: Any = [steps, *[lanes] * (len(Account._fields) - 1)]
+        totals: Any = [steps, *[lanes] * (len(ChunkTotals._fields) - 1)]
         self._everywhere, self._by_sample = NamedSharding(mesh, everywhere), NamedSharding(mesh, by_sample)
         self._begin = _on_all(mesh, recipe.begin, (everywhere,) * 3 + (by_sample,), (by_sample, lanes))
         given = (by_sample, lanes, *(everywhere,) * 4)
-        self._advance = _on_all(mesh, recipe.advance, given, (lanes, Account(*account)))
-        self._last: tuple[list[Any], _Block] | None = None
+        self._advance = _on_all(mesh, recipe.advance, given, (lanes, ChunkTotals(*totals)))
+        self._last: tuple[list[Any], _BlockTotals] | None = None
 
     def draws(
         self, start: Any, parameters: Any, actions: npt.NDArray[np.int32], *,
@@ -66,7 +66,7 @@ class Program:
             begin += at_once
         return Draws.joined(parts)
 
-    def _known(self, asked: list[Any], leaves: list[Any], begin: int) -> _Block | None:
+    def _known(self, asked: list[Any], leaves: list[Any], begin: int) -> _BlockTotals | None:
         """The block of before, for callers who ask for few samples at a time."""
         if self._last is None or self._last[1].samples[0] != begin:
             return None
@@ -77,17 +77,17 @@ class Program:
     def _block(
         self, start: Any, parameters: Any, actions: npt.NDArray[np.int32], weights: Floats, seed: int,
         samples: npt.NDArray[np.uint32],
-    ) -> _Block:  # fmt: skip
+    ) -> _BlockTotals:  # fmt: skip
         words = np.array([seed >> 32, seed & 0xFFFFFFFF], np.uint32)
         roots, lanes = self._begin(start, actions, words, jax.device_put(samples, self._by_sample))
-        block = _Block(actions, samples)
-        waiting: tuple[int, Account] | None = None
+        block = _BlockTotals(actions, samples)
+        waiting: tuple[int, ChunkTotals] | None = None
         for t in range(0, weights.size, CHUNK):
             steps = np.int32(min(CHUNK, weights.size - t))
-            lanes, account = self._advance(roots, lanes, start, parameters, np.int32(t), steps)
+            lanes, totals = self._advance(roots, lanes, start, parameters, np.int32(t), steps)
             if waiting is not None:  # while the devices work
                 block.add(weights, *waiting)
-            waiting = t, account
+            waiting = t, totals
             if not np.asarray(lanes.alive).any():
                 break
         if waiting is not None:
@@ -97,7 +97,7 @@ class Program:
         return block
 
 
-class _Block:
+class _BlockTotals:
     """What has come of all branches of some samples."""
 
     alive: npt.NDArray[np.bool_]  # [N, B], and the next two alike: where they stand at the horizon
@@ -114,18 +114,18 @@ class _Block:
         self.steps, self.shared = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
         self.fault = np.zeros(shape, bool)
 
-    def add(self, weights: Floats, first: int, account: Account) -> None:
+    def add(self, weights: Floats, first: int, totals: ChunkTotals) -> None:
         """Add a call's; rewards one step after another, in double precision."""
-        for weight, reward in zip(weights[first:], np.asarray(account.rewards), strict=False):
+        for weight, reward in zip(weights[first:], np.asarray(totals.rewards), strict=False):
             before = self.returns
             self.returns = before + np.multiply(reward, weight, dtype=np.float64)
             self.exact &= (reward == 0) | ((weight == 1) & is_exact_sum(before, np.float64(reward), self.returns))
         for half in range(2):
-            self.gains[half] += np.asarray(account.gains[half])
-        np.maximum(self.largest, account.largest, out=self.largest)
-        self.steps += np.asarray(account.steps)  # as it is, it would turn the sum into an array of JAX
-        self.shared += np.asarray(account.shared)
-        self.fault |= np.asarray(account.fault)
+            self.gains[half] += np.asarray(totals.gains[half])
+        np.maximum(self.largest, totals.largest, out=self.largest)
+        self.steps += np.asarray(totals.steps)  # as it is, it would turn the sum into an array of JAX
+        self.shared += np.asarray(totals.shared)
+        self.fault |= np.asarray(totals.fault)
 
     def draws(self, recipe: Recipe, rows: slice) -> Draws:
         """Those of some samples, if all went well with them."""
