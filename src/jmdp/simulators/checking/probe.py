@@ -39,7 +39,7 @@ class Findings(list[Finding]):
         return "\n".join([*map(str, self)] or ["no problem found"]) + f"\n{self.explored}"
 
 
-class SpoiltError(Exception):
+class StopVisitError(Exception):
     """The state is not what it was, or its digest cannot be relied on: no more can be learned from it."""
 
 
@@ -136,7 +136,7 @@ class Probe:
         self.names = [repr(action) if labels is None else labels.name(action) for action in self.actions]
         self.visits = 0
         self.watched: dict[str, Any] = {}  # generators that are not the shock's; put back after each call
-        self.shaken: Collection[str] = ()  # of which the next call meets these elsewhere
+        self.moved_before_call: Collection[str] = ()  # by name: drawn from once before the next call
         self.after: dict[str, SavedGenerator] = {}  # how the last call left them
         self._before: dict[str, SavedGenerator] = {}
         self.careful = True  # is it watched whether digest and observe draw? That takes longer than they do
@@ -177,10 +177,10 @@ class Probe:
 
     def call(self, verb: str, *args: Any, using: Callable[..., Any] | None = None) -> Any:
         """Ask the simulator, and put all generators back that are not the shock's."""
-        shaken, self.shaken = self.shaken, ()
-        for name in shaken:
+        moved_before_call, self.moved_before_call = self.moved_before_call, ()
+        for name in moved_before_call:
             self.watched[name].random()
-        at_call = self._generator_states() if shaken else self._before
+        at_call = self._generator_states() if moved_before_call else self._before
         try:
             return (using or getattr(self.simulator, verb))(*args)
         finally:
@@ -189,7 +189,9 @@ class Probe:
                 if self.after[name] != self._before[name]:
                     self._before[name].put_back(generator)
                 if self.after[name] != at_call[name] and verb not in ("step", "advance"):
-                    self.luck_of_its_own(name, verb)  # those two may set it from the shock; shaking will tell
+                    self.add_hidden_generator(
+                        name, verb
+                    )  # those two may set it from the shock; moving it before a call will tell
                     self.looking_draws = True
 
     def moved(self) -> list[str]:
@@ -200,7 +202,7 @@ class Probe:
         """`digest` or `observe`."""
         return self.call(verb, state) if self.careful else getattr(self.simulator, verb)(state)
 
-    def luck_of_its_own(self, name: str, verb: str, *actions: int) -> None:
+    def add_hidden_generator(self, name: str, verb: str, *actions: int) -> None:
         """A generator was drawn from that has nothing to do with the shock."""
         fix = "Draw from shock.generator(), or in a Gymnasium environment from self.np_random"
         if name in GLOBALS:
@@ -258,46 +260,46 @@ class Probe:
 
     # -------------------------------------------------------------------------------------------- comparisons
 
-    def same(self, i: int, first: StepOutcome, again: StepOutcome, when: str) -> bool:
+    def check_same_again(self, i: int, first: StepOutcome, again: StepOutcome, when: str) -> bool:
         """The same was asked again: is it the same? If not, note it."""
         wrong = again.differs_from(first)
         if wrong:
-            self.same_but_for_digest(i, first, again)
+            self.check_digests_alone_differ(i, first, again)
             what = f"{' and '.join(wrong)} of a step changed {when}, though state, action and shock were the same"
             fix = "Keep all that matters in the state and nothing in the simulator, and take all luck from the shock."
             self.add("hidden state", "step", what, fix, i)
         return not wrong
 
-    def same_but_for_digest(self, i: int, first: StepOutcome, again: StepOutcome) -> None:
+    def check_digests_alone_differ(self, i: int, first: StepOutcome, again: StepOutcome) -> None:
         """If only the digests of equal states differ, note it and stop."""
         if again.differs_from(first) == ["next state"] and fingerprint_of(first.state) == fingerprint_of(again.state):
-            self.unreliable("the same step leads to states of different digests", i)
+            self.add_unreliable_digest("the same step leads to states of different digests", i)
 
-    def untouched(self, state: Any, before: Look, by: str, *actions: int) -> None:
+    def check_unchanged(self, state: Any, before: Look, by: str, *actions: int) -> None:
         """Is the state what it was? If not, note it and stop."""
         if self.look(state) != before:
-            self.mutated(by, *actions)
+            self.add_mutated_state(by, *actions)
 
-    def mutated(self, by: str, *actions: int) -> None:
+    def add_mutated_state(self, by: str, *actions: int) -> None:
         """A state is not what it was: note it and stop."""
         what = f"{by} changes a state that it was given or that was given out before"
         fix = "Copy before changing anything, e.g. with copy.deepcopy(state), and return a new state each time."
         self.add("mutated state", by, what, fix, *actions)
-        raise SpoiltError
+        raise StopVisitError
 
-    def unreliable(self, what: str, *actions: int) -> None:
+    def add_unreliable_digest(self, what: str, *actions: int) -> None:
         """The digest takes in more than the state: note it and stop."""
         fix = "Leave out of digest what is not of the state: id(), counters, the time, generators."
         self.add("wrong digest", "unreliable", what, fix, *actions)
         self.stop_looking("wrong digest", "unreliable")
         self.reliable = False
-        raise SpoiltError
+        raise StopVisitError
 
     def stop_looking(self, kind: str, place: str) -> None:
         """How often it is so will not be known beyond here."""
         self._notes[kind, place].tried = max(self.visits, 1)
 
-    def alike(self, one: Any, other: Any, i: int, shock: Shock, first: StepOutcome | None = None) -> None:
+    def check_equal_digests(self, one: Any, other: Any, i: int, shock: Shock, first: StepOutcome | None = None) -> None:
         """States of equal digests must do the same. `first` is what the one did, if that is known."""
         if self.noted("own generator"):  # which differ between them, and are in no digest
             return
@@ -308,11 +310,11 @@ class Probe:
             return
         structure = fingerprint_of(one)
         if structure is not None and structure == fingerprint_of(other):
-            self.same(i, first, second, "from an equal state")
-        elif self.same(i, first, self.step(one, i, shock), "when asked again"):
-            self.too_coarse("do different things under the same action and shock", i)
+            self.check_same_again(i, first, second, "from an equal state")
+        elif self.check_same_again(i, first, self.step(one, i, shock), "when asked again"):
+            self.add_coarse_digest("do different things under the same action and shock", i)
 
-    def too_coarse(self, how: str, *actions: int) -> None:
+    def add_coarse_digest(self, how: str, *actions: int) -> None:
         """States with one digest are not the same."""
         fix = "Take all into digest that matters for what follows or is seen, e.g. an action that may be repeated."
         self.add("wrong digest", "coarse", f"states with the same digest {how}", fix, *actions)

@@ -48,9 +48,9 @@ class DrawProbe(Probe):
         """Does each action draw the same numbers for the same purposes, here and in states met before?"""
         logs = {i: self.logged(state, i, shock) for i in order}
         for i, j in combinations(order, 2):
-            if not self._parted(logs[i], logs[j], AMONG_ACTIONS, "actions", _SAME_FOR_ACTIONS, i, j) and uneven(
-                logs[i], logs[j]
-            ):
+            if not self._draw_differently(
+                logs[i], logs[j], AMONG_ACTIONS, "actions", _SAME_FOR_ACTIONS, i, j
+            ) and uneven(logs[i], logs[j]):
                 what = "actions draw different amounts, in code they do not share"
                 fix = f"If some of it is meant to be the same: {_SAME_FOR_ACTIONS}"
                 self.add("uneven luck", "", what, fix, i, j, fault=False)
@@ -63,23 +63,25 @@ class DrawProbe(Probe):
         if log.pattern in known:
             spot = out_of_step_by_arguments(log, known[log.pattern][1])
             if spot is not None:
-                self._uneven(AMONG_STATES[0], "different states", spot, _SAME_FOR_STATES, i)
+                self._add_uneven(AMONG_STATES[0], "different states", spot, _SAME_FOR_STATES, i)
         if not self.is_new(i, log):
             return
         for other, _ in list(known.values()):
             theirs = self.logged(other, i, shock)
-            self._parted(log, theirs, AMONG_STATES, "different states", _SAME_FOR_STATES, i)
+            self._draw_differently(log, theirs, AMONG_STATES, "different states", _SAME_FOR_STATES, i)
         known[log.pattern] = state, log
 
-    def _uneven(self, kind: str, who: str, spot: str, fix: str, *actions: int) -> None:
+    def _add_uneven(self, kind: str, who: str, spot: str, fix: str, *actions: int) -> None:
         what = f"{who} use different amounts of the shock's numbers before {spot}, so this draw gives them other ones"
         self.add(kind, spot.split(",")[0], what, fix, *actions)
 
-    def _parted(self, one: DrawLog, other: DrawLog, kinds: tuple[str, str], who: str, fix: str, *actions: int) -> bool:
+    def _draw_differently(
+        self, one: DrawLog, other: DrawLog, kinds: tuple[str, str], who: str, fix: str, *actions: int
+    ) -> bool:
         """Note where two steps under one shock do not draw alike."""
         spot = out_of_step(one, other)
         if spot is not None:
-            self._uneven(kinds[0], who, spot, fix, *actions)
+            self._add_uneven(kinds[0], who, spot, fix, *actions)
             return True
         spot = swapped(one, other)
         if spot is not None:

@@ -14,7 +14,7 @@ from typing import Any
 from jmdp.base.luck import Shock
 from jmdp.base.settings import whole_number
 from jmdp.errors import UnavailableError
-from jmdp.simulators.checking.probe import GLOBALS, Finding, Look, SavedGenerator, SpoiltError, StepOutcome
+from jmdp.simulators.checking.probe import GLOBALS, Finding, Look, SavedGenerator, StepOutcome, StopVisitError
 from jmdp.simulators.checking.shared_draws import DrawProbe
 from jmdp.simulators.simulator import Simulator
 
@@ -97,32 +97,32 @@ class Visits(DrawProbe):
         left: dict[int, dict[str, SavedGenerator]] = {}
         try:
             self.watch(self.own_generators(state))
-            before = self.asked_twice(state)
+            before = self.check_asked_twice(state)
             for i in order:
                 outcomes[i] = self.step(state, i, shock)
                 left[i] = self.generators_after(outcomes[i])
-                self.untouched(state, before, "step", i)
+                self.check_unchanged(state, before, "step", i)
             self.differ = self.differ or any(outcomes[i] != outcomes[order[0]] for i in order)
-            self.shake(state, order[::-1], shock, outcomes, left)
-            self.elsewhere(state, before, order, shock, outcomes, thorough)
+            self.check_other_generators(state, order[::-1], shock, outcomes, left)
+            self.check_other_branches(state, before, order, shock, outcomes, thorough)
             self.compare_draws(state, order, shock)
             other = self.step(state, order[0], shock.derived(b"other"))
             self.varied = self.varied or other != outcomes[order[0]]
             self.compare_digests(state, before, order, shock, outcomes)
-            self.ends(before, outcomes)
-        except SpoiltError:
+            self.check_no_auto_reset(before, outcomes)
+        except StopVisitError:
             pass
         return outcomes
 
-    def asked_twice(self, state: Any) -> Look:
+    def check_asked_twice(self, state: Any) -> Look:
         """Digest and observation must be the state's alone."""
         self.careful = True
         digest = self.digest(state)
         if self.digest(state) != digest:
-            self.unreliable("digest of a state changes when it is asked again")
+            self.add_unreliable_digest("digest of a state changes when it is asked again")
         before, again = self.look(state), self.look(state)
         if again[0] != before[0]:
-            self.mutated("observe")
+            self.add_mutated_state("observe")
         if again != before:
             fix = "Return what the state alone decides."
             self.add("hidden state", "observe", "observe gives something else when it is asked again", fix)
@@ -147,7 +147,7 @@ class Visits(DrawProbe):
             after |= {name + _COPY: SavedGenerator.of(copies[name]) for name in self.watched if name in copies}
         return after
 
-    def shake(
+    def check_other_generators(
         self,
         state: Any,
         order: list[int],
@@ -163,31 +163,31 @@ class Visits(DrawProbe):
         before = {name: SavedGenerator.of(generator) for name, generator in self.watched.items()}
         before |= {name + _COPY: saved for name, saved in before.items()}
         for k, i in enumerate(order):
-            again, after = self.shaken_step(state, i, shock, self.watched)
+            again, after = self.step_with_moved_generators(state, i, shock, self.watched)
             moved = [name for name in left[i] if name in after and left[i][name] not in (before[name], after[name])]
             for name in sorted({name.removesuffix(_COPY) for name in moved}):
-                self.luck_of_its_own(name, "step", i)
+                self.add_hidden_generator(name, "step", i)
             if moved or again == outcomes[i]:
                 continue
             when = "when asked again" if k == 0 else "when actions were asked in another order"
-            if all(self.same(i, outcomes[i], self.step(state, i, shock), when) for _ in range(2)):
+            if all(self.check_same_again(i, outcomes[i], self.step(state, i, shock), when) for _ in range(2)):
                 for name in self.watched:  # it is one that is put back, or not found in the next state
-                    again, _ = self.shaken_step(state, i, shock, [name])
+                    again, _ = self.step_with_moved_generators(state, i, shock, [name])
                     if again != outcomes[i]:
-                        self.same_but_for_digest(i, outcomes[i], again)
-                        self.luck_of_its_own(name, "step", i)
+                        self.check_digests_alone_differ(i, outcomes[i], again)
+                        self.add_hidden_generator(name, "step", i)
 
-    def shaken_step(
+    def step_with_moved_generators(
         self, state: Any, i: int, shock: Shock, names: Collection[str]
     ) -> tuple[StepOutcome, dict[str, SavedGenerator]]:
         """A step that meets these generators elsewhere than they were, and how it left them."""
-        self.shaken = names
+        self.moved_before_call = names
         outcome = self.step(state, i, shock)
         return outcome, self.generators_after(outcome)
 
     # -------------------------------------------------------------------------------------------------- states
 
-    def elsewhere(
+    def check_other_branches(
         self, state: Any, before: Look, order: list[int], shock: Shock, outcomes: dict[int, StepOutcome], thorough: bool
     ) -> None:
         """Go down another branch, by `step` and by `advance`, and come back."""
@@ -196,26 +196,26 @@ class Visits(DrawProbe):
         if unfinished:
             b, later = unfinished[0], shock.derived(b"later")
             held, other = outcomes[b], self.step(state, b, shock)
-            self.same(b, held, other, "when asked again")
+            self.check_same_again(b, held, other, "when asked again")
             if thorough:
                 self.step(held.state, first, later)  # should a cache know states but not actions
             there = self.step(held.state, last, later)
-            self.untouched(held.state, held.look, "step", last)
+            self.check_unchanged(held.state, held.look, "step", last)
             moved = self.outcome("advance", other.state, last, later)
-            self.untouched(held.state, held.look, "advance", last)
+            self.check_unchanged(held.state, held.look, "advance", last)
             if moved != there and not self.noted("own generator"):
                 third = self.step(self.step(state, b, shock).state, last, later)
-                if self.same(last, there, third, "from an equal state") and not self.noted("hidden state"):
+                if self.check_same_again(last, there, third, "from an equal state") and not self.noted("hidden state"):
                     what = f"advance gives another {' and '.join(moved.differs_from(there))} than step"
                     fix = "It may use the state up, but must lead to the same."
                     self.add("advance differs", "", what, fix, last)
             for k in range(2 if thorough else 0):
                 if not moved.ended:
                     moved = self.outcome("advance", moved.state, order[k % len(order)], later.derived(b"on", k))
-        self.same(last, outcomes[last], self.step(state, last, shock), "after another branch")
-        self.untouched(state, before, "a step or advance further on")
+        self.check_same_again(last, outcomes[last], self.step(state, last, shock), "after another branch")
+        self.check_unchanged(state, before, "a step or advance further on")
         for i in unfinished:
-            self.untouched(outcomes[i].state, outcomes[i].look, "a later step", i)
+            self.check_unchanged(outcomes[i].state, outcomes[i].look, "a later step", i)
 
     def compare_digests(
         self, state: Any, before: Look, order: list[int], shock: Shock, outcomes: dict[int, StepOutcome]
@@ -227,18 +227,18 @@ class Visits(DrawProbe):
             if known is None:
                 self.views[digest] = view
             elif view is not None and view != known:
-                self.too_coarse("are seen as different")
+                self.add_coarse_digest("are seen as different")
         if before[0] in self.visited:
             one, its_shock, known_outcomes = self.visited[before[0]]
             for i in known_outcomes.keys() & outcomes.keys():
-                self.alike(one, state, i, its_shock, known_outcomes[i])
+                self.check_equal_digests(one, state, i, its_shock, known_outcomes[i])
         else:
             self.visited[before[0]] = state, shock, outcomes
         twins = [(i, j) for i, j in combinations(unfinished, 2) if outcomes[i].look[0] == outcomes[j].look[0]]
         for i, j in twins[:1]:
-            self.alike(outcomes[i].state, outcomes[j].state, order[-1], shock.derived(b"later"))
+            self.check_equal_digests(outcomes[i].state, outcomes[j].state, order[-1], shock.derived(b"later"))
 
-    def ends(self, before: Look, outcomes: dict[int, StepOutcome]) -> None:
+    def check_no_auto_reset(self, before: Look, outcomes: dict[int, StepOutcome]) -> None:
         """A step that ends an episode must not lead to the beginning of the next."""
         digests, views = {look[0] for look in self.firsts}, {look[1] for look in self.firsts} - {None}
         for i, outcome in outcomes.items():

@@ -14,23 +14,23 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from jmdp.base.arrays import Floats
 from jmdp.errors import PolicyError, SimulatorError
-from jmdp.simulators.jax.lockstep import CHUNK, ChunkTotals, Recipe
+from jmdp.simulators.jax.lockstep import CHUNK, ChunkTotals, Lockstep
 from jmdp.simulators.simulator import ENDED, Draws, exact_gains, is_exact_sum
 
 MOST_STATE_BYTES = {"cpu": 2**19}
 """Of all branches under way at once, per device: on a CPU what stays in its cache while it is copied; else 2²⁷."""
 
 
-class Program:
-    """A recipe, compiled, and the way to run it over many samples on all devices.
+class CompiledRollouts:
+    """Steps in lockstep, compiled, and the way to run them over many samples on all devices.
 
     Sample k is always lane ``k % samples`` of a block of this many, so that its numbers are those of one compiled
     program at one place, however many are asked for and on however many devices: they do not depend on either, to the
     last bit. Rewards leave the devices step by step and are summed in double precision.
     """
 
-    def __init__(self, recipe: Recipe, samples: int) -> None:
-        self.recipe = recipe
+    def __init__(self, lockstep: Lockstep, samples: int) -> None:
+        self.lockstep = lockstep
         self.samples = samples  # per device
         mesh = Mesh(np.array(jax.local_devices()), ("samples",))
         everywhere, by_sample, lanes, steps = (
@@ -39,9 +39,9 @@ class Program:
         )
         totals: Any = [steps, *[lanes] * (len(ChunkTotals._fields) - 1)]
         self._everywhere, self._by_sample = NamedSharding(mesh, everywhere), NamedSharding(mesh, by_sample)
-        self._begin = _on_all(mesh, recipe.begin, (everywhere,) * 3 + (by_sample,), (by_sample, lanes))
+        self._begin = _on_all(mesh, lockstep.begin, (everywhere,) * 3 + (by_sample,), (by_sample, lanes))
         given = (by_sample, lanes, *(everywhere,) * 4)
-        self._advance = _on_all(mesh, recipe.advance, given, (lanes, ChunkTotals(*totals)))
+        self._advance = _on_all(mesh, lockstep.advance, given, (lanes, ChunkTotals(*totals)))
         self._last: tuple[list[Any], _BlockTotals] | None = None
 
     def draws(
@@ -62,7 +62,7 @@ class Program:
                 numbers = (begin + np.arange(at_once)).astype(np.uint32)
                 block = self._block(placed[0], placed[1], actions, weights, seed, numbers)
                 self._last = [*asked, *leaves], block
-            parts.append(block.draws(self.recipe, slice(max(first - begin, 0), min(first + count - begin, at_once))))
+            parts.append(block.draws(self.lockstep, slice(max(first - begin, 0), min(first + count - begin, at_once))))
             begin += at_once
         return Draws.joined(parts)
 
@@ -127,14 +127,14 @@ class _BlockTotals:
         self.shared += np.asarray(totals.shared)
         self.fault |= np.asarray(totals.fault)
 
-    def draws(self, recipe: Recipe, rows: slice) -> Draws:
+    def draws(self, lockstep: Lockstep, rows: slice) -> Draws:
         """Those of some samples, if all went well with them."""
         returns, fault = np.ascontiguousarray(self.returns.T[rows]), self.fault.T[rows]
         if fault.any():
             raise PolicyError(
                 f"The policy gave no probabilities, or an action that does not exist, in {self._where(fault, rows)}. "
-                f"It returns {recipe.actions} numbers of at least 0 that sum to 1, or one whole number from 0 to "
-                f"{recipe.actions - 1}; for logits use jax.nn.softmax."
+                f"It returns {lockstep.actions} numbers of at least 0 that sum to 1, or one whole number from 0 to "
+                f"{lockstep.actions - 1}; for logits use jax.nn.softmax."
             )
         bad = ~np.isfinite(returns)
         if bad.any():
@@ -143,7 +143,7 @@ class _BlockTotals:
         steps = int(self.steps[:, rows].sum()) - shared
         gains = np.ascontiguousarray(_joined(*self.gains).T[rows]).view(np.int64)
         gains = exact_gains(gains, returns, self.exact.T[rows])
-        ends = self._ends(recipe.coupling.shared_in_a_state, rows)
+        ends = self._ends(lockstep.coupling.shared_in_a_state, rows)
         return Draws(returns, ends, gains, float(self.largest[:, rows].max()), steps, shared)
 
     def _ends(self, meet: bool, rows: slice) -> npt.NDArray[np.int64]:

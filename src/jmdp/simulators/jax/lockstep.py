@@ -55,7 +55,7 @@ class ChunkTotals(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Recipe:
+class Lockstep:
     """What is compiled. Functions are of one state; `policy` is of parameters and an observation."""
 
     step: Callable[[Any, Any, Any], tuple[Any, Any, Any]]
