@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import jmdp
-from jmdp.base.interval import ANYWHERE, Estimate, Interval
+from jmdp.base.interval import Estimate
 from jmdp.base.rounding import at_most, plus_minus
 from jmdp.errors import UnavailableError
 from jmdp.models.policy import TabularPolicy
@@ -70,7 +70,10 @@ class EvaluationReport:
             "state": self.model.states.name(s),
             "means": {name(a): self._mean(s, a) for a in self.actions},
             "covariances": [
-                {"actions": [name(a), name(b)], "covariance": _estimate(self.result.covariance[at, a, b], interval)}
+                {
+                    "actions": [name(a), name(b)],
+                    "covariance": Estimate.within(self.result.covariance[at, a, b], interval),
+                }
                 for a, b in pairs
                 if a <= b
                 for interval in (self.result.covariance_interval(at, a, b),)
@@ -108,8 +111,8 @@ class EvaluationReport:
             rows.append(
                 [
                     action,
-                    _written(_estimate(gap.mean, gap.mean_interval)),
-                    _written(_estimate(gap.std, gap.std_interval)),
+                    _written(Estimate.within(gap.mean, gap.mean_interval)),
+                    _written(Estimate.within(gap.std, gap.std_interval)),
                     "–" if math.isnan(gap.correlation) else _written(_correlation(gap)),
                     "–" if chance is None else at_most(chance) if bound else _written(chance),
                 ]
@@ -130,7 +133,7 @@ class EvaluationReport:
 
     def _mean(self, s: int, a: int) -> Estimate:
         at = self._at(s)
-        return _estimate(self.result.mean[at, a], self.result.mean_interval(at, a))
+        return Estimate.within(self.result.mean[at, a], self.result.mean_interval(at, a))
 
     def _at(self, s: int) -> int:
         """Where it is in the result, which may be of one state alone."""
@@ -153,21 +156,16 @@ def _gap_record(gap: Gap) -> dict[str, Any]:
     return {
         "first": gap.first,
         "second": gap.second,
-        "mean": _estimate(gap.mean, gap.mean_interval),
-        "std": _estimate(gap.std, gap.std_interval),
-        "variance": _estimate(gap.variance, gap.variance_interval),
+        "mean": Estimate.within(gap.mean, gap.mean_interval),
+        "std": Estimate.within(gap.std, gap.std_interval),
+        "variance": Estimate.within(gap.variance, gap.variance_interval),
         "correlation": _correlation(gap),
         "no_better_at_most" if is_bound else "no_better": chance,
     }
 
 
 def _correlation(gap: Gap) -> Estimate:
-    return _estimate(gap.correlation, gap.correlation_interval)
-
-
-def _estimate(value: float, interval: Interval | None) -> Estimate:
-    wide = ANYWHERE if interval is None else interval
-    return Estimate(float(value), wide.low, wide.high)
+    return Estimate.within(gap.correlation, gap.correlation_interval)
 
 
 def _short(value: Estimate) -> str:

@@ -280,7 +280,7 @@ def test_moments_in_the_windy_gridworld():
     drawn = simulator.paired_draws(
         6, ["L", "U", "R", "D"], lambda s: probs[s], jmdp.Local(), discount=0.85, horizon=64, seed=2, count=20_480
     )
-    exact, order = jmdp.evaluate(model, policy), [3, 0, 1, 2]
+    exact, order = jmdp.evaluate(model, policy, jmdp.Local()), [3, 0, 1, 2]
     assert_moments(drawn.returns, exact.mean[6][order], exact.covariance[6][np.ix_(order, order)])
 
 
