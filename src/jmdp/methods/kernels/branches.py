@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from jmdp.base.arrays import Booleans, Floats, Integers
+from jmdp.base.arrays import Floats, Integers
+from jmdp.methods.kernels.tables import Branches, BranchTables, SampledReturns
 
 _SPREAD = np.int64(0x5851F42D4C957F2D)
 """An odd number with bits all over."""
@@ -27,31 +28,21 @@ def choose(cumulative: Floats, u: float) -> int:
 @njit(cache=True, nogil=True)
 def advance(
     rng: np.random.Generator,
-    cumulative_prob: Floats,  # [S, K]
-    reward: Floats,  # [S, K, A]
-    next_state: Integers,  # [S, K, A]
-    terminal: Booleans,  # [S]
-    cumulative_policy: Floats,  # [S, A]
-    in_state: bool,
-    between_states: bool,
-    shared_policy_luck: bool,
-    state: Integers,  # [branches], and the next four alike
-    action: Integers,
-    new_state: Integers,
-    new_action: Integers,
-    gained: Floats,
-    scenario: Integers,  # [branches], the scenario each branch met
+    tables: BranchTables,
+    state: Integers,  # [branches]
+    action: Integers,  # [branches]
+    moved: Branches,
 ) -> None:
-    """Move every branch one step; fill new_state, new_action, gained and scenario."""
-    common = rng.random() if between_states else 0.0
-    policy_luck = rng.random() if shared_policy_luck else 0.0
+    """Move every branch one step; fill `moved`."""
+    common = rng.random() if tables.between_states else 0.0
+    policy_luck = rng.random() if tables.shared_policy_luck else 0.0
     for i in range(state.size):
         s = state[i]
-        if terminal[s]:
-            new_state[i], new_action[i], gained[i], scenario[i] = s, action[i], 0.0, -1
+        if tables.terminal[s]:
+            moved.state[i], moved.action[i], moved.gained[i], moved.scenario[i] = s, action[i], 0.0, -1
             continue
         meets = coalesced = -1
-        if in_state:
+        if tables.in_state:
             for j in range(i):
                 if state[j] == s:
                     meets = j
@@ -59,39 +50,30 @@ def advance(
                         coalesced = j
                         break
         if meets >= 0:
-            k = scenario[meets]
-        elif between_states:
-            k = choose(cumulative_prob[s], common)
+            k = moved.scenario[meets]
+        elif tables.between_states:
+            k = choose(tables.cumulative_prob[s], common)
         else:
-            k = choose(cumulative_prob[s], rng.random())
-        n = next_state[s, k, action[i]]
-        scenario[i], gained[i], new_state[i] = k, reward[s, k, action[i]], n
+            k = choose(tables.cumulative_prob[s], rng.random())
+        n = tables.next_state[s, k, action[i]]
+        moved.scenario[i], moved.gained[i], moved.state[i] = k, tables.reward[s, k, action[i]], n
         if coalesced >= 0:
-            new_action[i] = new_action[coalesced]
-        elif shared_policy_luck:
-            new_action[i] = choose(cumulative_policy[n], policy_luck)
+            moved.action[i] = moved.action[coalesced]
+        elif tables.shared_policy_luck:
+            moved.action[i] = choose(tables.cumulative_policy[n], policy_luck)
         else:
-            new_action[i] = choose(cumulative_policy[n], rng.random())
+            moved.action[i] = choose(tables.cumulative_policy[n], rng.random())
 
 
 @njit(cache=True, nogil=True)
 def sample_returns(
     rng: np.random.Generator,
-    cumulative_prob: Floats,
-    reward: Floats,
-    next_state: Integers,
-    terminal: Booleans,
-    cumulative_policy: Floats,
-    in_state: bool,
-    between_states: bool,
-    shared_policy_luck: bool,
+    tables: BranchTables,
     discount: float,
     horizon: int,
     start: int,
     first: Integers,  # [branches], the actions compared
-    out: Floats,  # [samples, branches]
-    ends: Integers,  # [samples, branches]
-    gains: Integers,  # [samples, branches]
+    out: SampledReturns,
 ) -> None:
     """Fill `out` with discounted returns over `horizon` steps; each row is one draw of all branches' luck.
 
@@ -99,25 +81,22 @@ def sample_returns(
     not coalesce they are told apart by numbers below −1. `gains` is a fingerprint of all a branch gained, step by step:
     equal sums may have come about in different ways.
     """
-    branches = first.size
+    branches, terminal = first.size, tables.terminal
+    returns, ends, gains = out
     state, new_state = np.empty(branches, np.int64), np.empty(branches, np.int64)
     action, new_action = np.empty(branches, np.int64), np.empty(branches, np.int64)
     scenario, gained = np.empty(branches, np.int64), np.empty(branches)
-    for row in range(out.shape[0]):
+    for row in range(returns.shape[0]):
         state[:] = start
         action[:] = first
-        out[row] = 0.0
+        returns[row] = 0.0
         gains[row] = 0
         weight = 1.0
         for _ in range(horizon):
-            advance(
-                rng, cumulative_prob, reward, next_state, terminal, cumulative_policy,
-                in_state, between_states, shared_policy_luck,
-                state, action, new_state, new_action, gained, scenario,
-            )  # fmt: skip
+            advance(rng, tables, state, action, Branches(new_state, new_action, gained, scenario))
             over = True
             for i in range(branches):
-                out[row, i] += weight * gained[i]
+                returns[row, i] += weight * gained[i]
                 bits = np.float64(gained[i] + 0.0).view(np.int64)  # both zeros are one
                 gains[row, i] = (gains[row, i] ^ bits) * _SPREAD + (gains[row, i] >> 29)
                 over = over and terminal[new_state[i]]
@@ -129,7 +108,7 @@ def sample_returns(
         for i in range(branches):
             if over or terminal[state[i]]:
                 ends[row, i] = -1
-            elif in_state:
-                ends[row, i] = state[i] * reward.shape[2] + action[i]
+            elif tables.in_state:
+                ends[row, i] = state[i] * tables.reward.shape[2] + action[i]
             else:
                 ends[row, i] = -2 - i
