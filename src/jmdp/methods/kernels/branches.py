@@ -34,15 +34,19 @@ def advance(
     moved: Branches,
 ) -> None:
     """Move every branch one step; fill `moved`."""
-    common = rng.random() if tables.between_states else 0.0
-    policy_luck = rng.random() if tables.shared_policy_luck else 0.0
+    cumulative_prob, reward, next_state, terminal, cumulative_policy, in_state, between_states, shared_policy_luck = (
+        tables
+    )
+    new_state, new_action, gained, scenario = moved
+    common = rng.random() if between_states else 0.0
+    policy_luck = rng.random() if shared_policy_luck else 0.0
     for i in range(state.size):
         s = state[i]
-        if tables.terminal[s]:
-            moved.state[i], moved.action[i], moved.gained[i], moved.scenario[i] = s, action[i], 0.0, -1
+        if terminal[s]:
+            new_state[i], new_action[i], gained[i], scenario[i] = s, action[i], 0.0, -1
             continue
         meets = coalesced = -1
-        if tables.in_state:
+        if in_state:
             for j in range(i):
                 if state[j] == s:
                     meets = j
@@ -50,19 +54,19 @@ def advance(
                         coalesced = j
                         break
         if meets >= 0:
-            k = moved.scenario[meets]
-        elif tables.between_states:
-            k = choose(tables.cumulative_prob[s], common)
+            k = scenario[meets]
+        elif between_states:
+            k = choose(cumulative_prob[s], common)
         else:
-            k = choose(tables.cumulative_prob[s], rng.random())
-        n = tables.next_state[s, k, action[i]]
-        moved.scenario[i], moved.gained[i], moved.state[i] = k, tables.reward[s, k, action[i]], n
+            k = choose(cumulative_prob[s], rng.random())
+        n = next_state[s, k, action[i]]
+        scenario[i], gained[i], new_state[i] = k, reward[s, k, action[i]], n
         if coalesced >= 0:
-            moved.action[i] = moved.action[coalesced]
-        elif tables.shared_policy_luck:
-            moved.action[i] = choose(tables.cumulative_policy[n], policy_luck)
+            new_action[i] = new_action[coalesced]
+        elif shared_policy_luck:
+            new_action[i] = choose(cumulative_policy[n], policy_luck)
         else:
-            moved.action[i] = choose(tables.cumulative_policy[n], rng.random())
+            new_action[i] = choose(cumulative_policy[n], rng.random())
 
 
 @njit(cache=True, nogil=True)
@@ -83,9 +87,10 @@ def sample_returns(
     """
     branches, terminal = first.size, tables.terminal
     returns, ends, gains = out
-    state, new_state = np.empty(branches, np.int64), np.empty(branches, np.int64)
-    action, new_action = np.empty(branches, np.int64), np.empty(branches, np.int64)
-    scenario, gained = np.empty(branches, np.int64), np.empty(branches)
+    state, action = np.empty(branches, np.int64), np.empty(branches, np.int64)
+    new_state, new_action = np.empty(branches, np.int64), np.empty(branches, np.int64)
+    gained, scenario = np.empty(branches), np.empty(branches, np.int64)
+    moved = Branches(new_state, new_action, gained, scenario)
     for row in range(returns.shape[0]):
         state[:] = start
         action[:] = first
@@ -93,20 +98,19 @@ def sample_returns(
         gains[row] = 0
         weight = 1.0
         for _ in range(horizon):
-            advance(rng, tables, state, action, Branches(new_state, new_action, gained, scenario))
+            advance(rng, tables, state, action, moved)
             over = True
             for i in range(branches):
                 returns[row, i] += weight * gained[i]
                 bits = np.float64(gained[i] + 0.0).view(np.int64)  # both zeros are one
                 gains[row, i] = (gains[row, i] ^ bits) * _SPREAD + (gains[row, i] >> 29)
-                over = over and terminal[new_state[i]]
+                state[i], action[i] = new_state[i], new_action[i]
+                over = over and terminal[state[i]]
             if over:
                 break
             weight *= discount
-            state, new_state = new_state, state
-            action, new_action = new_action, action
         for i in range(branches):
-            if over or terminal[state[i]]:
+            if terminal[state[i]]:
                 ends[row, i] = -1
             elif tables.in_state:
                 ends[row, i] = state[i] * tables.reward.shape[2] + action[i]
