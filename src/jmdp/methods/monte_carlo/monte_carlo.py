@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from jmdp.base.arrays import ROUNDOFF, Floats, Integers, cumulative_rows
+from jmdp.base.arrays import ROUNDOFF, Floats, Integers
 from jmdp.base.labels import Label, Labels
 from jmdp.base.luck import Shock
 from jmdp.base.progress import state_bar
 from jmdp.base.settings import probability, whole
 from jmdp.errors import SettingsError
+from jmdp.methods.kernels.tables import BranchTables, SampledReturns
 from jmdp.methods.method import Method, check_table
 from jmdp.methods.shared.return_range import ReturnRange
 from jmdp.methods.shared.shaping import scaled_error, unit_rewards
@@ -228,18 +229,7 @@ class _Sampler:
         most = bound / (1 - gamma)
         self.cut, self.rounding = gamma**self.horizon * most, (self.horizon + 64) * ROUNDOFF * most
         self.lost = self.cut + self.rounding
-        self._tables = (
-            cumulative_rows(model.prob),
-            reward,
-            model.next_state,
-            model.terminal,
-            cumulative_rows(policy.probs),
-            coupling.shared_in_a_state,
-            coupling.shared_between_states,
-            coupling.policy_luck == "shared",
-            gamma,
-            self.horizon,
-        )
+        self._discount, self._tables = gamma, BranchTables.of(model, policy, coupling, reward)
 
     def draw(self, state: int, actions: Integers) -> tuple[Floats, Integers, Integers]:
         """[samples, actions], returns of these actions from one state; ends and gains as in `sample_returns`."""
@@ -252,7 +242,8 @@ class _Sampler:
         rows = max(1, _STEPS_A_CALL // (self.horizon * actions.size))
         for start in range(0, self.samples, rows):
             part = slice(start, start + rows)
-            sample_returns(rng, *self._tables, state, actions, out[part], ends[part], gains[part])
+            block = SampledReturns(out[part], ends[part], gains[part])
+            sample_returns(rng, self._tables, self._discount, self.horizon, state, actions, block)
         return out, ends, gains
 
     def draw_all(self, state: int) -> tuple[Floats, Integers, Integers]:
