@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from jmdp.base.interval import Estimate, Interval
 from jmdp.base.labels import Label
 from jmdp.errors import LabelError, SettingsError, UnavailableError
 from jmdp.results import anytime
+from jmdp.results.comparison_table import comparison_table
 from jmdp.results.evaluation import Evaluation, Outcome
 from jmdp.results.gaps.gap import Gap
 from jmdp.results.samples.bounded_returns import BoundedReturns, bounded_limits
@@ -186,9 +188,8 @@ class Comparison:
 
     def plot(self) -> Figure:
         """Draw it: `jmdp.plots.comparison_chart`."""
-        from jmdp.plots import comparison_chart
-
-        return comparison_chart(self)
+        figure: Figure = import_module("jmdp.plots").comparison_chart(self)
+        return figure
 
     def beside_leader(self, action: Label) -> dict[str, Estimate]:
         """One action's line of a table: its mean, and how the leader does against it."""
@@ -224,8 +225,6 @@ class Comparison:
         return {**vars(self), "continue_with": _forgotten}
 
     def __repr__(self) -> str:
-        from jmdp.results.comparison_table import comparison_table
-
         return comparison_table(self)
 
 
