@@ -102,8 +102,8 @@ def comparison_table(comparison: _Comparison) -> str:
                 shown(found["mean"]),
                 shown(found["behind"]),
                 shown(found["behind_std"]),
-                chance(found["leader_better"]),
-                chance(found["leader_worse"]),
+                rounding.percent(found["leader_better"]),
+                rounding.percent(found["leader_worse"]),
                 *("–" if math.isnan(found[name]) else form.format(float(found[name])) for name, form in _LAST),
             ]
         )
@@ -178,9 +178,4 @@ def shown(value: Estimate) -> str:
     """A number and its interval, to the digits that mean something; the number alone where there is none."""
     if not value.has_interval:
         return f"{float(value):.3g}"
-    return rounding.with_ends(float(value), value.low, value.high, digits=6)
-
-
-def chance(value: Estimate) -> str:
-    """A chance and its interval in percent."""
-    return rounding.percent(float(value), value.low, value.high)
+    return rounding.with_ends(value, digits=6)
