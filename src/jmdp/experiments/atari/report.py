@@ -8,14 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
-from jmdp import plots
-from jmdp.base.arrays import Floats
-from jmdp.base.interval import Estimate
+from jmdp import Calibration, Estimate, plots
 from jmdp.experiments.atari.learn import records
 from jmdp.experiments.atari.settings import PAPER
 from jmdp.experiments.atari.td_figure import td_figure
+from jmdp.experiments.reproduction.findings import Floats
 from jmdp.methods.neural_gram.losses import NAMES
-from jmdp.results.calibration import Calibration
 
 Gathered = dict[tuple[str, float, str, str], tuple[Calibration, Calibration, list[dict[str, object]]]]
 

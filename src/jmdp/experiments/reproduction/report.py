@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from jmdp import Estimate
+import jmdp
 from jmdp.errors import MissingExtraError
 from jmdp.experiments.reproduction.experiment import Experiment
 from jmdp.experiments.reproduction.findings import Judgement, Measured
@@ -81,7 +81,7 @@ def number(value: float) -> str:
 
 def measured_text(measured: Measured) -> str:
     """The value with its interval, or with ± where that is narrow; what is printed holds what was found."""
-    text = Estimate(measured.value, measured.low, measured.high).to_digits(4)
+    text = jmdp.Estimate(measured.value, measured.low, measured.high).to_digits(4)
     return text.replace("-", "−").replace("inf", "∞")
 
 
