@@ -195,16 +195,6 @@ def test_units_are_named_where_numbers_would_be_long(scale):
     assert plain == scaled
 
 
-def test_percentages_add_up_and_nothing_is_called_impossible_that_happened():
-    from jmdp.plots.comparison_chart import _percents
-
-    assert _percents((0.675, 0.0, 0.325)) == ["68%", "0%", "32%"]
-    assert _percents((1 / 3, 1 / 3, 1 / 3)) == ["34%", "33%", "33%"]
-    assert _percents((0.999, 0.0, 0.001)) == [">99%", "0%", "<1%"]
-    assert _percents((1.0, 0.0, 0.0)) == ["100%", "0%", "0%"]
-    assert _percents((0.29, 0.57, 0.14)) == ["29%", "57%", "14%"]
-
-
 def test_a_far_bar_of_independent_luck_is_cut_and_does_not_press_the_rest_together():
     c = asked(lambda s, a, u: 1e4 * u[0] + (u[1] if a else 0.0), ["x", "y"])
     left = jmdp.plots.comparison_chart(c).axes[0]

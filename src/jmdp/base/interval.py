@@ -105,7 +105,12 @@ class Estimate(float):
     @classmethod
     def around(cls, value: float, error: float) -> Estimate:
         """A value that is off by at most `error`."""
-        wide = Interval.around(value, error)
+        return cls.within(value, Interval.around(value, error))
+
+    @classmethod
+    def within(cls, value: float, interval: Interval | None) -> Estimate:
+        """A value in an interval; anywhere if there is none."""
+        wide = ANYWHERE if interval is None else interval
         return cls(value, wide.low, wide.high)
 
     @classmethod
@@ -133,10 +138,12 @@ class Estimate(float):
     def __getnewargs__(self) -> tuple[float, float, float]:  # type: ignore[override]  # float's has one
         return float(self), self.low, self.high
 
+    def to_digits(self, digits: int) -> str:
+        """Value and interval as text, each to so many significant digits, the ends rounded outwards."""
+        return rounding.to_digits(self, digits)
+
     def __repr__(self) -> str:
-        value = float(self)
-        if self.error <= 1e-6 * abs(value):
-            return rounding.plus_minus(value, self.low, self.high)
-        return rounding.with_ends(value, self.low, self.high, " in ")
+        narrow = self.error <= 1e-6 * abs(float(self))
+        return rounding.plus_minus(self) if narrow else rounding.with_ends(self, " in ")
 
     __str__ = __repr__

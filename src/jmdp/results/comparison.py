@@ -15,6 +15,7 @@ from jmdp.base.interval import Estimate, Interval
 from jmdp.base.labels import Label
 from jmdp.errors import LabelError, SettingsError, UnavailableError
 from jmdp.results import anytime
+from jmdp.results.comparison_table import comparison_table
 from jmdp.results.evaluation import Evaluation
 from jmdp.results.gaps.gap import Gap
 from jmdp.results.outcome import Outcome
@@ -228,8 +229,6 @@ class Comparison(Tabulated):
         return {**vars(self), "continue_with": _forgotten}
 
     def __repr__(self) -> str:
-        from jmdp.results.comparison_table import comparison_table
-
         return comparison_table(self)
 
 

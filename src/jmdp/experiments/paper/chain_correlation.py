@@ -7,7 +7,6 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import jmdp
-from jmdp.base.interval import Estimate
 from jmdp.experiments.paper.correlations import correlation, draw_matrix, size
 from jmdp.experiments.reproduction.experiment import Experiment, Numbers, Work
 from jmdp.experiments.reproduction.findings import Claim, Measured
@@ -48,7 +47,7 @@ class ChainCorrelation(Experiment):
         slip = 2.0**-53  # the float nearest to the fraction is off by less
         off = [abs(end - exact) for end in (rho.low, rho.high)]
         inside = rho.low - slip <= exact <= rho.high + slip
-        difference = Estimate(abs(rho - exact), 0.0 if inside else max(min(off) - slip, 0.0), max(off) + slip)
+        difference = jmdp.Estimate(abs(rho - exact), 0.0 if inside else max(min(off) - slip, 0.0), max(off) + slip)
         findings = [
             Claim(
                 "The returns of the two actions depend on each other.", self.where,

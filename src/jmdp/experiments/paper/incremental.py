@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 import jmdp
-from jmdp.base.arrays import Floats
 from jmdp.experiments.reproduction.experiment import Experiment, Numbers, Work
-from jmdp.experiments.reproduction.findings import Claim, Finding, Measured
+from jmdp.experiments.reproduction.findings import Claim, Finding, Floats, Measured
 from jmdp.methods.incremental import ConstantSteps, PolynomialSteps
-from jmdp.methods.incremental.step_sizes import StepSizes
 from jmdp.plots.style import COLOURS, DASHES, clear_spines, new_figure
 
 if TYPE_CHECKING:
@@ -54,7 +52,7 @@ class IncrementalConvergence(Experiment):
         world = jmdp.worlds.windy_gridworld(2, 3, blown_reward=-1.0, discount=self.discount)
         policy = world.policies["careless"]
         truth = jmdp.evaluate(world.model, policy, jmdp.Local(), progress=work.progress)
-        rules: dict[str, StepSizes] = {
+        rules: dict[str, PolynomialSteps | ConstantSteps] = {
             SHRINKING: PolynomialSteps(exponent=0.8),
             CONSTANT: ConstantSteps(0.1),
         }

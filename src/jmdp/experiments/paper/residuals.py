@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 import jmdp
-from jmdp.base.arrays import Floats
 from jmdp.experiments.reproduction.experiment import Experiment, Numbers, Work
-from jmdp.experiments.reproduction.findings import Claim, Finding, Measured
+from jmdp.experiments.reproduction.findings import Claim, Finding, Floats, Measured
 from jmdp.plots.style import COLOURS, DASHES, GREY, clear_spines, new_figure
 
 if TYPE_CHECKING:

@@ -174,7 +174,7 @@ class Gap:
 
 def _shown(value: float, interval: Interval | None) -> str:
     """The value to the digits its interval supports."""
-    return f"{value:.6g}" if interval is None else rounding.plus_minus(value, interval.low, interval.high)
+    return f"{value:.6g}" if interval is None else rounding.plus_minus(Estimate.within(value, interval))
 
 
 def _divided(moment: float, std: float, n: int) -> float:
