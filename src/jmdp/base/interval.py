@@ -109,12 +109,6 @@ class Estimate(float):
 
     @classmethod
     def within(cls, value: float, interval: Interval | None) -> Estimate:
-        """A value in an interval; anywhere if there is none."""
-        wide = ANYWHERE if interval is None else interval
-        return cls(value, wide.low, wide.high)
-
-    @classmethod
-    def within(cls, value: float, interval: Interval | None) -> Estimate:
         """A value whose truth is in an interval; None where nothing is known of it."""
         wide = ANYWHERE if interval is None else interval
         return cls(value, wide.low, wide.high)

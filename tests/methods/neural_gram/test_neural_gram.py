@@ -116,7 +116,7 @@ def test_a_short_lookahead_comes_nearer_to_the_exact_answer(learned, truth):
     """
     pairs = [(s, a, b) for s in GOING for a in range(ACTIONS) for b in range(a)]
     exact = np.array([truth.mean[s, a] - truth.mean[s, b] for s, a, b in pairs])
-    ahead = Lookahead(steps=6, lucks=48, seed=4)
+    ahead = Lookahead(steps=6, repeats=48, seed=4)
     plain, looked = (
         np.array([learned.gap(*at, lookahead=how).mean for at in pairs]) for how in (None, ahead)
     )  # fmt: skip
@@ -144,7 +144,7 @@ def test_an_environment_of_gymnasium():
     )
     state = found.simulator.reset(0)
     check_answers(found, state)
-    assert np.isfinite(found.gap(state, 0, 1, Lookahead(steps=2, lucks=2)).mean)
+    assert np.isfinite(found.gap(state, 0, 1, Lookahead(steps=2, repeats=2)).mean)
 
 
 def test_an_environment_of_gymnax():
@@ -192,7 +192,7 @@ def test_where_nothing_varies_all_answers_are_numbers():
     assert found.trust == 0.5
     assert found.outcome is Outcome.NOTHING_VARIED
     assert "no gap varied in held-out states" in repr(found).splitlines()[0]
-    gap = found.gap(0, "U", "R", Lookahead(steps=2, lucks=2))
+    gap = found.gap(0, "U", "R", Lookahead(steps=2, repeats=2))
     assert np.isfinite([gap.mean, gap.variance]).all()
     assert np.isnan(found.learning.rms[:, found.learning.blocks.index("cross")]).all()
 
@@ -265,7 +265,7 @@ def test_settings_out_of_range_are_refused(settings, message):
         replace(METHOD, **settings)
 
 
-@pytest.mark.parametrize("settings", [{"steps": 0}, {"lucks": 1}, {"seed": -1}])
+@pytest.mark.parametrize("settings", [{"steps": 0}, {"repeats": 1}, {"seed": -1}])
 def test_a_lookahead_out_of_range_is_refused(settings):
     with pytest.raises(SettingsError):
         Lookahead(**settings)

@@ -18,7 +18,7 @@ from jmdp.models.coupling import Coupling
 from jmdp.results.outcome import Outcome
 from jmdp.simulators.pair_walks import WalkPlan
 from jmdp.simulators.simulator import Simulator
-from jmdp.simulators.workers import Walkers
+from jmdp.simulators.workers import WorkerPool
 
 if TYPE_CHECKING:
     from jmdp.methods.neural_gram.learned_evaluation import LearnedEvaluation
@@ -46,8 +46,8 @@ class NeuralGram(Method["LearnedEvaluation"]):
         Of data, network and batches; the same seed gives the same numbers.
     visits, spacing
         States along the policy's way in which pairs of actions begin, and steps between them.
-    length, lucks
-        Steps of a walk of two branches; walks from each visit, luck apart.
+    length, repeats
+        Steps of a walk of two branches; walks from each visit, each with its own luck.
     steps
         n of n-step targets.
     updates, batch, learning_rate, weight_decay, dropout, target_averaging, mean_rate
@@ -72,7 +72,7 @@ class NeuralGram(Method["LearnedEvaluation"]):
     visits: int = 1500
     spacing: int = 8
     length: int = 12
-    lucks: int = 2
+    repeats: int = 2
     steps: int = 3
     updates: int = 600
     batch: int = 256
@@ -90,7 +90,7 @@ class NeuralGram(Method["LearnedEvaluation"]):
     folder: str | os.PathLike[str] | None = None
 
     def __post_init__(self) -> None:
-        for name, least in (("seed", 0), ("visits", 1), ("spacing", 1), ("length", 1), ("lucks", 1), ("steps", 1),
+        for name, least in (("seed", 0), ("visits", 1), ("spacing", 1), ("length", 1), ("repeats", 1), ("steps", 1),
                             ("updates", 1), ("batch", 4), ("rank", 1), ("workers", 1)):  # fmt: skip
             whole(self, name, least)
         for name in ("held_out", "patience"):
@@ -127,15 +127,15 @@ class NeuralGram(Method["LearnedEvaluation"]):
         if discount >= 1:
             raise SettingsError("NeuralGram needs a discount below 1.")
         name = type(self).__name__
-        with Walkers(simulator, actor, coupling, workers=self.workers) as walkers:
+        with WorkerPool(simulator, actor, coupling, workers=self.workers) as pool:
             visits = min(self.visits, 100)
-            plan = WalkPlan(visits, self.spacing, self.lucks, self.length)
-            walks = walkers.collect(plan, seed=2 * self.seed, blocks=-(-self.visits // visits), progress=progress)
+            plan = WalkPlan(visits, self.spacing, self.repeats, self.length)
+            walks = pool.collect(plan, seed=2 * self.seed, blocks=-(-self.visits // visits), progress=progress)
             held_out = None
             if self.held_out is not None:
                 apart = WalkPlan(min(self.held_out, 8), 40, 16, self.long_enough(discount))
                 blocks = -(-self.held_out // apart.visits)
-                held_out = walkers.collect(apart, seed=2 * self.seed + 1, blocks=blocks, progress=progress)
+                held_out = pool.collect(apart, seed=2 * self.seed + 1, blocks=blocks, progress=progress)
         assert simulator.actions is not None
         folder = None if self.folder is None else Path(self.folder)
         data = [
