@@ -52,7 +52,7 @@ def _learning(report: Report, updates: int, visits: int) -> None:
     from jmdp.methods.neural_gram.tracking import Tracker
     from jmdp.methods.neural_gram.training import Plan, Trainer, begun
 
-    settings = jmdp.NeuralGram(seed=0, discount=_DISCOUNT, updates=updates)
+    settings = jmdp.NeuralGram(seed=0, updates=updates)
     walks, held_out = _made_up(visits, settings.repeats, settings.length), _made_up(48, 16, settings.length)
 
     def whole() -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
+from jmdp import as_policy
 from jmdp.base.whole_files import whole_file
 from jmdp.experiments.atari.settings import COUPLINGS, NOISE, Walks, simulator
-from jmdp.models.actors.as_policy import as_policy
 from jmdp.simulators.pair_walks import PairWalks
 from jmdp.simulators.workers import WorkerPool
 

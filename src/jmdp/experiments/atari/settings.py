@@ -96,7 +96,7 @@ class Run:
     def method(self) -> jmdp.NeuralGram:
         """How it learns."""
         updates = 100 if self.quick else 600
-        return jmdp.NeuralGram(seed=self.seed, discount=DISCOUNT, kernel=self.kernel, updates=updates)  # type: ignore[arg-type]
+        return jmdp.NeuralGram(seed=self.seed, kernel=self.kernel, updates=updates)  # type: ignore[arg-type]
 
     @property
     def name(self) -> str:

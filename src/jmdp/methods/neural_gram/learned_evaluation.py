@@ -23,9 +23,9 @@ from jmdp.methods.neural_gram.network import GramNetwork, blocks, covariances, g
 from jmdp.models.actors.actor import Actor, numpy_of
 from jmdp.models.coupling import Coupling
 from jmdp.results.calibration import Calibration, Judgement
-from jmdp.results.evaluation import Outcome
 from jmdp.results.gaps.gap import Gap
 from jmdp.results.learning_curve import LearningCurve
+from jmdp.results.outcome import Outcome
 from jmdp.simulators.pair_walks import PairWalks, WalkPlan, walks_from
 from jmdp.simulators.simulator import Simulator
 from jmdp.simulators.workers import WorkerPool
@@ -102,12 +102,18 @@ class LearnedEvaluation:
             means, variances = looked_ahead(self.network, walks, self.discount, self.trust)
             mean, variance = float(means[0]), float(variances[0])
         return Gap(
-            f"{type(state).__name__}", self.actions.name(x), self.actions.name(y), self.coupling, mean, variance,
-            float(self.correlation(state)[x, y]), None, None, None,
-            central_moments=(
-                Estimate.around(1.0, 0.0), Estimate.around(0.0, 0.0), Estimate(variance, 0.0, math.inf)
-            ),
-        )  # fmt: skip
+            state=f"{type(state).__name__}",
+            first=self.actions.name(x),
+            second=self.actions.name(y),
+            coupling=self.coupling,
+            mean=mean,
+            variance=variance,
+            correlation=float(self.correlation(state)[x, y]),
+            mean_interval=None,
+            variance_interval=None,
+            correlation_interval=None,
+            central_moments=(Estimate.around(1.0, 0.0), Estimate.around(0.0, 0.0), Estimate(variance, 0.0, math.inf)),
+        )
 
     @property
     def trust(self) -> float:

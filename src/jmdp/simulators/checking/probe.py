@@ -189,9 +189,7 @@ class Probe:
                 if self.after[name] != self._before[name]:
                     self._before[name].put_back(generator)
                 if self.after[name] != at_call[name] and verb not in ("step", "advance"):
-                    self.add_hidden_generator(
-                        name, verb
-                    )  # those two may set it from the shock; moving it before a call will tell
+                    self.add_hidden_generator(name, verb)  # step and advance may set it from the shock
                     self.looking_draws = True
 
     def moved(self) -> list[str]:
