@@ -28,11 +28,11 @@ def compare(quick: bool) -> Report:
         result = jmdp.evaluate(world.model, policy, method=jmdp.ExactDistribution(tolerance=0.02))
         seconds = time.perf_counter() - start
         sampler = _Sampler(world.model, policy, jmdp.Local(), jmdp.MonteCarlo(seed=1, samples=samples))
-        going = np.flatnonzero(~world.model.terminal)
-        questions = 3 * 6 * going.size
+        live = np.flatnonzero(~world.model.terminal)
+        questions = 3 * 6 * live.size
         radius = math.sqrt(math.log(2 * questions / _FALSE_ALARM) / (2 * samples))  # Hoeffding, for all at once
         widest = furthest = 0.0
-        for s in going:
+        for s in live:
             returns, ends, gains = sampler.draw_all(int(s))
             for a, b in combinations(range(4), 2):
                 distribution = result.gap(int(s), a, b).distribution()
@@ -51,7 +51,7 @@ def compare(quick: bool) -> Report:
         report.rows.append(
             {
                 "policy": name,
-                "gaps": 6 * going.size,
+                "gaps": 6 * live.size,
                 "seconds": seconds,
                 "sweeps": result.residuals.size,
                 "widest interval of P(gap > 0)": widest,

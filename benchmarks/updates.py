@@ -60,7 +60,7 @@ def _compare(
         learner.done[:] = 0
         learner.advance(leg)
 
-    timings = interleave({"Incremental": learn, "bare loop": partial(_bare, rng, table, *touched, out)})
+    timings = interleave({"Incremental": learn, "bare loop": partial(_plain_loop, rng, table, *touched, out)})
     rate, ratio = count / timings.best("Incremental") / 1e6, timings.ratio("bare loop", "Incremental")
     report.rows.append(
         {
@@ -91,7 +91,7 @@ def _next_cells(cells: MomentCells, other: Integers, ahead: Integers) -> Integer
 
 
 @njit(nogil=True)
-def _bare(
+def _plain_loop(
     rng: np.random.Generator,
     table: Floats,
     cell: Integers,

@@ -109,13 +109,13 @@ def comparison_table(comparison: _Comparison) -> str:
         )
     lines += aligned(rows)
     regret = c.regret(leader)
-    met = c.draws.shared_steps / max(1, c.draws.steps + c.draws.shared_steps)
+    skipped = c.draws.shared_steps / max(1, c.draws.steps + c.draws.shared_steps)
     lines += [
         "",
         f"regret of {leader}: mean {shown(regret.mean)}, 95% quantile {shown(regret.quantile(0.95))}, "
         f"worst 5% {shown(regret.cvar(0.05))}",
         f"{c.samples:,} rollouts of each action from seed {c.seed}; {c.draws.steps:,} steps simulated, "
-        f"{100 * met:.0f}% spared where branches had met",
+        f"{100 * skipped:.0f}% spared where branches had met",
         *([] if c.limits.assumption is None else [f"assuming that {c.limits.assumption}; otherwise give reward_bound"]),
         f"outcomes rarer than about 1 in {1 / c.unseen:.0f} may be missing from this sample",
         _what_holds(c),
