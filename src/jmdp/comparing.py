@@ -18,14 +18,16 @@ from jmdp.base.progress import count_bar
 from jmdp.base.settings import whole_number
 from jmdp.errors import CouplingError, SettingsError
 from jmdp.methods.method import check_kind
-from jmdp.methods.monte_carlo.monte_carlo import MonteCarlo, rollout_length
+from jmdp.methods.monte_carlo.monte_carlo import MonteCarlo, enough_steps_of
 from jmdp.models.actors.actor import Actor
 from jmdp.models.actors.as_policy import as_policy
 from jmdp.models.coupling import Coupling, Synchronous
+from jmdp.models.discount import problem_discount
 from jmdp.results import anytime
 from jmdp.results.anytime import ENOUGH
 from jmdp.results.comparison import Comparison
-from jmdp.results.evaluation import Evaluation, Outcome
+from jmdp.results.evaluation import Evaluation
+from jmdp.results.outcome import Outcome
 from jmdp.results.samples.bounded_returns import BoundedReturns
 from jmdp.results.samples.drawn_evaluation import Limits, drawn_evaluation, known_reward_bound
 from jmdp.simulators import as_simulator
@@ -139,7 +141,8 @@ class _Question:
         self.tie_tolerance = _tolerance(tie_tolerance)
         self.simulator = as_simulator(source)
         self.simulator.check_coupling(coupling)
-        self.discount, self.horizon = rollout_length(self.simulator, discount, settings.horizon, settings.samples)
+        self.discount = problem_discount(self.simulator.discount, discount)
+        self.horizon = enough_steps_of(self.simulator, self.discount, settings.horizon, settings.samples)
         self.coupling, self.seed, self.confidence = coupling, settings.seed, settings.confidence
         self.progress = progress
         self.state = self.simulator.start(Shock.of_sample(self.seed, 0)) if state is None else state
@@ -238,21 +241,21 @@ class _Question:
         if draws.one_future and (outcome is not Outcome.BUDGET_EXHAUSTED or not self.uses_luck) and self.may_hide_luck:
             outcome, sure = Outcome.ONE_FUTURE, False
         return Comparison(
-            evaluation,
-            draws,
-            outcome,
-            self.labels.name(lead) if sure else None,
-            repr(self.simulator),
-            repr(self.actor),
-            self.discount,
-            self.horizon,
-            self.seed,
-            self.confidence,
-            limits,
-            bounded,
-            self.tie_tolerance,
-            None if self.simulator.actions is None else tuple(self.candidates),
-            lambda samples: self.answer(drawn, whole_number("samples", samples, 2)),
+            evaluation=evaluation,
+            draws=draws,
+            outcome=outcome,
+            best=self.labels.name(lead) if sure else None,
+            simulator=repr(self.simulator),
+            policy=repr(self.actor),
+            discount=self.discount,
+            horizon=self.horizon,
+            seed=self.seed,
+            confidence=self.confidence,
+            limits=limits,
+            bounded=bounded,
+            tie_tolerance=self.tie_tolerance,
+            numbers=None if self.simulator.actions is None else tuple(self.candidates),
+            continue_with=lambda samples: self.answer(drawn, whole_number("samples", samples, 2)),
         )
 
 

@@ -123,7 +123,7 @@ def test_bars_dots_and_parts_are_those_of_the_comparison():
     c = asked(lambda s, a, u: 0.7 * u[0] + u[a] - 0.6 * a**2, ALE[:3], 300, precision=1e-6)
     figure = jmdp.plots.comparison_chart(c)
     left, right = figure.axes
-    ranked = sorted(c.actions, key=lambda a: -float(c.mean(a)))
+    ranked = sorted(c.actions, key=lambda a: -float(c.mean_of(a)))
     assert [label.get_text() for label in left.get_yticklabels()] == ranked
     assert ranked[0] == c.leader
     assert left.get_ylim()[0] > left.get_ylim()[1]  # the best on top

@@ -65,6 +65,13 @@ class Interval:
         wide = _outwards(low, high)
         return Interval(min(wide.low, -5e-324), max(wide.high, 5e-324)) if hidden else wide
 
+    def square_root(self) -> Interval:
+        """The square roots of all that is in it and at least 0, rounded outwards."""
+        high = max(0.0, self.high)
+        return Interval(
+            math.sqrt(max(0.0, self.low)) * (1 - 2**-52), math.nextafter(math.sqrt(high), math.inf) if high else 0.0
+        )
+
     def power(self, n: int) -> Interval:
         """The n-th powers of all that is in it, rounded outwards; never below 0 for an even n."""
         result = Interval(1.0, 1.0)
@@ -102,7 +109,7 @@ class Estimate(float):
 
     @classmethod
     def within(cls, value: float, interval: Interval | None) -> Estimate:
-        """A value in an interval; anywhere if there is none."""
+        """A value whose truth is in an interval; None where nothing is known of it."""
         wide = ANYWHERE if interval is None else interval
         return cls(value, wide.low, wide.high)
 

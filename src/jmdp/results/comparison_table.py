@@ -91,9 +91,9 @@ def comparison_table(comparison: _Comparison) -> str:
             "rollouts saved",
         ]
     ]
-    for action in sorted(c.actions, key=lambda a: -float(c.mean(a))):
+    for action in sorted(c.actions, key=lambda a: -float(c.mean_of(a))):
         if action == leader:
-            rows.append([action, shown(c.mean(action)), "", "", "", "", "", ""])
+            rows.append([action, shown(c.mean_of(action)), "", "", "", "", "", ""])
             continue
         found = c.beside_leader(action)
         rows.append(

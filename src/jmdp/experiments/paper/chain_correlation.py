@@ -39,7 +39,9 @@ class ChainCorrelation(Experiment):
         """Evaluate, and solve the recursion of this chain in rationals."""
         world = jmdp.worlds.coupled_reward_chain(self.length, discount=self.discount)
         method = jmdp.JIPE(tolerance=self.tolerance)
-        result = jmdp.evaluate(world.model, world.policies["uniform"], method=method, progress=work.progress)
+        result = jmdp.evaluate(
+            world.model, world.policies["uniform"], jmdp.Local(), method=method, progress=work.progress
+        )
         rho = correlation(result, 0, 0, 1)
         exact = float(exact_correlation(self.length, Fraction(self.discount)))
         slip = 2.0**-53  # the float nearest to the fraction is off by less

@@ -46,10 +46,11 @@ class Example2(Experiment):
         joint = np.array([[joint_next_states(model, s) for s in (0, 1)] for model in models])  # [model, s, S', S']
         wanted = np.array([np.diag([0.5, 0.5]), np.diag([0.5, 0.5])[::-1]])
         from_wanted = float(np.abs(joint - wanted[:, None]).max())
+        method = jmdp.ExactPairs(tolerance=self.tolerance)
         results = [
-            jmdp.evaluate(model, jmdp.TabularPolicy.uniform(model), method=jmdp.ExactPairs(tolerance=self.tolerance),
-                          progress=work.progress) for model in models
-        ]  # fmt: skip
+            jmdp.evaluate(model, jmdp.TabularPolicy.uniform(model), jmdp.Local(), method, progress=work.progress)
+            for model in models
+        ]
         gaps = [interval_of(result) for result in results]
         truth = float(gap_variance(Fraction(self.discount)))
         found = [
@@ -80,7 +81,7 @@ class Example2(Experiment):
         discounts = np.linspace(0.05, 0.95, 19)
         variances = [
             [
-                float(interval_of(jmdp.evaluate(model, jmdp.TabularPolicy.uniform(model))))
+                float(interval_of(jmdp.evaluate(model, jmdp.TabularPolicy.uniform(model), jmdp.Local())))
                 for model in (example(opposite, float(discount)) for discount in discounts)
             ]
             for opposite in (False, True)

@@ -68,7 +68,8 @@ class GapValidation(Experiment):
             jmdp.ExactDistribution(tolerance=self.distribution_tolerance),
         )
         predicted, simulated, sharper, distributions = (
-            jmdp.evaluate(world.model, policy, method=method, progress=work.progress) for method in methods
+            jmdp.evaluate(world.model, policy, jmdp.Local(), method=method, progress=work.progress)
+            for method in methods
         )
         rows = [
             self._row(len(gaps), *(result.gap(*gap) for result in (predicted, simulated, sharper, distributions)))

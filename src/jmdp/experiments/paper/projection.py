@@ -241,7 +241,7 @@ class PairWorld:
 
     def truth(self, progress: bool) -> Collection:
         """True moments, by `ExactPairs`."""
-        result = jmdp.evaluate(self.model, self.policy, progress=progress)
+        result = jmdp.evaluate(self.model, self.policy, jmdp.Local(), progress=progress)
         second = [[result.second_moment(*x, *y) for y in self.coordinates] for x in self.coordinates]
         return Collection(result.mean.ravel(), np.array(second))
 
@@ -255,7 +255,7 @@ class PairWorld:
     def restart_shares(self, progress: bool) -> list[float]:
         """Errors of covariances of two actions in one state over their bounds, of a fit with weights that restart."""
         method = jmdp.LinearProjected(FEATURES, weights=Restart())
-        truth, fit = (jmdp.evaluate(self.model, self.policy, method=m, progress=progress)
+        truth, fit = (jmdp.evaluate(self.model, self.policy, jmdp.Local(), method=m, progress=progress)
                       for m in (jmdp.ExactPairs(), method))  # fmt: skip
         assert fit.projection is not None
         S, A = self.model.states.size, self.model.actions.size

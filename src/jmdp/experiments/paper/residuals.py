@@ -82,7 +82,7 @@ class Residuals(Experiment):
         data: dict[str, Any] = {"discount": self.discount, "curves": {}}
         for setting in self.settings():
             paper, ours = (
-                jmdp.evaluate(setting.model, setting.policy, method=method, progress=work.progress)
+                jmdp.evaluate(setting.model, setting.policy, jmdp.Local(), method=method, progress=work.progress)
                 for method in (jmdp.JIPE(tolerance=self.tolerance), jmdp.ExactPairs(tolerance=self.tolerance))
             )
             data["curves"][setting.name] = {

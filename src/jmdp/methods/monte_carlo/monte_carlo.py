@@ -6,25 +6,27 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from numbers import Real
 from typing import Any
 
 import numpy as np
 
-from jmdp.base.arrays import ROUNDOFF, Floats, Integers, cumulative_rows
+from jmdp.base.arrays import ROUNDOFF, Floats, Integers
 from jmdp.base.labels import Label, Labels
 from jmdp.base.luck import Shock
 from jmdp.base.progress import state_bar
 from jmdp.base.settings import probability, whole
 from jmdp.errors import SettingsError
+from jmdp.methods.kernels.tables import BranchTables, SampledReturns
 from jmdp.methods.method import Method, check_table
 from jmdp.methods.shared.return_range import ReturnRange
 from jmdp.methods.shared.shaping import scaled_error, unit_rewards
 from jmdp.models.actors.actor import Actor
-from jmdp.models.coupling import Coupling, Local
+from jmdp.models.coupling import Coupling
 from jmdp.models.policy import TabularPolicy
 from jmdp.models.tabular import TabularJMDP
-from jmdp.results.evaluation import Certificate, Evaluation, Outcome
+from jmdp.results.certificate import Certificate
+from jmdp.results.evaluation import Evaluation
+from jmdp.results.outcome import Outcome
 from jmdp.results.samples.sample_moments import sample_moments
 from jmdp.results.samples.sampled_distributions import SampledDistributions
 from jmdp.simulators.checking.sampling import check_before_sampling, check_repeatable
@@ -43,7 +45,7 @@ _BIAS_OVER_NOISE = 1e-3
 
 
 @dataclass(frozen=True, kw_only=True)
-class MonteCarlo(Method):
+class MonteCarlo(Method[Evaluation]):
     """Joint moments from simulation: all actions of a state live through the same luck, again and again.
 
     Branches follow the recursive process that defines the joint distribution (paper, section 4, "one-step coupling"):
@@ -72,8 +74,6 @@ class MonteCarlo(Method):
         does not know it (`Simulator.largest_reward_from`), the largest met, and the certificate says so.
     states
         States of a simulator to evaluate. None is the state it starts in. For tables all are evaluated.
-    discount
-        γ on a simulator, which has none of its own. With 1 the return is the sum over `horizon` steps.
     """
 
     seed: int
@@ -81,9 +81,6 @@ class MonteCarlo(Method):
     confidence: float = 0.95
     horizon: int | None = None
     states: Sequence[Any] | None = None
-    discount: float | None = None
-
-    takes_simulators = True
 
     def __post_init__(self) -> None:
         whole(self, "seed", 0)
@@ -95,19 +92,17 @@ class MonteCarlo(Method):
         if self.states is not None and not len(self.states):
             raise SettingsError("states is empty. Give the states to evaluate, or None for the one it starts in.")
 
-    def run(
-        self, model: TabularJMDP | Simulator, policy: TabularPolicy | Actor, coupling: Coupling, progress: bool
-    ) -> Evaluation:
-        """Evaluate; see `jmdp.evaluate`."""
+    @property
+    def _quantile(self) -> float:
         from scipy.special import stdtrit
 
-        quantile = float(stdtrit(self.samples - 1, (1 + self.confidence) / 2))
-        if isinstance(model, Simulator):
-            assert isinstance(policy, Actor)
-            return self._run_simulator(model, policy, coupling, quantile, progress)
-        assert isinstance(policy, TabularPolicy)
-        if self.states is not None or self.discount is not None:
-            raise SettingsError("states and discount are for simulators. A table has both; leave them out.")
+        return float(stdtrit(self.samples - 1, (1 + self.confidence) / 2))
+
+    def on_table(self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, progress: bool) -> Evaluation:
+        """Evaluate; see `jmdp.evaluate`."""
+        if self.states is not None:
+            raise SettingsError("states are for simulators. Of a table all are evaluated; leave them out.")
+        quantile = self._quantile
         S, _, A = model.shape
         sampler = _Sampler(model, policy, coupling, self)
         mean, mean_error = np.zeros((2, S, A))
@@ -122,27 +117,27 @@ class MonteCarlo(Method):
             gap_mean_error[s], gap_variance_error[s] = found.gap_mean_error, found.gap_variance_error
         e, ranges = sampler.exponent, ReturnRange(model, policy)
         certificate = Certificate(
-            "statistical",
-            scaled_error(mean_error, e),
-            scaled_error(covariance_error, 2 * e),
-            scaled_error(gap_mean_error, e),
-            scaled_error(gap_variance_error, 2 * e),
-            model.discount,
-            model.reward_bound,
-            self.confidence,
-            correlation_error,
+            kind="statistical",
+            mean_error=scaled_error(mean_error, e),
+            covariance_error=scaled_error(covariance_error, 2 * e),
+            gap_mean_error=scaled_error(gap_mean_error, e),
+            gap_variance_error=scaled_error(gap_variance_error, 2 * e),
+            discount=model.discount,
+            reward_bound=model.reward_bound,
+            confidence=self.confidence,
+            correlation_error=correlation_error,
             large_sample=True,
         )
         return Evaluation(
-            np.ldexp(mean, e),
-            np.ldexp(covariance, 2 * e),
-            certificate,
-            Outcome.SAMPLED,
-            coupling,
-            self,
-            model.states,
-            model.actions,
-            np.zeros(0),
+            mean=np.ldexp(mean, e),
+            covariance=np.ldexp(covariance, 2 * e),
+            certificate=certificate,
+            outcome=Outcome.SAMPLED,
+            coupling=coupling,
+            method=self,
+            states=model.states,
+            actions=model.actions,
+            residuals=np.zeros(0),
             distributions=SampledDistributions(
                 sampler.draw_all,
                 scaled_error(sampler.cut, e),
@@ -153,15 +148,16 @@ class MonteCarlo(Method):
             ranges=ranges,
         )
 
-    def _run_simulator(
-        self, simulator: Simulator, actor: Actor, coupling: Coupling, quantile: float, progress: bool
+    def on_simulator(
+        self, simulator: Simulator, actor: Actor, coupling: Coupling, discount: float, progress: bool
     ) -> Evaluation:
+        """Evaluate; see `jmdp.evaluate`."""
         from jmdp.results.samples.drawn_evaluation import Limits, drawn_evaluation, known_reward_bound
 
         if simulator.actions is None:
             raise SettingsError("The actions of this simulator are not numbered. Use jmdp.compare(…, actions=[…]).")
         simulator.check_coupling(coupling)
-        discount, horizon = rollout_length(simulator, self.discount, self.horizon, self.samples)
+        horizon = enough_steps_of(simulator, discount, self.horizon, self.samples)
         states = [simulator.start(Shock.of_sample(self.seed, 0))] if self.states is None else self.states
         bound = known_reward_bound(simulator, states, None)
         every = range(simulator.actions.size)
@@ -185,7 +181,7 @@ class MonteCarlo(Method):
             actions=simulator.actions,
             discount=discount,
             limits=Limits.of(draws, discount, horizon, bound),
-            quantile=quantile,
+            quantile=self._quantile,
             confidence=self.confidence,
         )
 
@@ -199,7 +195,7 @@ def gap_samples(
     *,
     seed: int,
     samples: int = 10_000,
-    coupling: Coupling = Local(),
+    coupling: Coupling,
     horizon: int | None = None,
 ) -> Floats:
     """[samples], draws of Z(s, a) − Z(s, b) under shared luck.
@@ -233,18 +229,7 @@ class _Sampler:
         most = bound / (1 - gamma)
         self.cut, self.rounding = gamma**self.horizon * most, (self.horizon + 64) * ROUNDOFF * most
         self.lost = self.cut + self.rounding
-        self._tables = (
-            cumulative_rows(model.prob),
-            reward,
-            model.next_state,
-            model.terminal,
-            cumulative_rows(policy.probs),
-            coupling.shared_in_a_state,
-            coupling.shared_between_states,
-            coupling.policy_luck == "shared",
-            gamma,
-            self.horizon,
-        )
+        self._discount, self._tables = gamma, BranchTables.of(model, policy, coupling, reward)
 
     def draw(self, state: int, actions: Integers) -> tuple[Floats, Integers, Integers]:
         """[samples, actions], returns of these actions from one state; ends and gains as in `sample_returns`."""
@@ -257,7 +242,8 @@ class _Sampler:
         rows = max(1, _STEPS_A_CALL // (self.horizon * actions.size))
         for start in range(0, self.samples, rows):
             part = slice(start, start + rows)
-            sample_returns(rng, *self._tables, state, actions, out[part], ends[part], gains[part])
+            block = SampledReturns(out[part], ends[part], gains[part])
+            sample_returns(rng, self._tables, self._discount, self.horizon, state, actions, block)
         return out, ends, gains
 
     def draw_all(self, state: int) -> tuple[Floats, Integers, Integers]:
@@ -271,27 +257,14 @@ def _seed_of(seed: int, state: int) -> int:
     return int.from_bytes(Shock.of_sample(seed, state).derived(b"state").words[:7], "little")
 
 
-def rollout_length(
-    simulator: Simulator, discount: float | None, horizon: int | None, samples: int
-) -> tuple[float, int]:
-    """γ and the horizon of rollouts of a simulator, or say what is missing. A table's horizon is that of the table."""
-    if simulator.discount is not None:
-        if discount not in (None, simulator.discount):
-            raise SettingsError(
-                f"discount is {discount!r}, the simulator's own is {simulator.discount!r}. Leave it out."
-            )
-        discount = simulator.discount
-    if discount is None:
-        raise SettingsError("This simulator has no discount of its own. Give one, e.g. discount=0.99.")
-    if isinstance(discount, bool) or not (isinstance(discount, Real) and 0 <= float(discount) <= 1):
-        raise SettingsError(f"discount is {discount!r}. Give a number from 0 to 1.")
-    gamma = float(discount)
-    if horizon is None and gamma > 1 - 1e-5:
-        raise SettingsError(f"With discount {gamma!r} rollouts would be too long. Say how many steps: horizon=….")
+def enough_steps_of(simulator: Simulator, discount: float, horizon: int | None, samples: int) -> int:
+    """The horizon of rollouts of a simulator, or say that one is needed. A table's horizon is that of the table."""
     if horizon is not None:
-        return gamma, horizon
+        return horizon
+    if discount > 1 - 1e-5:
+        raise SettingsError(f"With discount {discount!r} rollouts would be too long. Say how many steps: horizon=….")
     table = isinstance(simulator, TabularSimulator)
-    return gamma, enough_steps(gamma, _BIAS_OVER_NOISE / math.sqrt(samples) if table else 1e-3 / (1 - gamma))
+    return enough_steps(discount, _BIAS_OVER_NOISE / math.sqrt(samples) if table else 1e-3 / (1 - discount))
 
 
 def enough_steps(discount: float, lost: float) -> int:

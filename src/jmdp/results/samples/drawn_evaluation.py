@@ -14,9 +14,11 @@ from jmdp.base.interval import ANYWHERE, Interval
 from jmdp.base.labels import Labels
 from jmdp.base.rounding import at_most
 from jmdp.errors import SettingsError, SimulatorError
-from jmdp.methods.method import Method
 from jmdp.models.coupling import Coupling
-from jmdp.results.evaluation import Certificate, Evaluation, Outcome
+from jmdp.results.certificate import Certificate
+from jmdp.results.evaluation import Evaluation
+from jmdp.results.outcome import Outcome
+from jmdp.results.parts import MethodSettings
 from jmdp.results.samples.sample_moments import sample_moments
 from jmdp.results.samples.sampled_distributions import SampledDistributions, fixed_slack
 from jmdp.simulators.simulator import Draws, Simulator
@@ -25,7 +27,7 @@ from jmdp.simulators.simulator import Draws, Simulator
 def drawn_evaluation(
     draws: Sequence[Draws],
     *,
-    method: Method,
+    method: MethodSettings,
     coupling: Coupling,
     states: Labels,
     actions: Labels,
@@ -64,28 +66,28 @@ def drawn_evaluation(
             return np.asarray(np.ldexp(np.stack([getattr(one, name) for one in found]), power * e))
 
     certificate = Certificate(
-        "statistical",
-        stacked("mean_error", 1),
-        math.inf if means_only else stacked("covariance_error", 2),
-        stacked("gap_mean_error", 1),
-        math.inf if means_only else stacked("gap_variance_error", 2),
-        discount,
-        limits.bound,
-        confidence,
-        None if means_only else stacked("correlation_error", 0),
-        limits.assumption,
+        kind="statistical",
+        mean_error=stacked("mean_error", 1),
+        covariance_error=math.inf if means_only else stacked("covariance_error", 2),
+        gap_mean_error=stacked("gap_mean_error", 1),
+        gap_variance_error=math.inf if means_only else stacked("gap_variance_error", 2),
+        discount=discount,
+        reward_bound=limits.bound,
+        confidence=confidence,
+        correlation_error=None if means_only else stacked("correlation_error", 0),
+        assumption=limits.assumption,
         large_sample=True,
     )
     return Evaluation(
-        stacked("mean", 1),
-        stacked("covariance", 2),
-        certificate,
-        Outcome.SAMPLED,
-        coupling,
-        method,
-        states,
-        actions,
-        np.zeros(0),
+        mean=stacked("mean", 1),
+        covariance=stacked("covariance", 2),
+        certificate=certificate,
+        outcome=Outcome.SAMPLED,
+        coupling=coupling,
+        method=method,
+        states=states,
+        actions=actions,
+        residuals=np.zeros(0),
         distributions=SampledDistributions(
             Kept(draws), limits.cut, limits.rounding, ranges, confidence, distribution_slack
         ),
