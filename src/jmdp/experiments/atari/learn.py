@@ -15,8 +15,7 @@ from jmdp.experiments.atari.collect import load
 from jmdp.experiments.atari.settings import AHEAD, DISCOUNT, LOADING, Run, loadings
 from jmdp.methods.neural_gram.learned_evaluation import calibration_of, looked_ahead, worth
 from jmdp.methods.neural_gram.learner import learn
-from jmdp.simulators import ALESimulator
-from jmdp.simulators.pair_walks import PairWalks
+from jmdp.simulators import ALESimulator, PairWalks
 
 LOOKAHEAD_STEPS = 8
 

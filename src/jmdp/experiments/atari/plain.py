@@ -31,8 +31,7 @@ from jmdp.experiments.reproduction.findings import Floats
 from jmdp.methods.neural_gram.encoders import built
 from jmdp.methods.neural_gram.losses import Batch
 from jmdp.methods.neural_gram.replay import PairReplay
-from jmdp.simulators import ALESimulator
-from jmdp.simulators.pair_walks import PairWalks
+from jmdp.simulators import ALESimulator, PairWalks
 
 BLOCKS = ("mean", "diagonal", "same state", "cross", "gap")
 """What has a TD error of its own; the first four are the paper's blocks."""
