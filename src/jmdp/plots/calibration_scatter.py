@@ -135,8 +135,8 @@ def _draw_means(axes: Axes, c: Calibration) -> None:
     axes.set_xlabel("learned mean of the gap, return")
     axes.set_ylabel("simulated mean of the gap, return")
     correlation = _named_estimate("correlation of means", c.mean_correlation) + _ceiling(c.mean_ceiling)
-    error = _named_estimate("rms error beyond noise", c.mean_error)
-    axes.set_title(f"{correlation}\n{error}", loc="left", fontsize=9.5)
+    beyond_noise = _named_estimate("rms error beyond noise", c.mean_error)
+    axes.set_title(f"{correlation}\n{beyond_noise}", loc="left", fontsize=9.5)
 
 
 def _dots(gaps: int) -> tuple[float, float]:
