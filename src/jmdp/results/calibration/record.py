@@ -256,7 +256,7 @@ class Calibration(arrays.FrozenArrays):
     @property
     def rank_ceiling(self) -> Estimate:
         """About the `rank_correlation` of a perfect learner: √reliability, as only one of the two is noisy."""
-        return _root(self.rank_reliability)
+        return bootstrap.square_root(self.rank_reliability)
 
     @cached_property
     def mean_correlation(self) -> Estimate:
@@ -277,7 +277,7 @@ class Calibration(arrays.FrozenArrays):
     @property
     def mean_ceiling(self) -> Estimate:
         """About the `mean_correlation` of a perfect learner: √reliability."""
-        return _root(self.mean_reliability)
+        return bootstrap.square_root(self.mean_reliability)
 
     @cached_property
     def mean_error(self) -> Estimate:
@@ -286,7 +286,7 @@ class Calibration(arrays.FrozenArrays):
         √ of the mean of (learned − simulated)² − Var/n, which has no bias; 0 where noise alone explains it.
         """
         beyond = (self.mean - self.simulated_mean) ** 2 - self.simulated_variance / self.rollouts
-        return _root(self._over_states.quotient(beyond, np.ones(self.gaps)))
+        return bootstrap.square_root(self._over_states.quotient(beyond, np.ones(self.gaps)))
 
     def to_dict(self) -> dict[str, object]:
         """All numbers for JSON, each with its intervals, counts and seed; None for what is not known."""
@@ -341,10 +341,6 @@ class Calibration(arrays.FrozenArrays):
         """Spearman and Brown's k r/(1 + (k − 1) r) of the mean r, for k times as many rollouts as in a half."""
         longer, r = self.rollouts / (self.rollouts // 2), np.maximum(np.mean(correlations, axis=0), 0.0)
         return np.asarray(longer * r / (1 + (longer - 1) * r))
-
-
-def _root(estimate: Estimate) -> Estimate:
-    return Estimate(*(math.sqrt(max(end, 0.0)) for end in (float(estimate), estimate.low, estimate.high)))
 
 
 def _at_gap(at: Sequence[int]) -> str:

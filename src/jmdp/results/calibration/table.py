@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from jmdp.base.interval import Estimate
+from jmdp.base.interval import Estimate, Interval
 from jmdp.base.rounding import value_and_ends
 from jmdp.results.calibration.bootstrap import CONFIDENCE
-
-if TYPE_CHECKING:
-    from jmdp.results.calibration.record import Calibration
+from jmdp.results.calibration.judgement import Judgement
 
 _RATIOS = {
     "ratio": "variance: learned / simulated",
@@ -32,7 +30,27 @@ _OTHERS = {
 }
 
 
-def calibration_table(calibration: Calibration) -> str:
+class _Calibration(Protocol):
+    """What is read of a `Calibration`, which imports this module, besides the estimates that are listed above."""
+
+    @property
+    def gaps(self) -> int: ...
+    @property
+    def states(self) -> int: ...
+    @property
+    def rollouts(self) -> int: ...
+    @property
+    def seed(self) -> int | tuple[int, ...]: ...
+    @property
+    def seeds(self) -> tuple[int, ...]: ...
+    @property
+    def verdict(self) -> Judgement: ...
+    @property
+    def mean_verdict(self) -> Judgement: ...
+    def over_rollouts(self, ratio: float) -> Interval: ...
+
+
+def calibration_table(calibration: _Calibration) -> str:
     """The calibration in words and columns."""
     c = calibration
     rows = [["", "value", "95% over states", "95% over rollouts"]]
@@ -71,7 +89,7 @@ def _written(estimate: Estimate) -> tuple[str, str]:
     return value_and_ends(estimate)
 
 
-def calibration_dict(calibration: Calibration) -> dict[str, object]:
+def calibration_dict(calibration: _Calibration) -> dict[str, object]:
     """All numbers as plain ones; None for what is not known, for JSON has no place for what is not finite."""
     c = calibration
     about: dict[str, object] = {
