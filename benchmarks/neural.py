@@ -46,11 +46,11 @@ def _learning(report: Report, updates: int, visits: int) -> None:
     import jax
 
     from jmdp.base.luck import Shock
-    from jmdp.methods.neural_gram.learner import CHUNK, learn
     from jmdp.methods.neural_gram.network import GramNetwork
     from jmdp.methods.neural_gram.replay import PairReplay
     from jmdp.methods.neural_gram.tracking import Tracker
-    from jmdp.methods.neural_gram.training import Plan, Trainer, begun
+    from jmdp.methods.neural_gram.trainer import Plan, Trainer, begun
+    from jmdp.methods.neural_gram.training_loop import CHUNK, learn
 
     settings = jmdp.NeuralGram(seed=0, discount=_DISCOUNT, updates=updates)
     walks, held_out = _made_up(visits, settings.lucks, settings.length), _made_up(48, 16, settings.length)

@@ -6,9 +6,9 @@ import argparse
 from pathlib import Path
 
 from jmdp.experiments.atari.collect import collect
-from jmdp.experiments.atari.learn import learn_and_judge
 from jmdp.experiments.atari.report import write
 from jmdp.experiments.atari.settings import runs
+from jmdp.experiments.atari.train import learn_and_judge
 
 
 def main() -> None:

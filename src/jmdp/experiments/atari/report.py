@@ -11,9 +11,9 @@ import numpy as np
 from jmdp import plots
 from jmdp.base.arrays import Floats
 from jmdp.base.interval import Estimate
-from jmdp.experiments.atari.learn import records
 from jmdp.experiments.atari.settings import PAPER
 from jmdp.experiments.atari.td_figure import td_figure
+from jmdp.experiments.atari.train import records
 from jmdp.methods.neural_gram.losses import NAMES
 from jmdp.results.calibration import Calibration
 

@@ -22,7 +22,7 @@ import numpy.typing as npt
 from jmdp.errors import CheckpointError, MissingExtraError
 
 if TYPE_CHECKING:
-    from jmdp.methods.neural_gram.learner import Progress
+    from jmdp.methods.neural_gram.training_loop import Progress
 
 _MEND = "Take another folder, or delete this one to begin again."
 

@@ -122,8 +122,8 @@ class NeuralGram(Method):
         try:
             from jmdp.methods.neural_gram.checkpoints import Checkpoints, digest_of_arrays
             from jmdp.methods.neural_gram.learned_evaluation import LearnedEvaluation, calibration_of, judged
-            from jmdp.methods.neural_gram.learner import learn
             from jmdp.methods.neural_gram.tracking import Tracker
+            from jmdp.methods.neural_gram.training_loop import learn
         except MissingExtraError:
             raise
         except ImportError as error:

@@ -20,7 +20,7 @@ from jmdp.methods.neural_gram.losses import NAMES, Scales, compiled_moments, com
 from jmdp.methods.neural_gram.network import GramNetwork
 from jmdp.methods.neural_gram.replay import PairReplay
 from jmdp.methods.neural_gram.tracking import Tracker
-from jmdp.methods.neural_gram.training import Learning, Plan, Trainer, begun
+from jmdp.methods.neural_gram.trainer import Learning, Plan, Trainer, begun
 from jmdp.results.learning_curve import LearningCurve
 from jmdp.simulators.pair_walks import PairWalks
 

@@ -1,4 +1,4 @@
-"""One run of learning in a folder, which may kill itself: ``learning_worker.py FOLDER never|report N|save N SECONDS``.
+"""One run of learning in a folder, which may kill itself: ``training_worker.py FOLDER never|report N|save N SECONDS``.
 
 The digest of what was learned comes out; of a run that is killed nothing does.
 """
@@ -19,9 +19,9 @@ import numpy as np
 
 from jmdp.methods.neural_gram.checkpoints import Checkpoints, digest_of_arrays
 from jmdp.methods.neural_gram.encoders import OneHot
-from jmdp.methods.neural_gram.learner import CHUNK, learn
 from jmdp.methods.neural_gram.neural_gram import NeuralGram
 from jmdp.methods.neural_gram.tracking import Tracker
+from jmdp.methods.neural_gram.training_loop import CHUNK, learn
 from methods.neural_gram.gram_cases import WORLD, walks
 
 METHOD = NeuralGram(seed=1, updates=10 * CHUNK, batch=16, rank=2, encoder=OneHot(4), length=6)

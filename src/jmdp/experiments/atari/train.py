@@ -13,7 +13,7 @@ from jmdp.base.whole_files import whole_file
 from jmdp.experiments.atari.collect import load
 from jmdp.experiments.atari.settings import AHEAD, DISCOUNT, LOADING, Run, loadings
 from jmdp.methods.neural_gram.learned_evaluation import calibration_of, looked_ahead, worth
-from jmdp.methods.neural_gram.learner import learn
+from jmdp.methods.neural_gram.training_loop import learn
 from jmdp.results.calibration import Calibration
 from jmdp.simulators import ALESimulator
 from jmdp.simulators.pair_walks import PairWalks

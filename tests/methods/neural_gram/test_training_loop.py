@@ -14,9 +14,9 @@ import jmdp
 from jmdp.errors import SettingsError
 from jmdp.methods.neural_gram.encoders import OneHot
 from jmdp.methods.neural_gram.learned_evaluation import _moments
-from jmdp.methods.neural_gram.learner import CHUNK, _Judge, learn
 from jmdp.methods.neural_gram.neural_gram import NeuralGram
 from jmdp.methods.neural_gram.replay import PairReplay, Shock
+from jmdp.methods.neural_gram.training_loop import CHUNK, _Judge, learn
 from methods.neural_gram.gram_cases import WORLD, walks
 from reference.table_walks import table_walks
 
@@ -87,8 +87,8 @@ def test_a_table_of_features_learns_the_exact_answer_within_two_percent(coupling
 SMALL = NeuralGram(seed=1, updates=2 * CHUNK, batch=16, rank=2, encoder=OneHot(4))
 SEVERAL = """
 import jax, numpy as np
-from jmdp.neural.learner import learn
-from methods.neural_gram.test_learner import SMALL, WORLD, walks
+from jmdp.methods.neural_gram.training_loop import learn
+from methods.neural_gram.test_training_loop import SMALL, WORLD, walks
 assert len(jax.devices()) == 4
 runs = [learn(SMALL, walks(), None, 4, WORLD.model.discount, devices=jax.devices()[:n]) for n in (1, 4)]
 one, four = (np.stack([run.curve.rms, run.curve.drift]) for run in runs)

@@ -22,9 +22,9 @@ from jmdp.errors import CheckpointError
 from jmdp.methods.neural_gram import learner
 from jmdp.methods.neural_gram.checkpoints import Checkpoints
 from jmdp.methods.neural_gram.encoders import OneHot
-from jmdp.methods.neural_gram.learner import CHUNK, Progress
 from jmdp.methods.neural_gram.neural_gram import NeuralGram
 from jmdp.methods.neural_gram.tracking import Tracker
+from jmdp.methods.neural_gram.training_loop import CHUNK, Progress
 from jmdp.results.evaluation import Outcome
 from jmdp.simulators import TabularSimulator
 from methods.neural_gram.gram_cases import WORLD, network
@@ -40,7 +40,7 @@ def run(folder: Path, cache: Path, *how: object) -> subprocess.CompletedProcess[
         "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
     }
     return subprocess.run(
-        [sys.executable, "-W", "ignore", str(HERE / "learning_worker.py"), str(folder), *map(str, how)],
+        [sys.executable, "-W", "ignore", str(HERE / "training_worker.py"), str(folder), *map(str, how)],
         env={**os.environ, **kept}, capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
 
