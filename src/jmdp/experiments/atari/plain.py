@@ -115,13 +115,13 @@ def targets(network: PlainNetwork, batch: Batch) -> Moments:
 def errors(network: PlainNetwork, batch: Batch) -> tuple[jax.Array, jax.Array]:
     """The sum that is minimised, and mean squares of the TD errors of all blocks [5], nan for one not met."""
     aim, found = targets(network, batch), moments(network, batch.observation, batch.action)
-    apart = batch.live.all(axis=1) & ~(batch.same & (batch.action[:, 0] == batch.action[:, 1]))
+    distinct = batch.live.all(axis=1) & ~(batch.same & (batch.action[:, 0] == batch.action[:, 1]))
     parts = (
         (batch.live, aim.mean - found.mean),
         (batch.live, aim.square - found.square),
-        (apart & batch.same, aim.product - found.product),
-        (apart & ~batch.same, aim.product - found.product),
-        (apart, aim.gap - found.gap),
+        (distinct & batch.same, aim.product - found.product),
+        (distinct & ~batch.same, aim.product - found.product),
+        (distinct, aim.gap - found.gap),
     )
     sums = jnp.array([jnp.where(mask, error**2, 0.0).sum() for mask, error in parts])
     counts = jnp.array([mask.sum() for mask, _ in parts])
@@ -130,7 +130,7 @@ def errors(network: PlainNetwork, batch: Batch) -> tuple[jax.Array, jax.Array]:
 
 
 @eqx.filter_jit
-def _many(network: PlainNetwork, state: Any, batches: Batch, rate: float) -> tuple[PlainNetwork, Any, jax.Array]:
+def _updates(network: PlainNetwork, state: Any, batches: Batch, rate: float) -> tuple[PlainNetwork, Any, jax.Array]:
     """One update for each of the batches, and mean squares of TD errors [updates, blocks] before each."""
     changing, fixed = eqx.partition((network, state), eqx.is_array)
 
@@ -153,10 +153,10 @@ def plain_curve(walks: PairWalks, actions: int, run: PlainRun) -> tuple[Floats, 
     state = optax.adam(run.learning_rate).init(eqx.filter(network, eqx.is_inexact_array))
     windows = -(-run.updates // WINDOW)
     untrained = replay.batches(windows, WINDOW, run.batch)  # a number that learning does not use
-    curve = [_many(network, state, untrained, 0.0)[2]]
+    curve = [_updates(network, state, untrained, 0.0)[2]]
     for window in range(windows):
         batches = replay.batches(window, WINDOW, run.batch)
-        network, state, squares = _many(network, state, batches, run.learning_rate)
+        network, state, squares = _updates(network, state, batches, run.learning_rate)
         curve.append(squares)
     return WINDOW * np.arange(windows + 1.0), np.array([np.nanmean(np.asarray(part, np.float64), 0) for part in curve])
 

@@ -50,7 +50,7 @@ def summary(found: Gathered) -> list[dict[str, object]]:
                 "seeds": [part["seed"] for part in about], "states": len(np.unique(alone.state)),
                 "rollouts": alone.returns.shape[1],
                 "seconds": round(float(np.mean([float(str(part["seconds"])) for part in about])), 1),
-                "temper": [round(float(str(part["temper"])), 3) for part in about],
+                "gap_variance_scale": [round(float(str(part["gap_variance_scale"])), 3) for part in about],
                 **{name: _numbers(getattr(alone, name)) for name in _NAMES},
                 **{f"ahead_{name}": _numbers(getattr(ahead, name)) for name in _NAMES if name in _AHEAD},
             }

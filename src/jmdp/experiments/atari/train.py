@@ -13,7 +13,7 @@ from jmdp.base.whole_files import whole_file
 from jmdp.experiments.atari.collect import load
 from jmdp.experiments.atari.settings import AHEAD, DISCOUNT, LOADING, Run, loadings
 from jmdp.methods.neural_gram.learned_evaluation import calibration_of, looked_ahead, worth
-from jmdp.methods.neural_gram.training_loop import learn
+from jmdp.methods.neural_gram.training_loop import TrainingData, train
 from jmdp.results.calibration import Calibration
 from jmdp.simulators import ALESimulator
 from jmdp.simulators.pair_walks import PairWalks
@@ -21,7 +21,7 @@ from jmdp.simulators.pair_walks import PairWalks
 LOOKAHEAD_STEPS = 8
 
 
-def learn_and_judge(run: Run, folder: Path) -> None:
+def train_and_judge(run: Run, folder: Path) -> None:
     """Unless it is done already."""
     path = record_path(run, folder)
     if path.exists():
@@ -30,7 +30,7 @@ def learn_and_judge(run: Run, folder: Path) -> None:
     walks = load(run.learn, folder, run.c)
     held_out = PairWalks.joined([load(part, folder, run.c) for part in run.held_out])
     actions = ALESimulator(run.game).actions.size
-    found = learn(run.method, walks, None, actions, DISCOUNT)
+    found = train(run.method, TrainingData(walks, None, actions, DISCOUNT))
     lucks = int((held_out.visit == 0).sum())
     ahead, truth = (_some(held_out, lucks, which) for which in (range(AHEAD), range(AHEAD, lucks)))
     pair = truth.action[:: lucks - AHEAD, 0]
@@ -48,7 +48,7 @@ def learn_and_judge(run: Run, folder: Path) -> None:
             floor=np.asarray(found.curve.floor),
             about=json.dumps(
                 {
-                    **asdict(run), "trust": trust, "temper": found.network.temper**2,
+                    **asdict(run), "trust": trust, "gap_variance_scale": found.network.gap_scale**2,
                     "seconds": time.monotonic() - start, "states": len(pair),
                 }
             ),
