@@ -22,10 +22,10 @@ def compare(quick: bool) -> Report:
     side, samples = (3, 2000) if quick else (5, 1_000_000)
     world = jmdp.worlds.windy_gridworld(side, side, discount=0.95)
     bandit = jmdp.worlds.anti_correlated_bandit()
-    jmdp.evaluate(bandit.model, bandit.policies["first"], method=jmdp.ExactDistribution())  # compiles
+    jmdp.evaluate(bandit.model, bandit.policies["first"], jmdp.Local(), method=jmdp.ExactDistribution())  # compiles
     for name, policy in world.policies.items():
         start = time.perf_counter()
-        result = jmdp.evaluate(world.model, policy, method=jmdp.ExactDistribution(tolerance=0.02))
+        result = jmdp.evaluate(world.model, policy, jmdp.Local(), method=jmdp.ExactDistribution(tolerance=0.02))
         seconds = time.perf_counter() - start
         sampler = _Sampler(world.model, policy, jmdp.Local(), jmdp.MonteCarlo(seed=1, samples=samples))
         going = np.flatnonzero(~world.model.terminal)

@@ -351,16 +351,16 @@ BUGS = [
         "place = state + action if self.shared_in_a_state", "place = state if self.shared_in_a_state", TWIN),
     Bug("branches that look alike are taken for one", "simulators/rollouts.py",
         "walker.digest = self._simulator.digest(walker.state)", "walker.digest = b''",
-        "test_rollouts.py"),
+        "simulators/test_rollouts.py"),
     Bug("the start is used up", "simulators/rollouts.py", "go = self._simulator.step if t == 0 else self._simulator.advance",
-        "go = self._simulator.advance", "test_rollouts.py"),
+        "go = self._simulator.advance", "simulators/test_rollouts.py"),
     Bug("equal hashes are equal rewards", "simulators/rollouts.py", "gains[i] = _mixed(gains[i], t, reward)",
         "gains[i] = hash((gains[i], reward)) % 2**61",
         "test_comparing.py::test_rewards_minus_one_and_minus_two_are_no_tie"),
     Bug("what never happened cannot", "results/anytime.py", "np.maximum(heavy * largest, spread)", "heavy * largest",
         "test_comparing.py::test_nothing_seen_is_not_nothing"),
     # Checks of simulators.
-    Bug("the user's environment is not put back", "simulators/gymnasium/cores.py", "            self._restore(before)\n",
+    Bug("the user's environment is not put back", "simulators/gymnasium/saved.py", "            self._restore(before)\n",
         "            pass\n", "simulators/gymnasium/test_snapshots.py::test_the_users_environment_is_left_where_it_stood"),
     Bug("simulators of users are not checked", "simulators/checking/sampling.py",
         "if isinstance(simulator, TabularSimulator) or not simulator.check:\n        return True", "return True",
@@ -408,7 +408,7 @@ BUGS = [
         "return self.evaluation.actions.index(label)",
         "test_comparing.py::test_actions_keep_their_numbers_in_a_subset"),
     Bug("walks of a visit share their luck", "simulators/pair_walks.py", 'self._root.derived(b"walk", first + i)',
-        'self._root.derived(b"walk", (first + i) // self._plan.lucks)', "simulators/test_pair_walks.py::test_rows_of_a_visit"
+        'self._root.derived(b"walk", (first + i) // self._plan.repeats)', "simulators/test_pair_walks.py::test_rows_of_a_visit"
         "_share_no_luck"),
     Bug("branches in one state are taken for one", "simulators/pair_walks.py",
         "self.same[n, t] and self.action[n, t, 0] == self.action[n, t, 1]", "self.same[n, t] and t > 0", WALKS),
@@ -420,11 +420,11 @@ BUGS = [
     Bug("what was walked twice counts twice", "simulators/workers.py", "return [found[block] for block in numbers]",
         "return [found[block] for block in numbers] + [found[numbers[-1]]] * deaths",
         "simulators/test_pair_walks.py::test_a_worker_that_is_killed_costs_nothing"),
-    Bug("a time limit is an end", "simulators/gymnasium/environment.py", "(truncated and self._truncated_ends)", "truncated",
-        "simulators/gymnasium/test_environment.py::test_truncation_is_no_end"),
-    Bug("a truncation never is an end", "simulators/gymnasium/environment.py", "(truncated and self._truncated_ends)", "False",
+    Bug("a time limit is an end", "simulators/gymnasium/gymnasium_simulator.py", "(truncated and self._truncated_ends)", "truncated",
+        "simulators/gymnasium/test_gymnasium_simulator.py::test_truncation_is_no_end"),
+    Bug("a truncation never is an end", "simulators/gymnasium/gymnasium_simulator.py", "(truncated and self._truncated_ends)", "False",
         TRUNCATION + "test_the_end_of_a_finite_tape_is_an_end[its own signal-copied]"),
-    Bug("a time limit that is an end is not counted", "simulators/gymnasium/environment.py",
+    Bug("a time limit that is an end is not counted", "simulators/gymnasium/gymnasium_simulator.py",
         "self._snapshots.time_counts = truncated_ends", "pass",
         TRUNCATION + "test_the_steps_that_a_time_limit_has_counted_are_state_if_it_is_an_end[copied]"),
     # What comes after the horizon.
@@ -509,7 +509,7 @@ FIRST = [*{bug.test_file: bug.name for bug in reversed(BUGS)}.values()][::2]
     [pytest.param(bug, id=bug.name, marks=[pytest.mark.long] * (bug.name not in FIRST)) for bug in BUGS],
 )
 def test_p7_planted_bugs_are_caught(bug, copy, tmp_path):
-    if bug.file.startswith("kernels/"):  # what was compiled does not know that a kernel it calls has changed
+    if bug.file.startswith("methods/kernels/"):  # what was compiled does not know that a kernel it calls has changed
         copy = copied(tmp_path)
     with planted(bug, copy):
         run = subprocess.run(

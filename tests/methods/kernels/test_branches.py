@@ -14,8 +14,8 @@ from numba import njit
 from scipy.stats import chi2, ncx2
 
 import jmdp
-from jmdp.base.arrays import cumulative_rows
 from jmdp.methods.kernels.branches import advance
+from jmdp.methods.kernels.tables import Branches, BranchTables
 from jmdp.methods.monte_carlo.monte_carlo import _Sampler
 from reference import branches as twin
 from reference.step_distributions import DRAWS, FALSE_ALARM, POWER, cases, expected, g_test
@@ -23,29 +23,21 @@ from sample_models import COUPLINGS, random_problem
 
 
 @njit
-def many_steps(
-    rng, cumulative_prob, reward, next_state, terminal, policy, in_state, between, shared, state, action, out
-):
+def many_steps(rng, tables, state, action, moved, out):
     """out[i] = scenario, next state and next action of each of two branches."""
-    new_state, new_action = np.empty(2, np.int64), np.empty(2, np.int64)
-    gained, scenario = np.empty(2), np.empty(2, np.int64)
     for i in range(out.shape[0]):
-        advance(
-            rng, cumulative_prob, reward, next_state, terminal, policy, in_state, between, shared,
-            state, action, new_state, new_action, gained, scenario,
-        )  # fmt: skip
+        advance(rng, tables, state, action, moved)
         for j in range(2):
-            out[i, 3 * j], out[i, 3 * j + 1], out[i, 3 * j + 2] = scenario[j], new_state[j], new_action[j]
+            out[i, 3 * j], out[i, 3 * j + 1] = moved.scenario[j], moved.state[j]
+            out[i, 3 * j + 2] = moved.action[j]
 
 
 def observed(rng, model, policy, coupling, x, y):
     """Counts of (r, s', a', r̃, t', b') over DRAWS steps of the kernel."""
     out = np.empty((DRAWS, 6), np.int64)
-    many_steps(
-        rng, cumulative_rows(model.prob), model.reward, model.next_state, model.terminal, cumulative_rows(policy.probs),
-        coupling.shared_in_a_state, coupling.shared_between_states, coupling.policy_luck == "shared",
-        np.array([x[0], y[0]]), np.array([x[1], y[1]]), out,
-    )  # fmt: skip
+    tables = BranchTables.of(model, policy, coupling, model.reward)
+    moved = Branches(np.empty(2, np.int64), np.empty(2, np.int64), np.empty(2), np.empty(2, np.int64))
+    many_steps(rng, tables, np.array([x[0], y[0]]), np.array([x[1], y[1]]), moved, out)
     counts = Counter(map(tuple, out.tolist()))
     seen = Counter()
     for (k, n, a, other, m, b), count in counts.items():

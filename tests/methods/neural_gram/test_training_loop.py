@@ -42,7 +42,7 @@ def learned_table(world, coupling, visits: int, updates: int, batch: int, seed: 
     )  # fmt: skip
     policy = world.policies["uniform"]
     found = table_walks(
-        world.model, policy, coupling, np.random.default_rng(seed), visits=visits, lucks=2, length=8
+        world.model, policy, coupling, np.random.default_rng(seed), visits=visits, repeats=2, length=8
     )  # fmt: skip
     data = TrainingData(found, None, world.model.actions.size, world.model.discount)
     network = train(settings, data).network

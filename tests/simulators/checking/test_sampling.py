@@ -164,11 +164,11 @@ def test_functions_that_draw_are_refused():
 
 
 def test_evaluate_checks_too():
-    method = jmdp.MonteCarlo(seed=0, samples=50, discount=0.8)
+    method = jmdp.MonteCarlo(seed=0, samples=50)
     with pytest.raises(SimulatorError, match="own generator"):
-        jmdp.evaluate(OwnGenerator(), lambda stock: 1, jmdp.Synchronous(), method, progress=False)
+        jmdp.evaluate(OwnGenerator(), lambda stock: 1, jmdp.Synchronous(), method, discount=0.8, progress=False)
     with pytest.raises(PolicyError, match="after other calls"):
-        jmdp.evaluate(Store(), Alternating(), jmdp.Synchronous(), method, progress=False)
+        jmdp.evaluate(Store(), Alternating(), jmdp.Synchronous(), method, discount=0.8, progress=False)
 
 
 # ---------------------------------------------------------------------------------------- policies with a memory

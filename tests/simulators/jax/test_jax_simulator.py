@@ -22,9 +22,9 @@ from jmdp.simulators.simulator import ENDED
 jax = pytest.importorskip("jax")
 import jax.numpy as jnp  # noqa: E402
 
-from jmdp.simulators.jax import rollouts as jax_rollouts  # noqa: E402
-from jmdp.simulators.jax.functional import JaxSimulator  # noqa: E402
 from jmdp.simulators.jax.gymnax import GymnaxSimulator  # noqa: E402
+from jmdp.simulators.jax.jax_simulator import JaxSimulator  # noqa: E402
+from jmdp.simulators.jax.words import digest_words, inverted  # noqa: E402
 
 COUPLINGS = [
     coupling(luck)
@@ -117,7 +117,7 @@ def test_digest_sees_every_leaf_but_those_ignored(tiny):
     counts = (True, True, True, True, False)
 
     def words(state):
-        return tuple(map(int, jax_rollouts.digest_words(simulator.settled(state), counts)))
+        return tuple(map(int, digest_words(simulator.settled(state), counts)))
 
     for state in same:
         assert simulator.digest(state) == simulator.digest(start)
@@ -132,7 +132,7 @@ def test_digest_words_tell_arrays_of_all_types_apart(kind):
     rng = np.random.default_rng(0)
     arrays = jnp.asarray(rng.integers(0, 2, (4096, 13)), jnp.dtype(kind))
     distinct = len(np.unique(np.asarray(arrays.astype(jnp.float32)), axis=0))
-    first, second = jax.vmap(lambda x: jax_rollouts.digest_words([x], (True,)))(arrays)
+    first, second = jax.vmap(lambda x: digest_words([x], (True,)))(arrays)
     assert len(np.unique(first)) == len(np.unique(second)) == distinct
     # each bit of each word is 1 half of the time
     for word in (first, second):
@@ -280,7 +280,7 @@ def test_moments_in_the_windy_gridworld():
     drawn = simulator.paired_draws(
         6, ["L", "U", "R", "D"], lambda s: probs[s], jmdp.Local(), discount=0.85, horizon=64, seed=2, count=20_480
     )
-    exact, order = jmdp.evaluate(model, policy), [3, 0, 1, 2]
+    exact, order = jmdp.evaluate(model, policy, jmdp.Local()), [3, 0, 1, 2]
     assert_moments(drawn.returns, exact.mean[6][order], exact.covariance[6][np.ix_(order, order)])
 
 
@@ -345,8 +345,8 @@ def test_samples_do_not_depend_on_how_many_are_drawn(tiny):
 
 CARTPOLE = """
 import jax, jax.numpy as jnp, jmdp
-from jmdp.luck import Shock
-from jmdp.simulators.gymnax_env import GymnaxSimulator
+from jmdp.base.luck import Shock
+from jmdp.simulators.jax.gymnax import GymnaxSimulator
 simulator = GymnaxSimulator("CartPole-v1", lanes=64)
 start = simulator.start(Shock.of_sample(0, 0))
 def policy(obs):
@@ -443,7 +443,7 @@ def test_actions_of_probability_0_are_never_drawn():
     probabilities /= probabilities.sum(1, keepdims=True)
     for word in (0, 1, 2**31, 2**32 - 1, 2**32 - 300):
         words = jnp.full(4000, word, jnp.uint32)
-        action, fault = jax_rollouts.inverted(jnp.asarray(probabilities), words)
+        action, fault = inverted(jnp.asarray(probabilities), words)
         assert not fault.any()
         assert (np.take_along_axis(probabilities, np.asarray(action)[:, None], 1) > 0).all()
 
