@@ -21,7 +21,7 @@ from jmdp.results.gaps.gap import Gap
 from jmdp.results.outcome import Outcome
 from jmdp.results.result import Tabulated, figure
 from jmdp.results.samples.bounded_returns import BoundedReturns, bounded_limits
-from jmdp.results.samples.drawn_evaluation import Limits
+from jmdp.results.samples.limits import Limits
 from jmdp.simulators.simulator import Draws, is_exact_sum
 
 if TYPE_CHECKING:

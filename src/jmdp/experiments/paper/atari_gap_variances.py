@@ -29,7 +29,7 @@ class AtariGapVariances(AtariExperiment):
 
     def run(self, work: Work) -> Numbers:
         """Judge the networks of all seeds, game by game."""
-        from jmdp.experiments.atari.learn import records
+        from jmdp.experiments.atari.train import records
 
         findings: list[Finding] = []
         rows = []

@@ -30,29 +30,31 @@ _OTHERS = {
 }
 
 
-class _Calibration(Protocol):
-    """What is read of a `Calibration`, which imports this module, besides the estimates that are listed above."""
+class CalibrationRecord(Protocol):
+    """What is printed of a record: counts, verdicts, and an `Estimate` or None by each of the names above."""
 
+    # fmt: off
     @property
-    def gaps(self) -> int: ...
+    def gaps(self) -> int: ...  # noqa: D102
     @property
-    def states(self) -> int: ...
+    def states(self) -> int: ...  # noqa: D102
     @property
-    def rollouts(self) -> int: ...
+    def rollouts(self) -> int: ...  # noqa: D102
     @property
-    def seed(self) -> int | tuple[int, ...]: ...
+    def seed(self) -> int | tuple[int, ...]: ...  # noqa: D102
     @property
-    def seeds(self) -> tuple[int, ...]: ...
+    def seeds(self) -> tuple[int, ...]: ...  # noqa: D102
     @property
-    def verdict(self) -> Judgement: ...
+    def verdict(self) -> Judgement: ...  # noqa: D102
     @property
-    def mean_verdict(self) -> Judgement: ...
-    def over_rollouts(self, ratio: float) -> Interval: ...
+    def mean_verdict(self) -> Judgement: ...  # noqa: D102
+    def over_rollouts(self, ratio: float) -> Interval: ...  # noqa: D102
+    # fmt: on
 
 
-def calibration_table(calibration: _Calibration) -> str:
-    """The calibration in words and columns."""
-    c = calibration
+def calibration_table(record: CalibrationRecord) -> str:
+    """The record in words and columns."""
+    c = record
     rows = [["", "value", "95% over states", "95% over rollouts"]]
     for name, words in (_RATIOS | _OTHERS).items():
         estimate: Estimate | None = getattr(c, name)
@@ -89,9 +91,9 @@ def _written(estimate: Estimate) -> tuple[str, str]:
     return value_and_ends(estimate)
 
 
-def calibration_dict(calibration: _Calibration) -> dict[str, object]:
+def calibration_dict(record: CalibrationRecord) -> dict[str, object]:
     """All numbers as plain ones; None for what is not known, for JSON has no place for what is not finite."""
-    c = calibration
+    c = record
     about: dict[str, object] = {
         "gaps": c.gaps,
         "states": c.states,

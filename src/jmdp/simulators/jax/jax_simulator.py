@@ -14,8 +14,10 @@ from jmdp.base import settings
 from jmdp.base.labels import Label, Labels
 from jmdp.base.luck import Shock
 from jmdp.errors import CouplingError, MissingExtraError, PolicyError, SettingsError, SimulatorError
+from jmdp.models.actors.actor import Actor
 from jmdp.models.coupling import Coupling
 from jmdp.simulators.digests import digest_of
+from jmdp.simulators.rollouts import RolloutPlan
 from jmdp.simulators.simulator import Draws, Simulator, Step, action_labels
 
 try:
@@ -168,19 +170,12 @@ class JaxSimulator(Simulator):
         reward, after, terminated = self._table(keys, self.settled(state), which)
         return OutcomeTable(np.asarray(reward), after, np.asarray(terminated))
 
-    def paired_draws(
-        self,
-        state: Any,
-        actions: Sequence[Label] | None,
-        policy: Any,
-        coupling: Coupling,
-        *,
-        discount: float,
-        horizon: int,
-        seed: int,
-        first: int = 0,
-        count: int,
-    ) -> Draws:
+    def compiled_draws(self, actor: Actor, plan: RolloutPlan) -> Callable[[int, int], Draws] | None:
+        """`paired_draws` of a policy that JAX can trace; None of another."""
+        policy = actor.traceable(self.observe(plan.state))
+        return None if policy is None else partial(self.paired_draws, plan, policy)
+
+    def paired_draws(self, plan: RolloutPlan, policy: Any, first: int, count: int) -> Draws:
         """Returns of the actions under shared luck, the policy followed afterwards: samples first … first + count − 1.
 
         Sample k is a function of the seed and k alone, whatever else is drawn and on however many devices; samples are
@@ -193,14 +188,14 @@ class JaxSimulator(Simulator):
             whole number; or a pair (function, parameters) of ``function(parameters, observation)``, which is not
             compiled again for other parameters.
         """
-        if not isinstance(coupling, Coupling):
-            raise CouplingError(f"coupling is {coupling!r}. Use Local(), Synchronous() or Independent().")
-        request = _Request(discount, horizon, seed, first, count)
-        state, which = self.settled(state), self._indices(actions)
+        if not isinstance(plan.coupling, Coupling):
+            raise CouplingError(f"coupling is {plan.coupling!r}. Use Local(), Synchronous() or Independent().")
+        request = _Request(plan.discount, plan.horizon, plan.seed, first, count)
+        state, which = self.settled(plan.state), self._indices(plan.actions)
         function, parameters = policy if isinstance(policy, tuple) and len(policy) == 2 else (policy, None)
         if not callable(function):
             raise PolicyError(f"policy is {policy!r}. Give a function of an observation, or (function, parameters).")
-        program = self._program(state, which.size, function, isinstance(policy, tuple), parameters, coupling)
+        program = self._program(state, which.size, function, isinstance(policy, tuple), parameters, plan.coupling)
         return program.draws(state, parameters, which, **vars(request))
 
     def trace(self, state: Any) -> str:
