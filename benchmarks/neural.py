@@ -74,13 +74,13 @@ def _learning(report: Report, updates: int, visits: int) -> None:
     trainer, first, key = Trainer(plan), initial_state(network, plan), root.key()
     batches = jax.device_put(replay.batches(0, CHUNK, settings.batch))
 
-    def bare() -> None:
+    def baseline() -> None:
         learning = first
         for _ in range(updates // CHUNK):
             learning, errors = trainer.update(learning, batches, key)
         np.asarray(errors)
 
-    timings = interleave({"bare updates": bare, "the whole loop": whole})
+    timings = interleave({"bare updates": baseline, "the whole loop": whole})
     what = f"learning, {updates} updates of {settings.batch} pairs"
     for name in timings.seconds:
         row: Row = {"what": what, "contender": name, "a second": updates / timings.best(name)}
@@ -126,9 +126,9 @@ def _walking(report: Report, plan: WalkPlan, blocks: int) -> None:
 
     speed: dict[str, float] = {}
     for workers in (1, 2):
-        with _bare(workers, steps) as bare:
+        with _plain_loop(workers, steps) as baseline:
             several = [WorkerPool(simulator, actor, coupling, workers=workers) for coupling in couplings]
-            contenders: dict[str, Callable[[], None]] = {"bare": bare}
+            contenders: dict[str, Callable[[], None]] = {"bare": baseline}
             contenders |= {f"ours, {type(c).__name__}": ours(w) for c, w in zip(couplings, several, strict=True)}
             timings = interleave(contenders)
             for pool in several:
@@ -154,13 +154,13 @@ def _processes(workers: int) -> str:
 
 def _steps(walks: PairWalks) -> int:
     """That were simulated: one for both branches where they have met, none for one that has ended."""
-    met = walks.same[:, :-1] & (walks.action[:, :-1, 0] == walks.action[:, :-1, 1])
-    going = ~walks.ended[:, :-1]
-    return int(np.where(met, going[..., 0], going.sum(axis=-1)).sum())
+    merged = walks.same[:, :-1] & (walks.action[:, :-1, 0] == walks.action[:, :-1, 1])
+    live = ~walks.ended[:, :-1]
+    return int(np.where(merged, live[..., 0], live.sum(axis=-1)).sum())
 
 
 @contextmanager
-def _bare(workers: int, steps: int) -> Iterator[Callable[[], None]]:
+def _plain_loop(workers: int, steps: int) -> Iterator[Callable[[], None]]:
     """A plain loop over the emulator, here or shared out over processes that are kept."""
     if workers == 1:
         yield lambda: _play(steps)

@@ -44,7 +44,8 @@ policy = world.policies["goal_directed"]
 small = jmdp.worlds.windy_gridworld(18, 18)
 jmdp.evaluate(small.model, small.policies["uniform"], jmdp.Local())   # loads everything that is loaded once
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-result = jmdp.evaluate(world.model, policy, method=jmdp.ExactPairs(memory_budget={int(tables * 8 * S * S)}))
+method = jmdp.ExactPairs(memory_budget={int(tables * 8 * S * S)})
+result = jmdp.evaluate(world.model, policy, jmdp.Local(), method)
 print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024, result.covariance.sum())
 """
     used, total = map(float, subprocess.check_output([sys.executable, "-c", code]).split())

@@ -11,7 +11,7 @@ from jmdp.base.interval import Estimate
 from jmdp.results.evaluation import Evaluation
 from jmdp.results.outcome import Outcome
 from jmdp.results.samples.bounded_returns import BoundedReturns
-from jmdp.results.samples.drawn_evaluation import Limits
+from jmdp.results.samples.limits import Limits
 from jmdp.simulators.simulator import Draws
 
 

@@ -57,7 +57,7 @@ class AtariExperiment(Experiment):
         from tqdm import tqdm
 
         from jmdp.experiments.atari.collect import collect
-        from jmdp.experiments.atari.train import train_and_judge, record_path
+        from jmdp.experiments.atari.train import record_path, train_and_judge
 
         folder = work.folder / "atari"
         wanted = [run for game in self.games for run in self.runs(game)]

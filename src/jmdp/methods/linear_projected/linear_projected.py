@@ -306,8 +306,8 @@ def _width(features: Any, model: TabularJMDP) -> int:
 
 
 def _said(value: object) -> str:
-    room = "features." if type(value).__module__ == "features" else ""
-    return f"{room}{value!r}"
+    module = "features." if type(value).__module__.endswith(".linear_projected.features") else ""
+    return f"{module}{value!r}"
 
 
 def source_of(target: str, model: TabularJMDP, reward: Floats, mean: Floats) -> Source:

@@ -80,7 +80,8 @@ class ReachablePairs(Method[Evaluation]):
     def on_table(self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, progress: bool) -> Evaluation:
         """Evaluate; see `jmdp.evaluate`."""
         state = model.states.index(self.state)  # type: ignore[arg-type]
-        explorer = Explorer(LazyJMDP.of(model), lambda s: policy.probs[s], state)
+        lazy = LazyJMDP.of(model)
+        explorer = Explorer(lazy, lambda s: policy.probs[s], lazy.index(state))
         return self._search(explorer, model.states.name(state), coupling, progress)
 
     def on_lazy_model(
