@@ -320,16 +320,16 @@ BUGS = [
     Bug("all tilings lie on one another", "methods/linear_projected/features.py", "np.floor((fine + j) / self.tilings)",
         "np.floor(fine / self.tilings)", "methods/linear_projected/test_features.py::test_shifts_are_even"),
     # Learning from samples.
-    Bug("learning with A' shared", "methods/kernels/learning.py", "luck = uniform[1 if shared_policy_luck else 3, k]",
+    Bug("learning with A' shared", "methods/kernels/moment_updates.py", "luck = uniform[1 if tables.shared_policy_luck else 3, k]",
         "luck = uniform[1, k]", P8),
-    Bug("learning with a product coupling", "methods/kernels/learning.py", "if not (in_state and s == t):", "if True:", P8),
-    Bug("learning without the diagonal case", "methods/kernels/learning.py", "X + n if n == m and meets else", "", P8),
-    Bug("learning with one luck for two states", "methods/kernels/learning.py", "uniform[0 if between_states else 2, k]",
-        "uniform[0, k]", "methods/kernels/test_learning.py::test_p6_steps_realise_the_coupling"),
-    Bug("the reference of the next coordinate is forgotten", "methods/kernels/learning.py",
+    Bug("learning with a product coupling", "methods/kernels/moment_updates.py", "if not (tables.shared_in_a_state and s == t):", "if True:", P8),
+    Bug("learning without the diagonal case", "methods/kernels/moment_updates.py", "X + n if n == m and rule.branches_merge else", "", P8),
+    Bug("learning with one luck for two states", "methods/kernels/moment_updates.py", "uniform[0 if tables.shared_between_states else 2, k]",
+        "uniform[0, k]", "methods/kernels/test_moment_updates.py::test_p6_steps_realise_the_coupling"),
+    Bug("the reference of the next coordinate is forgotten", "methods/kernels/moment_updates.py",
         "            gain += discount * reference[n]\n", "",
-        "methods/kernels/test_learning.py::test_updates_equal_those_of_the_slow_twin[Local(policy_luck='independent')]"),
-    Bug("a new reference leaves squares behind", "methods/incremental/learner.py",
+        "methods/kernels/test_moment_updates.py::test_updates_equal_those_of_the_slow_twin[Local(policy_luck='independent')]"),
+    Bug("a new reference leaves squares behind", "methods/incremental/stochastic_approximation.py",
         "self.table[X : 2 * X, 0] -= shift * shift", "pass",
         "methods/incremental/test_incremental.py::test_a_new_reference_changes_no_covariance"),
     Bug("neighbouring batches are thought independent", "methods/incremental/batch_means.py", "max(1.0, 2 * ratio - 1)", "1.0",
@@ -341,7 +341,7 @@ BUGS = [
         "return Interval(max(-1.0, wide.low), min(1.0, wide.high))",
         "return Interval(max(-1.0, wide.low), min(1.0 - 1e-9, wide.high))",
         "methods/incremental/test_incremental.py::test_intervals_of_correlations_know_of_the_start_and_reach_one"),
-    Bug("the start is thought forgotten", "methods/incremental/learner.py",
+    Bug("the start is thought forgotten", "methods/incremental/stochastic_approximation.py",
         "covariance_error=found.covariance_error + left", "covariance_error=found.covariance_error",
         "methods/incremental/test_incremental.py::test_a_run_too_short_says_so"),
     # Simulators.
@@ -351,16 +351,16 @@ BUGS = [
         "place = state + action if self.shared_in_a_state", "place = state if self.shared_in_a_state", TWIN),
     Bug("branches that look alike are taken for one", "simulators/rollouts.py",
         "walker.digest = self._simulator.digest(walker.state)", "walker.digest = b''",
-        "test_rollouts.py"),
+        "simulators/test_rollouts.py"),
     Bug("the start is used up", "simulators/rollouts.py", "go = self._simulator.step if t == 0 else self._simulator.advance",
-        "go = self._simulator.advance", "test_rollouts.py"),
+        "go = self._simulator.advance", "simulators/test_rollouts.py"),
     Bug("equal hashes are equal rewards", "simulators/rollouts.py", "gains[i] = _mixed(gains[i], t, reward)",
         "gains[i] = hash((gains[i], reward)) % 2**61",
         "test_comparing.py::test_rewards_minus_one_and_minus_two_are_no_tie"),
     Bug("what never happened cannot", "results/anytime.py", "np.maximum(heavy * largest, spread)", "heavy * largest",
         "test_comparing.py::test_nothing_seen_is_not_nothing"),
     # Checks of simulators.
-    Bug("the user's environment is not put back", "simulators/gymnasium/cores.py", "            self._restore(before)\n",
+    Bug("the user's environment is not put back", "simulators/gymnasium/saved.py", "            self._restore(before)\n",
         "            pass\n", "simulators/gymnasium/test_snapshots.py::test_the_users_environment_is_left_where_it_stood"),
     Bug("simulators of users are not checked", "simulators/checking/sampling.py",
         "if isinstance(simulator, TabularSimulator) or not simulator.check:\n        return True", "return True",
@@ -370,7 +370,7 @@ BUGS = [
     Bug("samples are not drawn again", "simulators/checking/sampling.py", "        if wrong.size:\n", "        if False:\n",
         SAMPLING + "test_what_the_quick_check_does_not_reach_is_noticed_when_drawn_again"),
     Bug("draws are compared among actions alone", "simulators/checking/shared_draws.py",
-        "        known = self.shapes[i]\n", "        return\n",
+        "        known = self.patterns[i]\n", "        return\n",
         DESYNC + "test_check_simulator[DrawsByState]"),
     Bug("what a call may use does not count", "simulators/checking/draw_log.py",
         "if not consume_alike(_calls_before(one, mine), _calls_before(other, theirs)):", "if False:",
@@ -378,7 +378,7 @@ BUGS = [
     Bug("the order of draws does not count", "simulators/checking/shared_draws.py", "spot = swapped(one, other)", "spot = None",
         DESYNC + "test_check_simulator[SwappedOrder]"),
     Bug("rare states are not looked for", "simulators/checking/simulator_check.py",
-        "        _explore(check, starts, more, length, met)\n", "",
+        "        _explore(check, starts, more, length, reached)\n", "",
         DESYNC + "test_rare_states_are_found_by_a_longer_check"),
     Bug("one future is enough", "comparing.py", "outcome, sure = Outcome.ONE_FUTURE, False", "pass",
         DESYNC + "test_compare_says_that_one_future_was_seen"),
@@ -408,7 +408,7 @@ BUGS = [
         "return self.evaluation.actions.index(label)",
         "test_comparing.py::test_actions_keep_their_numbers_in_a_subset"),
     Bug("walks of a visit share their luck", "simulators/pair_walks.py", 'self._root.derived(b"walk", first + i)',
-        'self._root.derived(b"walk", (first + i) // self._plan.lucks)', "simulators/test_pair_walks.py::test_rows_of_a_visit"
+        'self._root.derived(b"walk", (first + i) // self._plan.repeats)', "simulators/test_pair_walks.py::test_rows_of_a_visit"
         "_share_no_luck"),
     Bug("branches in one state are taken for one", "simulators/pair_walks.py",
         "self.same[n, t] and self.action[n, t, 0] == self.action[n, t, 1]", "self.same[n, t] and t > 0", WALKS),
@@ -420,11 +420,11 @@ BUGS = [
     Bug("what was walked twice counts twice", "simulators/workers.py", "return [found[block] for block in numbers]",
         "return [found[block] for block in numbers] + [found[numbers[-1]]] * deaths",
         "simulators/test_pair_walks.py::test_a_worker_that_is_killed_costs_nothing"),
-    Bug("a time limit is an end", "simulators/gymnasium/environment.py", "(truncated and self._truncated_ends)", "truncated",
-        "simulators/gymnasium/test_environment.py::test_truncation_is_no_end"),
-    Bug("a truncation never is an end", "simulators/gymnasium/environment.py", "(truncated and self._truncated_ends)", "False",
+    Bug("a time limit is an end", "simulators/gymnasium/gymnasium_simulator.py", "(truncated and self._truncated_ends)", "truncated",
+        "simulators/gymnasium/test_gymnasium_simulator.py::test_truncation_is_no_end"),
+    Bug("a truncation never is an end", "simulators/gymnasium/gymnasium_simulator.py", "(truncated and self._truncated_ends)", "False",
         TRUNCATION + "test_the_end_of_a_finite_tape_is_an_end[its own signal-copied]"),
-    Bug("a time limit that is an end is not counted", "simulators/gymnasium/environment.py",
+    Bug("a time limit that is an end is not counted", "simulators/gymnasium/gymnasium_simulator.py",
         "self._snapshots.time_counts = truncated_ends", "pass",
         TRUNCATION + "test_the_steps_that_a_time_limit_has_counted_are_state_if_it_is_an_end[copied]"),
     # What comes after the horizon.
@@ -442,7 +442,7 @@ BUGS = [
         "return blocks(x, y, same, same &", "return blocks(x, y, False, same &", TD_TWIN),
     Bug("any checkpoint will do", "methods/neural_gram/checkpoints.py",
         'if np.array_equal(leaves.pop("checksum"), self._checksum(leaves)):', 'if leaves.pop("checksum").size:',
-        "methods/neural_gram/test_learning_resumed.py::test_another_run_is_refused"),
+        "methods/neural_gram/test_resume_training.py::test_another_run_is_refused"),
     # What a held-out record says.
     Bug("a verdict by the gain alone, without its interval", "results/calibration/judgement.py", "gain.low > ROUNDING",
         "gain > ROUNDING", "results/calibration/test_judgement.py::test_noise_around_a_constant_is_seldom_called_useful[normal]"),
@@ -509,7 +509,7 @@ FIRST = [*{bug.test_file: bug.name for bug in reversed(BUGS)}.values()][::2]
     [pytest.param(bug, id=bug.name, marks=[pytest.mark.long] * (bug.name not in FIRST)) for bug in BUGS],
 )
 def test_p7_planted_bugs_are_caught(bug, copy, tmp_path):
-    if bug.file.startswith("kernels/"):  # what was compiled does not know that a kernel it calls has changed
+    if bug.file.startswith("methods/kernels/"):  # what was compiled does not know that a kernel it calls has changed
         copy = copied(tmp_path)
     with planted(bug, copy):
         run = subprocess.run(

@@ -6,7 +6,6 @@ at once. That joint row is what an ordinary MDP lacks: it says how the actions' 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,6 +18,7 @@ from jmdp.base.arrays import Booleans, Floats, Integers
 from jmdp.base.labels import Label, Labels
 from jmdp.errors import ModelError, SettingsError
 from jmdp.models import outcomes
+from jmdp.models.discount import checked_discount
 from jmdp.models.outcomes import MarginalMDP, OutcomeDistribution, Outcomes
 
 Actions = Label | Sequence[Label] | npt.NDArray[np.integer]
@@ -92,12 +92,12 @@ class TabularJMDP(arrays.FrozenArrays):
             action = f", action {actions.name(at[2])}" if len(at) == 3 else ""
             return f"state {states.name(at[0])}, scenario {at[1]}{action}"
 
-        going = ~ends[:, None]
-        bad_p = going & ~((p >= 0) & (p <= 1 + arrays.ROW_SUM_TOLERANCE))
+        nonterminal = ~ends[:, None]
+        bad_p = nonterminal & ~((p >= 0) & (p <= 1 + arrays.ROW_SUM_TOLERANCE))
         arrays.refuse_where(bad_p, p, "prob", "a probability lies in [0, 1]", where, ModelError)
-        bad_r = going[:, :, None] & ~np.isfinite(r)
+        bad_r = nonterminal[:, :, None] & ~np.isfinite(r)
         arrays.refuse_where(bad_r, r, "reward", "a reward is a finite number", where, ModelError)
-        bad_n = going[:, :, None] & ((n < 0) | (n >= S))
+        bad_n = nonterminal[:, :, None] & ((n < 0) | (n >= S))
         arrays.refuse_where(bad_n, n, "next_state", f"a state is an index from 0 to {S - 1}", where, ModelError)
         p[ends] = np.eye(1, K)
         r[ends] = 0.0
@@ -187,16 +187,3 @@ class TabularJMDP(arrays.FrozenArrays):
             f"TabularJMDP({S} states, {K} scenarios, {A} actions, discount={self.discount:g}, "
             f"{int(self.terminal.sum())} terminal, reward_bound={self.reward_bound:g})"
         )
-
-
-def checked_discount(discount: float) -> float:
-    """A discount as a float, or a `ModelError`."""
-    try:
-        gamma = math.nan if isinstance(discount, (bool, np.bool_, str, bytes)) else float(discount)
-    except (TypeError, ValueError, OverflowError):
-        gamma = math.nan
-    if math.isnan(gamma):
-        raise ModelError(f"discount is {discount!r}. Give a number γ with 0 ≤ γ < 1.")
-    if not 0 <= gamma < 1:
-        raise ModelError(f"discount is {gamma!r}. Returns are finite for 0 ≤ γ < 1; take 1 − 1/horizon for a long one.")
-    return gamma

@@ -4,16 +4,69 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from jmdp.base import rounding
 from jmdp.base.interval import Estimate
+from jmdp.results.evaluation import Evaluation
+from jmdp.results.outcome import Outcome
+from jmdp.results.samples.bounded_returns import BoundedReturns
+from jmdp.results.samples.limits import Limits
+from jmdp.simulators.simulator import Draws
 
-if TYPE_CHECKING:
-    from jmdp.results.comparison import Comparison
+
+class _Regret(Protocol):
+    @property
+    def mean(self) -> Estimate: ...
+    def quantile(self, p: float) -> Estimate: ...
+    def cvar(self, p: float) -> Estimate: ...
 
 
-def comparison_table(comparison: Comparison) -> str:
+class _Comparison(Protocol):
+    """What the table reads of a `Comparison`, which imports this module."""
+
+    @property
+    def actions(self) -> list[str]: ...
+    @property
+    def leader(self) -> str: ...
+    @property
+    def runner_up(self) -> str: ...
+    @property
+    def best(self) -> str | None: ...
+    @property
+    def outcome(self) -> Outcome: ...
+    @property
+    def simulator(self) -> str: ...
+    @property
+    def policy(self) -> str: ...
+    @property
+    def discount(self) -> float: ...
+    @property
+    def horizon(self) -> int: ...
+    @property
+    def seed(self) -> int: ...
+    @property
+    def samples(self) -> int: ...
+    @property
+    def confidence(self) -> float: ...
+    @property
+    def unseen(self) -> float: ...
+    @property
+    def break_even(self) -> float | None: ...
+    @property
+    def evaluation(self) -> Evaluation: ...
+    @property
+    def draws(self) -> Draws: ...
+    @property
+    def limits(self) -> Limits: ...
+    @property
+    def bounded(self) -> BoundedReturns | None: ...
+    def mean_of(self, action: str) -> Estimate: ...
+    def beside_leader(self, action: str) -> dict[str, Estimate]: ...
+    def regret(self, action: str) -> _Regret: ...
+
+
+def comparison_table(comparison: _Comparison) -> str:
     """The comparison in words and columns."""
     c, leader = comparison, comparison.leader
     verdict = f"best: {c.best}" if c.best is not None else f"not decided; ahead: {leader}"
@@ -39,9 +92,9 @@ def comparison_table(comparison: Comparison) -> str:
             "rollouts saved",
         ]
     ]
-    for action in sorted(c.actions, key=lambda a: -float(c.mean(a))):
+    for action in sorted(c.actions, key=lambda a: -float(c.mean_of(a))):
         if action == leader:
-            rows.append([action, shown(c.mean(action)), "", "", "", "", "", ""])
+            rows.append([action, shown(c.mean_of(action)), "", "", "", "", "", ""])
             continue
         found = c.beside_leader(action)
         rows.append(
@@ -50,20 +103,20 @@ def comparison_table(comparison: Comparison) -> str:
                 shown(found["mean"]),
                 shown(found["behind"]),
                 shown(found["behind_std"]),
-                chance(found["leader_better"]),
-                chance(found["leader_worse"]),
+                rounding.percent(found["leader_better"]),
+                rounding.percent(found["leader_worse"]),
                 *("–" if math.isnan(found[name]) else form.format(float(found[name])) for name, form in _LAST),
             ]
         )
     lines += aligned(rows)
     regret = c.regret(leader)
-    met = c.draws.shared_steps / max(1, c.draws.steps + c.draws.shared_steps)
+    skipped = c.draws.shared_steps / max(1, c.draws.steps + c.draws.shared_steps)
     lines += [
         "",
         f"regret of {leader}: mean {shown(regret.mean)}, 95% quantile {shown(regret.quantile(0.95))}, "
         f"worst 5% {shown(regret.cvar(0.05))}",
         f"{c.samples:,} rollouts of each action from seed {c.seed}; {c.draws.steps:,} steps simulated, "
-        f"{100 * met:.0f}% spared where branches had met",
+        f"{100 * skipped:.0f}% spared where branches had met",
         *([] if c.limits.assumption is None else [f"assuming that {c.limits.assumption}; otherwise give reward_bound"]),
         f"outcomes rarer than about 1 in {1 / c.unseen:.0f} may be missing from this sample",
         _what_holds(c),
@@ -80,14 +133,14 @@ def _one_future(samples: int) -> str:
     )
 
 
-def _rests_on(c: Comparison) -> str:
+def _rests_on(c: _Comparison) -> str:
     if c.bounded is None:
         return ", large-sample"
     least, most = rounding.exactly(c.bounded.least), rounding.exactly(c.bounded.most)
     return f", for any distribution of returns in [{least}, {most}]"
 
 
-def _overturned(c: Comparison) -> list[str]:
+def _overturned(c: _Comparison) -> list[str]:
     """What would make the decision wrong, rounded down."""
     if c.break_even is None:
         return []
@@ -98,7 +151,7 @@ def _overturned(c: Comparison) -> list[str]:
     ]
 
 
-def _what_holds(c: Comparison) -> str:
+def _what_holds(c: _Comparison) -> str:
     if c.bounded is None:
         return (
             "intervals of chances and quantiles hold for any distribution, those of means are large-sample; "
@@ -126,9 +179,4 @@ def shown(value: Estimate) -> str:
     """A number and its interval, to the digits that mean something; the number alone where there is none."""
     if not value.has_interval:
         return f"{float(value):.3g}"
-    return rounding.with_ends(float(value), value.low, value.high, digits=6)
-
-
-def chance(value: Estimate) -> str:
-    """A chance and its interval in percent."""
-    return rounding.percent(float(value), value.low, value.high)
+    return rounding.with_ends(value, digits=6)

@@ -12,9 +12,11 @@ from jmdp.simulators.simulator import Simulator, Step, action_labels
 if TYPE_CHECKING:
     from jmdp.simulators.ale import ALESimulator
     from jmdp.simulators.functions import FunctionSimulator, TabularSimulator
-    from jmdp.simulators.gymnasium.environment import GymnasiumSimulator
-    from jmdp.simulators.jax.functional import JaxSimulator
+    from jmdp.simulators.gymnasium.gymnasium_simulator import GymnasiumSimulator
     from jmdp.simulators.jax.gymnax import GymnaxSimulator
+    from jmdp.simulators.jax.jax_simulator import JaxSimulator
+    from jmdp.simulators.pair_walks import PairWalks, WalkPlan
+    from jmdp.simulators.workers import WorkerPool
 
 __all__ = [
     "ALESimulator",
@@ -22,27 +24,33 @@ __all__ = [
     "GymnasiumSimulator",
     "GymnaxSimulator",
     "JaxSimulator",
+    "PairWalks",
     "Simulator",
     "Step",
     "TabularSimulator",
+    "WalkPlan",
+    "WorkerPool",
     "action_labels",
     "as_simulator",
 ]
 
-_ADAPTERS = {
+_LOADED_LATER = {
     "ALESimulator": "ale",
     "FunctionSimulator": "functions",
     "GymnasiumSimulator": "gymnasium",
     "GymnaxSimulator": "jax.gymnax",
-    "JaxSimulator": "jax.functional",
+    "JaxSimulator": "jax.jax_simulator",
+    "PairWalks": "pair_walks",
     "TabularSimulator": "functions",
+    "WalkPlan": "pair_walks",
+    "WorkerPool": "workers",
 }
 
 
 def __getattr__(name: str) -> object:
-    """Load an adapter when it is first asked for."""
-    if name in _ADAPTERS:
-        return getattr(import_module(f"jmdp.simulators.{_ADAPTERS[name]}"), name)
+    """Load adapters and walks when they are first asked for."""
+    if name in _LOADED_LATER:
+        return getattr(import_module(f"jmdp.simulators.{_LOADED_LATER[name]}"), name)
     raise AttributeError(f"module 'jmdp.simulators' has no attribute {name!r}")
 
 
@@ -64,7 +72,7 @@ def as_simulator(source: Any) -> Simulator:
 
         return GymnaxSimulator(source)
     if hasattr(source, "unwrapped") and hasattr(source, "action_space"):
-        from jmdp.simulators.gymnasium.environment import GymnasiumSimulator
+        from jmdp.simulators.gymnasium.gymnasium_simulator import GymnasiumSimulator
 
         return GymnasiumSimulator(source)
     raise SimulatorError(

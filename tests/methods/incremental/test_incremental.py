@@ -22,9 +22,9 @@ from jmdp.methods.incremental import (
     UniformSampling,
 )
 from jmdp.methods.incremental.batch_means import half_widths
-from jmdp.methods.incremental.learner import Learner, legs
 from jmdp.methods.incremental.moment_cells import MomentCells, TablePairs
 from jmdp.methods.incremental.step_sizes import step_table
+from jmdp.methods.incremental.stochastic_approximation import StochasticApproximation, segments
 from sample_models import COUPLINGS, random_problem
 
 
@@ -205,11 +205,11 @@ def test_a_centred_table_is_less_noisy():
     model = TEN["flat grid"][0]
     shifted = jmdp.TabularJMDP(model.prob, model.reward - 5.0, model.next_state, model.discount, model.terminal)
     policy = TEN["flat grid"][1]
-    exact = jmdp.evaluate(shifted, policy)
+    exact = jmdp.evaluate(shifted, policy, jmdp.Local())
     off = {
         centred: np.abs(
             jmdp.evaluate(
-                shifted, policy, method=jmdp.Incremental(seed=1, updates=2_000_000, centred=centred)
+                shifted, policy, jmdp.Local(), method=jmdp.Incremental(seed=1, updates=2_000_000, centred=centred)
             ).covariance
             - exact.covariance
         ).max()
@@ -355,16 +355,21 @@ def test_rules_are_checked(make):
 def test_it_says_what_memory_it_needs():
     world = jmdp.worlds.windy_gridworld(20, 20)
     with pytest.raises(jmdp.errors.MemoryBudgetError, match="LinearProjected"):
-        jmdp.evaluate(world.model, world.policies["uniform"], method=jmdp.Incremental(seed=0, memory_budget=10_000_000))
+        jmdp.evaluate(
+            world.model,
+            world.policies["uniform"],
+            jmdp.Local(),
+            method=jmdp.Incremental(seed=0, memory_budget=10_000_000),
+        )
 
 
 @pytest.mark.parametrize("updates", [32, 1000, 4097, 3_000_000])
 @pytest.mark.parametrize("looks", [True, False])
-def test_legs_make_up_the_run(updates, looks):
-    whole = list(legs(updates, looks))
-    assert sum(leg.length for leg in whole) == updates
-    assert [leg.number for leg in whole] == list(range(len(whole)))
-    assert sum(leg.begins_stage for leg in whole) == sum(leg.ends_stage for leg in whole)
+def test_segments_make_up_the_run(updates, looks):
+    whole = list(segments(updates, looks))
+    assert sum(segment.length for segment in whole) == updates
+    assert [segment.number for segment in whole] == list(range(len(whole)))
+    assert sum(segment.begins_stage for segment in whole) == sum(segment.ends_stage for segment in whole)
     assert whole[-1].ends_stage
 
 
@@ -413,7 +418,7 @@ def test_intervals_cover_where_the_start_is_hardly_forgotten(discount, updates):
     policy = jmdp.TabularPolicy.uniform(model)
     covered = np.zeros(2)
     for seed in range(100):
-        result = jmdp.evaluate(model, policy, method=jmdp.Incremental(seed=seed, updates=updates))
+        result = jmdp.evaluate(model, policy, jmdp.Local(), method=jmdp.Incremental(seed=seed, updates=updates))
         c = result.certificate
         off = abs(result.mean[0, 0]), abs(result.covariance[0, 0, 0] - 1 / (1 - discount**2))
         covered += [off[0] <= c.mean_error[0, 0], off[1] <= c.covariance_error[0, 0, 0]]
@@ -451,7 +456,7 @@ def test_returns_that_do_not_vary():
     """Rounding is in the intervals, and a tolerance can be met."""
     model = jmdp.TabularJMDP([[1.0]], [[[0.3]]], [[[0]]], 0.99)
     method = jmdp.Incremental(seed=0, updates=3_000_000, tolerance=0.1, steps=ConstantSteps(0.5))
-    result = jmdp.evaluate(model, jmdp.TabularPolicy.uniform(model), method=method)
+    result = jmdp.evaluate(model, jmdp.TabularPolicy.uniform(model), jmdp.Local(), method=method)
     assert result.outcome is jmdp.Outcome.CONVERGED
     assert abs(result.mean[0, 0] - 30) <= result.certificate.mean_error[0, 0] < 1e-9
 
@@ -463,12 +468,13 @@ def test_what_is_not_updated_does_not_spoil_what_is():
     assert np.isinf(result.certificate.covariance_error[0]).all()
     ended = jmdp.TabularJMDP([[1.0], [1.0]], [[[1.0, 2.0]]] * 2, [[[1, 1]]] * 2, 0.0, [False, True])
     method = jmdp.Incremental(seed=0, updates=10_000, steps=ConstantSteps(1.0), sampling=BlockSampling(same_state=0.0))
-    result = jmdp.evaluate(ended, jmdp.TabularPolicy.uniform(ended), method=method)
+    result = jmdp.evaluate(ended, jmdp.TabularPolicy.uniform(ended), jmdp.Local(), method=method)
     assert not np.isnan(result.certificate.mean_error).any()
     with pytest.raises(SettingsError, match="none of"):
         jmdp.evaluate(
             coin(0.5),
             jmdp.TabularPolicy.uniform(coin(0.5)),
+            jmdp.Local(),
             method=jmdp.Incremental(seed=0, sampling=BlockSampling(0.0, 0.0)),
         )
 
@@ -476,15 +482,15 @@ def test_what_is_not_updated_does_not_spoil_what_is():
 def test_an_interrupt_waits_for_the_leg_and_saves(tmp_path, monkeypatch):
     """Ctrl-C in the middle: what was reached comes back and is saved, and going on gives the same bits."""
     settings = {"seed": 2, "updates": 3_000_000, "checkpoint": str(tmp_path / "run.npz")}
-    advance, calls = Learner.advance, []
+    advance, calls = StochasticApproximation.advance, []
 
-    def pressed(self, leg):
-        calls.append(leg.number)
+    def pressed(self, segment):
+        calls.append(segment.number)
         if len(calls) == 5:
             signal.raise_signal(signal.SIGINT)
-        advance(self, leg)
+        advance(self, segment)
 
-    monkeypatch.setattr(Learner, "advance", pressed)
+    monkeypatch.setattr(StochasticApproximation, "advance", pressed)
     with pytest.raises(NotConvergedError, match=r"(?s)interrupted before it was done.*what was reached\.$") as caught:
         learned("chain", **settings)
     assert len(calls) == 5
@@ -522,10 +528,12 @@ def test_a_sampler_can_stand_in_for_the_table():
     model, policy, coupling = TEN["chain"]
     cells = MomentCells(model, coupling)
     steps = step_table(PolynomialSteps())
-    learner = Learner(cells, SampledPairs(model, policy), BlockSampling(), steps, model.discount, True, 30_000, 3)
-    for leg in legs(30_000, looks=False):
-        learner.advance(leg)
-    found, exact = learner.moments(0.95), truth("chain")
+    estimates = StochasticApproximation(
+        cells, SampledPairs(model, policy), BlockSampling(), steps, model.discount, True, 30_000, 3
+    )
+    for segment in segments(30_000, looks=False):
+        estimates.advance(segment)
+    found, exact = estimates.moments(0.95), truth("chain")
     going = ~model.terminal
     assert (np.abs(found.mean - exact.mean[going]) <= 4 * found.mean_error).all()
     assert (np.abs(found.covariance - exact.covariance[going]) <= 4 * found.covariance_error).all()
@@ -538,21 +546,21 @@ def test_a_new_reference_changes_no_covariance():
     cells = MomentCells(model, coupling)
     source = TablePairs(model, policy, coupling, cells, model.reward)
     steps = step_table(PolynomialSteps())
-    learner = Learner(cells, source, BlockSampling(), steps, model.discount, True, 10_000_000, 3)
-    first, second, *_ = legs(10_000_000, looks=False)
-    learner.advance(first)
-    mean, before = learner.average(cells.mean), learner.table[:, 0].copy()
+    estimates = StochasticApproximation(cells, source, BlockSampling(), steps, model.discount, True, 10_000_000, 3)
+    first, second, *_ = segments(10_000_000, looks=False)
+    estimates.advance(first)
+    mean, before = estimates.average(cells.mean), estimates.table[:, 0].copy()
     X = cells.coordinates
     shift = np.zeros(X)
     shift[cells.mean] = mean
     assert (np.abs(mean) > 0.01).any()
-    learner.advance(replace(second, length=0))
-    np.testing.assert_allclose(learner.reference, shift)
-    np.testing.assert_allclose(learner.table[:X, 0], before[:X] - shift)
-    np.testing.assert_allclose(learner.table[X : 2 * X, 0], before[X : 2 * X] - shift**2)
+    estimates.advance(replace(second, length=0))
+    np.testing.assert_allclose(estimates.reference, shift)
+    np.testing.assert_allclose(estimates.table[:X, 0], before[:X] - shift)
+    np.testing.assert_allclose(estimates.table[X : 2 * X, 0], before[X : 2 * X] - shift**2)
     x, y = np.triu_indices(X)
     at = cells.product(x, y)
-    np.testing.assert_allclose(learner.table[at, 0], before[at] - shift[x] * shift[y])
+    np.testing.assert_allclose(estimates.table[at, 0], before[at] - shift[x] * shift[y])
 
 
 def test_one_state_with_one_action():
@@ -560,12 +568,12 @@ def test_one_state_with_one_action():
     model = jmdp.TabularJMDP([[0.5, 0.5]], [[[0.0], [1.0]]], [[[0], [0]]], 0.9)
     for sampling in SAMPLINGS:
         method = jmdp.Incremental(seed=0, updates=100_000, sampling=sampling)
-        result = jmdp.evaluate(model, jmdp.TabularPolicy.uniform(model), method=method)
+        result = jmdp.evaluate(model, jmdp.TabularPolicy.uniform(model), jmdp.Local(), method=method)
         assert abs(result.mean[0, 0] - 5) <= 3 * result.certificate.mean_error[0, 0]
         assert abs(result.covariance[0, 0, 0] - 0.25 / 0.19) <= 3 * result.certificate.covariance_error[0, 0, 0]
 
 
 def test_all_terminal_is_nothing_to_learn():
     model = jmdp.TabularJMDP([[1.0]], [[[1.0]]], [[[0]]], 0.5, [True])
-    result = jmdp.evaluate(model, jmdp.TabularPolicy.uniform(model), method=jmdp.Incremental(seed=0))
+    result = jmdp.evaluate(model, jmdp.TabularPolicy.uniform(model), jmdp.Local(), method=jmdp.Incremental(seed=0))
     assert result.mean[0, 0] == result.covariance[0, 0, 0] == np.max(result.certificate.mean_error) == 0

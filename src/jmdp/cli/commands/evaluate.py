@@ -21,7 +21,8 @@ from jmdp.errors import SettingsError
 from jmdp.evaluate import evaluate
 from jmdp.methods.exact_pairs.exact_pairs import ExactPairs
 from jmdp.methods.method import Method
-from jmdp.results.evaluation import Outcome
+from jmdp.results.evaluation import Evaluation
+from jmdp.results.outcome import Outcome
 from jmdp.worlds import World
 
 
@@ -45,7 +46,7 @@ class Evaluate(Command):
 
     jmdp evaluate WORLD [world options] [--method METHOD] [settings of the method] [--state STATE] …
 
-    What a world can be told: jmdp evaluate WORLD --help. The settings of a method: jmdp evaluate --method METHOD
+    Options of a world: jmdp evaluate WORLD --help. Settings of a method: jmdp evaluate --method METHOD
     --help. A policy is followed after the first action; where luck is shared the returns of two actions move
     together, and the gap between them may vary far less than either. Returns 1 where the tolerance was not met.
     """
@@ -71,7 +72,7 @@ class Evaluate(Command):
     """Look at this state alone, by name or number, and at the gaps there."""
     actions: Actions = ()
     """Look at these actions alone, by name or number."""
-    settings: Method = ExactPairs()
+    settings: Method[Evaluation] = ExactPairs()
 
     @classmethod
     def form(cls, arguments: Sequence[str]) -> tuple[type[Command], Sequence[str]]:

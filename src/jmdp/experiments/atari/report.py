@@ -8,14 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
-from jmdp import plots
-from jmdp.base.arrays import Floats
-from jmdp.base.interval import Estimate
-from jmdp.experiments.atari.learn import records
+from jmdp import Calibration, Estimate, plots
 from jmdp.experiments.atari.settings import PAPER
 from jmdp.experiments.atari.td_figure import td_figure
-from jmdp.methods.neural_gram.losses import NAMES
-from jmdp.results.calibration import Calibration
+from jmdp.experiments.atari.train import records
+from jmdp.experiments.reproduction.findings import Floats
 
 Gathered = dict[tuple[str, float, str, str], tuple[Calibration, Calibration, list[dict[str, object]]]]
 
@@ -50,7 +47,7 @@ def summary(found: Gathered) -> list[dict[str, object]]:
                 "seeds": [part["seed"] for part in about], "states": len(np.unique(alone.state)),
                 "rollouts": alone.returns.shape[1],
                 "seconds": round(float(np.mean([float(str(part["seconds"])) for part in about])), 1),
-                "temper": [round(float(str(part["temper"])), 3) for part in about],
+                "gap_variance_scale": [round(float(str(part["gap_variance_scale"])), 3) for part in about],
                 **{name: _numbers(getattr(alone, name)) for name in _NAMES},
                 **{f"ahead_{name}": _numbers(getattr(ahead, name)) for name in _NAMES if name in _AHEAD},
             }
@@ -66,7 +63,7 @@ _AHEAD = ("ratio", "rank_correlation", "mean_correlation")
 
 
 def _numbers(value: Estimate | None) -> list[float] | None:
-    return None if value is None else [round(float(x), 4) for x in (value, value.low, value.high)]
+    return None if value is None else [float(value), value.low, value.high]
 
 
 def table(rows: Sequence[dict[str, object]]) -> str:
@@ -90,7 +87,7 @@ def table(rows: Sequence[dict[str, object]]) -> str:
             gram = plain.get(row["game"])
             cells = [
                 str(row["game"]), _cell(row["ratio"]), "–" if gram is None else _cell(gram["ratio"]),
-                _cell(row["independent_ratio"], 1), _cell(row["closed_form_ratio"]),
+                _cell(row["independent_ratio"]), _cell(row["closed_form_ratio"]),
                 f"{_cell(row['rank_correlation'])} ({_value(row['rank_reliability'])})",
                 f"{_cell(row['mean_correlation'])} ({_value(row['mean_reliability'])})",
                 _cell(row["ahead_ratio"]), _cell(row["ahead_rank_correlation"]), _cell(row["ahead_mean_correlation"]),
@@ -99,10 +96,9 @@ def table(rows: Sequence[dict[str, object]]) -> str:
     return "\n".join(lines)
 
 
-def _cell(value: object, digits: int = 2) -> str:
+def _cell(value: object) -> str:
     assert isinstance(value, list)
-    middle, low, high = value
-    return f"{middle:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
+    return str(Estimate(*value)).replace(" in ", " ")
 
 
 def _value(value: object) -> str:
@@ -110,18 +106,18 @@ def _value(value: object) -> str:
     return f"{value[0]:.2f}"
 
 
-def curves(folder: Path, coupling: str, c: float) -> dict[str, tuple[Floats, Floats]]:
-    """Of the paper's games: updates, and mean squares of TD errors of all data seeds."""
+def curves(folder: Path, coupling: str, c: float) -> tuple[dict[str, tuple[Floats, Floats]], list[str]]:
+    """Of the paper's games: updates, and mean squares of TD errors of all data seeds; and the names of their blocks."""
     found: dict[str, tuple[Floats, Floats]] = {}
     for game in PAPER:
         squares = []
         for path in sorted((folder / "records").glob(f"{game}-{coupling}-{c:g}-*-sum-*.npz")):
             with np.load(path) as file:
                 if not json.loads(str(file["about"]))["quick"]:
-                    updates, rms = file["updates"], file["rms"]
+                    updates, rms, blocks = file["updates"], file["rms"], file["blocks"].tolist()
                     squares.append(rms**2)
         found[f"{game.replace('_', ' ')}, {len(squares)} data seeds"] = updates, np.array(squares)
-    return found
+    return found, blocks
 
 
 def write(folder: Path) -> str:
@@ -140,7 +136,8 @@ def write(folder: Path) -> str:
                 figure = plots.calibration_scatter(record, title=title)
                 figure.savefig(folder / f"scatter-{game}-{coupling}-{c:g}-{name}.svg")
     if all(("Synchronous", 1.0, game, "sum") in found for game in PAPER):
-        figure = td_figure({"NeuralGram": curves(folder, "Synchronous", 1.0)}, NAMES)
+        shown, blocks = curves(folder, "Synchronous", 1.0)
+        figure = td_figure({"NeuralGram": shown}, blocks)
         figure.suptitle("Synchronous luck, c = 1")
         figure.savefig(folder / "td_errors.svg")
     return text

@@ -9,10 +9,11 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from jmdp.base.arrays import Booleans, Floats, Integers
+from jmdp.base.arrays import Floats, Integers
+from jmdp.methods.kernels.tables import Branches, BranchTables, SampledReturns
 
-_SPREAD = np.int64(0x5851F42D4C957F2D)
-"""An odd number with bits all over."""
+_SPREAD, _STEP_SPREAD = np.int64(0x5851F42D4C957F2D), np.int64(0x14057B7EF767814F)
+"""Odd numbers with bits all over."""
 
 
 @njit(cache=True, nogil=True)
@@ -27,22 +28,16 @@ def choose(cumulative: Floats, u: float) -> int:
 @njit(cache=True, nogil=True)
 def advance(
     rng: np.random.Generator,
-    cumulative_prob: Floats,  # [S, K]
-    reward: Floats,  # [S, K, A]
-    next_state: Integers,  # [S, K, A]
-    terminal: Booleans,  # [S]
-    cumulative_policy: Floats,  # [S, A]
-    in_state: bool,
-    between_states: bool,
-    shared_policy_luck: bool,
-    state: Integers,  # [branches], and the next four alike
-    action: Integers,
-    new_state: Integers,
-    new_action: Integers,
-    gained: Floats,
-    scenario: Integers,  # [branches], the scenario each branch met
+    tables: BranchTables,
+    state: Integers,  # [branches]
+    action: Integers,  # [branches]
+    moved: Branches,
 ) -> None:
-    """Move every branch one step; fill new_state, new_action, gained and scenario."""
+    """Move every branch one step; fill `moved`."""
+    cumulative_prob, reward, next_state, terminal, cumulative_policy, in_state, between_states, shared_policy_luck = (
+        tables
+    )
+    new_state, new_action, gained, scenario, shared = moved
     common = rng.random() if between_states else 0.0
     policy_luck = rng.random() if shared_policy_luck else 0.0
     for i in range(state.size):
@@ -65,7 +60,7 @@ def advance(
         else:
             k = choose(cumulative_prob[s], rng.random())
         n = next_state[s, k, action[i]]
-        scenario[i], gained[i], new_state[i] = k, reward[s, k, action[i]], n
+        scenario[i], gained[i], new_state[i], shared[i] = k, reward[s, k, action[i]], n, coalesced >= 0
         if coalesced >= 0:
             new_action[i] = new_action[coalesced]
         elif shared_policy_luck:
@@ -77,59 +72,57 @@ def advance(
 @njit(cache=True, nogil=True)
 def sample_returns(
     rng: np.random.Generator,
-    cumulative_prob: Floats,
-    reward: Floats,
-    next_state: Integers,
-    terminal: Booleans,
-    cumulative_policy: Floats,
-    in_state: bool,
-    between_states: bool,
-    shared_policy_luck: bool,
+    tables: BranchTables,
     discount: float,
     horizon: int,
     start: int,
     first: Integers,  # [branches], the actions compared
-    out: Floats,  # [samples, branches]
-    ends: Integers,  # [samples, branches]
-    gains: Integers,  # [samples, branches]
+    out: SampledReturns,
 ) -> None:
     """Fill `out` with discounted returns over `horizon` steps; each row is one draw of all branches' luck.
 
     `ends` says where each branch then stands: state × A + action, or −1 in a terminal state. With branches that do
-    not coalesce they are told apart by numbers below −1. `gains` is a fingerprint of all a branch gained, step by step:
-    equal sums may have come about in different ways.
+    not coalesce they are told apart by numbers below −1. `gains` is a fingerprint of all rewards and their steps: equal
+    sums may have come about in different ways.
     """
-    branches = first.size
-    state, new_state = np.empty(branches, np.int64), np.empty(branches, np.int64)
-    action, new_action = np.empty(branches, np.int64), np.empty(branches, np.int64)
-    scenario, gained = np.empty(branches, np.int64), np.empty(branches)
-    for row in range(out.shape[0]):
+    branches, terminal, reward = first.size, tables.terminal, tables.reward
+    returns, ends, gains, exact, totals = out
+    state, action = np.empty(branches, np.int64), np.empty(branches, np.int64)
+    new_state, new_action = np.empty(branches, np.int64), np.empty(branches, np.int64)
+    gained, scenario, shared = np.empty(branches), np.empty(branches, np.int64), np.empty(branches, np.bool_)
+    moved = Branches(new_state, new_action, gained, scenario, shared)
+    for row in range(returns.shape[0]):
         state[:] = start
         action[:] = first
-        out[row] = 0.0
-        gains[row] = 0
+        returns[row], gains[row], exact[row] = 0.0, 0, True
         weight = 1.0
-        for _ in range(horizon):
-            advance(
-                rng, cumulative_prob, reward, next_state, terminal, cumulative_policy,
-                in_state, between_states, shared_policy_luck,
-                state, action, new_state, new_action, gained, scenario,
-            )  # fmt: skip
+        for t in range(horizon):
+            advance(rng, tables, state, action, moved)
             over = True
             for i in range(branches):
-                out[row, i] += weight * gained[i]
-                bits = np.float64(gained[i] + 0.0).view(np.int64)  # both zeros are one
-                gains[row, i] = (gains[row, i] ^ bits) * _SPREAD + (gains[row, i] >> 29)
-                over = over and terminal[new_state[i]]
+                if scenario[i] >= 0:
+                    totals[1 if shared[i] else 0] += 1
+                if gained[i] != 0:  # to earn nothing for longer is no difference
+                    returns[row, i] += weight * gained[i]
+                    exact[row, i] = exact[row, i] and t == 0
+                    gains[row, i] = fingerprint(gains[row, i], t, gained[i])
+                    totals[2] = max(totals[2], abs(gained[i]))
+                state[i], action[i] = new_state[i], new_action[i]
+                over = over and terminal[state[i]]
             if over:
                 break
             weight *= discount
-            state, new_state = new_state, state
-            action, new_action = new_action, action
         for i in range(branches):
-            if over or terminal[state[i]]:
+            if terminal[state[i]]:
                 ends[row, i] = -1
-            elif in_state:
+            elif tables.in_state:
                 ends[row, i] = state[i] * reward.shape[2] + action[i]
             else:
                 ends[row, i] = -2 - i
+
+
+@njit(cache=True, nogil=True)
+def fingerprint(before: int, t: int, reward: float) -> int:
+    """The fingerprint of all rewards up to this one and of their steps, 64 bits: products with odd numbers, folded."""
+    mixed = (before ^ np.float64(reward).view(np.int64)) * _SPREAD + t * _STEP_SPREAD
+    return mixed ^ (mixed >> 29)

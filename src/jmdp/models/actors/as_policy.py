@@ -74,7 +74,7 @@ def _uniform(name: str, actions: Labels | None) -> Actor:
         raise PolicyError(f"The policy is {name!r}. The one policy with a name is 'uniform'. {_ACCEPTED}")
     if actions is None:
         raise PolicyError("The uniform policy needs numbered actions. Give f(obs, rng), which draws one.")
-    return _Function(_EqualShares(actions.size), Reading("uniform policy", actions, logits=False, greedy=False))
+    return _Uniform(_EqualShares(actions.size), Reading("uniform policy", actions, logits=False, greedy=False))
 
 
 _ACCEPTED = (
@@ -115,6 +115,9 @@ class _Table(ReadActor):
             raise self._reading.error(f"was shown the observation {s}: states run from 0 to {len(self._probs) - 1}.")
         return s
 
+    def table(self, states: int, actions: int) -> Floats | None:
+        return self._probs if self._probs.shape == (states, actions) else None
+
     def traceable(self, example_observation: Any) -> Callable[[Any], Any] | None:
         self._state(example_observation)
         jax: Any = sys.modules.get("jax")  # which would take the last row for any beyond it
@@ -130,8 +133,8 @@ def _table(policy: Any, actions: Labels | None) -> Floats:
         labels = actions or Labels("action", int(array.max()) + 1)
         return np.eye(labels.size)[[labels.index(a) for a in array.tolist()]]
     if array.ndim != 2:
-        mend = "Give probabilities [S, A], or integers or names [S]. The same in all states is lambda obs: probs."
-        raise PolicyError(f"The policy is an array of shape {array.shape} and dtype {array.dtype}. {mend}")
+        fix = "Give probabilities [S, A], or integers or names [S]. The same in all states is lambda obs: probs."
+        raise PolicyError(f"The policy is an array of shape {array.shape} and dtype {array.dtype}. {fix}")
     return TabularPolicy(array).probs
 
 
@@ -167,10 +170,10 @@ class _Function(ReadActor):
     def _look(self, observation: Any, shock: Shock) -> None:
         """Does it answer the same when asked again, and can it be asked for many at once?"""
         found = [self._function(observation, *([shock.generator()] * self._takes_luck)) for _ in range(4)]
-        told: set[Hashable] = set()
+        answers: set[Hashable] = set()
         with contextlib.suppress(ValueError):  # objects of one's own cannot be compared
-            told = {fingerprint(value) for value in found if not numpy_of(value).dtype.hasobject}
-        if len(told) > 1:
+            answers = {fingerprint(value) for value in found if not numpy_of(value).dtype.hasobject}
+        if len(answers) > 1:
             what = f"returned {found} for one observation and the same luck"
             raise self._reading.error(f"{what}. Take all luck from rng, in f(obs, rng), and remember nothing.")
         self._known, jax = True, sys.modules.get("jax")
@@ -200,6 +203,13 @@ class _Function(ReadActor):
             jax.eval_shape(traced, example_observation)
             return traced
         return None
+
+
+class _Uniform(_Function):
+    """Every action equally likely."""
+
+    def table(self, states: int, actions: int) -> Floats | None:
+        return np.full((states, actions), 1 / actions)
 
 
 def _name(policy: Any) -> str:

@@ -1,0 +1,194 @@
+"""What is compiled: steps of all branches × samples of a JAX simulator in lockstep, luck mixed from a few words.
+
+The sharing of luck is that of `Coupling.environment_shock` and `Coupling.policy_shock`, with cheaper keys:
+
+- w(t), two 32-bit words, is ``fold_in(fold_in(key(seed), sample), t)``, computed once for all branches of a sample;
+- d(s), two words, is a digest of the state, and c(s, a) = d(s) + a · (two odd numbers) that of a coordinate;
+- the environment's key is w ⊕ d (`Local`), w (`Synchronous`) or w ⊕ e (`Independent`; e, two words, of the branch);
+- the policy's uniform after (s, a) is the top of M(M(w₀ ⊕ p₀ ⊕ const) ⊕ (w₁ + p₁)) with M a mixer of 32 bits and p the
+  coordinate's words c, the branch's e (`Independent`), or 0 with shared policy luck. It is inverted through π(· | s').
+
+Two states that differ are taken for one with a chance of about 2⁻⁶⁴.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpy.typing as npt
+
+from jmdp.models.coupling import Coupling
+from jmdp.simulators.jax.words import Words, digest_words, inverted, mixed, mixed_constants, words_of
+
+CHUNK = 32
+"""Steps per compiled call; between two calls it is seen whether all branches have ended."""
+
+_ACTION = (0x9E3779B1, 0x85EBCA77)
+_POLICY = 0x27D4EB2F
+_BRANCH = (0x165667B1, 0xC2B2AE3D)
+_GAIN = (0x9E3779B1, 0x85EBCA6B, 0xC2B2AE35)
+
+
+class Lanes(NamedTuple):
+    """All branches under way."""
+
+    state: Any  # pytree of [B, N, …]
+    place: Words  # [B, N], digest of the state; zeros where it does not matter
+    action: jax.Array  # [B, N]
+    alive: jax.Array  # [B, N], has not come to an end
+
+
+class ChunkTotals(NamedTuple):
+    """What a call of CHUNK steps gave."""
+
+    rewards: jax.Array  # [CHUNK, B, N], 0 after the end
+    gains: Words  # [B, N], fingerprint of the rewards, to be added to those before
+    largest: jax.Array  # [B, N], |reward|
+    steps: jax.Array  # [B, N]
+    shared: jax.Array  # [B, N], those of them that a branch before it took too
+    fault: jax.Array  # [B, N], did the policy give no probabilities, or no action?
+
+
+@dataclass(frozen=True)
+class Lockstep:
+    """What is compiled. Functions are of one state; `policy` is of parameters and an observation."""
+
+    step: Callable[[Any, Any, Any], tuple[Any, Any, Any]]
+    observe: Callable[[Any], Any]
+    policy: Callable[[Any, Any], Any]
+    counts: tuple[bool, ...]  # by leaf of the state: does it count when states are compared?
+    actions: int
+    branches: int
+    coupling: Coupling
+
+    def begin(self, start: Any, first: jax.Array, seed: jax.Array, samples: jax.Array) -> tuple[jax.Array, Lanes]:
+        """Root keys [N], and every branch on the first state with its first action."""
+        roots = jax.vmap(lambda sample: jax.random.fold_in(_key(seed), sample))(samples)
+        shape = (self.branches, samples.size)
+        state = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, shape + leaf.shape), start)
+        action = jnp.broadcast_to(first[:, None], shape)
+        return roots, Lanes(state, self._places(state), action, jnp.ones(shape, bool))
+
+    def advance(
+        self, roots: jax.Array, lanes: Lanes, start: Any, parameters: Any, first: jax.Array, steps: jax.Array
+    ) -> tuple[Lanes, ChunkTotals]:
+        """At most CHUNK steps, the first of them numbered `first`."""
+        shape = lanes.alive.shape
+
+        def body(i: jax.Array, at: tuple[Lanes, jax.Array, jax.Array]) -> tuple[Lanes, jax.Array, jax.Array]:
+            before, rewards, tally = at
+            after, reward, fault = self._step(roots, before, start, parameters, first + i)
+            shared = before.alive & self._follows(before)
+            now = before.alive + (shared.astype(jnp.int32) << 8) + ((before.alive & fault).astype(jnp.int32) << 16)
+            return after, jax.lax.dynamic_update_index_in_dim(rewards, reward, i, 0), tally + now
+
+        rewards = jnp.zeros((CHUNK, *shape), self._reward_type(start))
+        lanes, rewards, tally = jax.lax.fori_loop(0, steps, body, (lanes, rewards, jnp.zeros(shape, jnp.int32)))
+        fault = (tally >> 16) > 0
+        gains = _gains(first + jnp.arange(CHUNK), rewards)
+        return lanes, ChunkTotals(rewards, gains, jnp.abs(rewards).max(0), tally & 255, (tally >> 8) & 255, fault)
+
+    def _step(
+        self, roots: jax.Array, lanes: Lanes, start: Any, parameters: Any, t: jax.Array
+    ) -> tuple[Lanes, jax.Array, jax.Array]:
+        luck = jax.random.key_data(jax.vmap(jax.random.fold_in, (0, None))(roots, t))  # [N, 2]
+        w = luck[:, 0], luck[:, 1]
+        reward, state, terminated = self._environment(w, lanes)
+        alive = lanes.alive & ~terminated
+        # An ended branch goes back to the first state, where its steps count for nothing: beyond an end a step, or a
+        # loop in it, may not be defined.
+        state = jax.tree.map(lambda new, old: jnp.where(_spread(alive, new), new, old), state, start)
+        action, fault = self._choose(w, lanes, state, parameters)
+        return Lanes(state, self._places(state), action, alive), jnp.where(lanes.alive, reward, 0), fault
+
+    def _places(self, state: Any) -> Words:
+        """Digests of all states, unless nothing hangs on them."""
+        if self.coupling.shared_in_a_state:
+            places: Words = _of_lanes(lambda s: digest_words(s, self.counts))(state)
+            return places
+        nothing = jnp.zeros(jax.tree.leaves(state)[0].shape[:2], jnp.uint32)
+        return nothing, nothing
+
+    def _environment(self, w: Words, lanes: Lanes) -> tuple[jax.Array, Any, jax.Array]:
+        """What every branch meets."""
+        if self.coupling.shared_between_states:
+            place: Any = (np.uint32(0), np.uint32(0))
+        else:
+            place = lanes.place if self.coupling.shared_in_a_state else self._branch_words()
+        words = (jnp.broadcast_to(w[half] ^ place[half], lanes.alive.shape) for half in range(2))
+        found: tuple[jax.Array, Any, jax.Array] = _of_lanes(self.step)(
+            _key(jnp.stack(tuple(words), -1)), lanes.state, lanes.action
+        )
+        return found
+
+    def _choose(self, w: Words, before: Lanes, state: Any, parameters: Any) -> tuple[jax.Array, jax.Array]:
+        """The next action of every branch, and where there is none."""
+        given = _of_lanes(lambda s: self.policy(parameters, self.observe(s)))(state)
+        if jnp.issubdtype(given.dtype, jnp.integer):
+            return jnp.clip(given, 0, self.actions - 1).astype(jnp.int32), (given < 0) | (given >= self.actions)
+        if self.coupling.policy_luck == "shared":
+            p: Any = (np.uint32(0), np.uint32(0))
+        else:
+            p = _coordinate(before) if self.coupling.shared_in_a_state else self._branch_words()
+        word = mixed(mixed(w[0] ^ p[0] ^ np.uint32(_POLICY)) ^ (w[1] + p[1]))
+        return inverted(given, jnp.broadcast_to(word, given.shape[:-1]))
+
+    def _branch_words(self) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]:
+        b = np.arange(1, self.branches + 1, dtype=np.uint32)[:, None]
+        return mixed_constants(b * np.uint32(_BRANCH[0])), mixed_constants(b * np.uint32(_BRANCH[1]))
+
+    def _follows(self, lanes: Lanes) -> jax.Array:
+        """Does a branch before this one stand on the same coordinate?"""
+        if not self.coupling.shared_in_a_state or self.branches == 1:
+            return jnp.zeros(lanes.alive.shape, bool)
+        c, d = _coordinate(lanes)
+        rows = [jnp.zeros(lanes.alive.shape[1:], bool)]
+        rows += [((c[:i] == c[i]) & (d[:i] == d[i]) & lanes.alive[:i]).any(0) for i in range(1, self.branches)]
+        return jnp.stack(rows)
+
+    def _reward_type(self, start: Any) -> Any:
+        reward, _, _ = jax.eval_shape(self.step, jax.random.key(0), start, jnp.int32(0))
+        return reward.dtype
+
+
+def _coordinate(lanes: Lanes) -> Words:
+    a = lanes.action.astype(jnp.uint32)
+    return lanes.place[0] + a * np.uint32(_ACTION[0]), lanes.place[1] + a * np.uint32(_ACTION[1])
+
+
+def _gains(t: jax.Array, reward: jax.Array) -> Words:
+    """Fingerprints of rewards [T, B, N], summed over t: 0 adds nothing, so a step after the end does neither."""
+    x = words_of(reward)
+    if reward.dtype != jnp.float32:
+        x = x[..., 0] ^ mixed(x[..., 1])
+    one, two, three = (mixed(t.astype(jnp.uint32) * np.uint32(2) + np.uint32(k))[:, None, None] for k in _GAIN)
+    h = mixed(x + one)
+    terms = h * (two | np.uint32(1)), (h + x) * (three | np.uint32(1))
+    none = reward == 0
+    first, second = (jnp.sum(jnp.where(none, np.uint32(0), term), 0, dtype=jnp.uint32) for term in terms)
+    return first, second
+
+
+def _of_lanes(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of one state, of all lanes [B, N]: mapped over one axis, for XLA scatters slowly over two."""
+
+    def mapped(*given: Any) -> Any:
+        shape = jax.tree.leaves(given)[0].shape[:2]
+        flat = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), given)
+        return jax.tree.map(lambda x: x.reshape(*shape, *x.shape[1:]), jax.vmap(function)(*flat))
+
+    return mapped
+
+
+def _spread(mask: jax.Array, leaf: jax.Array) -> jax.Array:
+    return mask.reshape(mask.shape + (1,) * (leaf.ndim - mask.ndim))
+
+
+def _key(words: jax.Array) -> jax.Array:
+    key: jax.Array = jax.random.wrap_key_data(words, impl="threefry2x32")
+    return key
