@@ -8,7 +8,6 @@ connection of its own: on the queue of a ProcessPoolExecutor, one that is killed
 from __future__ import annotations
 
 import contextlib
-import importlib
 import os
 import pickle
 import signal
@@ -40,8 +39,7 @@ class WorkerPool:
     """Pool of worker processes that simulate blocks of walks. The numbers are the same for any number of workers.
 
     Workers are started when first needed and kept until `close`, or the end of a ``with``. A block is walked with one
-    thread of BLAS and OpenMP where threadpoolctl is installed, in this process too, for sums depend on how many there
-    are.
+    thread of BLAS and OpenMP, in this process too, for sums depend on how many there are.
 
     Parameters
     ----------
@@ -176,10 +174,9 @@ def _pickled(simulator: Simulator, actor: Actor, coupling: Coupling) -> bytes:
 
 def _simulated_block(parts: _Parts, plan: WalkPlan, seed: int, block: int) -> PairWalks:
     """A block, on one thread: with more, workers stand in each other's way, and sums have other last bits."""
-    limits: Any = contextlib.nullcontext
-    with contextlib.suppress(ImportError):
-        limits = importlib.import_module("threadpoolctl").threadpool_limits
-    with limits(1):
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(1):
         return plan.walk(*parts, seed, block)
 
 
