@@ -14,6 +14,7 @@ from jmdp.methods.incremental.moment_cells import MomentCells, TablePairs
 from jmdp.methods.incremental.step_sizes import step_table
 from jmdp.methods.kernels.coordinates import ENDED, MEAN, SQUARE
 from jmdp.methods.kernels.learning import RUN, draw_blocks, pick, update
+from jmdp.methods.kernels.tables import Updates
 from reference import incremental as twin
 from reference.step_distributions import DRAWS, FALSE_ALARM, POWER, cases, expected, g_test
 from sample_models import COUPLINGS, random_problem
@@ -78,7 +79,7 @@ def test_updates_equal_those_of_the_slow_twin(coupling):
         table, td = np.zeros((cells.size, 4)), np.zeros((4, 3))
         table[:, 3] = 1.0
         step_sizes, apart, m = step_table(rule), cells.apart, rng.standard_normal(cells.coordinates)
-        update(table, step_sizes, model.discount, not apart, m, cells.state_of, one, other, gains, ahead, td)
+        update(table, step_sizes, model.discount, not apart, m, cells.state_of, Updates(one, other, gains, ahead), td)
         for gain, at, end in zip(gains, (one, np.maximum(other, 0)), ahead, strict=True):  # what Z − m earns
             gain += np.where(end == ENDED, 0.0, model.discount * m[end]) - m[at]
         slow = twin.Incremental(model.discount, lambda n: float(rule(np.array(float(n)))), coupling.shared_in_a_state)
@@ -115,10 +116,8 @@ def test_the_weight_of_the_start_is_what_another_start_would_change():
         table[:, 3] = 1.0
         table[:X, 0] += start == "means"
         table[X:, 0] += start == "products"
-        update(
-            table, step_table(ConstantSteps(0.05)), 0.95, True, np.zeros(X), cells.state_of,
-            one, other, gains, ahead, np.zeros((4, 3)),
-        )  # fmt: skip
+        updates, steps = Updates(one, other, gains, ahead), step_table(ConstantSteps(0.05))
+        update(table, steps, 0.95, True, np.zeros(X), cells.state_of, updates, np.zeros((4, 3)))
         ends[start] = table
     np.testing.assert_allclose(ends["means"][:X, 0] - ends["zero"][:X, 0], ends["zero"][:X, 3], atol=1e-12)
     np.testing.assert_allclose(ends["products"][X:, 0] - ends["zero"][X:, 0], ends["zero"][X:, 3], atol=1e-12)
@@ -168,8 +167,7 @@ def test_steps_are_looked_up_at_their_counts():
         one, other = np.zeros(1, np.int64), np.full(1, MEAN)
         gains, ahead = np.ones((2, 1)), np.full((2, 1), ENDED)
         zero = np.zeros(cells.coordinates)
-        update(
-            table, step_table(rule), 0.5, True, zero, cells.state_of, one, other, gains, ahead, np.zeros((4, 3))
-        )  # fmt: skip
+        updates = Updates(one, other, gains, ahead)
+        update(table, step_table(rule), 0.5, True, zero, cells.state_of, updates, np.zeros((4, 3)))
         exact = float(rule(np.array(float(count))))
         assert table[0, 0] == pytest.approx(exact, rel=1e-15 if count < 4096 else 2.0**-11)

@@ -20,6 +20,7 @@ from jmdp.errors import SettingsError
 from jmdp.methods.incremental.batch_means import Moments, from_batches
 from jmdp.methods.incremental.coordinate_sampling import CoordinateSampling
 from jmdp.methods.incremental.moment_cells import BLOCKS, MomentCells, PairSource
+from jmdp.methods.kernels.tables import Updates
 from jmdp.results.learning_curve import LearningCurve
 
 _STAGES, _GROWTH = 6, 4
@@ -142,10 +143,7 @@ class Learner:
                 not cells.apart,
                 self.reference,
                 cells.state_of,
-                one,
-                other,
-                gains,
-                ahead,
+                Updates(one, other, gains, ahead),
                 window,
             )
             self.done[1] += size

@@ -12,6 +12,7 @@ import numpy as np
 
 from jmdp.base.arrays import Booleans, Floats, Integers, cumulative_rows
 from jmdp.methods.kernels.coordinates import ENDED
+from jmdp.methods.kernels.tables import OutcomeTables, Updates
 from jmdp.models.coupling import Coupling
 from jmdp.models.policy import TabularPolicy
 from jmdp.models.tabular import TabularJMDP
@@ -62,7 +63,7 @@ class TablePairs:
     def __init__(
         self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, cells: MomentCells, reward: Floats
     ) -> None:
-        self._tables = (
+        self._tables = OutcomeTables(
             cumulative_rows(model.prob),
             reward,
             np.where(model.terminal[model.next_state], ENDED, model.next_state),
@@ -78,5 +79,5 @@ class TablePairs:
         from jmdp.methods.kernels.learning import draw_outcomes
 
         gains, ahead = np.zeros((2, one.size)), np.zeros((2, one.size), np.int64)
-        draw_outcomes(rng.random((4, one.size)), *self._tables, one, other, gains, ahead)
+        draw_outcomes(rng.random((4, one.size)), self._tables, Updates(one, other, gains, ahead))
         return gains, ahead

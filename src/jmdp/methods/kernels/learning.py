@@ -11,6 +11,7 @@ from numba import njit
 
 from jmdp.base.arrays import Booleans, Floats, Integers
 from jmdp.methods.kernels.coordinates import ENDED, MEAN, SQUARE
+from jmdp.methods.kernels.tables import OutcomeTables, Updates
 
 DIGITS = 12
 """Binary digits of the count of a cell's updates by which its step is looked up: all of them below 2**12."""
@@ -95,20 +96,14 @@ def are_coordinates(one: Integers, other: Integers, is_live: Booleans, apart: bo
 @njit(cache=True, nogil=True)
 def draw_outcomes(
     uniform: Floats,  # [4, updates]
-    cumulative_prob: Floats,  # [S, K]
-    reward: Floats,  # [S, K, A]
-    successor: Integers,  # [S, K, A], the next state, or ENDED
-    cumulative_policy: Floats,  # [S, A]
-    in_state: bool,
-    between_states: bool,
-    shared_policy_luck: bool,
-    state_of: Integers,  # [X]
-    one: Integers,  # [updates]
-    other: Integers,  # [updates], < 0 for one branch alone
-    gains: Floats,  # [2, updates]
-    ahead: Integers,  # [2, updates], where each branch stands after a step, or ENDED
+    tables: OutcomeTables,
+    updates: Updates,  # gains and ahead are filled
 ) -> None:
     """Let one branch, or two that are apart, take a step. States are not terminal."""
+    cumulative_prob, reward, successor, cumulative_policy, in_state, between_states, shared_policy_luck, state_of = (
+        tables
+    )
+    one, other, gains, ahead = updates
     actions = reward.shape[2]
     for k in range(one.size):
         x, y = one[k], other[k]
@@ -138,13 +133,11 @@ def update(
     meets: bool,  # branches on one coordinate go on as one
     reference: Floats,  # [X], subtracted from the return
     state_of: Integers,  # [X]
-    one: Integers,  # [updates], and the next three alike
-    other: Integers,
-    gains: Floats,
-    ahead: Integers,
+    updates: Updates,
     td: Floats,  # [4, 3]: updates, sum of TD errors and of their squares in each block
 ) -> None:
     """Move each cell in turn towards its sampled target."""
+    one, other, gains, ahead = updates
     X = reference.size
     square = discount * discount
     for k in range(one.size):
