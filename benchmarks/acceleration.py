@@ -36,7 +36,7 @@ def compare(quick: bool) -> Report:
 
 
 def _count(report: Report, problem: str, model: jmdp.TabularJMDP, policy: jmdp.TabularPolicy) -> float:
-    ours = jmdp.evaluate(model, policy, method=METHOD, progress=False)
+    ours = jmdp.evaluate(model, policy, jmdp.Local(), method=METHOD, progress=False)
     shaped = shape(model, policy)
     scale = 4.0**shaped.exponent  # tables are of rewards divided by 2**exponent
     square = model.discount**2

@@ -10,7 +10,9 @@ import numpy as np
 
 import jmdp
 from benchmarks.report import Goal, Report, agree
-from jmdp.methods.monte_carlo.monte_carlo import _Sampler
+from jmdp.methods.monte_carlo.monte_carlo import rollout_horizon
+from jmdp.methods.monte_carlo.table_rollouts import draws
+from jmdp.simulators.rollouts import RolloutPlan
 
 _FALSE_ALARM = 1e-6
 """That simulation disagrees with a right distribution anywhere, for each policy."""
@@ -22,18 +24,27 @@ def compare(quick: bool) -> Report:
     side, samples = (3, 2000) if quick else (5, 1_000_000)
     world = jmdp.worlds.windy_gridworld(side, side, discount=0.95)
     bandit = jmdp.worlds.anti_correlated_bandit()
-    jmdp.evaluate(bandit.model, bandit.policies["first"], method=jmdp.ExactDistribution())  # compiles
+    jmdp.evaluate(bandit.model, bandit.policies["first"], jmdp.Local(), method=jmdp.ExactDistribution())  # compiles
     for name, policy in world.policies.items():
         start = time.perf_counter()
-        result = jmdp.evaluate(world.model, policy, method=jmdp.ExactDistribution(tolerance=0.02))
+        result = jmdp.evaluate(world.model, policy, jmdp.Local(), method=jmdp.ExactDistribution(tolerance=0.02))
         seconds = time.perf_counter() - start
-        sampler = _Sampler(world.model, policy, jmdp.Local(), jmdp.MonteCarlo(seed=1, samples=samples))
+        simulator, actor = jmdp.simulators.TabularSimulator(world.model), jmdp.as_policy(policy, world.model.actions)
         going = np.flatnonzero(~world.model.terminal)
         questions = 3 * 6 * going.size
         radius = math.sqrt(math.log(2 * questions / _FALSE_ALARM) / (2 * samples))  # Hoeffding, for all at once
         widest = furthest = 0.0
         for s in going:
-            returns, ends, gains = sampler.draw_all(int(s))
+            plan = RolloutPlan(
+                state=int(s),
+                actions=range(4),
+                coupling=jmdp.Local(),
+                discount=world.model.discount,
+                horizon=rollout_horizon(simulator, world.model.discount, None, samples),
+                seed=1,
+            )
+            drawn = draws(simulator, actor, plan, 0, samples)
+            returns, ends, gains = drawn.returns, drawn.ends, drawn.gains
             for a, b in combinations(range(4), 2):
                 distribution = result.gap(int(s), a, b).distribution()
                 tie = (gains[:, a] == gains[:, b]) & (ends[:, a] == ends[:, b])

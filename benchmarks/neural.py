@@ -19,7 +19,7 @@ from benchmarks.report import Goal, Report, Row
 from jmdp.models.actors.as_policy import as_policy
 from jmdp.models.coupling import Coupling
 from jmdp.simulators.pair_walks import PairWalks, WalkPlan
-from jmdp.simulators.workers import Walkers
+from jmdp.simulators.workers import WorkerPool
 
 _SHARE = 0.8
 """Of the bare throughput: the goal of both."""
@@ -52,8 +52,8 @@ def _learning(report: Report, updates: int, visits: int) -> None:
     from jmdp.methods.neural_gram.tracking import Tracker
     from jmdp.methods.neural_gram.training import Plan, Trainer, begun
 
-    settings = jmdp.NeuralGram(seed=0, discount=_DISCOUNT, updates=updates)
-    walks, held_out = _made_up(visits, settings.lucks, settings.length), _made_up(48, 16, settings.length)
+    settings = jmdp.NeuralGram(seed=0, updates=updates)
+    walks, held_out = _made_up(visits, settings.repeats, settings.length), _made_up(48, 16, settings.length)
 
     def whole() -> None:
         with tempfile.TemporaryDirectory() as folder:
@@ -91,10 +91,10 @@ def _learning(report: Report, updates: int, visits: int) -> None:
         report.rows.append(row)
 
 
-def _made_up(visits: int, lucks: int, length: int) -> PairWalks:
+def _made_up(visits: int, repeats: int, length: int) -> PairWalks:
     """Walks that nobody walked, for how fast one learns does not depend on what."""
     rng = np.random.default_rng(0)
-    N = visits * lucks
+    N = visits * repeats
     same = np.zeros((N, length + 1), np.bool_)
     same[:, 0] = True
     seen = rng.integers(256, size=(N, length + 1, 2, 128), dtype=np.uint8)
@@ -103,36 +103,36 @@ def _made_up(visits: int, lucks: int, length: int) -> PairWalks:
     action[:, 0] = [0, 1]
     ended = np.zeros((N, length + 1, 2), np.bool_)
     reward = rng.integers(-1, 2, size=(N, length, 2)).astype(np.float64)
-    return PairWalks(seen, action, reward, ended, same, np.repeat(np.arange(visits), lucks))
+    return PairWalks(seen, action, reward, ended, same, np.repeat(np.arange(visits), repeats))
 
 
 def _walking(report: Report, plan: WalkPlan, blocks: int) -> None:
-    """`Walkers` with one worker and with two, under two couplings, and bare loops of as many steps."""
+    """`WorkerPool` with one worker and with two, under two couplings, and bare loops of as many steps."""
     from jmdp.simulators import ALESimulator
 
     simulator = ALESimulator("pong")
     actor = as_policy("uniform", simulator.actions)
     couplings: list[Coupling] = [jmdp.Synchronous(), jmdp.Local()]
     seeds = itertools.count()
-    with Walkers(simulator, actor, couplings[0]) as walkers:
-        found = walkers.collect(plan, seed=0, blocks=blocks, progress=False)
+    with WorkerPool(simulator, actor, couplings[0]) as pool:
+        found = pool.collect(plan, seed=0, blocks=blocks, progress=False)
     steps = _steps(found) + blocks * (plan.visits - 1) * plan.spacing
 
-    def ours(walkers: Walkers) -> Callable[[], None]:
+    def ours(pool: WorkerPool) -> Callable[[], None]:
         def run() -> None:
-            walkers.collect(plan, seed=next(seeds), blocks=blocks, progress=False)
+            pool.collect(plan, seed=next(seeds), blocks=blocks, progress=False)
 
         return run
 
     speed: dict[str, float] = {}
     for workers in (1, 2):
         with _bare(workers, steps) as bare:
-            several = [Walkers(simulator, actor, coupling, workers=workers) for coupling in couplings]
+            several = [WorkerPool(simulator, actor, coupling, workers=workers) for coupling in couplings]
             contenders: dict[str, Callable[[], None]] = {"bare": bare}
             contenders |= {f"ours, {type(c).__name__}": ours(w) for c, w in zip(couplings, several, strict=True)}
             timings = interleave(contenders)
-            for walkers in several:
-                walkers.close()
+            for pool in several:
+                pool.close()
         for name in contenders:
             row: Row = {"what": f"Pong, {_processes(workers)}", "contender": name}
             row["a second"] = steps / timings.best(name)

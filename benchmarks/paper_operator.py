@@ -50,7 +50,7 @@ def _compare(report: Report, problem: str, model: jmdp.TabularJMDP, policy: jmdp
     method = jmdp.ExactPairs(tolerance=ACCURACY)
 
     def solve() -> jmdp.Evaluation:
-        return jmdp.evaluate(model, policy, method=method, progress=False)
+        return jmdp.evaluate(model, policy, jmdp.Local(), method=method, progress=False)
 
     M = operator.start()
     contenders: dict[str, Callable[[], object]] = {"ExactPairs": solve}

@@ -35,7 +35,7 @@ def compare(quick: bool) -> Report:
     for blown in (-1.0, 0.0):
         world = jmdp.worlds.windy_gridworld(side, side, blown_reward=blown)
         model, policy = world.model, world.policies["careless"]
-        truth = jmdp.evaluate(model, policy)
+        truth = jmdp.evaluate(model, policy, jmdp.Local())
         where = f"being blown {'costs 1' if blown else 'is free'}"
         for kind, own, counts in (
             ("polynomials", False, (0, 1, 2)),
@@ -51,7 +51,7 @@ def compare(quick: bool) -> Report:
                     phi = np.asarray(np.kron(walls_and_goal(side, count), np.eye(4)), dtype=np.float64)
                 start = time.perf_counter()
                 method = jmdp.LinearProjected(phi, phi[:, :_OWN] if own else None)
-                result = jmdp.evaluate(model, policy, method=method, throw=False)
+                result = jmdp.evaluate(model, policy, jmdp.Local(), method=method, throw=False)
                 seconds = time.perf_counter() - start
                 errors = relative_errors(result, truth)
                 name = f"{kind}, {'with' if own else 'without'} a same-state kernel"

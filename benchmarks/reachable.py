@@ -46,7 +46,7 @@ def _run(side: int, name: str, cell: tuple[int, int]) -> Row:
     world = jmdp.worlds.lazy_windy_gridworld(side, side)
     start = time.perf_counter()
     method = jmdp.ReachablePairs(cell)
-    result = jmdp.evaluate(world.model, world.policies[name], method=method, throw=False, progress=False)
+    result = jmdp.evaluate(world.model, world.policies[name], jmdp.Local(), method=method, throw=False, progress=False)
     seconds = time.perf_counter() - start
     gaps = [result.gap(0, a, b) for a, b in PAIRS]
     widths = [gap.variance_interval.width / gap.variance for gap in gaps if gap.variance_interval is not None]
@@ -67,9 +67,9 @@ def _check(side: int) -> None:
         jmdp.worlds.windy_gridworld(side, side, **rules),
         jmdp.worlds.lazy_windy_gridworld(side, side, **rules),
     )
-    there = jmdp.evaluate(table.model, table.policies["careless"], progress=False)
+    there = jmdp.evaluate(table.model, table.policies["careless"], jmdp.Local(), progress=False)
     method = jmdp.ReachablePairs((side // 2, side // 2), tolerance=0.1)
-    here = jmdp.evaluate(lazy.model, lazy.policies["careless"], method=method, progress=False)
+    here = jmdp.evaluate(lazy.model, lazy.policies["careless"], jmdp.Local(), method=method, progress=False)
     state = f"{side // 2},{side // 2}"
     for a, b in PAIRS:
         interval, gap = here.gap(0, a, b).variance_interval, there.gap(state, a, b)

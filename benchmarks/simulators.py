@@ -15,7 +15,7 @@ from benchmarks.report import Goal, Report, Row
 from jmdp.base.luck import Shock
 from jmdp.models.actors.as_policy import as_policy
 from jmdp.models.coupling import Coupling
-from jmdp.simulators.rollouts import paired_draws
+from jmdp.simulators.rollouts import RolloutPlan, paired_draws
 
 _DISCOUNT = 0.99
 _SHARES = {"ALE": 0.8, "JAX": 0.7, "Gymnasium": 0.5}
@@ -136,9 +136,15 @@ def _jax(report: Report, name: str, blocks: int, horizon: int) -> None:
 
     def ours(coupling: Coupling) -> Callable[[], None]:
         def run() -> None:
-            simulator.paired_draws(
-                state, None, uniform, coupling, discount=_DISCOUNT, horizon=horizon, seed=next(numbers), count=count
+            plan = RolloutPlan(
+                state=state,
+                actions=range(A),
+                coupling=coupling,
+                discount=_DISCOUNT,
+                horizon=horizon,
+                seed=next(numbers),
             )
+            simulator.paired_draws(plan, uniform, 0, count)
 
         return run
 
@@ -164,10 +170,15 @@ def _gymnasium(report: Report, samples: int) -> None:
 
     def rollouts() -> None:
         nonlocal walked
-        drawn = paired_draws(
-            simulator, state, range(4), actor, jmdp.Local(),
-            discount=_DISCOUNT, horizon=100, seed=next(numbers), first=0, count=samples,
-        )  # fmt: skip
+        plan = RolloutPlan(
+            state=state,
+            actions=range(4),
+            coupling=jmdp.Local(),
+            discount=_DISCOUNT,
+            horizon=100,
+            seed=next(numbers),
+        )
+        drawn = paired_draws(simulator, actor, plan, 0, samples)
         walked = drawn.steps
 
     def queries() -> None:

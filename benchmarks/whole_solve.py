@@ -44,7 +44,7 @@ def _time(report: Report, problem: str, side: int, name: str) -> Row:
     kept: dict[str, Any] = {}
 
     def solve() -> None:
-        result = jmdp.evaluate(model, policy, method=METHOD, progress=False)
+        result = jmdp.evaluate(model, policy, jmdp.Local(), method=METHOD, progress=False)
         kept.clear()
         kept.update(residuals=result.residuals, covariance=result.covariance, result=result)
 
@@ -102,10 +102,10 @@ def _grown(side: int, name: str) -> int:
     ru_maxrss, which a new process inherits from the one that started it.
     """
     small = jmdp.worlds.windy_gridworld(20, 20)
-    jmdp.evaluate(small.model, small.policies[name], method=METHOD, progress=False)
+    jmdp.evaluate(small.model, small.policies[name], jmdp.Local(), method=METHOD, progress=False)
     world = jmdp.worlds.windy_gridworld(side, side, discount=0.99)
     before = status("VmRSS")
-    jmdp.evaluate(world.model, world.policies[name], method=METHOD, progress=False)
+    jmdp.evaluate(world.model, world.policies[name], jmdp.Local(), method=METHOD, progress=False)
     return status("VmHWM") - before
 
 

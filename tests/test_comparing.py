@@ -405,7 +405,7 @@ def test_a_table_has_its_own_discount_and_couplings():
     table = TabularSimulator(
         jmdp.TabularJMDP([[0.5, 0.5], [0.1, 0.9]], np.ones((2, 2, 2)), np.zeros((2, 2, 2), int), 0.9)
     )
-    with pytest.raises(SettingsError, match=r"the simulator's own is 0\.9"):
+    with pytest.raises(SettingsError, match=r"the problem's own is 0\.9"):
         compared(table, discount=0.5, coupling=jmdp.Local())
     with pytest.raises(jmdp.errors.CouplingError, match="differ by"):
         compared(table, discount=None)
@@ -428,8 +428,8 @@ def test_as_text_and_as_a_table():
 
 
 def test_states_have_luck_of_their_own():
-    method = jmdp.MonteCarlo(seed=0, discount=0.9, states=[0, 0], samples=50)
-    found = jmdp.evaluate(one_step(lambda a, u: u), UNIFORM, jmdp.Independent(), method)
+    method = jmdp.MonteCarlo(seed=0, states=[0, 0], samples=50)
+    found = jmdp.evaluate(one_step(lambda a, u: u), UNIFORM, jmdp.Independent(), method, discount=0.9)
     assert found.mean[0, 0] != found.mean[1, 0]
     with pytest.raises(SettingsError, match="states is empty"):
         jmdp.MonteCarlo(seed=0, states=[])

@@ -99,8 +99,8 @@ def test_without_a_known_bound_the_result_says_what_it_assumes():
     found = jmdp.compare(noisy, policy=lambda s: 0, seed=0, discount=0.9, samples=64, horizon=20)
     says = "assuming that rewards after step 20 are no larger than "
     assert says in repr(found)
-    method = jmdp.MonteCarlo(seed=0, discount=0.9, samples=64, horizon=20)
-    assert says in repr(jmdp.evaluate(noisy, lambda s: 0, jmdp.Synchronous(), method))
+    method = jmdp.MonteCarlo(seed=0, samples=64, horizon=20)
+    assert says in repr(jmdp.evaluate(noisy, lambda s: 0, jmdp.Synchronous(), method, discount=0.9))
     known = jmdp.compare(noisy, policy=lambda s: 0, seed=0, discount=0.9, samples=64, horizon=20, reward_bound=2.0)
     assert "assuming" not in repr(known)
     over = FunctionSimulator(lambda s, a, u: u + a, lambda s, a, u: 1, 2, start=0, terminal=lambda s: s == 1)

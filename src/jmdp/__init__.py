@@ -13,9 +13,11 @@ from jmdp.models.coupling import Independent, Local, Synchronous
 from jmdp.models.lazy import LazyJMDP
 from jmdp.models.policy import TabularPolicy
 from jmdp.models.tabular import TabularJMDP
-from jmdp.results.evaluation import Certificate, Evaluation, Outcome
+from jmdp.results.certificate import Certificate
+from jmdp.results.evaluation import Evaluation
 from jmdp.results.gaps.distribution import Distribution, GapDistribution
 from jmdp.results.gaps.gap import Gap
+from jmdp.results.outcome import Outcome
 
 if TYPE_CHECKING:
     from jmdp import plots, simulators, testing, worlds

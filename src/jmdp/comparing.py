@@ -2,38 +2,41 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from numbers import Real
 from typing import Any
 
 import numpy as np
 
-from jmdp.base.arrays import Floats
-from jmdp.base.interval import ANYWHERE, Interval
-from jmdp.base.labels import Label, Labels
+from jmdp.base.labels import Labels
 from jmdp.base.luck import Shock
 from jmdp.base.progress import count_bar
-from jmdp.base.settings import whole_number
+from jmdp.base.settings import probability, whole, whole_number
 from jmdp.errors import CouplingError, SettingsError
 from jmdp.methods.method import check_kind
-from jmdp.methods.monte_carlo.monte_carlo import MonteCarlo, rollout_length
+from jmdp.methods.monte_carlo.monte_carlo import LONGEST, MonteCarlo, rollout_horizon
+from jmdp.methods.monte_carlo.table_rollouts import draws, table_policy
 from jmdp.models.actors.actor import Actor
 from jmdp.models.actors.as_policy import as_policy
 from jmdp.models.coupling import Coupling, Synchronous
-from jmdp.results import anytime
+from jmdp.models.discount import problem_discount
 from jmdp.results.anytime import ENOUGH
 from jmdp.results.comparison import Comparison
-from jmdp.results.evaluation import Evaluation, Outcome
+from jmdp.results.evaluation import Evaluation
+from jmdp.results.outcome import Outcome
 from jmdp.results.samples.bounded_returns import BoundedReturns
-from jmdp.results.samples.drawn_evaluation import Limits, drawn_evaluation, known_reward_bound
+from jmdp.results.samples.drawn_evaluation import SampledProblem, Stored, Within, drawn_evaluation
+from jmdp.results.samples.interval_rules import IntervalRule
+from jmdp.results.samples.limits import Limits, known_reward_bound
 from jmdp.simulators import as_simulator
+from jmdp.simulators.candidates import candidate_actions
 from jmdp.simulators.checking.sampling import check_before_sampling, check_repeatable, policy_draws
-from jmdp.simulators.digests import digest_of
 from jmdp.simulators.functions import TabularSimulator
-from jmdp.simulators.rollouts import paired_draws
-from jmdp.simulators.simulator import Draws
+from jmdp.simulators.rollouts import RolloutPlan
+from jmdp.simulators.simulator import Draws, Simulator
 
 
 def compare(
@@ -103,68 +106,107 @@ def compare(
     progress
         Show a bar on a terminal when the work is long.
     """
-    question = _Question(
-        simulator, state, policy, actions, discount, seed, coupling, confidence, precision, max_steps, horizon,
-        reward_bound, return_range, tie_tolerance, progress,
-    )  # fmt: skip
-    return question.answer([], whole_number("samples", samples, 2))
+    settings = _Settings(
+        seed=seed,
+        coupling=coupling,
+        confidence=confidence,
+        precision=precision,
+        samples=samples,
+        max_steps=max_steps,
+        horizon=horizon,
+        reward_bound=reward_bound,
+        return_range=return_range,
+        tie_tolerance=tie_tolerance,
+    )
+    return _question(simulator, state, policy, actions, discount, settings, progress).answer([], settings.samples)
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Settings:
+    """The settings of a comparison; `compare` says what they are."""
+
+    seed: int
+    coupling: Coupling
+    confidence: float
+    precision: float | None
+    samples: int
+    max_steps: int | None
+    horizon: int | None
+    reward_bound: float | None
+    return_range: tuple[float, float] | None
+    tie_tolerance: float
+
+    def __post_init__(self) -> None:
+        check_kind("coupling", self.coupling, Coupling, CouplingError)
+        whole(self, "seed", 0)
+        whole(self, "samples", 2)
+        probability(self, "confidence")
+        whole(self, "horizon", 1, LONGEST, optional=True)
+        for name in ("precision", "max_steps", "reward_bound"):
+            _positive(name, getattr(self, name))
+        object.__setattr__(self, "return_range", _range(self.return_range))
+        object.__setattr__(self, "tie_tolerance", _tolerance(self.tie_tolerance))
+
+
+def _question(
+    source: Any,
+    state: Any,
+    policy: Any,
+    actions: Sequence[Any] | Mapping[str, Any] | None,
+    discount: float | None,
+    settings: _Settings,
+    progress: bool,
+) -> _Question:
+    """What is asked, once simulator, policy, actions and settings are known to fit one another."""
+    simulator = as_simulator(source)
+    simulator.check_coupling(settings.coupling)
+    gamma = problem_discount(simulator.discount, discount)
+    horizon = rollout_horizon(simulator, gamma, settings.horizon, MonteCarlo.samples)
+    place = simulator.start(Shock.of_sample(settings.seed, 0)) if state is None else state
+    reward_bound = known_reward_bound(simulator, [place], settings.reward_bound)
+    candidates, labels = candidate_actions(simulator.actions, actions)
+    actor = as_policy(policy, simulator.actions)
+    plan = RolloutPlan(
+        state=place,
+        actions=candidates,
+        coupling=settings.coupling,
+        discount=gamma,
+        horizon=horizon,
+        seed=settings.seed,
+    )
+    uses_luck = check_before_sampling(simulator, place, candidates, settings.coupling)
+    return _Question(simulator, actor, plan, labels, settings, reward_bound, uses_luck, progress)
+
+
+@dataclass(frozen=True, eq=False)
 class _Question:
     """All that is settled before the first rollout."""
 
-    def __init__(
-        self,
-        source: Any,
-        state: Any,
-        policy: Any,
-        actions: Sequence[Any] | Mapping[str, Any] | None,
-        discount: float | None,
-        seed: int,
-        coupling: Coupling,
-        confidence: float,
-        precision: float | None,
-        max_steps: int | None,
-        horizon: int | None,
-        reward_bound: float | None,
-        return_range: tuple[float, float] | None,
-        tie_tolerance: float,
-        progress: bool,
-    ) -> None:
-        check_kind("coupling", coupling, Coupling, CouplingError)
-        settings = MonteCarlo(seed=seed, confidence=confidence, horizon=horizon)
-        self.precision = _positive("precision", precision)
-        self.max_steps = _positive("max_steps", max_steps)
-        self.return_range = _range(return_range)
-        self.tie_tolerance = _tolerance(tie_tolerance)
-        self.simulator = as_simulator(source)
-        self.simulator.check_coupling(coupling)
-        self.discount, self.horizon = rollout_length(self.simulator, discount, settings.horizon, settings.samples)
-        self.coupling, self.seed, self.confidence = coupling, settings.seed, settings.confidence
-        self.progress = progress
-        self.state = self.simulator.start(Shock.of_sample(self.seed, 0)) if state is None else state
-        self.reward_bound = known_reward_bound(self.simulator, [self.state], _positive("reward_bound", reward_bound))
-        self.candidates, self.labels = _candidates(self.simulator.actions, actions)
-        self.error = (1 - self.confidence) / (len(self.candidates) - 1)
-        self.actor = as_policy(policy, self.simulator.actions)
-        self.uses_luck = check_before_sampling(self.simulator, self.state, self.candidates, coupling)
+    simulator: Simulator
+    actor: Actor
+    plan: RolloutPlan
+    labels: Labels
+    settings: _Settings
+    reward_bound: float | None
+    uses_luck: bool  # whether steps use their randomness
+    progress: bool
 
     @cached_property
     def may_hide_luck(self) -> bool:
         """If all rollouts are the same, was randomness drawn before? Not in a table, nor if the policy draws."""
         table = isinstance(self.simulator, TabularSimulator)
-        return not table and not policy_draws(self.simulator, self.state, self.candidates[0], self.actor)
+        return not table and not policy_draws(self.simulator, self.plan.state, self.plan.actions[0], self.actor)
 
     def answer(self, drawn: list[Draws], samples: int) -> Comparison:
         n = sum(len(part.returns) for part in drawn)
         found = self._comparison(drawn) if drawn else None
         open_question = found is None or found.outcome is Outcome.BUDGET_EXHAUSTED
-        steps_left = None if drawn else self.max_steps
+        steps_left = None if drawn else self.settings.max_steps
         try:
             with count_bar("compare", self.progress, n, samples) as report:
                 while n < samples and not (steps_left and sum(part.steps for part in drawn) >= steps_left):
                     count = min(samples - n, ENOUGH if n < ENOUGH else max(ENOUGH // 2, n // 4))
-                    drawn = [*drawn, self._checked_draw(n, count)]
+                    drawn = [*drawn, self._drawn(n, count)]
                     n += count
                     report(n)
                     found = self._comparison(drawn)
@@ -178,82 +220,75 @@ class _Question:
         assert found is not None
         return found
 
-    def _checked_draw(self, first: int, count: int) -> Draws:
-        drawn = self._draw(self.actor, first, count)
-        if first == 0:
-            check_repeatable(drawn, self.simulator, self.state, self.actor, self._draw)
+    def _drawn(self, first: int, count: int) -> Draws:
+        drawn = draws(self.simulator, self.actor, self.plan, first, count)
+        if first == 0 and table_policy(self.simulator, self.actor) is None:
+            check_repeatable(drawn, self.simulator, self.actor, self.plan)
         return drawn
 
-    def _draw(self, actor: Actor, first: int, count: int = 1) -> Draws:
-        return paired_draws(
-            self.simulator,
-            self.state,
-            self.candidates,
-            actor,
-            self.coupling,
-            discount=self.discount,
-            horizon=self.horizon,
-            seed=self.seed,
-            first=first,
-            count=count,
+    @property
+    def error(self) -> float:
+        """The chance of error of one interval: those of one action's gaps share what is allowed."""
+        return (1 - self.settings.confidence) / (self.labels.size - 1)
+
+    def _evaluation(self, drawn: Draws, limits: Limits) -> tuple[Evaluation, BoundedReturns | None]:
+        """The evaluation of the one state, and where a range of returns is known what follows from that."""
+        settings, plan = self.settings, self.plan
+        n = len(drawn.returns)
+        method = MonteCarlo(seed=settings.seed, samples=n, confidence=settings.confidence, horizon=plan.horizon)
+        within = (-math.inf, math.inf) if settings.return_range is None else settings.return_range
+        evaluation = drawn_evaluation(
+            SampledProblem(method, plan.coupling, Labels.of("state", 1, ["here"]), self.labels, plan.discount),
+            Stored([drawn]),
+            limits,
+            IntervalRule.anytime(settings.confidence, self.error),
+            Within(*within),
         )
+        if settings.return_range is None:
+            return evaluation, None
+        bounded = BoundedReturns(drawn, limits, *settings.return_range, self.error)
+        return _within(evaluation, bounded), bounded
 
     def _comparison(self, drawn: list[Draws]) -> Comparison:
         """What is known by now, and whether that decides the question."""
-        draws = Draws.joined(drawn)
-        n = len(draws.returns)
-        limits = Limits.of([draws], self.discount, self.horizon, self.reward_bound)
-
-        def mean_errors(deviations: Floats, spread: Floats) -> Floats:
-            return anytime.mean_errors(deviations, self.error, spread)
-
-        evaluation = drawn_evaluation(
-            [draws],
-            method=MonteCarlo(seed=self.seed, samples=n, confidence=self.confidence, horizon=self.horizon),
-            coupling=self.coupling,
-            states=Labels.of("state", 1, ["here"]),
-            actions=self.labels,
-            discount=self.discount,
+        joined = Draws.joined(drawn)
+        limits = Limits.of_draws([joined], self.plan.discount, self.plan.horizon, self.reward_bound)
+        evaluation, bounded = self._evaluation(joined, limits)
+        outcome, sure = self._decided(joined, evaluation, bounded)
+        return Comparison(
+            evaluation=evaluation,
+            draws=joined,
+            outcome=outcome,
+            best=self.labels.name(int(evaluation.mean[0].argmax())) if sure else None,
+            simulator=repr(self.simulator),
+            policy=repr(self.actor),
+            discount=self.plan.discount,
+            horizon=self.plan.horizon,
+            seed=self.settings.seed,
+            confidence=self.settings.confidence,
             limits=limits,
-            confidence=self.confidence,
-            distribution_slack=anytime.distribution_slack,
-            mean_errors=mean_errors,
-            within=ANYWHERE if self.return_range is None else Interval(*self.return_range),
+            bounded=bounded,
+            tie_tolerance=self.settings.tie_tolerance,
+            numbers=None if self.simulator.actions is None else tuple(self.plan.actions),
+            continue_with=lambda samples: self.answer(drawn, whole_number("samples", samples, 2)),
         )
-        bounded = None
-        if self.return_range is not None:
-            bounded = BoundedReturns(draws, limits, *self.return_range, self.error)
-            evaluation = _within(evaluation, bounded)
+
+    def _decided(self, drawn: Draws, evaluation: Evaluation, bounded: BoundedReturns | None) -> tuple[Outcome, bool]:
+        """How it ends if it ends now, and whether one action is known to be best."""
         assert evaluation.certificate is not None
         means, errors = evaluation.mean[0], np.asarray(evaluation.certificate.gap_mean_error)[0]
         lead = int(means.argmax())
         low = means[lead] - means - errors[lead] if bounded is None else bounded.gap_means[0][lead]
-        enough = bounded is not None or n >= ENOUGH
+        enough = bounded is not None or len(drawn.returns) >= ENOUGH
         sure = enough and bool((low > 0)[np.arange(means.size) != lead].all())
         outcome = Outcome.BUDGET_EXHAUSTED
-        if self.precision is None:
+        if self.settings.precision is None:
             outcome = Outcome.BEST_FOUND if sure else outcome
-        elif errors.max() <= self.precision:
+        elif errors.max() <= self.settings.precision:
             outcome = Outcome.PRECISE
-        if draws.one_future and (outcome is not Outcome.BUDGET_EXHAUSTED or not self.uses_luck) and self.may_hide_luck:
+        if drawn.one_future and (outcome is not Outcome.BUDGET_EXHAUSTED or not self.uses_luck) and self.may_hide_luck:
             outcome, sure = Outcome.ONE_FUTURE, False
-        return Comparison(
-            evaluation,
-            draws,
-            outcome,
-            self.labels.name(lead) if sure else None,
-            repr(self.simulator),
-            repr(self.actor),
-            self.discount,
-            self.horizon,
-            self.seed,
-            self.confidence,
-            limits,
-            bounded,
-            self.tie_tolerance,
-            None if self.simulator.actions is None else tuple(self.candidates),
-            lambda samples: self.answer(drawn, whole_number("samples", samples, 2)),
-        )
+        return outcome, sure
 
 
 def _within(evaluation: Evaluation, bounded: BoundedReturns) -> Evaluation:
@@ -266,31 +301,6 @@ def _within(evaluation: Evaluation, bounded: BoundedReturns) -> Evaluation:
     ]
     certificate = replace(evaluation.certificate, mean_error=off[0], gap_mean_error=off[1], large_sample=False)
     return replace(evaluation, certificate=certificate)
-
-
-def _candidates(numbered: Labels | None, actions: Sequence[Any] | Mapping[str, Any] | None) -> tuple[list[Any], Labels]:
-    """What a simulator is given for each candidate, and how they are called."""
-    if numbered is None:
-        if actions is None:
-            raise SettingsError(
-                "The actions of this simulator are not numbered. Give the ones to compare: actions=[…], or with names, "
-                'actions={"left": …, "right": …}.'
-            )
-        chosen = list(actions.values() if isinstance(actions, Mapping) else actions)
-        names = [str(name) for name in actions] if isinstance(actions, Mapping) else [_called(one) for one in chosen]
-        if len(set(names)) < len(names):
-            names = [f"action {i}" for i in range(len(chosen))]
-        count = len({digest_of(action) for action in chosen})
-    else:
-        if isinstance(actions, (Mapping, str)) or not (actions is None or hasattr(actions, "__iter__")):
-            raise SettingsError(f"actions is {actions!r}. Give a list of actions, by index or name.")
-        labels: Sequence[Label] = range(numbered.size) if actions is None else list(actions)
-        chosen = [numbered.index(label) for label in labels]
-        names = [numbered.name(a) for a in chosen]
-        count = len(set(chosen))
-    if len(chosen) < 2 or count != len(names):
-        raise SettingsError(f"actions are {names}. Give two or more different ones.")
-    return chosen, Labels.of("action", len(chosen), names)
 
 
 def _positive(name: str, value: Any) -> Any:
@@ -316,7 +326,3 @@ def _range(given: Any) -> tuple[float, float] | None:
     if not (-np.inf < low < high < np.inf and 2 * (high - low) < np.inf):
         raise SettingsError(f"return_range is {given!r}. Give (least, most), e.g. (0.0, 1.0).")
     return low, high
-
-
-def _called(action: Any) -> str:
-    return np.array2string(np.asarray(action), precision=4, separator=", ") if hasattr(action, "shape") else str(action)

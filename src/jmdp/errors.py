@@ -6,10 +6,7 @@ All derive from `JMDPError`, and from the built-in error a caller would expect, 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from jmdp.results.evaluation import Evaluation
+from typing import Any
 
 
 class JMDPError(Exception):
@@ -47,11 +44,11 @@ class LabelError(JMDPError, LookupError):
 class NotConvergedError(JMDPError, RuntimeError):
     """A method stopped before its tolerance. What it reached is in `evaluation`, with a valid certificate."""
 
-    def __init__(self, message: str, evaluation: Evaluation) -> None:
+    def __init__(self, message: str, evaluation: Any) -> None:
         super().__init__(message)
         self.evaluation = evaluation
 
-    def __reduce__(self) -> tuple[type[NotConvergedError], tuple[str, Evaluation]]:
+    def __reduce__(self) -> tuple[type[NotConvergedError], tuple[str, Any]]:
         return type(self), (self.args[0], self.evaluation)
 
 

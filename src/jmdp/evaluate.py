@@ -2,76 +2,74 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, overload
+from typing import Any, TypeVar, overload
 
-from jmdp.errors import NotConvergedError
+from jmdp.errors import CouplingError, NotConvergedError, PolicyError
 from jmdp.methods.exact_pairs.exact_pairs import ExactPairs
-from jmdp.methods.method import Method, check_problem
-from jmdp.models.coupling import Coupling, Local
+from jmdp.methods.method import Method, check_kind, check_method, check_table
+from jmdp.models.coupling import Coupling
+from jmdp.models.discount import problem_discount
 from jmdp.models.lazy import LazyJMDP
-from jmdp.models.tabular import TabularJMDP
-from jmdp.results.evaluation import Evaluation, Outcome
+from jmdp.results.evaluation import Evaluation
+from jmdp.results.outcome import Outcome
 from jmdp.simulators.simulator import Simulator
 
-if TYPE_CHECKING:
-    from jmdp.methods.neural_gram.learned_evaluation import LearnedEvaluation
-    from jmdp.methods.neural_gram.neural_gram import NeuralGram
+Answer = TypeVar("Answer")
 
 
 @overload
 def evaluate(
-    model: Simulator,
+    model: Any,
     policy: Any,
-    coupling: Coupling = ...,
+    coupling: Coupling,
     *,
-    method: NeuralGram,
-    throw: bool = ...,
-    progress: bool = ...,
-) -> LearnedEvaluation: ...
-
-
-@overload
-def evaluate(
-    model: Simulator, policy: Any, coupling: Coupling, method: NeuralGram, *, throw: bool = ..., progress: bool = ...
-) -> LearnedEvaluation: ...
-
-
-@overload
-def evaluate(
-    model: TabularJMDP | LazyJMDP | Simulator,
-    policy: Any,
-    coupling: Coupling = ...,
-    method: Method = ...,
-    *,
+    discount: float | None = ...,
     throw: bool = ...,
     progress: bool = ...,
 ) -> Evaluation: ...
 
 
+@overload
 def evaluate(
-    model: TabularJMDP | LazyJMDP | Simulator,
+    model: Any,
     policy: Any,
-    coupling: Coupling = Local(),
-    method: Method = ExactPairs(),
+    coupling: Coupling,
+    method: Method[Answer],
     *,
+    discount: float | None = ...,
+    throw: bool = ...,
+    progress: bool = ...,
+) -> Answer: ...
+
+
+def evaluate(
+    model: Any,
+    policy: Any,
+    coupling: Coupling | None = None,
+    method: Method[Any] = ExactPairs(),
+    *,
+    discount: float | None = None,
     throw: bool = True,
     progress: bool = True,
-) -> Evaluation | LearnedEvaluation:
+) -> Any:
     """Joint moments of the returns of all actions in all states.
 
     Parameters
     ----------
     model
-        The scenario table, or a function that gives it state by state; or, for `MonteCarlo` and
-        `NeuralGram`, a simulator (`jmdp.simulators`) or an environment.
+        The scenario table (`TabularJMDP`), or a function that gives it state by state (`LazyJMDP`); or, for
+        `MonteCarlo` and `NeuralGram`, a simulator (`jmdp.simulators`) or an environment of Gymnasium or gymnax.
     policy
         What is followed after the first action: a `TabularPolicy`; for a `LazyJMDP` a function from a state to its
         actions' probabilities; for a simulator anything that `as_policy` takes.
     coupling
-        How luck is shared: `Local` (the paper's), `Synchronous` or `Independent`.
+        How luck is shared: `Local` (the paper's), `Synchronous` or `Independent`. It is part of the question and
+        changes the answer, so it has no default.
     method
         How they are found: `ExactPairs`, `ExactDistribution`, `ReachablePairs`, `JIPE`, `MonteCarlo`, `Incremental`,
         `LinearProjected` or `NeuralGram`, with their settings. What `NeuralGram` has learned is a `LearnedEvaluation`.
+    discount
+        γ, for a simulator that has none of its own. Models have theirs.
     throw
         Raise `NotConvergedError` where the tolerance is not met. With False the evaluation comes back all the same, its
         `outcome` says so, and its certificate still holds. What `NeuralGram` learned has no tolerance to meet, so a
@@ -83,26 +81,55 @@ def evaluate(
         from jmdp.simulators import as_simulator
 
         model = as_simulator(model)
-    check_problem(model, policy, coupling, method)
+    check_method(method)
+    if coupling is None:
+        raise CouplingError(_NO_COUPLING)
+    check_kind("coupling", coupling, Coupling, CouplingError)
+    answer = _answer(model, policy, coupling, method, discount, progress)
+    if throw and not answer.outcome.successful:
+        raise _not_converged(method, answer)
+    return answer
+
+
+def _answer(
+    model: Any, policy: Any, coupling: Coupling, method: Method[Any], discount: float | None, progress: bool
+) -> Any:
+    """What the method gives for this kind of problem, once model, policy and coupling are known to fit."""
     if isinstance(model, Simulator):
         from jmdp.models.actors.as_policy import as_policy
 
-        policy = as_policy(policy, model.actions)
-    evaluation = method.run(model, policy, coupling, progress)
-    if throw and not evaluation.outcome.successful:
-        holds = "" if evaluation.certificate is None else ": its certificate holds"
-        done = f"{evaluation.residuals.size} {method.step_name}s" if isinstance(evaluation, Evaluation) else "a while"
-        raise NotConvergedError(
-            f"{type(method).__name__} stopped after {done}: "
-            f"{evaluation.outcome.value}.\n"
-            f"{evaluation!r}\n"
-            f"{_MENDS[evaluation.outcome]}, or pass throw=False to take what was reached{holds}.",
-            evaluation,
-        )
-    return evaluation
+        actor = as_policy(policy, model.actions)
+        return method.on_simulator(model, actor, coupling, problem_discount(model.discount, discount), progress)
+    if isinstance(model, LazyJMDP):
+        problem_discount(model.discount, discount)
+        if not callable(policy):
+            raise PolicyError(
+                f"policy is a {type(policy).__name__}. For a LazyJMDP give a function from a state to the "
+                "probabilities of its actions."
+            )
+        return method.on_lazy_model(model, policy, coupling, progress)
+    check_table(model, policy, coupling)
+    problem_discount(model.discount, discount)
+    return method.on_table(model, policy, coupling, progress)
 
 
-_MENDS = {
+def _not_converged(method: Method[Any], answer: Any) -> NotConvergedError:
+    holds = "" if answer.certificate is None else ": its certificate holds"
+    done = f"{answer.residuals.size} {method.step_name}s" if isinstance(answer, Evaluation) else "a while"
+    return NotConvergedError(
+        f"{type(method).__name__} stopped after {done}: {answer.outcome.value}.\n{answer!r}\n"
+        f"{_FIXES[answer.outcome]}, or pass throw=False to take what was reached{holds}.",
+        answer,
+    )
+
+
+_NO_COUPLING = (
+    "The coupling is part of the question, and none is given: evaluate(model, policy, coupling). Use Synchronous() if "
+    "one draw of the randomness hits all states in a step (weather, demand, common random numbers), Local() if each "
+    "state has its own (the paper's), and Independent() for the baseline in which nothing is shared."
+)
+
+_FIXES = {
     Outcome.STALLED: "Ask for a larger tolerance",
     Outcome.SWEEPS_EXHAUSTED: "Ask for a larger tolerance or more max_sweeps",
     Outcome.BUDGET_EXHAUSTED: "Ask for a larger tolerance or give a larger budget",

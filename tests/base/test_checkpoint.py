@@ -371,7 +371,7 @@ CHILD = """
 import fcntl, os, resource, sys
 from pathlib import Path
 import numpy as np
-from jmdp.files import checkpoint
+from jmdp.base import checkpoint
 
 path = Path(sys.argv[1])
 

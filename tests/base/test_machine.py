@@ -23,14 +23,14 @@ from jmdp.errors import MemoryBudgetError, NotConvergedError
 def test_too_small_a_budget_is_refused_with_the_mend(method, message):
     world = jmdp.worlds.windy_gridworld()
     with pytest.raises(MemoryBudgetError, match=message):
-        jmdp.evaluate(world.model, world.policies["uniform"], method=method)
+        jmdp.evaluate(world.model, world.policies["uniform"], jmdp.Local(), method=method)
 
 
 def test_a_model_too_large_for_the_machine_is_refused_at_once():
     """A million states would need 16 TB; the refusal allocates none of it."""
     world = jmdp.worlds.coupled_reward_chain(1_000_000)
     with pytest.raises(MemoryBudgetError, match=r"ExactPairs on 1000000 states needs 14\.55 TiB"):
-        jmdp.evaluate(world.model, world.policies["first"])
+        jmdp.evaluate(world.model, world.policies["first"], jmdp.Local())
 
 
 @pytest.mark.parametrize("tables", [2.1, 3.1, 40])
@@ -44,14 +44,15 @@ policy = world.policies["goal_directed"]
 small = jmdp.worlds.windy_gridworld(18, 18)
 jmdp.evaluate(small.model, small.policies["uniform"], jmdp.Local())   # loads everything that is loaded once
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-result = jmdp.evaluate(world.model, policy, method=jmdp.ExactPairs(memory_budget={int(tables * 8 * S * S)}))
+method = jmdp.ExactPairs(memory_budget={int(tables * 8 * S * S)})
+result = jmdp.evaluate(world.model, policy, jmdp.Local(), method)
 print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024, result.covariance.sum())
 """
     used, total = map(float, subprocess.check_output([sys.executable, "-c", code]).split())
     assert used <= tables * 8 * S * S + 16e6
     world = jmdp.worlds.windy_gridworld(30, 30, discount=0.9)
     assert total == pytest.approx(
-        jmdp.evaluate(world.model, world.policies["goal_directed"]).covariance.sum(), rel=1e-8
+        jmdp.evaluate(world.model, world.policies["goal_directed"], jmdp.Local()).covariance.sum(), rel=1e-8
     )
 
 
@@ -67,7 +68,7 @@ def test_an_interrupt_keeps_the_best_certified_answer(monkeypatch):
 
     world = jmdp.worlds.windy_gridworld()
     policy = world.policies["uniform"]
-    truth = jmdp.evaluate(world.model, policy)
+    truth = jmdp.evaluate(world.model, policy, jmdp.Local())
     sweep, calls = PairSweep.measured, []
 
     def interrupted(self, point, out, change=None):
@@ -78,7 +79,7 @@ def test_an_interrupt_keeps_the_best_certified_answer(monkeypatch):
 
     monkeypatch.setattr(PairSweep, "measured", interrupted)
     with pytest.raises(NotConvergedError, match="interrupted before it was done") as caught:
-        jmdp.evaluate(world.model, policy)
+        jmdp.evaluate(world.model, policy, jmdp.Local())
     kept = caught.value.evaluation
     assert kept.outcome is jmdp.Outcome.INTERRUPTED
     assert kept.residuals.size == 13
@@ -86,4 +87,4 @@ def test_an_interrupt_keeps_the_best_certified_answer(monkeypatch):
     assert (np.abs(kept.covariance - truth.covariance) <= kept.certificate.covariance_error).all()
     calls[:] = [1] * 12
     with pytest.raises(KeyboardInterrupt):
-        jmdp.evaluate(world.model, policy)
+        jmdp.evaluate(world.model, policy, jmdp.Local())

@@ -21,11 +21,13 @@ def test_a_bar_shows_sweeps_residual_and_time_left(monkeypatch):
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
     world = jmdp.worlds.windy_gridworld(discount=0.99)
-    jmdp.evaluate(world.model, world.policies["uniform"], method=jmdp.JIPE(tolerance=1e-9))
+    jmdp.evaluate(world.model, world.policies["uniform"], jmdp.Local(), method=jmdp.JIPE(tolerance=1e-9))
     shown = terminal.getvalue()
     assert re.search(r"JIPE: \d+ sweep \[.*residual \d\.\d\de-\d\d, \d\d:\d\d left", shown), shown[-300:]
     grid = jmdp.worlds.lazy_windy_gridworld(50, 50)
-    jmdp.evaluate(grid.model, grid.policies["uniform"], method=jmdp.ReachablePairs((25, 25), tolerance=0.1))
+    jmdp.evaluate(
+        grid.model, grid.policies["uniform"], jmdp.Local(), method=jmdp.ReachablePairs((25, 25), tolerance=0.1)
+    )
     assert re.search(r"states looked at: \d+it", terminal.getvalue())
 
 

@@ -14,8 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import jmdp
+from jmdp import Estimate
 from jmdp.base import rounding
-from jmdp.plots.chances import chance, interval, number
+from jmdp.plots.chances import short_interval
 from sample_models import random_problem
 
 NUMBER = r"[-−]?[\d.]+(?:e[+\-−]?\d+)?"
@@ -27,36 +28,40 @@ def read(text: str) -> Fraction:
     return Fraction(Decimal(text.replace("−", "-")))
 
 
-def around(value: float, below: float, above: float) -> tuple[float, float]:
-    return value - below, value + above
+def around(value: float, below: float, above: float) -> Estimate:
+    return Estimate(value, value - below, value + above)
+
+
+def assert_within(number: Estimate, least: Fraction, most: Fraction) -> None:
+    assert least <= Fraction(number.low) <= Fraction(number.high) <= most
 
 
 @settings(max_examples=500)
 @given(finite, errors, errors)
 def test_plus_minus_contains_the_interval(value, below, above):
-    low, high = around(value, below, above)
-    text = rounding.plus_minus(value, low, high)
-    if low == high == value:
+    number = around(value, below, above)
+    text = rounding.plus_minus(number)
+    if number.low == number.high == value:
         assert float(text) == value
         return
     middle, error = map(read, text.split(" ± "))
-    assert middle - error <= Fraction(low) <= Fraction(high) <= middle + error
+    assert_within(number, middle - error, middle + error)
 
 
 @settings(max_examples=500)
 @given(finite, errors, errors)
 def test_printed_ends_contain_the_interval(value, below, above):
-    low, high = around(value, below, above)
-    for text in (rounding.with_ends(value, low, high), repr(jmdp.Estimate(value, low, high))):
+    number = around(value, below, above)
+    for text in (rounding.with_ends(number), repr(number), number.to_digits(4)):
         if " ± " in text:
             middle, error = map(read, text.split(" ± "))
             ends = [middle - error, middle + error]
-        elif low == high == value:
+        elif number.low == number.high == value:
             assert float(text.split(" ")[0]) == value
             continue
         else:
             ends = [read(end) for end in re.findall(NUMBER, text.split("[")[1])]
-        assert ends[0] <= Fraction(low) <= Fraction(high) <= ends[1]
+        assert_within(number, *ends)
 
 
 @given(finite, st.integers(1, 6))
@@ -65,19 +70,23 @@ def test_bounds_are_rounded_to_their_side(bound, digits):
 
 
 @given(finite, errors, st.integers(0, 9))
-def test_intervals_in_figures_contain_theirs(value, error, decimals):
-    low, high = around(value, error, error)
-    ends = re.findall(NUMBER, interval(jmdp.Estimate(value, low, high), number, decimals))
-    assert read(ends[0]) <= Fraction(low) <= Fraction(high) <= read(ends[1])
+def test_ends_with_decimals_contain_the_interval(value, error, decimals):
+    number = around(value, error, error)
+    ends = rounding.ends_to_decimals(number, decimals)
+    assert_within(number, *map(read, re.findall(NUMBER, ends)))
+    text = rounding.with_decimals(number, decimals)
+    assert text.endswith(ends) or number.error < 0.5 * 10.0**-decimals
+    assert text.startswith(rounding.decimals_of(value, decimals))
 
 
 @given(st.floats(0, 1), st.floats(0, 1))
 def test_percentages_and_chances_contain_theirs(one, other):
     low, high = sorted((one, other))
-    ends = re.findall(r"\d+", rounding.percent(low, low, high).split("[")[1])
-    assert int(ends[0]) <= 100 * Fraction(low) <= 100 * Fraction(high) <= int(ends[1])
-    ends = re.findall(NUMBER, interval(jmdp.Estimate(low, low, high), chance, 2))
-    assert read(ends[0]) <= Fraction(low) <= Fraction(high) <= read(ends[1])
+    number = Estimate(low, low, high)
+    ends = re.findall(r"\d+", rounding.percent(number).split("[")[1])
+    assert_within(number, *(Fraction(int(end), 100) for end in ends))
+    assert_within(number, *map(read, re.findall(NUMBER, rounding.ends_to_decimals(number, 2, rounding.chance))))
+    assert_within(number, *map(read, re.findall(NUMBER, short_interval(number))))
 
 
 @pytest.mark.parametrize(
@@ -92,26 +101,58 @@ def test_percentages_and_chances_contain_theirs(one, other):
     ],
 )
 def test_value_and_error_end_at_the_same_digit(value, error, text):
-    assert rounding.plus_minus(value, value - error, value + error) == text
+    assert rounding.plus_minus(around(value, error, error)) == text
 
 
 def test_an_interval_that_excludes_0_is_printed_so():
-    assert rounding.with_ends(0.063, 0.0004, 0.127) == "0.0630 [0.0004, 0.1271]"
-    assert rounding.with_ends(-0.063, -0.127, -0.0004) == "-0.0630 [-0.1271, -0.0004]"
-    assert rounding.plus_minus(0.0634, 0.0004, 0.1264) == "0.0634 ± 0.0631"
-    assert rounding.plus_minus(-0.0634, -0.1264, -0.0004) == "-0.0634 ± 0.0631"
-    assert rounding.with_ends(0.063, 1e-9, 0.127) == "0.063000 [0.000000, 0.127001]"
+    assert rounding.with_ends(Estimate(0.063, 0.0004, 0.127)) == "0.0630 [0.0004, 0.1271]"
+    assert rounding.with_ends(Estimate(-0.063, -0.127, -0.0004)) == "-0.0630 [-0.1271, -0.0004]"
+    assert rounding.plus_minus(Estimate(0.0634, 0.0004, 0.1264)) == "0.0634 ± 0.0631"
+    assert rounding.plus_minus(Estimate(-0.0634, -0.1264, -0.0004)) == "-0.0634 ± 0.0631"
+    assert rounding.with_ends(Estimate(0.063, 1e-9, 0.127)) == "0.063000 [0.000000, 0.127001]"
 
 
 def test_a_table_has_few_digits():
-    assert rounding.with_ends(2.0, 2 - 4e-13, 2 + 4e-13, digits=6) == "2.00000 [1.99999, 2.00001]"
+    assert rounding.with_ends(Estimate(2.0, 2 - 4e-13, 2 + 4e-13), digits=6) == "2.00000 [1.99999, 2.00001]"
 
 
 def test_what_is_not_finite_is_said():
-    assert rounding.plus_minus(1.0, -math.inf, math.inf) == "1 ± ∞"
-    assert rounding.plus_minus(math.nan, 0.0, 1.0) == "nan"
-    assert rounding.with_ends(1.0, 0.0, math.inf) == "1.0 [0.0, inf]"
-    assert rounding.with_ends(1.0, -math.inf, math.inf) == "1 [-inf, inf]"
+    assert rounding.plus_minus(Estimate(1.0, -math.inf, math.inf)) == "1 ± ∞"
+    assert rounding.plus_minus(Estimate(math.nan, 0.0, 1.0)) == "nan"
+    assert rounding.with_ends(Estimate(1.0, 0.0, math.inf)) == "1.0 [0.0, inf]"
+    assert rounding.with_ends(Estimate(1.0, -math.inf, math.inf)) == "1 [-inf, inf]"
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [
+        (Estimate(0.61152662, 0.61152662 - 8e-13, 0.61152662 + 8e-13), "0.6115266 ± 3e-08"),
+        (Estimate(1.0, 1.0, 1.0), "1 ± 0"),
+        (Estimate(0.5272, 0.353792, 0.85886), "0.5272 in [0.3537, 0.8589]"),
+        (Estimate(12345.6, 11111.1, math.inf), "12350 in [11110, inf]"),
+        (Estimate(-0.5, -0.75, 0.0), "-0.5 in [-0.75, 0]"),
+    ],
+)
+def test_as_many_significant_digits_as_asked_for(number, text):
+    assert number.to_digits(4) == text
+
+
+def test_numbers_in_figures():
+    assert rounding.with_decimals(Estimate(-0.1234, -0.2, 0.0), 2) == "−0.12 [−0.21, 0]"
+    assert rounding.with_decimals(Estimate(0.1234, 0.1233, 0.1235), 2) == "0.12"
+    assert rounding.with_decimals(Estimate(0.97, 0.9612, 1.0), 3, rounding.chance, "; ") == "0.970; [0.961, 1]"
+    assert rounding.decimals_of(-0.0001, 2) == "0"
+    assert rounding.decimals_of(12345678.9, 2) == "1.23e+07"
+    assert [rounding.chance(p) for p in (0.0, 1e-5, 0.3124, 1 - 1e-5, 1.0)] == ["0", "<0.001", "0.312", ">0.999", "1"]
+    assert [rounding.significant(x, 2) for x in (432.1, -0.0123, 0.0)] == ["430", "−0.012", "0"]
+
+
+def test_percentages_add_up():
+    assert rounding.percentages((0.675, 0.0, 0.325)) == ["68%", "0%", "32%"]
+    assert rounding.percentages((1 / 3, 1 / 3, 1 / 3)) == ["34%", "33%", "33%"]
+    assert rounding.percentages((0.999, 0.0, 0.001)) == [">99%", "0%", "<1%"]
+    assert rounding.percentages((1.0, 0.0, 0.0)) == ["100%", "0%", "0%"]
+    assert rounding.percentages((0.29, 0.57, 0.14)) == ["29%", "57%", "14%"]
 
 
 def test_a_printed_error_bound_is_not_below_the_stored_one():

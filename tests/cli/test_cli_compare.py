@@ -110,7 +110,7 @@ def test_tables_have_states_actions_and_policies_by_name(capsys):
     world = jmdp.worlds.inventory()
     truth = jmdp.compare(world.model, 3, world.policies["base_stock"], [3, 0], seed=0, samples=64)
     assert [row["action"] for row in record["actions"]] == ["order 3", "order 0"]
-    assert [row["mean"]["value"] for row in record["actions"]] == [truth.mean("order 3"), truth.mean("order 0")]
+    assert [row["mean"]["value"] for row in record["actions"]] == [truth.mean_of("order 3"), truth.mean_of("order 0")]
 
 
 def test_actions_without_numbers_are_written_out(capsys):

@@ -124,7 +124,7 @@ def test_a_wrong_coupling_is_not_example_2():
     """The closed form of (2.2) is not the variance under (2.1), nor under (2.2) with another discount."""
     for opposite, discount in ((False, 0.95), (True, 0.9)):
         model = example(opposite, discount)
-        found = interval_of(jmdp.evaluate(model, jmdp.TabularPolicy.uniform(model)))
+        found = interval_of(jmdp.evaluate(model, jmdp.TabularPolicy.uniform(model), jmdp.Local()))
         assert not found.low <= gap_variance(Fraction(0.95)) <= found.high
 
 
@@ -132,7 +132,7 @@ def test_higher_moments_in_rationals_are_those_of_the_semantics():
     """First moments by hand: each of three arms pays 1 in one of three draws. Second ones by ExactPairs."""
     arms, policy = three_arms(0.5), jmdp.TabularPolicy([[0.5, 0.25, 0.25]])
     exact = exact_moments(arms, policy, 2)
-    result = jmdp.evaluate(arms, policy)
+    result = jmdp.evaluate(arms, policy, jmdp.Local())
     for a in range(3):
         assert float(exact[(a,)]) == pytest.approx(2 / 3, abs=1e-15)
         for b in range(a, 3):
@@ -160,7 +160,7 @@ def test_a_plain_network_learns_what_is_there_to_learn():
 
 def test_solution_in_rationals_is_that_of_the_semantics():
     world = jmdp.worlds.coupled_reward_chain(4, discount=0.5)
-    result = jmdp.evaluate(world.model, world.policies["uniform"])
+    result = jmdp.evaluate(world.model, world.policies["uniform"], jmdp.Local())
     assert result.correlation[0, 0, 1] == pytest.approx(float(exact_correlation(4, Fraction(1, 2))), abs=1e-12)
 
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import copy as copies
 import dataclasses
+import importlib
 import pickle
 
 import numpy as np
 import pytest
 
 import jmdp
-from jmdp.errors import LabelError, UnavailableError
+from jmdp.errors import LabelError, ModelError, UnavailableError
 from jmdp.methods.linear_projected import features
 from jmdp.methods.method import Method
+from jmdp.results.quantities import Quantity, gives, who_gives
+from jmdp.results.result import Result
 from sample_models import COUPLINGS
 
 METHODS = [
@@ -55,8 +58,8 @@ def test_every_method_is_listed():
 def test_settings_are_frozen_and_print_themselves(method):
     with pytest.raises(dataclasses.FrozenInstanceError):
         method.anything = 1
-    names = {name: getattr(jmdp, name) for name in jmdp.__all__}
-    assert eval(repr(method), names) == method
+    names = vars(importlib.import_module(f"jmdp.methods.{jmdp.methods.METHODS[type(method).__name__]}"))
+    assert eval(repr(method), dict(names)) == method
 
 
 def test_what_comes_back(method, coupling, world):
@@ -91,7 +94,7 @@ def test_what_comes_back(method, coupling, world):
 
 def test_copies_are_whole_and_frozen(method, world):
     model, policy = world.model, world.policies["uniform"]
-    result = jmdp.evaluate(model, policy, method=method)
+    result = jmdp.evaluate(model, policy, jmdp.Local(), method=method)
     for copy in (copies.deepcopy, lambda x: pickle.loads(pickle.dumps(x))):
         again = copy(result)
         np.testing.assert_array_equal(again.covariance, result.covariance)
@@ -115,8 +118,8 @@ def test_between_states_or_the_message_that_says_who_can(method, coupling, world
         with pytest.raises(LabelError, match=r"There is no state 1: indices run from 0 to 0"):
             result.cross_covariance(0, 0, 1, 1)
         return
-    if isinstance(method, jmdp.MonteCarlo):
-        with pytest.raises(UnavailableError, match=r"ExactPairs\(\), JIPE\(\) and Incremental\(seed=…\) give them"):
+    if Quantity.CROSS_COVARIANCES not in gives(type(method).__name__):
+        with pytest.raises(UnavailableError, match=r"MonteCarlo gives no covariances between states. ExactPairs\(\), "):
             result.cross_covariance(0, 0, 1, 1)
         return
     there, back = result.cross_covariance(0, 0, 1, 1), result.cross_covariance(1, 1, 0, 0)
@@ -124,8 +127,59 @@ def test_between_states_or_the_message_that_says_who_can(method, coupling, world
     assert result.second_moment(0, 0, 1, 1) == there + result.mean[0, 0] * result.mean[1, 1]
 
 
+@pytest.mark.parametrize("quantity", Quantity, ids=lambda quantity: quantity.name)
+def test_each_method_gives_what_is_declared_and_nothing_else(method, quantity, world):
+    """Messages that name methods follow from these declarations."""
+    model, policy = world.model, world.policies["uniform"]
+    if quantity is Quantity.HIGHER_MOMENTS and isinstance(method, jmdp.ExactPairs | jmdp.JIPE):
+        method = dataclasses.replace(method, order=3)
+
+    def evaluated(source=model, followed=policy):
+        return jmdp.evaluate(source, followed, jmdp.Local(), method, discount=model.discount)
+
+    def asked():
+        match quantity:
+            case Quantity.CROSS_COVARIANCES:
+                return evaluated().cross is None
+            case Quantity.HIGHER_MOMENTS:
+                return evaluated().moment(("2", 0), ("2", 0), ("2", 1)) is None
+            case Quantity.DISTRIBUTIONS:
+                return evaluated().return_distribution("2", 0) is None
+            case Quantity.VARIANCE_INTERVALS:
+                return evaluated().gap("2", 0, 1).variance_interval is None
+            case Quantity.SWEEPS:
+                return jmdp.plots.residual_curve({"this": evaluated()}) is None
+            case Quantity.CHECKED_TABLES:
+                return jmdp.testing.check_certificate(model, policy, evaluated()) is not None
+            case Quantity.FROM_LAZY_MODELS:
+                lazy = jmdp.LazyJMDP.of(model)
+                method_here = dataclasses.replace(method, state=2) if hasattr(method, "state") else method
+                return jmdp.evaluate(lazy, lambda s: policy.probs[s], jmdp.Local(), method_here) is None
+            case Quantity.FROM_SIMULATORS:
+                return evaluated(jmdp.simulators.TabularSimulator(model)) is None
+
+    said = who_gives(quantity)
+    try:
+        missing = asked()
+    except (UnavailableError, ModelError) as error:
+        missing, said = True, str(error)
+    assert missing == (quantity not in gives(type(method).__name__))
+    assert who_gives(quantity).partition("(")[0] in said
+
+
+def test_one_protocol_of_results(method, world):
+    result = jmdp.evaluate(world.model, world.policies["uniform"], jmdp.Local(), method)
+    assert isinstance(result, Result)
+    frame = result.to_dataframe()
+    assert list(frame.columns) == ["mean", "mean_low", "mean_high", "std", "std_low", "std_high"]
+    assert frame.loc[("2", "order 1"), "mean"] == result.mean[result.states.index("2"), 1]
+    assert (frame["mean_low"] <= frame["mean"]).all()
+    assert "<td>order 1</td>" in result._repr_html_()
+    assert result.plot("2").axes
+
+
 def test_labelled_results(method, world, tmp_path):
-    result = jmdp.evaluate(world.model, world.policies["uniform"], method=method)
+    result = jmdp.evaluate(world.model, world.policies["uniform"], jmdp.Local(), method=method)
     data = result.to_xarray()
     assert float(data["mean"].sel(state="2", action="order 1")) == result.mean[result.states.index("2"), 1]
     assert data["covariance"].dims == ("state", "action", "action_2")
@@ -138,5 +192,5 @@ def test_labelled_results(method, world, tmp_path):
 
 
 def test_silent_off_a_terminal(method, world, capsys):
-    jmdp.evaluate(world.model, world.policies["uniform"], method=method)
+    jmdp.evaluate(world.model, world.policies["uniform"], jmdp.Local(), method=method)
     assert capsys.readouterr() == ("", "")

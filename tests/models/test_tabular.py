@@ -112,7 +112,7 @@ def test_what_cannot_happen_does_not_count_in_the_bound():
 
 def test_states_and_actions_by_index_or_name():
     model = build(state_names=["idle", "busy"], action_names=["stay", "walk", "run"])
-    result = jmdp.evaluate(model, jmdp.TabularPolicy.uniform(model))
+    result = jmdp.evaluate(model, jmdp.TabularPolicy.uniform(model), jmdp.Local())
     assert result.gap("busy", "run", "walk") == result.gap(1, np.int64(2), 1)
     assert result.gap("busy", "run", "walk").state == "busy"
     for label, message in (
@@ -137,7 +137,7 @@ def test_policies_are_checked_too():
     with pytest.raises(PolicyError, match=r"probs\[0, 1\] is -1\.0 at state 0, action 1"):
         jmdp.TabularPolicy([[2 - 1e-9 - 1, -1.0]])
     with pytest.raises(PolicyError, match=r"shape \(1, 2\), the model has 2 states and 3 actions"):
-        jmdp.evaluate(model, jmdp.TabularPolicy([[0.5, 0.5]]))
+        jmdp.evaluate(model, jmdp.TabularPolicy([[0.5, 0.5]]), jmdp.Local())
     with pytest.raises(PolicyError, match="1 actions for 2 states"):
         jmdp.TabularPolicy.deterministic(model, [0])
     with pytest.raises(PolicyError, match="weight is 2"):
@@ -205,9 +205,11 @@ def test_masked_features_and_answers_of_policies_are_refused():
     policy = jmdp.TabularPolicy.uniform(model)
     features = masked(np.eye(2), [[True, False], [False, False]])
     with pytest.raises(SettingsError, match="features has masked entries"):
-        jmdp.evaluate(model, policy, method=jmdp.LinearProjected(features))
+        jmdp.evaluate(model, policy, jmdp.Local(), method=jmdp.LinearProjected(features))
     lazy = jmdp.LazyJMDP(lambda state: ([1.0], [[0.0, 1.0]], [[0, 0]]), 0.5, 1.0)
     with pytest.raises(PolicyError, match="masked entries"):
-        jmdp.evaluate(lazy, lambda state: masked([0.5, 0.5], [False, True]), method=jmdp.ReachablePairs(0))
+        jmdp.evaluate(
+            lazy, lambda state: masked([0.5, 0.5], [False, True]), jmdp.Local(), method=jmdp.ReachablePairs(0)
+        )
     with pytest.raises(PolicyError, match="masked entries"):
         jmdp.compare(model, 0, lambda observation: masked([0.5, 0.5], [False, True]), seed=0)

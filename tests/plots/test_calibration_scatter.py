@@ -57,7 +57,7 @@ CASES = {
     "no marginals": lambda: dataclasses.replace(record(), independent=np.zeros(100)),
     "small": lambda: scaled(1e-5),
     "large": lambda: scaled(1e5),
-    "joined": lambda: jmdp.calibration.Calibration.joined([record(), dataclasses.replace(record(), seed=7)]),
+    "joined": lambda: jmdp.Calibration.joined([record(), dataclasses.replace(record(), seed=7)]),
 }
 
 

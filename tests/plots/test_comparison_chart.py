@@ -123,7 +123,7 @@ def test_bars_dots_and_parts_are_those_of_the_comparison():
     c = asked(lambda s, a, u: 0.7 * u[0] + u[a] - 0.6 * a**2, ALE[:3], 300, precision=1e-6)
     figure = jmdp.plots.comparison_chart(c)
     left, right = figure.axes
-    ranked = sorted(c.actions, key=lambda a: -float(c.mean(a)))
+    ranked = sorted(c.actions, key=lambda a: -float(c.mean_of(a)))
     assert [label.get_text() for label in left.get_yticklabels()] == ranked
     assert ranked[0] == c.leader
     assert left.get_ylim()[0] > left.get_ylim()[1]  # the best on top
@@ -193,16 +193,6 @@ def test_units_are_named_where_numbers_would_be_long(scale):
     assert other.axes[0].get_xlabel() == one.axes[0].get_xlabel() + unit
     plain, scaled = ([text for text in words(figure) if "±" in text or "std" in text] for figure in (one, other))
     assert plain == scaled
-
-
-def test_percentages_add_up_and_nothing_is_called_impossible_that_happened():
-    from jmdp.plots.comparison_chart import _percents
-
-    assert _percents((0.675, 0.0, 0.325)) == ["68%", "0%", "32%"]
-    assert _percents((1 / 3, 1 / 3, 1 / 3)) == ["34%", "33%", "33%"]
-    assert _percents((0.999, 0.0, 0.001)) == [">99%", "0%", "<1%"]
-    assert _percents((1.0, 0.0, 0.0)) == ["100%", "0%", "0%"]
-    assert _percents((0.29, 0.57, 0.14)) == ["29%", "57%", "14%"]
 
 
 def test_a_far_bar_of_independent_luck_is_cut_and_does_not_press_the_rest_together():

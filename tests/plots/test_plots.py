@@ -21,11 +21,11 @@ def world():
 
 @pytest.fixture(scope="module")
 def result(world):
-    return jmdp.evaluate(world.model, world.policies["goal_directed"])
+    return jmdp.evaluate(world.model, world.policies["goal_directed"], jmdp.Local())
 
 
 def test_residual_curve_shows_every_sweep(world, result, tmp_path):
-    jipe = jmdp.evaluate(world.model, world.policies["goal_directed"], method=jmdp.JIPE())
+    jipe = jmdp.evaluate(world.model, world.policies["goal_directed"], jmdp.Local(), method=jmdp.JIPE())
     figure = jmdp.plots.residual_curve({"paper": jipe, "pairs": result})
     [axes] = figure.axes
     assert axes.get_yscale() == "log"
@@ -40,7 +40,9 @@ def test_residual_curve_shows_every_sweep(world, result, tmp_path):
 
 
 def test_residual_curve_refuses_what_did_not_sweep(world):
-    sampled = jmdp.evaluate(world.model, world.policies["uniform"], method=jmdp.MonteCarlo(seed=0, samples=10))
+    sampled = jmdp.evaluate(
+        world.model, world.policies["uniform"], jmdp.Local(), method=jmdp.MonteCarlo(seed=0, samples=10)
+    )
     with pytest.raises(UnavailableError, match="MonteCarlo does not sweep"):
         jmdp.plots.residual_curve(sampled)
 
@@ -62,8 +64,8 @@ def test_correlation_grid_is_laid_out_as_the_grid(world, result, tmp_path):
 def test_there_must_be_something_to_show():
     alone = jmdp.TabularJMDP([[1.0]], [[[1.0]]], [[[0]]], 0.5)
     with pytest.raises(SettingsError, match="no gap to show"):
-        jmdp.plots.gap_chart(jmdp.evaluate(alone, jmdp.TabularPolicy([[1.0]])), 0)
-    evaluation = jmdp.evaluate(alone, jmdp.TabularPolicy([[1.0]]))
+        jmdp.plots.gap_chart(jmdp.evaluate(alone, jmdp.TabularPolicy([[1.0]]), jmdp.Local()), 0)
+    evaluation = jmdp.evaluate(alone, jmdp.TabularPolicy([[1.0]]), jmdp.Local())
     with pytest.raises(SettingsError, match="no other to beat"):
         jmdp.plots.superiority_matrix(evaluation, 0)
     with pytest.raises(SettingsError, match="no other to beat it"):
@@ -78,7 +80,7 @@ def test_there_must_be_something_to_show():
 def test_gap_chart_shows_each_gap(world, result, tmp_path, sampled):
     if sampled:
         method = jmdp.MonteCarlo(seed=0, samples=100)
-        result = jmdp.evaluate(world.model, world.policies["goal_directed"], method=method)
+        result = jmdp.evaluate(world.model, world.policies["goal_directed"], jmdp.Local(), method=method)
     figure = jmdp.plots.gap_chart(result, "2,0", action="R")
     axes = figure.axes[0]
     order = sorted("UDL", key=lambda b: result.gap("2,0", "R", b).mean)
@@ -91,7 +93,7 @@ def test_gap_chart_shows_each_gap(world, result, tmp_path, sampled):
 @pytest.fixture(scope="module", params=["certified", "sampled"])
 def with_distributions(request, world):
     methods = {"certified": jmdp.ExactDistribution(tolerance=1e-4), "sampled": jmdp.MonteCarlo(seed=0, samples=400)}
-    return jmdp.evaluate(world.model, world.policies["careless"], method=methods[request.param])
+    return jmdp.evaluate(world.model, world.policies["careless"], jmdp.Local(), method=methods[request.param])
 
 
 def a_gap(values, mass, *, slack=0.0, low=None, high=None, support=(-1e3, 1e3), confidence=None):
@@ -100,7 +102,17 @@ def a_gap(values, mass, *, slack=0.0, low=None, high=None, support=(-1e3, 1e3), 
     low, high = x if low is None else np.array(low, float), x if high is None else np.array(high, float)
     distribution = jmdp.GapDistribution(low, high, x, m, slack, jmdp.Interval(*support), confidence)
     return jmdp.Gap(
-        "s", "a", "b", jmdp.Local(), 0.0, 1.0, 0.0, None, None, None, find_distribution=lambda: distribution
+        state="s",
+        first="a",
+        second="b",
+        coupling=jmdp.Local(),
+        mean=0.0,
+        variance=1.0,
+        correlation=0.0,
+        mean_interval=None,
+        variance_interval=None,
+        correlation_interval=None,
+        find_distribution=lambda: distribution,
     )
 
 
@@ -321,7 +333,7 @@ def test_beaten_grid_has_the_chance_of_the_worst_rival(with_distributions, world
 def test_beaten_grid_calls_other_actions_by_name():
     chain = jmdp.worlds.coupled_reward_chain(4)
     policy = chain.policies["first"]
-    distribution = jmdp.evaluate(chain.model, policy, method=jmdp.ExactDistribution())
+    distribution = jmdp.evaluate(chain.model, policy, jmdp.Local(), method=jmdp.ExactDistribution())
     axes = jmdp.plots.beaten_grid(distribution, policy, (2, 2), terminal=["s3"]).axes[0]
     written = [text.get_text() for text in axes.texts]
     assert written == [*(word for s in range(3) for word in (f"s{s}", ".50", "a1", "by a2")), "s3", "end"]
@@ -330,7 +342,7 @@ def test_beaten_grid_calls_other_actions_by_name():
 def test_beaten_grid_of_many_columns_has_numbers_only():
     grid = jmdp.worlds.windy_gridworld(1, 13)
     policy = grid.policies["careless"]
-    result = jmdp.evaluate(grid.model, policy)
+    result = jmdp.evaluate(grid.model, policy, jmdp.Local())
     distributions = dataclasses.replace(result, distributions=GivenDistributions(a_gap([-1, 1], [0.25, 0.75])))
     axes = jmdp.plots.beaten_grid(distributions, policy, grid.grid, terminal=["0,12"]).axes[0]
     assert [text.get_text() for text in axes.texts] == [".75"] * 12 + ["end"]
@@ -412,7 +424,7 @@ def test_td_errors_of_many_windows_are_drawn_four_times_a_doubling(result):
 
 def test_td_errors_of_seeds_have_their_mean_in_bold(world, tmp_path):
     methods = [jmdp.Incremental(seed=seed, updates=400_000) for seed in range(3)]
-    runs = [jmdp.evaluate(world.model, world.policies["careless"], method=method) for method in methods]
+    runs = [jmdp.evaluate(world.model, world.policies["careless"], jmdp.Local(), method=method) for method in methods]
     figure = jmdp.plots.td_errors(runs)
     assert figure.get_suptitle() == "TD errors, Local luck\nbold: mean of 3 seeds, faint: each of them"
     for axes in figure.axes:
@@ -443,7 +455,9 @@ def test_td_errors_of_seeds_have_their_mean_in_bold(world, tmp_path):
 
 def test_td_errors_say_nothing_of_blocks_that_had_no_update():
     bandit = jmdp.worlds.anti_correlated_bandit()  # one state, so no two
-    run = jmdp.evaluate(bandit.model, bandit.policies["first"], method=jmdp.Incremental(seed=0, updates=100_000))
+    run = jmdp.evaluate(
+        bandit.model, bandit.policies["first"], jmdp.Local(), method=jmdp.Incremental(seed=0, updates=100_000)
+    )
     figure = jmdp.plots.td_errors(run)
     written = [text.get_text() for text in figure.legends[0].get_texts()]
     assert written == ["mean, Z(s,a)", "diagonal, Z(s,a)²", "same state, Z(s,a) Z(s,b)"]
@@ -467,7 +481,7 @@ def test_td_errors_of_runs_that_stopped_have_a_mean_as_far_as_all_go(result):
 def test_td_errors_without_noise_are_in_units_of_return_down_to_rounding():
     model = jmdp.TabularJMDP([[1.0]], [[[1.0, 2.0]]], [[[0, 0]]], 0.5)
     method = jmdp.Incremental(seed=0, updates=100_000)
-    run = jmdp.evaluate(model, jmdp.TabularPolicy([[1.0, 0.0]]), method=method)
+    run = jmdp.evaluate(model, jmdp.TabularPolicy([[1.0, 0.0]]), jmdp.Local(), method=method)
     figure = jmdp.plots.td_errors(run)
     assert "no return certainly varies" in figure.legends[0].get_title().get_text()
     for axes in figure.axes:

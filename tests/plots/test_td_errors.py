@@ -76,7 +76,7 @@ def test_spread_is_the_largest_of_all_runs():
 def test_what_cannot_be_shown_is_refused():
     world = jmdp.worlds.windy_gridworld(3, 3)
     method = jmdp.Incremental(seed=0, updates=20_000)
-    table = jmdp.evaluate(world.model, world.policies["uniform"], method=method, throw=False)
+    table = jmdp.evaluate(world.model, world.policies["uniform"], jmdp.Local(), method=method, throw=False)
     with pytest.raises(SettingsError, match="not updated alike"):
         jmdp.plots.td_errors([learned(), table])
     with pytest.raises(UnavailableError, match="before its first"):

@@ -1,92 +1,126 @@
-"""The rooms import one way, and `import jmdp` is light."""
+"""Imports point one way, as the table in CONTRIBUTING.md says, there are no cycles, and `import jmdp` is light."""
 
 from __future__ import annotations
 
 import ast
 import json
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import jmdp
 
 SOURCE = Path(jmdp.__file__).parent
-
-# A module imports only from rows above its own, or from its own room.
-LAYERS = [
-    ["errors", "rounding"],
-    ["arrays", "labels", "interval", "settings", "files", "luck", "digests"],
-    ["outcomes", "learning", "simulator", "anytime", "progress"],
-    ["model", "checking"],
-    ["policy", "lazy_model", "features", "encoders"],
-    ["coupling", "actors"],
-    ["exact", "worlds", "kernels", "gaps", "projection", "calibration", "rollouts", "pair_walks"],
-    ["simulators", "walk_workers"],
-    ["evaluation", "sampling_check"],
-    ["neural"],
-    ["methods"],
-    ["evaluate"],
-    ["moment_check", "plots", "comparison_table"],
-    ["comparison"],
-    ["comparing"],
-    ["testing"],
-    ["__init__"],
-    ["experiments", "benchmarks"],  # users of the public names, like anyone
-    ["cli"],
-    ["__main__"],
-]
-RANK = {room: i for i, layer in enumerate(LAYERS) for room in layer}
+CONTRIBUTING = Path(__file__).parents[2] / "CONTRIBUTING.md"
 HEAVY = ["numba", "scipy", "jax", "gymnasium", "ray", "xarray", "matplotlib", "tqdm", "pandas"]
 
 
-def room_of(path: Path) -> str:
-    first = path.relative_to(SOURCE).parts[0]
-    return first.removesuffix(".py")
+def layers() -> Iterator[list[tuple[str, bool]]]:
+    """The rows of the table: names of layers, and whether they are there yet."""
+    table = CONTRIBUTING.read_text(encoding="utf-8").split("| layer | what is in it |")[1].split("\n\n")[0]
+    for row in table.splitlines()[2:]:
+        first = row.split("|")[1]
+        yield [(name, f"*`{name}`*" not in first) for name in re.findall(r"`(\w+)`", first)]
 
 
-def is_type_checking(node: ast.AST) -> bool:
-    return isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+RANK = {name: i for i, row in enumerate(layers()) for name, _ in row}
+MODULES = {
+    ".".join(("jmdp", *path.relative_to(SOURCE).with_suffix("").parts)).removesuffix(".__init__"): path
+    for path in SOURCE.rglob("*.py")
+}
 
 
-def imported_rooms(tree: ast.AST):
-    """Rooms imported at run time; imports for type checkers are not loaded."""
-    for node in ast.iter_child_nodes(tree):
-        if is_type_checking(node):
-            continue
+def layer_of(module: str) -> str:
+    return module.split(".")[1] if "." in module else "__init__"
+
+
+def imports(module: str) -> set[str]:
+    """Modules of ours that it imports, for type checkers and inside functions too."""
+    found = set()
+    for node in ast.walk(ast.parse(MODULES[module].read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "jmdp":
-            parts = node.module.split(".")
-            yield from (
-                [parts[1]]
-                if len(parts) > 1
-                else [alias.name if alias.name in RANK else "__init__" for alias in node.names]
-            )
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                found.add(inner if inner in MODULES else node.module)
         elif isinstance(node, ast.Import):
-            yield from (
-                (alias.name + ".__init__").split(".")[1] for alias in node.names if f"{alias.name}.".startswith("jmdp.")
-            )
-        else:
-            yield from imported_rooms(node)
+            found |= {alias.name for alias in node.names if alias.name.split(".")[0] == "jmdp"}
+    return found - {module}
 
 
-def test_every_room_has_a_place():
-    rooms = {room_of(path) for path in SOURCE.rglob("*.py")}
-    assert rooms == set(RANK)
+GRAPH = {module: imports(module) for module in MODULES}
+
+
+def upward(graph: dict[str, set[str]]) -> list[str]:
+    return [
+        f"{module} imports {target}"
+        for module, targets in graph.items()
+        for target in targets
+        if layer_of(target) != layer_of(module) and RANK[layer_of(target)] >= RANK[layer_of(module)]
+    ]
+
+
+def cycle(graph: dict[str, set[str]]) -> list[str]:
+    """Modules that import one another, directly or not; empty if there are none."""
+    left = {module: {target for target in targets if target in graph} for module, targets in graph.items()}
+    while free := [module for module, targets in left.items() if not targets]:
+        for module in free:
+            del left[module]
+        for targets in left.values():
+            targets.difference_update(free)
+    return sorted(left)
+
+
+def test_every_layer_has_a_place():
+    there = {name for row in layers() for name, exists in row if exists}
+    assert {layer_of(module) for module in MODULES} == there
 
 
 def test_imports_point_one_way():
-    wrong = [
-        f"{path.relative_to(SOURCE)} imports {target}"
-        for path in SOURCE.rglob("*.py")
-        for target in imported_rooms(ast.parse(path.read_text()))
-        if target != room_of(path) and RANK[target] >= RANK[room_of(path)]
-    ]
-    assert wrong == []
+    assert upward(GRAPH) == []
+
+
+def test_no_cycles():
+    ours = {module: targets - {"jmdp"} for module, targets in GRAPH.items()}  # `import jmdp` in users of public names
+    assert cycle(ours) == []
+
+
+def test_these_tests_can_fail():
+    planted = {**GRAPH, "jmdp.base.arrays": {"jmdp.results.evaluation"}}
+    assert upward(planted) == ["jmdp.base.arrays imports jmdp.results.evaluation"]
+    assert "jmdp.base.arrays" in cycle({module: targets - {"jmdp"} for module, targets in planted.items()})
 
 
 def test_nothing_but_kernels_compiles():
+    for module, path in MODULES.items():
+        if not module.startswith("jmdp.methods.kernels"):
+            assert "numba" not in path.read_text(encoding="utf-8").replace("numba kernel", ""), path
+
+
+def test_sizes():
+    """Files that fit a reader: at most 350 lines, functions of at most 60 lines and 8 parameters.
+
+    Public verbs have as many parameters as they have options.
+    """
+    verbs = {"evaluate", "compare", "as_policy", "gap_samples"}
+    too_much = []
     for path in SOURCE.rglob("*.py"):
-        if room_of(path) not in ("kernels", "benchmarks"):  # a peer may be compiled too
-            assert "numba" not in path.read_text().replace("numba kernel", ""), path
+        text = path.read_text(encoding="utf-8")
+        if text.count("\n") > 350:
+            too_much.append(f"{path.relative_to(SOURCE)} has {text.count(chr(10))} lines")
+        for node in ast.walk(ast.parse(text)):
+            if not isinstance(node, ast.FunctionDef):
+                continue
+            where = f"{path.relative_to(SOURCE)}:{node.lineno} {node.name}"
+            lines = node.end_lineno - node.lineno + 1
+            count = len([*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs])
+            public_maker = node.name == "__init__" or path.parent.name == "worlds"  # settings of what users make
+            if lines > 60 and node.name not in verbs:
+                too_much.append(f"{where} has {lines} lines")
+            if count > 8 and node.name not in verbs and not public_maker:
+                too_much.append(f"{where} has {count} parameters")
+    assert too_much == []
 
 
 def test_import_is_light():

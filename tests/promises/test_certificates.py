@@ -79,7 +79,7 @@ def test_p1_where_a_row_of_many_scenarios_is_off_by_all_that_is_allowed(discount
     model = jmdp.TabularJMDP(
         np.full((1, K), 1 / K * (1 - (K - 2) * 2.2e-16)), np.ones((1, K, 1)), np.zeros((1, K, 1), int), discount
     )
-    result = jmdp.evaluate(model, jmdp.TabularPolicy([[1.0]]), throw=False)
+    result = jmdp.evaluate(model, jmdp.TabularPolicy([[1.0]]), jmdp.Local(), throw=False)
     off = abs(exact(result.mean[0, 0]) - 1 / (1 - exact(discount)))
     assert off <= exact(result.certificate.mean_error[0, 0])
 
@@ -92,7 +92,7 @@ def test_the_default_tolerance_is_met_on_the_worlds_up_to_discount_9999():
         jmdp.worlds.anti_correlated_bandit(discount=0.9999),
     ):
         for policy in world.policies.values():
-            assert jmdp.evaluate(world.model, policy).outcome is jmdp.Outcome.CONVERGED
+            assert jmdp.evaluate(world.model, policy, jmdp.Local()).outcome is jmdp.Outcome.CONVERGED
 
 
 def test_p1_for_jipe():
@@ -207,7 +207,7 @@ def test_p2_for_another_policy_another_model_and_jipe():
     world = jmdp.worlds.windy_gridworld(3, 3)
     policy, other = world.policies["careless"], world.policies["uniform"]
     for method in (jmdp.ExactPairs(), jmdp.JIPE()):
-        result = jmdp.evaluate(world.model, policy, method=method)
+        result = jmdp.evaluate(world.model, policy, jmdp.Local(), method=method)
         check_certificate(world.model, policy, result)
         with pytest.raises(CertificateError, match="may be off by"):
             check_certificate(world.model, other, result)
@@ -221,7 +221,7 @@ def test_p2_for_another_policy_another_model_and_jipe():
             check_certificate(world.model, policy, dataclasses.replace(result, certificate=narrow))
         with pytest.raises(CertificateError, match="holds nan"):
             check_certificate(world.model, policy, dataclasses.replace(result, mean=result.mean * np.nan))
-    sampled = jmdp.evaluate(world.model, policy, method=jmdp.MonteCarlo(seed=0, samples=10))
+    sampled = jmdp.evaluate(world.model, policy, jmdp.Local(), method=jmdp.MonteCarlo(seed=0, samples=10))
     with pytest.raises(UnavailableError, match="Only exact and certified"):
         check_certificate(world.model, policy, sampled)
 

@@ -151,7 +151,7 @@ def outside(found: jmdp.Comparison, distribution: Distribution, truth: dict[str,
         name for name, wide in shown.items() if not wide.low - 1e-9 * size <= truth[name] <= wide.high + 1e-9 * size
     }
     for action, mean in ((0, distribution.mean), (1, 0.0)):
-        if not found.mean(action).low <= mean <= found.mean(action).high:
+        if not found.mean_of(action).low <= mean <= found.mean_of(action).high:
             missed.add("mean")
     if distribution.crash > found.unseen and not (found.draws.returns[:, 0] - found.draws.returns[:, 1] < -2).any():
         missed.add("unseen")

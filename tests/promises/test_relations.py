@@ -159,7 +159,7 @@ def test_with_an_end_a_constant_added_to_rewards_changes_more():
     world = jmdp.worlds.windy_gridworld()
     policy = world.policies["careless"]
     other = jmdp.worlds.windy_gridworld(goal_reward=2.0, step_reward=1.0)
-    one, moved = jmdp.evaluate(world.model, policy), jmdp.evaluate(other.model, policy)
+    one, moved = jmdp.evaluate(world.model, policy, jmdp.Local()), jmdp.evaluate(other.model, policy, jmdp.Local())
     with pytest.raises(AssertionError):
         agree(one, moved, shift=1.0 / (1 - 0.95))
     assert np.abs(one.covariance - moved.covariance).max() > 0.1
@@ -218,7 +218,7 @@ def test_splitting_a_state_keeps_marginals_and_changes_local_covariance():
         )
 
     one, two = (
-        jmdp.evaluate(model, jmdp.TabularPolicy.deterministic(model, [0] * model.shape[0]))
+        jmdp.evaluate(model, jmdp.TabularPolicy.deterministic(model, [0] * model.shape[0]), jmdp.Local())
         for model in (start(1), start(2))
     )
     np.testing.assert_allclose(one.mean[0], two.mean[0], atol=1e-15)

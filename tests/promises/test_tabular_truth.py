@@ -316,9 +316,9 @@ def test_p6_one_step_has_the_joint_distribution_of_the_table(door, capsys):
 @pytest.mark.parametrize("coupling", COUPLINGS[::2], ids=repr)
 def test_monte_carlo_on_a_simulator_is_monte_carlo_on_the_table(coupling, exact):
     states = [START, 7]
-    method = jmdp.MonteCarlo(seed=4, samples=100, states=states, discount=MODEL.discount, horizon=HORIZON)
+    method = jmdp.MonteCarlo(seed=4, samples=100, states=states, horizon=HORIZON)
     simulator, _ = through_functions(MODEL, START)
-    found = jmdp.evaluate(simulator, POLICY, coupling, method, progress=False)
+    found = jmdp.evaluate(simulator, POLICY, coupling, method, discount=MODEL.discount, progress=False)
     table = jmdp.evaluate(MODEL, POLICY, coupling, jmdp.MonteCarlo(seed=5, samples=1500), progress=False)
     assert found.mean.shape == (2, 4)
     assert found.covariance.shape == (2, 4, 4)
@@ -339,7 +339,7 @@ def test_more_states_change_no_numbers_of_those_before():
     several, alone = (
         jmdp.evaluate(
             simulator, POLICY, jmdp.Local(),
-            jmdp.MonteCarlo(seed=4, samples=50, states=states, discount=0.7, horizon=9), progress=False,
+            jmdp.MonteCarlo(seed=4, samples=50, states=states, horizon=9), discount=0.7, progress=False,
         )
         for states in ([START, 0, START], [START])
     )  # fmt: skip
@@ -371,8 +371,8 @@ def test_intervals_cover_at_their_confidence(exact):
 def test_a_horizon_is_in_the_intervals(exact):
     """Cut after two steps, all that is lost is inside."""
     simulator, _ = through_functions(MODEL, START)
-    method = jmdp.MonteCarlo(seed=1, samples=400, states=[START], discount=0.7, horizon=2)
-    found = jmdp.evaluate(simulator, POLICY, jmdp.Local(), method, progress=False)
+    method = jmdp.MonteCarlo(seed=1, samples=400, states=[START], horizon=2)
+    found = jmdp.evaluate(simulator, POLICY, jmdp.Local(), method, discount=0.7, progress=False)
     error, truth = np.asarray(found.certificate.mean_error)[0], exact(jmdp.Local())
     assert (np.abs(found.mean[0] - truth.mean[START]) <= error).all()
     assert (error > 0.3).any()
@@ -380,8 +380,8 @@ def test_a_horizon_is_in_the_intervals(exact):
 
 def test_with_discount_1_the_horizon_is_the_question():
     counter = FunctionSimulator(lambda s, a, u: float(a), lambda s, a, u: s, 2, start=0)
-    method = jmdp.MonteCarlo(seed=0, samples=10, discount=1.0, horizon=7)
-    found = jmdp.evaluate(counter, lambda s: 1, jmdp.Local(), method, progress=False)
+    method = jmdp.MonteCarlo(seed=0, samples=10, horizon=7)
+    found = jmdp.evaluate(counter, lambda s: 1, jmdp.Local(), method, discount=1.0, progress=False)
     assert found.mean.tolist() == [[6.0, 7.0]]
     assert np.max(found.certificate.mean_error) < 1e-9
 
@@ -389,8 +389,9 @@ def test_with_discount_1_the_horizon_is_the_question():
 def test_what_is_missing_is_said():
     simulator, _ = through_functions(MODEL, START)
 
-    def run(source: Any = simulator, **settings: Any) -> None:
-        jmdp.evaluate(source, POLICY, jmdp.Local(), jmdp.MonteCarlo(seed=0, samples=4, **settings), progress=False)
+    def run(source: Any = simulator, discount: float | None = None, **settings: Any) -> None:
+        method = jmdp.MonteCarlo(seed=0, samples=4, **settings)
+        jmdp.evaluate(source, POLICY, jmdp.Local(), method, discount=discount, progress=False)
 
     with pytest.raises(SettingsError, match="has no discount of its own"):
         run(states=[0])
@@ -402,7 +403,7 @@ def test_what_is_missing_is_said():
         run(discount=0.9)
     with pytest.raises(SettingsError, match="Give a list of states"):
         run(states=3, discount=0.9)
-    with pytest.raises(SettingsError, match="are for simulators"):
+    with pytest.raises(SettingsError, match=r"discount is 0\.9, and the problem's own is 0\.7. Leave it out"):
         run(MODEL, discount=0.9)
     with pytest.raises(SettingsError, match="are for simulators"):
         run(MODEL, states=[0])
@@ -412,5 +413,5 @@ def test_what_is_missing_is_said():
     with pytest.raises(SettingsError, match=r"jmdp\.compare\(…, actions="):
         jmdp.evaluate(
             jmdp.simulators.GymnasiumSimulator(pendulum), lambda seen: np.zeros(1), jmdp.Local(),
-            jmdp.MonteCarlo(seed=0, discount=0.9),
+            jmdp.MonteCarlo(seed=0), discount=0.9,
         )  # fmt: skip

@@ -18,17 +18,17 @@ def table_walks(
     rng: np.random.Generator,
     *,
     visits: int,
-    lucks: int,
+    repeats: int,
     length: int,
 ) -> PairWalks:
-    """`lucks` walks of this length from each of many visits; the policy's luck is independent."""
+    """`repeats` walks of this length from each of many visits; the policy's luck is independent."""
     assert coupling.policy_luck == "independent"
     assert coupling.shared_in_a_state
     A = model.actions.size
-    visit = np.repeat(np.arange(visits), lucks)
-    state = np.repeat(rng.choice(np.flatnonzero(~model.terminal), visits), lucks)[:, None].repeat(2, axis=1)
+    visit = np.repeat(np.arange(visits), repeats)
+    state = np.repeat(rng.choice(np.flatnonzero(~model.terminal), visits), repeats)[:, None].repeat(2, axis=1)
     first = rng.integers(A, size=visits)
-    action = np.repeat(np.stack([first, (first + rng.integers(1, A, visits)) % A], axis=1), lucks, axis=0)
+    action = np.repeat(np.stack([first, (first + rng.integers(1, A, visits)) % A], axis=1), repeats, axis=0)
     N, L = len(visit), length
     same, ended = np.ones((N, L + 1), np.bool_), np.zeros((N, L + 1, 2), np.bool_)
     seen, taken, reward = np.zeros((N, L + 1, 2), np.int64), np.zeros((N, L + 1, 2), np.int64), np.zeros((N, L, 2))

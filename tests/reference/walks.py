@@ -1,4 +1,4 @@
-"""Pairs of walks in plain Python: the slow twin of `jmdp.pair_walks`.
+"""Pairs of walks in plain Python: the slow twin of `jmdp.simulators.pair_walks`.
 
 Nothing is merged, no digest is spared and no state is used up. A branch is told its keys and nothing else of the other:
 that branches which have met are one must follow from equal keys alone.
@@ -89,7 +89,7 @@ def block(simulator, actor, coupling, plan, seed: int, number: int) -> dict[str,
     rows, visits = [], []
     for visit, state in enumerate(starts(simulator, actor, plan, root)):
         pair = choose.choice(simulator.actions.size, 2, replace=False).tolist()
-        for _ in range(plan.lucks):
+        for _ in range(plan.repeats):
             luck = root.derived(b"walk", len(rows))
             rows.append(walk(simulator, actor, coupling, luck, state, pair, plan.length))
             visits.append(visit)

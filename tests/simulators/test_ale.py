@@ -180,7 +180,7 @@ def test_another_process_finds_the_same(simulators):
     expected.append(sim.digest(sim.start(shock(7))))
     program = """
 import pickle, sys
-from jmdp.luck import Shock
+from jmdp.base.luck import Shock
 sim, state = pickle.load(sys.stdin.buffer)
 found = []
 for a in reversed(range(6)):

@@ -345,7 +345,7 @@ def test_sets_of_objects_in_any_order():
 def test_the_same_in_another_process():
     """Under Local luck follows from digests: with hashes of the process it could not be had again."""
     code = (
-        "import numpy as np\nfrom jmdp.digests import digest_of\n"
+        "import numpy as np\nfrom jmdp.simulators.digests import digest_of\n"
         "f = lambda x, k=3: x\n"
         "print(digest_of([{'a', 'b', ('c', 1.5)}, {'x': 1, 'y': {2, 3}}, np.arange(3.0), f, len, str.upper]).hex())"
     )

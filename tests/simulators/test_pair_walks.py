@@ -22,17 +22,17 @@ from jmdp.errors import CouplingError, LabelError, PolicyError, SettingsError, S
 from jmdp.models.actors.actor import Actor
 from jmdp.models.actors.as_policy import as_policy
 from jmdp.simulators import FunctionSimulator, TabularSimulator
-from jmdp.simulators import workers as walk_workers
+from jmdp.simulators import workers as worker_module
 from jmdp.simulators.pair_walks import PairWalks, WalkPlan
 from jmdp.simulators.rollouts import _Rollouts
 from jmdp.simulators.simulator import Simulator, Step
-from jmdp.simulators.workers import Walkers
+from jmdp.simulators.workers import WorkerPool
 from reference import walks
 from sample_models import COUPLINGS
 
 GRID = jmdp.worlds.windy_gridworld(3, 3, gust=0.4, blown_reward=-0.5, step_reward=-0.1, discount=0.7)
 TABLE, UNIFORM = TabularSimulator(GRID.model), as_policy(GRID.policies["uniform"], GRID.model.actions)
-PLAN = WalkPlan(visits=6, spacing=3, lucks=2, length=7)
+PLAN = WalkPlan(visits=6, spacing=3, repeats=2, length=7)
 ARRAYS = list(PairWalks.__dataclass_fields__)
 
 
@@ -119,7 +119,7 @@ def test_equal_to_the_slow_twin(name, coupling):
         found = PLAN.walk(simulator, actor, coupling, 5, number)
         assert_equal(found, walks.block(TABLE if name == "used up" else simulator, actor, coupling, PLAN, 5, number))
         assert found.length == PLAN.length
-        assert len(found) == PLAN.visits * PLAN.lucks
+        assert len(found) == PLAN.visits * PLAN.repeats
         one = found.same & (found.action[..., 0] == found.action[..., 1])
         merged += one.sum()
         assert not found.ended[:, 0].any()
@@ -131,15 +131,15 @@ def test_equal_to_the_slow_twin(name, coupling):
 @pytest.mark.parametrize("coupling", COUPLINGS[3:], ids=repr)
 def test_met_and_earned_as_in_paired_rollouts(coupling):
     """The same walks, where luck does not ask for the place: rollouts of many branches have other names for that."""
-    plan, discount = WalkPlan(visits=1, spacing=1, lucks=40, length=5), 0.9
+    plan, discount = WalkPlan(visits=1, spacing=1, repeats=40, length=5), 0.9
     met = []
     for number in range(4):
         found = plan.walk(TABLE, UNIFORM, coupling, 2, number)
         root, pair = Shock.of_sample(2, number), found.action[0, 0].tolist()
-        rollouts = _Rollouts(TABLE, UNIFORM, coupling, 2, discount, plan.length, plan.lucks)
-        rollouts.run(TABLE.start(root), pair, [(i, root.derived(b"walk", i)) for i in range(plan.lucks)])
+        rollouts = _Rollouts(TABLE, UNIFORM, coupling, 2, discount, plan.length, plan.repeats)
+        rollouts.run(TABLE.start(root), pair, [(i, root.derived(b"walk", i)) for i in range(plan.repeats)])
         drawn = rollouts.drawn()
-        for n in range(plan.lucks):
+        for n in range(plan.repeats):
             returns, weight = [0.0, 0.0], 1.0
             for earned in found.reward[n].tolist():
                 returns = [sum_ + weight * r for sum_, r in zip(returns, earned, strict=True)]
@@ -166,8 +166,8 @@ def test_discounted_sums_have_the_exact_moments(coupling):
     """Within 5 standard errors: of 9 numbers for each of six couplings by chance one is off with probability 3e-5."""
     model, L = weather(), 12
     simulator, uniform = TabularSimulator(model), jmdp.TabularPolicy.uniform(model)
-    walkers = Walkers(simulator, as_policy(uniform, model.actions), coupling)
-    found = walkers.collect(WalkPlan(visits=1, spacing=1, lucks=10, length=L), seed=3, blocks=60)
+    pool = WorkerPool(simulator, as_policy(uniform, model.actions), coupling)
+    found = pool.collect(WalkPlan(visits=1, spacing=1, repeats=10, length=L), seed=3, blocks=60)
     exact = jmdp.evaluate(model, uniform, coupling, jmdp.ExactPairs())
     mean, covariance, cut = exact.mean[0], exact.covariance[0], 2e-3  # γ^L · max |r| / (1 − γ)
     returns = np.einsum("nlb,l->nb", found.reward, 0.5 ** np.arange(L))
@@ -185,8 +185,8 @@ def test_discounted_sums_have_the_exact_moments(coupling):
 
 def test_rows_of_a_visit_share_no_luck():
     """Under one luck they would be equal; what they earn is uncorrelated, but for 5 standard errors (6e-7)."""
-    plan = WalkPlan(visits=1, spacing=1, lucks=2, length=8)
-    found = Walkers(TABLE, UNIFORM, jmdp.Synchronous("shared")).collect(plan, seed=0, blocks=200)
+    plan = WalkPlan(visits=1, spacing=1, repeats=2, length=8)
+    found = WorkerPool(TABLE, UNIFORM, jmdp.Synchronous("shared")).collect(plan, seed=0, blocks=200)
     returns = found.reward.sum(axis=1).reshape(200, 2, 2)
     assert not np.array_equal(returns[:, 0], returns[:, 1])
     residual = returns[:, :, 0] - returns[:, :, 0].mean()
@@ -204,7 +204,7 @@ def pong(**settings: Any) -> Simulator:
     return jmdp.simulators.ALESimulator("pong", **settings)
 
 
-SMALL = WalkPlan(visits=2, spacing=20, lucks=2, length=8)
+SMALL = WalkPlan(visits=2, spacing=20, repeats=2, length=8)
 
 
 @pytest.mark.parametrize("name", ["table", "pong"])
@@ -214,14 +214,14 @@ def test_p17_the_same_for_any_number_of_workers(name):
     actor = as_policy("uniform", simulator.actions)
     found = set()
     for workers in (1, 2, 4):
-        with Walkers(simulator, actor, jmdp.Local(), workers=workers) as walkers:
-            found.add(digest(walkers.collect(plan, seed=7, blocks=blocks, first=3)))
+        with WorkerPool(simulator, actor, jmdp.Local(), workers=workers) as pool:
+            found.add(digest(pool.collect(plan, seed=7, blocks=blocks, first=3)))
             if name == "table":  # by the same workers
-                parts = [walkers.collect(plan, seed=7, blocks=n, first=first) for first, n in ((3, 4), (7, 2))]
+                parts = [pool.collect(plan, seed=7, blocks=n, first=first) for first, n in ((3, 4), (7, 2))]
                 found.add(digest(PairWalks.joined(parts)))
     assert len(found) == 1
     assert multiprocessing.active_children() == []
-    assert digest(Walkers(simulator, actor, jmdp.Local()).collect(plan, seed=8, blocks=blocks, first=3)) not in found
+    assert digest(WorkerPool(simulator, actor, jmdp.Local()).collect(plan, seed=8, blocks=blocks, first=3)) not in found
 
 
 @pytest.mark.parametrize("coupling", COUPLINGS[::3], ids=repr)
@@ -255,21 +255,21 @@ class Fragile(TabularSimulator):
 
 
 def test_a_worker_that_is_killed_costs_nothing(tmp_path):
-    expected = Walkers(TABLE, UNIFORM, jmdp.Local()).collect(PLAN, seed=4, blocks=12)
+    expected = WorkerPool(TABLE, UNIFORM, jmdp.Local()).collect(PLAN, seed=4, blocks=12)
     one_block = len(expected) // 12 * PLAN.length * 2
     fragile = Fragile(tmp_path / "killed", one_block * 5 // 2)  # at the latest in the third block
-    with Walkers(fragile, UNIFORM, jmdp.Local(), workers=2) as walkers:
-        assert_equal(walkers.collect(PLAN, seed=4, blocks=12), expected)
+    with WorkerPool(fragile, UNIFORM, jmdp.Local(), workers=2) as pool:
+        assert_equal(pool.collect(PLAN, seed=4, blocks=12), expected)
     assert (tmp_path / "killed").exists()
 
 
 def test_workers_that_die_again_and_again_are_given_up(monkeypatch):
-    monkeypatch.setattr(walk_workers, "_DEATHS", 1)
+    monkeypatch.setattr(worker_module, "_MAX_DEATHS", 1)
     with (
-        Walkers(Fragile(None, 5), UNIFORM, jmdp.Local(), workers=2) as walkers,
+        WorkerPool(Fragile(None, 5), UNIFORM, jmdp.Local(), workers=2) as pool,
         pytest.raises(SimulatorError, match=r"2 workers died, with 0 of 3 blocks walked.*fewer workers.*__main__"),
     ):
-        walkers.collect(PLAN, seed=4, blocks=3)
+        pool.collect(PLAN, seed=4, blocks=3)
     assert multiprocessing.active_children() == []
 
 
@@ -287,25 +287,25 @@ class Failing(TabularSimulator):
 
 def test_errors_come_to_the_caller():
     with (
-        Walkers(Failing(GRID.model), UNIFORM, jmdp.Local(), workers=2) as walkers,
+        WorkerPool(Failing(GRID.model), UNIFORM, jmdp.Local(), workers=2) as pool,
         pytest.raises(FileNotFoundError, match="the tank is dry"),
     ):
-        walkers.collect(PLAN, seed=0, blocks=3)
+        pool.collect(PLAN, seed=0, blocks=3)
     assert multiprocessing.active_children() == []
-    told = walk_workers._sendable(OddError("no water", "the tank"))
+    told = worker_module._sendable(OddError("no water", "the tank"))
     assert repr(told) == "RuntimeError('OddError: no water in the tank')"
     with pytest.raises(SettingsError, match=r"A worker cannot read.*no_such_module.*workers=1"):
-        walk_workers._unpickled(b"cno_such_module\nf\n.")
+        worker_module._unpickled(b"cno_such_module\nf\n.")
 
 
 def test_what_cannot_be_sent_is_said_before_a_process_is_started():
     policy = as_policy(lambda s: 0, TABLE.actions)
     with pytest.raises(PolicyError, match=r"The policy, function <lambda>, cannot be sent.*top of a module.*workers=1"):
-        Walkers(TABLE, policy, jmdp.Local(), workers=2)
+        WorkerPool(TABLE, policy, jmdp.Local(), workers=2)
     with pytest.raises(SettingsError, match=r"FunctionSimulator\(3 actions\) cannot be sent.*top of a mod.*workers=1"):
-        Walkers(ring("index"), as_policy(drawn_from, None), jmdp.Local(), workers=2)
+        WorkerPool(ring("index"), as_policy(drawn_from, None), jmdp.Local(), workers=2)
     assert multiprocessing.active_children() == []
-    assert len(Walkers(TABLE, policy, jmdp.Local()).collect(PLAN, seed=0, blocks=1)) == 12
+    assert len(WorkerPool(TABLE, policy, jmdp.Local()).collect(PLAN, seed=0, blocks=1)) == 12
 
 
 def away(s: Any, a: int, u: float) -> int:
@@ -313,18 +313,18 @@ def away(s: Any, a: int, u: float) -> int:
 
 
 def test_functions_of_a_module_can_be_sent():
-    walk_workers._pickled(FunctionSimulator(away, away, 2, start=0), as_policy(drawn_from, None), jmdp.Local())
+    worker_module._pickled(FunctionSimulator(away, away, 2, start=0), as_policy(drawn_from, None), jmdp.Local())
 
 
 SLOW = """
 import os, pathlib, sys, time
 import jmdp
-from jmdp.pair_walks import WalkPlan
-from jmdp.walk_workers import Walkers
+from jmdp.simulators.pair_walks import WalkPlan
+from jmdp.simulators.workers import WorkerPool
 from test_pair_walks import Sleepy, PLAN, UNIFORM
 if __name__ == "__main__":
-    with Walkers(Sleepy(pathlib.Path(sys.argv[1])), UNIFORM, jmdp.Local(), workers=2) as walkers:
-        walkers.collect(PLAN, seed=0, blocks=4)
+    with WorkerPool(Sleepy(pathlib.Path(sys.argv[1])), UNIFORM, jmdp.Local(), workers=2) as pool:
+        pool.collect(PLAN, seed=0, blocks=4)
 """
 
 
@@ -417,7 +417,10 @@ def test_observations_that_change_their_kind_are_refused(seen, start):
 
 def test_pairs_need_two_numbered_actions():
     alone = FunctionSimulator(away, away, 1, start=0)
-    for make in (lambda: Walkers(alone, UNIFORM, jmdp.Local()), lambda: PLAN.walk(alone, UNIFORM, jmdp.Local(), 0, 0)):
+    for make in (
+        lambda: WorkerPool(alone, UNIFORM, jmdp.Local()),
+        lambda: PLAN.walk(alone, UNIFORM, jmdp.Local(), 0, 0),
+    ):
         with pytest.raises(SettingsError, match="has one action"):
             make()
     free = Spent()
@@ -432,7 +435,7 @@ def test_luck_that_cannot_be_shared_is_refused():
     prob[0] = prob[0][::-1] if not np.array_equal(prob[0], prob[0][::-1]) else np.eye(len(prob[0]))[0]
     loose = TabularSimulator(jmdp.TabularJMDP(prob, model.reward, model.next_state, 0.7, model.terminal))
     with pytest.raises(CouplingError, match="shares one scenario between states"):
-        Walkers(loose, UNIFORM, jmdp.Synchronous())
+        WorkerPool(loose, UNIFORM, jmdp.Synchronous())
 
 
 class Names(Actor):
@@ -456,18 +459,18 @@ def test_actions_are_noted_by_index():
         PLAN.walk(ride, Names("fly"), jmdp.Local(), 0, 0)
 
 
-@pytest.mark.parametrize("name", ["visits", "spacing", "lucks", "length"])
+@pytest.mark.parametrize("name", ["visits", "spacing", "repeats", "length"])
 def test_plans_are_checked(name):
     with pytest.raises(SettingsError, match=f"{name} is 0"):
-        WalkPlan(**{"visits": 1, "spacing": 1, "lucks": 1, "length": 1, name: 0})
+        WalkPlan(**{"visits": 1, "spacing": 1, "repeats": 1, "length": 1, name: 0})
 
 
 @pytest.mark.parametrize("wrong", [{"blocks": 0}, {"first": -1}, {"seed": -1}, {"seed": 0.5}])
 def test_orders_are_checked(wrong):
     with pytest.raises(SettingsError, match=f"{next(iter(wrong))} is"):
-        Walkers(TABLE, UNIFORM, jmdp.Local()).collect(PLAN, **{"seed": 0, "blocks": 1, **wrong})
+        WorkerPool(TABLE, UNIFORM, jmdp.Local()).collect(PLAN, **{"seed": 0, "blocks": 1, **wrong})
     with pytest.raises(SettingsError, match="workers is 0"):
-        Walkers(TABLE, UNIFORM, jmdp.Local(), workers=0)
+        WorkerPool(TABLE, UNIFORM, jmdp.Local(), workers=0)
 
 
 @pytest.mark.parametrize("coupling", COUPLINGS, ids=repr)
@@ -505,7 +508,7 @@ def test_states_that_only_look_the_same_are_not():
 
 
 def test_blocks_are_joined_and_cannot_be_changed():
-    found = Walkers(TABLE, UNIFORM, jmdp.Local()).collect(PLAN, seed=1, blocks=3)
+    found = WorkerPool(TABLE, UNIFORM, jmdp.Local()).collect(PLAN, seed=1, blocks=3)
     assert found.visit.tolist() == [n // 2 for n in range(36)]
     for name in ARRAYS:
         assert not getattr(found, name).flags.writeable

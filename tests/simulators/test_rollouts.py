@@ -13,12 +13,17 @@ from jmdp.errors import SimulatorError
 from jmdp.models.actors.actor import Actor
 from jmdp.models.actors.as_policy import as_policy
 from jmdp.simulators import FunctionSimulator, TabularSimulator
-from jmdp.simulators.rollouts import paired_draws
+from jmdp.simulators.rollouts import RolloutPlan, paired_draws
 from jmdp.simulators.simulator import ENDED, Simulator, Step
 from reference.rollouts import paired_branches
 from sample_models import COUPLINGS
 
 GRID = jmdp.worlds.windy_gridworld(3, 3, blown_reward=-0.5)
+
+
+def drawn_by_plan(simulator, state, actions, actor, coupling, *, first, count, **settings):
+    plan = RolloutPlan(state=state, actions=actions, coupling=coupling, **settings)
+    return paired_draws(simulator, actor, plan, first, count)
 
 
 def frozen_lake() -> Simulator:
@@ -83,7 +88,7 @@ def earned(branch):
 def test_equal_to_the_slow_twin(name, coupling):
     simulator, state, actions, actor = problem(name)
     settings = {"discount": 0.9, "horizon": 9, "seed": 5, "first": 3, "count": 6 if name == "FrozenLake" else 25}
-    fast = paired_draws(simulator, state, actions, actor, coupling, **settings)
+    fast = drawn_by_plan(simulator, state, actions, actor, coupling, **settings)
     slow = paired_branches(simulator, state, actions, actor, coupling, **settings)
 
     assert [[branch.value for branch in row] for row in slow] == fast.returns.tolist()  # bit for bit
@@ -110,18 +115,18 @@ def test_a_sample_is_a_function_of_seed_and_number(name, coupling):
     """However many are drawn with it, and however many are under way at once."""
     simulator, state, actions, actor = problem(name)
     settings = {"discount": 0.9, "horizon": 7, "seed": 8}
-    whole = paired_draws(simulator, state, actions, actor, coupling, first=0, count=12, **settings)
+    whole = drawn_by_plan(simulator, state, actions, actor, coupling, first=0, count=12, **settings)
     for lanes in (1, len(actions), 11):
         simulator.lanes = lanes
         parts = [
-            paired_draws(simulator, state, actions, actor, coupling, first=first, count=count, **settings)
+            drawn_by_plan(simulator, state, actions, actor, coupling, first=first, count=count, **settings)
             for first, count in ((0, 5), (5, 1), (6, 6))
         ]
         for what in ("returns", "ends", "gains"):
             assert np.array_equal(np.concatenate([getattr(p, what) for p in parts]), getattr(whole, what))
         for what in ("steps", "shared_steps"):
             assert sum(getattr(p, what) for p in parts) == getattr(whole, what)
-    other = paired_draws(simulator, state, actions, actor, coupling, first=0, count=12, **(settings | {"seed": 9}))
+    other = drawn_by_plan(simulator, state, actions, actor, coupling, first=0, count=12, **(settings | {"seed": 9}))
     assert not np.array_equal(other.returns, whole.returns)
 
 
@@ -130,8 +135,8 @@ def test_branches_depend_on_their_own_action_alone():
     simulator, state, actions, actor = problem("table")
     settings = {"discount": 0.9, "horizon": 9, "seed": 1, "first": 0, "count": 20}
     for coupling in COUPLINGS[:4]:
-        whole = paired_draws(simulator, state, actions, actor, coupling, **settings).returns
-        some = paired_draws(simulator, state, [3, 1], actor, coupling, **settings).returns
+        whole = drawn_by_plan(simulator, state, actions, actor, coupling, **settings).returns
+        some = drawn_by_plan(simulator, state, [3, 1], actor, coupling, **settings).returns
         assert np.array_equal(some, whole[:, [3, 1]])
 
 
@@ -171,10 +176,10 @@ def test_states_that_are_used_up_are_not_looked_at_again(coupling):
     state = {"s": 4, "used": False}
     actor = as_policy(GRID.policies["uniform"], simulator.actions)
     settings = {"discount": 0.9, "horizon": 8, "seed": 1, "first": 0, "count": 30}
-    found = paired_draws(simulator, state, range(4), actor, coupling, **settings)
+    found = drawn_by_plan(simulator, state, range(4), actor, coupling, **settings)
     assert not state["used"]
     assert simulator.advanced > 0
-    plain = paired_draws(TabularSimulator(GRID.model), 4, range(4), actor, coupling, **settings)
+    plain = drawn_by_plan(TabularSimulator(GRID.model), 4, range(4), actor, coupling, **settings)
     assert np.array_equal(found.returns, plain.returns)
     assert found.steps == plain.steps
 
@@ -188,7 +193,7 @@ def test_states_that_only_look_the_same_do_not_meet():
         start=0,
         observe=lambda s: 0 if s == 0 else 1,
     )
-    drawn = paired_draws(
+    drawn = drawn_by_plan(
         hidden, 0, [0, 1], as_policy(lambda seen: 0, hidden.actions), jmdp.Synchronous(),
         discount=1.0, horizon=5, seed=0, first=0, count=3,
     )  # fmt: skip
@@ -200,7 +205,7 @@ def test_states_that_only_look_the_same_do_not_meet():
 def test_rewards_that_are_no_numbers_are_refused(bad):
     broken = FunctionSimulator(lambda s, a, u: bad if a else 0.0, lambda s, a, u: s, 2, start=0)
     with pytest.raises(SimulatorError, match="Action 1 in step 0 of a rollout earned"):
-        paired_draws(
+        drawn_by_plan(
             broken, 0, [0, 1], as_policy([0], broken.actions), jmdp.Local(),
             discount=0.5, horizon=2, seed=0, first=0, count=1,
         )  # fmt: skip

@@ -14,9 +14,9 @@ from jmdp.base.luck import Shock
 from jmdp.models.actors.as_policy import as_policy
 from jmdp.simulators import GymnasiumSimulator, as_simulator
 from jmdp.simulators.pair_walks import PairWalks, WalkPlan
-from jmdp.simulators.workers import Walkers
+from jmdp.simulators.workers import WorkerPool
 
-PLAN = WalkPlan(visits=3, spacing=5, lucks=2, length=6)
+PLAN = WalkPlan(visits=3, spacing=5, repeats=2, length=6)
 
 
 def gymnax_cart_pole() -> Any:
@@ -29,8 +29,8 @@ def test_two_workers_walk_as_one_process_does(made):
     actor, coupling = as_policy("uniform", simulator.actions), jmdp.Synchronous()
     found = []
     for workers in (1, 2):
-        with Walkers(simulator, actor, coupling, workers=workers) as walkers:
-            found.append(walkers.collect(PLAN, seed=3, blocks=2, progress=False))
+        with WorkerPool(simulator, actor, coupling, workers=workers) as pool:
+            found.append(pool.collect(PLAN, seed=3, blocks=2, progress=False))
     for name in PairWalks.__dataclass_fields__:
         np.testing.assert_array_equal(*(getattr(walks, name) for walks in found), err_msg=name)
 

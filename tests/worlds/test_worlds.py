@@ -30,7 +30,7 @@ def test_windy_gridworld_moves_by_hand():
 
 def test_a_calm_grid_is_walked_in_a_straight_line():
     world = jmdp.worlds.windy_gridworld(4, 6, gust=0.0, discount=0.9)
-    result = jmdp.evaluate(world.model, world.policies["goal_directed"])
+    result = jmdp.evaluate(world.model, world.policies["goal_directed"], jmdp.Local())
     steps = 3 + 5
     start = world.model.states.index("3,0")
     assert result.mean[start].max() == pytest.approx(0.9 ** (steps - 1), rel=1e-14)
@@ -40,7 +40,7 @@ def test_a_calm_grid_is_walked_in_a_straight_line():
 def test_coupled_reward_chain_has_opposite_rewards_on_one_road():
     """Under "first" both actions differ by one step only: G = 2R, and nothing else."""
     world = jmdp.worlds.coupled_reward_chain(10, reward=3.0, up=0.25)
-    result = jmdp.evaluate(world.model, world.policies["first"])
+    result = jmdp.evaluate(world.model, world.policies["first"], jmdp.Local())
     gap = result.gap("s0", "a1", "a2")
     assert gap.mean == pytest.approx(2 * 3 * (0.25 - 0.75))
     assert gap.variance == pytest.approx(4 * (4 * 9 * 0.25 * 0.75), rel=1e-12)
@@ -48,7 +48,7 @@ def test_coupled_reward_chain_has_opposite_rewards_on_one_road():
 
 def test_the_last_step_of_the_chain_is_anti_correlated():
     world = jmdp.worlds.coupled_reward_chain(25)
-    result = jmdp.evaluate(world.model, world.policies["uniform"])
+    result = jmdp.evaluate(world.model, world.policies["uniform"], jmdp.Local())
     assert result.correlation[23, 0, 1] == pytest.approx(-1.0)
     assert result.correlation[0, 0, 1] > -1
 

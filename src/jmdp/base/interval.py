@@ -65,6 +65,13 @@ class Interval:
         wide = _outwards(low, high)
         return Interval(min(wide.low, -5e-324), max(wide.high, 5e-324)) if hidden else wide
 
+    def square_root(self) -> Interval:
+        """The square roots of all that is in it and at least 0, rounded outwards."""
+        high = max(0.0, self.high)
+        return Interval(
+            math.sqrt(max(0.0, self.low)) * (1 - 2**-52), math.nextafter(math.sqrt(high), math.inf) if high else 0.0
+        )
+
     def power(self, n: int) -> Interval:
         """The n-th powers of all that is in it, rounded outwards; never below 0 for an even n."""
         result = Interval(1.0, 1.0)
@@ -98,7 +105,12 @@ class Estimate(float):
     @classmethod
     def around(cls, value: float, error: float) -> Estimate:
         """A value that is off by at most `error`."""
-        wide = Interval.around(value, error)
+        return cls.within(value, Interval.around(value, error))
+
+    @classmethod
+    def within(cls, value: float, interval: Interval | None) -> Estimate:
+        """A value whose truth is in an interval; None where nothing is known of it."""
+        wide = ANYWHERE if interval is None else interval
         return cls(value, wide.low, wide.high)
 
     @property
@@ -120,10 +132,12 @@ class Estimate(float):
     def __getnewargs__(self) -> tuple[float, float, float]:  # type: ignore[override]  # float's has one
         return float(self), self.low, self.high
 
+    def to_digits(self, digits: int) -> str:
+        """Value and interval as text, each to so many significant digits, the ends rounded outwards."""
+        return rounding.to_digits(self, digits)
+
     def __repr__(self) -> str:
-        value = float(self)
-        if self.error <= 1e-6 * abs(value):
-            return rounding.plus_minus(value, self.low, self.high)
-        return rounding.with_ends(value, self.low, self.high, " in ")
+        narrow = self.error <= 1e-6 * abs(float(self))
+        return rounding.plus_minus(self) if narrow else rounding.with_ends(self, " in ")
 
     __str__ = __repr__

@@ -1,13 +1,20 @@
-"""Numbers as text that stays true: bounds are rounded outwards, and a value is written to the digit of its error.
+"""Numbers with errors as text that stays true: the one place that writes them.
 
 Rounding to the nearest number can print an interval that excludes the truth. Here every printed interval contains the
-interval it stands for: floats are converted to decimals exactly, and rounded in the safe direction.
+interval it stands for: floats are converted to decimals exactly, and rounded outwards.
+
+- `plus_minus` writes ``value ± error``, `with_ends` ``value [low, high]``, both to the digits of the error;
+- `to_digits` writes as many significant digits as asked for, `with_decimals` and `ends_to_decimals` as many decimals;
+- `percent` writes whole percents, and `at_most` and `at_least` a bound alone;
+- `decimals_of`, `chance`, `percentages` and `significant` write numbers without their errors.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
+from typing import Protocol
 
 _EXACT = Context(prec=2500)
 """Enough digits for every sum, difference and rounding of float64 numbers."""
@@ -18,13 +25,26 @@ _FLOAT_DIGITS = 17
 _MORE_DIGITS = 3
 """Added at most, so that an interval that excludes 0 is printed as one that does."""
 
+_NEGLIGIBLE = 1e-12
+"""A chance this near to 0 or 1 is rounding."""
 
-def plus_minus(value: float, low: float, high: float) -> str:
+
+class NumberWithError(Protocol):
+    """A number that is known to be in [low, high], as `jmdp.Estimate` is."""
+
+    low: float
+    high: float
+
+    def __float__(self) -> float: ...
+
+
+def plus_minus(number: NumberWithError) -> str:
     """``value ± error``, where [value − error, value + error] as printed contains [low, high].
 
     The error has two significant digits, or one where it is below a millionth of the value; the value ends at the same
     digit. Some digits are added where the interval excludes 0 and would not be printed so.
     """
+    value, low, high = float(number), number.low, number.high
     if not math.isfinite(value):
         return f"{value:.6g}"
     if not (math.isfinite(low) and math.isfinite(high)):
@@ -41,20 +61,21 @@ def plus_minus(value: float, low: float, high: float) -> str:
     return f"{_text(middle)} ± {_text(off)}"
 
 
-def with_ends(value: float, low: float, high: float, between: str = " ", digits: int = _FLOAT_DIGITS) -> str:
+def with_ends(number: NumberWithError, between: str = " ", digits: int = _FLOAT_DIGITS) -> str:
     """``value [low, high]``, the ends rounded outwards, all to the second significant digit of the larger error.
 
     The value has no more than so many digits.
     """
-    middle, ends = value_and_ends(value, low, high, digits)
+    middle, ends = value_and_ends(number, digits)
     return middle + between + ends
 
 
-def value_and_ends(value: float, low: float, high: float, digits: int = _FLOAT_DIGITS) -> tuple[str, str]:
+def value_and_ends(number: NumberWithError, digits: int = _FLOAT_DIGITS) -> tuple[str, str]:
     """The two parts of `with_ends`.
 
     Some digits are added where an interval that excludes 0 would be printed with an end at 0.
     """
+    value, low, high = float(number), number.low, number.high
     finite = [end for end in (low, high) if math.isfinite(end)]
     if not math.isfinite(value) or not finite:
         return f"{value:.6g}", f"[{at_least(low)}, {at_most(high)}]"
@@ -72,6 +93,70 @@ def value_and_ends(value: float, low: float, high: float, digits: int = _FLOAT_D
     return _text(middle), f"[{floor}, {ceiling}]"
 
 
+def to_digits(number: NumberWithError, digits: int) -> str:
+    """``value in [low, high]``, each to so many significant digits, or ``value ± error`` where that says more.
+
+    It does where the error is below the last digit: then the value has three digits more, and the error one digit.
+    """
+    value, low, high = float(number), number.low, number.high
+    if max(high - value, value - low) <= 10.0**-digits * abs(value):
+        text = f"{value:.{digits + 3}g}"
+        return f"{text} ± {_text(_leading(_distance(Decimal(text), low, high), 1, ROUND_CEILING))}"
+    middle, floor, ceiling = (
+        _text(_leading(Decimal(x), digits, rounding).normalize()) if math.isfinite(x) else f"{x:g}"
+        for x, rounding in ((value, ROUND_HALF_EVEN), (low, ROUND_FLOOR), (high, ROUND_CEILING))
+    )
+    return f"{middle} in [{floor}, {ceiling}]"
+
+
+def decimals_of(value: float, decimals: int) -> str:
+    """A number with so many decimals, 0 without any; with three significant digits where those would be too many."""
+    plain = _has_decimals(value, decimals)
+    if plain and abs(value) < 0.5 * 10.0**-decimals:
+        return "0"
+    return typeset(f"{value:.{decimals}f}" if plain else f"{value:.3g}")
+
+
+def chance(value: float, decimals: int = 3) -> str:
+    """0.312, 0 and 1 only where that is so, <0.001 and >0.999 next to them."""
+    least = 10.0**-decimals
+    if value <= _NEGLIGIBLE or value >= 1 - _NEGLIGIBLE:
+        return f"{round(value)}"
+    if value < least / 2:
+        return f"<{least:.{decimals}f}"
+    if value > 1 - least / 2:
+        return f">{1 - least:.{decimals}f}"
+    return f"{value:.{decimals}f}"
+
+
+def with_decimals(
+    number: NumberWithError, decimals: int, write: Callable[[float, int], str] = decimals_of, between: str = " "
+) -> str:
+    """``value [low, high]`` with so many decimals; the value alone where its error is below the last of them."""
+    value = write(float(number), decimals)
+    if max(number.high - float(number), float(number) - number.low) < 0.5 * 10.0**-decimals:
+        return value
+    return value + between + ends_to_decimals(number, decimals, write)
+
+
+def ends_to_decimals(number: NumberWithError, decimals: int, write: Callable[[float, int], str] = decimals_of) -> str:
+    """``[low, high]``, rounded outwards to so many decimals, and written by `decimals_of` or by `chance`."""
+    floor, ceiling = (
+        _end_to_decimals(end, decimals, rounding)
+        for end, rounding in ((number.low, ROUND_FLOOR), (number.high, ROUND_CEILING))
+    )
+    return f"[{write(floor, decimals)}, {write(ceiling, decimals)}]"
+
+
+def percent(number: NumberWithError) -> str:
+    """A probability and its interval in percent, the ends rounded outwards: ``31% [29, 34]``."""
+    floor, ceiling = (
+        _rounded(_EXACT.multiply(Decimal(end), 100), 0, rounding)
+        for end, rounding in ((number.low, ROUND_FLOOR), (number.high, ROUND_CEILING))
+    )
+    return f"{100 * float(number):.0f}% [{floor}, {ceiling}]"
+
+
 def at_most(bound: float, digits: int = 4) -> str:
     """An upper bound, rounded up to this many significant digits."""
     return _bound(bound, digits, ROUND_CEILING)
@@ -82,27 +167,44 @@ def at_least(bound: float, digits: int = 4) -> str:
     return _bound(bound, digits, ROUND_FLOOR)
 
 
-def outwards(low: float, high: float, decimals: int) -> tuple[float, float]:
-    """The ends of an interval rounded outwards to this many decimals."""
-    ends = (
-        float(_rounded(Decimal(end), -decimals, rounding)) if math.isfinite(end) else end
-        for end, rounding in ((low, ROUND_FLOOR), (high, ROUND_CEILING))
-    )
-    return next(ends), next(ends)
-
-
-def percent(value: float, low: float, high: float) -> str:
-    """A probability and its interval in percent, the ends rounded outwards."""
-    floor, ceiling = (
-        _rounded(_EXACT.multiply(Decimal(end), 100), 0, rounding)
-        for end, rounding in ((low, ROUND_FLOOR), (high, ROUND_CEILING))
-    )
-    return f"{100 * value:.0f}% [{floor}, {ceiling}]"
-
-
 def exactly(value: float) -> str:
     """A number without error: the digits that identify it."""
     return repr(float(value)).removesuffix(".0")
+
+
+def significant(value: float, digits: int) -> str:
+    """A number without error to so many significant digits, and without an exponent where they are few: 430."""
+    return typeset(f"{float(f'{value:.{digits}g}'):g}")
+
+
+def percentages(parts: Sequence[float]) -> list[str]:
+    """Whole percentages that add up to 100 (by largest remainders); 0% and 100% only where that is so."""
+    whole = [math.floor(100 * part + 1e-9) for part in parts]
+    for i in sorted(range(len(parts)), key=lambda i: whole[i] - 100 * parts[i])[: 100 - sum(whole)]:
+        whole[i] += 1
+    written = []
+    for part, rounded in zip(parts, whole, strict=True):
+        rare, sure = rounded == 0 and part > 0, rounded == 100 and part < 1
+        written.append("<1%" if rare else ">99%" if sure else f"{rounded}%")
+    return written
+
+
+def typeset(text: str) -> str:
+    """As figures and pages print numbers: with a real minus and ∞."""
+    return text.replace("-", "−").replace("inf", "∞")
+
+
+def _end_to_decimals(end: float, decimals: int, rounding: str) -> float:
+    """An end of an interval, rounded so that `decimals_of` writes it exactly."""
+    if not math.isfinite(end):
+        return end
+    rounded = float(_rounded(Decimal(end), -decimals, rounding))
+    return rounded if _has_decimals(rounded, decimals) else float(_leading(Decimal(end), 3, rounding))
+
+
+def _has_decimals(value: float, decimals: int) -> bool:
+    """Whether it is written with decimals; else with three significant digits."""
+    return decimals <= 6 and abs(value) < 1e6
 
 
 def _bound(bound: float, digits: int, rounding: str) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import jmdp
-from jmdp.base.interval import ANYWHERE, Estimate, Interval
+from jmdp.base.interval import Estimate
 from jmdp.base.rounding import at_most, plus_minus
 from jmdp.errors import UnavailableError
 from jmdp.models.policy import TabularPolicy
@@ -70,10 +70,7 @@ class EvaluationReport:
             "state": self.model.states.name(s),
             "means": {name(a): self._mean(s, a) for a in self.actions},
             "covariances": [
-                {"actions": [name(a), name(b)], "covariance": _estimate(self.result.covariance[at, a, b], interval)}
-                for a, b in pairs
-                if a <= b
-                for interval in (self.result.covariance_interval(at, a, b),)
+                {"actions": [name(a), name(b)], "covariance": self._covariance(s, a, b)} for a, b in pairs if a <= b
             ],
             "reference": name(reference),
             "gaps": [_gap_record(self.result.gap(at, reference, a)) for a in self.actions if a != reference],
@@ -108,10 +105,10 @@ class EvaluationReport:
             rows.append(
                 [
                     action,
-                    _written(_estimate(gap.mean, gap.mean_interval)),
-                    _written(_estimate(gap.std, gap.std_interval)),
-                    "–" if math.isnan(gap.correlation) else _written(_correlation(gap)),
-                    "–" if chance is None else at_most(chance) if bound else _written(chance),
+                    plus_minus(Estimate.within(gap.mean, gap.mean_interval)),
+                    plus_minus(Estimate.within(gap.std, gap.std_interval)),
+                    "–" if math.isnan(gap.correlation) else plus_minus(_correlation(gap)),
+                    "–" if chance is None else at_most(chance) if bound else plus_minus(chance),
                 ]
             )
         lines = aligned(rows)
@@ -130,7 +127,11 @@ class EvaluationReport:
 
     def _mean(self, s: int, a: int) -> Estimate:
         at = self._at(s)
-        return _estimate(self.result.mean[at, a], self.result.mean_interval(at, a))
+        return Estimate.within(self.result.mean[at, a], self.result.mean_interval(at, a))
+
+    def _covariance(self, s: int, a: int, b: int) -> Estimate:
+        at = self._at(s)
+        return Estimate.within(self.result.covariance[at, a, b], self.result.covariance_interval(at, a, b))
 
     def _at(self, s: int) -> int:
         """Where it is in the result, which may be of one state alone."""
@@ -153,28 +154,18 @@ def _gap_record(gap: Gap) -> dict[str, Any]:
     return {
         "first": gap.first,
         "second": gap.second,
-        "mean": _estimate(gap.mean, gap.mean_interval),
-        "std": _estimate(gap.std, gap.std_interval),
-        "variance": _estimate(gap.variance, gap.variance_interval),
+        "mean": Estimate.within(gap.mean, gap.mean_interval),
+        "std": Estimate.within(gap.std, gap.std_interval),
+        "variance": Estimate.within(gap.variance, gap.variance_interval),
         "correlation": _correlation(gap),
         "no_better_at_most" if is_bound else "no_better": chance,
     }
 
 
 def _correlation(gap: Gap) -> Estimate:
-    return _estimate(gap.correlation, gap.correlation_interval)
-
-
-def _estimate(value: float, interval: Interval | None) -> Estimate:
-    wide = ANYWHERE if interval is None else interval
-    return Estimate(float(value), wide.low, wide.high)
+    return Estimate.within(gap.correlation, gap.correlation_interval)
 
 
 def _short(value: Estimate) -> str:
     """A number alone, to the digit of its error but to no more than six."""
-    return min(f"{float(value):.6g}", _written(value).split(" ")[0], key=len)
-
-
-def _written(value: Estimate) -> str:
-    """A number and how far it can be off."""
-    return plus_minus(float(value), value.low, value.high)
+    return min(f"{float(value):.6g}", plus_minus(value).split(" ")[0], key=len)

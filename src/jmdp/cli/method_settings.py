@@ -12,6 +12,7 @@ import tyro
 import jmdp
 from jmdp.cli.options import Optionally
 from jmdp.methods.method import Method
+from jmdp.results.evaluation import Evaluation
 
 MethodName = Literal["exact-pairs", "exact-distribution", "reachable-pairs", "jipe", "monte-carlo", "incremental"]
 
@@ -21,8 +22,7 @@ class MonteCarlo(jmdp.MonteCarlo):
     """Simulation of all actions under shared luck: confidence intervals, and bands around distributions."""
 
     seed: int = 0
-    states: tyro.conf.Suppress[None] = None  # this and the next are for simulators
-    discount: tyro.conf.Suppress[None] = None
+    states: tyro.conf.Suppress[None] = None  # for simulators
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,7 +42,7 @@ class ReachablePairs(jmdp.ReachablePairs):
     state: tyro.conf.Suppress[Any] = None  # the command has it
 
 
-_METHODS: dict[str, Method] = dict(
+_METHODS: dict[str, Method[Evaluation]] = dict(
     zip(
         get_args(MethodName),
         (jmdp.ExactPairs(), jmdp.ExactDistribution(), ReachablePairs(), jmdp.JIPE(), MonteCarlo(), Incremental()),
@@ -51,7 +51,7 @@ _METHODS: dict[str, Method] = dict(
 )
 
 
-def settings_asked_for(arguments: Sequence[str]) -> Method:
+def settings_asked_for(arguments: Sequence[str]) -> Method[Evaluation]:
     """The settings, as they are by default, of the method that --method names; of the first where it names none."""
     given = [
         value.removeprefix("--method=")
@@ -61,7 +61,7 @@ def settings_asked_for(arguments: Sequence[str]) -> Method:
     return _METHODS.get(given[-1] if given else "", next(iter(_METHODS.values())))
 
 
-def summary(method: Method) -> str:
+def summary(method: Method[Evaluation]) -> str:
     """Its name, and the first paragraph of what it says of itself."""
     first = (inspect.getdoc(method) or "").split("\n\n")[0].replace("\n", " ")
     return f"Of {type(method).__name__}: {first}"

@@ -1,56 +1,54 @@
-"""The contract of a method: settings in a frozen dataclass, and one way to run."""
+"""The contract of a method: settings in a frozen dataclass, and one way to run for each kind of problem it takes."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from typing import Any, ClassVar
+from collections.abc import Callable
+from typing import Any, ClassVar, Generic, NoReturn, TypeVar
 
 from jmdp.errors import CouplingError, ModelError, PolicyError, SettingsError
+from jmdp.models.actors.actor import Actor
 from jmdp.models.coupling import Coupling
 from jmdp.models.lazy import LazyJMDP
 from jmdp.models.policy import TabularPolicy
 from jmdp.models.tabular import TabularJMDP
-from jmdp.results.evaluation import Evaluation
+from jmdp.results.quantities import Quantity, who_gives
 from jmdp.simulators.simulator import Simulator
 
+Answer = TypeVar("Answer", covariant=True)
+"""What a method brings back: an `Evaluation`, or for `NeuralGram` a `LearnedEvaluation`."""
 
-class Method(ABC):
-    """A way to get joint moments. Subclasses are frozen dataclasses of settings."""
 
-    takes_lazy_models: ClassVar[bool] = False
-    takes_simulators: ClassVar[bool] = False
+class Method(Generic[Answer]):
+    """A way to get joint moments. Subclasses are frozen dataclasses of settings.
+
+    A method implements `on_table`, `on_lazy_model` and `on_simulator` for the kinds of problem it takes, and inherits
+    the refusal of the others. Users call `jmdp.evaluate`, which checks that model, policy and coupling fit one another.
+    What a method gives beyond means and covariances is declared in `jmdp.results.quantities`.
+    """
+
     step_name: ClassVar[str] = "sweep"  # what `Evaluation.residuals` has one number for each of
     residual_name: ClassVar[str] = "residual"
 
-    @abstractmethod
-    def run(self, model: Any, policy: Any, coupling: Coupling, progress: bool) -> Evaluation:
-        """Evaluate; the three nouns are known to fit one another. Users call `jmdp.evaluate`."""
+    def on_table(self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, progress: bool) -> Answer:
+        """Evaluate a policy in a scenario table."""
+        self._refuse("works on a simulator, and this is a table. Use jmdp.simulators.TabularSimulator(model)")
 
+    def on_lazy_model(
+        self, model: LazyJMDP, policy: Callable[[Any], Any], coupling: Coupling, progress: bool
+    ) -> Answer:
+        """Evaluate a policy in a model that is asked for state by state."""
+        able = who_gives(Quantity.FROM_LAZY_MODELS)
+        self._refuse(f"needs the whole table, and a LazyJMDP has none. Use {able}, which asks for what it needs")
 
-def check_problem(model: object, policy: object, coupling: Coupling, method: Method) -> None:
-    """Raise unless the nouns are what they should be and fit one another."""
-    check_kind("method", method, Method, SettingsError)
-    check_kind("coupling", coupling, Coupling, CouplingError)
-    if isinstance(model, Simulator):
-        if not method.takes_simulators:
-            raise ModelError(
-                f"{type(method).__name__} needs a table, and this is a simulator. Use "
-                "MonteCarlo(seed=…, discount=…), NeuralGram(seed=…, discount=…), or jmdp.compare."
-            )
-        return
-    if isinstance(model, LazyJMDP):
-        if not method.takes_lazy_models:
-            raise ModelError(
-                f"{type(method).__name__} needs the whole table, and a LazyJMDP has none. "
-                "Use ReachablePairs(state), which asks for what it needs."
-            )
-        if not callable(policy):
-            raise PolicyError(
-                f"policy is a {type(policy).__name__}. For a LazyJMDP give a function from a state to the "
-                "probabilities of its actions."
-            )
-        return
-    check_table(model, policy, coupling)
+    def on_simulator(
+        self, simulator: Simulator, actor: Actor, coupling: Coupling, discount: float, progress: bool
+    ) -> Answer:
+        """Evaluate a policy in a simulator."""
+        able = who_gives(Quantity.FROM_SIMULATORS)
+        self._refuse(f"needs a table, and this is a simulator. Use {able}, or jmdp.compare")
+
+    def _refuse(self, reason: str) -> NoReturn:
+        raise ModelError(f"{type(self).__name__} {reason}.")
 
 
 def check_table(model: Any, policy: Any, coupling: Coupling) -> None:
@@ -60,6 +58,11 @@ def check_table(model: Any, policy: Any, coupling: Coupling) -> None:
     check_kind("coupling", coupling, Coupling, CouplingError)
     policy.check_fits(model)
     coupling.check_fits(model)
+
+
+def check_method(method: Any) -> None:
+    """Raise unless this is a method with its settings."""
+    check_kind("method", method, Method, SettingsError)
 
 
 def check_kind(name: str, value: object, kind: type, error: type[ValueError]) -> None:

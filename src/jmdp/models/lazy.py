@@ -13,7 +13,8 @@ from jmdp.base import arrays
 from jmdp.base.arrays import Booleans, Floats, Integers
 from jmdp.base.labels import Labels
 from jmdp.errors import ModelError
-from jmdp.models.tabular import LARGEST_RETURN, TabularJMDP, checked_discount
+from jmdp.models.discount import checked_discount
+from jmdp.models.tabular import LARGEST_RETURN, TabularJMDP
 
 State = Hashable
 

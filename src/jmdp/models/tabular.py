@@ -6,7 +6,6 @@ at once. That joint row is what an ordinary MDP lacks: it says how the actions' 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,6 +18,7 @@ from jmdp.base.arrays import Booleans, Floats, Integers
 from jmdp.base.labels import Label, Labels
 from jmdp.errors import ModelError, SettingsError
 from jmdp.models import outcomes
+from jmdp.models.discount import checked_discount
 from jmdp.models.outcomes import MarginalMDP, OutcomeDistribution, Outcomes
 
 Actions = Label | Sequence[Label] | npt.NDArray[np.integer]
@@ -187,16 +187,3 @@ class TabularJMDP(arrays.FrozenArrays):
             f"TabularJMDP({S} states, {K} scenarios, {A} actions, discount={self.discount:g}, "
             f"{int(self.terminal.sum())} terminal, reward_bound={self.reward_bound:g})"
         )
-
-
-def checked_discount(discount: float) -> float:
-    """A discount as a float, or a `ModelError`."""
-    try:
-        gamma = math.nan if isinstance(discount, (bool, np.bool_, str, bytes)) else float(discount)
-    except (TypeError, ValueError, OverflowError):
-        gamma = math.nan
-    if math.isnan(gamma):
-        raise ModelError(f"discount is {discount!r}. Give a number γ with 0 ≤ γ < 1.")
-    if not 0 <= gamma < 1:
-        raise ModelError(f"discount is {gamma!r}. Returns are finite for 0 ≤ γ < 1; take 1 − 1/horizon for a long one.")
-    return gamma

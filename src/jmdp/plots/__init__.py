@@ -1,5 +1,6 @@
 """Figures, a file each. They need matplotlib: ``pip install "jmdp[plot]"``."""
 
+from jmdp.plots import style
 from jmdp.plots.beaten_grid import beaten_grid
 from jmdp.plots.calibration_scatter import calibration_scatter
 from jmdp.plots.comparison_chart import comparison_chart
@@ -18,6 +19,7 @@ __all__ = [
     "gap_chart",
     "gap_distribution",
     "residual_curve",
+    "style",
     "superiority_matrix",
     "td_errors",
 ]

@@ -12,7 +12,7 @@ from jmdp.base.interval import Estimate
 from jmdp.base.labels import Label
 from jmdp.errors import PolicyError, SettingsError
 from jmdp.models.policy import TabularPolicy
-from jmdp.plots.chances import NOTABLE, largest_error, short_chance, short_interval, trust_of_pairs, uneven
+from jmdp.plots.chances import NOTABLE, confidence_of_pairs, largest_error, short_chance, short_interval, uneven
 from jmdp.plots.grid import EMPTY, checked_grid, hatch
 from jmdp.plots.style import ink, new_figure
 from jmdp.results.evaluation import Evaluation
@@ -99,9 +99,10 @@ def beaten_grid(
     bar.set_label("chance to be beaten")
     bar.outline.set_visible(False)
     distributions = [distribution for cell in cells.values() for distribution in cell.distributions]
-    trust = f"{trust_of_pairs(distributions)}, off by at most {largest_error(cell.chance for cell in cells.values())}"
+    error = largest_error(cell.chance for cell in cells.values())
+    known = f"{confidence_of_pairs(distributions)}, off by at most {error}"
     coupling = type(evaluation.coupling).__name__
-    figure.suptitle(title or f"Chance that the policy's action is beaten\n{coupling} luck, {trust}", fontsize=10)
+    figure.suptitle(title or f"Chance that the policy's action is beaten\n{coupling} luck, {known}", fontsize=10)
     return figure
 
 

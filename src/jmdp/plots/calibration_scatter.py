@@ -9,7 +9,7 @@ import numpy as np
 
 from jmdp.base.arrays import Booleans, Floats
 from jmdp.base.interval import Estimate
-from jmdp.plots.chances import interval, number
+from jmdp.base.rounding import decimals_of, ends_to_decimals
 from jmdp.plots.style import COLOURS, GREY, clear_spines, new_figure
 from jmdp.results.calibration import Calibration
 
@@ -150,6 +150,6 @@ def _said(name: str, estimate: Estimate) -> str:
         return f"{name}: not defined"
     size = abs(float(estimate)) or 1.0
     decimals = max(2, 1 - math.floor(math.log10(size)))
-    value = number(estimate, decimals)
+    value = decimals_of(estimate, decimals)
     unknown = not math.isfinite(estimate.high - estimate.low)
-    return f"{name} {value}" + (", interval not known" if unknown else f" {interval(estimate, number, decimals)}")
+    return f"{name} {value}" + (", interval not known" if unknown else f" {ends_to_decimals(estimate, decimals)}")

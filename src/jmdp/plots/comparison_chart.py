@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from jmdp.base.interval import ANYWHERE, Estimate, Interval
-from jmdp.base.rounding import plus_minus
+from jmdp.base.rounding import percentages, plus_minus, significant, typeset
 from jmdp.models.coupling import Independent
 from jmdp.plots.style import COLOURS, GREY, clear_spines, new_figure
 from jmdp.results.anytime import ENOUGH
@@ -163,9 +163,9 @@ def _draw_gaps(axes: Axes, rows: list[_Row], c: Comparison, leader: str) -> None
     own, shared = "± 1 std of a gap if each had its own luck", f"± 1 std of a gap, {type(luck).__name__} luck"
     for y, row in enumerate(rows, start=1):
         mean, std, apart = row.behind / scale, row.std / scale, row.apart / scale
-        spread = f"std {_digits(std, 2)}"
+        spread = f"std {significant(std, 2)}"
         if not isinstance(luck, Independent):
-            spread += f", own luck {_digits(apart, 2)}"
+            spread += f", own luck {significant(apart, 2)}"
             if _bar(axes, y, (mean - apart, mean + apart), (low, high), 0.62, _APART):
                 axes.containers[-1].set_label(label(own))
         if _bar(axes, y, (mean - std, mean + std), (low, high), 0.36, _SHARED):
@@ -175,7 +175,7 @@ def _draw_gaps(axes: Axes, rows: list[_Row], c: Comparison, leader: str) -> None
         _whisker(axes, y, ends, (low, high), colour)
         axes.plot(mean, y, "o", color=colour, markerfacecolor=colour if row.sure else "white", markersize=5, zorder=4,
                   label=label(f"mean gap and its interval, {surely} behind"))  # fmt: skip
-        gap = _with_error(mean, *ends)
+        gap = _with_error(Estimate(mean, *ends))
         axes.text(1.02, y - 0.02, gap, transform=column, va="bottom", fontsize=9)
         axes.text(1.02, y + 0.06, spread, transform=column, va="top", fontsize=7, color="#505050")
     axes.set_xlim(low, high)
@@ -245,18 +245,13 @@ def _finite(values: list[float]) -> list[float]:
     return [value for value in values if math.isfinite(value)]
 
 
-def _with_error(value: float, low: float, high: float) -> str:
-    """12.3 ± 0.5, rounded outwards. The error is left out where it is below the fourth digit of the value."""
-    error = max(high - value, value - low)
-    if not math.isfinite(error):
-        return f"{_digits(value, 3)} ± ∞"
-    if error < 5e-5 * abs(value) or error == 0:
-        return _digits(value, 4)
-    return plus_minus(value, low, high).replace("-", "−")
-
-
-def _digits(value: float, digits: int) -> str:
-    return f"{float(f'{value:.{digits}g}'):g}".replace("-", "−")  # 430, not 4.3e+02
+def _with_error(gap: Estimate) -> str:
+    """12.3 ± 0.5. The error is left out where it is below the fourth digit of the value."""
+    if not math.isfinite(gap.error):
+        return f"{significant(gap, 3)} ± ∞"
+    if gap.error < 5e-5 * abs(gap) or gap.error == 0:
+        return significant(gap, 4)
+    return typeset(plus_minus(gap))
 
 
 def _draw_chances(axes: Axes, rows: list[_Row], leader: str, luck: str) -> None:
@@ -264,7 +259,7 @@ def _draw_chances(axes: Axes, rows: list[_Row], leader: str, luck: str) -> None:
     for y, row in enumerate(rows, start=1):
         parts = (float(row.better), row.tie, float(row.worse))
         start, outside = 0.0, []
-        for part, text, colour, word in zip(parts, _percents(parts), (_BETTER, _TIE, _WORSE),
+        for part, text, colour, word in zip(parts, percentages(parts), (_BETTER, _TIE, _WORSE),
                                             ("better", "tie", "worse"), strict=True):  # fmt: skip
             axes.barh(y, part, left=start, height=0.56, color=colour)
             if part >= _FITS:
@@ -287,15 +282,3 @@ def _draw_chances(axes: Axes, rows: list[_Row], leader: str, luck: str) -> None:
     axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0%", "25%", "50%", "75%", "100%"])
     axes.set_xlabel(f"of all outcomes, {luck} luck", fontsize=9)
     axes.set_title(f"how often {leader} does better", loc="left", fontsize=10)
-
-
-def _percents(parts: tuple[float, ...]) -> list[str]:
-    """Whole percentages that add up to 100 (by largest remainders); 0% and 100% only where that is so."""
-    whole = [math.floor(100 * part + 1e-9) for part in parts]
-    for i in sorted(range(len(parts)), key=lambda i: whole[i] - 100 * parts[i])[: 100 - sum(whole)]:
-        whole[i] += 1
-    written = []
-    for part, percent in zip(parts, whole, strict=True):
-        rare, sure = percent == 0 and part > 0, percent == 100 and part < 1
-        written.append("<1%" if rare else ">99%" if sure else f"{percent}%")
-    return written

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from jmdp.base.arrays import Floats
+from jmdp.base.rounding import chance, decimals_of, with_decimals
 from jmdp.errors import SettingsError
-from jmdp.plots.chances import chance, number, with_interval
 from jmdp.plots.style import COLOURS, GREY, clear_spines, new_figure
 from jmdp.results.gaps.distribution import GapDistribution
 from jmdp.results.gaps.gap import Gap
@@ -115,13 +115,12 @@ def _note_beyond(axes: Axes, distribution: GapDistribution, left: float, right: 
     """Say so where the axis leaves out mass that is far away: rare, but it may be what matters."""
     there, width = distribution.value[distribution.mass > _RARE], right - left
     if there.size and left - there.min() > width:
-        text = (
-            f"← {100 * distribution.below(left):.2g}% of all outcomes\n    far beyond, down to {number(there.min(), 0)}"
-        )
+        below = f"{100 * distribution.below(left):.2g}%"
+        text = f"← {below} of all outcomes\n    far beyond, down to {decimals_of(there.min(), 0)}"
         axes.text(0.01, 0.1, text, transform=axes.transAxes, fontsize=8, color=_WORSE)
     if there.size and there.max() - right > width:
         beyond = 100 * (1 - distribution.cdf(right))
-        text = f"{beyond:.2g}% of all outcomes →\nfar beyond, up to {number(there.max(), 0)}    "
+        text = f"{beyond:.2g}% of all outcomes →\nfar beyond, up to {decimals_of(there.max(), 0)}    "
         axes.text(0.99, 0.86, text, transform=axes.transAxes, fontsize=8, color=_BETTER, ha="right", va="top")
 
 
@@ -137,7 +136,7 @@ def _draw_marks(axes: Axes, distribution: GapDistribution, p: float, decimals: i
         colour = _WORSE if marker == "D" else _CURVE
         axes.errorbar(x, y, xerr=[[x - x.low], [x.high - x]], fmt=marker, color=colour, markersize=6, elinewidth=1,
                       capsize=2, zorder=4, markerfacecolor=colour if marker == "D" else "white",
-                      label=f"{name}\n{with_interval(x, number, max(decimals, 0))}")  # fmt: skip
+                      label=f"{name}\n{with_decimals(x, max(decimals, 0))}")  # fmt: skip
 
 
 def _draw_zero(axes: Axes, distribution: GapDistribution) -> None:
@@ -154,7 +153,7 @@ def _write_chances(axes: Axes, distribution: GapDistribution, gap: Gap) -> int:
         ("center", "tie", "=", distribution.ties(), _TIE),
         ("right", f"{gap.first} better", ">", distribution.superiority(), _BETTER),
     )
-    written = [with_interval(estimate, chance, 3, between="\nin ") for *_, estimate, _ in chances]
+    written = [with_decimals(estimate, 3, chance, between="\nin ") for *_, estimate, _ in chances]
     lines = max(text.count("\n") for text in written) + 2
     for x, text, (side, words, sign, _, colour) in zip((0.0, 0.5, 1.0), written, chances, strict=True):
         whole = f"{words}\nP(gap {sign} 0) = {text}"

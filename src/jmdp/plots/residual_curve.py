@@ -10,6 +10,7 @@ import numpy as np
 from jmdp.errors import SettingsError, UnavailableError
 from jmdp.plots.style import COLOURS, DASHES, GREY, clear_spines, new_figure
 from jmdp.results.evaluation import Evaluation
+from jmdp.results.quantities import Quantity, who_gives
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,7 +40,7 @@ def residual_curve(evaluations: Evaluation | Mapping[str, Evaluation], *, title:
         if residuals.size == 0 or evaluation.method.step_name != "sweep":
             raise UnavailableError(
                 f"{name} has no residuals: {type(evaluation.method).__name__} does not sweep. "
-                "ExactPairs() and JIPE() do."
+                f"{who_gives(Quantity.SWEEPS)} do."
             )
         sweeps = np.arange(1, residuals.size + 1)
         shown = residuals > 0

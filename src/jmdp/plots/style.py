@@ -1,4 +1,4 @@
-"""What all figures share: the door to matplotlib, and colours that print and that everyone can tell apart."""
+"""What all figures share: new figures without pyplot, and colours that print and that everyone can tell apart."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.image import AxesImage
+
+__all__ = ["COLOURS", "DASHES", "GREY", "clear_spines", "ink", "new_figure"]
 
 # Okabe and Ito's palette, darkest first; lines also differ in dash, so that grey prints stay readable.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00")

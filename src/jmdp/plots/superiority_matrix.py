@@ -11,7 +11,7 @@ import numpy as np
 from jmdp.base.interval import Estimate
 from jmdp.base.labels import Label
 from jmdp.errors import SettingsError
-from jmdp.plots.chances import NOTABLE, largest_error, short_chance, short_interval, trust_of_pairs, uneven
+from jmdp.plots.chances import NOTABLE, confidence_of_pairs, largest_error, short_chance, short_interval, uneven
 from jmdp.plots.style import ink, new_figure
 from jmdp.results.evaluation import Evaluation
 from jmdp.results.gaps.distribution import GapDistribution
@@ -66,7 +66,7 @@ def superiority_matrix(evaluation: Evaluation, state: Label, *, title: str | Non
     if max(ties.values()) >= NOTABLE:
         off += f", ties by {largest_error(ties.values())}"
     where = f"Chance that row beats column at state {evaluation.states.name(s)}"
-    words = f"{where}\n{coupling} luck, {trust_of_pairs(distributions.values())},\n{off}"
+    words = f"{where}\n{coupling} luck, {confidence_of_pairs(distributions.values())},\n{off}"
     figure.suptitle(title or words, fontsize=10)
     return figure
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -15,19 +15,22 @@ from jmdp.base.interval import Estimate, Interval
 from jmdp.base.labels import Label
 from jmdp.errors import LabelError, SettingsError, UnavailableError
 from jmdp.results import anytime
-from jmdp.results.evaluation import Evaluation, Outcome
+from jmdp.results.comparison_table import comparison_table
+from jmdp.results.evaluation import Evaluation
 from jmdp.results.gaps.gap import Gap
+from jmdp.results.outcome import Outcome
+from jmdp.results.result import Tabulated, figure
 from jmdp.results.samples.bounded_returns import BoundedReturns, bounded_limits
-from jmdp.results.samples.drawn_evaluation import Limits
+from jmdp.results.samples.limits import Limits
 from jmdp.simulators.simulator import Draws, is_exact_sum
 
 if TYPE_CHECKING:
-    import pandas as pd
+    import xarray
     from matplotlib.figure import Figure
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Comparison:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Comparison(Tabulated):
     """Actions compared from one state under shared luck.
 
     Intervals hold whenever one stops: for any one action, all its gaps together at `confidence`. Those of chances and
@@ -36,6 +39,8 @@ class Comparison:
     seen, and `break_even` says what an unseen outcome must cost to overturn the decision. Everything else is then an
     estimate without interval: a `Gap` has None for it, an `Estimate` infinite ends.
     """
+
+    index: ClassVar = ("action",)
 
     evaluation: Evaluation  # of the one state: means, covariances, gaps, distributions
     draws: Draws
@@ -69,16 +74,19 @@ class Comparison:
         """The action with the largest mean so far; `best` where that is sure."""
         return self.evaluation.actions.name(int(self.evaluation.mean[0].argmax()))
 
-    def mean(self, action: Label) -> Estimate:
-        """E[Z(action)]."""
+    @property
+    def mean(self) -> Floats:
+        """[A], means of the returns."""
+        mean: Floats = self.evaluation.mean[0]
+        return mean
+
+    def mean_of(self, action: Label) -> Estimate:
+        """E[Z(action)] with its interval."""
         a = self._at(action)
         if self.bounded is not None:
             low, high = self.bounded.means
-            return Estimate(float(self.evaluation.mean[0, a]), float(low[a]), float(high[a]))
-        assert self.evaluation.certificate is not None
-        return Estimate.around(
-            float(self.evaluation.mean[0, a]), float(np.asarray(self.evaluation.certificate.mean_error)[0, a])
-        )
+            return Estimate(float(self.mean[a]), float(low[a]), float(high[a]))
+        return self.evaluation.mean_of(0, a)
 
     def gap(self, first: Label, second: Label) -> Gap:
         """Z(first) − Z(second) under the shared luck: mean, spread, correlation, distribution."""
@@ -133,8 +141,8 @@ class Comparison:
         noise = (2 * math.ldexp(self.limits.rounding, -self.limits.exponent)) ** 2  # of what is all rounding
         alone, together = float((x * x + y * y).mean()), float(((x - y) ** 2).mean())
         if together <= noise:
-            return _estimate(math.inf if alone > noise else math.nan, None)
-        return _estimate(alone / together, None)
+            return Estimate.within(math.inf if alone > noise else math.nan, None)
+        return Estimate.within(alone / together, None)
 
     @property
     def unseen(self) -> float:
@@ -145,7 +153,7 @@ class Comparison:
     def runner_up(self) -> str:
         """The action with the second largest mean so far."""
         others = [action for action in self.actions if action != self.leader]
-        return max(others, key=lambda action: float(self.mean(action)))
+        return max(others, key=lambda action: float(self.mean_of(action)))
 
     @property
     def break_even(self) -> float | None:
@@ -165,30 +173,27 @@ class Comparison:
         """
         return self.continue_with(samples)
 
-    def to_dataframe(self) -> pd.DataFrame:
-        """One row an action, beside the leader: estimates with the ends of their intervals, nan where there is none."""
-        import pandas as pd
-
-        rows: list[dict[str, Any]] = []
+    def rows(self) -> list[dict[str, Any]]:
+        """One row an action, beside the leader."""
+        rows = []
         for action in self.actions:
-            row: dict[str, Any] = {"action": action}
             regret = self.regret(action)
             worst = {
                 "regret_mean": regret.mean,
                 "regret_95": regret.quantile(0.95),
                 "regret_worst_5": regret.cvar(0.05),
             }
-            for name, value in (self.beside_leader(action) | worst).items():
-                low, high = (value.low, value.high) if value.has_interval else (math.nan, math.nan)
-                row |= {name: float(value), f"{name}_low": low, f"{name}_high": high}
-            rows.append(row | {"samples": self.samples, "seed": self.seed, "confidence": self.confidence})
-        return pd.DataFrame(rows).set_index("action")
+            about = {"samples": self.samples, "seed": self.seed, "confidence": self.confidence}
+            rows.append({"action": action} | self.beside_leader(action) | worst | about)
+        return rows
+
+    def to_xarray(self) -> xarray.Dataset:
+        """The evaluation of the one state: means, covariances and correlations with their labels and errors."""
+        return self.evaluation.to_xarray()
 
     def plot(self) -> Figure:
         """Draw it: `jmdp.plots.comparison_chart`."""
-        from jmdp.plots import comparison_chart
-
-        return comparison_chart(self)
+        return figure("comparison_chart", self)
 
     def beside_leader(self, action: Label) -> dict[str, Estimate]:
         """One action's line of a table: its mean, and how the leader does against it."""
@@ -196,12 +201,12 @@ class Comparison:
         gap = self.gap(leader, action)
         same = gap.first == gap.second
         return {
-            "mean": self.mean(action),
-            "behind": _estimate(gap.mean, gap.mean_interval),
-            "behind_std": Estimate(0.0, 0.0, 0.0) if same else _estimate(gap.std, gap.std_interval),
+            "mean": self.mean_of(action),
+            "behind": Estimate.within(gap.mean, gap.mean_interval),
+            "behind_std": Estimate(0.0, 0.0, 0.0) if same else Estimate.within(gap.std, gap.std_interval),
             "leader_better": self.superiority(leader, action),
             "leader_worse": self.superiority(action, leader),
-            "correlation": _estimate(
+            "correlation": Estimate.within(
                 1.0 if same else gap.correlation, Interval(1.0, 1.0) if same else gap.correlation_interval
             ),
             "variance_reduction": self.variance_reduction(leader, action),
@@ -224,8 +229,6 @@ class Comparison:
         return {**vars(self), "continue_with": _forgotten}
 
     def __repr__(self) -> str:
-        from jmdp.results.comparison_table import comparison_table
-
         return comparison_table(self)
 
 
@@ -248,7 +251,7 @@ class Regret:
         """The expectation."""
         value = float(self.values.mean())
         if math.isinf(self.most):
-            return _estimate(value, None)
+            return Estimate.within(value, None)
         ends = (self.values - self.hidden)[:, None], (self.values + self.hidden)[:, None]
         low, high = bounded_limits(*ends, 0.0, self.most, 0.0, self.error)
         return Estimate(value, float(low[0]), float(high[0]))
@@ -269,7 +272,7 @@ class Regret:
         start = float(np.quantile(self.values, 1 - p, method="inverted_cdf"))
         value = start + float(np.maximum(self.values - start, 0.0).mean()) / p
         if math.isinf(self.most):
-            return _estimate(value, None)
+            return Estimate.within(value, None)
         tails = p * 2.0 ** (-0.5 * np.arange(_LEVELS))
         lows, highs = np.array([self._between(1 - tail, self.error / _LEVELS) for tail in tails]).T
         parts = -np.diff(tails, append=0.0) / p
@@ -297,8 +300,3 @@ def _forgotten(samples: int) -> Comparison:
 def _refuse_no_chance(p: float) -> None:
     if not 0 < p < 1:
         raise SettingsError(f"p is {p!r}. Give a probability, e.g. 0.95.")
-
-
-def _estimate(value: float, interval: Interval | None) -> Estimate:
-    wide = Interval(-math.inf, math.inf) if interval is None else interval
-    return Estimate(value, wide.low, wide.high)

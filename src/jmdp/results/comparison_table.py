@@ -4,16 +4,68 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from jmdp.base import rounding
 from jmdp.base.interval import Estimate
+from jmdp.results.evaluation import Evaluation, Outcome
+from jmdp.results.samples.bounded_returns import BoundedReturns
+from jmdp.results.samples.drawn_evaluation import Limits
+from jmdp.simulators.simulator import Draws
 
-if TYPE_CHECKING:
-    from jmdp.results.comparison import Comparison
+
+class _Regret(Protocol):
+    @property
+    def mean(self) -> Estimate: ...
+    def quantile(self, p: float) -> Estimate: ...
+    def cvar(self, p: float) -> Estimate: ...
 
 
-def comparison_table(comparison: Comparison) -> str:
+class _Comparison(Protocol):
+    """What the table reads of a `Comparison`, which imports this module."""
+
+    @property
+    def actions(self) -> list[str]: ...
+    @property
+    def leader(self) -> str: ...
+    @property
+    def runner_up(self) -> str: ...
+    @property
+    def best(self) -> str | None: ...
+    @property
+    def outcome(self) -> Outcome: ...
+    @property
+    def simulator(self) -> str: ...
+    @property
+    def policy(self) -> str: ...
+    @property
+    def discount(self) -> float: ...
+    @property
+    def horizon(self) -> int: ...
+    @property
+    def seed(self) -> int: ...
+    @property
+    def samples(self) -> int: ...
+    @property
+    def confidence(self) -> float: ...
+    @property
+    def unseen(self) -> float: ...
+    @property
+    def break_even(self) -> float | None: ...
+    @property
+    def evaluation(self) -> Evaluation: ...
+    @property
+    def draws(self) -> Draws: ...
+    @property
+    def limits(self) -> Limits: ...
+    @property
+    def bounded(self) -> BoundedReturns | None: ...
+    def mean(self, action: str) -> Estimate: ...
+    def beside_leader(self, action: str) -> dict[str, Estimate]: ...
+    def regret(self, action: str) -> _Regret: ...
+
+
+def comparison_table(comparison: _Comparison) -> str:
     """The comparison in words and columns."""
     c, leader = comparison, comparison.leader
     verdict = f"best: {c.best}" if c.best is not None else f"not decided; ahead: {leader}"
@@ -39,9 +91,9 @@ def comparison_table(comparison: Comparison) -> str:
             "rollouts saved",
         ]
     ]
-    for action in sorted(c.actions, key=lambda a: -float(c.mean(a))):
+    for action in sorted(c.actions, key=lambda a: -float(c.mean_of(a))):
         if action == leader:
-            rows.append([action, shown(c.mean(action)), "", "", "", "", "", ""])
+            rows.append([action, shown(c.mean_of(action)), "", "", "", "", "", ""])
             continue
         found = c.beside_leader(action)
         rows.append(
@@ -50,8 +102,8 @@ def comparison_table(comparison: Comparison) -> str:
                 shown(found["mean"]),
                 shown(found["behind"]),
                 shown(found["behind_std"]),
-                chance(found["leader_better"]),
-                chance(found["leader_worse"]),
+                rounding.percent(found["leader_better"]),
+                rounding.percent(found["leader_worse"]),
                 *("–" if math.isnan(found[name]) else form.format(float(found[name])) for name, form in _LAST),
             ]
         )
@@ -80,14 +132,14 @@ def _one_future(samples: int) -> str:
     )
 
 
-def _rests_on(c: Comparison) -> str:
+def _rests_on(c: _Comparison) -> str:
     if c.bounded is None:
         return ", large-sample"
     least, most = rounding.exactly(c.bounded.least), rounding.exactly(c.bounded.most)
     return f", for any distribution of returns in [{least}, {most}]"
 
 
-def _overturned(c: Comparison) -> list[str]:
+def _overturned(c: _Comparison) -> list[str]:
     """What would make the decision wrong, rounded down."""
     if c.break_even is None:
         return []
@@ -98,7 +150,7 @@ def _overturned(c: Comparison) -> list[str]:
     ]
 
 
-def _what_holds(c: Comparison) -> str:
+def _what_holds(c: _Comparison) -> str:
     if c.bounded is None:
         return (
             "intervals of chances and quantiles hold for any distribution, those of means are large-sample; "
@@ -126,9 +178,4 @@ def shown(value: Estimate) -> str:
     """A number and its interval, to the digits that mean something; the number alone where there is none."""
     if not value.has_interval:
         return f"{float(value):.3g}"
-    return rounding.with_ends(float(value), value.low, value.high, digits=6)
-
-
-def chance(value: Estimate) -> str:
-    """A chance and its interval in percent."""
-    return rounding.percent(float(value), value.low, value.high)
+    return rounding.with_ends(value, digits=6)

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import Enum
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -16,157 +14,42 @@ from jmdp.base.arrays import ROUNDOFF, Floats
 from jmdp.base.interval import ANYWHERE, Estimate, Interval
 from jmdp.base.labels import Label, Labels
 from jmdp.base.rounding import at_most
-from jmdp.errors import UnavailableError
+from jmdp.errors import MissingExtraError, UnavailableError
 from jmdp.models.coupling import Coupling
+from jmdp.results.certificate import Certificate
 from jmdp.results.gaps.distribution import Distribution, GapDistribution
 from jmdp.results.gaps.gap import Gap
 from jmdp.results.learning_curve import LearningCurve
+from jmdp.results.outcome import Outcome
+from jmdp.results.parts import (
+    CertifiedCrossCovariances,
+    CrossCovariances,
+    Distributions,
+    HigherMoments,
+    MethodSettings,
+    Ranges,
+)
 from jmdp.results.projection import Projection
+from jmdp.results.quantities import Quantity, unavailable
+from jmdp.results.result import Tabulated, figure
 
 if TYPE_CHECKING:
     import xarray
-
-    from jmdp.methods.method import Method
-
-
-class Outcome(Enum):
-    """How a method or a comparison ended."""
-
-    CONVERGED = "the tolerance is met"
-    STALLED = "rounding keeps the error above the tolerance; more sweeps cannot help"
-    SWEEPS_EXHAUSTED = "max_sweeps is used up before the tolerance is met"
-    INTERRUPTED = "interrupted before it was done"
-    BUDGET_EXHAUSTED = "the budget is used up before the answer is as sure as asked"
-    SAMPLED = "all samples asked for were drawn"
-    BEST_FOUND = "one action is better on average than every other"
-    PRECISE = "every mean gap is known to the precision asked for"
-    ONE_FUTURE = "only one future was seen: all rollouts of each action gave the same return"
-    TRAINED = "learned; in held-out states, variances of gaps are better than a constant"
-    NOT_BETTER = "learned, but in held-out states variances of gaps are not better than a constant"
-    NOTHING_VARIED = "learned, but no gap varied in held-out states: there is nothing to judge it by"
-    NOT_JUDGED = "learned, and not judged: no states were held out"
-
-    @property
-    def successful(self) -> bool:
-        """Whether it ended as asked. A network that was trained did, however useful it is."""
-        return self not in _UNSUCCESSFUL
+    from matplotlib.figure import Figure
 
 
-_UNSUCCESSFUL = (
-    Outcome.STALLED,
-    Outcome.SWEEPS_EXHAUSTED,
-    Outcome.INTERRUPTED,
-    Outcome.BUDGET_EXHAUSTED,
-    Outcome.ONE_FUTURE,
-)
-
-
-@dataclass(frozen=True, eq=False)
-class Certificate(arrays.FrozenArrays):
-    """How far the numbers can be from the truth.
-
-    "exact": nothing is off. "certified": every error is at most the stated bound, rounding included, always.
-    "statistical": each error is at most the stated bound with probability `confidence`, entry by entry; bias from
-    truncated rollouts is inside the bound. With `large_sample` that is so for many samples of a distribution whose
-    tails are not too heavy, and for no distribution in general: an outcome too rare to be drawn is not in the bound.
-
-    Errors are one number for all entries, or an array of one for each; infinite where nothing is known. Those of
-    `ExactPairs` are one for each: what a state cannot reach does not widen its intervals.
-    """
-
-    kind: Literal["exact", "certified", "statistical"]
-    mean_error: float | Floats  # of mean: one, or [S, A]
-    covariance_error: float | Floats  # of covariance: [S, A, A], or one, which then holds between states too
-    gap_mean_error: float | Floats  # of mean[s, a] − mean[s, b]: one, or [S, A, A]
-    gap_variance_error: float | Floats  # of Var(Z(s, a) − Z(s, b)): one, or [S, A, A]
-    discount: float  # of the model it speaks of, and its largest reward
-    reward_bound: float
-    confidence: float | None = None
-    correlation_error: Floats | None = None  # [S, A, A], where it is known better than from the covariances
-    assumption: str | None = None  # what a statistical certificate takes for granted of steps not simulated
-    large_sample: bool = False  # are the errors approximations for many samples?
-
-    def __post_init__(self) -> None:
-        for value in vars(self).values():
-            if isinstance(value, np.ndarray):
-                arrays.frozen(value)
-
-    @classmethod
-    def certified(
-        cls, mean_error: float | Floats, covariance_error: float | Floats, discount: float, reward_bound: float
-    ) -> Certificate:
-        """Bounds on errors of means and covariances, one each or [S, A] and [S, A, A], and what follows for gaps."""
-        exact = not (np.any(mean_error) or np.any(covariance_error))
-        gap_mean, gap_variance = gap_errors(mean_error, covariance_error)
-        kind: Literal["exact", "certified"] = "exact" if exact else "certified"
-        return cls(kind, mean_error, covariance_error, gap_mean, gap_variance, discount, reward_bound)
-
-
-def gap_errors(mean_error: float | Floats, covariance_error: float | Floats) -> tuple[float | Floats, float | Floats]:
-    """What errors of means [S, A] and covariances [S, A, A] add up to in gaps' means and variances; or one each."""
-    if not isinstance(mean_error, np.ndarray) or not isinstance(covariance_error, np.ndarray):
-        return 2 * mean_error, 4 * covariance_error
-    own, up = np.einsum("saa->sa", covariance_error), 1 + 2.0**-50  # the sums are rounded
-    gap_mean = (mean_error[:, :, None] + mean_error[:, None, :]) * up
-    return gap_mean, (own[:, :, None] + own[:, None, :] + 2 * covariance_error) * up
-
-
-class CrossCovariances(Protocol):
-    """Covariances between returns of different states, looked up one by one."""
-
-    def cross_covariance(self, s: int, a: int, t: int, b: int) -> float:
-        """Cov(Z(s, a), Z(t, b))."""
-
-
-@runtime_checkable
-class CertifiedCrossCovariances(CrossCovariances, Protocol):
-    """The same with bounds on their errors."""
-
-    def cross_covariance_error(self, s: int, a: int, t: int, b: int) -> float:
-        """Bound on the error of `cross_covariance`."""
-
-
-class HigherMoments(Protocol):
-    """Moments of any order up to `order`."""
-
-    @property
-    def order(self) -> int:
-        """The highest there is."""
-
-    def moment(self, coordinates: Sequence[tuple[int, int]]) -> Estimate:
-        """E[Π Z(x)] over at most `order` coordinates; one that is repeated is a power."""
-
-    def gap_moments(self, s: int, a: int, b: int) -> tuple[Estimate, ...]:
-        """Central moments of Z(s, a) − Z(s, b), a ≠ b, of orders 0, 1, …, `order`."""
-
-
-class Distributions(Protocol):
-    """Distributions of returns and of gaps, looked up one by one."""
-
-    def return_distribution(self, s: int, a: int) -> Distribution:
-        """The distribution of Z(s, a)."""
-
-    def gap_distribution(self, s: int, a: int, b: int) -> GapDistribution:
-        """The distribution of Z(s, a) − Z(s, b), a ≠ b."""
-
-
-class Ranges(Protocol):
-    """What returns and gaps can be at least and at most."""
-
-    def of_gap(self, s: int, a: int, b: int) -> Interval:
-        """Where Z(s, a) − Z(s, b) is."""
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Evaluation(arrays.FrozenArrays):
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Evaluation(arrays.FrozenArrays, Tabulated):
     """Joint moments of the returns Z(s, a) of one policy under one coupling."""
+
+    index: ClassVar = ("state", "action")
 
     mean: Floats  # [S, A]
     covariance: Floats  # [S, A, A], Cov(Z(s, a), Z(s, b))
     certificate: Certificate | None
     outcome: Outcome
     coupling: Coupling
-    method: Method
+    method: MethodSettings
     states: Labels
     actions: Labels
     residuals: Floats  # [sweeps], in the method's own norm, nan where not measured; empty where nothing is swept
@@ -204,10 +87,7 @@ class Evaluation(arrays.FrozenArrays):
         if i == j:
             return float(self.covariance[i, x, y])
         if self.cross is None:
-            raise UnavailableError(
-                f"{type(self.method).__name__} gives covariances within a state only. "
-                "ExactPairs(), JIPE() and Incremental(seed=…) give them between states too."
-            )
+            raise unavailable(type(self.method).__name__, Quantity.CROSS_COVARIANCES)
         return self.cross.cross_covariance(i, x, j, y) if i < j else self.cross.cross_covariance(j, y, i, x)
 
     def second_moment(self, s: Label, a: Label, t: Label, b: Label) -> float:
@@ -232,9 +112,7 @@ class Evaluation(arrays.FrozenArrays):
             )
         low, high = -math.inf, math.inf
         if len(at) == 1:
-            mean = self.mean_interval(*at[0])
-            value = float(self.mean[at[0]])
-            return Estimate(value, low, high) if mean is None else Estimate(value, mean.low, mean.high)
+            return self.mean_of(*at[0])
         (s, a), (t, b) = at
         value = self.second_moment(s, a, t, b)
         one, other = self.mean_interval(s, a), self.mean_interval(t, b)
@@ -265,16 +143,17 @@ class Evaluation(arrays.FrozenArrays):
 
     def _distributions(self) -> Distributions:
         if self.distributions is None:
-            raise UnavailableError(
-                f"{type(self.method).__name__} gives moments and no distribution. "
-                "ExactDistribution() gives them with a certificate, MonteCarlo(seed=…) from samples."
-            )
+            raise unavailable(type(self.method).__name__, Quantity.DISTRIBUTIONS)
         return self.distributions
 
     def mean_interval(self, s: Label, a: Label) -> Interval | None:
         """Interval of E[Z(s, a)], or None without a certificate."""
         at = self.states.index(s), self.actions.index(a)
         return self._interval(self.mean, at, "mean_error")
+
+    def mean_of(self, s: Label, a: Label) -> Estimate:
+        """E[Z(s, a)] with its interval."""
+        return Estimate.within(float(self.mean[self.states.index(s), self.actions.index(a)]), self.mean_interval(s, a))
 
     def covariance_interval(self, s: Label, a: Label, b: Label) -> Interval | None:
         """Interval of Cov(Z(s, a), Z(s, b)), or None where nothing is known of it."""
@@ -315,21 +194,21 @@ class Evaluation(arrays.FrozenArrays):
             variances = None if math.isinf(variance_error) else Interval(max(0.0, wide.low), wide.high)
             correlations = self._correlation_interval(i, x, y)
         return Gap(
-            self.states.name(i),
-            self.actions.name(x),
-            self.actions.name(y),
-            self.coupling,
-            mean,
-            variance,
-            float(self.correlation[i, x, y]),
-            means,
-            variances,
-            correlations,
-            None if self.certificate is None else self.certificate.confidence,
-            self.certificate is not None and self.certificate.large_sample and x != y,
-            self._gap_support(i, x, y),
-            self._gap_moments(i, x, y, variance, variances),
-            partial(self._gap_distribution, i, x, y),
+            state=self.states.name(i),
+            first=self.actions.name(x),
+            second=self.actions.name(y),
+            coupling=self.coupling,
+            mean=mean,
+            variance=variance,
+            correlation=float(self.correlation[i, x, y]),
+            mean_interval=means,
+            variance_interval=variances,
+            correlation_interval=correlations,
+            confidence=None if self.certificate is None else self.certificate.confidence,
+            large_sample=self.certificate is not None and self.certificate.large_sample and x != y,
+            support=self._gap_support(i, x, y),
+            central_moments=self._gap_moments(i, x, y, variance, variances),
+            find_distribution=partial(self._gap_distribution, i, x, y),
         )
 
     def _gap_distribution(self, i: int, x: int, y: int) -> GapDistribution:
@@ -369,9 +248,33 @@ class Evaluation(arrays.FrozenArrays):
         low, high = Interval.around(min(corners), 4 * ROUNDOFF), Interval.around(max(corners), 4 * ROUNDOFF)
         return Interval(max(-1.0, low.low), min(1.0, high.high))
 
+    def rows(self) -> list[dict[str, Any]]:
+        """One row a state and action: the mean and the standard deviation of its return."""
+        return [
+            {
+                "state": self.states.name(s),
+                "action": self.actions.name(a),
+                "mean": self.mean_of(s, a),
+                "std": self._std(s, a),
+            }
+            for s, a in np.ndindex(self.mean.shape)
+        ]
+
+    def _std(self, s: int, a: int) -> Estimate:
+        wide = self.covariance_interval(s, a, a)
+        value = math.sqrt(max(0.0, float(self.covariance[s, a, a])))
+        return Estimate.within(value, None if wide is None else wide.square_root())
+
+    def plot(self, state: Label = 0) -> Figure:
+        """Draw the gaps of one state, of its best action against the others: `jmdp.plots.gap_chart`."""
+        return figure("gap_chart", self, state)
+
     def to_xarray(self) -> xarray.Dataset:
         """Mean, covariance and correlation with their labels and errors, as an xarray Dataset."""
-        import xarray
+        try:
+            import xarray
+        except ImportError:
+            raise MissingExtraError('Labelled arrays need xarray: pip install "jmdp[io]"') from None
 
         def names(labels: Labels) -> list[str] | list[int]:
             return list(range(labels.size)) if labels.names is None else list(labels.names)

@@ -12,9 +12,9 @@ from jmdp.simulators.simulator import Simulator, Step, action_labels
 if TYPE_CHECKING:
     from jmdp.simulators.ale import ALESimulator
     from jmdp.simulators.functions import FunctionSimulator, TabularSimulator
-    from jmdp.simulators.gymnasium.environment import GymnasiumSimulator
-    from jmdp.simulators.jax.functional import JaxSimulator
+    from jmdp.simulators.gymnasium.gymnasium_simulator import GymnasiumSimulator
     from jmdp.simulators.jax.gymnax import GymnaxSimulator
+    from jmdp.simulators.jax.jax_simulator import JaxSimulator
 
 __all__ = [
     "ALESimulator",
@@ -34,7 +34,7 @@ _ADAPTERS = {
     "FunctionSimulator": "functions",
     "GymnasiumSimulator": "gymnasium",
     "GymnaxSimulator": "jax.gymnax",
-    "JaxSimulator": "jax.functional",
+    "JaxSimulator": "jax.jax_simulator",
     "TabularSimulator": "functions",
 }
 
@@ -64,7 +64,7 @@ def as_simulator(source: Any) -> Simulator:
 
         return GymnaxSimulator(source)
     if hasattr(source, "unwrapped") and hasattr(source, "action_space"):
-        from jmdp.simulators.gymnasium.environment import GymnasiumSimulator
+        from jmdp.simulators.gymnasium.gymnasium_simulator import GymnasiumSimulator
 
         return GymnasiumSimulator(source)
     raise SimulatorError(

@@ -55,7 +55,7 @@ class PairWalks(arrays.FrozenArrays):
         return int(self.reward.shape[1])
 
     def returns(self, discount: float) -> Floats:
-        """[visits, lucks, 2], discounted sums of rewards; every visit has as many walks."""
+        """[visits, repeats, 2], discounted sums of rewards; every visit has as many walks."""
         sums: Floats = (self.reward * (discount ** np.arange(self.length))[None, :, None]).sum(axis=1)
         return sums.reshape(len(np.unique(self.visit)), -1, 2)
 
@@ -73,11 +73,11 @@ class WalkPlan:
 
     visits: int  # states in which walks of a block begin
     spacing: int  # steps of the policy between them
-    lucks: int  # walks from each, of one pair of actions and luck apart
+    repeats: int  # walks from each, of one pair of actions, each with its own luck
     length: int  # steps of a walk
 
     def __post_init__(self) -> None:
-        for name in ("visits", "spacing", "lucks", "length"):
+        for name in ("visits", "spacing", "repeats", "length"):
             whole(self, name, 1)
 
     def walk(self, simulator: Simulator, actor: Actor, coupling: Coupling, seed: int, block: int) -> PairWalks:
@@ -92,12 +92,12 @@ def walks_from(
     starts: Sequence[Any],
     actions: Sequence[Sequence[int]],
     *,
-    lucks: int,
+    repeats: int,
     length: int,
     root: Shock,
 ) -> PairWalks:
-    """Walks of this length from given states, `lucks` from each, with a given pair of actions in each."""
-    plan = WalkPlan(len(starts), 1, lucks, length)
+    """Walks of this length from given states, `repeats` from each, with a given pair of actions in each."""
+    plan = WalkPlan(len(starts), 1, repeats, length)
     return _Block(simulator, actor, coupling, plan, root).from_(starts, actions)
 
 
@@ -134,7 +134,7 @@ class _Block:
         """Walks that begin in these states with these pairs of actions."""
         rows: list[_Row] = []
         for visit, (state, pair) in enumerate(zip(starts, actions, strict=True)):
-            rows += [(visit, state, list(pair))] * self._plan.lucks
+            rows += [(visit, state, list(pair))] * self._plan.repeats
         first = _numbers(self._simulator, self._simulator.observe(starts[0]))
         N, L = len(rows), self._plan.length
         self.observation = np.zeros((N, L + 1, 2, *first.shape), first.dtype)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from collections import defaultdict
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,39 +18,40 @@ from jmdp.simulators.digests import digest_of
 from jmdp.simulators.simulator import ENDED, Draws, Simulator, exact_gains, finite_step, is_exact_sum
 
 
-def paired_draws(
-    simulator: Simulator,
-    state: Any,
-    actions: Sequence[Any],
-    actor: Actor,
-    coupling: Coupling,
-    *,
-    discount: float,
-    horizon: int,
-    seed: int,
-    first: int,
-    count: int,
-) -> Draws:
-    """Returns of these actions from one state in samples first … first + count − 1.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RolloutPlan:
+    """What is rolled out: each action from one state, then the policy for the rest of `horizon` steps."""
+
+    state: Any
+    actions: Sequence[Any]
+    coupling: Coupling
+    discount: float
+    horizon: int
+    seed: int
+
+
+def paired_draws(simulator: Simulator, actor: Actor, plan: RolloutPlan, first: int, count: int) -> Draws:
+    """Returns of the plan's actions in samples first … first + count − 1.
 
     Each sample is a pure function of the seed and its number. Branch i takes actions[i], then what the policy says.
     Branches that stand on one state and action under shared luck have met: they go on as one, for the price of one.
     """
-    compiled = getattr(simulator, "paired_draws", None)
+    compiled = simulator.compiled_draws(actor, plan)
     if compiled is not None:
-        policy = actor.traceable(simulator.observe(state))
-        if policy is not None:
-            drawn: Draws = compiled(
-                state, actions, policy, coupling,
-                discount=discount, horizon=horizon, seed=seed, first=first, count=count,
-            )  # fmt: skip
-            return drawn
-    rollouts = _Rollouts(simulator, actor, coupling, len(actions), discount, horizon, count)
-    rows = max(1, simulator.lanes // len(actions))
+        return compiled(first, count)
+    rollouts = _Rollouts(simulator, actor, plan, count)
+    rows = max(1, simulator.lanes // len(plan.actions))
     for start in range(0, count, rows):
         samples = range(start, min(start + rows, count))
-        rollouts.run(state, actions, [(i, Shock.of_sample(seed, first + i)) for i in samples])
+        rollouts.run([(i, Shock.of_sample(plan.seed, first + i)) for i in samples])
     return rollouts.drawn()
+
+
+def enough_steps(discount: float, lost: float) -> int:
+    """The least horizon T ≥ 1 with γ^T/(1 − γ) ≤ lost."""
+    if discount == 0:
+        return 1
+    return max(1, math.ceil(math.log(lost * (1 - discount)) / math.log(discount)))
 
 
 class _Walker:
@@ -66,18 +69,9 @@ class _Walker:
 class _Rollouts:
     """Samples under way, in step with one another so that a policy is asked for many at once."""
 
-    def __init__(
-        self,
-        simulator: Simulator,
-        actor: Actor,
-        coupling: Coupling,
-        branches: int,
-        discount: float,
-        horizon: int,
-        count: int,
-    ) -> None:
-        self._simulator, self._actor, self._coupling = simulator, actor, coupling
-        self._discount, self._horizon = discount, horizon
+    def __init__(self, simulator: Simulator, actor: Actor, plan: RolloutPlan, count: int) -> None:
+        self._simulator, self._actor, self._plan, self._coupling = simulator, actor, plan, plan.coupling
+        branches, coupling = len(plan.actions), plan.coupling
         self._returns = [[0.0] * branches for _ in range(count)]
         self._gains = [[0] * branches for _ in range(count)]
         self._exact = [[True] * branches for _ in range(count)]
@@ -87,17 +81,20 @@ class _Rollouts:
         own_luck = actor.needs_luck and coupling.policy_luck == "independent"
         self._places_matter = self._meet and (own_luck or not coupling.shared_between_states)
 
-    def run(self, state: Any, actions: Sequence[Any], samples: list[tuple[int, Shock]]) -> None:
+    def run(self, samples: list[tuple[int, Shock]]) -> None:
+        state = self._plan.state
         digest = self._simulator.digest(state) if self._places_matter else None
         walkers = [
-            _Walker(row, root, [i], state, action, digest) for row, root in samples for i, action in enumerate(actions)
+            _Walker(row, root, [i], state, action, digest)
+            for row, root in samples
+            for i, action in enumerate(self._plan.actions)
         ]
         weight = 1.0
-        for t in range(self._horizon):
+        for t in range(self._plan.horizon):
             if not walkers:
                 return
             walkers, shocks = self._step(walkers, t, weight)
-            weight *= self._discount
+            weight *= self._plan.discount
             walkers = self._decide(walkers, shocks)
         for walker in walkers:
             for i in walker.members:

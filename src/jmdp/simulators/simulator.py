@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral
@@ -138,6 +138,10 @@ class Simulator(ABC):
     def start(self, shock: Shock) -> Any:
         """A state to begin in: the one it stands in if there is such a thing, else one drawn with this luck."""
         raise UnavailableError(f"{type(self).__name__} does not say where to start. Give a state.")
+
+    def compiled_draws(self, actor: Any, plan: Any) -> Callable[[int, int], Draws] | None:
+        """A compiled program for samples (first, count) of a `RolloutPlan`, where there is one for this policy."""
+        return None
 
     def largest_reward_from(self, state: Any) -> float | None:
         """The largest |reward| that any actions can meet from this state on; None where that is not known."""

@@ -2,7 +2,7 @@
 
 A block is a pure function of the seed and its number, so it can be walked by anybody, and again where a worker died.
 Workers are started anew ("spawn") and not forked, for threads of JAX or of an emulator do not survive that. Each has a
-line of its own: on the queue of a ProcessPoolExecutor, one that is killed while it answers blocks all others for ever.
+connection of its own: on the queue of a ProcessPoolExecutor, one that is killed while it answers blocks all others.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from jmdp.simulators.pair_walks import PairWalks, WalkPlan, paired_actions
 from jmdp.simulators.simulator import Simulator
 
 _Parts = tuple[Simulator, Actor, Coupling]
-_DEATHS = 3
+_MAX_DEATHS = 3
 """How many dead workers are replaced before we give up."""
 _DIED = (
     "{} workers died, with {} of {} blocks walked. Too little memory? Take fewer workers or smaller blocks. Is the "
@@ -36,8 +36,8 @@ _DIED = (
 )
 
 
-class Walkers:
-    """Those who walk: this process, or several workers. The numbers are the same for any number of them.
+class WorkerPool:
+    """Pool of worker processes that simulate blocks of walks. The numbers are the same for any number of workers.
 
     Workers are started when first needed and kept until `close`, or the end of a ``with``. A block is walked with one
     thread of BLAS and OpenMP where threadpoolctl is installed, in this process too, for sums depend on how many there
@@ -46,7 +46,7 @@ class Walkers:
     Parameters
     ----------
     simulator, actor, coupling
-        What is walked, as `jmdp.pair_walks.WalkPlan.walk` takes it. Workers get a copy, once.
+        What is walked, as `jmdp.simulators.pair_walks.WalkPlan.walk` takes it. Workers get a copy, once.
     workers
         How many processes. 1 is this one.
     """
@@ -55,8 +55,8 @@ class Walkers:
         self.workers = whole_number("workers", workers, 1)
         paired_actions(simulator, coupling)
         self._parts: _Parts = (simulator, actor, coupling)
-        self._pool: list[_Worker] = []
-        self._sent = _pickled(simulator, actor, coupling) if self.workers > 1 else b""
+        self._started: list[_Worker] = []
+        self._pickled_parts = _pickled(simulator, actor, coupling) if self.workers > 1 else b""
 
     def collect(self, plan: WalkPlan, *, seed: int, blocks: int, first: int = 0, progress: bool = True) -> PairWalks:
         """Blocks first … first + blocks − 1 of the walks with this seed, one after the other."""
@@ -64,19 +64,19 @@ class Walkers:
         numbers = range(first, first + whole_number("blocks", blocks, 1))
         with count_bar("blocks of walks", progress, 0, len(numbers)) as report:
             if self.workers > 1:
-                return PairWalks.joined(self._shared_out(plan, seed, numbers, report))
+                return PairWalks.joined(self._collect_in_parallel(plan, seed, numbers, report))
             found = []
             for block in numbers:
-                found.append(_walked(self._parts, plan, seed, block))
+                found.append(_simulated_block(self._parts, plan, seed, block))
                 report(len(found))
             return PairWalks.joined(found)
 
     def close(self) -> None:
         """End the workers. Those needed again are started again."""
-        while self._pool:
-            self._pool.pop().end()
+        while self._started:
+            self._started.pop().end()
 
-    def __enter__(self) -> Walkers:
+    def __enter__(self) -> WorkerPool:
         return self
 
     def __exit__(
@@ -84,64 +84,66 @@ class Walkers:
     ) -> None:
         self.close()
 
-    def _shared_out(self, plan: WalkPlan, seed: int, numbers: range, report: Callable[[int], None]) -> list[PairWalks]:
+    def _collect_in_parallel(
+        self, plan: WalkPlan, seed: int, numbers: range, report: Callable[[int], None]
+    ) -> list[PairWalks]:
         from multiprocessing.connection import wait
 
         found: dict[int, PairWalks] = {}
         left, deaths = list(reversed(numbers)), 0
-        busy: dict[Any, tuple[_Worker, int]] = {}  # by their lines
+        busy: dict[Any, tuple[_Worker, int]] = {}  # by their connections
         try:
             while len(found) < len(numbers):
                 while left and len(busy) < self.workers:
-                    worker = self._idle([worker for worker, _ in busy.values()])
-                    busy[worker.line] = worker, left.pop()
-                    worker.ask(plan, seed, busy[worker.line][1])
-                for line in wait(list(busy)):
-                    worker, block = busy.pop(line)
+                    worker = self._idle_worker([worker for worker, _ in busy.values()])
+                    busy[worker.connection] = worker, left.pop()
+                    worker.ask(plan, seed, busy[worker.connection][1])
+                for connection in wait(list(busy)):
+                    worker, block = busy.pop(connection)
                     answer = worker.answer()
                     if answer is not None:
                         found[block] = answer
                         report(len(found))
                         continue
                     left.append(block)  # it died, and the block can be walked again
-                    self._pool.remove(worker)
+                    self._started.remove(worker)
                     worker.end()
                     deaths += 1
-                    if deaths > _DEATHS:
+                    if deaths > _MAX_DEATHS:
                         raise SimulatorError(_DIED.format(deaths, len(found), len(numbers)))
         except BaseException:  # an interrupt, or an error in a block: nobody waits for the others
             self.close()
             raise
         return [found[block] for block in numbers]
 
-    def _idle(self, busy: list[_Worker]) -> _Worker:
-        for worker in self._pool:
+    def _idle_worker(self, busy: list[_Worker]) -> _Worker:
+        for worker in self._started:
             if worker not in busy:
                 return worker
-        self._pool.append(_Worker(self._sent))
-        return self._pool[-1]
+        self._started.append(_Worker(self._pickled_parts))
+        return self._started[-1]
 
 
 class _Worker:
-    """A process that walks, and the line to it. Nobody else has its other end, so that a death is heard at once."""
+    """A process that simulates blocks, and the connection to it, of which nobody else has the other end."""
 
-    def __init__(self, sent: bytes) -> None:
+    def __init__(self, pickled_parts: bytes) -> None:
         import multiprocessing
 
         context = multiprocessing.get_context("spawn")
-        self.line, other = context.Pipe()
-        self._process = context.Process(target=_work, args=(other, sent), name="jmdp walker", daemon=True)
+        self.connection, other = context.Pipe()
+        self._process = context.Process(target=_work, args=(other, pickled_parts), name="jmdp worker", daemon=True)
         self._process.start()
         other.close()
 
     def ask(self, *question: Any) -> None:
-        with contextlib.suppress(OSError):  # the dead do not answer
-            self.line.send(question)
+        with contextlib.suppress(OSError):  # a dead worker is noticed in answer()
+            self.connection.send(question)
 
     def answer(self) -> PairWalks | None:
-        """What was walked; None if the worker is dead."""
+        """The block; None if the worker is dead."""
         try:
-            answer = self.line.recv()
+            answer = self.connection.recv()
         except (EOFError, OSError):
             return None
         if isinstance(answer, PairWalks):
@@ -153,7 +155,7 @@ class _Worker:
         self._process.kill()
         self._process.join()
         self._process.close()
-        self.line.close()
+        self.connection.close()
 
 
 def _pickled(simulator: Simulator, actor: Actor, coupling: Coupling) -> bytes:
@@ -172,7 +174,7 @@ def _pickled(simulator: Simulator, actor: Actor, coupling: Coupling) -> bytes:
     return pickle.dumps((simulator, actor, coupling))
 
 
-def _walked(parts: _Parts, plan: WalkPlan, seed: int, block: int) -> PairWalks:
+def _simulated_block(parts: _Parts, plan: WalkPlan, seed: int, block: int) -> PairWalks:
     """A block, on one thread: with more, workers stand in each other's way, and sums have other last bits."""
     limits: Any = contextlib.nullcontext
     with contextlib.suppress(ImportError):
@@ -184,20 +186,20 @@ def _walked(parts: _Parts, plan: WalkPlan, seed: int, block: int) -> PairWalks:
 # ------------------------------------------------------------------------------------------------ in a worker
 
 
-def _work(line: Any, sent: bytes) -> None:
+def _work(connection: Any, pickled_parts: bytes) -> None:
     """Walk what is asked for. Interrupts are left to the process that asks, and a worker ends when that one is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     parts: _Parts | None = None
     with contextlib.suppress(EOFError, OSError):  # nobody asks any more, or wants to know
         while True:
-            question = line.recv()
+            question = connection.recv()
             try:
-                parts = parts or _unpickled(sent)
-                answer: Any = _walked(parts, *question)
+                parts = parts or _unpickled(pickled_parts)
+                answer: Any = _simulated_block(parts, *question)
             except Exception as error:
                 answer = _sendable(error), traceback.format_exc()
-            line.send(answer)
+            connection.send(answer)
 
 
 def _end_with_parent() -> None:
@@ -217,9 +219,9 @@ def _sendable(error: Exception) -> Exception:
     return error
 
 
-def _unpickled(sent: bytes) -> _Parts:
+def _unpickled(pickled_parts: bytes) -> _Parts:
     try:
-        parts: _Parts = pickle.loads(sent)
+        parts: _Parts = pickle.loads(pickled_parts)
     except Exception as error:
         raise SettingsError(
             f"A worker cannot read the simulator or the policy ({type(error).__name__}: {error}). Define them in a "

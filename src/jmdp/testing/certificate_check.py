@@ -14,6 +14,7 @@ from jmdp.models.exact import Coordinate, ExactStep
 from jmdp.models.policy import TabularPolicy
 from jmdp.models.tabular import TabularJMDP
 from jmdp.results.evaluation import Evaluation
+from jmdp.results.quantities import Quantity, unavailable, who_gives
 from jmdp.testing.moment_check import MomentCheck, exactly
 
 
@@ -26,7 +27,9 @@ def check_certificate(model: TabularJMDP, policy: TabularPolicy, evaluation: Eva
     """
     certificate = evaluation.certificate
     if certificate is None or certificate.kind == "statistical":
-        raise UnavailableError("Only exact and certified results can be checked; ExactPairs() and JIPE() give them.")
+        raise UnavailableError(
+            f"Only exact and certified results can be checked; {who_gives(Quantity.CHECKED_TABLES)} give them."
+        )
     if certificate.discount != model.discount or certificate.reward_bound != model.reward_bound:
         raise CertificateError(
             f"The certificate is for discount {certificate.discount!r} and reward bound {certificate.reward_bound!r}; "
@@ -38,7 +41,7 @@ def check_certificate(model: TabularJMDP, policy: TabularPolicy, evaluation: Eva
     elif isinstance(evaluation.cross, MomentTable):
         checker = MomentCheck(step, evaluation.cross)
     else:
-        raise UnavailableError(f"{type(evaluation.method).__name__} leaves no tables to check.")
+        raise unavailable(type(evaluation.method).__name__, Quantity.CHECKED_TABLES)
     S, _, A = model.shape
     mean_error = np.broadcast_to(certificate.mean_error, (S, A))
     covariance_error = np.broadcast_to(certificate.covariance_error, (S, A, A))

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from jmdp.base.arrays import Floats
 from jmdp.models.policy import TabularPolicy
 from jmdp.models.tabular import TabularJMDP
 from jmdp.worlds.world import World, check_range, check_whole
@@ -62,9 +63,7 @@ def inventory(
         [f"order {a}" for a in order],
     )
     # Under-ordering by a unit costs its margin and the shortage, over-ordering a day's holding.
-    short, over = max(price - unit_cost + shortage_cost, 0.0), max(holding_cost, 0.0)
-    ratio = short / (short + over) if short + over > 0 else 0.5
-    level = min(int(np.searchsorted(np.cumsum(weights), ratio)), capacity)
+    level = _base_stock(weights, max(price - unit_cost + shortage_cost, 0.0), max(holding_cost, 0.0), capacity)
     fill = np.minimum(np.maximum(level - stock, 0), most_ordered)
     policies = {
         "base_stock": TabularPolicy.deterministic(model, fill),
@@ -75,7 +74,13 @@ def inventory(
     return World(model, policies)
 
 
-def _poisson(mean: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+def _base_stock(weights: Floats, short: float, over: float, capacity: int) -> int:
+    """The critical-ratio quantile of demand, for these costs of a unit too few and of one too many."""
+    ratio = short / (short + over) if short + over > 0 else 0.5
+    return min(int(np.searchsorted(np.cumsum(weights), ratio)), capacity)
+
+
+def _poisson(mean: float) -> Floats:
     """Poisson probabilities up to the 0.9999 quantile, with the rest put on it."""
     weights = [math.exp(-mean)]
     while sum(weights) < 0.9999:

@@ -109,7 +109,9 @@ def test_what_has_become_one_is_exactly_zero():
     """The policy always takes the first action: branches part in the first step only, G = ±1."""
     world = jmdp.worlds.anti_correlated_bandit(discount=0.99)
     distribution = (
-        jmdp.evaluate(world.model, world.policies["first"], method=jmdp.ExactDistribution()).gap(0, 0, 1).distribution()
+        jmdp.evaluate(world.model, world.policies["first"], jmdp.Local(), method=jmdp.ExactDistribution())
+        .gap(0, 0, 1)
+        .distribution()
     )
     assert distribution.superiority() == pytest.approx(0.5, abs=1e-12)
     assert distribution.ties().high < 1e-9
@@ -120,7 +122,7 @@ def test_what_has_become_one_is_exactly_zero():
 
 def test_gaps_the_other_way_round_are_mirrored():
     world = jmdp.worlds.windy_gridworld(3, 3)
-    result = jmdp.evaluate(world.model, world.policies["careless"], method=jmdp.ExactDistribution())
+    result = jmdp.evaluate(world.model, world.policies["careless"], jmdp.Local(), method=jmdp.ExactDistribution())
     forth, back = result.gap("2,0", "R", "U").distribution(), result.gap("2,0", "U", "R").distribution()
     assert forth.superiority().low == pytest.approx(back.inferiority().low, abs=1e-12)
     assert forth.superiority().high == pytest.approx(back.inferiority().high, abs=1e-12)
@@ -172,9 +174,9 @@ def test_consistent_with_simulation(name, coupling):
 
 def test_the_number_of_threads_does_not_change_a_bit(monkeypatch):
     world = jmdp.worlds.windy_gridworld(3, 3, discount=0.9)
-    here = jmdp.evaluate(world.model, world.policies["uniform"], method=jmdp.ExactDistribution())
+    here = jmdp.evaluate(world.model, world.policies["uniform"], jmdp.Local(), method=jmdp.ExactDistribution())
     monkeypatch.setattr(threads_room, "cores", lambda: 3)
-    there = jmdp.evaluate(world.model, world.policies["uniform"], method=jmdp.ExactDistribution())
+    there = jmdp.evaluate(world.model, world.policies["uniform"], jmdp.Local(), method=jmdp.ExactDistribution())
     for one, other in zip(here.distributions.cells, there.distributions.cells, strict=True):
         np.testing.assert_array_equal(one, other)
 
@@ -182,14 +184,14 @@ def test_the_number_of_threads_does_not_change_a_bit(monkeypatch):
 def test_it_stops_where_it_is_told_and_what_it_has_holds():
     world = jmdp.worlds.windy_gridworld(3, 3)
     policy = world.policies["uniform"]
-    exact = jmdp.evaluate(world.model, policy, method=jmdp.ExactDistribution(tolerance=0.001))
+    exact = jmdp.evaluate(world.model, policy, jmdp.Local(), method=jmdp.ExactDistribution(tolerance=0.001))
     for method, outcome in (
         (jmdp.ExactDistribution(max_sweeps=20), jmdp.Outcome.SWEEPS_EXHAUSTED),
         (jmdp.ExactDistribution(tolerance=1e-9, cells=64, max_cells=64), jmdp.Outcome.BUDGET_EXHAUSTED),
         (jmdp.ExactDistribution(tolerance=1e-9, memory_budget=4_000_000), jmdp.Outcome.BUDGET_EXHAUSTED),
     ):
         with pytest.raises(NotConvergedError) as stopped:
-            jmdp.evaluate(world.model, policy, method=method)
+            jmdp.evaluate(world.model, policy, jmdp.Local(), method=method)
         result = stopped.value.evaluation
         assert result.outcome is outcome
         for s in range(9):
@@ -200,11 +202,13 @@ def test_it_stops_where_it_is_told_and_what_it_has_holds():
             assert one.low <= other.high
             assert other.low <= one.high
     with pytest.raises(MemoryBudgetError, match=r"ExactDistribution on 9 states needs .*MonteCarlo"):
-        jmdp.evaluate(world.model, policy, method=jmdp.ExactDistribution(memory_budget=1000))
+        jmdp.evaluate(world.model, policy, jmdp.Local(), method=jmdp.ExactDistribution(memory_budget=1000))
     rng = np.random.default_rng(0)
     many = jmdp.TabularJMDP(np.full((9, 300), 1 / 300), rng.random((9, 300, 4)), rng.integers(0, 9, (9, 300, 4)), 0.9)
     with pytest.raises(MemoryBudgetError, match=r"ExactDistribution on 5.8e\+07 outcomes of pairs of states needs"):
-        jmdp.evaluate(many, jmdp.TabularPolicy.uniform(many), method=jmdp.ExactDistribution(memory_budget=10**9))
+        jmdp.evaluate(
+            many, jmdp.TabularPolicy.uniform(many), jmdp.Local(), method=jmdp.ExactDistribution(memory_budget=10**9)
+        )
     for bad in ({"tolerance": -1}, {"cells": 10}, {"cells": 512, "max_cells": 256}):
         with pytest.raises(SettingsError):
             jmdp.ExactDistribution(**bad)
@@ -223,14 +227,16 @@ def test_an_interrupt_keeps_what_there_is(monkeypatch):
 
     monkeypatch.setattr(DistributionSweep, "__call__", sweep)
     world = jmdp.worlds.windy_gridworld(3, 3)
-    result = jmdp.evaluate(world.model, world.policies["uniform"], method=jmdp.ExactDistribution(), throw=False)
+    result = jmdp.evaluate(
+        world.model, world.policies["uniform"], jmdp.Local(), method=jmdp.ExactDistribution(), throw=False
+    )
     assert result.outcome is jmdp.Outcome.INTERRUPTED
     assert result.gap(3, 0, 1).distribution().superiority().low >= 0
 
 
 def test_other_methods_have_no_distribution():
     world = jmdp.worlds.anti_correlated_bandit()
-    result = jmdp.evaluate(world.model, world.policies["first"])
+    result = jmdp.evaluate(world.model, world.policies["first"], jmdp.Local())
     for ask in (lambda: result.gap(0, 0, 1).distribution(), lambda: result.return_distribution(0, 0)):
         with pytest.raises(UnavailableError, match=r"ExactDistribution\(\) gives distributions"):
             ask()
@@ -246,7 +252,7 @@ def test_sampled_bands_cover_at_their_confidence():
     held = 0
     for seed in range(400):
         method = jmdp.MonteCarlo(seed=seed, samples=100, confidence=0.9)
-        distribution = jmdp.evaluate(model, policy, method=method).gap(0, 0, 1).distribution()
+        distribution = jmdp.evaluate(model, policy, jmdp.Local(), method=method).gap(0, 0, 1).distribution()
         held += all(
             distribution.cdf(x + 1e-9).low <= p <= distribution.cdf(x + 1e-9).high
             for x, p in zip(points, right, strict=True)
@@ -263,7 +269,9 @@ def test_sampled_distributions_know_what_the_cut_can_hide():
     )
     distribution = apart.gap(0, 0, 1).distribution()
     assert (distribution.high - distribution.low).min() >= 2.0
-    met = jmdp.evaluate(world.model, world.policies["first"], method=jmdp.MonteCarlo(seed=0, samples=50, horizon=1))
+    met = jmdp.evaluate(
+        world.model, world.policies["first"], jmdp.Local(), method=jmdp.MonteCarlo(seed=0, samples=50, horizon=1)
+    )
     distribution = met.gap(0, 0, 1).distribution()
     assert (distribution.high - distribution.low).max() < 1e-12
     assert set(distribution.value) == {-1.0, 1.0}
@@ -277,7 +285,9 @@ def test_probabilities_too_small_to_keep_are_in_the_slack():
     reward[0, 1:, 0] = np.arange(1, 11)
     model = jmdp.TabularJMDP(prob, reward, np.ones((2, 11, 2), int), 0.5, [False, True])
     policy = jmdp.TabularPolicy([[1.0, 0.0]] * 2)
-    distribution = jmdp.evaluate(model, policy, method=jmdp.ExactDistribution()).gap(0, 0, 1).distribution()
+    distribution = (
+        jmdp.evaluate(model, policy, jmdp.Local(), method=jmdp.ExactDistribution()).gap(0, 0, 1).distribution()
+    )
     assert (
         distribution_violations(
             distribution, Enumeration(model, policy, jmdp.Local()).gap_distribution((0, 0), (0, 1)), "rare"
@@ -303,7 +313,7 @@ def nearly_a_tie():
 )
 def test_a_coincidence_in_floats_is_no_tie(method):
     model = nearly_a_tie()
-    result = jmdp.evaluate(model, jmdp.TabularPolicy([[1.0, 0.0]] * 3), method=method, throw=False)
+    result = jmdp.evaluate(model, jmdp.TabularPolicy([[1.0, 0.0]] * 3), jmdp.Local(), method=method, throw=False)
     distribution = result.gap(0, 0, 1).distribution()
     assert distribution.ties().low == 0.0
     assert distribution.inferiority().high == 1.0
@@ -335,7 +345,7 @@ def test_underflow_makes_no_ties(rewards, discount):
     reward = [[[small, other]], [[large, 0.0]], [[0.0, 0.0]]]
     model = jmdp.TabularJMDP([[1.0]] * 3, reward, [[[1, 2]], [[2, 2]], [[2, 2]]], discount, [False, False, True])
     policy = jmdp.TabularPolicy([[1.0, 0.0]] * 3)
-    result = jmdp.evaluate(model, policy, method=jmdp.ExactDistribution(), throw=False)
+    result = jmdp.evaluate(model, policy, jmdp.Local(), method=jmdp.ExactDistribution(), throw=False)
     truth = Enumeration(model, policy, jmdp.Local())
     assert (
         distribution_violations(result.gap(0, 0, 1).distribution(), truth.gap_distribution((0, 0), (0, 1)), "gap") == []
@@ -349,6 +359,6 @@ def test_underflow_makes_no_ties(rewards, discount):
 
 def test_where_nothing_goes_on():
     model = jmdp.TabularJMDP([[1.0]] * 2, np.ones((2, 1, 2)), np.zeros((2, 1, 2), int), 0.5, [True, True])
-    result = jmdp.evaluate(model, jmdp.TabularPolicy.uniform(model), method=jmdp.ExactDistribution())
+    result = jmdp.evaluate(model, jmdp.TabularPolicy.uniform(model), jmdp.Local(), method=jmdp.ExactDistribution())
     assert result.gap(0, 0, 1).distribution().ties() == 1.0
     assert result.return_distribution(1, 0).quantile(0.5) == 0.0

@@ -170,7 +170,7 @@ def test_a_tolerance_out_of_reach(tolerance):
     """It overflowed in the time left that the bar shows."""
     world = jmdp.worlds.windy_gridworld(2, 2)
     method = jmdp.ExactDistribution(tolerance=tolerance, max_cells=256)
-    result = jmdp.evaluate(world.model, world.policies["uniform"], method=method, throw=False)
+    result = jmdp.evaluate(world.model, world.policies["uniform"], jmdp.Local(), method=method, throw=False)
     assert result.outcome in (jmdp.Outcome.STALLED, jmdp.Outcome.BUDGET_EXHAUSTED)
     assert all(0 <= low <= high <= 1 for low, high in intervals(result.gap(0, 0, 1).distribution()))
     settled = solved(now_or_later(1.0, 3.0, 0.5), tolerance=tolerance)

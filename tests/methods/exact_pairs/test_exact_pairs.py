@@ -56,7 +56,7 @@ def test_one_state_with_equal_means_and_variances(discount):
     rewards = np.array([[1.0, 0.5, -1.5], [-1.5, 1.0, 0.5], [0.5, -1.5, 1.0]])  # rows: scenarios; a Latin square
     model = jmdp.TabularJMDP([[1 / 3, 1 / 3, 1 / 3]], rewards[None], np.zeros((1, 3, 3), int), discount)
     pi = np.array([0.5, 0.3, 0.2])
-    result = jmdp.evaluate(model, jmdp.TabularPolicy(pi[None]))
+    result = jmdp.evaluate(model, jmdp.TabularPolicy(pi[None]), jmdp.Local())
     variance = (rewards**2).sum() / 9 / (1 - discount**2)
     shared = (rewards[:, 0] * rewards[:, 1]).mean()
     m = (pi**2).sum()
@@ -78,7 +78,7 @@ def test_variances_at_discount_9999_to_1e9_relative(name):
     """25 states, γ = 0.9999: every variance to 1e-9 of itself against exact rationals."""
     model = ring() if name == "ring" else jmdp.worlds.coupled_reward_chain(25, up=0.3, discount=0.9999).model
     policy = jmdp.TabularPolicy.uniform(model)
-    result = jmdp.evaluate(model, policy)
+    result = jmdp.evaluate(model, policy, jmdp.Local())
     truth = Truth(model, policy, jmdp.Local())
     worst = 0.0
     for i, (s, a) in enumerate(truth.coordinates):
@@ -115,15 +115,15 @@ def test_outcomes_are_loud_unless_asked_otherwise():
     policy = world.policies["uniform"]
     few = jmdp.ExactPairs(max_sweeps=3)
     with pytest.raises(NotConvergedError, match=r"stopped after 3 sweeps: max_sweeps is used up") as caught:
-        jmdp.evaluate(world.model, policy, method=few)
-    quiet = jmdp.evaluate(world.model, policy, method=few, throw=False)
+        jmdp.evaluate(world.model, policy, jmdp.Local(), method=few)
+    quiet = jmdp.evaluate(world.model, policy, jmdp.Local(), method=few, throw=False)
     assert quiet.outcome is caught.value.evaluation.outcome is jmdp.Outcome.SWEEPS_EXHAUSTED
     assert quiet.residuals.size == 3
     again = pickle.loads(pickle.dumps(caught.value))
     assert str(again) == str(caught.value)
     assert again.evaluation.outcome is quiet.outcome
     with pytest.raises(NotConvergedError, match="rounding keeps the error above the tolerance"):
-        jmdp.evaluate(world.model, policy, method=jmdp.ExactPairs(tolerance=0.0))
+        jmdp.evaluate(world.model, policy, jmdp.Local(), method=jmdp.ExactPairs(tolerance=0.0))
 
 
 class Changes:
@@ -211,8 +211,8 @@ def test_single_precision_says_so_in_its_certificate():
         assert (np.abs(half.covariance - full.covariance) <= half.certificate.covariance_error).all()
     world = jmdp.worlds.windy_gridworld(18, 18)
     policy = world.policies["careless"]
-    half = jmdp.evaluate(world.model, policy, method=jmdp.ExactPairs(1e-4, precision="float32"))
-    full = jmdp.evaluate(world.model, policy)
+    half = jmdp.evaluate(world.model, policy, jmdp.Local(), method=jmdp.ExactPairs(1e-4, precision="float32"))
+    full = jmdp.evaluate(world.model, policy, jmdp.Local())
     operator = full.cross.operator
     drawn = np.ldexp(operator.V, 2 * (operator.units.state + operator.shaped.exponent))
     largest = max(full.covariance.max(), drawn.max())  # what the tolerance is relative to
@@ -220,6 +220,6 @@ def test_single_precision_says_so_in_its_certificate():
     assert 1e-7 * largest < half.certificate.covariance_error.max() <= 1e-4 * largest
     assert (np.abs(half.covariance - full.covariance) <= half.certificate.covariance_error).all()
     with pytest.raises(NotConvergedError, match="rounding keeps the error above"):
-        jmdp.evaluate(world.model, policy, method=jmdp.ExactPairs(1e-8, precision="float32"))
+        jmdp.evaluate(world.model, policy, jmdp.Local(), method=jmdp.ExactPairs(1e-8, precision="float32"))
     with pytest.raises(SettingsError, match=r"precision is 'half'\. It is 'float64' or 'float32'"):
         jmdp.ExactPairs(precision="half")

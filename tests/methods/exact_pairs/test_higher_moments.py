@@ -88,8 +88,8 @@ def test_equal_to_jipe_of_the_same_order(coupling):
 
 def test_cut_at_two_it_is_order_two():
     world = jmdp.worlds.inventory()
-    two = jmdp.evaluate(world.model, world.policies["base_stock"])
-    four = jmdp.evaluate(world.model, world.policies["base_stock"], method=jmdp.ExactPairs(order=4))
+    two = jmdp.evaluate(world.model, world.policies["base_stock"], jmdp.Local())
+    four = jmdp.evaluate(world.model, world.policies["base_stock"], jmdp.Local(), method=jmdp.ExactPairs(order=4))
     np.testing.assert_array_equal(two.mean, four.mean)
     error = two.certificate.covariance_error + four.certificate.covariance_error
     assert (np.abs(two.covariance - four.covariance) <= error).all()
@@ -98,9 +98,9 @@ def test_cut_at_two_it_is_order_two():
 
 def test_compiled_tables_are_those_of_the_slow_sweep(monkeypatch):
     world = jmdp.worlds.windy_gridworld(4, 5)
-    slow = jmdp.evaluate(world.model, world.policies["careless"], method=jmdp.ExactPairs(order=4))
+    slow = jmdp.evaluate(world.model, world.policies["careless"], jmdp.Local(), method=jmdp.ExactPairs(order=4))
     monkeypatch.setattr("jmdp.methods.exact_pairs.pair_sweep._COMPILED_FROM", 1)
-    fast = jmdp.evaluate(world.model, world.policies["careless"], method=jmdp.ExactPairs(order=4))
+    fast = jmdp.evaluate(world.model, world.policies["careless"], jmdp.Local(), method=jmdp.ExactPairs(order=4))
     for key, table in slow.moments.tables.items():
         error = slow.moments.errors[sum(key)] + fast.moments.errors[sum(key)]
         np.testing.assert_allclose(fast.moments.tables[key], table, rtol=0, atol=error, err_msg=str(key))
@@ -110,7 +110,9 @@ def test_compiled_tables_are_those_of_the_slow_sweep(monkeypatch):
 @pytest.mark.parametrize("world", ["windy_gridworld", "inventory", "coupled_reward_chain"])
 def test_hankel_matrices_are_psd_within_their_intervals(world):
     world = getattr(jmdp.worlds, world)()
-    result = jmdp.evaluate(world.model, next(iter(world.policies.values())), method=jmdp.ExactPairs(order=8))
+    result = jmdp.evaluate(
+        world.model, next(iter(world.policies.values())), jmdp.Local(), method=jmdp.ExactPairs(order=8)
+    )
     for s, a in np.ndindex(*result.mean.shape):
         for b in range(a):
             moments = result.gap(s, a, b).central_moments
@@ -125,7 +127,9 @@ def test_hankel_matrices_are_psd_within_their_intervals(world):
 def test_closed_forms_of_a_bandit():
     """γ = 0: the gap is R − R̃ = ±1 with equal chance."""
     world = jmdp.worlds.anti_correlated_bandit(discount=0.0)
-    gap = jmdp.evaluate(world.model, world.policies["first"], method=jmdp.ExactPairs(order=6)).gap(0, 0, 1)
+    gap = jmdp.evaluate(world.model, world.policies["first"], jmdp.Local(), method=jmdp.ExactPairs(order=6)).gap(
+        0, 0, 1
+    )
     assert [round(gap.moment(n), 12) for n in range(7)] == [1, 0, 1, 0, 1, 0, 1]
     assert gap.skewness == pytest.approx(0, abs=1e-12)
     assert gap.kurtosis == pytest.approx(1)
@@ -154,7 +158,7 @@ def cumulants(moments):
 
 def test_what_there_is_not():
     world = jmdp.worlds.anti_correlated_bandit()
-    two = jmdp.evaluate(world.model, world.policies["uniform"])
+    two = jmdp.evaluate(world.model, world.policies["uniform"], jmdp.Local())
     with pytest.raises(UnavailableError, match=r"ExactPairs\(order=3\) gives them for two coordinates"):
         two.moment((0, 0), (0, 0), (0, 1))
     with pytest.raises(UnavailableError, match=r"moments up to order 2. ExactPairs\(order=3\)"):
@@ -168,7 +172,7 @@ def test_what_there_is_not():
     with pytest.raises(SettingsError, match="order is 1"):
         jmdp.ExactPairs(order=1)
     inventory = jmdp.worlds.inventory()
-    three = jmdp.evaluate(inventory.model, inventory.policies["never"], method=jmdp.ExactPairs(order=3))
+    three = jmdp.evaluate(inventory.model, inventory.policies["never"], jmdp.Local(), method=jmdp.ExactPairs(order=3))
     with pytest.raises(UnavailableError, match=r"JIPE\(order=3\) gives those"):
         three.moment((0, 0), (0, 1), (0, 2))
     again = pickle.loads(pickle.dumps(three.gap(0, 1, 2).skewness))
@@ -190,7 +194,9 @@ def test_an_interrupt_keeps_the_orders_that_are_done(monkeypatch):
         return real(self, point, out, change)
 
     monkeypatch.setattr(PairSweep, "measured", measured)
-    result = jmdp.evaluate(world.model, world.policies["never"], method=jmdp.ExactPairs(order=5), throw=False)
+    result = jmdp.evaluate(
+        world.model, world.policies["never"], jmdp.Local(), method=jmdp.ExactPairs(order=5), throw=False
+    )
     assert result.outcome is jmdp.Outcome.INTERRUPTED
     assert result.moments.order == 3
     assert math.isfinite(result.gap(2, 0, 1).skewness)
@@ -218,10 +224,12 @@ def test_any_scale_gives_bounds_that_hold(scale):
     reward = np.array([[[1.0, 0.0], [0.0, 0.5]]]) * scale
     model = jmdp.TabularJMDP([[0.25, 0.75]], reward, np.zeros((1, 2, 2), int), 0.5)
     policy = jmdp.TabularPolicy([[0.5, 0.5]])
-    gap = jmdp.evaluate(model, policy, method=jmdp.ExactPairs(order=4), throw=False).gap(0, 0, 1)
+    gap = jmdp.evaluate(model, policy, jmdp.Local(), method=jmdp.ExactPairs(order=4), throw=False).gap(0, 0, 1)
     plain = jmdp.TabularJMDP([[0.25, 0.75]], reward / scale, np.zeros((1, 2, 2), int), 0.5)
     distribution = (
-        jmdp.evaluate(plain, policy, method=jmdp.ExactDistribution(tolerance=0.001)).gap(0, 0, 1).distribution()
+        jmdp.evaluate(plain, policy, jmdp.Local(), method=jmdp.ExactDistribution(tolerance=0.001))
+        .gap(0, 0, 1)
+        .distribution()
     )
     for x in (-0.4, 0.0, 0.9):
         bounds, right = gap.cdf_bounds(x * scale), distribution.cdf(x)
@@ -239,4 +247,4 @@ def test_any_scale_gives_bounds_that_hold(scale):
 def test_orders_that_overflow_are_refused():
     model = jmdp.TabularJMDP([[1.0]], [[[1.0]]], [[[0]]], 1 - 1e-10)
     with pytest.raises(SettingsError, match="moments of orders over 27 can overflow"):
-        jmdp.evaluate(model, jmdp.TabularPolicy([[1.0]]), method=jmdp.ExactPairs(order=32))
+        jmdp.evaluate(model, jmdp.TabularPolicy([[1.0]]), jmdp.Local(), method=jmdp.ExactPairs(order=32))

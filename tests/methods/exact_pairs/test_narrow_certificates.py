@@ -199,7 +199,7 @@ def test_the_checker_holds_each_part_to_its_own_errors():
     """A change far below the errors of the large part is noticed in the small one."""
     model = coins([1e8, 1.0], [0, 1])
     policy = jmdp.TabularPolicy.uniform(model)
-    result = jmdp.evaluate(model, policy, method=jmdp.ExactPairs(1e-6))
+    result = jmdp.evaluate(model, policy, jmdp.Local(), method=jmdp.ExactPairs(1e-6))
     check_certificate(model, policy, result)
     covariance, table = result.covariance.copy(), result.cross.H.copy()
     covariance[1, 0, 1] += 1e-9
@@ -221,7 +221,7 @@ def digests() -> str:
         model = jmdp.TabularJMDP(prob, rng.normal(size=(S, K, A)), rng.integers(0, S, (S, K, A)), 0.95)
         policy = jmdp.TabularPolicy(rng.dirichlet(np.ones(A), S))
         for order in (2, 3) if S < 100 else (2,):
-            result = jmdp.evaluate(model, policy, method=jmdp.ExactPairs(order=order))
+            result = jmdp.evaluate(model, policy, jmdp.Local(), method=jmdp.ExactPairs(order=order))
             for array in (result.mean, result.covariance, result.certificate.covariance_error, result.cross.H):
                 found.update(np.ascontiguousarray(array).tobytes())
     return found.hexdigest()

@@ -205,11 +205,11 @@ def test_a_centred_table_is_less_noisy():
     model = TEN["flat grid"][0]
     shifted = jmdp.TabularJMDP(model.prob, model.reward - 5.0, model.next_state, model.discount, model.terminal)
     policy = TEN["flat grid"][1]
-    exact = jmdp.evaluate(shifted, policy)
+    exact = jmdp.evaluate(shifted, policy, jmdp.Local())
     off = {
         centred: np.abs(
             jmdp.evaluate(
-                shifted, policy, method=jmdp.Incremental(seed=1, updates=2_000_000, centred=centred)
+                shifted, policy, jmdp.Local(), method=jmdp.Incremental(seed=1, updates=2_000_000, centred=centred)
             ).covariance
             - exact.covariance
         ).max()
@@ -355,7 +355,12 @@ def test_rules_are_checked(make):
 def test_it_says_what_memory_it_needs():
     world = jmdp.worlds.windy_gridworld(20, 20)
     with pytest.raises(jmdp.errors.MemoryBudgetError, match="LinearProjected"):
-        jmdp.evaluate(world.model, world.policies["uniform"], method=jmdp.Incremental(seed=0, memory_budget=10_000_000))
+        jmdp.evaluate(
+            world.model,
+            world.policies["uniform"],
+            jmdp.Local(),
+            method=jmdp.Incremental(seed=0, memory_budget=10_000_000),
+        )
 
 
 @pytest.mark.parametrize("updates", [32, 1000, 4097, 3_000_000])
@@ -413,7 +418,7 @@ def test_intervals_cover_where_the_start_is_hardly_forgotten(discount, updates):
     policy = jmdp.TabularPolicy.uniform(model)
     covered = np.zeros(2)
     for seed in range(100):
-        result = jmdp.evaluate(model, policy, method=jmdp.Incremental(seed=seed, updates=updates))
+        result = jmdp.evaluate(model, policy, jmdp.Local(), method=jmdp.Incremental(seed=seed, updates=updates))
         c = result.certificate
         off = abs(result.mean[0, 0]), abs(result.covariance[0, 0, 0] - 1 / (1 - discount**2))
         covered += [off[0] <= c.mean_error[0, 0], off[1] <= c.covariance_error[0, 0, 0]]
@@ -451,7 +456,7 @@ def test_returns_that_do_not_vary():
     """Rounding is in the intervals, and a tolerance can be met."""
     model = jmdp.TabularJMDP([[1.0]], [[[0.3]]], [[[0]]], 0.99)
     method = jmdp.Incremental(seed=0, updates=3_000_000, tolerance=0.1, steps=ConstantSteps(0.5))
-    result = jmdp.evaluate(model, jmdp.TabularPolicy.uniform(model), method=method)
+    result = jmdp.evaluate(model, jmdp.TabularPolicy.uniform(model), jmdp.Local(), method=method)
     assert result.outcome is jmdp.Outcome.CONVERGED
     assert abs(result.mean[0, 0] - 30) <= result.certificate.mean_error[0, 0] < 1e-9
 
@@ -463,12 +468,13 @@ def test_what_is_not_updated_does_not_spoil_what_is():
     assert np.isinf(result.certificate.covariance_error[0]).all()
     ended = jmdp.TabularJMDP([[1.0], [1.0]], [[[1.0, 2.0]]] * 2, [[[1, 1]]] * 2, 0.0, [False, True])
     method = jmdp.Incremental(seed=0, updates=10_000, steps=ConstantSteps(1.0), sampling=BlockSampling(same_state=0.0))
-    result = jmdp.evaluate(ended, jmdp.TabularPolicy.uniform(ended), method=method)
+    result = jmdp.evaluate(ended, jmdp.TabularPolicy.uniform(ended), jmdp.Local(), method=method)
     assert not np.isnan(result.certificate.mean_error).any()
     with pytest.raises(SettingsError, match="none of"):
         jmdp.evaluate(
             coin(0.5),
             jmdp.TabularPolicy.uniform(coin(0.5)),
+            jmdp.Local(),
             method=jmdp.Incremental(seed=0, sampling=BlockSampling(0.0, 0.0)),
         )
 
@@ -560,12 +566,12 @@ def test_one_state_with_one_action():
     model = jmdp.TabularJMDP([[0.5, 0.5]], [[[0.0], [1.0]]], [[[0], [0]]], 0.9)
     for sampling in SAMPLINGS:
         method = jmdp.Incremental(seed=0, updates=100_000, sampling=sampling)
-        result = jmdp.evaluate(model, jmdp.TabularPolicy.uniform(model), method=method)
+        result = jmdp.evaluate(model, jmdp.TabularPolicy.uniform(model), jmdp.Local(), method=method)
         assert abs(result.mean[0, 0] - 5) <= 3 * result.certificate.mean_error[0, 0]
         assert abs(result.covariance[0, 0, 0] - 0.25 / 0.19) <= 3 * result.certificate.covariance_error[0, 0, 0]
 
 
 def test_all_terminal_is_nothing_to_learn():
     model = jmdp.TabularJMDP([[1.0]], [[[1.0]]], [[[0]]], 0.5, [True])
-    result = jmdp.evaluate(model, jmdp.TabularPolicy.uniform(model), method=jmdp.Incremental(seed=0))
+    result = jmdp.evaluate(model, jmdp.TabularPolicy.uniform(model), jmdp.Local(), method=jmdp.Incremental(seed=0))
     assert result.mean[0, 0] == result.covariance[0, 0, 0] == np.max(result.certificate.mean_error) == 0

@@ -51,7 +51,7 @@ def test_residual_and_certificate_of_the_bandit_by_hand():
     """
     world = jmdp.worlds.anti_correlated_bandit(discount=0.5)
     two = jmdp.JIPE(max_sweeps=3, tolerance=0.0)
-    result = jmdp.evaluate(world.model, world.policies["first"], method=two, throw=False)
+    result = jmdp.evaluate(world.model, world.policies["first"], jmdp.Local(), method=two, throw=False)
     np.testing.assert_allclose(result.residuals, [0.5, 0.25, 0.125], rtol=1e-14)
     assert result.certificate.mean_error == pytest.approx(0.125 / (1 - 0.5), rel=1e-11)
     error = 0.25
@@ -95,7 +95,7 @@ def test_the_operator_contracts_with_gamma_in_the_norm_and_the_weight_is_no_larg
 
 def test_residual_falls_with_gamma_per_sweep():
     world = jmdp.worlds.coupled_reward_chain(25)
-    result = jmdp.evaluate(world.model, world.policies["uniform"], method=jmdp.JIPE())
+    result = jmdp.evaluate(world.model, world.policies["uniform"], jmdp.Local(), method=jmdp.JIPE())
     ratio = result.residuals[1:] / result.residuals[:-1]
     assert (ratio <= 0.95 + 1e-9).all()
 
@@ -105,13 +105,15 @@ def test_no_variance_is_negative():
     for _ in range(20):
         model, _ = random_problem(rng, scenarios=1, discounts=(0.9,))
         policy = jmdp.TabularPolicy.deterministic(model, rng.integers(0, model.shape[2], model.shape[0]))
-        result = jmdp.evaluate(model, policy, method=jmdp.JIPE())
+        result = jmdp.evaluate(model, policy, jmdp.Local(), method=jmdp.JIPE())
         assert (np.einsum("saa->sa", result.covariance) >= 0).all()
 
 
 def test_near_one_it_runs_out_of_sweeps_and_says_so():
     world = jmdp.worlds.anti_correlated_bandit(discount=1 - 2**-20)
-    result = jmdp.evaluate(world.model, world.policies["first"], method=jmdp.JIPE(max_sweeps=100), throw=False)
+    result = jmdp.evaluate(
+        world.model, world.policies["first"], jmdp.Local(), method=jmdp.JIPE(max_sweeps=100), throw=False
+    )
     assert result.outcome is jmdp.Outcome.SWEEPS_EXHAUSTED
     assert result.mean_interval(0, 0).low <= 2**19 <= result.mean_interval(0, 0).high
 
@@ -207,8 +209,8 @@ def test_the_second_order_part_is_that_of_order_two_bit_for_bit(coupling):
 
 def test_order_two_through_moment_is_the_second_moment():
     world = jmdp.worlds.windy_gridworld(3, 3)
-    result = jmdp.evaluate(world.model, world.policies["careless"], method=jmdp.JIPE())
-    other = jmdp.evaluate(world.model, world.policies["careless"])
+    result = jmdp.evaluate(world.model, world.policies["careless"], jmdp.Local(), method=jmdp.JIPE())
+    other = jmdp.evaluate(world.model, world.policies["careless"], jmdp.Local())
     for s, a, t, b in ((0, 1, 0, 2), (0, 1, 4, 2), (3, 3, 3, 3)):
         one, two = result.moment((s, a), (t, b)), other.moment((s, a), (t, b))
         assert one == pytest.approx(result.second_moment(s, a, t, b), rel=1e-12)
@@ -227,7 +229,7 @@ def test_partitions_are_all_there_with_the_fewest_parts_first():
 def test_one_coordinate_has_moments_of_any_order():
     """Z = Σ γ^t R with R a fair coin: E[Z^k] from E[Z^k] (1 − γ^k) = ½ Σ_{i<k} C(k, i) γ^i E[Z^i], for R = 1."""
     model = jmdp.TabularJMDP([[0.5, 0.5]], [[[0.0], [1.0]]], [[[0], [0]]], 0.5)
-    result = jmdp.evaluate(model, jmdp.TabularPolicy([[1.0]]), method=jmdp.JIPE(12))
+    result = jmdp.evaluate(model, jmdp.TabularPolicy([[1.0]]), jmdp.Local(), method=jmdp.JIPE(12))
     moments = [1.0]
     for k in range(1, 13):
         moments.append(sum(comb(k, i) * 0.5**i * moments[i] for i in range(k)) / 2 / (1 - 0.5**k))
@@ -241,12 +243,12 @@ def test_orders_that_cannot_be_had_are_refused_with_the_reason():
         jmdp.JIPE(1)
     message = r"JIPE on 100 coordinates up to order 4 needs 3\.61 GiB.*may be used\. Use ExactPairs\(order=4\)"
     with pytest.raises(MemoryBudgetError, match=message):
-        jmdp.evaluate(world.model, policy, method=jmdp.JIPE(4, memory_budget=10**9))
+        jmdp.evaluate(world.model, policy, jmdp.Local(), method=jmdp.JIPE(4, memory_budget=10**9))
     with pytest.raises(MemoryBudgetError, match="up to order 40 needs"):
-        jmdp.evaluate(world.model, policy, method=jmdp.JIPE(40, memory_budget=10**9))
+        jmdp.evaluate(world.model, policy, jmdp.Local(), method=jmdp.JIPE(40, memory_budget=10**9))
     near = jmdp.worlds.anti_correlated_bandit(discount=1 - 2**-50)
     with pytest.raises(SettingsError, match="moments of orders over 18 can overflow"):
-        jmdp.evaluate(near.model, near.policies["first"], method=jmdp.JIPE(19))
+        jmdp.evaluate(near.model, near.policies["first"], jmdp.Local(), method=jmdp.JIPE(19))
 
 
 @pytest.mark.parametrize("coupling", COUPLINGS, ids=repr)

@@ -14,9 +14,13 @@ from numba import njit
 from scipy.stats import chi2, ncx2
 
 import jmdp
+from jmdp.base.luck import Shock
 from jmdp.methods.kernels.branches import advance
 from jmdp.methods.kernels.tables import Branches, BranchTables
-from jmdp.methods.monte_carlo.monte_carlo import _Sampler
+from jmdp.methods.monte_carlo.table_rollouts import draws
+from jmdp.models.actors.as_policy import as_policy
+from jmdp.simulators.functions import TabularSimulator
+from jmdp.simulators.rollouts import RolloutPlan, paired_draws
 from reference import branches as twin
 from reference.step_distributions import DRAWS, FALSE_ALARM, POWER, cases, expected, g_test
 from sample_models import COUPLINGS, random_problem
@@ -36,7 +40,9 @@ def observed(rng, model, policy, coupling, x, y):
     """Counts of (r, s', a', r̃, t', b') over DRAWS steps of the kernel."""
     out = np.empty((DRAWS, 6), np.int64)
     tables = BranchTables.of(model, policy, coupling, model.reward)
-    moved = Branches(np.empty(2, np.int64), np.empty(2, np.int64), np.empty(2), np.empty(2, np.int64))
+    moved = Branches(
+        np.empty(2, np.int64), np.empty(2, np.int64), np.empty(2), np.empty(2, np.int64), np.empty(2, bool)
+    )
     many_steps(rng, tables, np.array([x[0], y[0]]), np.array([x[1], y[1]]), moved, out)
     counts = Counter(map(tuple, out.tolist()))
     seen = Counter()
@@ -67,27 +73,64 @@ def test_p6_the_kernel_realises_the_coupling():
     assert max(least) < 0.1
 
 
+def rolled_out(model, policy, coupling, state, actions, samples, horizon, first=0):
+    plan = RolloutPlan(
+        state=state, actions=actions, coupling=coupling, discount=model.discount, horizon=horizon, seed=3
+    )  # fmt: skip
+    return draws(TabularSimulator(model), as_policy(policy, model.actions), plan, first, samples)
+
+
 @pytest.mark.parametrize("coupling", COUPLINGS, ids=repr)
 def test_returns_equal_those_of_the_slow_twin(coupling):
     rng = np.random.default_rng(8)
     for _ in range(8):
         model, policy = random_problem(rng, discounts=(0.5, 0.9))
-        actions = np.arange(model.shape[2])
-        sampler = _Sampler(model, policy, coupling, jmdp.MonteCarlo(seed=3, samples=40, horizon=12))
-        stream = np.random.Generator(np.random.PCG64DXSM(np.random.SeedSequence(3, spawn_key=(0,))))
+        actions = range(model.shape[2])
+        stream = Shock.of_sample(3, 0).derived(b"table").derived(b"block", 0).generator()
         slow = twin.returns(stream, model, policy, coupling, 0, actions, 40, 12)
-        fast = np.ldexp(sampler.draw(0, actions)[0], sampler.exponent)
+        fast = rolled_out(model, policy, coupling, 0, actions, 40, 12).returns
         np.testing.assert_allclose(fast, slow, rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize("coupling", COUPLINGS[::2], ids=repr)
+def test_draws_are_those_of_the_python_rollouts_in_distribution(coupling):
+    """Compiled, and step by step as for any simulator: means and covariances within 5 standard errors, 16 in all.
+
+    A false alarm has probability below 1e-4. The counts of steps agree as sums do.
+    """
+    world = jmdp.worlds.windy_gridworld(2, 3, discount=0.7)
+    model, policy, n = world.model, world.policies["uniform"], 2048
+    actor, simulator = as_policy(policy, model.actions), TabularSimulator(model)
+    fast = rolled_out(model, policy, coupling, 0, range(4), n, 20)
+    plan = RolloutPlan(
+        state=0, actions=range(4), coupling=coupling, discount=model.discount, horizon=20, seed=4
+    )  # fmt: skip
+    slow = paired_draws(simulator, actor, plan, 0, n)
+    error = np.hypot(fast.returns.std(axis=0), slow.returns.std(axis=0)) / np.sqrt(n)
+    assert (np.abs(fast.returns.mean(axis=0) - slow.returns.mean(axis=0)) <= 5 * error).all()
+    products = [(one.returns - one.returns.mean(axis=0))[:, :1] * one.returns for one in (fast, slow)]
+    error = np.hypot(products[0].std(axis=0), products[1].std(axis=0)) / np.sqrt(n)
+    assert (np.abs(products[0].mean(axis=0) - products[1].mean(axis=0)) <= 5 * error).all()
+    for name in ("steps", "shared_steps"):
+        assert getattr(fast, name) == pytest.approx(getattr(slow, name), rel=0.05, abs=20)
+    assert fast.largest_reward == slow.largest_reward
+
+
+def test_a_sample_depends_on_the_seed_and_its_number_alone():
+    world = jmdp.worlds.windy_gridworld(2, 2, discount=0.7)
+    whole = rolled_out(world.model, world.policies["uniform"], jmdp.Local(), 0, range(4), 200, 9)
+    for first, count in ((0, 1), (63, 2), (64, 64), (100, 100), (199, 1)):
+        part = rolled_out(world.model, world.policies["uniform"], jmdp.Local(), 0, range(4), count, 9, first)
+        for name in ("returns", "ends", "gains"):
+            np.testing.assert_array_equal(getattr(part, name), getattr(whole, name)[first : first + count])
 
 
 def test_coalesced_branches_stay_equal_for_ever():
     world = jmdp.worlds.windy_gridworld(3, 3)
-    policy = world.policies["uniform"]
-    settings = jmdp.MonteCarlo(seed=0, samples=200)
-    twice = np.array([2, 2])
-    together = _Sampler(world.model, policy, jmdp.Local(), settings).draw(6, twice)[0]
+    model, policy = world.model, world.policies["uniform"]
+    together = rolled_out(model, policy, jmdp.Local(), 6, [2, 2], 200, 300).returns
     assert (together[:, 0] == together[:, 1]).all()
-    apart = _Sampler(world.model, policy, jmdp.Independent(), settings).draw(6, twice)[0]
-    assert (apart[:, 0] != apart[:, 1]).any()
+    separate = rolled_out(model, policy, jmdp.Independent(), 6, [2, 2], 200, 300).returns
+    assert (separate[:, 0] != separate[:, 1]).any()
     for coupling in COUPLINGS:  # as a question, though, one coordinate has one return
-        assert (jmdp.gap_samples(world.model, policy, 6, 2, 2, seed=0, samples=50, coupling=coupling) == 0).all()
+        assert (jmdp.gap_samples(model, policy, 6, 2, 2, seed=0, samples=50, coupling=coupling) == 0).all()

@@ -59,7 +59,9 @@ def test_rewards_of_any_scale(target, scale):
     reward = scale * np.array([[[1.0, 2.0], [3.0, -1.0]]])
     model = jmdp.TabularJMDP([[0.5, 0.5]], reward, np.zeros((1, 2, 2), int), 0.9)
     policy = jmdp.TabularPolicy.uniform(model)
-    result = jmdp.evaluate(model, policy, method=jmdp.LinearProjected(one_hot, target=target), throw=False)
+    result = jmdp.evaluate(
+        model, policy, jmdp.Local(), method=jmdp.LinearProjected(one_hot, target=target), throw=False
+    )
     checks = Checks()
     checks.moments(result, Truth(model, policy, jmdp.Local()), [0])
     assert checks.missed == []
@@ -243,7 +245,7 @@ def test_fits_are_positive_semidefinite():
     for _ in range(30):
         model, policy = ergodic(rng, 0.8)
         phi, psi = some_features(rng, model, 5), some_features(rng, model, 2)
-        result = jmdp.evaluate(model, policy, method=jmdp.LinearProjected(phi, psi))
+        result = jmdp.evaluate(model, policy, jmdp.Local(), method=jmdp.LinearProjected(phi, psi))
         found = result.projection
         constrained += found.constrained
         for matrix in (found.pair_parameters, found.same_state_parameters, *result.covariance):
@@ -256,7 +258,7 @@ def test_the_error_of_the_mean_is_in_the_bound():
     """A sure reward of 1, φ = 0 and ψ = 1: the fit takes E[1²] for noise and has no Bellman residual of its own."""
     model = jmdp.TabularJMDP([[1.0]], [[[1.0]]], [[[0]]], 0.5)
     policy = jmdp.TabularPolicy([[1.0]])
-    result = jmdp.evaluate(model, policy, method=jmdp.LinearProjected([[0.0]], [[1.0]]))
+    result = jmdp.evaluate(model, policy, jmdp.Local(), method=jmdp.LinearProjected([[0.0]], [[1.0]]))
     assert result.mean[0, 0] == 0
     assert result.covariance[0, 0, 0] == pytest.approx(1 / (1 - 0.25))  # the truth is 0
     assert result.projection.norm_bound >= np.sqrt(result.projection.weights[0, 0, 0]) * result.covariance[0, 0, 0]
@@ -275,11 +277,13 @@ def test_clipping_and_the_convex_solver_agree():
         model, policy = ergodic(rng, 0.7)
         phi = some_features(rng, model, 5)
         psi = some_features(rng, model, 2) if active % 2 else None
-        one = jmdp.evaluate(model, policy, method=jmdp.LinearProjected(phi, psi))
+        one = jmdp.evaluate(model, policy, jmdp.Local(), method=jmdp.LinearProjected(phi, psi))
         if not one.projection.constrained:
             continue
         active += 1
-        other = jmdp.evaluate(model, policy, method=jmdp.LinearProjected(phi, psi, solver="convex"), throw=False)
+        other = jmdp.evaluate(
+            model, policy, jmdp.Local(), method=jmdp.LinearProjected(phi, psi, solver="convex"), throw=False
+        )
         w = one.projection.weights
         off = np.sqrt((w * (one.covariance - other.covariance) ** 2).sum() / (w * one.covariance**2).sum())
         found.append(off)
@@ -319,7 +323,10 @@ def test_samples_are_those_of_their_seed():
     world = jmdp.worlds.inventory(3, most_ordered=2, mean_demand=1.0, discount=0.8)
     one, other, again = (
         jmdp.evaluate(
-            world.model, world.policies["uniform"], method=jmdp.LinearProjected(one_hot, samples=2000, seed=seed)
+            world.model,
+            world.policies["uniform"],
+            jmdp.Local(),
+            method=jmdp.LinearProjected(one_hot, samples=2000, seed=seed),
         )
         for seed in (1, 2, 1)
     )
@@ -333,7 +340,9 @@ def test_rewards_in_cents_and_euros_fit_alike():
     model, policy = ergodic(np.random.default_rng(7))
     large = jmdp.TabularJMDP(model.prob, model.reward * 1024, model.next_state, model.discount)
     phi = np.random.default_rng(8).standard_normal((model.shape[0] * model.shape[2], 3))
-    one, other = (jmdp.evaluate(m, policy, method=jmdp.LinearProjected(phi, phi[:, :2])) for m in (model, large))
+    one, other = (
+        jmdp.evaluate(m, policy, jmdp.Local(), method=jmdp.LinearProjected(phi, phi[:, :2])) for m in (model, large)
+    )
     np.testing.assert_array_equal(one.covariance * 2.0**20, other.covariance)
     np.testing.assert_allclose(one.certificate.covariance_error * 2.0**20, other.certificate.covariance_error)
 
@@ -347,10 +356,10 @@ def test_the_kernel_of_one_state_helps():
     next_state = np.stack([np.arange(1, S + 1) % S, np.arange(S)], axis=1)[:, None, :].repeat(2, axis=1)
     model = jmdp.TabularJMDP(np.full((S, 2), 0.5), reward, next_state, 0.5)
     policy = jmdp.TabularPolicy.uniform(model)
-    truth = jmdp.evaluate(model, policy).covariance
+    truth = jmdp.evaluate(model, policy, jmdp.Local()).covariance
     few = features.Polynomial(np.cos(2 * np.pi * np.arange(S) / S)[:, None], 1)
     without, with_it = (
-        jmdp.evaluate(model, policy, method=jmdp.LinearProjected(few, own, target="covariance"))
+        jmdp.evaluate(model, policy, jmdp.Local(), method=jmdp.LinearProjected(few, own, target="covariance"))
         for own in (None, one_hot)
     )
     assert np.abs(with_it.covariance - truth).max() < 0.2 * np.abs(without.covariance - truth).max()
@@ -384,13 +393,17 @@ def test_converged_means_that_the_tolerance_is_met():
     while len(met) < 30:
         model, policy = ergodic(rng, 0.9)
         phi, psi = some_features(rng, model, 5), some_features(rng, model, 2)
-        result = jmdp.evaluate(model, policy, method=jmdp.LinearProjected(phi, psi, max_sweeps=1000), throw=False)
+        result = jmdp.evaluate(
+            model, policy, jmdp.Local(), method=jmdp.LinearProjected(phi, psi, max_sweeps=1000), throw=False
+        )
         if not result.projection.constrained:
             continue
         met.append(result.outcome is jmdp.Outcome.CONVERGED)
         assert met[-1] == (result.residuals[-1] <= 1e-10)
         for settings in ({"max_sweeps": 1}, {"tolerance": 0.0}):
-            other = jmdp.evaluate(model, policy, method=jmdp.LinearProjected(phi, psi, **settings), throw=False)
+            other = jmdp.evaluate(
+                model, policy, jmdp.Local(), method=jmdp.LinearProjected(phi, psi, **settings), throw=False
+            )
             assert not other.outcome.successful or other.residuals[-1] == 0
     print(f"converged {100 * np.mean(met):.0f}%")
     assert np.mean(met) >= 0.9
@@ -409,7 +422,9 @@ def test_weights_too_small_for_a_float_void_nothing():
     ahead = np.minimum(np.arange(S) + 1, S - 1)[:, None, None] * np.ones((1, 1, 2), int)
     ahead[:, 0, 1] = np.arange(S)
     model = jmdp.TabularJMDP(np.ones((S, 1)), np.random.default_rng(0).random((S, 1, 2)), ahead, 0.05)
-    result = jmdp.evaluate(model, jmdp.TabularPolicy.uniform(model), method=jmdp.LinearProjected(np.ones((S * 2, 1))))
+    result = jmdp.evaluate(
+        model, jmdp.TabularPolicy.uniform(model), jmdp.Local(), method=jmdp.LinearProjected(np.ones((S * 2, 1)))
+    )
     assert result.projection.contraction <= (1 + 1e-6) / 0.05
     assert np.isfinite(result.certificate.covariance_error).all()
 
@@ -417,7 +432,7 @@ def test_weights_too_small_for_a_float_void_nothing():
 @pytest.mark.parametrize("settings", [{}, {"same_state": True}, {"weights": Stationary()}, {"samples": 9, "seed": 1}])
 def test_features_that_vanish_fit_zero(settings):
     model, policy = cycle()
-    result = jmdp.evaluate(model, policy, method=jmdp.LinearProjected(np.zeros((2, 1)), **settings))
+    result = jmdp.evaluate(model, policy, jmdp.Local(), method=jmdp.LinearProjected(np.zeros((2, 1)), **settings))
     assert not result.mean.any()
     assert not result.covariance.any()
     assert result.certificate is None or (result.certificate.mean_error >= 2).all()
@@ -427,7 +442,10 @@ def test_features_that_vanish_fit_zero(settings):
 def test_the_size_of_features_does_not_matter(factor):
     model, policy = ergodic(np.random.default_rng(7))
     phi = np.random.default_rng(8).standard_normal((model.shape[0] * model.shape[2], 3))
-    one, other = (jmdp.evaluate(model, policy, method=jmdp.LinearProjected(f, f[:, :2])) for f in (phi, phi * factor))
+    one, other = (
+        jmdp.evaluate(model, policy, jmdp.Local(), method=jmdp.LinearProjected(f, f[:, :2]))
+        for f in (phi, phi * factor)
+    )
     np.testing.assert_allclose(one.covariance, other.covariance, atol=1e-9)
 
 
@@ -436,7 +454,7 @@ def test_memory_is_refused_before_it_is_used():
     model, policy = cycle(20_000)
     tracemalloc.start()
     with pytest.raises(MemoryBudgetError, match="Use fewer features"):
-        jmdp.evaluate(model, policy, method=jmdp.LinearProjected(one_hot, memory_budget=10**9))
+        jmdp.evaluate(model, policy, jmdp.Local(), method=jmdp.LinearProjected(one_hot, memory_budget=10**9))
     assert tracemalloc.get_traced_memory()[1] < 10**8
     tracemalloc.stop()
 
@@ -446,7 +464,7 @@ def test_projections_are_asked_by_name_or_index():
     named = jmdp.TabularJMDP(
         model.prob, model.reward, model.next_state, 0.5, state_names=["a", "b"], action_names=["go"]
     )
-    found = jmdp.evaluate(named, policy, method=jmdp.LinearProjected(one_hot)).projection
+    found = jmdp.evaluate(named, policy, jmdp.Local(), method=jmdp.LinearProjected(one_hot)).projection
     for ask in (found.weight, found.error_bound, found.guaranteed):
         assert ask("a", "go", "b", "go") == ask(0, 0, 1, 0)
         with pytest.raises(LabelError):
@@ -457,7 +475,9 @@ def test_guaranteed_pairs_are_counted():
     rng = np.random.default_rng(11)
     for weights in (Restart(start=[((0, 0), (0, 1))]), Stationary()):
         model, policy = ergodic(rng)
-        found = jmdp.evaluate(model, policy, method=jmdp.LinearProjected(one_hot, weights=weights)).projection
+        found = jmdp.evaluate(
+            model, policy, jmdp.Local(), method=jmdp.LinearProjected(one_hot, weights=weights)
+        ).projection
         S, _, A = model.shape
         each = [found.guaranteed(s, a, s, b) for s in range(S) for a in range(A) for b in range(a)]
         assert found.guaranteed_pairs == (sum(each), len(each))
@@ -466,7 +486,9 @@ def test_guaranteed_pairs_are_counted():
 def test_one_hot_twice_needs_no_cone():
     """Θ and Λ overlap in all of one state: shared out well, both are positive semidefinite."""
     world = jmdp.worlds.inventory(3, most_ordered=2, mean_demand=1.0, discount=0.8)
-    result = jmdp.evaluate(world.model, world.policies["uniform"], method=jmdp.LinearProjected(one_hot, True))
+    result = jmdp.evaluate(
+        world.model, world.policies["uniform"], jmdp.Local(), method=jmdp.LinearProjected(one_hot, True)
+    )
     assert not result.projection.constrained
 
 
@@ -478,7 +500,7 @@ def test_features_that_are_none_are_refused():
             jmdp.LinearProjected(one_hot, bad)
     nothing = jmdp.TabularJMDP([[1.0]], [[[0.0]]], [[[0]]], 0.5, terminal=[True])
     with pytest.raises(SettingsError, match="Every state is terminal"):
-        jmdp.evaluate(nothing, jmdp.TabularPolicy([[1.0]]), method=jmdp.LinearProjected([[1.0]]))
+        jmdp.evaluate(nothing, jmdp.TabularPolicy([[1.0]]), jmdp.Local(), method=jmdp.LinearProjected([[1.0]]))
 
 
 def test_what_is_refused():
@@ -494,17 +516,19 @@ def test_what_is_refused():
         with pytest.raises(SettingsError, match=said):
             jmdp.LinearProjected(one_hot, **settings)
     with pytest.raises(SettingsError, match=r"between that and 1"):
-        jmdp.evaluate(model, policy, method=jmdp.LinearProjected(one_hot, weights=Restart(0.9)))
+        jmdp.evaluate(model, policy, jmdp.Local(), method=jmdp.LinearProjected(one_hot, weights=Restart(0.9)))
     with pytest.raises(SettingsError, match="start is empty"):
         Restart(start=[])
     with pytest.raises(SettingsError, match="which is terminal"):
-        jmdp.evaluate(model, policy, method=jmdp.LinearProjected(one_hot, weights=Restart(start=[((2, 0), (0, 0))])))
+        jmdp.evaluate(
+            model, policy, jmdp.Local(), method=jmdp.LinearProjected(one_hot, weights=Restart(start=[((2, 0), (0, 0))]))
+        )
     with pytest.raises(ModelError, match=r"Use weights=Restart\(\)"):
-        jmdp.evaluate(model, policy, method=jmdp.LinearProjected(one_hot, weights=Stationary()))
+        jmdp.evaluate(model, policy, jmdp.Local(), method=jmdp.LinearProjected(one_hot, weights=Stationary()))
     with pytest.raises(CouplingError, match=r"Use ExactPairs\(\)"):
         jmdp.evaluate(model, policy, jmdp.Independent(), jmdp.LinearProjected(one_hot))
     with pytest.raises(MemoryBudgetError, match="Use fewer features"):
-        jmdp.evaluate(model, policy, method=jmdp.LinearProjected(one_hot, memory_budget=1_000_000))
+        jmdp.evaluate(model, policy, jmdp.Local(), method=jmdp.LinearProjected(one_hot, memory_budget=1_000_000))
 
 
 def test_settings_compare_and_print():

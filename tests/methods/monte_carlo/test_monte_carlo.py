@@ -92,14 +92,16 @@ def test_intervals_cover_at_their_confidence(world, policy, coupling):
 def test_truncation_is_inside_the_interval():
     """Rewards of 1 for ever, cut after 5 steps: what is lost is stated, and nothing else."""
     model = jmdp.TabularJMDP([[1.0]], [[[1.0]]], [[[0]]], 0.9)
-    result = jmdp.evaluate(model, jmdp.TabularPolicy([[1.0]]), method=jmdp.MonteCarlo(seed=0, samples=50, horizon=5))
+    result = jmdp.evaluate(
+        model, jmdp.TabularPolicy([[1.0]]), jmdp.Local(), method=jmdp.MonteCarlo(seed=0, samples=50, horizon=5)
+    )
     assert result.mean[0, 0] == pytest.approx((1 - 0.9**5) / 0.1)
     assert 10.0 in result.mean_interval(0, 0)
     assert result.certificate.mean_error[0, 0] == pytest.approx(0.9**5 / 0.1)
     # Covariances too: a fair coin for ever has variance 0.25/(1 − γ²), of which five steps miss a part.
     world = jmdp.worlds.anti_correlated_bandit()
     short = jmdp.MonteCarlo(seed=0, samples=100_000, horizon=5)
-    seen = jmdp.evaluate(world.model, world.policies["first"], method=short)
+    seen = jmdp.evaluate(world.model, world.policies["first"], jmdp.Local(), method=short)
     assert seen.covariance[0, 0, 0] < 0.9 * 0.25 / 0.19
     assert 0.25 / 0.19 in seen.covariance_interval(0, 0, 0)
 
@@ -132,15 +134,17 @@ def test_a_correlation_of_one_still_knows_what_was_cut():
         0.1,
     )
     policy = jmdp.TabularPolicy.deterministic(model, [0, 0, 0])
-    seen = jmdp.evaluate(model, policy, method=jmdp.MonteCarlo(seed=0, samples=1000, horizon=1)).gap(0, 0, 1)
+    seen = jmdp.evaluate(model, policy, jmdp.Local(), method=jmdp.MonteCarlo(seed=0, samples=1000, horizon=1)).gap(
+        0, 0, 1
+    )
     assert seen.correlation == 1.0
-    assert jmdp.evaluate(model, policy).gap(0, 0, 1).correlation in seen.correlation_interval
+    assert jmdp.evaluate(model, policy, jmdp.Local()).gap(0, 0, 1).correlation in seen.correlation_interval
 
 
 def test_endless_rollouts_are_refused():
     world = jmdp.worlds.anti_correlated_bandit(discount=1 - 1e-9)
     with pytest.raises(jmdp.errors.SettingsError, match="Name a horizon"):
-        jmdp.evaluate(world.model, world.policies["first"], method=jmdp.MonteCarlo(seed=0))
+        jmdp.evaluate(world.model, world.policies["first"], jmdp.Local(), method=jmdp.MonteCarlo(seed=0))
 
 
 @pytest.mark.parametrize(("discount", "lost"), [(0.0, 1e-9), (0.5, 1e-6), (0.99, 1e-6), (0.9999, 1e-3)])
@@ -155,7 +159,7 @@ def test_a_state_has_its_own_stream():
     small, large = (jmdp.worlds.coupled_reward_chain(n).model for n in (8, 9))
     method = jmdp.MonteCarlo(seed=9, samples=300, horizon=3)
     one, other, third = (
-        jmdp.evaluate(model, jmdp.TabularPolicy.uniform(model), method=m)
+        jmdp.evaluate(model, jmdp.TabularPolicy.uniform(model), jmdp.Local(), method=m)
         for model, m in ((small, method), (large, method), (large, dataclasses.replace(method, seed=10)))
     )
     np.testing.assert_array_equal(one.mean[:4], other.mean[:4])
@@ -168,7 +172,7 @@ def test_gap_samples_are_reproducible_and_signed():
     draw = functools.partial(jmdp.gap_samples, world.model, followed, "2", samples=500)
     np.testing.assert_array_equal(draw("order 0", "order 1", seed=3), draw(0, 1, seed=3))
     assert (draw(0, 1, seed=3) != draw(0, 1, seed=4)).any()
-    exact = jmdp.evaluate(world.model, followed).gap("2", 0, 1)
+    exact = jmdp.evaluate(world.model, followed, jmdp.Local()).gap("2", 0, 1)
     assert abs(draw(0, 1, seed=3).mean() - exact.mean) < 5 * exact.std / np.sqrt(500)
     np.testing.assert_array_equal(draw(0, 1, seed=3, horizon=1).shape, (500,))
 
@@ -178,7 +182,7 @@ def test_cantelli_is_above_the_simulated_frequency(name):
     """P(G ≤ 0) from 20,000 draws never passes the certified bound by more than 5 standard errors."""
     world, policy = WORLDS[name]
     followed = world.policies[policy]
-    truth = jmdp.evaluate(world.model, followed)
+    truth = jmdp.evaluate(world.model, followed, jmdp.Local())
     S, A = truth.mean.shape
     best = truth.mean.argmax(axis=1)
     tested = 0
@@ -187,7 +191,9 @@ def test_cantelli_is_above_the_simulated_frequency(name):
             bound = truth.gap(s, int(best[s]), b).inferiority_bound()
             if b == best[s] or bound == 1:
                 continue
-            gaps = jmdp.gap_samples(world.model, followed, s, int(best[s]), b, seed=72, samples=20_000)
+            gaps = jmdp.gap_samples(
+                world.model, followed, s, int(best[s]), b, coupling=jmdp.Local(), seed=72, samples=20_000
+            )
             frequency = (gaps <= 0).mean()
             assert frequency <= bound + 5 * np.sqrt(frequency * (1 - frequency) / gaps.size)
             tested += 1
@@ -196,7 +202,9 @@ def test_cantelli_is_above_the_simulated_frequency(name):
 
 def test_tiny_rewards_have_errors_too():
     model = jmdp.TabularJMDP([[0.5, 0.5]], np.array([[[1.0, 0.0], [0.0, 1.0]]]) * 1e-170, np.zeros((1, 2, 2), int), 0.5)
-    result = jmdp.evaluate(model, jmdp.TabularPolicy([[1.0, 0.0]]), method=jmdp.MonteCarlo(seed=0, samples=100))
+    result = jmdp.evaluate(
+        model, jmdp.TabularPolicy([[1.0, 0.0]]), jmdp.Local(), method=jmdp.MonteCarlo(seed=0, samples=100)
+    )
     gap = result.gap(0, 0, 1)
     assert gap.variance_interval.high > 0
     assert gap.cdf_bounds(-1e-171).high >= 0.4

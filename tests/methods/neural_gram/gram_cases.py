@@ -53,9 +53,9 @@ def batch(seed: int, size: int = 24) -> Batch:
     )  # fmt: skip
 
 
-def walks(visits: int = 64, lucks: int = 2, length: int = 6, seed: int = 0) -> PairWalks:
+def walks(visits: int = 64, repeats: int = 2, length: int = 6, seed: int = 0) -> PairWalks:
     """Of the small world, under `Local` luck."""
     return table_walks(
         WORLD.model, WORLD.policies["uniform"], jmdp.Local(), np.random.default_rng(seed),
-        visits=visits, lucks=lucks, length=length,
+        visits=visits, repeats=repeats, length=length,
     )  # fmt: skip

@@ -42,7 +42,7 @@ def learned_table(world, coupling, visits: int, updates: int, batch: int, seed: 
     )  # fmt: skip
     policy = world.policies["uniform"]
     found = table_walks(
-        world.model, policy, coupling, np.random.default_rng(seed), visits=visits, lucks=2, length=8
+        world.model, policy, coupling, np.random.default_rng(seed), visits=visits, repeats=2, length=8
     )  # fmt: skip
     network = learn(settings, found, None, world.model.actions.size, world.model.discount).network
     return errors(world.model, policy, coupling, network)
@@ -87,7 +87,7 @@ def test_a_table_of_features_learns_the_exact_answer_within_two_percent(coupling
 SMALL = NeuralGram(seed=1, updates=2 * CHUNK, batch=16, rank=2, encoder=OneHot(4))
 SEVERAL = """
 import jax, numpy as np
-from jmdp.neural.learner import learn
+from jmdp.methods.neural_gram.learner import learn
 from methods.neural_gram.test_learner import SMALL, WORLD, walks
 assert len(jax.devices()) == 4
 runs = [learn(SMALL, walks(), None, 4, WORLD.model.discount, devices=jax.devices()[:n]) for n in (1, 4)]

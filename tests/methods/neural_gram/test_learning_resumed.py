@@ -25,7 +25,7 @@ from jmdp.methods.neural_gram.encoders import OneHot
 from jmdp.methods.neural_gram.learner import CHUNK, Progress
 from jmdp.methods.neural_gram.neural_gram import NeuralGram
 from jmdp.methods.neural_gram.tracking import Tracker
-from jmdp.results.evaluation import Outcome
+from jmdp.results.outcome import Outcome
 from jmdp.simulators import TabularSimulator
 from methods.neural_gram.gram_cases import WORLD, network
 
@@ -196,7 +196,7 @@ def bits(evaluation) -> list[bytes]:
 @pytest.fixture(scope="module")
 def uninterrupted(tmp_path_factory):
     folder = tmp_path_factory.mktemp("whole")
-    return jmdp.evaluate(SIMULATOR, POLICY, method=replace(SMALL, folder=folder), progress=False), folder
+    return jmdp.evaluate(SIMULATOR, POLICY, jmdp.Local(), method=replace(SMALL, folder=folder), progress=False), folder
 
 
 def test_an_interrupted_run_says_so_and_goes_on(tmp_path, uninterrupted, monkeypatch):
@@ -211,11 +211,11 @@ def test_an_interrupted_run_says_so_and_goes_on(tmp_path, uninterrupted, monkeyp
 
     with monkeypatch.context() as patch:
         patch.setattr(learner.PairReplay, "batches", batches)
-        stopped = jmdp.evaluate(SIMULATOR, POLICY, method=method, throw=False, progress=False)
+        stopped = jmdp.evaluate(SIMULATOR, POLICY, jmdp.Local(), method=method, throw=False, progress=False)
     assert stopped.outcome is Outcome.INTERRUPTED
     assert stopped.learning.updates.tolist() == [CHUNK]
     assert np.isfinite(stopped.mean(0)).all()
-    resumed = jmdp.evaluate(SIMULATOR, POLICY, method=method, progress=False)
+    resumed = jmdp.evaluate(SIMULATOR, POLICY, jmdp.Local(), method=method, progress=False)
     assert resumed.outcome is whole.outcome is not Outcome.INTERRUPTED
     assert bits(resumed) == bits(whole)
     assert bits(resumed) != bits(stopped)
@@ -225,7 +225,7 @@ def test_an_interrupted_run_says_so_and_goes_on(tmp_path, uninterrupted, monkeyp
 def test_a_run_that_is_over_comes_back_at_once(uninterrupted, monkeypatch):
     whole, folder = uninterrupted
     monkeypatch.setattr(learner.PairReplay, "batches", lambda *_: pytest.fail("work is done again"))
-    again = jmdp.evaluate(SIMULATOR, POLICY, method=replace(SMALL, folder=folder), progress=False)
+    again = jmdp.evaluate(SIMULATOR, POLICY, jmdp.Local(), method=replace(SMALL, folder=folder), progress=False)
     assert bits(again) == bits(whole)
     assert np.array_equal(again.learning.rms, whole.learning.rms, equal_nan=True)
 
@@ -237,7 +237,7 @@ def test_p12_a_folder_of_another_run_is_refused(uninterrupted):
     assert repr(other) == repr(WORLD.model)
     for simulator, method in ((SIMULATOR, replace(SMALL, rank=3)), (TabularSimulator(other), SMALL)):
         with pytest.raises(CheckpointError, match="another simulator, policy, coupling or settings"):
-            jmdp.evaluate(simulator, POLICY, method=replace(method, folder=folder), progress=False)
+            jmdp.evaluate(simulator, POLICY, jmdp.Local(), method=replace(method, folder=folder), progress=False)
 
 
 def test_curves_are_lines_of_json_and_files_of_tensorboard(uninterrupted):

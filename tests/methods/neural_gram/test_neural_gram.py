@@ -15,7 +15,7 @@ from jmdp.methods.neural_gram.encoders import MLP, OneHot
 from jmdp.methods.neural_gram.learned_evaluation import LearnedEvaluation, Lookahead, judged
 from jmdp.methods.neural_gram.neural_gram import NeuralGram
 from jmdp.results.calibration import Judgement
-from jmdp.results.evaluation import Outcome
+from jmdp.results.outcome import Outcome
 from jmdp.simulators import TabularSimulator
 from jmdp.simulators.simulator import Simulator, Step
 
@@ -29,12 +29,12 @@ METHOD = NeuralGram(
 
 @pytest.fixture(scope="module")
 def learned() -> LearnedEvaluation:
-    return jmdp.evaluate(TabularSimulator(MODEL), POLICY, method=METHOD, progress=False)
+    return jmdp.evaluate(TabularSimulator(MODEL), POLICY, jmdp.Local(), method=METHOD, progress=False)
 
 
 @pytest.fixture(scope="module")
 def truth():
-    return jmdp.evaluate(MODEL, POLICY, progress=False)
+    return jmdp.evaluate(MODEL, POLICY, jmdp.Local(), progress=False)
 
 
 def check_answers(found: LearnedEvaluation, state) -> None:
@@ -88,7 +88,7 @@ def test_actions_have_names_and_numbers(learned):
 
 
 def test_the_same_seed_gives_the_same_numbers(learned):
-    again = jmdp.evaluate(TabularSimulator(MODEL), POLICY, method=METHOD, progress=False)
+    again = jmdp.evaluate(TabularSimulator(MODEL), POLICY, jmdp.Local(), method=METHOD, progress=False)
     assert np.array_equal(again.covariance(0), learned.covariance(0))
     assert np.array_equal(again.mean(0), learned.mean(0))
     assert np.array_equal(again.calibration.returns, learned.calibration.returns)
@@ -116,7 +116,7 @@ def test_a_short_lookahead_comes_nearer_to_the_exact_answer(learned, truth):
     """
     pairs = [(s, a, b) for s in GOING for a in range(ACTIONS) for b in range(a)]
     exact = np.array([truth.mean[s, a] - truth.mean[s, b] for s, a, b in pairs])
-    ahead = Lookahead(steps=6, lucks=48, seed=4)
+    ahead = Lookahead(steps=6, repeats=48, seed=4)
     plain, looked = (
         np.array([learned.gap(*at, lookahead=how).mean for at in pairs]) for how in (None, ahead)
     )  # fmt: skip
@@ -133,30 +133,32 @@ def test_a_state_has_a_gap_of_zero_variance_only_with_itself(learned):
     assert not moments.gap_variance[:, ~apart].any()
 
 
-SHORT = NeuralGram(
-    seed=2, discount=0.6, visits=6, spacing=3, length=3, updates=50, batch=8, rank=2, encoder=MLP(8, 1), held_out=4
-)
+SHORT = NeuralGram(seed=2, visits=6, spacing=3, length=3, updates=50, batch=8, rank=2, encoder=MLP(8, 1), held_out=4)
 
 
 def test_an_environment_of_gymnasium():
     gymnasium = pytest.importorskip("gymnasium")
     env = gymnasium.make("CartPole-v1")
-    found = jmdp.evaluate(env, lambda seen, rng: int(rng.integers(2)), method=SHORT, progress=False)
+    found = jmdp.evaluate(
+        env, lambda seen, rng: int(rng.integers(2)), jmdp.Local(), SHORT, discount=0.6, progress=False
+    )
     state = found.simulator.reset(0)
     check_answers(found, state)
-    assert np.isfinite(found.gap(state, 0, 1, Lookahead(steps=2, lucks=2)).mean)
+    assert np.isfinite(found.gap(state, 0, 1, Lookahead(steps=2, repeats=2)).mean)
 
 
 def test_an_environment_of_gymnax():
     gymnax = pytest.importorskip("gymnax")
     env, _ = gymnax.make("CartPole-v1")
-    found = jmdp.evaluate(env, lambda seen, rng: int(rng.integers(2)), method=SHORT, progress=False)
-    check_answers(found, found.simulator.start(jmdp.luck.Shock.of_sample(0, 0)))
+    found = jmdp.evaluate(
+        env, lambda seen, rng: int(rng.integers(2)), jmdp.Local(), SHORT, discount=0.6, progress=False
+    )
+    check_answers(found, found.simulator.start(jmdp.Shock.of_sample(0, 0)))
 
 
 def test_without_held_out_states_there_is_no_record():
     found = jmdp.evaluate(
-        TabularSimulator(MODEL), POLICY, method=replace(METHOD, held_out=None, updates=1), progress=False
+        TabularSimulator(MODEL), POLICY, jmdp.Local(), method=replace(METHOD, held_out=None, updates=1), progress=False
     )
     assert found.calibration is None
     assert found.trust == 4
@@ -185,12 +187,12 @@ def test_where_nothing_varies_all_answers_are_numbers():
     still = jmdp.worlds.windy_gridworld(2, 2, gust=0.0, step_reward=-0.1, discount=0.7)
     method = replace(METHOD, length=1, steps=1, updates=50)
     found = jmdp.evaluate(
-        TabularSimulator(still.model), still.policies["goal_directed"], method=method, progress=False
+        TabularSimulator(still.model), still.policies["goal_directed"], jmdp.Local(), method=method, progress=False
     )  # fmt: skip
     assert found.trust == 0.5
     assert found.outcome is Outcome.NOTHING_VARIED
     assert "no gap varied in held-out states" in repr(found).splitlines()[0]
-    gap = found.gap(0, "U", "R", Lookahead(steps=2, lucks=2))
+    gap = found.gap(0, "U", "R", Lookahead(steps=2, repeats=2))
     assert np.isfinite([gap.mean, gap.variance]).all()
     assert np.isnan(found.learning.rms[:, found.learning.blocks.index("cross")]).all()
 
@@ -235,7 +237,7 @@ def test_a_discount_is_needed_below_one():
 def test_actions_are_numbered():
     with pytest.raises(SettingsError, match="not numbered"):
         jmdp.evaluate(
-            Nameless(), lambda seen, rng: 0, method=replace(METHOD, discount=0.5), progress=False
+            Nameless(), lambda seen, rng: 0, jmdp.Local(), METHOD, discount=0.5, progress=False
         )  # fmt: skip
 
 
@@ -263,7 +265,7 @@ def test_settings_out_of_range_are_refused(settings, message):
         replace(METHOD, **settings)
 
 
-@pytest.mark.parametrize("settings", [{"steps": 0}, {"lucks": 1}, {"seed": -1}])
+@pytest.mark.parametrize("settings", [{"steps": 0}, {"repeats": 1}, {"seed": -1}])
 def test_a_lookahead_out_of_range_is_refused(settings):
     with pytest.raises(SettingsError):
         Lookahead(**settings)
@@ -284,7 +286,7 @@ import jmdp
 world = jmdp.worlds.windy_gridworld(2, 2)
 try:
     method = jmdp.NeuralGram(seed=1)
-    jmdp.evaluate(jmdp.simulators.TabularSimulator(world.model), world.policies["uniform"], method=method)
+    jmdp.evaluate(jmdp.simulators.TabularSimulator(world.model), world.policies["uniform"], jmdp.Local(), method)
 except jmdp.errors.MissingExtraError as error:
     print(error)
 """

@@ -28,10 +28,10 @@ def test_batches_are_pure_functions_of_the_root_and_a_number():
 
 
 @pytest.mark.parametrize("steps", [1, 3, 6, 9])
-@pytest.mark.parametrize("lucks", [1, 2, 3])
-def test_parts_are_what_plain_python_adds_up(steps, lucks):
+@pytest.mark.parametrize("repeats", [1, 2, 3])
+def test_parts_are_what_plain_python_adds_up(steps, repeats):
     """Of every walk and every step: sums, γⁿ, where it ends, also where a walk ends sooner or a branch has."""
-    found = walks(20, lucks)
+    found = walks(20, repeats)
     assert found.ended.any()
     N, L = found.reward.shape[:2]
     rows, t = (part.ravel() for part in np.meshgrid(np.arange(N), np.arange(L), indexing="ij"))
@@ -62,9 +62,9 @@ def identified(found):
     return replace(found, reward=reward)
 
 
-@pytest.mark.parametrize("lucks", [2, 3])
-def test_doubled_rows_are_two_walks_of_one_visit(lucks):
-    found = identified(walks(30, lucks))
+@pytest.mark.parametrize("repeats", [2, 3])
+def test_doubled_rows_are_two_walks_of_one_visit(repeats):
+    found = identified(walks(30, repeats))
     batch = PairReplay(found, DISCOUNT, 1, ROOT).batches(0, 8, 24)
     assert np.array_equal(batch.doubled, np.tile(np.arange(24) < 12, (8, 1)))
     rows = batch.reward[:, :12, 0].astype(int).reshape(-1, 2)
@@ -73,8 +73,9 @@ def test_doubled_rows_are_two_walks_of_one_visit(lucks):
     begin = batch.observation[:, :12].reshape(-1, 2, 2)
     assert np.array_equal(begin[:, 0], begin[:, 1])
     assert batch.same[:, :12].all()
-    # Each of lucks (lucks − 1) ordered pairs is as likely: 48 draws miss one of six with probability 6 (5/6)⁴⁸ < 10⁻³.
-    assert len(set(zip(*(rows % lucks).T.tolist(), strict=True))) == lucks * (lucks - 1)
+    # The repeats (repeats − 1) ordered pairs are equally likely: 48 draws miss one of six with probability
+    # 6 (5/6)⁴⁸ < 10⁻³.
+    assert len(set(zip(*(rows % repeats).T.tolist(), strict=True))) == repeats * (repeats - 1)
     anywhere = PairReplay(found, DISCOUNT, 1, ROOT).batches(0, 40, 24)
     assert len(np.unique(anywhere.reward[:, 12:][anywhere.reward[:, 12:] > 0])) > 20
 

@@ -125,7 +125,9 @@ def test_the_support_of_gaps_of_subnormal_rewards():
     """2B/(1 − γ) is 2.2 of the smallest floats."""
     bound, discount = 5e-324, 0.1
     model = jmdp.TabularJMDP([[1.0]], [[[bound, -bound]]], [[[0, 0]]], discount)
-    here = jmdp.evaluate(model, jmdp.TabularPolicy.uniform(model), method=jmdp.ReachablePairs(0), throw=False)
+    here = jmdp.evaluate(
+        model, jmdp.TabularPolicy.uniform(model), jmdp.Local(), method=jmdp.ReachablePairs(0), throw=False
+    )
     most = 2 * exact(bound) / (1 - exact(discount))
     support = here.gap(0, 0, 1).support
     assert exact(support.low) <= -most < most <= exact(support.high)
@@ -137,7 +139,7 @@ def test_correlations_of_covariances_that_are_subnormal():
         [[0.3, 0.5, 0.2]], 3e-159 * np.array([[[1.0, 0.2], [-0.4, 0.9], [0.3, -1.1]]]), np.zeros((1, 3, 2), int), 0.0
     )
     policy = jmdp.TabularPolicy.uniform(model)
-    here = jmdp.evaluate(model, policy, method=jmdp.ReachablePairs(0, tolerance=0.1))
+    here = jmdp.evaluate(model, policy, jmdp.Local(), method=jmdp.ReachablePairs(0, tolerance=0.1))
     assert here.gap(0, 0, 1).correlation_interval.width < 0.01
     assert missed_by(here, model, policy, jmdp.Local(), 0) == []
 
@@ -147,7 +149,7 @@ def test_discounts_whose_squares_underflow(discount):
     model = jmdp.TabularJMDP([[0.5, 0.5]] * 2, [[[1.0, 0.0], [0.0, 1.0]]] * 2, [[[1, 1]] * 2] * 2, discount)
     policy = jmdp.TabularPolicy.uniform(model)
     for max_states in (1, 2):
-        here = jmdp.evaluate(model, policy, method=jmdp.ReachablePairs(0, max_states=max_states))
+        here = jmdp.evaluate(model, policy, jmdp.Local(), method=jmdp.ReachablePairs(0, max_states=max_states))
         assert missed_by(here, model, policy, jmdp.Local(), 0) == []
         assert here.covariance_interval(0, 0, 0).width < 1e-12
 
@@ -156,13 +158,13 @@ def test_answers_scale_bit_for_bit_with_rewards():
     world = jmdp.worlds.windy_gridworld(6, 6)
     model, policy = world.model, world.policies["careless"]
     method = jmdp.ReachablePairs("3,2", max_states=12)
-    plain = jmdp.evaluate(model, policy, method=method, throw=False)
+    plain = jmdp.evaluate(model, policy, jmdp.Local(), method=method, throw=False)
     for power in (-400, 400):
         reward = np.ldexp(model.reward, power)
         scaled = jmdp.TabularJMDP(
             model.prob, reward, model.next_state, model.discount, model.terminal, model.states.names
         )
-        there = jmdp.evaluate(scaled, policy, method=method, throw=False)
+        there = jmdp.evaluate(scaled, policy, jmdp.Local(), method=method, throw=False)
         np.testing.assert_array_equal(there.mean, np.ldexp(plain.mean, power))
         np.testing.assert_array_equal(there.covariance, np.ldexp(plain.covariance, 2 * power))
         one, other = there.certificate, plain.certificate
@@ -185,7 +187,9 @@ def test_states_that_only_untaken_actions_lead_to_are_not_asked_for():
 
     for tolerance in (0.01, 0.0):
         model = jmdp.LazyJMDP(scenarios, 0.9, 5.0)
-        result = jmdp.evaluate(model, lambda state: [1.0, 0.0], method=jmdp.ReachablePairs(0, tolerance=tolerance))
+        result = jmdp.evaluate(
+            model, lambda state: [1.0, 0.0], jmdp.Local(), method=jmdp.ReachablePairs(0, tolerance=tolerance)
+        )
         assert result.certificate.kind == "exact"
         assert result.mean.tolist() == [[0.0, 0.0]]
     assert set(asked) == {0, 1}
@@ -210,9 +214,11 @@ def test_the_lazy_grid_is_the_grid(policy):
     """Asked for cell by cell, at a tolerance that leaves most of it out, against the whole table."""
     rules = {"gust": 0.25, "goal_reward": 2.0, "step_reward": -0.1, "blown_reward": -0.5, "discount": 0.8}
     table, lazy = jmdp.worlds.windy_gridworld(14, 14, **rules), jmdp.worlds.lazy_windy_gridworld(14, 14, **rules)
-    there = jmdp.evaluate(table.model, table.policies[policy])
+    there = jmdp.evaluate(table.model, table.policies[policy], jmdp.Local())
     for cell in ((7, 6), (0, 0), (1, 12), (13, 13)):
-        here = jmdp.evaluate(lazy.model, lazy.policies[policy], method=jmdp.ReachablePairs(cell, tolerance=0.1))
+        here = jmdp.evaluate(
+            lazy.model, lazy.policies[policy], jmdp.Local(), method=jmdp.ReachablePairs(cell, tolerance=0.1)
+        )
         assert here.outcome is jmdp.Outcome.CONVERGED
         assert here.states.names == (str(cell),)
         assert violations(here, there, table.model.states.index(f"{cell[0]},{cell[1]}")) == []
@@ -230,7 +236,9 @@ def test_a_state_in_a_world_of_a_million_cells():
 
     world.model.scenarios = counted
     for cell in ((500, 500), (2, 996)):
-        result = jmdp.evaluate(world.model, world.policies["goal_directed"], method=jmdp.ReachablePairs(cell))
+        result = jmdp.evaluate(
+            world.model, world.policies["goal_directed"], jmdp.Local(), method=jmdp.ReachablePairs(cell)
+        )
         for a in range(4):
             for b in range(4):
                 gap = result.gap(0, a, b)
@@ -246,7 +254,7 @@ def test_the_edge_of_a_line_by_hand():
         return [0.5, 0.5], [[1.0, 1.0], [-1.0, -1.0]], [[n + 1, n + 2], [n + 1, n + 2]]
 
     model = jmdp.LazyJMDP(scenarios, 0.9, 1.0, ["one", "two"])
-    result = jmdp.evaluate(model, lambda n: [1.0, 0.0], method=jmdp.ReachablePairs(0, tolerance=1e-3))
+    result = jmdp.evaluate(model, lambda n: [1.0, 0.0], jmdp.Local(), method=jmdp.ReachablePairs(0, tolerance=1e-3))
     variance, shared = result.covariance_interval("0", "one", "one"), result.covariance_interval("0", "one", "two")
     assert variance.low <= 1 / (1 - 0.81) <= variance.high
     assert shared.low <= 1.0 <= shared.high
@@ -258,7 +266,7 @@ def test_the_edge_of_a_line_by_hand():
 
 def test_returns_that_do_not_vary():
     model = jmdp.LazyJMDP(lambda n: ([1.0], [[1.0, 2.0]], [[n + 1, n + 1]]), 0.5, 2.0)
-    result = jmdp.evaluate(model, lambda n: [1.0, 0.0], method=jmdp.ReachablePairs(0))
+    result = jmdp.evaluate(model, lambda n: [1.0, 0.0], jmdp.Local(), method=jmdp.ReachablePairs(0))
     mean = result.gap(0, 1, 0).mean_interval
     assert mean.low <= 1.0 <= mean.high
     assert mean.width < 0.01
@@ -267,7 +275,7 @@ def test_returns_that_do_not_vary():
 
 def test_one_action_has_a_mean_and_a_variance():
     model = jmdp.LazyJMDP(lambda n: ([0.5, 0.5], [[1.0], [-1.0]], [[n + 1], [n + 1]]), 0.9, 1.0)
-    result = jmdp.evaluate(model, lambda n: [1.0], method=jmdp.ReachablePairs(0))
+    result = jmdp.evaluate(model, lambda n: [1.0], jmdp.Local(), method=jmdp.ReachablePairs(0))
     variance = result.covariance_interval(0, 0, 0)
     assert variance.low <= 1 / (1 - 0.81) <= variance.high
     assert variance.width <= 0.01 * result.covariance[0, 0, 0]
@@ -284,7 +292,7 @@ def test_more_than_rounding_allows_ends_as_stalled(discount):
     for table in (scenarios, no_rewards):
         model = jmdp.LazyJMDP(table, discount, 1.0)
         method = jmdp.ReachablePairs(0, tolerance=1e-12, max_states=300)
-        result = jmdp.evaluate(model, lambda n: [0.5, 0.5], method=method, throw=False)
+        result = jmdp.evaluate(model, lambda n: [0.5, 0.5], jmdp.Local(), method=method, throw=False)
         assert result.outcome in (jmdp.Outcome.STALLED, jmdp.Outcome.BUDGET_EXHAUSTED)
         assert result.mean_interval(0, 0).low <= 0.0 <= result.mean_interval(0, 0).high
 
@@ -293,7 +301,7 @@ def test_the_trivial_interval_is_rounded_outwards(monkeypatch):
     discount, bound = 0.40581435425393925, 8.49485965186367
     model = jmdp.LazyJMDP(lambda n: ([1.0], [[bound]], [[n]]), discount, bound)
     monkeypatch.setattr("jmdp.methods.reachable_pairs.region.Explorer.explore", interrupt)
-    result = jmdp.evaluate(model, lambda n: [1.0], method=jmdp.ReachablePairs(0), throw=False)
+    result = jmdp.evaluate(model, lambda n: [1.0], jmdp.Local(), method=jmdp.ReachablePairs(0), throw=False)
     assert exact(result.mean_interval(0, 0).high) >= exact(bound) / (1 - exact(discount))
 
 
@@ -311,7 +319,7 @@ def test_correlations_near_one_are_turned_at_both_ends():
 
 def test_a_terminal_state_is_exact():
     model = jmdp.LazyJMDP(lambda n: None, 0.9, 1.0, ["a", "b"])
-    result = jmdp.evaluate(model, lambda n: [0.5, 0.5], method=jmdp.ReachablePairs("end"))
+    result = jmdp.evaluate(model, lambda n: [0.5, 0.5], jmdp.Local(), method=jmdp.ReachablePairs("end"))
     assert result.certificate.kind == "exact"
     assert result.gap("end", "a", "b").variance_interval.high == 0.0
 
@@ -319,7 +327,7 @@ def test_a_terminal_state_is_exact():
 def test_budgets_end_it_with_an_interval_that_holds(monkeypatch):
     world = jmdp.worlds.windy_gridworld(8, 8)
     policy = world.policies["careless"]
-    truth = jmdp.evaluate(world.model, policy)
+    truth = jmdp.evaluate(world.model, policy, jmdp.Local())
     state = world.model.states.index("4,3")
     for method in (
         jmdp.ReachablePairs("4,3", seconds=0.0),
@@ -327,7 +335,7 @@ def test_budgets_end_it_with_an_interval_that_holds(monkeypatch):
         jmdp.ReachablePairs("4,3", memory_budget=1),
     ):
         with pytest.raises(NotConvergedError, match=r"stopped after \d rounds: the budget is used up") as caught:
-            jmdp.evaluate(world.model, policy, method=method)
+            jmdp.evaluate(world.model, policy, jmdp.Local(), method=method)
         assert violations(caught.value.evaluation, truth, state) == []
     run, calls = ExactPairs.run, []
 
@@ -339,7 +347,7 @@ def test_budgets_end_it_with_an_interval_that_holds(monkeypatch):
 
     monkeypatch.setattr(ExactPairs, "run", interrupted)
     with pytest.raises(NotConvergedError, match="interrupted") as caught:
-        jmdp.evaluate(world.model, policy, method=jmdp.ReachablePairs("4,3"))
+        jmdp.evaluate(world.model, policy, jmdp.Local(), method=jmdp.ReachablePairs("4,3"))
     assert violations(caught.value.evaluation, truth, state) == []
     assert caught.value.evaluation.residuals.size == 1
 
@@ -365,19 +373,19 @@ def test_budgets_end_it_with_an_interval_that_holds(monkeypatch):
 def test_bad_tables_are_refused_where_they_are(table, message):
     model = jmdp.LazyJMDP(lambda n: table, 0.9, 1.0, ["a", "b"])
     with pytest.raises(ModelError, match=message):
-        jmdp.evaluate(model, lambda n: [0.5, 0.5], method=jmdp.ReachablePairs(0))
+        jmdp.evaluate(model, lambda n: [0.5, 0.5], jmdp.Local(), method=jmdp.ReachablePairs(0))
 
 
 def test_what_does_not_fit_is_refused():
     model = jmdp.LazyJMDP(lambda n: ([1.0], [[1.0, 1.0]], [[0, 1]]), 0.9, 1.0)
     with pytest.raises(ModelError, match=r"ExactPairs needs the whole table.*Use ReachablePairs\(state\)"):
-        jmdp.evaluate(model, lambda n: [0.5, 0.5])
+        jmdp.evaluate(model, lambda n: [0.5, 0.5], jmdp.Local())
     with pytest.raises(PolicyError, match="give a function from a state"):
-        jmdp.evaluate(model, [[0.5, 0.5]], method=jmdp.ReachablePairs(0))
+        jmdp.evaluate(model, [[0.5, 0.5]], jmdp.Local(), method=jmdp.ReachablePairs(0))
     with pytest.raises(PolicyError, match=r"The policy in state 0: .* sums to 0\.9"):
-        jmdp.evaluate(model, lambda n: [0.4, 0.5], method=jmdp.ReachablePairs(0))
+        jmdp.evaluate(model, lambda n: [0.4, 0.5], jmdp.Local(), method=jmdp.ReachablePairs(0))
     with pytest.raises(PolicyError, match="The policy gives 3 probabilities in state 0; there are 2 actions"):
-        jmdp.evaluate(model, lambda n: [0.2, 0.3, 0.5], method=jmdp.ReachablePairs(0))
+        jmdp.evaluate(model, lambda n: [0.2, 0.3, 0.5], jmdp.Local(), method=jmdp.ReachablePairs(0))
     with pytest.raises(ModelError, match="reward_bound is -1"):
         jmdp.LazyJMDP(lambda n: None, 0.9, -1.0)
     uneven = jmdp.LazyJMDP(lambda n: ([0.5, 0.5] if n else [0.4, 0.6], np.ones((2, 2)), [[0, 1], [1, 0]]), 0.9, 1.0)

@@ -242,8 +242,8 @@ def test_an_actor_is_taken_as_it_is():
 
 def test_nothing_is_imported():
     code = (
-        "import sys\nfrom jmdp.actors.as_policy import as_policy\nfrom jmdp.labels import Labels\n"
-        "from jmdp.luck import Shock\nactor = as_policy(lambda obs: 0, Labels('action', 2))\n"
+        "import sys\nfrom jmdp.models.actors.as_policy import as_policy\nfrom jmdp.base.labels import Labels\n"
+        "from jmdp.base.luck import Shock\nactor = as_policy(lambda obs: 0, Labels('action', 2))\n"
         "actor.act([0], [Shock(bytes(16))])\nassert actor.traceable(0) is None\n"
         "assert not {'torch', 'jax', 'sklearn', 'stable_baselines3'} & set(sys.modules)"
     )

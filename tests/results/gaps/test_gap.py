@@ -31,7 +31,7 @@ def test_var_g_of_the_anti_correlated_bandit(discount):
 
 def test_gap_is_antisymmetric_and_nothing_against_itself():
     world = jmdp.worlds.inventory()
-    result = jmdp.evaluate(world.model, world.policies["base_stock"])
+    result = jmdp.evaluate(world.model, world.policies["base_stock"], jmdp.Local())
     forth, back = result.gap("3", "order 0", "order 4"), result.gap("3", "order 4", "order 0")
     assert forth.mean == -back.mean
     assert forth.variance == back.variance
@@ -53,10 +53,32 @@ def test_the_variance_adds_both_variances():
 
 def test_cantelli_is_taken_at_the_conservative_end():
     local = jmdp.Local()
-    gap = Gap("s", "a", "b", local, 0.5, 1.0, 0.0, jmdp.Interval(0.4, 0.6), jmdp.Interval(0.9, 1.1), None)
+    gap = Gap(
+        state="s",
+        first="a",
+        second="b",
+        coupling=local,
+        mean=0.5,
+        variance=1.0,
+        correlation=0.0,
+        mean_interval=jmdp.Interval(0.4, 0.6),
+        variance_interval=jmdp.Interval(0.9, 1.1),
+        correlation_interval=None,
+    )
     assert gap.inferiority_bound() == pytest.approx(1.1 / (1.1 + 0.16))
     assert gap.inferiority_bound() >= 1.1 / (1.1 + 0.4**2)
-    unsure = Gap("s", "a", "b", local, 0.5, 1.0, 0.0, jmdp.Interval(-0.1, 1.1), jmdp.Interval(0.9, 1.1), None)
+    unsure = Gap(
+        state="s",
+        first="a",
+        second="b",
+        coupling=local,
+        mean=0.5,
+        variance=1.0,
+        correlation=0.0,
+        mean_interval=jmdp.Interval(-0.1, 1.1),
+        variance_interval=jmdp.Interval(0.9, 1.1),
+        correlation_interval=None,
+    )
     assert unsure.inferiority_bound() == 1.0
     assert unsure.is_better() is UNKNOWN
 
@@ -95,7 +117,18 @@ def test_intervals_are_rounded_outwards():
 
 
 def test_without_a_certificate_nothing_is_certain():
-    gap = Gap("s", "a", "b", jmdp.Local(), 0.5, 1.0, 0.0, None, None, None)
+    gap = Gap(
+        state="s",
+        first="a",
+        second="b",
+        coupling=jmdp.Local(),
+        mean=0.5,
+        variance=1.0,
+        correlation=0.0,
+        mean_interval=None,
+        variance_interval=None,
+        correlation_interval=None,
+    )
     assert gap.std_interval is None
     for ask in (gap.is_better, gap.inferiority_bound):
         with pytest.raises(UnavailableError, match="no certificate"):
@@ -105,7 +138,7 @@ def test_without_a_certificate_nothing_is_certain():
 
 def test_correlation_is_absent_where_nothing_varies():
     world = jmdp.worlds.windy_gridworld(3, 3)
-    result = jmdp.evaluate(world.model, world.policies["goal_directed"])
+    result = jmdp.evaluate(world.model, world.policies["goal_directed"], jmdp.Local())
     goal = world.model.states.index("0,2")
     assert np.isnan(result.correlation[goal]).all()
     going = np.delete(result.correlation, goal, axis=0)
@@ -120,7 +153,7 @@ def test_correlation_interval_holds_the_correlation():
     assert gap.std in gap.std_interval
     assert math.isclose(gap.std**2, gap.variance)
     still = jmdp.worlds.windy_gridworld(2, 2, gust=0.0)
-    flat = jmdp.evaluate(still.model, still.policies["goal_directed"]).gap(2, 0, 1)
+    flat = jmdp.evaluate(still.model, still.policies["goal_directed"], jmdp.Local()).gap(2, 0, 1)
     assert flat.correlation_interval == jmdp.Interval(-1.0, 1.0)
     assert math.isnan(flat.correlation)
 
@@ -130,7 +163,9 @@ def test_a_gap_prints_its_numbers():
     assert text.startswith("gap at state play: Z(first) − Z(second)\n  Local luck, certified\n  mean ")
     assert "P(gap ≤ 0) ≤ 1" in text
     world = jmdp.worlds.inventory()
-    sampled = jmdp.evaluate(world.model, world.policies["never"], method=jmdp.MonteCarlo(seed=0, samples=100))
+    sampled = jmdp.evaluate(
+        world.model, world.policies["never"], jmdp.Local(), method=jmdp.MonteCarlo(seed=0, samples=100)
+    )
     text = str(sampled.gap("3", 0, 1))
     assert "each ± at 95% confidence" in text
     mean = re.search(r"mean +(-?\d+\.\d+) ± (\d+\.\d+)\n", text)

@@ -10,7 +10,7 @@ import pytest
 
 import jmdp
 from jmdp.errors import SimulatorError
-from jmdp.results.evaluation import Outcome
+from jmdp.results.outcome import Outcome
 from jmdp.testing import check_simulator
 
 gymnasium = pytest.importorskip("gymnasium")

@@ -11,9 +11,14 @@ import jmdp
 from jmdp.errors import PolicyError, SimulatorError
 from jmdp.models.actors.as_policy import as_policy
 from jmdp.simulators import FunctionSimulator, Simulator, Step, action_labels
-from jmdp.simulators.rollouts import paired_draws
+from jmdp.simulators.rollouts import RolloutPlan, paired_draws
 
 COUPLINGS = [jmdp.Local(), jmdp.Synchronous(), jmdp.Independent()]
+
+
+def drawn_by_plan(simulator, state, actions, actor, coupling, *, first, count, **settings):
+    plan = RolloutPlan(state=state, actions=actions, coupling=coupling, **settings)
+    return paired_draws(simulator, actor, plan, first, count)
 
 
 class Store(Simulator):
@@ -164,11 +169,11 @@ def test_functions_that_draw_are_refused():
 
 
 def test_evaluate_checks_too():
-    method = jmdp.MonteCarlo(seed=0, samples=50, discount=0.8)
+    method = jmdp.MonteCarlo(seed=0, samples=50)
     with pytest.raises(SimulatorError, match="own generator"):
-        jmdp.evaluate(OwnGenerator(), lambda stock: 1, jmdp.Synchronous(), method, progress=False)
+        jmdp.evaluate(OwnGenerator(), lambda stock: 1, jmdp.Synchronous(), method, discount=0.8, progress=False)
     with pytest.raises(PolicyError, match="after other calls"):
-        jmdp.evaluate(Store(), Alternating(), jmdp.Synchronous(), method, progress=False)
+        jmdp.evaluate(Store(), Alternating(), jmdp.Synchronous(), method, discount=0.8, progress=False)
 
 
 # ---------------------------------------------------------------------------------------- policies with a memory
@@ -242,7 +247,7 @@ def test_a_simulator_can_be_used_unchecked():
 @pytest.mark.parametrize("coupling", COUPLINGS, ids=repr)
 def test_checks_change_no_bit(coupling):
     actor = as_policy(lambda stock, rng: int(rng.integers(3)), Store.actions)
-    plain = paired_draws(Store(), 6, [0, 1, 2], actor, coupling, discount=0.8, horizon=31, seed=0, first=0, count=64)
+    plain = drawn_by_plan(Store(), 6, [0, 1, 2], actor, coupling, discount=0.8, horizon=31, seed=0, first=0, count=64)
     before = np.random.get_state()[1].copy(), random.getstate()  # noqa: NPY002
     three = [compared(Store(), policy=lambda stock, rng: int(rng.integers(3)), coupling=coupling) for _ in range(3)]
     for found in three:

@@ -15,7 +15,7 @@ from jmdp.cli.options import Actions, Optionally, PolicyDraws, TruncatedEnds
 from jmdp.comparing import compare
 from jmdp.errors import SettingsError
 from jmdp.results.comparison import Comparison
-from jmdp.results.evaluation import Outcome
+from jmdp.results.outcome import Outcome
 from jmdp.simulators.simulator import Simulator
 
 _POLICY = (

@@ -21,7 +21,8 @@ from jmdp.errors import SettingsError
 from jmdp.evaluate import evaluate
 from jmdp.methods.exact_pairs.exact_pairs import ExactPairs
 from jmdp.methods.method import Method
-from jmdp.results.evaluation import Outcome
+from jmdp.results.evaluation import Evaluation
+from jmdp.results.outcome import Outcome
 from jmdp.worlds import World
 
 
@@ -71,7 +72,7 @@ class Evaluate(Command):
     """Look at this state alone, by name or number, and at the gaps there."""
     actions: Actions = ()
     """Look at these actions alone, by name or number."""
-    settings: Method = ExactPairs()
+    settings: Method[Evaluation] = ExactPairs()
 
     @classmethod
     def form(cls, arguments: Sequence[str]) -> tuple[type[Command], Sequence[str]]:

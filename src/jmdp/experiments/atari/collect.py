@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
+from jmdp import as_policy
 from jmdp.base.whole_files import whole_file
 from jmdp.experiments.atari.settings import COUPLINGS, NOISE, Walks, simulator
-from jmdp.models.actors.as_policy import as_policy
 from jmdp.simulators.pair_walks import PairWalks
-from jmdp.simulators.workers import Walkers
+from jmdp.simulators.workers import WorkerPool
 
 
 def collect(wanted: Walks, folder: Path, workers: int, progress: bool = True) -> None:
@@ -21,8 +21,8 @@ def collect(wanted: Walks, folder: Path, workers: int, progress: bool = True) ->
         return
     emulator = simulator(wanted.game)
     actor = as_policy("uniform", emulator.actions)
-    with Walkers(emulator, actor, COUPLINGS[wanted.coupling], workers=workers) as walkers:
-        walks = walkers.collect(
+    with WorkerPool(emulator, actor, COUPLINGS[wanted.coupling], workers=workers) as pool:
+        walks = pool.collect(
             wanted.plan, seed=2 * wanted.seed + wanted.held_out, blocks=wanted.blocks, progress=progress
         )
     with whole_file(path) as file:

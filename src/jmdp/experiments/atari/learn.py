@@ -9,12 +9,12 @@ from pathlib import Path
 
 import numpy as np
 
+from jmdp import Calibration
 from jmdp.base.whole_files import whole_file
 from jmdp.experiments.atari.collect import load
 from jmdp.experiments.atari.settings import AHEAD, DISCOUNT, LOADING, Run, loadings
 from jmdp.methods.neural_gram.learned_evaluation import calibration_of, looked_ahead, worth
 from jmdp.methods.neural_gram.learner import learn
-from jmdp.results.calibration import Calibration
 from jmdp.simulators import ALESimulator
 from jmdp.simulators.pair_walks import PairWalks
 
@@ -31,9 +31,9 @@ def learn_and_judge(run: Run, folder: Path) -> None:
     held_out = PairWalks.joined([load(part, folder, run.c) for part in run.held_out])
     actions = ALESimulator(run.game).actions.size
     found = learn(run.method, walks, None, actions, DISCOUNT)
-    lucks = int((held_out.visit == 0).sum())
-    ahead, truth = (_some(held_out, lucks, which) for which in (range(AHEAD), range(AHEAD, lucks)))
-    pair = truth.action[:: lucks - AHEAD, 0]
+    repeats = int((held_out.visit == 0).sum())
+    ahead, truth = (_some(held_out, repeats, which) for which in (range(AHEAD), range(AHEAD, repeats)))
+    pair = truth.action[:: repeats - AHEAD, 0]
     closed = closed_form(run.coupling, actions, pair, run.c)
     alone = calibration_of(found.network, truth, DISCOUNT, 2 * run.seed + 1, closed)
     trust = worth(calibration_of(found.network, ahead, DISCOUNT, 2 * run.seed + 1))
@@ -81,8 +81,8 @@ def closed_form(coupling: str, actions: int, pair: np.ndarray, c: float) -> np.n
     return np.asarray((np.diff(loading[pair], axis=1)[:, 0] ** 2 + 2 * each_step * later) / c**2)
 
 
-def _some(walks: PairWalks, lucks: int, which: range) -> PairWalks:
-    keep = np.isin(np.arange(len(walks)) % lucks, which)
+def _some(walks: PairWalks, repeats: int, which: range) -> PairWalks:
+    keep = np.isin(np.arange(len(walks)) % repeats, which)
     return PairWalks(*(getattr(walks, name)[keep] for name in walks.__dataclass_fields__))
 
 

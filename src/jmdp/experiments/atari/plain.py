@@ -23,11 +23,11 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from jmdp.base.arrays import Floats
-from jmdp.base.luck import Shock
+from jmdp import Shock
 from jmdp.base.whole_files import whole_file
 from jmdp.experiments.atari.collect import load
 from jmdp.experiments.atari.settings import DISCOUNT, Walks, digest
+from jmdp.experiments.reproduction.findings import Floats
 from jmdp.methods.neural_gram.encoders import built
 from jmdp.methods.neural_gram.losses import Batch
 from jmdp.methods.neural_gram.replay import PairReplay

@@ -8,14 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
-from jmdp import plots
-from jmdp.base.arrays import Floats
-from jmdp.base.interval import Estimate
+from jmdp import Calibration, Estimate, plots
 from jmdp.experiments.atari.learn import records
 from jmdp.experiments.atari.settings import PAPER
 from jmdp.experiments.atari.td_figure import td_figure
+from jmdp.experiments.reproduction.findings import Floats
 from jmdp.methods.neural_gram.losses import NAMES
-from jmdp.results.calibration import Calibration
 
 Gathered = dict[tuple[str, float, str, str], tuple[Calibration, Calibration, list[dict[str, object]]]]
 
@@ -66,7 +64,7 @@ _AHEAD = ("ratio", "rank_correlation", "mean_correlation")
 
 
 def _numbers(value: Estimate | None) -> list[float] | None:
-    return None if value is None else [round(float(x), 4) for x in (value, value.low, value.high)]
+    return None if value is None else [float(value), value.low, value.high]
 
 
 def table(rows: Sequence[dict[str, object]]) -> str:
@@ -90,7 +88,7 @@ def table(rows: Sequence[dict[str, object]]) -> str:
             gram = plain.get(row["game"])
             cells = [
                 str(row["game"]), _cell(row["ratio"]), "–" if gram is None else _cell(gram["ratio"]),
-                _cell(row["independent_ratio"], 1), _cell(row["closed_form_ratio"]),
+                _cell(row["independent_ratio"]), _cell(row["closed_form_ratio"]),
                 f"{_cell(row['rank_correlation'])} ({_value(row['rank_reliability'])})",
                 f"{_cell(row['mean_correlation'])} ({_value(row['mean_reliability'])})",
                 _cell(row["ahead_ratio"]), _cell(row["ahead_rank_correlation"]), _cell(row["ahead_mean_correlation"]),
@@ -99,10 +97,9 @@ def table(rows: Sequence[dict[str, object]]) -> str:
     return "\n".join(lines)
 
 
-def _cell(value: object, digits: int = 2) -> str:
+def _cell(value: object) -> str:
     assert isinstance(value, list)
-    middle, low, high = value
-    return f"{middle:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
+    return str(Estimate(*value)).replace(" in ", " ")
 
 
 def _value(value: object) -> str:

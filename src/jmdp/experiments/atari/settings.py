@@ -50,10 +50,10 @@ class Walks:
     def plan(self) -> WalkPlan:
         """γ^22 is a tenth: a hundredth of a variance is cut off from the truth."""
         if not self.held_out:
-            return WalkPlan(visits=100, spacing=8, lucks=2, length=12)
+            return WalkPlan(visits=100, spacing=8, repeats=2, length=12)
         if self.game in PAPER:
-            return WalkPlan(visits=6, spacing=60, lucks=28, length=22)
-        return WalkPlan(visits=18, spacing=60, lucks=18, length=22)
+            return WalkPlan(visits=6, spacing=60, repeats=28, length=22)
+        return WalkPlan(visits=18, spacing=60, repeats=18, length=22)
 
     @property
     def name(self) -> str:
@@ -96,7 +96,7 @@ class Run:
     def method(self) -> jmdp.NeuralGram:
         """How it learns."""
         updates = 100 if self.quick else 600
-        return jmdp.NeuralGram(seed=self.seed, discount=DISCOUNT, kernel=self.kernel, updates=updates)  # type: ignore[arg-type]
+        return jmdp.NeuralGram(seed=self.seed, kernel=self.kernel, updates=updates)  # type: ignore[arg-type]
 
     @property
     def name(self) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from jmdp.base.arrays import Floats
+from jmdp.experiments.reproduction.findings import Floats
 from jmdp.plots.style import COLOURS, DASHES, clear_spines, new_figure
 
 if TYPE_CHECKING:

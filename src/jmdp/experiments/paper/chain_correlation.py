@@ -7,7 +7,6 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import jmdp
-from jmdp.base.interval import Estimate
 from jmdp.experiments.paper.correlations import correlation, draw_matrix, size
 from jmdp.experiments.reproduction.experiment import Experiment, Numbers, Work
 from jmdp.experiments.reproduction.findings import Claim, Measured
@@ -40,13 +39,15 @@ class ChainCorrelation(Experiment):
         """Evaluate, and solve the recursion of this chain in rationals."""
         world = jmdp.worlds.coupled_reward_chain(self.length, discount=self.discount)
         method = jmdp.JIPE(tolerance=self.tolerance)
-        result = jmdp.evaluate(world.model, world.policies["uniform"], method=method, progress=work.progress)
+        result = jmdp.evaluate(
+            world.model, world.policies["uniform"], jmdp.Local(), method=method, progress=work.progress
+        )
         rho = correlation(result, 0, 0, 1)
         exact = float(exact_correlation(self.length, Fraction(self.discount)))
         slip = 2.0**-53  # the float nearest to the fraction is off by less
         off = [abs(end - exact) for end in (rho.low, rho.high)]
         inside = rho.low - slip <= exact <= rho.high + slip
-        difference = Estimate(abs(rho - exact), 0.0 if inside else max(min(off) - slip, 0.0), max(off) + slip)
+        difference = jmdp.Estimate(abs(rho - exact), 0.0 if inside else max(min(off) - slip, 0.0), max(off) + slip)
         findings = [
             Claim(
                 "The returns of the two actions depend on each other.", self.where,

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import jmdp
-from jmdp.base.interval import Estimate
 from jmdp.plots.style import ink
 
 if TYPE_CHECKING:
@@ -14,17 +13,17 @@ if TYPE_CHECKING:
     from matplotlib.image import AxesImage
 
 
-def correlation(result: jmdp.Evaluation, s: int, a: int, b: int) -> Estimate:
+def correlation(result: jmdp.Evaluation, s: int, a: int, b: int) -> jmdp.Estimate:
     """Of the returns of two actions in a state, with its certified interval."""
     gap = result.gap(s, a, b)
     assert gap.correlation_interval is not None
-    return Estimate(gap.correlation, gap.correlation_interval.low, gap.correlation_interval.high)
+    return jmdp.Estimate(gap.correlation, gap.correlation_interval.low, gap.correlation_interval.high)
 
 
-def size(estimate: Estimate) -> Estimate:
+def size(estimate: jmdp.Estimate) -> jmdp.Estimate:
     """Its absolute value."""
     least, most = sorted((abs(estimate.low), abs(estimate.high)))
-    return Estimate(abs(estimate), 0.0 if estimate.low <= 0 <= estimate.high else least, most)
+    return jmdp.Estimate(abs(estimate), 0.0 if estimate.low <= 0 <= estimate.high else least, most)
 
 
 def draw_matrix(axes: Axes, rho: Sequence[Sequence[float]]) -> AxesImage:

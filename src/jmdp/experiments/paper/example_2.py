@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import jmdp
-from jmdp.base.interval import Estimate
 from jmdp.experiments.reproduction.experiment import Experiment, Numbers, Work
 from jmdp.experiments.reproduction.findings import Claim, Measured
 from jmdp.plots.style import COLOURS, DASHES, clear_spines, ink, new_figure
@@ -47,10 +46,11 @@ class Example2(Experiment):
         joint = np.array([[joint_next_states(model, s) for s in (0, 1)] for model in models])  # [model, s, S', S']
         wanted = np.array([np.diag([0.5, 0.5]), np.diag([0.5, 0.5])[::-1]])
         apart = float(np.abs(joint - wanted[:, None]).max())
+        method = jmdp.ExactPairs(tolerance=self.tolerance)
         results = [
-            jmdp.evaluate(model, jmdp.TabularPolicy.uniform(model), method=jmdp.ExactPairs(tolerance=self.tolerance),
-                          progress=work.progress) for model in models
-        ]  # fmt: skip
+            jmdp.evaluate(model, jmdp.TabularPolicy.uniform(model), jmdp.Local(), method, progress=work.progress)
+            for model in models
+        ]
         gaps = [interval_of(result) for result in results]
         truth = float(gap_variance(Fraction(self.discount)))
         found = [
@@ -81,7 +81,7 @@ class Example2(Experiment):
         discounts = np.linspace(0.05, 0.95, 19)
         variances = [
             [
-                float(interval_of(jmdp.evaluate(model, jmdp.TabularPolicy.uniform(model))))
+                float(interval_of(jmdp.evaluate(model, jmdp.TabularPolicy.uniform(model), jmdp.Local())))
                 for model in (example(opposite, float(discount)) for discount in discounts)
             ]
             for opposite in (False, True)
@@ -131,11 +131,11 @@ def joint_next_states(model: jmdp.TabularJMDP, state: int) -> np.ndarray:
     return table
 
 
-def interval_of(result: jmdp.Evaluation) -> Estimate:
+def interval_of(result: jmdp.Evaluation) -> jmdp.Estimate:
     """The variance of the gap of the two actions in state 0, with its certified interval."""
     interval = result.gap(0, 0, 1).variance_interval
     assert interval is not None
-    return Estimate(result.gap(0, 0, 1).variance, interval.low, interval.high)
+    return jmdp.Estimate(result.gap(0, 0, 1).variance, interval.low, interval.high)
 
 
 def gap_variance(g: Fraction) -> Fraction:
@@ -148,17 +148,17 @@ def gap_variance(g: Fraction) -> Fraction:
     return g**2 / (1 - g**2 / 2 - g**4 / 4)
 
 
-def less(one: Estimate, other: Estimate) -> Estimate:
+def less(one: jmdp.Estimate, other: jmdp.Estimate) -> jmdp.Estimate:
     """A difference of two numbers that are in their intervals."""
-    return Estimate(one - other, one.low - other.high, one.high - other.low)
+    return jmdp.Estimate(one - other, one.low - other.high, one.high - other.low)
 
 
-def _distance(found: Estimate, truth: float) -> Estimate:
+def _distance(found: jmdp.Estimate, truth: float) -> jmdp.Estimate:
     ends = [abs(found.low - truth), abs(found.high - truth)]
-    return Estimate(abs(found - truth), 0.0 if found.low <= truth <= found.high else min(ends), max(ends))
+    return jmdp.Estimate(abs(found - truth), 0.0 if found.low <= truth <= found.high else min(ends), max(ends))
 
 
-def _singles(one: jmdp.Evaluation, other: jmdp.Evaluation) -> Estimate:
+def _singles(one: jmdp.Evaluation, other: jmdp.Evaluation) -> jmdp.Estimate:
     """The largest difference of means and variances, and how small and large it can be in truth."""
     assert one.certificate is not None
     assert other.certificate is not None
@@ -171,4 +171,4 @@ def _singles(one: jmdp.Evaluation, other: jmdp.Evaluation) -> Estimate:
             off, allowed = (np.einsum("saa->sa", table) for table in (off, allowed))
         found.append((off.ravel(), allowed.ravel()))
     off, allowed = (np.concatenate(part) for part in zip(*found, strict=True))
-    return Estimate(float(off.max()), max(0.0, float((off - allowed).max())), float((off + allowed).max()))
+    return jmdp.Estimate(float(off.max()), max(0.0, float((off - allowed).max())), float((off + allowed).max()))

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import jmdp
-from jmdp.base.interval import Estimate
 from jmdp.experiments.paper.correlations import correlation, draw_matrix, size
 from jmdp.experiments.reproduction.experiment import Experiment, Numbers, Work
 from jmdp.experiments.reproduction.findings import Claim, Measured
@@ -56,7 +55,7 @@ class GridworldCorrelations(Experiment):
             here = [found[s, a, b] for s in states]
             surely = max(rho.low for rho in here) - min(rho.high for rho in here)
             at_most = max(rho.high for rho in here) - min(rho.low for rho in here)
-            spreads.append(Estimate(max(here) - min(here), max(surely, 0.0), at_most))
+            spreads.append(jmdp.Estimate(max(here) - min(here), max(surely, 0.0), at_most))
         spread = max(spreads, key=float)
         assert shared.certificate is not None
         assert apart.certificate is not None
@@ -66,7 +65,7 @@ class GridworldCorrelations(Experiment):
         )
         errors = [max(float(np.max(r.certificate.mean_error)), float(np.max(r.certificate.covariance_error)))
                   for r in (shared, apart) if r.certificate is not None]  # fmt: skip
-        marginals = Estimate(difference, max(difference - sum(errors), 0.0), difference + sum(errors))
+        marginals = jmdp.Estimate(difference, max(difference - sum(errors), 0.0), difference + sum(errors))
         count = len(found)
         findings = [
             Claim(

@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 import jmdp
-from jmdp.base.arrays import Floats
 from jmdp.experiments.reproduction.experiment import Experiment, Numbers, Work
-from jmdp.experiments.reproduction.findings import Claim, Finding, Measured
+from jmdp.experiments.reproduction.findings import Claim, Finding, Floats, Measured
 from jmdp.methods.incremental import ConstantSteps, PolynomialSteps
-from jmdp.methods.incremental.step_sizes import StepSizes
 from jmdp.plots.style import COLOURS, DASHES, clear_spines, new_figure
 
 if TYPE_CHECKING:
@@ -53,8 +51,8 @@ class IncrementalConvergence(Experiment):
         """Learn with both kinds of steps, for every number of updates and every seed."""
         world = jmdp.worlds.windy_gridworld(2, 3, blown_reward=-1.0, discount=self.discount)
         policy = world.policies["careless"]
-        truth = jmdp.evaluate(world.model, policy, progress=work.progress)
-        rules: dict[str, StepSizes] = {
+        truth = jmdp.evaluate(world.model, policy, jmdp.Local(), progress=work.progress)
+        rules: dict[str, PolynomialSteps | ConstantSteps] = {
             SHRINKING: PolynomialSteps(exponent=0.8),
             CONSTANT: ConstantSteps(0.1),
         }
@@ -62,7 +60,11 @@ class IncrementalConvergence(Experiment):
         for name, steps in rules.items():
             data["errors"][name] = [
                 [
-                    distance(truth, jmdp.evaluate(world.model, policy, method=method, progress=False), world.model)
+                    distance(
+                        truth,
+                        jmdp.evaluate(world.model, policy, jmdp.Local(), method=method, progress=False),
+                        world.model,
+                    )
                     for updates in self.updates
                     for method in [
                         jmdp.Incremental(seed=seed, updates=updates, steps=steps, centred=False, averaging=False)

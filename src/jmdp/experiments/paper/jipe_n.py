@@ -57,10 +57,12 @@ class JIPEn(Experiment):
         residuals: dict[str, list[float]] = {}
         for order in range(2, self.order + 1):
             method = jmdp.JIPE(order=order, tolerance=self.tolerance)
-            walked = jmdp.evaluate(grid.model, policy, method=method, progress=work.progress)
-            played = jmdp.evaluate(arms, chances, method=method, progress=work.progress)
+            walked = jmdp.evaluate(grid.model, policy, jmdp.Local(), method=method, progress=work.progress)
+            played = jmdp.evaluate(arms, chances, jmdp.Local(), method=method, progress=work.progress)
             residuals[str(order)] = played.residuals.tolist()
-        second = jmdp.evaluate(grid.model, policy, method=jmdp.ExactPairs(order=self.order), progress=work.progress)
+        second = jmdp.evaluate(
+            grid.model, policy, jmdp.Local(), method=jmdp.ExactPairs(order=self.order), progress=work.progress
+        )
         shares, gaps = (
             self._gap_moments(walked, second),
             self._products(played, exact_moments(arms, chances, self.order)),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
@@ -9,12 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import numpy as np
 
 import jmdp
-from jmdp.base.arrays import Floats
 from jmdp.experiments.reproduction.experiment import Experiment, Numbers, Work
-from jmdp.experiments.reproduction.findings import Claim, Finding, Measured
+from jmdp.experiments.reproduction.findings import Claim, Finding, Floats, Measured
 from jmdp.methods.linear_projected import Restart
-from jmdp.methods.linear_projected.psd_fit import Cone, outer
-from jmdp.models.exact import ExactStep
 from jmdp.plots.style import COLOURS, GREY, clear_spines, new_figure
 
 if TYPE_CHECKING:
@@ -159,34 +157,48 @@ class PairWorld:
         self.stationary = _in_the_long_run(self.step, np.full(self.count, 1 / self.count))
         start = np.full(self.count**2, 1 / self.count**2)
         self.weights = _in_the_long_run(self.pair_step, start).reshape(self.count, self.count)
-        self._features = outer(FEATURES[:, None, :], FEATURES[None, :, :]).reshape(self.count**2, -1)
-        self._cone = Cone([FEATURES.shape[1], 0])
+        products = np.einsum("xi,yj->xyij", FEATURES, FEATURES)
+        self._features = _packed(products).reshape(self.count**2, -1)
         self._gram = self._features.T @ (self.weights.ravel()[:, None] * self._features)
         self._rate = 1 / float(np.linalg.eigvalsh(self._gram)[-1])
 
     def _tables(self) -> tuple[Floats, Floats, Floats, Floats, Floats]:
-        """E[R] [X], P [X, X], E[R R̃] [X, X], E[R 1{Y' = z}] [X, X, X] and P₂ [X², X²], from the exact semantics."""
-        exact, X = ExactStep(self.model, self.policy, jmdp.Local()), self.count
-        A = self.model.actions.size
+        """E[R] [X], P [X, X], E[R R̃] [X, X], E[R 1{Y' = z}] [X, X, X] and P₂ [X², X²], from the tables of the model."""
+        X, A = self.count, self.model.actions.size
         earned, step = np.zeros(X), np.zeros((X, X))
         second, cross, pair_step = np.zeros((X, X)), np.zeros((X, X, X)), np.zeros((X, X, X, X))
         for i, x in enumerate(self.coordinates):
-            for p, _, r, n in exact.one(x):
-                earned[i] += float(p * r)
-                for a, q in enumerate(exact.policy[n]):
-                    to, chance = n * A + a, float(p * q)
+            for p, r, n in self._ways(x):
+                earned[i] += p * r
+                for a, q in enumerate(self.policy.probs[n]):
+                    to, chance = n * A + a, p * q
                     step[i, to] += chance
-                    second[i, i] += chance * float(r * r)
-                    cross[i, i, to] += chance * float(r)
+                    second[i, i] += chance * r * r
+                    cross[i, i, to] += chance * r
                     pair_step[i, i, to, to] += chance
             for j, y in enumerate(self.coordinates):
                 if i != j:
-                    for p, r, n, u, m in exact.two(x, y):
-                        second[i, j] += float(p * r * u)
-                        for q, a, b in exact.actions(n, m):
-                            cross[i, j, m * A + b] += float(p * q * r)
-                            pair_step[i, j, n * A + a, m * A + b] += float(p * q)
+                    for p, r, n, u, m in self._ways_of_two(x, y):
+                        second[i, j] += p * r * u
+                        for (a, q), (b, o) in product(enumerate(self.policy.probs[n]), enumerate(self.policy.probs[m])):
+                            cross[i, j, m * A + b] += p * q * o * r
+                            pair_step[i, j, n * A + a, m * A + b] += p * q * o
         return earned, step, second, cross, pair_step.reshape(X * X, X * X)
+
+    def _ways(self, x: tuple[int, int]) -> Iterator[tuple[float, float, int]]:
+        """How a step from a coordinate can go: probability, reward, next state."""
+        s, a = x
+        for k, p in enumerate(self.model.prob[s]):
+            yield float(p), float(self.model.reward[s, k, a]), int(self.model.next_state[s, k, a])
+
+    def _ways_of_two(self, x: tuple[int, int], y: tuple[int, int]) -> Iterator[tuple[float, float, int, float, int]]:
+        """The same of two coordinates under `Local` luck: they share the scenario of one state, and nothing else."""
+        if x[0] == y[0]:
+            for (p, r, n), (_, u, m) in zip(self._ways(x), self._ways(y), strict=True):
+                yield p, r, n, u, m
+        else:
+            for (p, r, n), (q, u, m) in product(self._ways(x), self._ways(y)):
+                yield p * q, r, n, u, m
 
     def backup(self, moments: Collection) -> Collection:
         """T₂ M."""
@@ -202,12 +214,12 @@ class PairWorld:
         mean = FEATURES @ np.linalg.solve(left @ FEATURES, left @ moments.mean)
         right = self._features.T @ (self.weights * moments.second).ravel()
         free: Floats = np.linalg.solve(self._gram, right).astype(np.float64)
-        new, least = self._cone.nearest(free)
+        new, least = _nearest_semidefinite(free)
         if least >= 0:
             return Collection(mean, (self._features @ free).reshape(self.count, self.count))
         theta, ahead, momentum = new, new, 1.0
         for _ in range(20_000):
-            new = self._cone.nearest(ahead - self._rate * (self._gram @ ahead - right))[0]
+            new = _nearest_semidefinite(ahead - self._rate * (self._gram @ ahead - right))[0]
             if float(np.abs(new - ahead).max()) <= 1e-14 * float(np.abs(free).max()):
                 break
             faster = (1 + np.sqrt(1 + 4 * momentum**2)) / 2
@@ -229,7 +241,7 @@ class PairWorld:
 
     def truth(self, progress: bool) -> Collection:
         """True moments, by `ExactPairs`."""
-        result = jmdp.evaluate(self.model, self.policy, progress=progress)
+        result = jmdp.evaluate(self.model, self.policy, jmdp.Local(), progress=progress)
         second = [[result.second_moment(*x, *y) for y in self.coordinates] for x in self.coordinates]
         return Collection(result.mean.ravel(), np.array(second))
 
@@ -243,7 +255,7 @@ class PairWorld:
     def restart_shares(self, progress: bool) -> list[float]:
         """Errors of covariances of two actions in one state over their bounds, of a fit with weights that restart."""
         method = jmdp.LinearProjected(FEATURES, weights=Restart())
-        truth, fit = (jmdp.evaluate(self.model, self.policy, method=m, progress=progress)
+        truth, fit = (jmdp.evaluate(self.model, self.policy, jmdp.Local(), method=m, progress=progress)
                       for m in (jmdp.ExactPairs(), method))  # fmt: skip
         assert fit.projection is not None
         S, A = self.model.states.size, self.model.actions.size
@@ -268,6 +280,23 @@ def random_collection(rng: np.random.Generator, world: PairWorld, kind: int) -> 
     root = rng.normal(size=(X, X))
     second = root @ root.T if kind % 2 else root + root.T
     return Collection(rng.normal(size=X), scale * second)
+
+
+def _packed(matrices: Floats) -> Floats:
+    """[..., d (d + 1)/2], symmetric parts of matrices [..., d, d] as vectors with the same inner products."""
+    i, j = np.triu_indices(matrices.shape[-1])
+    factor = np.where(i == j, 0.5, np.sqrt(0.5))
+    return np.asarray((matrices[..., i, j] + matrices[..., j, i]) * factor)
+
+
+def _nearest_semidefinite(packed: Floats) -> tuple[Floats, float]:
+    """The nearest positive semidefinite matrix, and the least eigenvalue of the one given."""
+    d = FEATURES.shape[1]
+    i, j = np.triu_indices(d)
+    matrix = np.zeros((d, d))
+    matrix[i, j] = packed * np.where(i == j, 0.5, np.sqrt(0.5))
+    values, vectors = np.linalg.eigh(matrix + matrix.T)
+    return _packed((vectors * np.maximum(values, 0.0)) @ vectors.T), float(values[0])
 
 
 def _in_the_long_run(step: Floats, start: Floats) -> Floats:

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 import jmdp
-from jmdp.base.arrays import Floats
 from jmdp.experiments.reproduction.experiment import Experiment, Numbers, Work
-from jmdp.experiments.reproduction.findings import Claim, Finding, Measured
+from jmdp.experiments.reproduction.findings import Claim, Finding, Floats, Measured
 from jmdp.plots.style import COLOURS, DASHES, GREY, clear_spines, new_figure
 
 if TYPE_CHECKING:
@@ -83,7 +82,7 @@ class Residuals(Experiment):
         data: dict[str, Any] = {"discount": self.discount, "curves": {}}
         for setting in self.settings():
             paper, ours = (
-                jmdp.evaluate(setting.model, setting.policy, method=method, progress=work.progress)
+                jmdp.evaluate(setting.model, setting.policy, jmdp.Local(), method=method, progress=work.progress)
                 for method in (jmdp.JIPE(tolerance=self.tolerance), jmdp.ExactPairs(tolerance=self.tolerance))
             )
             data["curves"][setting.name] = {

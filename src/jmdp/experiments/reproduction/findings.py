@@ -8,11 +8,13 @@ from enum import StrEnum
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 from scipy.special import stdtrit
 
-from jmdp.base.arrays import Floats
-from jmdp.base.interval import Estimate
+import jmdp
 from jmdp.errors import SettingsError
+
+Floats = npt.NDArray[np.float64]
 
 ROUNDING = 1e-9
 """A ratio of two computed numbers may exceed its limit by this fraction of it."""
@@ -62,7 +64,7 @@ class Measured:
             raise SettingsError("A sampled number, and no other, has seeds and a confidence.")
 
     @classmethod
-    def certified(cls, estimate: Estimate, n: int, of: str) -> Measured:
+    def certified(cls, estimate: jmdp.Estimate, n: int, of: str) -> Measured:
         """A number that is surely in its interval, also after the few roundings it took to form it from others."""
         slip = 2.0**-48
         low, high = estimate.low - slip * abs(estimate.low), estimate.high + slip * abs(estimate.high)

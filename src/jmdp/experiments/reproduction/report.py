@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from jmdp.base.rounding import at_most
+import jmdp
 from jmdp.errors import MissingExtraError
 from jmdp.experiments.reproduction.experiment import Experiment
 from jmdp.experiments.reproduction.findings import Judgement, Measured
@@ -81,22 +81,8 @@ def number(value: float) -> str:
 
 def measured_text(measured: Measured) -> str:
     """The value with its interval, or with ± where that is narrow; what is printed holds what was found."""
-    value, error = measured.value, max(measured.high - measured.value, measured.value - measured.low)
-    if error <= 1e-4 * abs(value):
-        shown = f"{value:.7g}"
-        off = error + abs(float(shown) - value)
-        return f"{shown} ± {at_most(off, 1)}".replace("-", "−")
-    low, high = _outwards(measured.low, -1), _outwards(measured.high, 1)
-    return f"{number(value)} in [{number(low)}, {number(high)}]"
-
-
-def _outwards(end: float, direction: int) -> float:
-    """To four digits, away from what is inside."""
-    if end == 0 or not math.isfinite(end):
-        return end
-    unit = 10.0 ** (math.floor(math.log10(abs(end))) - 3)
-    near = float(f"{end:.4g}")
-    return near if direction * (near - end) >= 0 else near + direction * unit
+    text = jmdp.Estimate(measured.value, measured.low, measured.high).to_digits(4)
+    return text.replace("-", "−").replace("inf", "∞")
 
 
 def source(measured: Measured) -> str:

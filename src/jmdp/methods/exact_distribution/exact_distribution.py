@@ -24,8 +24,9 @@ from jmdp.methods.shared.shaping import unit_rewards
 from jmdp.models.coupling import Coupling
 from jmdp.models.policy import TabularPolicy
 from jmdp.models.tabular import TabularJMDP
-from jmdp.results.evaluation import Evaluation, Outcome
+from jmdp.results.evaluation import Evaluation
 from jmdp.results.gaps.distribution import Distribution, GapDistribution
+from jmdp.results.outcome import Outcome
 
 _TIMES = 4
 """How many times more cells there are when those at hand no longer help."""
@@ -38,7 +39,7 @@ _PLATEAU = 0.8, 0.9
 
 
 @dataclass(frozen=True)
-class ExactDistribution(Method):
+class ExactDistribution(Method[Evaluation]):
     """Certified distributions of all returns and gaps by distributional dynamic programming on pairs.
 
     The gap is the return of the pair chain, G(x, y) = R(x) − R(y) + γ G(x', y'), so its distribution is a mixture of
@@ -88,12 +89,12 @@ class ExactDistribution(Method):
         whole(self, "max_sweeps", 1)
         whole(self, "memory_budget", 1, optional=True)
 
-    def run(self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, progress: bool) -> Evaluation:
+    def on_table(self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, progress: bool) -> Evaluation:
         """Evaluate; see `jmdp.evaluate`."""
         allowed = budget(self.memory_budget)
         mend = "Use MonteCarlo(seed=…), which needs no table of pairs"
         require(_bytes(model, self.cells), allowed, f"ExactDistribution on {model.shape[0]} states", mend)
-        moments = ExactPairs(memory_budget=self.memory_budget).run(model, policy, coupling, progress)
+        moments = ExactPairs(memory_budget=self.memory_budget).on_table(model, policy, coupling, progress)
         exponent, _, _ = unit_rewards(model)
         ranges = ReturnRange(model, policy)
         steps = DistributionSteps(model, policy, coupling, exponent, allowed - _bytes(model, self.cells))

@@ -25,7 +25,9 @@ from jmdp.methods.shared.state_units import StateUnits
 from jmdp.models.coupling import Coupling
 from jmdp.models.policy import TabularPolicy
 from jmdp.models.tabular import TabularJMDP
-from jmdp.results.evaluation import Certificate, Evaluation, Outcome
+from jmdp.results.certificate import Certificate
+from jmdp.results.evaluation import Evaluation
+from jmdp.results.outcome import Outcome
 
 _RECORD_BYTES = 64e6
 """Bytes of past changes worth keeping: many of small tables, a few of large ones."""
@@ -43,7 +45,7 @@ _HIGHEST_ORDER = 32
 
 
 @dataclass(frozen=True)
-class ExactPairs(Method):
+class ExactPairs(Method[Evaluation]):
     """Exact means and covariances by dynamic programming on state pairs.
 
     Solves v = r_π + γ P_π v, replaces rewards by TD errors, and iterates W = b + γ² L W over pairs of states (see
@@ -99,7 +101,7 @@ class ExactPairs(Method):
         if self.order > 2 and self.precision != "float64":
             raise SettingsError(f"order is {self.order} and precision 'float32'. Orders above 2 need 'float64'.")
 
-    def run(self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, progress: bool) -> Evaluation:
+    def on_table(self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, progress: bool) -> Evaluation:
         """Evaluate; see `jmdp.evaluate`."""
         if self.order > 2:
             refuse_overflow(self.order, model.discount)
@@ -169,17 +171,17 @@ class ExactPairs(Method):
             scaled_error(shaped.mean_errors, e), table.covariance_error(), model.discount, model.reward_bound
         )
         return Evaluation(
-            np.ldexp(shaped.mean, e),
-            table.covariance(),
-            certificate,
-            outcome,
-            coupling,
-            self,
-            model.states,
-            model.actions,
-            np.ldexp(found.residuals, 2 * (e + unit)),
-            table,
-            moments,
+            mean=np.ldexp(shaped.mean, e),
+            covariance=table.covariance(),
+            certificate=certificate,
+            outcome=outcome,
+            coupling=coupling,
+            method=self,
+            states=model.states,
+            actions=model.actions,
+            residuals=np.ldexp(found.residuals, 2 * (e + unit)),
+            cross=table,
+            moments=moments,
             ranges=ReturnRange(model, policy),
         )
 

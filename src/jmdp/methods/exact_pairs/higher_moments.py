@@ -26,7 +26,7 @@ from jmdp.methods.exact_pairs.pair_sweep import PairSweep, PastChanges
 from jmdp.methods.shared.fixed_point import FixedPoint, iterate
 from jmdp.methods.shared.pair_operator import PairOperator
 from jmdp.methods.shared.policy_chain import policy_chain_solver
-from jmdp.results.evaluation import Outcome
+from jmdp.results.outcome import Outcome
 
 _MOST_REFINEMENTS = 10
 

@@ -31,7 +31,9 @@ from jmdp.methods.shared.shaping import scaled_error, unit_rewards
 from jmdp.models.coupling import Coupling
 from jmdp.models.policy import TabularPolicy
 from jmdp.models.tabular import TabularJMDP
-from jmdp.results.evaluation import Certificate, Evaluation, Outcome
+from jmdp.results.certificate import Certificate
+from jmdp.results.evaluation import Evaluation
+from jmdp.results.outcome import Outcome
 
 _LITTLE_OF_THE_START = 0.05
 """Where the start weighs more, a covariance is not known."""
@@ -41,7 +43,7 @@ _REVISION = 1
 
 
 @dataclass(frozen=True, kw_only=True)
-class Incremental(Method):
+class Incremental(Method[Evaluation]):
     """Joint moments by stochastic approximation: draw a step, move one coordinate towards what it says.
 
     M(i) ← M(i) + α (T̂(M, i) − M(i)), where i is a mean, a square, or a product of two branches, and T̂ the paper's
@@ -121,7 +123,7 @@ class Incremental(Method):
         if self.tolerance is not None and not self.averaging:
             raise SettingsError("A tolerance is met by intervals, and these are of averages. Leave averaging=True.")
 
-    def run(self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, progress: bool) -> Evaluation:
+    def on_table(self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, progress: bool) -> Evaluation:
         """Evaluate; see `jmdp.evaluate`."""
         S, _, A = model.shape
         exponent, _, reward = unit_rewards(model)
@@ -150,16 +152,16 @@ class Incremental(Method):
         if self.averaging and outcome is not Outcome.INTERRUPTED:
             certificate = self._certificate(model, found, exponent)
         return Evaluation(
-            np.ldexp(mean, exponent),
-            np.ldexp(covariance, 2 * exponent),
-            certificate,
-            outcome,
-            coupling,
-            self,
-            model.states,
-            model.actions,
-            np.zeros(0) if curve is None else np.array(curve.rms[:, 0]),
-            pairs,
+            mean=np.ldexp(mean, exponent),
+            covariance=np.ldexp(covariance, 2 * exponent),
+            certificate=certificate,
+            outcome=outcome,
+            coupling=coupling,
+            method=self,
+            states=model.states,
+            actions=model.actions,
+            residuals=np.zeros(0) if curve is None else np.array(curve.rms[:, 0]),
+            cross=pairs,
             ranges=ReturnRange(model, policy),
             learning=curve,
         )
@@ -222,15 +224,15 @@ class Incremental(Method):
             return scaled_error(table, order * exponent)
 
         return Certificate(
-            "statistical",
-            whole_table(found.mean_error, 1),
-            whole_table(found.covariance_error, 2),
-            whole_table(found.gap_mean_error, 1),
-            whole_table(found.gap_variance_error, 2),
-            model.discount,
-            model.reward_bound,
-            self.confidence,
-            whole_table(found.correlation_error, 0),
+            kind="statistical",
+            mean_error=whole_table(found.mean_error, 1),
+            covariance_error=whole_table(found.covariance_error, 2),
+            gap_mean_error=whole_table(found.gap_mean_error, 1),
+            gap_variance_error=whole_table(found.gap_variance_error, 2),
+            discount=model.discount,
+            reward_bound=model.reward_bound,
+            confidence=self.confidence,
+            correlation_error=whole_table(found.correlation_error, 0),
             large_sample=True,
         )
 

@@ -23,11 +23,12 @@ from jmdp.methods.shared.shaping import scaled_error
 from jmdp.models.coupling import Coupling
 from jmdp.models.policy import TabularPolicy
 from jmdp.models.tabular import TabularJMDP
-from jmdp.results.evaluation import Certificate, Evaluation
+from jmdp.results.certificate import Certificate
+from jmdp.results.evaluation import Evaluation
 
 
 @dataclass(frozen=True)
-class JIPE(Method):
+class JIPE(Method[Evaluation]):
     """The paper's JIPE-n (section 5): iterate M ← T_n M on joint moments of all orders up to n, from 0.
 
     T_n is a γ-contraction in ‖M‖_λ = max_k ‖M_k‖∞/λ_k, λ_k = (2B/(1 − γ))^(k − 1), for rewards up to any B (the paper's
@@ -61,7 +62,7 @@ class JIPE(Method):
         whole(self, "max_sweeps", 1)
         whole(self, "memory_budget", 1, optional=True)
 
-    def run(self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, progress: bool) -> Evaluation:
+    def on_table(self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, progress: bool) -> Evaluation:
         """Evaluate; see `jmdp.evaluate`."""
         self._require(model, coupling)
         operator = JointBellman(model, policy, coupling, self.order)
@@ -91,19 +92,21 @@ class JIPE(Method):
         covariance_off = operator.scale(2) * off + 2 * size * off + off * off + rounding
         S, _, A = model.shape
         return Evaluation(
-            np.ldexp(means.reshape(S, A), e),
-            np.array([[[table.cross_covariance(s, a, s, b) for b in range(A)] for a in range(A)] for s in range(S)]),
-            Certificate.certified(
+            mean=np.ldexp(means.reshape(S, A), e),
+            covariance=np.array(
+                [[[table.cross_covariance(s, a, s, b) for b in range(A)] for a in range(A)] for s in range(S)]
+            ),
+            certificate=Certificate.certified(
                 scaled_error(off, e), scaled_error(covariance_off, 2 * e), model.discount, model.reward_bound
             ),
-            found.outcome,
-            coupling,
-            self,
-            model.states,
-            model.actions,
-            np.ldexp(found.residuals, e),
-            table,
-            table,
+            outcome=found.outcome,
+            coupling=coupling,
+            method=self,
+            states=model.states,
+            actions=model.actions,
+            residuals=np.ldexp(found.residuals, e),
+            cross=table,
+            moments=table,
             ranges=ReturnRange(model, policy),
         )
 

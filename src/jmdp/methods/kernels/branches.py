@@ -12,8 +12,8 @@ from numba import njit
 from jmdp.base.arrays import Floats, Integers
 from jmdp.methods.kernels.tables import Branches, BranchTables, SampledReturns
 
-_SPREAD = np.int64(0x5851F42D4C957F2D)
-"""An odd number with bits all over."""
+_SPREAD, _STEP_SPREAD = np.int64(0x5851F42D4C957F2D), np.int64(0x14057B7EF767814F)
+"""Odd numbers with bits all over."""
 
 
 @njit(cache=True, nogil=True)
@@ -37,7 +37,7 @@ def advance(
     cumulative_prob, reward, next_state, terminal, cumulative_policy, in_state, between_states, shared_policy_luck = (
         tables
     )
-    new_state, new_action, gained, scenario = moved
+    new_state, new_action, gained, scenario, shared = moved
     common = rng.random() if between_states else 0.0
     policy_luck = rng.random() if shared_policy_luck else 0.0
     for i in range(state.size):
@@ -60,7 +60,7 @@ def advance(
         else:
             k = choose(cumulative_prob[s], rng.random())
         n = next_state[s, k, action[i]]
-        scenario[i], gained[i], new_state[i] = k, reward[s, k, action[i]], n
+        scenario[i], gained[i], new_state[i], shared[i] = k, reward[s, k, action[i]], n, coalesced >= 0
         if coalesced >= 0:
             new_action[i] = new_action[coalesced]
         elif shared_policy_luck:
@@ -82,28 +82,31 @@ def sample_returns(
     """Fill `out` with discounted returns over `horizon` steps; each row is one draw of all branches' luck.
 
     `ends` says where each branch then stands: state × A + action, or −1 in a terminal state. With branches that do
-    not coalesce they are told apart by numbers below −1. `gains` is a fingerprint of all a branch gained, step by step:
-    equal sums may have come about in different ways.
+    not coalesce they are told apart by numbers below −1. `gains` is a fingerprint of all rewards and their steps: equal
+    sums may have come about in different ways.
     """
-    branches, terminal = first.size, tables.terminal
-    returns, ends, gains = out
+    branches, terminal, reward = first.size, tables.terminal, tables.reward
+    returns, ends, gains, exact, totals = out
     state, action = np.empty(branches, np.int64), np.empty(branches, np.int64)
     new_state, new_action = np.empty(branches, np.int64), np.empty(branches, np.int64)
-    gained, scenario = np.empty(branches), np.empty(branches, np.int64)
-    moved = Branches(new_state, new_action, gained, scenario)
+    gained, scenario, shared = np.empty(branches), np.empty(branches, np.int64), np.empty(branches, np.bool_)
+    moved = Branches(new_state, new_action, gained, scenario, shared)
     for row in range(returns.shape[0]):
         state[:] = start
         action[:] = first
-        returns[row] = 0.0
-        gains[row] = 0
+        returns[row], gains[row], exact[row] = 0.0, 0, True
         weight = 1.0
-        for _ in range(horizon):
+        for t in range(horizon):
             advance(rng, tables, state, action, moved)
             over = True
             for i in range(branches):
-                returns[row, i] += weight * gained[i]
-                bits = np.float64(gained[i] + 0.0).view(np.int64)  # both zeros are one
-                gains[row, i] = (gains[row, i] ^ bits) * _SPREAD + (gains[row, i] >> 29)
+                if scenario[i] >= 0:
+                    totals[1 if shared[i] else 0] += 1
+                if gained[i] != 0:  # to earn nothing for longer is no difference
+                    returns[row, i] += weight * gained[i]
+                    exact[row, i] = exact[row, i] and t == 0
+                    gains[row, i] = fingerprint(gains[row, i], t, gained[i])
+                    totals[2] = max(totals[2], abs(gained[i]))
                 state[i], action[i] = new_state[i], new_action[i]
                 over = over and terminal[state[i]]
             if over:
@@ -113,6 +116,13 @@ def sample_returns(
             if terminal[state[i]]:
                 ends[row, i] = -1
             elif tables.in_state:
-                ends[row, i] = state[i] * tables.reward.shape[2] + action[i]
+                ends[row, i] = state[i] * reward.shape[2] + action[i]
             else:
                 ends[row, i] = -2 - i
+
+
+@njit(cache=True, nogil=True)
+def fingerprint(before: int, t: int, reward: float) -> int:
+    """The fingerprint of all rewards up to this one and of their steps, 64 bits: products with odd numbers, folded."""
+    mixed = (before ^ np.float64(reward).view(np.int64)) * _SPREAD + t * _STEP_SPREAD
+    return mixed ^ (mixed >> 29)

@@ -46,14 +46,17 @@ class Branches(NamedTuple):
     action: Integers
     gained: Floats
     scenario: Integers  # −1 in a terminal state
+    shared: Booleans  # another branch before it stood on its coordinate
 
 
 class SampledReturns(NamedTuple):
-    """What `sample_returns` fills; [samples, branches] each."""
+    """What `sample_returns` fills; [samples, branches] each, and totals of all rows."""
 
     returns: Floats
     ends: Integers
     gains: Integers
+    exact: Booleans  # whether the return was added up without rounding
+    totals: Floats  # [3], added to: steps taken, steps of branches that had met another, and the largest |reward|
 
 
 class OutcomeTables(NamedTuple):

@@ -24,7 +24,7 @@ from jmdp.methods.linear_projected.pair_weights import PairWeights
 from jmdp.methods.shared.pair_operator import excess
 from jmdp.methods.shared.shaping import scaled_error
 from jmdp.models.tabular import TabularJMDP
-from jmdp.results.evaluation import Certificate
+from jmdp.results.certificate import Certificate
 
 _UP = 1 + 1e-9
 """More than rounding can take from a norm."""
@@ -98,13 +98,13 @@ class Bounds(arrays.FrozenArrays):
         with np.errstate(over="ignore"):
             gap_errors = (own[:, :, None] + own[:, None, :] + 2 * errors) * _UP
         return Certificate(
-            "certified",
-            e.copy(),
-            errors,
-            e[:, :, None] + e[:, None, :],
-            gap_errors,
-            model.discount,
-            model.reward_bound,
+            kind="certified",
+            mean_error=e.copy(),
+            covariance_error=errors,
+            gap_mean_error=e[:, :, None] + e[:, None, :],
+            gap_variance_error=gap_errors,
+            discount=model.discount,
+            reward_bound=model.reward_bound,
         )
 
 

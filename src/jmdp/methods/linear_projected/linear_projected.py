@@ -28,7 +28,8 @@ from jmdp.models.coupling import Coupling
 from jmdp.models.outcomes import one_step
 from jmdp.models.policy import TabularPolicy
 from jmdp.models.tabular import TabularJMDP
-from jmdp.results.evaluation import Evaluation, Outcome
+from jmdp.results.evaluation import Evaluation
+from jmdp.results.outcome import Outcome
 from jmdp.results.projection import Projection
 
 AnyFeatures = Features | Callable[[int, int], npt.ArrayLike] | npt.ArrayLike
@@ -38,7 +39,7 @@ _SMALL = 256
 
 
 @dataclass(frozen=True, repr=False)
-class LinearProjected(Method):
+class LinearProjected(Method[Evaluation]):
     """Projected JIPE-2 (paper, appendix "JIPE-2 with Function Approximation"): moments in the span of features.
 
     Means are φ(x)ᵀ θ and covariances φ(x)ᵀ Θ φ(y) + 1{s = t} ψ(x)ᵀ Λ ψ(y), Θ and Λ positive semidefinite: the fixed
@@ -116,7 +117,7 @@ class LinearProjected(Method):
                 said.append(f"{field.name}={_said(value)}")
         return f"LinearProjected({', '.join(said)})"
 
-    def run(self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, progress: bool) -> Evaluation:
+    def on_table(self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, progress: bool) -> Evaluation:
         """Evaluate; see `jmdp.evaluate`."""
         Luck.of(model, policy, coupling)  # refuses couplings that are not for this method
         S, _, A = model.shape
@@ -209,16 +210,16 @@ class LinearProjected(Method):
             model.actions,
         )
         return Evaluation(
-            np.ldexp(table.mean, e),
-            np.ldexp(table.same_state(), 2 * e),
-            bounds.certificate(model),
-            found.outcome,
-            coupling,
-            self,
-            model.states,
-            model.actions,
-            found.residuals,
-            table,
+            mean=np.ldexp(table.mean, e),
+            covariance=np.ldexp(table.same_state(), 2 * e),
+            certificate=bounds.certificate(model),
+            outcome=found.outcome,
+            coupling=coupling,
+            method=self,
+            states=model.states,
+            actions=model.actions,
+            residuals=found.residuals,
+            cross=table,
             ranges=ReturnRange(model, policy),
             projection=projection,
         )
@@ -305,8 +306,8 @@ def _width(features: Any, model: TabularJMDP) -> int:
 
 
 def _said(value: object) -> str:
-    room = "features." if type(value).__module__ == "features" else ""
-    return f"{room}{value!r}"
+    module = "features." if type(value).__module__.endswith(".linear_projected.features") else ""
+    return f"{module}{value!r}"
 
 
 def source_of(target: str, model: TabularJMDP, reward: Floats, mean: Floats) -> Source:

@@ -25,7 +25,7 @@ import numpy as np
 
 from jmdp.base.arrays import Floats, Integers
 from jmdp.errors import MissingExtraError
-from jmdp.results.evaluation import Outcome
+from jmdp.results.outcome import Outcome
 
 _RANK = 1e-12
 """Relative to the largest, what is left of a direction that is a combination of others."""

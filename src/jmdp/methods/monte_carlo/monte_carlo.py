@@ -5,46 +5,43 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
-from numbers import Real
 from typing import Any
 
 import numpy as np
 
-from jmdp.base.arrays import ROUNDOFF, Floats, Integers
+from jmdp.base.arrays import Floats
+from jmdp.base.interval import ANYWHERE
 from jmdp.base.labels import Label, Labels
 from jmdp.base.luck import Shock
 from jmdp.base.progress import state_bar
 from jmdp.base.settings import probability, whole
 from jmdp.errors import SettingsError
-from jmdp.methods.kernels.tables import BranchTables, SampledReturns
 from jmdp.methods.method import Method, check_table
+from jmdp.methods.monte_carlo.table_rollouts import draws, table_policy
 from jmdp.methods.shared.return_range import ReturnRange
-from jmdp.methods.shared.shaping import scaled_error, unit_rewards
 from jmdp.models.actors.actor import Actor
-from jmdp.models.coupling import Coupling, Local
+from jmdp.models.actors.as_policy import as_policy
+from jmdp.models.coupling import Coupling
 from jmdp.models.policy import TabularPolicy
 from jmdp.models.tabular import TabularJMDP
-from jmdp.results.evaluation import Certificate, Evaluation, Outcome
-from jmdp.results.samples.sample_moments import sample_moments
-from jmdp.results.samples.sampled_distributions import SampledDistributions
+from jmdp.results.evaluation import Evaluation
+from jmdp.results.samples.drawn_evaluation import SampledProblem, Stored, Within, drawn_evaluation
+from jmdp.results.samples.interval_rules import IntervalRule
+from jmdp.results.samples.limits import Limits, known_reward_bound
 from jmdp.simulators.checking.sampling import check_before_sampling, check_repeatable
 from jmdp.simulators.functions import TabularSimulator
-from jmdp.simulators.rollouts import paired_draws
+from jmdp.simulators.rollouts import RolloutPlan, enough_steps
 from jmdp.simulators.simulator import Draws, Simulator
 
-_LONGEST = 100_000_000
+LONGEST = 100_000_000
 """Steps of a rollout beyond which it is not started."""
 
-_STEPS_A_CALL = 5_000_000
-"""Steps of branches that one call of the kernel may take: a fraction of a second."""
-
 _BIAS_OVER_NOISE = 1e-3
-"""Without a horizon, rollouts are cut where what is lost is this fraction of B/√samples."""
+"""Without a horizon, rollouts of a table are cut where what is lost is this fraction of B/√samples."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class MonteCarlo(Method):
+class MonteCarlo(Method[Evaluation]):
     """Joint moments from simulation: all actions of a state live through the same luck, again and again.
 
     Branches follow the recursive process that defines the joint distribution (paper, section 4, "one-step coupling"):
@@ -57,7 +54,7 @@ class MonteCarlo(Method):
     too rare to be drawn even once is not in them.
 
     `Gap.distribution` and `Evaluation.return_distribution` give empirical distributions with a band that holds for the
-    whole distribution at `confidence`; they draw the state's rollouts again.
+    whole distribution at `confidence`; for a table they draw the state's rollouts again.
 
     Parameters
     ----------
@@ -73,8 +70,6 @@ class MonteCarlo(Method):
         does not know it (`Simulator.largest_reward_from`), the largest met, and the certificate says so.
     states
         States of a simulator to evaluate. None is the state it starts in. For tables all are evaluated.
-    discount
-        γ on a simulator, which has none of its own. With 1 the return is the sum over `horizon` steps.
     """
 
     seed: int
@@ -82,113 +77,73 @@ class MonteCarlo(Method):
     confidence: float = 0.95
     horizon: int | None = None
     states: Sequence[Any] | None = None
-    discount: float | None = None
-
-    takes_simulators = True
 
     def __post_init__(self) -> None:
         whole(self, "seed", 0)
         whole(self, "samples", 2)
         probability(self, "confidence")
-        whole(self, "horizon", 1, _LONGEST, optional=True)
+        whole(self, "horizon", 1, LONGEST, optional=True)
         if self.states is not None and (not isinstance(self.states, Sequence) or isinstance(self.states, str)):
             raise SettingsError(f"states is a {type(self.states).__name__}. Give a list of states.")
         if self.states is not None and not len(self.states):
             raise SettingsError("states is empty. Give the states to evaluate, or None for the one it starts in.")
 
-    def run(
-        self, model: TabularJMDP | Simulator, policy: TabularPolicy | Actor, coupling: Coupling, progress: bool
+    def on_table(self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, progress: bool) -> Evaluation:
+        """Evaluate; see `jmdp.evaluate`."""
+        if self.states is not None:
+            raise SettingsError("states are for simulators. Of a table all are evaluated; leave them out.")
+        simulator, actor = TabularSimulator(model), as_policy(policy, model.actions)
+        horizon = rollout_horizon(simulator, model.discount, self.horizon, self.samples)
+        plans = self._plans(simulator, range(model.shape[0]), coupling, model.discount, horizon)
+        return drawn_evaluation(
+            SampledProblem(self, coupling, model.states, model.actions, model.discount),
+            _DrawnAgain(simulator, actor, plans, self.samples),
+            Limits.of_bound(model.reward_bound, model.discount, horizon),
+            IntervalRule.fixed(self.samples, self.confidence),
+            ReturnRange(model, policy),
+            state_bar(type(self).__name__, np.flatnonzero(~model.terminal), progress),
+        )
+
+    def on_simulator(
+        self, simulator: Simulator, actor: Actor, coupling: Coupling, discount: float, progress: bool
     ) -> Evaluation:
         """Evaluate; see `jmdp.evaluate`."""
-        from scipy.special import stdtrit
-
-        quantile = float(stdtrit(self.samples - 1, (1 + self.confidence) / 2))
-        if isinstance(model, Simulator):
-            assert isinstance(policy, Actor)
-            return self._run_simulator(model, policy, coupling, quantile, progress)
-        assert isinstance(policy, TabularPolicy)
-        if self.states is not None or self.discount is not None:
-            raise SettingsError("states and discount are for simulators. A table has both; leave them out.")
-        S, _, A = model.shape
-        sampler = _Sampler(model, policy, coupling, self)
-        mean, mean_error = np.zeros((2, S, A))
-        covariance, covariance_error, correlation_error, gap_mean_error, gap_variance_error = np.zeros((5, S, A, A))
-        actions = np.arange(A)
-        cut = sampler.lost
-        for s in state_bar(type(self).__name__, np.flatnonzero(~model.terminal), progress):
-            returns, _, _ = sampler.draw(int(s), actions)
-            found = sample_moments(returns, quantile, cut)
-            mean[s], mean_error[s], covariance[s] = found.mean, found.mean_error, found.covariance
-            covariance_error[s], correlation_error[s] = found.covariance_error, found.correlation_error
-            gap_mean_error[s], gap_variance_error[s] = found.gap_mean_error, found.gap_variance_error
-        e, ranges = sampler.exponent, ReturnRange(model, policy)
-        certificate = Certificate(
-            "statistical",
-            scaled_error(mean_error, e),
-            scaled_error(covariance_error, 2 * e),
-            scaled_error(gap_mean_error, e),
-            scaled_error(gap_variance_error, 2 * e),
-            model.discount,
-            model.reward_bound,
-            self.confidence,
-            correlation_error,
-            large_sample=True,
-        )
-        return Evaluation(
-            np.ldexp(mean, e),
-            np.ldexp(covariance, 2 * e),
-            certificate,
-            Outcome.SAMPLED,
-            coupling,
-            self,
-            model.states,
-            model.actions,
-            np.zeros(0),
-            distributions=SampledDistributions(
-                sampler.draw_all,
-                scaled_error(sampler.cut, e),
-                scaled_error(sampler.rounding, e),
-                ranges,
-                self.confidence,
-            ),
-            ranges=ranges,
-        )
-
-    def _run_simulator(
-        self, simulator: Simulator, actor: Actor, coupling: Coupling, quantile: float, progress: bool
-    ) -> Evaluation:
-        from jmdp.results.samples.drawn_evaluation import Limits, drawn_evaluation, known_reward_bound
-
         if simulator.actions is None:
             raise SettingsError("The actions of this simulator are not numbered. Use jmdp.compare(…, actions=[…]).")
         simulator.check_coupling(coupling)
-        discount, horizon = rollout_length(simulator, self.discount, self.horizon, self.samples)
+        horizon = rollout_horizon(simulator, discount, self.horizon, self.samples)
         states = [simulator.start(Shock.of_sample(self.seed, 0))] if self.states is None else self.states
         bound = known_reward_bound(simulator, states, None)
-        every = range(simulator.actions.size)
-
-        def draw(s: int, actor: Actor, first: int, count: int = 1) -> Draws:
-            return paired_draws(
-                simulator, states[s], every, actor, coupling,
-                discount=discount, horizon=horizon, seed=_seed_of(self.seed, s), first=first, count=count,
-            )  # fmt: skip
-
-        check_before_sampling(simulator, states[0], every, coupling)
-        draws = [
-            draw(s, actor, 0, self.samples) for s in state_bar(type(self).__name__, np.arange(len(states)), progress)
-        ]
-        check_repeatable(draws[0], simulator, states[0], actor, partial(draw, 0))
+        plans = self._plans(simulator, states, coupling, discount, horizon)
+        check_before_sampling(simulator, states[0], plans[0].actions, coupling)
+        again = _DrawnAgain(simulator, actor, plans, self.samples)
+        drawn = [again(int(s)) for s in state_bar(type(self).__name__, np.arange(len(states)), progress)]
+        if table_policy(simulator, actor) is None:
+            check_repeatable(drawn[0], simulator, actor, plans[0])
         return drawn_evaluation(
-            draws,
-            method=self,
-            coupling=coupling,
-            states=Labels.of("state", len(states), None),
-            actions=simulator.actions,
-            discount=discount,
-            limits=Limits.of(draws, discount, horizon, bound),
-            quantile=quantile,
-            confidence=self.confidence,
+            SampledProblem(self, coupling, Labels.of("state", len(states), None), simulator.actions, discount),
+            Stored(drawn),
+            Limits.of_draws(drawn, discount, horizon, bound),
+            IntervalRule.fixed(self.samples, self.confidence),
+            Within(ANYWHERE.low, ANYWHERE.high),
         )
+
+    def _plans(
+        self, simulator: Simulator, states: Sequence[Any], coupling: Coupling, discount: float, horizon: int
+    ) -> list[RolloutPlan]:
+        """One for each state, with randomness of its own."""
+        assert simulator.actions is not None
+        return [
+            RolloutPlan(
+                state=state,
+                actions=range(simulator.actions.size),
+                coupling=coupling,
+                discount=discount,
+                horizon=horizon,
+                seed=_seed_of(self.seed, s),
+            )
+            for s, state in enumerate(states)
+        ]
 
 
 def gap_samples(
@@ -199,8 +154,8 @@ def gap_samples(
     b: Label,
     *,
     seed: int,
+    coupling: Coupling,
     samples: int = 10_000,
-    coupling: Coupling = Local(),
     horizon: int | None = None,
 ) -> Floats:
     """[samples], draws of Z(s, a) − Z(s, b) under shared luck.
@@ -208,85 +163,53 @@ def gap_samples(
     Settings as in `MonteCarlo`. A draw is cut after `horizon` steps, so it is off by at most 2 γ^horizon B/(1 − γ).
     """
     check_table(model, policy, coupling)
-    state, pair = model.states.index(s), np.array([model.actions.index(a), model.actions.index(b)])
-    sampler = _Sampler(model, policy, coupling, MonteCarlo(seed=seed, samples=samples, horizon=horizon))
+    settings = MonteCarlo(seed=seed, samples=samples, horizon=horizon)
+    state, pair = model.states.index(s), [model.actions.index(a), model.actions.index(b)]
+    simulator = TabularSimulator(model)
+    length = rollout_horizon(simulator, model.discount, settings.horizon, settings.samples)
     if pair[0] == pair[1]:  # one coordinate has one return
-        return np.zeros(samples)
-    returns, _, _ = sampler.draw(state, pair)
-    return np.asarray(np.ldexp(returns[:, 0] - returns[:, 1], sampler.exponent))
+        return np.zeros(settings.samples)
+    plan = RolloutPlan(
+        state=state,
+        actions=pair,
+        coupling=coupling,
+        discount=model.discount,
+        horizon=length,
+        seed=_seed_of(settings.seed, state),
+    )
+    returns = draws(simulator, as_policy(policy, model.actions), plan, 0, settings.samples).returns
+    return np.asarray(returns[:, 0] - returns[:, 1])
 
 
-class _Sampler:
-    """The tables as the kernel wants them, on rewards divided by 2**exponent, and how long a rollout is."""
+def rollout_horizon(simulator: Simulator, discount: float, horizon: int | None, samples: int) -> int:
+    """The steps of a rollout: those asked for, or enough for this discount; or say that they are needed."""
+    if horizon is not None:
+        return horizon
+    table = isinstance(simulator, TabularSimulator)
+    if not table and discount > 1 - 1e-5:
+        raise SettingsError(f"With discount {discount!r} rollouts would be too long. Say how many steps: horizon=….")
+    enough = enough_steps(discount, _BIAS_OVER_NOISE / math.sqrt(samples) if table else 1e-3 / (1 - discount))
+    if enough > LONGEST:
+        raise SettingsError(
+            f"At discount {discount!r} a rollout needs {enough} steps before what is left is negligible. "
+            "Name a horizon (what it cuts off is then in the intervals), or use ExactPairs()."
+        )
+    return enough
 
-    def __init__(self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, settings: MonteCarlo) -> None:
-        self.seed, self.samples = settings.seed, settings.samples
-        self._actions = model.shape[2]
-        gamma = model.discount
-        self.horizon = settings.horizon or enough_steps(gamma, _BIAS_OVER_NOISE / math.sqrt(self.samples))
-        if self.horizon > _LONGEST:
-            raise SettingsError(
-                f"At discount {gamma!r} a rollout needs {self.horizon} steps before what is left is negligible. "
-                "Name a horizon (what it cuts off is then in the intervals), or use ExactPairs()."
-            )
-        self.exponent, bound, reward = unit_rewards(model)
-        # What the steps not taken, and rounding in the sum of those taken, can amount to.
-        most = bound / (1 - gamma)
-        self.cut, self.rounding = gamma**self.horizon * most, (self.horizon + 64) * ROUNDOFF * most
-        self.lost = self.cut + self.rounding
-        self._discount, self._tables = gamma, BranchTables.of(model, policy, coupling, reward)
 
-    def draw(self, state: int, actions: Integers) -> tuple[Floats, Integers, Integers]:
-        """[samples, actions], returns of these actions from one state; ends and gains as in `sample_returns`."""
-        from jmdp.methods.kernels.branches import sample_returns
+@dataclass(frozen=True, eq=False)
+class _DrawnAgain:
+    """The rollouts of each state, drawn when they are asked for: the same each time."""
 
-        rng = np.random.Generator(np.random.PCG64DXSM(np.random.SeedSequence(self.seed, spawn_key=(state,))))
-        out = np.empty((self.samples, actions.size))
-        ends, gains = np.empty((2, self.samples, actions.size), np.int64)
-        # In pieces, for an interrupt is noticed only between calls of the kernel; the numbers are the same.
-        rows = max(1, _STEPS_A_CALL // (self.horizon * actions.size))
-        for start in range(0, self.samples, rows):
-            part = slice(start, start + rows)
-            block = SampledReturns(out[part], ends[part], gains[part])
-            sample_returns(rng, self._tables, self._discount, self.horizon, state, actions, block)
-        return out, ends, gains
+    simulator: Simulator
+    actor: Actor
+    plans: Sequence[RolloutPlan]
+    samples: int
 
-    def draw_all(self, state: int) -> tuple[Floats, Integers, Integers]:
-        """Draw all actions, on rewards as they were given."""
-        returns, ends, gains = self.draw(state, np.arange(self._actions))
-        return np.ldexp(returns, self.exponent), ends, gains
+    def __call__(self, s: int) -> Draws:
+        return draws(self.simulator, self.actor, self.plans[s], 0, self.samples)
 
 
 def _seed_of(seed: int, state: int) -> int:
-    """A seed for each state, so that their luck is apart."""
+    """A seed for each state, so that their randomness is independent."""
     return int.from_bytes(Shock.of_sample(seed, state).derived(b"state").words[:7], "little")
-
-
-def rollout_length(
-    simulator: Simulator, discount: float | None, horizon: int | None, samples: int
-) -> tuple[float, int]:
-    """γ and the horizon of rollouts of a simulator, or say what is missing. A table's horizon is that of the table."""
-    if simulator.discount is not None:
-        if discount not in (None, simulator.discount):
-            raise SettingsError(
-                f"discount is {discount!r}, the simulator's own is {simulator.discount!r}. Leave it out."
-            )
-        discount = simulator.discount
-    if discount is None:
-        raise SettingsError("This simulator has no discount of its own. Give one, e.g. discount=0.99.")
-    if isinstance(discount, bool) or not (isinstance(discount, Real) and 0 <= float(discount) <= 1):
-        raise SettingsError(f"discount is {discount!r}. Give a number from 0 to 1.")
-    gamma = float(discount)
-    if horizon is None and gamma > 1 - 1e-5:
-        raise SettingsError(f"With discount {gamma!r} rollouts would be too long. Say how many steps: horizon=….")
-    if horizon is not None:
-        return gamma, horizon
-    table = isinstance(simulator, TabularSimulator)
-    return gamma, enough_steps(gamma, _BIAS_OVER_NOISE / math.sqrt(samples) if table else 1e-3 / (1 - gamma))
-
-
-def enough_steps(discount: float, lost: float) -> int:
-    """Return the least horizon T ≥ 1 with γ^T/(1 − γ) ≤ lost."""
-    if discount == 0:
-        return 1
-    return max(1, math.ceil(math.log(lost * (1 - discount)) / math.log(discount)))

@@ -23,12 +23,12 @@ from jmdp.methods.neural_gram.network import GramNetwork, blocks, covariances, g
 from jmdp.models.actors.actor import Actor, numpy_of
 from jmdp.models.coupling import Coupling
 from jmdp.results.calibration import Calibration, Judgement
-from jmdp.results.evaluation import Outcome
 from jmdp.results.gaps.gap import Gap
 from jmdp.results.learning_curve import LearningCurve
+from jmdp.results.outcome import Outcome
 from jmdp.simulators.pair_walks import PairWalks, WalkPlan, walks_from
 from jmdp.simulators.simulator import Simulator
-from jmdp.simulators.workers import Walkers
+from jmdp.simulators.workers import WorkerPool
 
 if TYPE_CHECKING:
     from jmdp.methods.neural_gram.neural_gram import NeuralGram
@@ -97,17 +97,23 @@ class LearnedEvaluation:
         if lookahead is not None and x != y:
             walks = walks_from(
                 self.simulator, self.actor, self.coupling, [state], [(x, y)],
-                lucks=lookahead.lucks, length=lookahead.steps, root=Shock.of_sample(lookahead.seed, 0),
+                repeats=lookahead.repeats, length=lookahead.steps, root=Shock.of_sample(lookahead.seed, 0),
             )  # fmt: skip
             means, variances = looked_ahead(self.network, walks, self.discount, self.trust)
             mean, variance = float(means[0]), float(variances[0])
         return Gap(
-            f"{type(state).__name__}", self.actions.name(x), self.actions.name(y), self.coupling, mean, variance,
-            float(self.correlation(state)[x, y]), None, None, None,
-            central_moments=(
-                Estimate.around(1.0, 0.0), Estimate.around(0.0, 0.0), Estimate(variance, 0.0, math.inf)
-            ),
-        )  # fmt: skip
+            state=f"{type(state).__name__}",
+            first=self.actions.name(x),
+            second=self.actions.name(y),
+            coupling=self.coupling,
+            mean=mean,
+            variance=variance,
+            correlation=float(self.correlation(state)[x, y]),
+            mean_interval=None,
+            variance_interval=None,
+            correlation_interval=None,
+            central_moments=(Estimate.around(1.0, 0.0), Estimate.around(0.0, 0.0), Estimate(variance, 0.0, math.inf)),
+        )
 
     @property
     def trust(self) -> float:
@@ -120,8 +126,8 @@ class LearnedEvaluation:
             raise SettingsError(f"seed is {seed}, whose walks were learned from or stopped with. Give another.")
         spacing = 40
         plan = WalkPlan(min(states, 16), spacing, rollouts, self.method.long_enough(self.discount))
-        with Walkers(self.simulator, self.actor, self.coupling, workers=workers) as walkers:
-            walks = walkers.collect(plan, seed=seed, blocks=-(-states // plan.visits))
+        with WorkerPool(self.simulator, self.actor, self.coupling, workers=workers) as pool:
+            walks = pool.collect(plan, seed=seed, blocks=-(-states // plan.visits))
         return calibration_of(self.network, walks, self.discount, seed)
 
     def _seen(self, state: Any) -> npt.NDArray[Any]:
@@ -180,18 +186,18 @@ def looked_ahead(network: GramNetwork, walks: PairWalks, discount: float, trust:
     network's at the end; of that and of the network's word at the beginning, as if it had been found in `trust`
     rollouts, the average.
     """
-    k, lucks = walks.length, int((walks.visit == walks.visit[0]).sum())
+    k, repeats = walks.length, int((walks.visit == walks.visit[0]).sum())
     end, action, ended = walks.observation[:, -1], walks.action[:, -1], walks.ended[:, -1]
     q = np.where(ended, 0.0, np.asarray(compiled_means(network, end, action), np.float64))
-    gain = walks.returns(discount) + discount**k * q.reshape(-1, lucks, 2)
+    gain = walks.returns(discount) + discount**k * q.reshape(-1, repeats, 2)
     gain = gain[..., 0] - gain[..., 1]
     later = still_to_come(compiled_moments(network, end, action, walks.same[:, -1]), ended)
-    left = np.asarray(later.gap, np.float64).reshape(-1, lucks)
+    left = np.asarray(later.gap, np.float64).reshape(-1, repeats)
     found = gain.var(axis=1, ddof=1) + discount ** (2 * k) * left.mean(axis=1)
-    rows = slice(None, None, lucks)
+    rows = slice(None, None, repeats)
     starts = compiled_moments(network, walks.observation[rows, 0], walks.action[rows, 0], walks.same[rows, 0])
     word = np.asarray(starts.gap)
-    return gain.mean(axis=1), (trust * word + (lucks - 1) * found) / (trust + lucks - 1)
+    return gain.mean(axis=1), (trust * word + (repeats - 1) * found) / (trust + repeats - 1)
 
 
 def worth(record: Calibration) -> float:

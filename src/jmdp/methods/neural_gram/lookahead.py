@@ -16,10 +16,10 @@ class Lookahead:
     """
 
     steps: int = 8
-    lucks: int = 8
+    repeats: int = 8
     seed: int = 0
 
     def __post_init__(self) -> None:
         whole(self, "steps", 1)
-        whole(self, "lucks", 2)
+        whole(self, "repeats", 2)
         whole(self, "seed", 0)

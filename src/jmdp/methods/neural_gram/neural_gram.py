@@ -11,22 +11,21 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from jmdp.base.progress import count_bar
 from jmdp.base.settings import nonnegative, probability, whole
-from jmdp.errors import CouplingError, MissingExtraError, ModelError, SettingsError
+from jmdp.errors import CouplingError, MissingExtraError, SettingsError
 from jmdp.methods.method import Method
-from jmdp.methods.monte_carlo.monte_carlo import rollout_length
 from jmdp.models.actors.actor import Actor
 from jmdp.models.coupling import Coupling
-from jmdp.results.evaluation import Outcome
+from jmdp.results.outcome import Outcome
 from jmdp.simulators.pair_walks import WalkPlan
 from jmdp.simulators.simulator import Simulator
-from jmdp.simulators.workers import Walkers
+from jmdp.simulators.workers import WorkerPool
 
 if TYPE_CHECKING:
     from jmdp.methods.neural_gram.learned_evaluation import LearnedEvaluation
 
 
 @dataclass(frozen=True, kw_only=True)
-class NeuralGram(Method):
+class NeuralGram(Method["LearnedEvaluation"]):
     """Means and covariances as networks, learned from pairs of branches under shared luck.
 
     The paper's incremental JIPE-2 with function approximation (section 6 and appendix on ALE): TD errors of means,
@@ -45,12 +44,10 @@ class NeuralGram(Method):
     ----------
     seed
         Of data, network and batches; the same seed gives the same numbers.
-    discount
-        γ, where the simulator has none of its own.
     visits, spacing
         States along the policy's way in which pairs of actions begin, and steps between them.
-    length, lucks
-        Steps of a walk of two branches; walks from each visit, luck apart.
+    length, repeats
+        Steps of a walk of two branches; walks from each visit, each with its own luck.
     steps
         n of n-step targets.
     updates, batch, learning_rate, weight_decay, dropout, target_averaging, mean_rate
@@ -72,11 +69,10 @@ class NeuralGram(Method):
     """
 
     seed: int
-    discount: float | None = None
     visits: int = 1500
     spacing: int = 8
     length: int = 12
-    lucks: int = 2
+    repeats: int = 2
     steps: int = 3
     updates: int = 600
     batch: int = 256
@@ -93,10 +89,8 @@ class NeuralGram(Method):
     workers: int = 1
     folder: str | os.PathLike[str] | None = None
 
-    takes_simulators = True
-
     def __post_init__(self) -> None:
-        for name, least in (("seed", 0), ("visits", 1), ("spacing", 1), ("length", 1), ("lucks", 1), ("steps", 1),
+        for name, least in (("seed", 0), ("visits", 1), ("spacing", 1), ("length", 1), ("repeats", 1), ("steps", 1),
                             ("updates", 1), ("batch", 4), ("rank", 1), ("workers", 1)):  # fmt: skip
             whole(self, name, least)
         for name in ("held_out", "patience"):
@@ -115,8 +109,8 @@ class NeuralGram(Method):
         if self.folder is not None and not isinstance(self.folder, (str, os.PathLike)):
             raise SettingsError(f"folder is {self.folder!r}. Give the name of a folder, or None.")
 
-    def run(  # type: ignore[override]  # what is learned answers at any state, not in a table of them
-        self, model: Any, policy: Any, coupling: Coupling, progress: bool
+    def on_simulator(
+        self, simulator: Simulator, actor: Actor, coupling: Coupling, discount: float, progress: bool
     ) -> LearnedEvaluation:
         """Evaluate; see `jmdp.evaluate`."""
         try:
@@ -128,39 +122,34 @@ class NeuralGram(Method):
             raise
         except ImportError as error:
             raise MissingExtraError(f'NeuralGram needs networks ({error.name}): pip install "jmdp[nn]"') from None
-        if not isinstance(model, Simulator):
-            raise ModelError(
-                "NeuralGram learns from a simulator. For a table: jmdp.simulators.TabularSimulator(model)."
-            )
         if not coupling.shared_in_a_state:
             raise CouplingError("Under Independent() luck covariances are 0: there is nothing joint to learn.")
-        assert isinstance(policy, Actor)
-        discount, _ = rollout_length(model, self.discount, 1, 1)
         if discount >= 1:
             raise SettingsError("NeuralGram needs a discount below 1.")
         name = type(self).__name__
-        with Walkers(model, policy, coupling, workers=self.workers) as walkers:
+        with WorkerPool(simulator, actor, coupling, workers=self.workers) as pool:
             visits = min(self.visits, 100)
-            plan = WalkPlan(visits, self.spacing, self.lucks, self.length)
-            walks = walkers.collect(plan, seed=2 * self.seed, blocks=-(-self.visits // visits), progress=progress)
+            plan = WalkPlan(visits, self.spacing, self.repeats, self.length)
+            walks = pool.collect(plan, seed=2 * self.seed, blocks=-(-self.visits // visits), progress=progress)
             held_out = None
             if self.held_out is not None:
                 apart = WalkPlan(min(self.held_out, 8), 40, 16, self.long_enough(discount))
                 blocks = -(-self.held_out // apart.visits)
-                held_out = walkers.collect(apart, seed=2 * self.seed + 1, blocks=blocks, progress=progress)
-        assert model.actions is not None
+                held_out = pool.collect(apart, seed=2 * self.seed + 1, blocks=blocks, progress=progress)
+        assert simulator.actions is not None
         folder = None if self.folder is None else Path(self.folder)
         data = [
             getattr(part, name) for part in (walks, held_out) if part is not None for name in part.__dataclass_fields__
         ]
-        about = repr((replace(self, folder=None, workers=1), model, policy, coupling, digest_of_arrays(data).hex()))
+        made_by = replace(self, folder=None, workers=1)
+        about = repr((made_by, discount, simulator, actor, coupling, digest_of_arrays(data).hex()))
         about = re.sub(r" at 0x[0-9a-f]+", "", about)  # addresses, which another process has others for
         checkpoints = None if folder is None else Checkpoints(folder, about)
         tracker = None if folder is None else Tracker(folder)
         try:
             with count_bar(name, progress, 0, self.updates) as report:
                 found = learn(
-                    self, walks, held_out, model.actions.size, discount,
+                    self, walks, held_out, simulator.actions.size, discount,
                     report=report, checkpoints=checkpoints, tracker=tracker,
                 )  # fmt: skip
         finally:
@@ -171,7 +160,7 @@ class NeuralGram(Method):
         if held_out is not None:
             record = calibration_of(found.network, held_out, discount, 2 * self.seed + 1)
         return LearnedEvaluation(
-            found.network, model, policy, coupling, self, discount, model.actions,
+            found.network, simulator, actor, coupling, self, discount, simulator.actions,
             Outcome.INTERRUPTED if found.interrupted else judged(record), found.curve, record,
         )  # fmt: skip
 

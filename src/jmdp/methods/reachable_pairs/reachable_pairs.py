@@ -22,7 +22,9 @@ from jmdp.models.coupling import Coupling
 from jmdp.models.lazy import LazyJMDP
 from jmdp.models.policy import TabularPolicy
 from jmdp.models.tabular import TabularJMDP
-from jmdp.results.evaluation import Certificate, Evaluation, Outcome
+from jmdp.results.certificate import Certificate
+from jmdp.results.evaluation import Evaluation
+from jmdp.results.outcome import Outcome
 
 _FIRST_THRESHOLD, _FINER = 1e-2, 1e-2
 """States that less discounted mass gets to are not looked at: at first, and what that is multiplied by to see more."""
@@ -33,7 +35,7 @@ _LARGE_TABLE = 3.2 * 8
 
 
 @dataclass(frozen=True)
-class ReachablePairs(Method):
+class ReachablePairs(Method[Evaluation]):
     """Intervals of gap mean, variance and correlation at one state, from the states one gets to from there.
 
     The walk is cut where it leaves a set of states; the finite table inside is solved by `ExactPairs`, and what was cut
@@ -66,7 +68,6 @@ class ReachablePairs(Method):
     memory_budget: int | None = None
     seconds: float | None = None
 
-    takes_lazy_models: ClassVar[bool] = True
     step_name: ClassVar[str] = "round"
     residual_name: ClassVar[str] = "width"
 
@@ -76,21 +77,21 @@ class ReachablePairs(Method):
         whole(self, "memory_budget", 1, optional=True)
         nonnegative(self, "seconds", optional=True)
 
-    def run(
-        self,
-        model: TabularJMDP | LazyJMDP,
-        policy: TabularPolicy | Callable[[Any], Any],
-        coupling: Coupling,
-        progress: bool,
+    def on_table(self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, progress: bool) -> Evaluation:
+        """Evaluate; see `jmdp.evaluate`."""
+        state = model.states.index(self.state)  # type: ignore[arg-type]
+        lazy = LazyJMDP.of(model)
+        explorer = Explorer(lazy, lambda s: policy.probs[s], lazy.index(state))
+        return self._search(explorer, model.states.name(state), coupling, progress)
+
+    def on_lazy_model(
+        self, model: LazyJMDP, policy: Callable[[Any], Any], coupling: Coupling, progress: bool
     ) -> Evaluation:
         """Evaluate; see `jmdp.evaluate`."""
+        return self._search(Explorer(model, policy, model.index(self.state)), str(self.state), coupling, progress)
+
+    def _search(self, explorer: Explorer, name: str, coupling: Coupling, progress: bool) -> Evaluation:
         started = time.monotonic()
-        state, name = self.state, str(self.state)
-        if isinstance(model, TabularJMDP):
-            state = model.states.index(self.state)  # type: ignore[arg-type]
-            name, model = model.states.name(state), LazyJMDP.of(model)
-        choose = (lambda s: policy.probs[s]) if isinstance(policy, TabularPolicy) else policy
-        explorer = Explorer(model, choose, model.index(state))
         search = _Search(self, explorer, coupling, progress, budget(self.memory_budget))
         outcome = Outcome.BUDGET_EXHAUSTED
         try:
@@ -155,7 +156,7 @@ class _Found:
         name: str,
         outcome: Outcome,
         coupling: Coupling,
-        method: Method,
+        method: Method[Evaluation],
         widths: Floats,
     ) -> Evaluation:
         """The same as an `Evaluation` of one state, on rewards as they were given."""
@@ -168,26 +169,26 @@ class _Found:
         correlation_error = np.where(np.isnan(change), 2.0, np.minimum(correlation_error + change + 2.0**-48, 2.0))
         mean_error = scaled_error(self.mean_error, e)
         certificate = Certificate(
-            "exact" if exact else "certified",
-            mean_error[None],
-            scaled_error(covariance_error, 2 * e)[None],
-            (mean_error[:, None] + mean_error[None, :])[None],
-            scaled_error(gap_error, 2 * e)[None],
-            model.discount,
-            model.reward_bound,
+            kind="exact" if exact else "certified",
+            mean_error=mean_error[None],
+            covariance_error=scaled_error(covariance_error, 2 * e)[None],
+            gap_mean_error=(mean_error[:, None] + mean_error[None, :])[None],
+            gap_variance_error=scaled_error(gap_error, 2 * e)[None],
+            discount=model.discount,
+            reward_bound=model.reward_bound,
             correlation_error=correlation_error[None],
         )
         actions = model.actions or Labels.of("action", len(self.mean), None)
         return Evaluation(
-            np.ldexp(self.mean, e)[None],
-            covariance[None],
-            certificate,
-            outcome,
-            coupling,
-            method,
-            Labels.of("state", 1, [name]),
-            actions,
-            widths,
+            mean=np.ldexp(self.mean, e)[None],
+            covariance=covariance[None],
+            certificate=certificate,
+            outcome=outcome,
+            coupling=coupling,
+            method=method,
+            states=Labels.of("state", 1, [name]),
+            actions=actions,
+            residuals=widths,
         )
 
 
@@ -280,7 +281,7 @@ class _Search:
     def _solve(self, around: Surroundings, inside: Integers) -> tuple[_Found, bool]:
         cut = Cut.at(self.explorer, inside, around.value, around.spread)
         solver = ExactPairs(tolerance=min(1e-9, self.method.tolerance**2 / 100), memory_budget=2**62)
-        result = solver.run(cut.model, cut.policy, self.coupling, self.progress)
+        result = solver.on_table(cut.model, cut.policy, self.coupling, self.progress)
         origin = int(np.flatnonzero(inside == self.explorer.origin)[0])
         certificate = result.certificate
         engine_error = math.inf

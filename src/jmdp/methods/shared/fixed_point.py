@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from jmdp.base.arrays import Floats
-from jmdp.results.evaluation import Outcome
+from jmdp.results.outcome import Outcome
 
 _WORTH = 0.5
 """A combination must make the residual at least this much smaller to be tried."""

@@ -24,6 +24,10 @@ class Actor(ABC):
     def act(self, observations: Sequence[Any], shocks: Sequence[Shock]) -> list[Any]:
         """One action for each observation. Equal observations with equal shocks get equal actions."""
 
+    def table(self, states: int, actions: int) -> Floats | None:
+        """Probabilities ``[states, actions]``, if observations are indices of that many states and these are known."""
+        return None
+
     def traceable(self, example_observation: Any) -> Callable[[Any], Any] | None:
         """The action or probabilities ``[A]``, as a function of an observation that JAX can compile; else None."""
         return None

@@ -74,7 +74,7 @@ def _uniform(name: str, actions: Labels | None) -> Actor:
         raise PolicyError(f"The policy is {name!r}. The one policy with a name is 'uniform'. {_ACCEPTED}")
     if actions is None:
         raise PolicyError("The uniform policy needs numbered actions. Give f(obs, rng), which draws one.")
-    return _Function(_EqualShares(actions.size), Reading("uniform policy", actions, logits=False, greedy=False))
+    return _Uniform(_EqualShares(actions.size), Reading("uniform policy", actions, logits=False, greedy=False))
 
 
 _ACCEPTED = (
@@ -114,6 +114,9 @@ class _Table(ReadActor):
         if not 0 <= s < len(self._probs):
             raise self._reading.error(f"was shown the observation {s}: states run from 0 to {len(self._probs) - 1}.")
         return s
+
+    def table(self, states: int, actions: int) -> Floats | None:
+        return self._probs if self._probs.shape == (states, actions) else None
 
     def traceable(self, example_observation: Any) -> Callable[[Any], Any] | None:
         self._state(example_observation)
@@ -200,6 +203,13 @@ class _Function(ReadActor):
             jax.eval_shape(traced, example_observation)
             return traced
         return None
+
+
+class _Uniform(_Function):
+    """Every action equally likely."""
+
+    def table(self, states: int, actions: int) -> Floats | None:
+        return np.full((states, actions), 1 / actions)
 
 
 def _name(policy: Any) -> str:

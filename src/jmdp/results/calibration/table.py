@@ -43,8 +43,7 @@ def calibration_table(calibration: Calibration) -> str:
         value, interval = _written(estimate)
         near = ""
         if name in _RATIOS:
-            within = c.over_rollouts(estimate)
-            near = _written(Estimate(estimate, within.low, within.high))[1]
+            near = _written(Estimate.within(estimate, c.over_rollouts(estimate)))[1]
         rows.append([words, value, interval, near])
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     states = "1 held-out state" if c.states == 1 else f"{c.states:,} held-out states"
@@ -65,12 +64,11 @@ def _line(row: Sequence[str], widths: Sequence[int]) -> str:
 
 def _written(estimate: Estimate) -> tuple[str, str]:
     """Value and interval, to two digits of its error, the ends rounded outwards."""
-    value, low, high = float(estimate), estimate.low, estimate.high
-    if math.isnan(value):
+    if math.isnan(estimate):
         return "—", ""
-    if not math.isfinite(high - low):
-        return f"{value:.4g}", "not known"
-    return value_and_ends(value, low, high)
+    if not math.isfinite(estimate.high - estimate.low):
+        return f"{float(estimate):.4g}", "not known"
+    return value_and_ends(estimate)
 
 
 def calibration_dict(calibration: Calibration) -> dict[str, object]:

@@ -11,9 +11,10 @@ from jmdp.base.interval import ANYWHERE, Estimate, Interval, Verdict
 from jmdp.errors import UnavailableError
 from jmdp.models.coupling import Coupling
 from jmdp.results.gaps.distribution import GapDistribution
+from jmdp.results.quantities import Quantity, who_gives
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Gap:
     """Moments of Z(state, first) − Z(state, second), with the intervals their certificate supports.
 
@@ -48,11 +49,7 @@ class Gap:
     @property
     def std_interval(self) -> Interval | None:
         """Interval of the standard deviation, from that of the variance."""
-        v = self.variance_interval
-        if v is None:
-            return None
-        high = v.high if v.high == 0 else math.nextafter(math.sqrt(v.high), math.inf)
-        return Interval(math.sqrt(v.low) * (1 - 2**-52), high)
+        return None if self.variance_interval is None else self.variance_interval.square_root()
 
     def central_moment(self, n: int) -> Estimate:
         """E[(G − E[G])ⁿ]."""
@@ -103,7 +100,7 @@ class Gap:
         """Return the distribution of the gap: cdf, quantiles, CVaR, the chance that one action beats the other."""
         if self.find_distribution is None:
             raise UnavailableError(
-                "This gap has moments only. Ask the gap of an evaluation by ExactDistribution() for its distribution."
+                f"This gap has moments only. Evaluations by {who_gives(Quantity.DISTRIBUTIONS)} have distributions."
             )
         return self.find_distribution()
 
@@ -153,7 +150,7 @@ class Gap:
         if interval is None:
             raise UnavailableError(
                 "This evaluation has no certificate of it, so nothing can be said for certain of the gap. "
-                "ExactPairs() and MonteCarlo(seed=…) give one, and compare with return_range=(least, most)."
+                f"{who_gives(Quantity.VARIANCE_INTERVALS)} give one, and compare with return_range=(least, most)."
             )
         return interval
 
@@ -177,7 +174,7 @@ class Gap:
 
 def _shown(value: float, interval: Interval | None) -> str:
     """The value to the digits its interval supports."""
-    return f"{value:.6g}" if interval is None else rounding.plus_minus(value, interval.low, interval.high)
+    return f"{value:.6g}" if interval is None else rounding.plus_minus(Estimate.within(value, interval))
 
 
 def _divided(moment: float, std: float, n: int) -> float:

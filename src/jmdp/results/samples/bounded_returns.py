@@ -13,7 +13,7 @@ from jmdp.base.arrays import Floats
 from jmdp.base.interval import Interval
 from jmdp.errors import SettingsError
 from jmdp.results import anytime
-from jmdp.results.samples.drawn_evaluation import Limits
+from jmdp.results.samples.limits import Limits
 from jmdp.simulators.simulator import ENDED, Draws
 
 

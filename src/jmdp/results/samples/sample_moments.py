@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from jmdp.base.arrays import Floats
+from jmdp.results.samples.interval_rules import IntervalRule
+from jmdp.results.samples.limits import Limits
+from jmdp.simulators.simulator import Draws
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,6 +24,19 @@ class SampleMoments:
     correlation_error: Floats  # [A, A]
     gap_mean_error: Floats  # [A, A]
     gap_variance_error: Floats  # [A, A]
+
+    @classmethod
+    def zero(cls, actions: int) -> SampleMoments:
+        """Of a state from which nothing is earned."""
+        mean, square = np.zeros(actions), np.zeros((actions, actions))
+        return cls(mean, mean, square, square, square, square, square)
+
+    def scaled(self, exponent: int) -> SampleMoments:
+        """On returns multiplied by 2**exponent."""
+        with np.errstate(over="ignore", under="ignore"):
+            return SampleMoments(
+                **{name: np.ldexp(value, _POWERS[name] * exponent) for name, value in vars(self).items()}
+            )
 
     def with_unknown(self, open_returns: Floats, open_gaps: Floats) -> SampleMoments:
         """The same, where nothing is known of the rollouts that were cut: parts [A] and [A, A] of all."""
@@ -37,38 +52,43 @@ class SampleMoments:
         )
 
 
-def sample_moments(
-    returns: Floats,
-    quantile: float,
-    cut: float,
-    open_returns: Floats | float = 1.0,
-    open_gaps: Floats | float = 1.0,
-    rounding: float = 0.0,
-    mean_errors: Callable[[Floats, Floats], Floats] | None = None,
-) -> SampleMoments:
-    """Moments of samples [n, A].
+_POWERS = {
+    "mean": 1,
+    "mean_error": 1,
+    "covariance": 2,
+    "covariance_error": 2,
+    "correlation_error": 0,
+    "gap_mean_error": 1,
+    "gap_variance_error": 2,
+}
+"""With which power of the returns' unit each grows."""
 
-    Parameters
-    ----------
-    quantile
-        Standard errors that an interval reaches to each side.
-    cut
-        What cutting a rollout can hide of one return.
-    open_returns, open_gaps
-        [A] and [A, A], the part of samples whose rollouts were cut at all. In a mean only these are off; in a product
-        with something of spread σ, by Cauchy and Schwarz, at most √part cut σ.
-    rounding
-        What rounding can change of one return.
-    mean_errors
-        From deviations [n, A], and the spread of the returns they come from, to errors of their means, without what is
-        cut off; quantile × standard error if None. The spread is the sum of both standard deviations; where neither
-        return varied by more than rounding, the size of the returns is all that is known.
+
+def sample_moments(drawn: Draws, limits: Limits, rule: IntervalRule) -> SampleMoments:
+    """Moments of what was drawn, computed on returns divided by 2**exponent.
+
+    Rollouts that were cut are off by what the cut can hide. In a mean these are the part of samples that were cut at
+    all; in a product with something of spread σ, by Cauchy and Schwarz, at most √part cut σ. Rounding is added. Errors
+    of means come from deviations and the spread of the returns they are of: the sum of both standard deviations, or,
+    where neither return varied by more than rounding, the size of the returns, which is then all that is known.
     """
+    e, unknown = limits.exponent, math.isinf(limits.cut)
+    cut, rounding = 0.0 if unknown else math.ldexp(limits.cut, -e), math.ldexp(limits.rounding, -e)
+    found = _moments(np.ldexp(drawn.returns, -e), drawn.open_returns, drawn.open_gaps, cut, rounding, rule)
+    if unknown:
+        found = found.with_unknown(drawn.open_returns, drawn.open_gaps)
+    return found.scaled(e)
+
+
+def _moments(
+    returns: Floats, part: Floats, gap_part: Floats, cut: float, rounding: float, rule: IntervalRule
+) -> SampleMoments:
+    """Moments of samples [n, A], of which the parts [A] and [A, A] of single returns and of gaps were cut."""
     n, A = returns.shape
+    quantile, mean_errors = rule.quantile, rule.mean_errors
     mean = returns.mean(axis=0)
     centred = returns - mean
     std = centred.std(axis=0, ddof=1)
-    part, gap_part = np.broadcast_to(open_returns, A), np.broadcast_to(open_gaps, (A, A))
     lost, lost_gap = cut * np.sqrt(part), 2 * cut * np.sqrt(gap_part)
     inverse = 1 / np.where(std > lost, std, np.inf)
     errors = np.empty((4, A, A))

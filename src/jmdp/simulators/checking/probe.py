@@ -219,7 +219,7 @@ class Probe:
         if isinstance(found, bytes):
             return found
         what = f"digest gives {type(found).__name__}"
-        self.add("wrong digest", "type", what, "Return bytes, e.g. jmdp.digests.digest_of(…).")
+        self.add("wrong digest", "type", what, "Return bytes, e.g. jmdp.simulators.digests.digest_of(…).")
         return fingerprint(found) or b""
 
     def look(self, state: Any, *, ended: bool = False) -> Look:

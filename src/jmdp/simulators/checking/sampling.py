@@ -7,7 +7,7 @@ simulated before or beside it. A simulator or a policy that remembers earlier ca
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from jmdp.models.coupling import Coupling
 from jmdp.simulators.checking.simulator_check import quick_check
 from jmdp.simulators.digests import digest_of
 from jmdp.simulators.functions import TabularSimulator
+from jmdp.simulators.rollouts import RolloutPlan, paired_draws
 from jmdp.simulators.simulator import Draws, Simulator
 
 _ASKED_AGAIN = 128
@@ -41,19 +42,17 @@ def check_before_sampling(simulator: Simulator, state: Any, actions: Sequence[An
     )
 
 
-def check_repeatable(
-    drawn: Draws, simulator: Simulator, state: Any, actor: Actor, draw: Callable[[Actor, int], Draws]
-) -> None:
+def check_repeatable(drawn: Draws, simulator: Simulator, actor: Actor, plan: RolloutPlan) -> None:
     """Draw the last and the first of these samples again, each alone, and raise unless they come out the same.
 
-    `draw` gives one sample by its number. Then the policy is asked again for what it saw, in other orders. What JAX
-    compiles has no memory and is not drawn again.
+    Then the policy is asked again for what it saw, in other orders. What is compiled has no memory and is not drawn
+    again.
     """
-    compiled = hasattr(simulator, "paired_draws") and actor.traceable(simulator.observe(state)) is not None
-    if compiled or not simulator.check:
+    if not simulator.check or simulator.compiled_draws(actor, plan) is not None:
         return
     recorder = _Recorder(actor)
-    again = {sample: draw(recorder, sample) for sample in sorted({0, min(63, len(drawn.returns) - 1)}, reverse=True)}
+    samples = sorted({0, min(63, len(drawn.returns) - 1)}, reverse=True)
+    again = {sample: paired_draws(simulator, recorder, plan, sample, 1) for sample in samples}
     recorder.ask_again()
     for sample, single in again.items():
         wrong = np.flatnonzero((single.returns[0] != drawn.returns[sample]) | (single.gains[0] != drawn.gains[sample]))

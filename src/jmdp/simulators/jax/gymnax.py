@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import jax
 
 from jmdp.errors import MissingExtraError, SimulatorError
-from jmdp.simulators.jax.functional import JaxSimulator
+from jmdp.simulators.jax.jax_simulator import JaxSimulator
 
 
 class GymnaxSimulator(JaxSimulator):

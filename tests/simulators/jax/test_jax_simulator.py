@@ -17,20 +17,26 @@ from scipy import stats
 import jmdp
 from jmdp.base.luck import Shock
 from jmdp.errors import PolicyError, SettingsError, SimulatorError
+from jmdp.simulators.rollouts import RolloutPlan
 from jmdp.simulators.simulator import ENDED
 
 jax = pytest.importorskip("jax")
 import jax.numpy as jnp  # noqa: E402
 
-from jmdp.simulators.jax import rollouts as jax_rollouts  # noqa: E402
-from jmdp.simulators.jax.functional import JaxSimulator  # noqa: E402
 from jmdp.simulators.jax.gymnax import GymnaxSimulator  # noqa: E402
+from jmdp.simulators.jax.jax_simulator import JaxSimulator  # noqa: E402
+from jmdp.simulators.jax.words import digest_words, inverted  # noqa: E402
 
 COUPLINGS = [
     coupling(luck)
     for coupling in (jmdp.Local, jmdp.Synchronous, jmdp.Independent)
     for luck in ("independent", "shared")
 ]
+
+
+def jax_draws(simulator, state, actions, policy, coupling, *, count, first=0, **settings):
+    plan = RolloutPlan(state=state, actions=actions, coupling=coupling, **settings)
+    return simulator.paired_draws(plan, policy, first, count)
 
 
 class Cell(NamedTuple):
@@ -83,7 +89,7 @@ def tiny():
 
     def draws(coupling, *, state=start, actions=(0, 1), policy=policy, **changed):
         asked = {"seed": 1, "first": 0, "count": 300, "horizon": 6, "discount": 0.9, **changed}
-        return simulator.paired_draws(state, actions, policy, coupling, **asked)
+        return jax_draws(simulator, state, actions, policy, coupling, **asked)
 
     return model, simulator, start, draws
 
@@ -117,7 +123,7 @@ def test_digest_sees_every_leaf_but_those_ignored(tiny):
     counts = (True, True, True, True, False)
 
     def words(state):
-        return tuple(map(int, jax_rollouts.digest_words(simulator.settled(state), counts)))
+        return tuple(map(int, digest_words(simulator.settled(state), counts)))
 
     for state in same:
         assert simulator.digest(state) == simulator.digest(start)
@@ -132,7 +138,7 @@ def test_digest_words_tell_arrays_of_all_types_apart(kind):
     rng = np.random.default_rng(0)
     arrays = jnp.asarray(rng.integers(0, 2, (4096, 13)), jnp.dtype(kind))
     distinct = len(np.unique(np.asarray(arrays.astype(jnp.float32)), axis=0))
-    first, second = jax.vmap(lambda x: jax_rollouts.digest_words([x], (True,)))(arrays)
+    first, second = jax.vmap(lambda x: digest_words([x], (True,)))(arrays)
     assert len(np.unique(first)) == len(np.unique(second)) == distinct
     # each bit of each word is 1 half of the time
     for word in (first, second):
@@ -277,10 +283,18 @@ def test_moments_in_the_windy_gridworld():
     policy = jmdp.TabularPolicy(np.random.default_rng(0).dirichlet(np.ones(4), 9))
     simulator = JaxSimulator(table_step(model, False), ["U", "R", "D", "L"])
     probs = jnp.asarray(policy.probs, jnp.float32)
-    drawn = simulator.paired_draws(
-        6, ["L", "U", "R", "D"], lambda s: probs[s], jmdp.Local(), discount=0.85, horizon=64, seed=2, count=20_480
+    drawn = jax_draws(
+        simulator,
+        6,
+        ["L", "U", "R", "D"],
+        lambda s: probs[s],
+        jmdp.Local(),
+        discount=0.85,
+        horizon=64,
+        seed=2,
+        count=20_480,
     )
-    exact, order = jmdp.evaluate(model, policy), [3, 0, 1, 2]
+    exact, order = jmdp.evaluate(model, policy, jmdp.Local()), [3, 0, 1, 2]
     assert_moments(drawn.returns, exact.mean[6][order], exact.covariance[6][np.ix_(order, order)])
 
 
@@ -316,8 +330,8 @@ def test_an_end_and_a_reward_of_nothing_leave_the_same_trace():
         return jnp.where(state == 0, 1.0, 0.0), state + 1, action == 1
 
     simulator = JaxSimulator(step, 2, lanes=64)
-    drawn = simulator.paired_draws(
-        0, None, lambda s: jnp.int32(0), jmdp.Local(), discount=0.9, horizon=40, seed=0, count=3
+    drawn = jax_draws(
+        simulator, 0, None, lambda s: jnp.int32(0), jmdp.Local(), discount=0.9, horizon=40, seed=0, count=3
     )
     assert (drawn.gains[:, 0] == drawn.gains[:, 1]).all()
     assert drawn.ends.tolist() == [[0, ENDED]] * 3
@@ -345,15 +359,16 @@ def test_samples_do_not_depend_on_how_many_are_drawn(tiny):
 
 CARTPOLE = """
 import jax, jax.numpy as jnp, jmdp
-from jmdp.luck import Shock
-from jmdp.simulators.gymnax_env import GymnaxSimulator
+from jmdp.base.luck import Shock
+from jmdp.simulators.jax.gymnax import GymnaxSimulator
+from jmdp.simulators.rollouts import RolloutPlan
 simulator = GymnaxSimulator("CartPole-v1", lanes=64)
 start = simulator.start(Shock.of_sample(0, 0))
 def policy(obs):
     lean = jax.nn.sigmoid(4 * (obs[2] + obs[3] + 0.1 * obs[1]))
     return jnp.stack([1 - lean, lean])
-asked = dict(discount=0.99, horizon=40, seed=4, first=7, count=200)
-drawn = simulator.paired_draws(start, None, policy, jmdp.Local(), **asked)
+plan = RolloutPlan(state=start, actions=None, coupling=jmdp.Local(), discount=0.99, horizon=40, seed=4)
+drawn = simulator.paired_draws(plan, policy, 7, 200)
 """
 
 
@@ -402,7 +417,7 @@ def test_a_time_limit_is_no_end():
         return (obs[2] + 0.5 * obs[3] + 0.05 * obs[0] + 0.1 * obs[1] > 0).astype(jnp.int32)
 
     start = simulator.start(Shock.of_sample(0, 0))
-    drawn = simulator.paired_draws(start, None, balance, jmdp.Local(), discount=1.0, horizon=700, seed=0, count=4)
+    drawn = jax_draws(simulator, start, None, balance, jmdp.Local(), discount=1.0, horizon=700, seed=0, count=4)
     assert (drawn.returns == 700).all()
     assert (drawn.ends >= 0).all()
 
@@ -411,8 +426,16 @@ def test_breakout_rolls_out_and_meets():
     pytest.importorskip("gymnax")
     simulator = GymnaxSimulator("Breakout-MinAtar", lanes=192)
     start = simulator.start(Shock.of_sample(0, 0))
-    drawn = simulator.paired_draws(
-        start, None, lambda obs: jnp.full(3, 1 / 3), jmdp.Local("shared"), discount=0.99, horizon=60, seed=0, count=64
+    drawn = jax_draws(
+        simulator,
+        start,
+        None,
+        lambda obs: jnp.full(3, 1 / 3),
+        jmdp.Local("shared"),
+        discount=0.99,
+        horizon=60,
+        seed=0,
+        count=64,
     )
     assert drawn.returns.shape == (64, 3)
     assert drawn.shared_steps > 0
@@ -443,7 +466,7 @@ def test_actions_of_probability_0_are_never_drawn():
     probabilities /= probabilities.sum(1, keepdims=True)
     for word in (0, 1, 2**31, 2**32 - 1, 2**32 - 300):
         words = jnp.full(4000, word, jnp.uint32)
-        action, fault = jax_rollouts.inverted(jnp.asarray(probabilities), words)
+        action, fault = inverted(jnp.asarray(probabilities), words)
         assert not fault.any()
         assert (np.take_along_axis(probabilities, np.asarray(action)[:, None], 1) > 0).all()
 
@@ -477,7 +500,7 @@ BAD_POLICIES = {
 def test_bad_policies_are_refused(message):
     simulator = JaxSimulator(lambda k, s, a: (1.0, s + 1, False), 2, lanes=32)
     with pytest.raises(PolicyError, match=message):
-        simulator.paired_draws(0, None, BAD_POLICIES[message], jmdp.Local(), discount=0.9, horizon=2, seed=0, count=2)
+        jax_draws(simulator, 0, None, BAD_POLICIES[message], jmdp.Local(), discount=0.9, horizon=2, seed=0, count=2)
 
 
 def test_bad_settings_are_refused():
@@ -485,7 +508,7 @@ def test_bad_settings_are_refused():
 
     def drawn(**changed):
         given = {"discount": 0.9, "horizon": 2, "seed": 0, "count": 2, "actions": None, **changed}
-        return simulator.paired_draws(0, given.pop("actions"), lambda s: jnp.int32(0), jmdp.Local(), **given)
+        return jax_draws(simulator, 0, given.pop("actions"), lambda s: jnp.int32(0), jmdp.Local(), **given)
 
     for changed in ({"discount": 1.1}, {"horizon": 0}, {"seed": -1}, {"count": 0}, {"first": -1}, {"actions": []}):
         with pytest.raises(SettingsError, match=next(iter(changed))):

@@ -16,7 +16,7 @@ import pytest
 from jmdp.base.luck import Shock
 from jmdp.errors import JMDPError, LabelError, SettingsError, SimulatorError, UnavailableError
 from jmdp.simulators.digests import digest_of
-from jmdp.simulators.gymnasium.environment import GymnasiumSimulator
+from jmdp.simulators.gymnasium.gymnasium_simulator import GymnasiumSimulator
 from jmdp.testing import check_simulator
 
 gym = pytest.importorskip("gymnasium")
@@ -243,8 +243,8 @@ def test_digests_are_equal_exactly_for_equal_states(name):
         for i in range(8):
             step = simulator.step(state, int(rng.integers(simulator.actions.size)), Shock.of_sample(walk % 4, i))
             state = step.state
-            pairs.setdefault(known(state.kept), simulator.digest(state))
-            assert pairs[known(state.kept)] == simulator.digest(state)
+            pairs.setdefault(known(state.saved), simulator.digest(state))
+            assert pairs[known(state.saved)] == simulator.digest(state)
             if step.terminated:
                 break
     assert len(set(pairs.values())) == len(pairs) > 5
@@ -276,8 +276,8 @@ def test_luck_reaches_whoever_holds_the_generator():
         state = simulator.reset(1)
         shock = Shock.of_sample(0, 0)
         step = simulator.step(state, 1, shock)
-        env = simulator._snapshots.shown(step.state.kept)
-        assert env.unwrapped.road.np_random is env.unwrapped.np_random is simulator._snapshots.own
+        env = simulator._snapshots.digest_argument(step.state.saved)
+        assert env.unwrapped.road.np_random is env.unwrapped.np_random is simulator._snapshots.generator
         assert env.unwrapped.road.np_random.random() == shock.generator().random()  # it drew nothing
 
 
@@ -319,7 +319,7 @@ def test_references_survive(snapshot):
             step = simulator.step(state, a, shock)
             assert step.reward == first + shock.generator().random() * (a + 1)
             assert simulator.observe(step.state)[1] == 4
-            env = simulator._snapshots.shown(step.state.kept)
+            env = simulator._snapshots.digest_argument(step.state.saved)
             assert env.log is env.again
     assert simulator.generators(state) == {}
 
@@ -438,7 +438,7 @@ def test_replay_keeps_few_environments_and_needs_none():
     states = [simulator.reset(i) for i in range(40)]
     found = [simulator.step(state, 0, Shock.of_sample(0, 0)).reward for state in states]
     assert [simulator.step(state, 0, Shock.of_sample(0, 0)).reward for state in states[::-1]] == found[::-1]
-    assert len(simulator._snapshots._under_way) <= simulator.lanes
+    assert len(simulator._snapshots._running) <= simulator.lanes
 
 
 def test_sticky_actions_of_the_emulator_are_refused():

@@ -13,17 +13,13 @@ from jmdp.base.settings import whole_number
 from jmdp.errors import SimulatorError, UnavailableError
 from jmdp.simulators.checking.simulator_check import quick_check
 from jmdp.simulators.digests import digest_of, generators_in
-from jmdp.simulators.gymnasium.cores import Core, Emulator, MuJoCo, OwnCalls, SavedEnvs
-from jmdp.simulators.gymnasium.snapshots import (
-    CopiedEnvs,
-    EnvSnapshots,
-    ReplayedEnvs,
-    Snapshot,
-    global_luck,
-    no_global_luck,
-    packed,
-    was_reset,
-)
+from jmdp.simulators.gymnasium.copied import CopiedEnvs
+from jmdp.simulators.gymnasium.cores import AtariCore, Core, MuJoCoCore, UserCore
+from jmdp.simulators.gymnasium.env_operations import pickled, was_reset
+from jmdp.simulators.gymnasium.global_generators import seeded_global_generators, untouched_global_generators
+from jmdp.simulators.gymnasium.replayed import ReplayedEnvs
+from jmdp.simulators.gymnasium.saved import SavedEnvs
+from jmdp.simulators.gymnasium.snapshots import EnvSnapshots, Snapshot
 from jmdp.simulators.simulator import Simulator, Step
 
 
@@ -46,7 +42,7 @@ class GymnasiumSimulator(Simulator):
         None: by the emulator's or MuJoCo's own calls, else by copying. "replay": states are played again from their
         reset, which works with everything whose luck is in ``np_random``, at the price of the time it takes.
     save, restore
-        ``save(env)`` and ``restore(env, saved)``: the environment's own state calls. What wrappers know is kept too.
+        ``save(env)`` and ``restore(env, saved)``: the environment's own state calls. What wrappers know is saved too.
     digest
         ``digest(env)`` or, with `save`, ``digest(saved)``: what makes two states the same. None looks at all attributes
         but those for drawing.
@@ -80,18 +76,20 @@ class GymnasiumSimulator(Simulator):
         self._env = env
         self._own_digest, self.check = digest, check
         self.actions, self._first_action = _actions(env, action_names)
-        luck: Callable[[Shock], Any] = global_luck if global_generators else no_global_luck
+        globals_in_step: Callable[[Shock], Any] = untouched_global_generators
+        if global_generators:
+            globals_in_step = seeded_global_generators
         self._snapshots: EnvSnapshots
         core = _core(env)
         if snapshot == "replay":
             self.lanes = 16
-            self._snapshots = ReplayedEnvs(env, luck, self.lanes)
+            self._snapshots = ReplayedEnvs(env, globals_in_step, self.lanes)
         elif save is not None and restore is not None:
-            self._snapshots = SavedEnvs(env, OwnCalls(save, restore), luck, private=False)
+            self._snapshots = SavedEnvs(env, UserCore(save, restore), globals_in_step, private=False)
         elif core is not None:
-            self._snapshots = SavedEnvs(env, core, luck, private=True)
+            self._snapshots = SavedEnvs(env, core, globals_in_step, private=True)
         else:
-            self._snapshots = CopiedEnvs(env, luck)
+            self._snapshots = CopiedEnvs(env, globals_in_step)
         self._snapshots.time_counts = truncated_ends
         self._stands_somewhere = save is None or was_reset(env)  # else the simulator's own resets cannot be told apart
         if check:
@@ -109,7 +107,7 @@ class GymnasiumSimulator(Simulator):
 
     def current(self, observation: Any = None) -> Snapshot:
         """The state the environment stands in now. Its observation is needed only if a policy is asked in it."""
-        return Snapshot(self._snapshots.now(self._env), observation)
+        return Snapshot(self._snapshots.save(self._env), observation)
 
     def reset(self, seed: int, options: dict[str, Any] | None = None) -> Snapshot:
         """The first state of a new episode."""
@@ -128,7 +126,7 @@ class GymnasiumSimulator(Simulator):
         state.used_up = use_up
         taken = action if self.actions is None else self._first_action + self.actions.index(action)
         try:
-            kept, result = self._snapshots.step(state, taken, shock, use_up=use_up)
+            saved, result = self._snapshots.step(state, taken, shock, use_up=use_up)
         except Exception as error:
             if state.truncated_at is None:
                 raise
@@ -138,14 +136,14 @@ class GymnasiumSimulator(Simulator):
         if truncated and truncated_at is None:
             truncated_at = steps
         ended = terminated or (truncated and self._truncated_ends)
-        return Step(float(reward), Snapshot(kept, observation, steps, truncated_at), bool(ended))
+        return Step(float(reward), Snapshot(saved, observation, steps, truncated_at), bool(ended))
 
     def digest(self, state: Snapshot) -> bytes:
         """Which states are the same; see `digest` above."""
         _refuse_used_up(state)
         if self._own_digest is not None:
-            return digest_of(self._own_digest(self._snapshots.shown(state.kept)))
-        return self._snapshots.digest(state.kept)
+            return digest_of(self._own_digest(self._snapshots.digest_argument(state.saved)))
+        return self._snapshots.digest(state.saved)
 
     def observe(self, state: Snapshot) -> Any:
         """What the environment returned on arriving here."""
@@ -158,13 +156,13 @@ class GymnasiumSimulator(Simulator):
 
     def generators(self, state: Snapshot) -> dict[str, Any]:
         """Generators kept in the environment and its spaces, besides np_random."""
-        env = self._snapshots.parts(state.kept)
-        known = [self._snapshots.own, getattr(getattr(env, "unwrapped", None), "_np_random", None)]
+        env = self._snapshots.inspectable(state.saved)
+        known = [self._snapshots.generator, getattr(getattr(env, "unwrapped", None), "_np_random", None)]
         found = generators_in(env, "env").items()
         return {name: generator for name, generator in found if not any(generator is x for x in known)}
 
     def __getstate__(self) -> bytes:
-        return packed(vars(self))
+        return pickled(vars(self))
 
     def __setstate__(self, state: bytes) -> None:
         vars(self).update(pickle.loads(state))
@@ -215,9 +213,9 @@ def _core(env: Any) -> Core | None:
     """The part that has state calls of its own."""
     inner = env.unwrapped
     if hasattr(getattr(inner, "ale", None), "cloneState"):
-        return Emulator()
+        return AtariCore()
     if type(getattr(inner, "data", None)).__name__ == "MjData":
-        return MuJoCo()
+        return MuJoCoCore()
     return None
 
 

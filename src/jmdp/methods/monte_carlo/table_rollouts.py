@@ -1,0 +1,90 @@
+"""Rollouts of scenario tables by a compiled kernel, behind the same call as those of any simulator."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from jmdp.base.luck import Shock
+from jmdp.models.actors.actor import Actor
+from jmdp.models.policy import TabularPolicy
+from jmdp.simulators.functions import TabularSimulator
+from jmdp.simulators.rollouts import RolloutPlan, paired_draws
+from jmdp.simulators.simulator import Draws, Simulator, exact_gains
+
+if TYPE_CHECKING:
+    from jmdp.methods.kernels.tables import SampledReturns
+
+BLOCK = 64
+"""Samples that share one stream of random numbers. A sample depends on the seed and its number alone."""
+
+_STEPS_A_CALL = 5_000_000
+"""Steps of branches that one call of the kernel may take: a fraction of a second."""
+
+
+def draws(simulator: Simulator, actor: Actor, plan: RolloutPlan, first: int, count: int) -> Draws:
+    """`paired_draws`, compiled where the simulator is a table and the policy too."""
+    policy = table_policy(simulator, actor)
+    if policy is None or not isinstance(simulator, TabularSimulator):
+        return paired_draws(simulator, actor, plan, first, count)
+    return _TableRollouts(simulator, policy, plan).draw(first, count)
+
+
+def table_policy(simulator: Simulator, actor: Actor) -> TabularPolicy | None:
+    """The policy as a table, if the simulator is one and the policy can be written so."""
+    if not isinstance(simulator, TabularSimulator):
+        return None
+    S, _, A = simulator.model.shape
+    probabilities = actor.table(S, A)
+    return None if probabilities is None else TabularPolicy(probabilities)
+
+
+class _TableRollouts:
+    """The tables as the kernel wants them."""
+
+    def __init__(self, simulator: TabularSimulator, policy: TabularPolicy, plan: RolloutPlan) -> None:
+        from jmdp.methods.kernels.tables import BranchTables
+
+        model = simulator.model
+        self._plan = plan
+        self._start = model.states.index(plan.state)
+        self._actions = np.array([model.actions.index(action) for action in plan.actions])
+        self._tables = BranchTables.of(model, policy, plan.coupling, model.reward)
+        self._root = Shock.of_sample(plan.seed, 0).derived(b"table")
+
+    def draw(self, first: int, count: int) -> Draws:
+        """Samples first … first + count − 1, from the blocks they are in."""
+        from jmdp.methods.kernels.tables import SampledReturns
+
+        start, stop = first // BLOCK, -(-(first + count) // BLOCK)
+        shape = ((stop - start) * BLOCK, self._actions.size)
+        whole = SampledReturns(
+            np.empty(shape),
+            np.empty(shape, np.int64),
+            np.empty(shape, np.int64),
+            np.empty(shape, np.bool_),
+            np.zeros(3),
+        )
+        generator = self._root.generator()
+        for block in range(start, stop):
+            self._root.derived(b"block", block).restart(generator)
+            self._fill(generator, _rows(whole, (block - start) * BLOCK, BLOCK))
+        asked = _rows(whole, first - start * BLOCK, count)
+        steps, shared, largest = whole.totals
+        gains = exact_gains(asked.gains, asked.returns, asked.exact)
+        return Draws(asked.returns, asked.ends, gains, float(largest), int(steps), int(shared))
+
+    def _fill(self, generator: np.random.Generator, block: SampledReturns) -> None:
+        """Roll a block out, in parts, for an interrupt is noticed only between calls of the kernel."""
+        from jmdp.methods.kernels.branches import sample_returns
+
+        plan = self._plan
+        rows = max(1, _STEPS_A_CALL // (plan.horizon * self._actions.size))
+        for row in range(0, BLOCK, rows):
+            part = _rows(block, row, rows)
+            sample_returns(generator, self._tables, plan.discount, plan.horizon, self._start, self._actions, part)
+
+
+def _rows(out: SampledReturns, first: int, count: int) -> SampledReturns:
+    return out._replace(**{name: getattr(out, name)[first : first + count] for name in out._fields if name != "totals"})

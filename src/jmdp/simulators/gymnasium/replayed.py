@@ -1,0 +1,121 @@
+"""Snapshots by replay: a state is a seed and the actions and shocks since, played again when it is needed."""
+
+from __future__ import annotations
+
+import copy
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+from jmdp.base.luck import Shock
+from jmdp.errors import SimulatorError
+from jmdp.simulators.digests import digest_of
+from jmdp.simulators.gymnasium.env_operations import duplicate, replace_generator, seed_spaces, seeded_reset
+from jmdp.simulators.gymnasium.snapshots import EnvSnapshots, Snapshot
+
+
+class ReplayedEnvs(EnvSnapshots):
+    """States are how they were reached: a seed, then actions and shocks, played again when an environment is needed.
+
+    Some environments are kept running, so that a rollout goes on without playing anything again. Each begins as a new
+    copy, for some remember more than their reset takes back (running means of wrappers, say).
+    """
+
+    def __init__(self, env: Any, global_generators: Callable[[Shock], Any], max_running: int) -> None:
+        self._global_generators, self._max_running, self._pristine = global_generators, max_running, duplicate(env)
+        self.generator = Shock(bytes(16)).generator()
+        self._running: list[tuple[Any, Callable[[], object]]] = []  # environments, and the history each is at
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_running": []}
+
+    def save(self, env: Any) -> Any:
+        """Unsupported: the history before the simulator was made is unknown."""
+        raise SimulatorError(
+            "How this environment came to be where it is cannot be played again. Begin with state = "
+            "simulator.reset(seed) and go on with simulator.step(state, action, shock).state."
+        )
+
+    def reset(self, seed: int, options: dict[str, Any] | None) -> tuple[Any, Any]:
+        """A way of one event."""
+        history = _History(None, (seed, options))
+        env, observation = self._reset_env(seed, options)
+        self._keep_running(env, history)
+        return history, copy.deepcopy(observation)
+
+    def step(self, snapshot: Snapshot, action: Any, shock: Shock, *, use_up: bool) -> tuple[Any, tuple[Any, ...]]:
+        """One event more."""
+        history = snapshot.saved
+        env = self._env_at(history)
+        after = _History(history, (copy.deepcopy(action), shock))
+        result = self._step_env(env, action, shock)
+        self._keep_running(env, after)
+        return after, (copy.deepcopy(result[0]), *result[1:])
+
+    def _env_at(self, history: _History) -> Any:
+        for i, (env, at) in enumerate(self._running):
+            if at() is history:
+                del self._running[i]
+                return env
+        path = history.path()
+        env, _ = self._reset_env(*path[0])
+        for action, shock in path[1:]:
+            self._step_env(env, action, shock)
+        return env
+
+    def _reset_env(self, seed: int, options: dict[str, Any] | None) -> tuple[Any, Any]:
+        env = duplicate(self._pristine)
+        observation = seeded_reset(env, seed, options, self._global_generators)
+        seed_spaces(env, seed)  # for a reset may make new ones
+        replace_generator(env, env.unwrapped.np_random, self.generator)
+        return env, observation
+
+    def _step_env(self, env: Any, action: Any, shock: Shock) -> tuple[Any, ...]:
+        env.unwrapped.np_random = shock.restart(self.generator)
+        with self._global_generators(shock):
+            result: tuple[Any, ...] = env.step(action)
+        return result
+
+    def _keep_running(self, env: Any, history: _History) -> None:
+        """Keep an environment at this history; drop those whose state is gone, and the oldest beyond the limit."""
+        self._running = [(other, at) for other, at in self._running if at() is not None]
+        self._running = [*self._running[1 - self._max_running :], (env, weakref.ref(history))]
+
+    def digest(self, saved: Any) -> bytes:
+        """By the way that led here, so no two ways lead to the same."""
+        return saved.digest()  # type: ignore[no-any-return]
+
+    def inspectable(self, saved: Any) -> Any:
+        """An environment that was played to here."""
+        return self.digest_argument(saved)
+
+    def digest_argument(self, saved: Any) -> Any:
+        """An environment that was played to here."""
+        env = self._env_at(saved)
+        self._keep_running(env, saved)
+        return env
+
+
+class _History:
+    """How a state was reached: a list that states share."""
+
+    __slots__ = ("__weakref__", "_before", "_digest", "_event")
+
+    def __init__(self, before: _History | None, event: tuple[Any, Any]) -> None:
+        self._before, self._event = before, event
+        self._digest: bytes | None = None
+
+    def path(self) -> list[tuple[Any, Any]]:
+        events, at = [], self
+        while at is not None:
+            events.append(at._event)
+            at = at._before  # type: ignore[assignment]
+        return events[::-1]
+
+    def digest(self) -> bytes:
+        """By the way that led here, so no two ways lead to the same."""
+        if self._digest is None:
+            before = b"" if self._before is None else self._before.digest()
+            what, chance = self._event
+            self._digest = digest_of((before, what, chance.words if isinstance(chance, Shock) else chance))
+        return self._digest

@@ -1,0 +1,168 @@
+"""Snapshots by state calls: the core of one live environment is saved, and the attributes that Python sees copied."""
+
+from __future__ import annotations
+
+import copy
+import weakref
+from collections.abc import Callable, Container, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from jmdp.base.luck import Shock
+from jmdp.simulators.digests import digest_of
+from jmdp.simulators.gymnasium.cores import Core, UserCore
+from jmdp.simulators.gymnasium.env_operations import duplicate, layers, seeded_reset, was_reset
+from jmdp.simulators.gymnasium.snapshots import EnvSnapshots, Snapshot, dead_reference
+from jmdp.simulators.gymnasium.state_attributes import CONSTANT, not_state, not_state_of
+
+
+class SavedEnvs(EnvSnapshots):
+    """One live environment. A snapshot is the state of its core, by the core's own calls, and a copy of all attributes.
+
+    Parameters
+    ----------
+    env
+        The user's environment.
+    private
+        Work with another of the same kind, so that what stands in it is known; else with the user's own, which is put
+        back after each step.
+    """
+
+    def __init__(self, env: Any, core: Core, global_generators: Callable[[Shock], Any], *, private: bool) -> None:
+        self._core, self._global_generators, self._private = core, global_generators, private
+        self.generator = Shock(bytes(16)).generator()
+        self._env = env
+        if private:
+            self._env = duplicate(env)
+            self._env.reset(seed=0)
+            core.adopt(self._env, env)
+        self._first = self._copied_attributes(env)  # wrappers remember more than a reset takes back
+        self._current: Callable[[], object] = dead_reference
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_current": dead_reference}
+
+    def save(self, env: Any) -> Any:
+        """The core, saved, and all attributes, copied."""
+        return _SavedEnv(self._core.save(env), self._copied_attributes(env))
+
+    def _layers(self, env: Any) -> list[Any]:
+        found = layers(env)
+        return found[:-1] if isinstance(self._core, UserCore) else found
+
+    def _copied_attributes(self, env: Any) -> list[dict[str, Any]]:
+        """A copy of what Python sees of each layer, as it would be in the environment that is worked with."""
+        return copy.deepcopy([self._saved_attributes(layer, env) for layer in self._layers(env)], self._memo(env))
+
+    def _saved_attributes(self, layer: Any, env: Any) -> dict[str, Any]:
+        left_out = {*CONSTANT, "_np_random", "mujoco_renderer"}
+        not_copied = self._not_copied(env)
+        return {
+            name: value
+            for name, value in vars(layer).items()
+            if name not in left_out and not any(value is x for x in not_copied)
+        }
+
+    def _not_copied(self, env: Any) -> list[Any]:
+        """What stays where it is: the layers themselves, and the core."""
+        return [*layers(env), *(getattr(env.unwrapped, name, None) or self for name in self._core.hidden)]
+
+    def _memo(self, env: Any) -> dict[int, Any]:
+        """Where references to parts of an environment, and to its generator, lead in copies."""
+        memo = {id(old): new for old, new in zip(self._not_copied(env), self._not_copied(self._env), strict=True)}
+        generators = [getattr(env.unwrapped, "_np_random", None), self.generator]
+        return memo | {id(generator): self.generator for generator in generators if generator is not None}
+
+    def _set_attributes(self, attributes: list[dict[str, Any]]) -> None:
+        """Let the live environment's attributes be these."""
+        attributes = copy.deepcopy(attributes, self._memo(self._env))
+        for layer, seen in zip(self._layers(self._env), attributes, strict=True):
+            for name in self._saved_attributes(layer, self._env).keys() - seen.keys():
+                del vars(layer)[name]
+            vars(layer).update(seen)
+
+    def reset(self, seed: int, options: dict[str, Any] | None) -> tuple[Any, Any]:
+        """A new episode of the live environment."""
+        self._current = dead_reference
+        with self._borrowed():
+            self._set_attributes(self._first)
+            observation = seeded_reset(self._env, seed, options, self._global_generators)
+            return self.save(self._env), copy.deepcopy(observation)
+
+    def step(self, snapshot: Snapshot, action: Any, shock: Shock, *, use_up: bool) -> tuple[Any, tuple[Any, ...]]:
+        """Restore if need be, step, save."""
+        with self._borrowed():
+            self._restore_unless_current(snapshot.saved)
+            self._current = dead_reference  # in case the step raises
+            self._env.unwrapped.np_random = shock.restart(self.generator)
+            with self._global_generators(shock):
+                result = self._env.step(action)
+            after = self.save(self._env)
+            self._current = weakref.ref(after)
+            return after, (copy.deepcopy(result[0]), *result[1:])
+
+    def _restore_unless_current(self, saved: Any) -> None:
+        if not self._private or self._current() is not saved:
+            self._restore(saved)
+            self._current = weakref.ref(saved)
+
+    def _restore(self, saved: Any) -> None:
+        self._core.restore(self._env, saved.core_state)
+        self._set_attributes(saved.attributes)
+
+    @contextmanager
+    def _borrowed(self) -> Iterator[None]:
+        """The live environment. The user's own is left where the user put it, with its generator."""
+        if self._private or not was_reset(self._env):
+            yield
+            return
+        before, generator = self.save(self._env), self._env.unwrapped._np_random
+        try:
+            yield
+        finally:
+            self._restore(before)
+            self._env.unwrapped._np_random = generator
+
+    def digest(self, saved: Any) -> bytes:
+        """By the core and all attributes that matter."""
+        return digest_of((self._core.digest(saved.core_state), self._compared_attributes(saved)), self._ignored)
+
+    def _compared_attributes(self, saved: Any) -> list[dict[str, Any]]:
+        compared = []
+        for layer, seen in zip(self._layers(self._env), saved.attributes, strict=True):
+            left_out = not_state_of(type(layer), seen, time_counts=self.time_counts)
+            compared.append({name: value for name, value in seen.items() if name not in left_out})
+        return compared
+
+    def _ignored(self, owner: object) -> Container[str]:
+        if any(owner is layer for layer in layers(self._env)):
+            return _EVERYTHING
+        return not_state(owner, time_counts=self.time_counts)
+
+    def inspectable(self, saved: Any) -> Any:
+        """The attributes."""
+        return saved.attributes
+
+    def digest_argument(self, saved: Any) -> Any:
+        """What was saved, by the user's own calls; else the live environment, put there."""
+        if isinstance(self._core, UserCore):
+            return saved.core_state
+        self._restore_unless_current(saved)
+        return self._env
+
+
+class _Everything(Container[str]):
+    def __contains__(self, name: object) -> bool:
+        return True
+
+
+_EVERYTHING = _Everything()
+
+
+class _SavedEnv:
+    """The state of a core and the attributes of all layers."""
+
+    __slots__ = ("__weakref__", "attributes", "core_state")
+
+    def __init__(self, core_state: Any, attributes: list[dict[str, Any]]) -> None:
+        self.core_state, self.attributes = core_state, attributes
