@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from jmdp.methods.kernels import distributions as distributions
+from jmdp.methods.kernels import distributions
+from jmdp.methods.kernels.tables import CellLayout, Cells, OutcomeLists
 from reference import distributions as slow
 
 
@@ -40,9 +41,9 @@ def test_equal_to_the_slow_twin(narrow):
     per_width, first_cell = np.full(rows, 2.0), np.full(rows, -4)
     out = np.empty((4, rows, 1 + 2 * new_cells))
     for first in range(2):
-        distributions.step_back(
-            starts, chance, gain, source, factor, per_width, first_cell, bits, narrow, *table, first, 2, *out
-        )
+        outcomes = OutcomeLists(starts, chance, gain, source, factor)
+        layout = CellLayout(per_width, first_cell, bits, narrow)
+        distributions.step_back(outcomes, layout, Cells(*table), first, 2, Cells(*out))
     columns = [[tuple(table[:, row, c]) for c in range(1 + 2 * cells)] for row in range(sources)]
     for row in range(rows):
         at = slice(starts[row], starts[row + 1])

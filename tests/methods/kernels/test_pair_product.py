@@ -11,6 +11,7 @@ from jmdp.base import machine as threads_room
 from jmdp.methods.exact_pairs import pair_sweep
 from jmdp.methods.kernels.changes import add_combination, inner_products, largest_combination
 from jmdp.methods.kernels.pair_product import pair_product
+from jmdp.methods.kernels.tables import PairOutput, PairStep
 from reference.tables import full_table, lower_triangle
 
 SIZES = [1, 2, 7, 8, 9, 16, 17, 61, 530]
@@ -22,15 +23,16 @@ def random_table(rng, size, kind="float64"):
     return (H + H.T).astype(kind)
 
 
+def pair_step(Q, td, mirror):
+    return PairStep(Q.indptr.astype(np.uint64), Q.indices.astype(np.uint64), Q.data, td, 0.5, 0.8, mirror)
+
+
 def product(Q, H, calls, td=None, diagonal=NOTHING, out=None, change=NO_CHANGE):
     """Several calls make one product; `out` is what to add to."""
     new = np.full_like(H, np.nan) if out is None else out.copy()
-    step = Q.indptr.astype(np.uint64), Q.indices.astype(np.uint64), Q.data
-    td = np.zeros(len(H)) if td is None else td
-    parts = [
-        pair_product(*step, td, 0.5, 0.8, H, diagonal, first, calls, out is not None, True, new, change, 1.0)
-        for first in range(calls)
-    ]
+    step = pair_step(Q, np.zeros(len(H)) if td is None else td, 1.0)
+    output = PairOutput(new, change, add=out is not None, measure=True)
+    parts = [pair_product(step, H, diagonal, first, calls, output) for first in range(calls)]
     return new, max(parts)
 
 
@@ -117,13 +119,13 @@ def test_evaluations_agree_with_those_of_the_sparse_product(coupling, monkeypatc
 def test_antisymmetric_tables_stay_so(size):
     rng = np.random.default_rng(size)
     Q = random_array((size, size), density=min(1.0, 4 / size), rng=rng).tocsr()
-    step = (Q.indptr.astype(np.uint64), Q.indices.astype(np.uint64), Q.data)
     H = rng.normal(size=(size, size))
     H = H - H.T
     source = rng.normal(size=(size, size))
     source = source - source.T
     new, change = source.copy(), np.zeros(32 * (-(-size // 8)) * (-(-size // 8) + 1), np.float32)
-    pair_product(*step, np.zeros(size), 0.5, 0.8, H, np.zeros(size), 0, 1, True, True, new, change, -1.0)
+    output = PairOutput(new, change, add=True, measure=True)
+    pair_product(pair_step(Q, np.zeros(size), -1.0), H, np.zeros(size), 0, 1, output)
     right = source + 0.4 * (Q @ H @ Q.T)
     np.testing.assert_allclose(new, right, atol=1e-12 * max(1, np.abs(right).max()))
     np.testing.assert_array_equal(new, -new.T)

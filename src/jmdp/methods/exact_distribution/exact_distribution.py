@@ -14,9 +14,10 @@ from jmdp.base.machine import Threads, budget, require
 from jmdp.base.progress import sweep_bar
 from jmdp.base.settings import nonnegative, whole
 from jmdp.methods.exact_distribution.steps import DistributionSteps
-from jmdp.methods.exact_distribution.sweep import CELL_BYTES, Cells, DistributionSweep
+from jmdp.methods.exact_distribution.sweep import CELL_BYTES, DistributionSweep
 from jmdp.methods.exact_distribution.ties import Ties
 from jmdp.methods.exact_pairs.exact_pairs import ExactPairs
+from jmdp.methods.kernels.tables import Cells
 from jmdp.methods.method import Method
 from jmdp.methods.shared.return_range import ReturnRange
 from jmdp.methods.shared.shaping import unit_rewards

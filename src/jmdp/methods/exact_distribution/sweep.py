@@ -11,6 +11,7 @@ from jmdp.base.arrays import ROUNDOFF, Floats
 from jmdp.base.machine import Threads
 from jmdp.methods.exact_distribution.steps import DistributionSteps, Steps
 from jmdp.methods.exact_distribution.ties import tie_chances
+from jmdp.methods.kernels.tables import CellLayout, Cells, OutcomeLists
 from jmdp.methods.shared.pair_operator import excess
 from jmdp.methods.shared.shared_randomness import break_point_units
 from jmdp.models.coupling import Coupling
@@ -25,26 +26,6 @@ _ATOM = 2.0**-43
 
 _RANGE_SWEEPS = 60
 """Sweeps after which what returns can be is known well enough to lay out cells."""
-
-
-class Cells(NamedTuple):
-    """Distributions in cells, a row each. See `kernels.distributions`."""
-
-    mass: Floats  # [rows, 1 + 2 cells]: what is exactly 0, what else is in each cell, the heaviest atom of each
-    low: Floats
-    high: Floats
-    mean: Floats
-
-    @classmethod
-    def empty(cls, rows: int, cells: int) -> Cells:
-        """Room for so many."""
-        return cls(*np.empty((4, rows, 1 + 2 * cells)))
-
-    def widths(self) -> tuple[Floats, Floats]:
-        """Widths of all intervals, as the table has them, and their mean in each distribution."""
-        widths = np.where(self.mass > 0, self.high - self.low, 0.0)
-        widths[:, 0] = 0.0
-        return widths, np.einsum("ic,ic->i", self.mass, widths)
 
 
 class Widths(NamedTuple):
@@ -138,18 +119,10 @@ class DistributionSweep:
         bits = max(int(math.log2(cells / (4 * OCTAVES))), 0)  # half of the cells, or fewer, are the ones near zero
         per_width = max(cells - 2 - (2 * OCTAVES << bits), 1) / np.maximum(high - low, 2.0**-900)
         first_cell = np.array([cell(x, dense, bits) for x, dense in zip(low, per_width, strict=True)], np.int64)
-        table = (
-            steps.starts,
-            steps.chance,
-            steps.gain,
-            steps.source,
-            steps.factor,
-            per_width,
-            first_cell,
-            bits,
-            self._narrow,
-        )
-        runs, lost = zip(*self._threads.run(step_back, (*table, *self._distributions), tuple(out)), strict=True)
+        outcomes = OutcomeLists(steps.starts, steps.chance, steps.gain, steps.source, steps.factor)
+        layout = CellLayout(per_width, first_cell, bits, self._narrow)
+        parts = self._threads.run(step_back, (outcomes, layout, self._distributions), (out,))
+        runs, lost = zip(*parts, strict=True)
         # Atoms and all else come one after the other, and a mass may be moved from one to the other once more.
         units = self._units + 1 + 4 * max(runs) * steps.most_outcomes
         return float((units * ROUNDOFF + max(lost)) * (1 + 2.0**-20))

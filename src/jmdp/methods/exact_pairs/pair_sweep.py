@@ -12,7 +12,9 @@ import numpy as np
 
 from jmdp.base.arrays import Floats, largest
 from jmdp.base.machine import Threads
+from jmdp.methods.kernels.tables import PairOutput, PairStep
 from jmdp.methods.shared.pair_operator import PairOperator
+from jmdp.methods.shared.shared_randomness import Piece
 
 if TYPE_CHECKING:
     from jmdp.methods.exact_pairs.moment_operator import MomentOperator
@@ -52,11 +54,20 @@ class PairSweep:
     def __enter__(self) -> PairSweep:
         if self.compiled:
             self.threads.__enter__()
-            self._steps = [
-                (s.indptr.astype(np.uint64), s.indices.astype(np.uint64), np.asarray(s.data))
-                for s in (piece.one.step for piece in self.operator.pieces)
-            ]
+            self._steps = [self._kernel_step(piece) for piece in self.operator.pieces]
         return self
+
+    def _kernel_step(self, piece: Piece) -> PairStep:
+        matrix, operator = piece.one.step, self.operator
+        return PairStep(
+            matrix.indptr.astype(np.uint64),
+            matrix.indices.astype(np.uint64),
+            np.asarray(matrix.data),
+            piece.one.td,
+            piece.weight,
+            operator.square,
+            operator.mirror,
+        )
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -101,12 +112,11 @@ class PairSweep:
         worst, source = 0.0, self.operator.source
         if source is not None:
             np.copyto(new, source)
-        for i, (piece, step) in enumerate(zip(self.operator.pieces, self._steps, strict=True)):
+        for i, step in enumerate(self._steps):
             last = i == len(self._steps) - 1
             on_diagonal = diagonal if last and diagonal is not None else np.zeros(0)
-            before = (*step, piece.one.td, piece.weight, self.operator.square, H, on_diagonal)
-            after = (i > 0 or source is not None, measure and last, new, change, self.operator.mirror)
-            worst = max(self.threads.run(pair_product, before, after))
+            output = PairOutput(new, change, add=i > 0 or source is not None, measure=measure and last)
+            worst = max(self.threads.run(pair_product, (step, H, on_diagonal), (output,)))
         return worst
 
 

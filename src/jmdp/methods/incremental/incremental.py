@@ -280,10 +280,10 @@ def _resume(
     arrays = checkpoint.load(path, {**estimates.arrays(), "about": about})
     if not np.array_equal(arrays.pop("about"), about):
         raise CheckpointError(
-            f"{path} is the checkpoint of a run with another model, policy, coupling or settings. {checkpoint.MEND}"
+            f"{path} is the checkpoint of a run with another model, policy, coupling or settings. {checkpoint.FIX}"
         )
     if not estimates.accepts(arrays, whole):
-        raise CheckpointError(f"{path} holds numbers that no run comes to. {checkpoint.MEND}")
+        raise CheckpointError(f"{path} holds numbers that no run comes to. {checkpoint.FIX}")
     estimates.restore(arrays)
 
 

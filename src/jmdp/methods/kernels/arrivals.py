@@ -5,22 +5,20 @@ from __future__ import annotations
 import numpy as np
 from numba import njit
 
-from jmdp.base.arrays import Booleans, Floats, Integers
+from jmdp.base.arrays import Floats
+from jmdp.methods.kernels.tables import Chain
 
 
 @njit(cache=True, nogil=True)
 def push(
-    prob: Floats,  # [S, K]
-    next_state: Integers,  # [S, K, A]
-    policy: Floats,  # [S, A]
-    known: Booleans,  # [S]; mass that gets to other states stays there
-    terminal: Booleans,  # [S]
+    chain: Chain,
     decay: float,
     threshold: float,
     mass: Floats,  # [S], changed in place
     most: int,
 ) -> None:
     """Push mass on from every known state that has at least `threshold`, until none has or `most` pushes are made."""
+    prob, next_state, policy, known, terminal = chain
     S, K, A = next_state.shape
     queue, queued = np.empty(S, np.int64), np.zeros(S, np.bool_)
     head = count = 0

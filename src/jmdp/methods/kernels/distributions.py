@@ -13,7 +13,7 @@ import math
 import numpy as np
 from numba import njit
 
-from jmdp.base.arrays import Floats, Integers
+from jmdp.methods.kernels.tables import CellLayout, Cells, OutcomeLists
 
 _SLIP = 2.0**-51
 """Relative to the sizes added, more than the rounding of r + γ x and of r itself."""
@@ -47,87 +47,93 @@ def cell(x: float, per_width: float, bits: int) -> int:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def _add_outcome(
+    outcomes: OutcomeLists,
+    e: int,  # the one to add
+    following: Cells,
+    layout: tuple[float, int, int, float],  # of this row, as `CellLayout` has it
+    row: Cells,  # [1 + 2 cells] each; `mean` is the sum of mass × mean while masses are added
+    lost: float,
+) -> tuple[int, float]:
+    """Add one outcome to a row. Returns the longest run of masses in one cell, and the mass lost so far."""
+    p, r, g, j = outcomes.chance[e], outcomes.gain[e], outcomes.factor[e], outcomes.source[e]
+    mass, low, high, mean = following
+    per_width, first_cell, bits, narrow = layout
+    row_mass, row_low, row_high, row_mean = row
+    cells = row_mass.size // 2
+    longest, run, last = 1, 0, -1
+    for c in range(mass.shape[1]):
+        m = mass[j, c]
+        if m == 0.0:
+            continue
+        m *= p
+        if m < _DUST:
+            lost += m
+            continue
+        if c == 0:
+            if r == 0.0:  # what is exactly zero stays so
+                row_mass[0] += m
+                continue
+            x = least = most = r
+        else:
+            x = r + g * mean[j, c]
+            a, b = g * low[j, c], g * high[j, c]
+            least, most = r + min(a, b), r + max(a, b)
+        slip = _SLIP * (abs(r) + max(abs(least), abs(most))) + _TINY
+        at = min(max(cell(x, per_width, bits) - first_cell, 0), cells - 1) + 1
+        run = run + 1 if at == last else 1
+        last = at
+        longest = max(longest, run)
+        least, most = least - slip, most + slip
+        if most - least <= narrow:
+            atom = at + cells
+            least_too, most_too = min(least, row_low[atom]), max(most, row_high[atom])
+            if row_mass[atom] == 0.0 or most_too - least_too <= narrow:
+                row_low[atom], row_high[atom] = least_too, most_too
+                row_mass[atom] += m
+                row_mean[atom] += m * x
+                continue
+            if m > row_mass[atom]:  # the lighter of the two joins all else
+                m, row_mass[atom] = row_mass[atom], m
+                moment, row_mean[atom] = row_mean[atom], row_mass[atom] * x
+                least, row_low[atom] = row_low[atom], least
+                most, row_high[atom] = row_high[atom], most
+                x = moment / m
+        row_mass[at] += m
+        row_mean[at] += m * x
+        row_low[at] = min(row_low[at], least)
+        row_high[at] = max(row_high[at], most)
+    return longest, lost
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def step_back(
-    starts: Integers,  # [rows + 1]; the outcomes of row i are starts[i] … starts[i + 1] − 1
-    chance: Floats,  # [outcomes]
-    gain: Floats,  # [outcomes]
-    source: Integers,  # [outcomes], the row of the distribution that follows
-    factor: Floats,  # [outcomes], γ, or −γ where that distribution is of the gap the other way round
-    per_width: Floats,  # [rows], how many cells there are to a unit, far from zero
-    first_cell: Integers,  # [rows], its number; what is below is put in it, what is beyond the last in that
-    bits: int,
-    narrow: float,  # an interval up to this wide is an atom
-    mass: Floats,  # [source rows, 1 + 2 source cells], and the next three alike
-    low: Floats,
-    high: Floats,
-    mean: Floats,
+    outcomes: OutcomeLists,
+    layout: CellLayout,
+    following: Cells,
     first: int,  # rows first, first + stride, … are this call's
     stride: int,
-    new_mass: Floats,  # [rows, 1 + 2 cells], and the next three alike
-    new_low: Floats,
-    new_high: Floats,
-    new_mean: Floats,
+    new: Cells,
 ) -> tuple[int, float]:
     """Fill new rows with the distributions of gain + factor × (the distribution that follows).
 
     Returns the longest run, a number of masses of one distribution that were put in one cell, for what rounding can do
     depends on it; and the most mass of a row that was too little to keep.
     """
-    cells = new_mass.shape[1] // 2
+    starts = outcomes.starts
     longest, most_lost = 1, 0.0
     for i in range(first, starts.size - 1, stride):
-        row_mass, row_low, row_high, row_mean = new_mass[i], new_low[i], new_high[i], new_mean[i]
-        row_mass[:] = 0.0
-        row_mean[:] = 0.0
-        row_low[:] = math.inf
-        row_high[:] = -math.inf
-        dense, begin, lost = per_width[i], first_cell[i], 0.0
+        row = Cells(new.mass[i], new.low[i], new.high[i], new.mean[i])
+        row.mass[:] = 0.0
+        row.mean[:] = 0.0
+        row.low[:] = math.inf
+        row.high[:] = -math.inf
+        here, lost = (layout.per_width[i], layout.first_cell[i], layout.bits, layout.narrow), 0.0
         for e in range(starts[i], starts[i + 1]):
-            p, r, g, j = chance[e], gain[e], factor[e], source[e]
-            run, last = 0, -1
-            for c in range(mass.shape[1]):
-                m = mass[j, c]
-                if m == 0.0:
-                    continue
-                m *= p
-                if m < _DUST:
-                    lost += m
-                    continue
-                if c == 0:
-                    if r == 0.0:  # what is exactly zero stays so
-                        row_mass[0] += m
-                        continue
-                    x = least = most = r
-                else:
-                    x = r + g * mean[j, c]
-                    a, b = g * low[j, c], g * high[j, c]
-                    least, most = r + min(a, b), r + max(a, b)
-                slip = _SLIP * (abs(r) + max(abs(least), abs(most))) + _TINY
-                at = min(max(cell(x, dense, bits) - begin, 0), cells - 1) + 1
-                run = run + 1 if at == last else 1
-                last = at
-                longest = max(longest, run)
-                least, most = least - slip, most + slip
-                if most - least <= narrow:
-                    atom = at + cells
-                    least_too, most_too = min(least, row_low[atom]), max(most, row_high[atom])
-                    if row_mass[atom] == 0.0 or most_too - least_too <= narrow:
-                        row_low[atom], row_high[atom] = least_too, most_too
-                        row_mass[atom] += m
-                        row_mean[atom] += m * x
-                        continue
-                    if m > row_mass[atom]:  # the lighter of the two joins all else
-                        m, row_mass[atom] = row_mass[atom], m
-                        moment, row_mean[atom] = row_mean[atom], row_mass[atom] * x
-                        least, row_low[atom] = row_low[atom], least
-                        most, row_high[atom] = row_high[atom], most
-                        x = moment / m
-                row_mass[at] += m
-                row_mean[at] += m * x
-                row_low[at] = min(row_low[at], least)
-                row_high[at] = max(row_high[at], most)
-        for c in range(1, 2 * cells + 1):
-            if row_mass[c] > 0.0:
-                row_mean[c] /= row_mass[c]
+            run, lost = _add_outcome(outcomes, e, following, here, row, lost)
+            longest = max(longest, run)
+        for c in range(1, row.mass.size):
+            if row.mass[c] > 0.0:
+                row.mean[c] /= row.mass[c]
         most_lost = max(most_lost, lost)
     return longest, most_lost

@@ -11,39 +11,132 @@ Tables may be single precision; sums are in double precision always.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numba import boolean, float32, float64, types, uint64
 
 from jmdp.base.arrays import Floats
 from jmdp.methods.kernels.straight_line import compiled
+from jmdp.methods.kernels.tables import PairOutput, PairStep
 
 ROWS = 8
 _TILE = np.uint64(512)
 _0, _1, _2, _3, _4, _5, _6, _7, _8 = (np.uint64(i) for i in range(ROWS + 1))
 
-
-_TYPES = (
-    "float64(u8[::1], u8[::1], f8[::1], f8[::1], f8, f8, {0}[:, ::1], f8[::1], u8, u8, b1, b1, "
-    "{0}[:, ::1], {1}[::1], f8)"
-)
+_FASTMATH = {"nnan", "nsz"}
+_STEP = types.NamedTuple([uint64[::1], uint64[::1], float64[::1], float64[::1], float64, float64, float64], PairStep)
 
 
-@compiled(_TYPES.format("f8", "f4"), _TYPES.format("f4", "f4"), fastmath={"nnan", "nsz"})
+def _types(stored: Any) -> Any:
+    """Argument types of `pair_product` for tables of this precision."""
+    output = types.NamedTuple([stored[:, ::1], float32[::1], boolean, boolean], PairOutput)
+    return float64(_STEP, stored[:, ::1], float64[::1], uint64, uint64, output)
+
+
+@compiled(fastmath=_FASTMATH)
+def _left_product(step: PairStep, H: Floats, top: int, bottom: int, row: Floats, X: Floats) -> None:
+    """X [S, 8] = weight × square × Q H for rows top, …, bottom − 1, as far as the lower triangle asks for it."""
+    starts, columns, values, _, weight, square, _ = step
+    scale = weight * square
+    reach = _0  # columns of X that the lower triangle asks for
+    for i in range(starts[_0], starts[bottom]):
+        reach = max(reach, columns[i] + _1)
+    for left in range(_0, reach, _TILE):
+        width = min(_TILE, reach - left)
+        block = X[left : left + width]
+        for r in range(bottom - top):
+            row[:width] = 0.0
+            for i in range(starts[top + r], starts[top + r + _1]):
+                share, source = scale * values[i], H[columns[i], left : left + width]
+                for j in range(width):
+                    row[j] += share * source[j]
+            for j in range(width):
+                block[j, r] = row[j]
+
+
+@compiled(fastmath=_FASTMATH)
+def _eight_rows(step: PairStep, X: Floats, top: int, left: int, right: int, output: PairOutput) -> None:
+    """Columns left, …, right − 1 of a whole group, left of its own corner: eight sums side by side."""
+    starts, columns, values, td, weight, _, mirror = step
+    out, add = output.table, output.add
+    for t in range(left, right):
+        d = weight * td[t]
+        a0, a1, a2, a3 = d * td[top], d * td[top + _1], d * td[top + _2], d * td[top + _3]
+        a4, a5, a6, a7 = d * td[top + _4], d * td[top + _5], d * td[top + _6], d * td[top + _7]
+        for i in range(starts[t], starts[t + _1]):
+            v, x = values[i], X[columns[i]]
+            a0 += v * x[0]
+            a1 += v * x[1]
+            a2 += v * x[2]
+            a3 += v * x[3]
+            a4 += v * x[4]
+            a5 += v * x[5]
+            a6 += v * x[6]
+            a7 += v * x[7]
+        mirrored = out[t, top : top + _8]
+        if add:
+            a0 += mirror * mirrored[0]
+            a1 += mirror * mirrored[1]
+            a2 += mirror * mirrored[2]
+            a3 += mirror * mirrored[3]
+            a4 += mirror * mirrored[4]
+            a5 += mirror * mirrored[5]
+            a6 += mirror * mirrored[6]
+            a7 += mirror * mirrored[7]
+        mirrored[0], mirrored[1], mirrored[2], mirrored[3] = mirror * a0, mirror * a1, mirror * a2, mirror * a3
+        mirrored[4], mirrored[5], mirrored[6], mirrored[7] = mirror * a4, mirror * a5, mirror * a6, mirror * a7
+        out[top, t], out[top + _1, t], out[top + _2, t], out[top + _3, t] = a0, a1, a2, a3
+        out[top + _4, t], out[top + _5, t], out[top + _6, t], out[top + _7, t] = a4, a5, a6, a7
+
+
+@compiled(fastmath=_FASTMATH)
+def _single_entries(
+    step: PairStep, X: Floats, diagonal: Floats, top: int, bottom: int, left: int, right: int, output: PairOutput
+) -> None:
+    """Columns left, …, right − 1 of a group's own corner, or of a last group that is not full: one by one."""
+    starts, columns, values, td, weight, _, mirror = step
+    out, add = output.table, output.add
+    for t in range(left, right):
+        for s in range(max(t, top), bottom):
+            entry = weight * td[t] * td[s] + (out[s, t] if add else 0.0)
+            for i in range(starts[t], starts[t + _1]):
+                entry += values[i] * X[columns[i], s - top]
+            if s == t and diagonal.size > 0:
+                entry = diagonal[s]
+            out[t, s] = mirror * entry
+            out[s, t] = entry
+
+
+@compiled(fastmath=_FASTMATH)
+def _largest_change(H: Floats, top: int, bottom: int, left: int, right: int, output: PairOutput) -> float:
+    """Return max |out − H| in a tile of rows and columns, and record out − H if there is a place for it."""
+    out, change = output.table, output.change
+    place = _4 * top * (top // _8 + _1)
+    worst = 0.0
+    for r in range(bottom - top):
+        new, old = out[top + r, left:right], H[top + r, left:right]
+        if change.size > 0:
+            begin = place + r * (top + _8) + left
+            record = change[begin : begin + right - left]
+            for t in range(right - left):
+                difference = new[t] - old[t]
+                record[t] = difference
+                worst = max(worst, abs(difference))
+        else:
+            for t in range(right - left):
+                worst = max(worst, abs(new[t] - old[t]))
+    return worst
+
+
+@compiled(_types(float64), _types(float32), fastmath=_FASTMATH)
 def pair_product(
-    starts: np.typing.NDArray[np.uint64],  # [S + 1], Q in compressed rows
-    columns: np.typing.NDArray[np.uint64],
-    values: Floats,
-    td: Floats,  # [S]
-    weight: float,
-    square: float,
+    step: PairStep,
     H: Floats,  # [S, S]
     diagonal: Floats,  # [S], to put on the diagonal; empty to leave the product there
     first: int,  # groups of eight rows first, first + stride, … are this call's
     stride: int,
-    add: bool,  # to what stands in out, or replace it
-    measure: bool,
-    out: Floats,  # [S, S]
-    change: np.typing.NDArray[np.float32],  # or empty
-    mirror: float,  # 1 where H is symmetric, −1 where it is antisymmetric
+    output: PairOutput,
 ) -> float:
     """Fill the rows (and, by symmetry, columns) of some groups with weight × (td tdᵀ + square × Q H Qᵀ).
 
@@ -51,82 +144,17 @@ def pair_product(
     after group, row after row, each up to the group's last column; 8 · 8 · groups · (groups + 1) / 2 numbers.
     """
     S = np.uint64(H.shape[0])
-    scale = weight * square
     row, X = np.empty(_TILE), np.zeros((S, _8))
     worst = 0.0
     for group in range(first, (S + _7) // _8, stride):
         top = group * _8
         bottom = min(top + _8, S)
-        count = bottom - top
-        reach = _0  # columns of X that the lower triangle asks for
-        for i in range(starts[_0], starts[bottom]):
-            reach = max(reach, columns[i] + _1)
-        for left in range(_0, reach, _TILE):
-            width = min(_TILE, reach - left)
-            block = X[left : left + width]
-            for r in range(count):
-                row[:width] = 0.0
-                for i in range(starts[top + r], starts[top + r + _1]):
-                    share, source = scale * values[i], H[columns[i], left : left + width]
-                    for j in range(width):
-                        row[j] += share * source[j]
-                for j in range(width):
-                    block[j, r] = row[j]
-        place = _8 * _8 * group * (group + _1) // _2
+        _left_product(step, H, top, bottom, row, X)
         for left in range(_0, bottom, _TILE):
             right = min(left + _TILE, bottom)
-            full = min(right, top) if count == _8 else _0
-            for t in range(left, full):
-                d = weight * td[t]
-                a0, a1, a2, a3 = d * td[top], d * td[top + _1], d * td[top + _2], d * td[top + _3]
-                a4, a5, a6, a7 = d * td[top + _4], d * td[top + _5], d * td[top + _6], d * td[top + _7]
-                for i in range(starts[t], starts[t + _1]):
-                    v, x = values[i], X[columns[i]]
-                    a0 += v * x[0]
-                    a1 += v * x[1]
-                    a2 += v * x[2]
-                    a3 += v * x[3]
-                    a4 += v * x[4]
-                    a5 += v * x[5]
-                    a6 += v * x[6]
-                    a7 += v * x[7]
-                mirrored = out[t, top : top + _8]
-                if add:
-                    a0 += mirror * mirrored[0]
-                    a1 += mirror * mirrored[1]
-                    a2 += mirror * mirrored[2]
-                    a3 += mirror * mirrored[3]
-                    a4 += mirror * mirrored[4]
-                    a5 += mirror * mirrored[5]
-                    a6 += mirror * mirrored[6]
-                    a7 += mirror * mirrored[7]
-                mirrored[0], mirrored[1], mirrored[2], mirrored[3] = mirror * a0, mirror * a1, mirror * a2, mirror * a3
-                mirrored[4], mirrored[5], mirrored[6], mirrored[7] = mirror * a4, mirror * a5, mirror * a6, mirror * a7
-                out[top, t], out[top + _1, t], out[top + _2, t], out[top + _3, t] = a0, a1, a2, a3
-                out[top + _4, t], out[top + _5, t], out[top + _6, t], out[top + _7, t] = a4, a5, a6, a7
-            for t in range(
-                left if left > full else full, right
-            ):  # the group's own corner, or a last group that is not full
-                for r in range(t - top if t > top else _0, count):
-                    s = top + r
-                    entry = weight * td[t] * td[s] + (out[s, t] if add else 0.0)
-                    for i in range(starts[t], starts[t + _1]):
-                        entry += values[i] * X[columns[i], r]
-                    if s == t and diagonal.size > 0:
-                        entry = diagonal[s]
-                    out[t, s] = mirror * entry
-                    out[s, t] = entry
-            if measure:
-                for r in range(count):
-                    new, old = out[top + r, left:right], H[top + r, left:right]
-                    if change.size > 0:
-                        begin = place + r * (top + _8) + left
-                        record = change[begin : begin + right - left]
-                        for t in range(right - left):
-                            difference = new[t] - old[t]
-                            record[t] = difference
-                            worst = max(worst, abs(difference))
-                    else:
-                        for t in range(right - left):
-                            worst = max(worst, abs(new[t] - old[t]))
+            full = min(right, top) if bottom - top == _8 else _0
+            _eight_rows(step, X, top, left, full, output)
+            _single_entries(step, X, diagonal, top, bottom, max(left, full), right, output)
+            if output.measure:
+                worst = max(worst, _largest_change(H, top, bottom, left, right, output))
     return worst

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from jmdp.base.arrays import Booleans, Floats, Integers, cumulative_rows
 from jmdp.models.coupling import Coupling
 from jmdp.models.policy import TabularPolicy
@@ -55,3 +57,99 @@ class SampledReturns(NamedTuple):
     gains: Integers
     exact: Booleans  # whether the return was added up without rounding
     totals: Floats  # [3], added to: steps taken, steps of branches that had met another, and the largest |reward|
+
+
+class OutcomeTables(NamedTuple):
+    """What steps are drawn from, for `draw_outcomes`."""
+
+    cumulative_prob: Floats  # [S, K]
+    reward: Floats  # [S, K, A]
+    successor: Integers  # [S, K, A], the next state, or ENDED
+    cumulative_policy: Floats  # [S, A]
+    in_state: bool
+    between_states: bool
+    shared_policy_luck: bool
+    state_of: Integers  # [X]
+
+
+class Updates(NamedTuple):
+    """Which cells are updated, in order, and what was drawn for each."""
+
+    one: Integers  # [updates]
+    other: Integers  # [updates], < 0 for one branch alone
+    gains: Floats  # [2, updates]
+    ahead: Integers  # [2, updates], where each branch stands after a step, or ENDED
+
+
+class Chain(NamedTuple):
+    """The steps of a policy from states whose tables are known, for `push`."""
+
+    prob: Floats  # [S, K]
+    next_state: Integers  # [S, K, A]
+    policy: Floats  # [S, A]
+    known: Booleans  # [S]; mass that gets to other states stays there
+    terminal: Booleans  # [S]
+
+
+Unsigned = np.typing.NDArray[np.uint64]
+Singles = np.typing.NDArray[np.float32]
+
+
+class PairStep(NamedTuple):
+    """weight × (td tdᵀ + square × Q H Qᵀ) for `pair_product`: a step of two branches, given what they share."""
+
+    starts: Unsigned  # [S + 1], Q in compressed rows
+    columns: Unsigned
+    values: Floats
+    td: Floats  # [S]
+    weight: float
+    square: float
+    mirror: float  # 1 where H is symmetric, −1 where it is antisymmetric
+
+
+class PairOutput(NamedTuple):
+    """What `pair_product` fills."""
+
+    table: Floats  # [S, S]
+    change: Singles  # table − H, or empty
+    add: bool  # to what stands in the table, or replace it
+    measure: bool
+
+
+class Cells(NamedTuple):
+    """Distributions in cells, a row each. See `distributions`."""
+
+    mass: Floats  # [rows, 1 + 2 cells]: what is exactly 0, what else is in each cell, the heaviest atom of each
+    low: Floats
+    high: Floats
+    mean: Floats
+
+    @classmethod
+    def empty(cls, rows: int, cells: int) -> Cells:
+        """Room for so many."""
+        return cls(*np.empty((4, rows, 1 + 2 * cells)))
+
+    def widths(self) -> tuple[Floats, Floats]:
+        """Widths of all intervals, as the table has them, and their mean in each distribution."""
+        widths = np.where(self.mass > 0, self.high - self.low, 0.0)
+        widths[:, 0] = 0.0
+        return widths, np.einsum("ic,ic->i", self.mass, widths)
+
+
+class OutcomeLists(NamedTuple):
+    """How distributions follow from one another in one step: each row is a list of outcomes."""
+
+    starts: Integers  # [rows + 1]; the outcomes of row i are starts[i] … starts[i + 1] − 1
+    chance: Floats  # [outcomes]
+    gain: Floats  # [outcomes]
+    source: Integers  # [outcomes], the row of the distribution that follows
+    factor: Floats  # [outcomes], γ, or −γ where that distribution is of the gap the other way round
+
+
+class CellLayout(NamedTuple):
+    """Where the cells of new rows are."""
+
+    per_width: Floats  # [rows], how many cells there are to a unit, far from zero
+    first_cell: Integers  # [rows], its number; what is below is put in it, what is beyond the last in that
+    bits: int
+    narrow: float  # an interval up to this wide is an atom

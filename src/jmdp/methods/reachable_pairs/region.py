@@ -30,6 +30,7 @@ import numpy as np
 from jmdp.base.arrays import ROUNDOFF, UNDERFLOW, Booleans, Floats, Integers, floats
 from jmdp.base.progress import count_bar
 from jmdp.errors import PolicyError
+from jmdp.methods.kernels.tables import Chain
 from jmdp.methods.shared.pair_operator import PairOperator
 from jmdp.methods.shared.policy_chain import ChainSolver, discounted_total, policy_chain_solver
 from jmdp.methods.shared.shaping import scaled_error, shape
@@ -74,10 +75,8 @@ class Explorer:
             return
         with count_bar("states looked at", progress, int(self.asked.sum())) as bar:
             while True:
-                push(
-                    model.prob, model.next_state, self.probs, self.asked, model.terminal, model.discount,
-                    max(threshold, _LEAST_MASS), self.mass, _MOST_PUSHES,
-                )  # fmt: skip
+                chain = Chain(model.prob, model.next_state, self.probs, self.asked, model.terminal)
+                push(chain, model.discount, max(threshold, _LEAST_MASS), self.mass, _MOST_PUSHES)
                 new = np.flatnonzero(self.reached & ~self.asked & (self.mass >= threshold))
                 room = max_states - int(self.asked.sum())
                 if new.size == 0 or room <= 0:
