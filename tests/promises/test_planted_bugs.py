@@ -248,7 +248,7 @@ BUGS = [
         'np.einsum("skaa->ska", apart)[...] = 0.0', "one *= 0.0", ORDER_8),
     Bug("moments of all orders shrink like variances", "methods/exact_pairs/moment_operator.py",
         "rate = self._model.discount ** (i + j)", "rate = self._model.discount**2", ORDER_8),
-    Bug("a gap's moments have one sign", "methods/exact_pairs/higher_moments.py", "math.comb(o, p) * (-1.0) ** (o - p)",
+    Bug("a gap's moments have one sign", "methods/exact_pairs/pair_moments.py", "math.comb(o, p) * (-1.0) ** (o - p)",
         "math.comb(o, p)", ORDER_8),
     # Certificates.
     Bug("rounding is left out", "methods/shared/pair_operator.py", "self.rounding * ROUNDOFF * (source + self.square * entry)",

@@ -12,12 +12,13 @@ from jmdp.base.machine import budget, require
 from jmdp.base.progress import sweep_bar
 from jmdp.base.settings import nonnegative, refuse_overflow, whole
 from jmdp.errors import SettingsError
+from jmdp.methods.exact_pairs.pair_moments import PairMoments
 from jmdp.methods.exact_pairs.pair_refinement import refinable, refine, terms
-from jmdp.methods.exact_pairs.pair_sweep import PairSweep, PastChanges, change_record, is_compiled
+from jmdp.methods.exact_pairs.pair_sweep import PairSweep, change_record, is_compiled
 from jmdp.methods.exact_pairs.pair_table import PairTable
 from jmdp.methods.exact_pairs.pair_tolerance import Tolerance
 from jmdp.methods.method import Method
-from jmdp.methods.shared.fixed_point import iterate
+from jmdp.methods.shared.fixed_point import FixedPoint, StoppingRule, iterate
 from jmdp.methods.shared.pair_operator import PairOperator, Precision
 from jmdp.methods.shared.return_range import ReturnRange
 from jmdp.methods.shared.shaping import scaled_error, shape
@@ -111,62 +112,57 @@ class ExactPairs(Method[Evaluation]):
         operator = PairOperator(model, policy, coupling, shaped, self.precision, StateUnits.of(model, policy, shaped))
         recorded = self._plan(operator, allowed_bytes)
         tolerance = Tolerance(operator, self.tolerance)
-        means_met = tolerance.means_met
+        found, moments = self._solve(operator, tolerance, recorded, progress)
+        S, outcome = model.shape[0], found.outcome
+        H = found.point.reshape(S, S)
+        if outcome is Outcome.CONVERGED and moments is not None:
+            outcome = moments.outcome
+        table = PairTable(operator, H, operator.step_error(operator.entry(found.point), found.residual))
+        if self._should_refine(operator, found.outcome):
+            H = np.tril(H) + np.tril(H, -1).T  # symmetric to the last bit, as the refinement needs it
+            refined = refine(operator, H, recorded, self.max_sweeps)
+            table = replace(table, H=H, refined=refined)
+            if outcome is Outcome.STALLED and tolerance.means_met and refined.error.max() <= tolerance.step_error:
+                outcome = Outcome.CONVERGED if moments is None else moments.outcome
+        return self._evaluation(table, outcome, found.residuals, moments)
+
+    def _solve(
+        self, operator: PairOperator, tolerance: Tolerance, recorded: int, progress: bool
+    ) -> tuple[FixedPoint, PairMoments | None]:
+        """The table of order 2, in units; and all of higher orders."""
         entry = largest(operator.V)  # no covariance is larger; near enough until the table can be asked
         target = operator.largest_residual(entry, tolerance.step_error)
-        unit = int(operator.units.state.max())
-        higher = None
-        if self.order > 2:  # what is left of order 2 is in all above it
-            from jmdp.methods.exact_pairs.higher_moments import ErrorScales, single_moments
+        unit, e = int(operator.units.state.max()), operator.shaped.exponent
+        higher, means_met = None, tolerance.means_met
+        if self.order > 2:
+            from jmdp.methods.exact_pairs.higher_moments import HigherMoments
 
-            plain = PairOperator(model, policy, coupling, shaped)
-            scales, single = higher = ErrorScales(plain, self.order), single_moments(plain, self.order)
-            lower = max(scales.target(2, self.order, single.sizes, self.tolerance), 4 * plain.floor(largest(plain.V)))
-            target = min(target, math.ldexp(lower, -2 * unit))
+            plain = PairOperator(operator.model, operator.policy, operator.coupling, operator.shaped)
+            higher = HigherMoments(plain, self.order, self.tolerance, self.max_sweeps)
+            target = min(target, math.ldexp(higher.second_order_target(), -2 * unit))
 
         def enough(table: Floats, residual: float) -> bool:
             return means_met and operator.step_error(operator.entry(table), residual) <= tolerance.step_error
 
-        e = shaped.exponent
-        with sweep_bar(type(self).__name__, progress, 2 * (e + unit)) as report, PairSweep(operator) as sweep:
-            found = iterate(
-                sweep.measured,
-                operator.start(),
-                operator.start(),
-                target=target,
-                enough=enough,
-                floor=lambda table: operator.floor(operator.entry(table)),
-                rate=operator.square,
-                max_sweeps=self.max_sweeps,
-                report=report,
-                past=PastChanges(sweep, recorded) if recorded else None,
-                bare=sweep if sweep.compiled else None,
-            )
-            S, outcome, moments = model.shape[0], found.outcome, None
-            H = found.point.reshape(S, S)
-            if higher is not None and outcome is not Outcome.INTERRUPTED:
-                from jmdp.methods.exact_pairs.higher_moments import solve_moments
+        def floor(table: Floats) -> float:
+            return operator.floor(operator.entry(table))
 
-                units = operator.units.state
-                moments = solve_moments(
-                    plain,
-                    np.ldexp(H, units[:, None] + units[None, :]),
-                    math.ldexp(found.residual, 2 * unit),
-                    *higher,
-                    self.order,
-                    self.tolerance,
-                    self.max_sweeps,
-                    recorded,
-                    lambda before, n, residual, aim: report(found.residuals.size + before + n, residual, aim),
-                )
-                outcome = outcome if outcome is not Outcome.CONVERGED else moments.outcome
-        table = PairTable(operator, H, operator.step_error(operator.entry(found.point), found.residual))
-        if self._worth_refining(operator, found.outcome):
-            H = np.tril(H) + np.tril(H, -1).T  # symmetric to the last bit, as the refinement needs it
-            refined = refine(operator, H, recorded, self.max_sweeps)
-            table = replace(table, H=H, refined=refined)
-            if outcome is Outcome.STALLED and means_met and refined.error.max() <= tolerance.step_error:
-                outcome = Outcome.CONVERGED if moments is None else moments.outcome
+        stopping = StoppingRule(target, floor, operator.square, self.max_sweeps, enough)
+        with sweep_bar(type(self).__name__, progress, 2 * (e + unit)) as report, PairSweep(operator) as sweep:
+            found = iterate(sweep.recording(recorded), operator.start(), operator.start(), stopping, report)
+            if higher is None or found.outcome is Outcome.INTERRUPTED:
+                return found, None
+            S, units, before = operator.model.shape[0], operator.units.state, found.residuals.size
+            H = np.ldexp(found.point.reshape(S, S), units[:, None] + units[None, :])
+            residual = math.ldexp(found.residual, 2 * unit)
+            moments = higher.solve(H, residual, recorded, lambda n, left, aim: report(before + n, left, aim))
+        return found, moments
+
+    def _evaluation(
+        self, table: PairTable, outcome: Outcome, residuals: Floats, moments: PairMoments | None
+    ) -> Evaluation:
+        operator, model, shaped = table.operator, table.operator.model, table.operator.shaped
+        e, unit = shaped.exponent, int(operator.units.state.max())
         certificate = Certificate.certified(
             scaled_error(shaped.mean_errors, e), table.covariance_error(), model.discount, model.reward_bound
         )
@@ -175,17 +171,17 @@ class ExactPairs(Method[Evaluation]):
             covariance=table.covariance(),
             certificate=certificate,
             outcome=outcome,
-            coupling=coupling,
+            coupling=operator.coupling,
             method=self,
             states=model.states,
             actions=model.actions,
-            residuals=np.ldexp(found.residuals, 2 * (e + unit)),
+            residuals=np.ldexp(residuals, 2 * (e + unit)),
             cross=table,
             moments=moments,
-            ranges=ReturnRange(model, policy),
+            ranges=ReturnRange(model, operator.policy),
         )
 
-    def _worth_refining(self, operator: PairOperator, outcome: Outcome) -> bool:
+    def _should_refine(self, operator: PairOperator, outcome: Outcome) -> bool:
         """Whether to go on in two words: it is cheap, or rounding kept the tolerance from being met."""
         if outcome not in (Outcome.CONVERGED, Outcome.STALLED) or not refinable(operator):
             return False

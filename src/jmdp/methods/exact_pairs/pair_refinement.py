@@ -18,10 +18,10 @@ import numpy as np
 
 from jmdp.base.arrays import ROUNDOFF, UNDERFLOW, Booleans, Floats, Integers, largest
 from jmdp.methods.exact_pairs.moment_operator import MomentOperator
-from jmdp.methods.exact_pairs.pair_sweep import PairSweep, PastChanges, is_compiled
+from jmdp.methods.exact_pairs.pair_sweep import PairSweep, is_compiled
 from jmdp.methods.shared import double_double as dd
 from jmdp.methods.shared.double_double import DoubleDouble
-from jmdp.methods.shared.fixed_point import iterate
+from jmdp.methods.shared.fixed_point import StoppingRule, iterate
 from jmdp.methods.shared.pair_operator import PairOperator
 from jmdp.methods.shared.policy_chain import policy_chain_solver
 from jmdp.methods.shared.shaping import td_errors, unit_rewards
@@ -118,18 +118,9 @@ class _Refinement:
         size = largest(residual)
         rounding = (operator.rounding + 2) * ROUNDOFF * size
         with PairSweep(part) as sweep:
-            found = iterate(
-                sweep.measured,
-                operator.start(),
-                operator.start(),
-                target=_ENOUGH * size,
-                enough=lambda table, left: True,
-                floor=lambda table: rounding,
-                rate=operator.square,
-                max_sweeps=max_sweeps,
-                report=lambda sweeps, left, aim: None,
-                past=PastChanges(sweep, recorded) if recorded else None,
-            )
+            stopping = StoppingRule(_ENOUGH * size, lambda table: rounding, operator.square, max_sweeps)
+            tables = operator.start(), operator.start()
+            found = iterate(sweep.recording(recorded), *tables, stopping, lambda sweeps, left, aim: None)
         h = found.point.reshape(self.H.shape)
         h = (h + h.T) / 2  # sweeps are symmetric up to rounding, and so is this residual
         return h, found.residual + (operator.rounding + 4) * ROUNDOFF * (size + largest(h))

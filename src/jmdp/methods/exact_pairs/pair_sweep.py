@@ -13,6 +13,7 @@ import numpy as np
 from jmdp.base.arrays import Floats, largest
 from jmdp.base.machine import Threads
 from jmdp.methods.kernels.tables import PairOutput, PairStep
+from jmdp.methods.shared.fixed_point import Sweeps
 from jmdp.methods.shared.pair_operator import PairOperator
 from jmdp.methods.shared.shared_randomness import Piece
 
@@ -82,6 +83,11 @@ class PairSweep:
     def measured(self, point: Floats, out: Floats, change: Any = None) -> float:
         """Fill `out` with the sweep of `point`, `change` with what changed, and return the most that changed."""
         return self._sweep(point, out, True, _NOTHING if change is None else change)
+
+    def recording(self, length: int) -> Sweeps:
+        """These sweeps for `iterate`, with so many changes recorded, or none."""
+        past = PastChanges(self, length) if length else None
+        return Sweeps(self.measured, past, self if self.compiled else None)
 
     def _sweep(self, point: Floats, out: Floats, measure: bool, change: Any) -> float:
         operator = self.operator

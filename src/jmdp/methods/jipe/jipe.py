@@ -17,7 +17,7 @@ from jmdp.base.progress import sweep_bar
 from jmdp.base.settings import nonnegative, refuse_overflow, whole
 from jmdp.methods.jipe.joint_bellman import JointBellman, needed_bytes
 from jmdp.methods.method import Method
-from jmdp.methods.shared.fixed_point import iterate
+from jmdp.methods.shared.fixed_point import StoppingRule, Sweeps, iterate
 from jmdp.methods.shared.return_range import ReturnRange
 from jmdp.methods.shared.shaping import scaled_error
 from jmdp.models.coupling import Coupling
@@ -72,18 +72,16 @@ class JIPE(Method[Evaluation]):
             return (residual + operator.floor(moments)) / (1 - model.discount) * (1 + 2.0**-40)
 
         e = operator.exponent
+        stopping = StoppingRule(
+            target=allowed * (1 - model.discount),
+            floor=operator.floor,
+            rate=model.discount,
+            max_sweeps=self.max_sweeps,
+            enough=lambda moments, residual: error(moments, residual) <= allowed,
+        )
         with sweep_bar(type(self).__name__, progress, e) as report:
-            found = iterate(
-                operator.measured,
-                np.zeros(operator.size),
-                np.zeros(operator.size),
-                target=allowed * (1 - model.discount),
-                enough=lambda moments, residual: error(moments, residual) <= allowed,
-                floor=operator.floor,
-                rate=model.discount,
-                max_sweeps=self.max_sweeps,
-                report=report,
-            )
+            tables = np.zeros(operator.size), np.zeros(operator.size)
+            found = iterate(Sweeps(operator.measured), *tables, stopping, report)
         off = error(found.point, found.residual)
         table = MomentTable(operator, found.point, off)
         means, squares = table.tables[1,], table.tables[2,]
