@@ -30,11 +30,11 @@ def compare(quick: bool) -> Report:
         result = jmdp.evaluate(world.model, policy, jmdp.Local(), method=jmdp.ExactDistribution(tolerance=0.02))
         seconds = time.perf_counter() - start
         simulator, actor = jmdp.simulators.TabularSimulator(world.model), jmdp.as_policy(policy, world.model.actions)
-        going = np.flatnonzero(~world.model.terminal)
-        questions = 3 * 6 * going.size
+        live = np.flatnonzero(~world.model.terminal)
+        questions = 3 * 6 * live.size
         radius = math.sqrt(math.log(2 * questions / _FALSE_ALARM) / (2 * samples))  # Hoeffding, for all at once
         widest = furthest = 0.0
-        for s in going:
+        for s in live:
             plan = RolloutPlan(
                 state=int(s),
                 actions=range(4),
@@ -62,7 +62,7 @@ def compare(quick: bool) -> Report:
         report.rows.append(
             {
                 "policy": name,
-                "gaps": 6 * going.size,
+                "gaps": 6 * live.size,
                 "seconds": seconds,
                 "sweeps": result.residuals.size,
                 "widest interval of P(gap > 0)": widest,

@@ -21,12 +21,12 @@ def compare(quick: bool) -> Report:
     report = Report("moment_bounds", quick)
     everything: dict[str, list[float]] = {}
     for name, model, policy, coupling in _problems(quick):
-        distribution = jmdp.evaluate(
+        exact = jmdp.evaluate(
             model, policy, coupling, jmdp.ExactDistribution(tolerance=0.05, max_cells=1024), throw=False
         )
         moments = jmdp.evaluate(model, policy, coupling, jmdp.ExactPairs(order=8), throw=False)
         slack: dict[str, list[float]] = {"Cantelli": [], **{f"{n} moments": [] for n in _ORDERS}}
-        for gap, truth in _gaps(moments, distribution):
+        for gap, truth in _gaps(moments, exact):
             slack["Cantelli"].append(gap.inferiority_bound() - truth)
             for n in _ORDERS:
                 few = replace(gap, central_moments=gap.central_moments[: n + 1])

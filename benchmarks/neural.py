@@ -42,15 +42,15 @@ def compare(quick: bool) -> Report:
 
 
 def _learning(report: Report, updates: int, visits: int) -> None:
-    """`learn` as `NeuralGram` calls it, and `Trainer.many` alone."""
+    """`train` as `NeuralGram` calls it, and `Trainer.update` alone."""
     import jax
 
     from jmdp.base.luck import Shock
-    from jmdp.methods.neural_gram.learner import CHUNK, learn
     from jmdp.methods.neural_gram.network import GramNetwork
     from jmdp.methods.neural_gram.replay import PairReplay
     from jmdp.methods.neural_gram.tracking import Tracker
-    from jmdp.methods.neural_gram.training import Plan, Trainer, begun
+    from jmdp.methods.neural_gram.trainer import Trainer, TrainingPlan, initial_state
+    from jmdp.methods.neural_gram.training_loop import CHUNK, TrainingData, train
 
     settings = jmdp.NeuralGram(seed=0, updates=updates)
     walks, held_out = _made_up(visits, settings.repeats, settings.length), _made_up(48, 16, settings.length)
@@ -58,7 +58,7 @@ def _learning(report: Report, updates: int, visits: int) -> None:
     def whole() -> None:
         with tempfile.TemporaryDirectory() as folder:
             tracker = Tracker(Path(folder))
-            learn(settings, walks, held_out, _ACTIONS, _DISCOUNT, tracker=tracker)
+            train(settings, TrainingData(walks, held_out, _ACTIONS, _DISCOUNT), tracker=tracker)
             tracker.close()
 
     root = Shock.of_sample(settings.seed, 0)
@@ -67,20 +67,20 @@ def _learning(report: Report, updates: int, visits: int) -> None:
     seen = walks.observation.reshape(-1, *walks.observation.shape[3:])
     units = (mean, scales.variance**0.5, scales.gap_variance**0.5)
     network = GramNetwork(None, seen, _ACTIONS, settings.kernel, settings.rank, units, root.key())
-    plan = Plan(
+    plan = TrainingPlan(
         updates, settings.learning_rate, settings.weight_decay, settings.dropout, settings.target_averaging,
         settings.mean_rate, scales,
     )  # fmt: skip
-    trainer, first, key = Trainer(plan), begun(network, plan), root.key()
+    trainer, first, key = Trainer(plan), initial_state(network, plan), root.key()
     batches = jax.device_put(replay.batches(0, CHUNK, settings.batch))
 
-    def bare() -> None:
+    def baseline() -> None:
         learning = first
         for _ in range(updates // CHUNK):
-            learning, errors = trainer.many(learning, batches, key)
+            learning, errors = trainer.update(learning, batches, key)
         np.asarray(errors)
 
-    timings = interleave({"bare updates": bare, "the whole loop": whole})
+    timings = interleave({"bare updates": baseline, "the whole loop": whole})
     what = f"learning, {updates} updates of {settings.batch} pairs"
     for name in timings.seconds:
         row: Row = {"what": what, "contender": name, "a second": updates / timings.best(name)}
@@ -126,9 +126,9 @@ def _walking(report: Report, plan: WalkPlan, blocks: int) -> None:
 
     speed: dict[str, float] = {}
     for workers in (1, 2):
-        with _bare(workers, steps) as bare:
+        with _plain_loop(workers, steps) as baseline:
             several = [WorkerPool(simulator, actor, coupling, workers=workers) for coupling in couplings]
-            contenders: dict[str, Callable[[], None]] = {"bare": bare}
+            contenders: dict[str, Callable[[], None]] = {"bare": baseline}
             contenders |= {f"ours, {type(c).__name__}": ours(w) for c, w in zip(couplings, several, strict=True)}
             timings = interleave(contenders)
             for pool in several:
@@ -154,13 +154,13 @@ def _processes(workers: int) -> str:
 
 def _steps(walks: PairWalks) -> int:
     """That were simulated: one for both branches where they have met, none for one that has ended."""
-    met = walks.same[:, :-1] & (walks.action[:, :-1, 0] == walks.action[:, :-1, 1])
-    going = ~walks.ended[:, :-1]
-    return int(np.where(met, going[..., 0], going.sum(axis=-1)).sum())
+    merged = walks.same[:, :-1] & (walks.action[:, :-1, 0] == walks.action[:, :-1, 1])
+    live = ~walks.ended[:, :-1]
+    return int(np.where(merged, live[..., 0], live.sum(axis=-1)).sum())
 
 
 @contextmanager
-def _bare(workers: int, steps: int) -> Iterator[Callable[[], None]]:
+def _plain_loop(workers: int, steps: int) -> Iterator[Callable[[], None]]:
     """A plain loop over the emulator, here or shared out over processes that are kept."""
     if workers == 1:
         yield lambda: _play(steps)

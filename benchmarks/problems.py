@@ -68,8 +68,8 @@ def neighbour_grid(side: int, actions: int, discount: float) -> TabularJMDP:
 def policy_chain(model: TabularJMDP, policy: TabularPolicy) -> tuple[csr_array[np.float64], Floats]:
     """P_π [S, S] in compressed rows with 32-bit indices, and r_π [S]; terminal states go nowhere and earn nothing."""
     S, K, A = model.shape
-    going = model.prob * ~model.terminal[:, None]
-    weight = going[:, :, None] * policy.probs[:, None, :]
+    live = model.prob * ~model.terminal[:, None]
+    weight = live[:, :, None] * policy.probs[:, None, :]
     rows, used = np.repeat(np.arange(S), K * A), weight.ravel() > 0
     entries = (weight.ravel()[used], (rows[used], model.next_state.ravel()[used]))
     step = csr_array(entries, shape=(S, S))

@@ -82,8 +82,8 @@ def compare(quick: bool) -> Report:
 def relative_errors(result: Evaluation, truth: Evaluation) -> Floats:
     """Of the variances of all gaps, states that are not terminal."""
     one, other = _gap_variances(result.covariance), _gap_variances(truth.covariance)
-    going = other.max(axis=1) > 0
-    return np.asarray(np.abs(one - other)[going] / np.maximum(other[going], _SMALL * other.max()))
+    varied = other.max(axis=1) > 0
+    return np.asarray(np.abs(one - other)[varied] / np.maximum(other[varied], _SMALL * other.max()))
 
 
 def _gap_variances(covariance: Floats) -> Floats:

@@ -1,4 +1,4 @@
-"""What the doors cost: coupled queries and rollouts against bare loops over the same simulators."""
+"""What the adapters cost: coupled queries and rollouts against bare loops over the same simulators."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DISCOUNT = 0.99
 _SHARES = {"ALE": 0.8, "JAX": 0.7, "Gymnasium": 0.5}
 """Of the bare throughput: the goals."""
 
-_BARE_LANES = 4096
+_PLAIN_LANES = 4096
 """Of a block of the bare loop, which may be faster in blocks; the goal is held against the faster of both."""
 
 
@@ -57,12 +57,12 @@ def _emulator(report: Report, queries: int) -> None:
                 one.saved()  # as the bare loop does, whether it will be needed or not
             state = begin if after[0].over else after[0]
 
-    bare = _bare_emulator(simulator, begin.saved(), queries)
+    baseline = _plain_emulator(simulator, begin.saved(), queries)
     steps = queries * len(actions)
-    _timed(report, "ALE", "Pong: six actions, four frames", steps, {"ours": coupled, "bare": bare})
+    _timed(report, "ALE", "Pong: six actions, four frames", steps, {"ours": coupled, "bare": baseline})
 
 
-def _bare_emulator(simulator: Any, begin: Any, queries: int) -> Callable[[], None]:
+def _plain_emulator(simulator: Any, begin: Any, queries: int) -> Callable[[], None]:
     """Restore, act, clone and read the memory, in a plain loop; sticky coins of NumPy, as one would write it."""
     from ale_py import ALEInterface, roms
 
@@ -74,7 +74,7 @@ def _bare_emulator(simulator: Any, begin: Any, queries: int) -> Callable[[], Non
     moves = [int(move.value) for move in ale.getMinimalActionSet()]
     rng = np.random.default_rng(0)
 
-    def bare() -> None:
+    def baseline() -> None:
         state, previous = begin, 0
         for _ in range(queries):
             coins = (rng.random(simulator.frame_skip) >= simulator.sticky).tolist()
@@ -89,7 +89,7 @@ def _bare_emulator(simulator: Any, begin: Any, queries: int) -> Callable[[], Non
             over = after[0][2]
             state, previous = (begin, 0) if over else (after[0][0], after[0][3])
 
-    return bare
+    return baseline
 
 
 def _jax(report: Report, name: str, blocks: int, horizon: int) -> None:
@@ -103,7 +103,7 @@ def _jax(report: Report, name: str, blocks: int, horizon: int) -> None:
     env, params, A = simulator.environment, simulator.params, simulator.actions.size
     state = simulator.start(Shock.of_sample(0, 0))
     at_once = simulator.samples_at_once(state, A)
-    block = at_once * max(1, round(_BARE_LANES / A / at_once))
+    block = at_once * max(1, round(_PLAIN_LANES / A / at_once))
     count = blocks * block
 
     def uniform(observation: Any) -> Any:
@@ -121,16 +121,16 @@ def _jax(report: Report, name: str, blocks: int, horizon: int) -> None:
         carry, _ = jax.lax.scan(body, (key, at, action, False, 0.0, 1.0), None, horizon)
         return carry[4]
 
-    many = jax.jit(jax.vmap(one))
+    rollouts = jax.jit(jax.vmap(one))
     numbers = itertools.count()
 
-    def bare(samples: int) -> Callable[[], None]:
+    def baseline(samples: int) -> Callable[[], None]:
         start = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, (samples * A, *leaf.shape)), state)
         first = jnp.tile(jnp.arange(A), samples)
 
         def run() -> None:
             for _ in range(count // samples):
-                np.asarray(many(jax.random.split(jax.random.key(next(numbers)), samples * A), start, first))
+                np.asarray(rollouts(jax.random.split(jax.random.key(next(numbers)), samples * A), start, first))
 
         return run
 
@@ -148,7 +148,7 @@ def _jax(report: Report, name: str, blocks: int, horizon: int) -> None:
 
         return run
 
-    contenders = {"bare": bare(count), "bare, in blocks": bare(block)}
+    contenders = {"bare": baseline(count), "bare, in blocks": baseline(block)}
     contenders |= {f"ours, {type(c).__name__}": ours(c) for c in (jmdp.Synchronous(), jmdp.Local())}
     _timed(report, "JAX", f"{name}: {count} samples × {A} actions × {horizon}", count * A * horizon, contenders)
 
@@ -187,14 +187,14 @@ def _gymnasium(report: Report, samples: int) -> None:
             for a in range(4):
                 simulator.step(state, a, shock)
 
-    def bare() -> None:
+    def baseline() -> None:
         for _ in range(samples):
             for a in range(4):
                 copy.deepcopy(env).step(a)
 
     rollouts()
     before = walked
-    timings = interleave({"bare": bare, "queries": queries, "rollouts": rollouts})
+    timings = interleave({"bare": baseline, "queries": queries, "rollouts": rollouts})
     least = min(before, walked)  # numbers of steps differ from seed to seed, little
     steps = {"bare": 4 * samples, "queries": 4 * samples, "rollouts": least}
     for name in ("rollouts", "queries"):
@@ -207,11 +207,11 @@ def _gymnasium(report: Report, samples: int) -> None:
 
 def _timed(report: Report, kind: str, what: str, steps: int, contenders: dict[str, Callable[[], None]]) -> None:
     timings = interleave(contenders)
-    bare = min((name for name in contenders if name.startswith("bare")), key=timings.best)
+    baseline = min((name for name in contenders if name.startswith("bare")), key=timings.best)
     for name in contenders:
         row = _row(what, name, steps, timings.best(name))
         if not name.startswith("bare"):
-            ratio = timings.ratio(bare, name)
+            ratio = timings.ratio(baseline, name)
             row |= {"share of bare": ratio.best, "in single rounds": ratio.spread()}
             goal = f"{what.split(':')[0]}, {name}: share of bare"
             report.goals.append(Goal.at_least(goal, ratio.best, _SHARES[kind]))

@@ -12,9 +12,9 @@ from benchmarks.interleave import interleave
 from benchmarks.report import Goal, Report
 from jmdp.base.arrays import Floats, Integers
 from jmdp.methods.incremental import BlockSampling, PolynomialSteps
-from jmdp.methods.incremental.learner import Learner, Leg
 from jmdp.methods.incremental.moment_cells import MomentCells, TablePairs
 from jmdp.methods.incremental.step_sizes import step_table
+from jmdp.methods.incremental.stochastic_approximation import Segment, StochasticApproximation
 from jmdp.methods.kernels.coordinates import MEAN, SQUARE
 from jmdp.methods.shared.shaping import unit_rewards
 from jmdp.models.coupling import Coupling
@@ -48,19 +48,19 @@ def _compare(
     cells = MomentCells(model, coupling)
     source = TablePairs(model, policy, coupling, cells, unit_rewards(model)[2])
     rule, steps = BlockSampling(), step_table(PolynomialSteps())
-    learner = Learner(cells, source, rule, steps, model.discount, True, 1000 * count, 0)
-    leg = Leg(0, count, 0, False, False, False)
+    estimates = StochasticApproximation(cells, source, rule, steps, model.discount, True, 1000 * count, 0)
+    segment = Segment(0, count, 0, False, False, False)
     rng = np.random.Generator(np.random.SFC64(0))
-    one, other = rule.draw(rng, count, cells, source, learner.memory)
+    one, other = rule.draw(rng, count, cells, source, estimates.memory)
     ahead = np.maximum(source.draw(rng, one, other)[1], 0)
     touched = _cells(cells, one, other), _next_cells(cells, other, ahead), ahead[0], ahead[1]
     table, out = np.zeros((cells.size, 4)), np.zeros(1)
 
     def learn() -> None:
-        learner.done[:] = 0
-        learner.advance(leg)
+        estimates.done[:] = 0
+        estimates.advance(segment)
 
-    timings = interleave({"Incremental": learn, "bare loop": partial(_bare, rng, table, *touched, out)})
+    timings = interleave({"Incremental": learn, "bare loop": partial(_plain_loop, rng, table, *touched, out)})
     rate, ratio = count / timings.best("Incremental") / 1e6, timings.ratio("bare loop", "Incremental")
     report.rows.append(
         {
@@ -91,7 +91,7 @@ def _next_cells(cells: MomentCells, other: Integers, ahead: Integers) -> Integer
 
 
 @njit(nogil=True)
-def _bare(
+def _plain_loop(
     rng: np.random.Generator,
     table: Floats,
     cell: Integers,

@@ -41,12 +41,12 @@ def compare(quick: bool) -> Report:
 def _time(report: Report, problem: str, side: int, name: str) -> Row:
     world = jmdp.worlds.windy_gridworld(side, side, discount=0.99)
     model, policy = world.model, world.policies[name]
-    kept: dict[str, Any] = {}
+    last: dict[str, Any] = {}
 
     def solve() -> None:
         result = jmdp.evaluate(model, policy, jmdp.Local(), method=METHOD, progress=False)
-        kept.clear()
-        kept.update(residuals=result.residuals, covariance=result.covariance, result=result)
+        last.clear()
+        last.update(residuals=result.residuals, covariance=result.covariance, result=result)
 
     S = model.shape[0]
     operator = PairOperator(model, policy, jmdp.Local(), shape(model, policy))
@@ -55,12 +55,12 @@ def _time(report: Report, problem: str, side: int, name: str) -> Row:
     np.multiply.outer(u, u, out=point.reshape(S, S))
     with PairSweep(operator) as sweep:
         timings = interleave({"evaluate": solve, "sweep": partial(sweep, point, out)})
-    count = kept["residuals"].size
+    count = last["residuals"].size
     ratio = timings.ratio("evaluate", "sweep").times(1 / count)
     report.goals.append(Goal.at_most(f"{problem}: evaluate / its bare sweeps", ratio.best, 1.15))
 
-    difference = _residual(model, policy, kept["result"])
-    variance = float(kept["covariance"].max())
+    difference = _residual(model, policy, last["result"])
+    variance = float(last["covariance"].max())
     agree(problem, difference, METHOD.tolerance * variance * (1 - model.discount**2) / model.discount**2)
     return {
         "sweeps": count,

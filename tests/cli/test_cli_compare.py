@@ -77,8 +77,8 @@ def test_json_has_every_interval_and_what_it_rests_on(capsys):
     assert found.code == 1
     for row in record["actions"]:
         for name, value in truth.beside_leader(row["action"]).items():
-            kept = [x if np.isfinite(x) else None for x in (float(value), value.low, value.high)]
-            assert [row[name][part] for part in ("value", "low", "high")] == kept
+            finite = [x if np.isfinite(x) else None for x in (float(value), value.low, value.high)]
+            assert [row[name][part] for part in ("value", "low", "high")] == finite
         assert row["regret"]["mean"]["value"] == truth.regret(row["action"]).mean
 
 

@@ -22,7 +22,7 @@ from jmdp.experiments.paper.incremental import CONSTANT, SHRINKING
 from jmdp.experiments.paper.jipe_n import exact_moments, three_arms
 from jmdp.experiments.reproduction.experiment import Work
 from jmdp.experiments.reproduction.findings import Judgement
-from jmdp.experiments.reproduction.records import Record, kept, made, settings_of
+from jmdp.experiments.reproduction.records import Record, run_and_save, saved_record, settings_of
 from jmdp.experiments.reproduction.report import Part, html, number
 from jmdp.experiments.reproduction.reproducing import reproduce
 
@@ -186,19 +186,19 @@ def test_what_is_there_is_kept(folder, monkeypatch):
 
 @pytest.mark.parametrize("damage", ["", "{}", "[1]", "null", "1", '{"name": 1, "findings": [{}]}', "\x00", "empty"])
 def test_damaged_or_other_records_are_made_again(folder, tmp_path, damage):
-    experiment = EXPERIMENTS["chain_correlation"].made(True)
+    experiment = EXPERIMENTS["chain_correlation"].configured(True)
     path = tmp_path / "numbers.json"
     whole = Record.load(folder / "numbers" / "chain_correlation-quick.json")
     if damage == "empty":
         replace(whole, data={}).save(path)
     else:
         path.write_text(damage)
-    assert kept(experiment, path) is None
-    record = made(experiment, path, Work(tmp_path, progress=False))
-    assert kept(experiment, path) == record == whole
-    assert kept(replace(experiment, length=24), path) is None
+    assert saved_record(experiment, path) is None
+    record = run_and_save(experiment, path, Work(tmp_path, progress=False))
+    assert saved_record(experiment, path) == record == whole
+    assert saved_record(replace(experiment, length=24), path) is None
     replace(whole, versions={**whole.versions, "numpy": "0"}).save(path)
-    assert kept(experiment, path) is None
+    assert saved_record(experiment, path) is None
     assert [file.name for file in tmp_path.iterdir()] == ["numbers.json"]
 
 
@@ -224,10 +224,10 @@ def test_committed_verdicts_follow_from_committed_numbers(name):
     elif name == "atari_gap_variances":
         assert [f for row in record.data["rows"] for f in EXPERIMENTS[name]()._judged(row)] == record.findings
     else:
-        assert made_now(name) == [finding.verdict for finding in record.findings]
+        assert verdicts_now(name) == [finding.verdict for finding in record.findings]
 
 
-def made_now(name):
+def verdicts_now(name):
     return [finding.verdict for finding in EXPERIMENTS[name]().run(Work(None, progress=False)).findings]
 
 

@@ -87,8 +87,8 @@ def test_all_is_on_the_page_and_nothing_on_top_of_another(case):
         assert box.x1 <= page.x1, text
         assert box.y1 <= page.y1, text
     for (one, box), (other, beside) in combinations(boxes.items(), 2):
-        apart = box.x1 <= beside.x0 or beside.x1 <= box.x0 or box.y1 <= beside.y0 or beside.y1 <= box.y0
-        assert apart, (one, other)
+        separate = box.x1 <= beside.x0 or beside.x1 <= box.x0 or box.y1 <= beside.y0 or beside.y1 <= box.y0
+        assert separate, (one, other)
 
 
 def lines(axes, marker):

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import jmdp
+from jmdp.base import rounding
 from jmdp.errors import MissingExtraError, PolicyError, SettingsError, UnavailableError
 from jmdp.plots import chances
 from jmdp.results.learning_curve import LearningCurve
@@ -333,8 +334,8 @@ def test_beaten_grid_has_the_chance_of_the_worst_rival(with_distributions, world
 def test_beaten_grid_calls_other_actions_by_name():
     chain = jmdp.worlds.coupled_reward_chain(4)
     policy = chain.policies["first"]
-    distribution = jmdp.evaluate(chain.model, policy, jmdp.Local(), method=jmdp.ExactDistribution())
-    axes = jmdp.plots.beaten_grid(distribution, policy, (2, 2), terminal=["s3"]).axes[0]
+    exact = jmdp.evaluate(chain.model, policy, jmdp.Local(), method=jmdp.ExactDistribution())
+    axes = jmdp.plots.beaten_grid(exact, policy, (2, 2), terminal=["s3"]).axes[0]
     written = [text.get_text() for text in axes.texts]
     assert written == [*(word for s in range(3) for word in (f"s{s}", ".50", "a1", "by a2")), "s3", "end"]
 
@@ -343,28 +344,28 @@ def test_beaten_grid_of_many_columns_has_numbers_only():
     grid = jmdp.worlds.windy_gridworld(1, 13)
     policy = grid.policies["careless"]
     result = jmdp.evaluate(grid.model, policy, jmdp.Local())
-    distributions = dataclasses.replace(result, distributions=GivenDistributions(a_gap([-1, 1], [0.25, 0.75])))
-    axes = jmdp.plots.beaten_grid(distributions, policy, grid.grid, terminal=["0,12"]).axes[0]
+    given = dataclasses.replace(result, distributions=GivenDistributions(a_gap([-1, 1], [0.25, 0.75])))
+    axes = jmdp.plots.beaten_grid(given, policy, grid.grid, terminal=["0,12"]).axes[0]
     assert [text.get_text() for text in axes.texts] == [".75"] * 12 + ["end"]
 
 
 def test_an_action_that_is_never_beaten_is_beaten_by_none(result, world):
-    distributions = dataclasses.replace(result, distributions=GivenDistributions(a_gap([-1, 0], [0.25, 0.75])))
-    axes = jmdp.plots.beaten_grid(distributions, world.policies["careless"], world.grid).axes[0]
+    given = dataclasses.replace(result, distributions=GivenDistributions(a_gap([-1, 0], [0.25, 0.75])))
+    axes = jmdp.plots.beaten_grid(given, world.policies["careless"], world.grid).axes[0]
     assert {text.get_text() for text in axes.texts if "," not in text.get_text()} == {"0", "→", "↑"}
 
 
 def test_beaten_grid_refuses(result, world):
-    distributions = dataclasses.replace(result, distributions=GivenDistributions(a_gap([-1, 1], [0.25, 0.75])))
+    given = dataclasses.replace(result, distributions=GivenDistributions(a_gap([-1, 1], [0.25, 0.75])))
     policy = world.policies["careless"]
     with pytest.raises(SettingsError, match=r"grid is \(2, 3\), that is 6 cells, for 9 states"):
-        jmdp.plots.beaten_grid(distributions, policy, (2, 3))
+        jmdp.plots.beaten_grid(given, policy, (2, 3))
     with pytest.raises(SettingsError, match="not the cells of a grid"):
-        jmdp.plots.beaten_grid(distributions, policy, None)
+        jmdp.plots.beaten_grid(given, policy, None)
     with pytest.raises(PolicyError, match=r"shape \(1, 2\), the evaluation has 9 states and 4 actions"):
-        jmdp.plots.beaten_grid(distributions, jmdp.TabularPolicy([[0.5, 0.5]]), world.grid)
+        jmdp.plots.beaten_grid(given, jmdp.TabularPolicy([[0.5, 0.5]]), world.grid)
     with pytest.raises(SettingsError, match="All states are terminal"):
-        jmdp.plots.beaten_grid(distributions, policy, world.grid, terminal=range(9))
+        jmdp.plots.beaten_grid(given, policy, world.grid, terminal=range(9))
     with pytest.raises(UnavailableError, match="gives moments and no distribution"):
         jmdp.plots.beaten_grid(result, policy, world.grid)
     with pytest.raises(UnavailableError, match="gives moments and no distribution"):
@@ -512,11 +513,11 @@ def test_td_errors_are_of_incremental_runs_alone(result):
     ],
 )
 def test_chances_are_0_or_1_only_where_they_are(value, long, short):
-    assert chances.chance(value) == long
+    assert rounding.chance(value) == long
     assert chances.short_chance(value) == short
 
 
-def test_without_matplotlib_the_door_says_what_to_type(result, monkeypatch):
+def test_without_matplotlib_the_error_says_what_to_type(result, monkeypatch):
     import builtins
 
     real = builtins.__import__

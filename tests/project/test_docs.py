@@ -25,7 +25,11 @@ pytest.importorskip("numpydoc")
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-MODULES = ("encoders", "errors", "features", "plots", "simulators", "testing", "worlds")
+MODULES = (
+    "errors", "plots", "simulators", "testing", "worlds",
+    "methods.incremental", "methods.linear_projected", "methods.linear_projected.features",
+    "methods.neural_gram", "methods.neural_gram.encoders",
+)  # fmt: skip
 NOTEBOOKS = sorted(page for page in DOCS.rglob("*.md") if page.read_text().startswith("---\njupytext:"))
 
 

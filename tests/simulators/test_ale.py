@@ -85,7 +85,7 @@ def simulators():
 @pytest.fixture
 def eager(monkeypatch):
     """Load another emulator at once wherever one is missed."""
-    monkeypatch.setattr(ale_emulator, "_WORTH_AN_EMULATOR", 0)
+    monkeypatch.setattr(ale_emulator, "_EVICTIONS_BEFORE_ANOTHER", 0)
 
 
 def shock(*numbers: int) -> Shock:
@@ -299,7 +299,7 @@ def test_a_live_state_goes_on_without_copies(simulators):
 
 
 def test_emulators_are_loaded_when_that_pays(monkeypatch):
-    monkeypatch.setattr(ale_emulator, "_WORTH_AN_EMULATOR", 3)
+    monkeypatch.setattr(ale_emulator, "_EVICTIONS_BEFORE_ANOTHER", 3)
     sim = ALESimulator("pong", max_emulators=2)
     held = [sim.start(shock(n)) for n in range(4)]
     assert len(sim._emulators) == 1

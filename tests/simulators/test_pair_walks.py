@@ -352,7 +352,8 @@ def is_alive(pid: int) -> bool:
 @pytest.mark.parametrize("how", ["interrupt", "kill"])
 def test_no_worker_is_left_behind(how, tmp_path):
     """An interrupt, or the sudden end, of the process they work for."""
-    paths = os.pathsep.join([str(Path(jmdp.__file__).parents[1]), str(Path(__file__).parent)])
+    here = Path(__file__)
+    paths = os.pathsep.join(map(str, [Path(jmdp.__file__).parents[1], here.parents[1], here.parent]))
     run = subprocess.Popen(
         [sys.executable, "-c", SLOW, str(tmp_path)], start_new_session=True, stderr=subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": paths},

@@ -1,8 +1,7 @@
 """Checkpoints: arrays that survive a crash at any moment, and are refused when they are damaged.
 
-A checkpoint is an uncompressed NumPy archive (.npz). It is written beside its place, flushed to the disk and renamed,
-so at every moment the file is a whole old one or a whole new one. The file beside it has one name and is locked while
-it is written, so what a killed run left there is overwritten by the next.
+A checkpoint is an uncompressed NumPy archive (.npz), written by `whole_files`: at every moment it is a whole old one or
+a whole new one.
 
 The reader knows names, types and shapes, hence every header. It compares these and reads just as many bytes as it
 needs: nothing that a file says is believed, decompressed, evaluated or unpickled. A checksum of all must agree.
@@ -16,21 +15,21 @@ import os
 import stat
 import struct
 import zipfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
 
+from jmdp.base.whole_files import locked_part_file, whole_file
 from jmdp.errors import CheckpointError
 
 Arrays = Mapping[str, npt.NDArray[Any]]
 
 _DIGEST = "digest"
 
-MEND = "Give another file, or remove this one to start anew."
+FIX = "Give another file, or remove this one to start anew."
 
 _MEMBER = struct.Struct("<4s2xHH4x4x8xHH")
 """What stands before a member of a zip file: signature, flags, method, lengths of its name and of what follows it."""
@@ -39,7 +38,7 @@ _MEMBER = struct.Struct("<4s2xHH4x4x8xHH")
 def is_there(path: Path) -> bool:
     """Whether there is a checkpoint to go on from; raise `CheckpointError` if none can be saved there."""
     try:
-        with _beside(path):
+        with locked_part_file(path):
             return os.path.exists(path)
     except (OSError, ValueError) as error:
         raise CheckpointError(
@@ -51,16 +50,8 @@ def is_there(path: Path) -> bool:
 def save(path: Path, arrays: Arrays) -> None:
     """Write arrays to a file, all or nothing; raise `CheckpointError` where it cannot be done."""
     try:
-        with _beside(path) as (file, part, place):
+        with whole_file(path, make_folder=False) as file:
             _write(file, arrays)
-            file.flush()
-            os.fsync(file.fileno())
-            os.replace(part, place)
-        directory = os.open(place.parent, os.O_RDONLY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
     except OSError as error:
         raise CheckpointError(
             f"{path} cannot be saved: {_reason(error)}. What was saved there before, if anything, is whole. "
@@ -77,42 +68,10 @@ def load(path: Path, like: Arrays) -> dict[str, npt.NDArray[Any]]:
             found = {name: _read(file, path, name, like[name]) for name in sorted(like)}
             digest = _read(file, path, _DIGEST, _digest({}))
     except OSError as error:
-        raise CheckpointError(f"{path} cannot be read: {_reason(error)}. {MEND}") from error
+        raise CheckpointError(f"{path} cannot be read: {_reason(error)}. {FIX}") from error
     if not np.array_equal(digest, _digest(found)):
-        raise CheckpointError(f"{path} is damaged: its checksum does not agree with its contents. {MEND}")
+        raise CheckpointError(f"{path} is damaged: its checksum does not agree with its contents. {FIX}")
     return found
-
-
-@contextmanager
-def _beside(path: Path) -> Iterator[tuple[BinaryIO, Path, Path]]:
-    """An empty file in the same directory, its name, and where links lead; removed unless it is renamed.
-
-    Who finds it locked waits. What was waited for is then gone, or was renamed and must not be touched.
-    """
-    import fcntl  # there is none on Windows
-
-    place = Path(os.path.realpath(path))
-    part = place.with_name(f".{place.name}.part")
-    while True:
-        with open(os.open(part, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666), "wb") as file:
-            with suppress(OSError):  # a file system without locks
-                fcntl.flock(file, fcntl.LOCK_EX)
-            if not _is_called(file, part):
-                continue
-            try:
-                file.truncate(0)
-                yield file, part, place
-            finally:
-                if _is_called(file, part):
-                    part.unlink()
-            return
-
-
-def _is_called(file: BinaryIO, name: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(file.fileno()), os.lstat(name))
-    except FileNotFoundError:
-        return False
 
 
 def _reason(error: Exception) -> str:
@@ -130,28 +89,26 @@ def _read(file: BinaryIO, path: Path, name: str, like: npt.NDArray[Any]) -> npt.
     header = _header(like)
     signature, flags, method, name_length, more = _MEMBER.unpack(_take(file, path, _MEMBER.size))
     if signature != b"PK\3\4":
-        raise CheckpointError(f"{path} is no checkpoint, or is damaged before {name}. {MEND}")
+        raise CheckpointError(f"{path} is no checkpoint, or is damaged before {name}. {FIX}")
     called = _take(file, path, name_length)
     if called != f"{name}.npy".encode() or flags or method:
-        raise CheckpointError(
-            f"{path} has {called[:40]!r} where {name} should be: no checkpoint of this method. {MEND}"
-        )
+        raise CheckpointError(f"{path} has {called[:40]!r} where {name} should be: no checkpoint of this method. {FIX}")
     _take(file, path, more)
     if _take(file, path, len(header)) != header:
         raise CheckpointError(
             f"{path} holds {name} of another shape or type than {like.shape} and {like.dtype}. "
-            f"It belongs to another model or other settings, or is damaged. {MEND}"
+            f"It belongs to another model or other settings, or is damaged. {FIX}"
         )
     array: npt.NDArray[Any] = np.empty(like.shape, like.dtype)
     if file.readinto(_bytes(array)) != array.nbytes:  # type: ignore[attr-defined]  # a buffered file has it
-        raise CheckpointError(f"{path} is cut short: it ends inside {name}. {MEND}")
+        raise CheckpointError(f"{path} is cut short: it ends inside {name}. {FIX}")
     return array
 
 
 def _take(file: BinaryIO, path: Path, size: int) -> bytes:
     data = file.read(size)
     if len(data) != size:
-        raise CheckpointError(f"{path} is cut short: it ends after {file.tell()} bytes. {MEND}")
+        raise CheckpointError(f"{path} is cut short: it ends after {file.tell()} bytes. {FIX}")
     return data
 
 

@@ -35,11 +35,11 @@ def free_bytes() -> float:
         return float("inf")
 
 
-def require(needed: float, allowed: float, what: str, mend: str) -> None:
+def require(needed: float, allowed: float, what: str, fix: str) -> None:
     """Raise unless `needed` bytes fit in what is allowed."""
     if needed > allowed:
         raise MemoryBudgetError(
-            f"{what} needs {in_words(needed)}, and {in_words(allowed)} may be used. {mend}, or raise memory_budget."
+            f"{what} needs {in_words(needed)}, and {in_words(allowed)} may be used. {fix}, or raise memory_budget."
         )
 
 

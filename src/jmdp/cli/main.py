@@ -119,7 +119,7 @@ def _help(stream: TextIO, code: Exit) -> Exit:
     print(
         f"usage: jmdp COMMAND [OPTIONS]\n\n{main.__doc__}\n\ncommands\n{commands}\n\n"
         "options\n"
-        "  -h, --help  this; after a command, what it can be told\n"
+        "  -h, --help  show this help; after a command, its options\n"
         "  --version   which jmdp this is\n\n"
         "exit codes\n"
         "  0 yes: converged, decided, no fault   1 no   2 not done: something is wrong   130 interrupted\n\n"

@@ -29,5 +29,7 @@ TruncatedEnds = Annotated[
 
 PolicyDraws = Annotated[
     PolicyLuck,
-    tyro.conf.arg(help="Whether branches draw the policy's actions apart, or from one number in each step (shared)."),
+    tyro.conf.arg(
+        help="Whether branches draw the policy's actions independently, or from one number in each step (shared)."
+    ),
 ]

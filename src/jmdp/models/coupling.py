@@ -110,13 +110,13 @@ class Synchronous(Coupling):
 
     def check_fits(self, model: TabularJMDP) -> None:
         """Raise unless every state that goes on has the same scenario probabilities."""
-        going = np.flatnonzero(~model.terminal)
-        if going.size == 0:
+        nonterminal = np.flatnonzero(~model.terminal)
+        if nonterminal.size == 0:
             return
-        difference = np.abs(model.prob[going] - model.prob[going[0]]).max(axis=1)
+        difference = np.abs(model.prob[nonterminal] - model.prob[nonterminal[0]]).max(axis=1)
         worst = int(difference.argmax())
         if difference[worst] > 0:
-            one, other = model.states.name(int(going[0])), model.states.name(int(going[worst]))
+            one, other = model.states.name(int(nonterminal[0])), model.states.name(int(nonterminal[worst]))
             raise CouplingError(
                 f"Synchronous() shares one scenario between states, but prob of state {one} and of state {other} "
                 f"differ by {difference[worst]:.3g}. Use Local(), or rebuild the model with common probabilities."

@@ -142,9 +142,9 @@ def coupling_distance(prob: Floats, reward: Floats, next_state: Integers) -> Flo
         alone = _numbered(reward[:, :, a], next_state[:, :, a])
         product *= chances(alone)[first + alone]
         joint = _numbered(joint, alone)
-    apart = np.zeros(S * K)
-    apart[first + joint] = product  # scenarios with one outcome have one product
-    distance: Floats = np.maximum(chances(joint) - apart, 0.0).reshape(S, K).sum(axis=1)
+    independent = np.zeros(S * K)
+    independent[first + joint] = product  # scenarios with one outcome have one product
+    distance: Floats = np.maximum(chances(joint) - independent, 0.0).reshape(S, K).sum(axis=1)
     return distance
 
 

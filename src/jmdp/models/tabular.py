@@ -92,12 +92,12 @@ class TabularJMDP(arrays.FrozenArrays):
             action = f", action {actions.name(at[2])}" if len(at) == 3 else ""
             return f"state {states.name(at[0])}, scenario {at[1]}{action}"
 
-        going = ~ends[:, None]
-        bad_p = going & ~((p >= 0) & (p <= 1 + arrays.ROW_SUM_TOLERANCE))
+        nonterminal = ~ends[:, None]
+        bad_p = nonterminal & ~((p >= 0) & (p <= 1 + arrays.ROW_SUM_TOLERANCE))
         arrays.refuse_where(bad_p, p, "prob", "a probability lies in [0, 1]", where, ModelError)
-        bad_r = going[:, :, None] & ~np.isfinite(r)
+        bad_r = nonterminal[:, :, None] & ~np.isfinite(r)
         arrays.refuse_where(bad_r, r, "reward", "a reward is a finite number", where, ModelError)
-        bad_n = going[:, :, None] & ((n < 0) | (n >= S))
+        bad_n = nonterminal[:, :, None] & ((n < 0) | (n >= S))
         arrays.refuse_where(bad_n, n, "next_state", f"a state is an index from 0 to {S - 1}", where, ModelError)
         p[ends] = np.eye(1, K)
         r[ends] = 0.0

@@ -66,35 +66,25 @@ def beaten_grid(
         Shown above.
     """
     rows, columns = checked_grid(evaluation, grid)
-    S, A = evaluation.mean.shape
-    if A < 2:
-        raise SettingsError("There is one action, so there is no other to beat it.")
-    if policy.probs.shape != (S, A):
-        raise PolicyError(
-            f"The policy's table has shape {policy.probs.shape}, the evaluation has {S} states and {A} actions. "
-            "Give the policy that was evaluated, or another of the same model."
-        )
-    ends = {evaluation.states.index(s) for s in terminal}
-    cells = {s: _cell(evaluation, s, int(policy.probs[s].argmax())) for s in range(S) if s not in ends}
-    if not cells:
-        raise SettingsError("All states are terminal, so there is no choice to show.")
-    values = np.full(S, np.nan)
+    cells = _cells(evaluation, policy, {evaluation.states.index(s) for s in terminal})
+    values = np.full(rows * columns, np.nan)
     for s, cell in cells.items():
         values[s] = cell.chance
-    names = _names(evaluation)
-    words = columns <= _MOST_COLUMNS_WITH_WORDS
-    wide = max(0.8, 0.075 * (4 + max(map(len, names)))) if words else 0.4
-    high = 0.8 if words else 0.4
+    words = _Words(
+        _names(evaluation),
+        everything=columns <= _MOST_COLUMNS_WITH_WORDS,
+        intervals=uneven(cell.chance for cell in cells.values()),
+    )
+    wide, high = words.cell_size()
     figure, [[axes]] = new_figure(size=(max(wide * columns + 1.2, 5.0), max(high * rows + 1.6, 2.8)))
     axes.set_facecolor(EMPTY)
     hatch(axes.patch)  # seen where there is no number
     image = axes.imshow(values.reshape(rows, columns), cmap="Oranges", vmin=0, vmax=1, aspect="auto")
-    own = uneven(cell.chance for cell in cells.values())
-    for s in range(S):
-        colour = ink(image, values[s]) if s in cells else "black"
-        _write(axes, divmod(s, columns), evaluation.states.name(s), cells.get(s), names, colour, words, own)
+    for s, value in enumerate(values):
+        colour = ink(image, value) if s in cells else "black"
+        words.write(axes, divmod(s, columns), evaluation.states.name(s), cells.get(s), colour)
     _frame(axes, rows, columns)
-    figure.supxlabel(_WHAT + (_MORE if words else ""), fontsize=8)
+    figure.supxlabel(_WHAT + (_MORE if words.everything else ""), fontsize=8)
     bar = figure.colorbar(image, ax=axes, shrink=0.9, ticks=[0, 0.25, 0.5, 0.75, 1])
     bar.set_label("chance to be beaten")
     bar.outline.set_visible(False)
@@ -116,6 +106,22 @@ class _Cell:
     distributions: list[GapDistribution]  # of all others against it
 
 
+def _cells(evaluation: Evaluation, policy: TabularPolicy, ends: set[int]) -> dict[int, _Cell]:
+    """What is said of each state that is no end."""
+    S, A = evaluation.mean.shape
+    if A < 2:
+        raise SettingsError("There is one action, so there is no other to beat it.")
+    if policy.probs.shape != (S, A):
+        raise PolicyError(
+            f"The policy's table has shape {policy.probs.shape}, the evaluation has {S} states and {A} actions. "
+            "Give the policy that was evaluated, or another of the same model."
+        )
+    cells = {s: _cell(evaluation, s, int(policy.probs[s].argmax())) for s in range(S) if s not in ends}
+    if not cells:
+        raise SettingsError("All states are terminal, so there is no choice to show.")
+    return cells
+
+
 def _cell(evaluation: Evaluation, s: int, a: int) -> _Cell:
     others = [b for b in range(evaluation.actions.size) if b != a]
     distributions = [evaluation.gap(s, b, a).distribution() for b in others]
@@ -131,37 +137,41 @@ def _names(evaluation: Evaluation) -> list[str]:
     return [_ARROWS[name] for name in names] if set(names) <= set(_ARROWS) else names
 
 
-def _write(
-    axes: Axes,
-    at: tuple[int, int],
-    state: str,
-    cell: _Cell | None,
-    names: Sequence[str],
-    colour: str,
-    words: bool,
-    own: bool,
-) -> None:
-    y, x = at
+@dataclass(frozen=True)
+class _Words:
+    """How much is written into the cells."""
 
-    def text(down: float, what: str, size: float, weight: str = "normal") -> None:
-        axes.text(x, y + down, what, ha="center", va="center", fontsize=size, fontweight=weight, color=colour)
+    names: Sequence[str]  # of actions
+    everything: bool  # else the chance alone
+    intervals: bool  # of chances that are not well known
 
-    if words:
-        axes.text(x - 0.46, y - 0.45, state, ha="left", va="top", fontsize=5.5, color=colour)
-    if cell is None:
-        text(0, "end", 8 if words else 6)
-        return
-    text(0.04 if words else 0, short_chance(cell.chance), 9 if words else 6)
-    if not words:
-        return
-    if own and cell.chance.error >= NOTABLE:
-        text(0.19, short_interval(cell.chance), 6)
-    arrows = names[cell.action] in _ARROWS.values()
-    text(-0.24, names[cell.action], 13 if arrows else 7, "bold")
-    if cell.beaten_by:
-        # All arrows fit; of names the first, and that there are more.
-        which = [names[b] for b in cell.beaten_by]
-        text(0.33, "by " + (" ".join(which) if arrows else which[0] + ", …" * (len(which) > 1)), 7)
+    def cell_size(self) -> tuple[float, float]:
+        """Width and height that leave room for it, in inches."""
+        return (max(0.8, 0.075 * (4 + max(map(len, self.names)))), 0.8) if self.everything else (0.4, 0.4)
+
+    def write(self, axes: Axes, at: tuple[int, int], state: str, cell: _Cell | None, colour: str) -> None:
+        y, x = at
+
+        def text(down: float, what: str, size: float, weight: str = "normal") -> None:
+            axes.text(x, y + down, what, ha="center", va="center", fontsize=size, fontweight=weight, color=colour)
+
+        if self.everything:
+            axes.text(x - 0.46, y - 0.45, state, ha="left", va="top", fontsize=5.5, color=colour)
+        if cell is None:
+            text(0, "end", 8 if self.everything else 6)
+            return
+        if not self.everything:
+            text(0, short_chance(cell.chance), 6)
+            return
+        text(0.04, short_chance(cell.chance), 9)
+        if self.intervals and cell.chance.error >= NOTABLE:
+            text(0.19, short_interval(cell.chance), 6)
+        arrows = self.names[cell.action] in _ARROWS.values()
+        text(-0.24, self.names[cell.action], 13 if arrows else 7, "bold")
+        if cell.beaten_by:
+            # All arrows fit; of names the first, and that there are more.
+            which = [self.names[b] for b in cell.beaten_by]
+            text(0.33, "by " + (" ".join(which) if arrows else which[0] + ", …" * (len(which) > 1)), 7)
 
 
 def _frame(axes: Axes, rows: int, columns: int) -> None:

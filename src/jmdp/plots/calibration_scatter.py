@@ -23,7 +23,7 @@ _DOT, _INDEPENDENT, _BAR = COLOURS[0], COLOURS[1], "#9BBFD6"
 _WIDE = 1.96
 """Standard errors to each side of a simulated number."""
 
-_MANY = 250
+_CROWDED = 250
 """More dots than these are drawn smaller and fainter."""
 
 _DECADES = 6.0
@@ -70,10 +70,10 @@ def _draw_variances(axes: Axes, c: Calibration) -> None:
     positive = np.concatenate([values[values > 0] for values in ends])
     high = float(positive.max()) if positive.size else 1.0
     low = max(float(positive.min()) if positive.size else 0.1, high * 10.0**-_DECADES)
-    apart = c.independent[c.independent > 0]
+    independent = c.independent[c.independent > 0]
     margin = 1.15 * (high / low) ** 0.03
     edge, far = low / margin, high * margin
-    reach = max(far, float(apart.max()) * margin) if apart.size else far
+    reach = max(far, float(independent.max()) * margin) if independent.size else far
     hidden = (learned < low) | (simulated < low)
     if hidden.any():
         edge /= margin
@@ -84,7 +84,7 @@ def _draw_variances(axes: Axes, c: Calibration) -> None:
     axes.vlines(x[shown], (y / factor)[shown], (y * factor)[shown], color=_BAR, linewidth=0.7, alpha=0.6, zorder=1,
                 label="95% interval of the simulation")  # fmt: skip
     size, faint = _dots(c.gaps)
-    if apart.size:
+    if independent.size:
         axes.plot(c.independent, y, "x", color=_INDEPENDENT, markersize=size, markeredgewidth=0.8, alpha=faint,
                   zorder=2.5, label="independent marginals")  # fmt: skip
     axes.plot(x[~hidden], y[~hidden], "o", color=_DOT, markersize=size, markeredgewidth=0, alpha=faint, zorder=3,
@@ -94,10 +94,9 @@ def _draw_variances(axes: Axes, c: Calibration) -> None:
         _plain_ticks(axis, edge, end)
     axes.set_xlabel("learned variance of the gap, return²")
     axes.set_ylabel("simulated variance of the gap, return²")
-    lines = [_said("learned / simulated variance", c.ratio), _said("rank correlation", c.rank_correlation)]
-    if not math.isnan(c.rank_ceiling):
-        lines[1] += f"; perfect: about {c.rank_ceiling:.2f}"
-    axes.set_title("\n".join(lines), loc="left", fontsize=9.5)
+    ratio = _named_estimate("learned / simulated variance", c.ratio)
+    rank = _named_estimate("rank correlation", c.rank_correlation) + _ceiling(c.rank_ceiling)
+    axes.set_title(f"{ratio}\n{rank}", loc="left", fontsize=9.5)
 
 
 def _draw_hidden(axes: Axes, x: Floats, y: Floats, hidden: Booleans, to_the_left: Booleans) -> None:
@@ -135,17 +134,20 @@ def _draw_means(axes: Axes, c: Calibration) -> None:
     axes.locator_params(nbins=6)
     axes.set_xlabel("learned mean of the gap, return")
     axes.set_ylabel("simulated mean of the gap, return")
-    lines = [_said("correlation of means", c.mean_correlation), _said("rms error beyond noise", c.mean_error)]
-    if not math.isnan(c.mean_ceiling):
-        lines[0] += f"; perfect: about {c.mean_ceiling:.2f}"
-    axes.set_title("\n".join(lines), loc="left", fontsize=9.5)
+    correlation = _named_estimate("correlation of means", c.mean_correlation) + _ceiling(c.mean_ceiling)
+    beyond_noise = _named_estimate("rms error beyond noise", c.mean_error)
+    axes.set_title(f"{correlation}\n{beyond_noise}", loc="left", fontsize=9.5)
 
 
 def _dots(gaps: int) -> tuple[float, float]:
-    return (4.5, 0.75) if gaps <= _MANY else (3.0, 0.5)
+    return (4.5, 0.75) if gaps <= _CROWDED else (3.0, 0.5)
 
 
-def _said(name: str, estimate: Estimate) -> str:
+def _ceiling(ceiling: float) -> str:
+    return "" if math.isnan(ceiling) else f"; perfect: about {ceiling:.2f}"
+
+
+def _named_estimate(name: str, estimate: Estimate) -> str:
     if math.isnan(estimate):
         return f"{name}: not defined"
     size = abs(float(estimate)) or 1.0

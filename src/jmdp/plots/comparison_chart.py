@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from jmdp.results.comparison import Comparison
 
 _BETTER, _WORSE, _TIE = COLOURS[0], COLOURS[1], GREY
-_SHARED, _APART = "#A9D3EF", "#E4E4E4"
+_SHARED, _INDEPENDENT = "#A9D3EF", "#E4E4E4"
 
 _FITS = 0.11
 """From this chance on, its percentage fits into its part of the bar."""
@@ -30,7 +30,7 @@ _LONGEST = 24
 _FAR = 1.5
 """An interval that goes farther beyond all bars than their width times this is cut, with an arrow."""
 
-_ROOM = 1.0
+_WIDEST = 1.0
 """The same for bars of independent luck, beside all else: they must not press the rest together."""
 
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -44,7 +44,7 @@ class _Row:
     interval: Interval
     sure: bool  # that it is behind
     std: float
-    apart: float  # the standard deviation if each action had its own luck
+    independent_std: float  # the standard deviation if each action had its own luck
     better: Estimate  # chances of the leader
     worse: Estimate
 
@@ -102,14 +102,14 @@ def _row(c: Comparison, action: str) -> _Row:
     gap, labels, covariance = c.gap(c.leader, action), c.evaluation.actions, c.evaluation.covariance[0]
     a, b = labels.index(c.leader), labels.index(action)
     interval = ANYWHERE if gap.mean_interval is None else gap.mean_interval
-    apart = math.sqrt(covariance[a, a] + covariance[b, b])
-    noise = 1e-7 * apart + 1e-12 * c.draws.largest_reward  # what rounding leaves of a variance that is 0
+    independent_std = math.sqrt(covariance[a, a] + covariance[b, b])
+    noise = 1e-7 * independent_std + 1e-12 * c.draws.largest_reward  # what rounding leaves of a variance that is 0
     return _Row(
         gap.mean,
         interval,
         interval.low > 0 and (c.bounded is not None or c.samples >= ENOUGH),
         gap.std if gap.std > noise else 0.0,
-        apart if apart > noise else 0.0,
+        independent_std if independent_std > noise else 0.0,
         c.superiority(c.leader, action),
         c.superiority(action, c.leader),
     )
@@ -162,11 +162,11 @@ def _draw_gaps(axes: Axes, rows: list[_Row], c: Comparison, leader: str) -> None
     luck, label = c.evaluation.coupling, _Once()
     own, shared = "± 1 std of a gap if each had its own luck", f"± 1 std of a gap, {type(luck).__name__} luck"
     for y, row in enumerate(rows, start=1):
-        mean, std, apart = row.behind / scale, row.std / scale, row.apart / scale
+        mean, std, independent_std = row.behind / scale, row.std / scale, row.independent_std / scale
         spread = f"std {significant(std, 2)}"
         if not isinstance(luck, Independent):
-            spread += f", own luck {significant(apart, 2)}"
-            if _bar(axes, y, (mean - apart, mean + apart), (low, high), 0.62, _APART):
+            spread += f", own luck {significant(independent_std, 2)}"
+            if _bar(axes, y, (mean - independent_std, mean + independent_std), (low, high), 0.62, _INDEPENDENT):
                 axes.containers[-1].set_label(label(own))
         if _bar(axes, y, (mean - std, mean + std), (low, high), 0.36, _SHARED):
             axes.containers[-1].set_label(label(shared))
@@ -203,10 +203,10 @@ def _bar(
 def _whisker(axes: Axes, y: int, ends: tuple[float, float], limits: tuple[float, float], colour: str) -> None:
     """An interval: a line with caps, or with arrows where it goes beyond the limits."""
     width = limits[1] - limits[0]
-    room = 0.015 * width
-    inner = max(ends[0], limits[0] + room), min(ends[1], limits[1] - room)
+    cap = 0.015 * width
+    inner = max(ends[0], limits[0] + cap), min(ends[1], limits[1] - cap)
     axes.plot(inner, [y, y], color=colour, linewidth=2.2, solid_capstyle="butt", zorder=3)
-    if inner[1] - inner[0] < room:
+    if inner[1] - inner[0] < cap:
         return  # the point hides it
     for at, cut, arrow in ((inner[0], ends[0] < limits[0], "<"), (inner[1], ends[1] > limits[1], ">")):
         axes.plot(at, y, arrow if cut else "|", color=colour, markersize=6 if cut else 8, markeredgewidth=1.5, zorder=3)
@@ -228,15 +228,15 @@ class _Once:
 def _limits(rows: list[_Row]) -> tuple[float, float]:
     """Around 0, means, bars and intervals, but for what goes so far that nothing else could be seen."""
     within = _finite([0.0, *(row.behind + side * row.std for row in rows for side in (-1, 0, 1))])
-    apart = _finite([row.behind + side * row.apart for row in rows for side in (-1, 1)])
+    independent = _finite([row.behind + side * row.independent_std for row in rows for side in (-1, 1)])
     ends = _finite([end for row in rows for end in (row.interval.low, row.interval.high)])
-    low, high = min(within + apart), max(within + apart)
+    low, high = min(within + independent), max(within + independent)
     far = _FAR * (high - low) or math.inf
     within += [end for end in ends if low - far <= end <= high + far]
     low, high = min(within), max(within)
-    room = _ROOM * (high - low) or math.inf
-    if all(low - room <= end <= high + room for end in apart):
-        low, high = min([low, *apart]), max([high, *apart])
+    most = _WIDEST * (high - low) or math.inf
+    if all(low - most <= end <= high + most for end in independent):
+        low, high = min([low, *independent]), max([high, *independent])
     margin = 0.05 * (high - low) or 1.0
     return low - margin, high + margin
 

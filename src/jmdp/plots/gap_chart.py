@@ -45,8 +45,8 @@ def gap_chart(evaluation: Evaluation, state: Label, *, action: Label | None = No
     others.sort(key=lambda b: -evaluation.mean[s, b])
     figure, [[axes]] = new_figure(size=(8.0, 1.7 + 0.55 * len(others)))
     for y, b in enumerate(others):
-        apart = math.sqrt(evaluation.covariance[s, first, first] + evaluation.covariance[s, b, b])
-        _row(axes, y, evaluation.gap(s, first, b), apart, legend=y == 0)
+        independent_std = math.sqrt(evaluation.covariance[s, first, first] + evaluation.covariance[s, b, b])
+        _row(axes, y, evaluation.gap(s, first, b), independent_std, legend=y == 0)
     coupling = type(evaluation.coupling).__name__
     axes.axvline(0, color="black", linewidth=0.8)
     name = evaluation.actions.name
@@ -67,14 +67,14 @@ def gap_chart(evaluation: Evaluation, state: Label, *, action: Label | None = No
     return figure
 
 
-def _row(axes: Axes, y: int, gap: Gap, apart: float, *, legend: bool) -> None:
+def _row(axes: Axes, y: int, gap: Gap, independent_std: float, *, legend: bool) -> None:
     def label(text: str) -> str:
         return text if legend else "_nolegend_"
 
     axes.barh(y, 2 * gap.std, left=gap.mean - gap.std, height=0.34, color=COLOURS[0], alpha=0.35,
               label=label(f"± 1 std, {type(gap.coupling).__name__} luck"))  # fmt: skip
-    axes.hlines(y + 0.27, gap.mean - apart, gap.mean + apart, color=GREY, linestyle=(0, (4, 2)), linewidth=1.5,
-                label=label("± 1 std, if luck were independent"))  # fmt: skip
+    axes.hlines(y + 0.27, gap.mean - independent_std, gap.mean + independent_std, color=GREY, linestyle=(0, (4, 2)),
+                linewidth=1.5, label=label("± 1 std, if luck were independent"))  # fmt: skip
     error = [[0.0], [0.0]]
     if gap.mean_interval is not None:
         error = [[gap.mean - gap.mean_interval.low], [gap.mean_interval.high - gap.mean]]

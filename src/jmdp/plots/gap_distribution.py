@@ -62,7 +62,7 @@ def gap_distribution(gap: Gap, *, p: float = 0.05, title: str | None = None) -> 
     axes.set_xlabel(f"gap: discounted return of {gap.first} less that of {gap.second}")
     axes.set_ylabel("P(gap ≤ x)")
     of = f"Distribution of the gap Z({gap.first}) − Z({gap.second}) at state {gap.state}"
-    words = title or f"{of}\n{type(gap.coupling).__name__} luck, {distribution.trust}"
+    words = title or f"{of}\n{type(gap.coupling).__name__} luck, {distribution.confidence_text}"
     axes.set_title(words, loc="left", fontsize=11, pad=8 + 13 * lines)
     figure.legend(loc="outside right center", frameon=False, fontsize=8, labelspacing=1.0)
     clear_spines(axes)
@@ -106,9 +106,9 @@ def _steps(distribution: GapDistribution, left: float, right: float) -> Floats:
         )
     )
     steps = steps[(steps > left) & (steps < right)]
-    apart = np.diff(np.floor((steps - left) / (right - left) * _BINS)) > 0
-    kept = np.append(True, apart) | np.append(apart, True) if steps.size else np.zeros(0, bool)
-    return np.concatenate(([left], steps[kept | (steps == 0)], [right]))
+    new_bin = np.diff(np.floor((steps - left) / (right - left) * _BINS)) > 0
+    drawn = np.append(True, new_bin) | np.append(new_bin, True) if steps.size else np.zeros(0, bool)
+    return np.concatenate(([left], steps[drawn | (steps == 0)], [right]))
 
 
 def _note_beyond(axes: Axes, distribution: GapDistribution, left: float, right: float) -> None:

@@ -83,6 +83,16 @@ def td_errors(
         for axes, errors in ((left, sizes), (right, drifts)):
             _block(axes, i, _named(block, centred), curves, errors, shared)
         _draw_floor(left, i, curves, scale)
+    _label(left, right, std, centred)
+    handles = left.get_legend_handles_labels()
+    legend = figure.legend(*handles, loc="outside lower center", ncols=4, frameon=False, handlelength=3, fontsize=9,
+                           title=_note(std, centred), title_fontsize=8)  # fmt: skip
+    legend.get_title().set_multialignment("center")
+    figure.suptitle(title or _title(runs), fontsize=11)
+    return figure
+
+
+def _label(left: Axes, right: Axes, std: float | None, centred: bool) -> None:
     if not (left.get_lines() and right.get_lines()):
         raise SettingsError("All TD errors are 0, so there is nothing to show on a logarithmic scale.")
     unit = "TD error, " + ("in units, see below" if std is None else "share of the returns' spread")
@@ -91,19 +101,6 @@ def td_errors(
         _dress(axes, updates, unit)
     left.set_title("size √(mean of δ²): falls to the noise of one sample", fontsize=10)
     right.set_title("drift |mean of δ|: goes on falling, noise averages out", fontsize=10)
-    legend = figure.legend(
-        *left.get_legend_handles_labels(),
-        loc="outside lower center",
-        ncols=4,
-        frameon=False,
-        handlelength=3,
-        fontsize=9,
-        title=_note(std, centred),
-        title_fontsize=8,
-    )
-    legend.get_title().set_multialignment("center")
-    figure.suptitle(title or _title(runs), fontsize=11)
-    return figure
 
 
 def _curve(evaluation: Any) -> LearningCurve:

@@ -8,9 +8,10 @@ from typing import Protocol
 
 from jmdp.base import rounding
 from jmdp.base.interval import Estimate
-from jmdp.results.evaluation import Evaluation, Outcome
+from jmdp.results.evaluation import Evaluation
+from jmdp.results.outcome import Outcome
 from jmdp.results.samples.bounded_returns import BoundedReturns
-from jmdp.results.samples.drawn_evaluation import Limits
+from jmdp.results.samples.limits import Limits
 from jmdp.simulators.simulator import Draws
 
 
@@ -60,7 +61,7 @@ class _Comparison(Protocol):
     def limits(self) -> Limits: ...
     @property
     def bounded(self) -> BoundedReturns | None: ...
-    def mean(self, action: str) -> Estimate: ...
+    def mean_of(self, action: str) -> Estimate: ...
     def beside_leader(self, action: str) -> dict[str, Estimate]: ...
     def regret(self, action: str) -> _Regret: ...
 
@@ -109,13 +110,13 @@ def comparison_table(comparison: _Comparison) -> str:
         )
     lines += aligned(rows)
     regret = c.regret(leader)
-    met = c.draws.shared_steps / max(1, c.draws.steps + c.draws.shared_steps)
+    skipped = c.draws.shared_steps / max(1, c.draws.steps + c.draws.shared_steps)
     lines += [
         "",
         f"regret of {leader}: mean {shown(regret.mean)}, 95% quantile {shown(regret.quantile(0.95))}, "
         f"worst 5% {shown(regret.cvar(0.05))}",
         f"{c.samples:,} rollouts of each action from seed {c.seed}; {c.draws.steps:,} steps simulated, "
-        f"{100 * met:.0f}% spared where branches had met",
+        f"{100 * skipped:.0f}% spared where branches had met",
         *([] if c.limits.assumption is None else [f"assuming that {c.limits.assumption}; otherwise give reward_bound"]),
         f"outcomes rarer than about 1 in {1 / c.unseen:.0f} may be missing from this sample",
         _what_holds(c),

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from jmdp.simulators.gymnasium.gymnasium_simulator import GymnasiumSimulator
     from jmdp.simulators.jax.gymnax import GymnaxSimulator
     from jmdp.simulators.jax.jax_simulator import JaxSimulator
+    from jmdp.simulators.pair_walks import PairWalks, WalkPlan
+    from jmdp.simulators.workers import WorkerPool
 
 __all__ = [
     "ALESimulator",
@@ -22,27 +24,33 @@ __all__ = [
     "GymnasiumSimulator",
     "GymnaxSimulator",
     "JaxSimulator",
+    "PairWalks",
     "Simulator",
     "Step",
     "TabularSimulator",
+    "WalkPlan",
+    "WorkerPool",
     "action_labels",
     "as_simulator",
 ]
 
-_ADAPTERS = {
+_LOADED_LATER = {
     "ALESimulator": "ale",
     "FunctionSimulator": "functions",
     "GymnasiumSimulator": "gymnasium",
     "GymnaxSimulator": "jax.gymnax",
     "JaxSimulator": "jax.jax_simulator",
+    "PairWalks": "pair_walks",
     "TabularSimulator": "functions",
+    "WalkPlan": "pair_walks",
+    "WorkerPool": "workers",
 }
 
 
 def __getattr__(name: str) -> object:
-    """Load an adapter when it is first asked for."""
-    if name in _ADAPTERS:
-        return getattr(import_module(f"jmdp.simulators.{_ADAPTERS[name]}"), name)
+    """Load adapters and walks when they are first asked for."""
+    if name in _LOADED_LATER:
+        return getattr(import_module(f"jmdp.simulators.{_LOADED_LATER[name]}"), name)
     raise AttributeError(f"module 'jmdp.simulators' has no attribute {name!r}")
 
 

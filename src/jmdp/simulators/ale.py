@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 Observation = Literal["ram", "screen", "grayscale"]
 Bytes = npt.NDArray[np.uint8]
 Kind = tuple[str, int | None, int | None, Observation]  # simulators of one game, mode, difficulty share their states
-_NOBODY = type(None)  # called, it gives None, like a reference to what is gone
-_WORTH_AN_EMULATOR = 1000  # saves and restores: as long as it takes to load another (0.3 s) that may spare them
+_DEAD_REFERENCE = type(None)  # called, it gives None, like a weak reference whose object is gone
+_EVICTIONS_BEFORE_ANOTHER = 1000  # saves and restores that take as long as to load another emulator (0.3 s)
 
 # What ale-py 0.12.1 does not bring back with a state, found by playing every game with branches and without.
 _LOST = {
@@ -73,7 +73,7 @@ class EmulatorState:
         """Be live nowhere; not saved is used up."""
         self._saved = self.saved() if saved else None
         if self._emulator is not None:
-            self._emulator.holder, self._emulator = _NOBODY, None
+            self._emulator.holder, self._emulator = _DEAD_REFERENCE, None
 
     def __getstate__(self) -> tuple[Any, ...]:
         return self.kind, self.previous, self.over, self.ram, self.screen, self.saved()
@@ -89,7 +89,7 @@ class _Emulator:
     def __init__(self, ale: ale_py.ALEInterface, owner: ALESimulator) -> None:
         self.ale = ale
         self.owner = weakref.ref(owner)
-        self.holder: Callable[[], EmulatorState | None] = _NOBODY
+        self.holder: Callable[[], EmulatorState | None] = _DEAD_REFERENCE
 
 
 class ALESimulator(Simulator):
@@ -155,11 +155,11 @@ class ALESimulator(Simulator):
 
     def step(self, state: EmulatorState, action: Label, shock: Shock) -> Step:
         """What the action, an index or a name, does in the state under this luck."""
-        return self._step(state, action, shock, keep=True)
+        return self._step(state, action, shock, use_up=False)
 
     def advance(self, state: EmulatorState, action: Label, shock: Shock) -> Step:
         """`step`, which uses the state up: it can still be observed, and nothing else."""
-        return self._step(state, action, shock, keep=False)
+        return self._step(state, action, shock, use_up=True)
 
     def digest(self, state: EmulatorState) -> bytes:
         """Sixteen bytes of all that the emulator saves, frame counter too, and where actions stick of the last one."""
@@ -183,7 +183,7 @@ class ALESimulator(Simulator):
         """None: the emulator's luck is off, and ours is the shock."""
         return {}
 
-    def _step(self, state: EmulatorState, action: Label, shock: Shock, *, keep: bool) -> Step:
+    def _step(self, state: EmulatorState, action: Label, shock: Shock, *, use_up: bool) -> Step:
         if not isinstance(state, EmulatorState) or state.kind != self._kind:
             raise SimulatorError(f"This is no state of {self!r}. Use those that its start() and step() give.")
         a = self.actions.index(action)
@@ -192,7 +192,7 @@ class ALESimulator(Simulator):
         generator = shock.restart(self._generator)  # all luck is drawn before the action matters
         coins = generator.random(self.frame_skip).tolist()
         noise = generator.standard_normal() * (self.shared_noise + self.action_noise * self._loadings[a])
-        emulator = self._placed(state, keep)
+        emulator = self._emulator_at(state, use_up)
         ale, code, played, reward = emulator.ale, self._codes[a], state.previous, 0
         for coin in coins:
             if coin >= self.sticky:
@@ -205,14 +205,14 @@ class ALESimulator(Simulator):
         following = self._snapshot(emulator, played)
         return Step(reward + noise, following, following.over)
 
-    def _placed(self, state: EmulatorState, keep: bool) -> _Emulator:
+    def _emulator_at(self, state: EmulatorState, use_up: bool) -> _Emulator:
         """An emulator that stands in the state and is nobody's; the state is saved before, or used up."""
         emulator = state._emulator
         if emulator is None or emulator.owner() is not self:
             saved = state.saved()
             emulator = self._free_emulator()
             emulator.ale.restoreState(saved)
-        state.leave(saved=keep)
+        state.leave(saved=not use_up)
         return emulator
 
     def _free_emulator(self) -> _Emulator:
@@ -221,7 +221,7 @@ class ALESimulator(Simulator):
             if emulator.holder() is None:
                 return emulator
         self._evictions += 1
-        if len(self._emulators) < (self.lanes if self._evictions > _WORTH_AN_EMULATOR else 1):
+        if len(self._emulators) < (self.lanes if self._evictions > _EVICTIONS_BEFORE_ANOTHER else 1):
             self._evictions = 0
             return self._add_emulator()
         emulator = self._emulators[0]

@@ -36,26 +36,26 @@ def digest_of(value: object, ignored: Ignored = lambda owner: _NONE) -> bytes:
     values they hold; generators of random numbers not at all, for luck is no part of a state. What hides its insides is
     refused.
     """
-    walk = _Walk(ignored)
+    traversal = _Traversal(ignored)
     try:
-        walk.visit(value)
+        traversal.visit(value)
     except RecursionError:
-        raise SimulatorError(f"A state is nested too deeply to be looked into. {_MEND}") from None
-    return hashlib.blake2b(walk.out, digest_size=16).digest()
+        raise SimulatorError(f"A state is nested too deeply to be looked into. {_FIX}") from None
+    return hashlib.blake2b(traversal.out, digest_size=16).digest()
 
 
-_MEND = "Say what makes two states the same with digest=…, or leave it out of the state."
+_FIX = "Say what makes two states the same with digest=…, or leave it out of the state."
 
 
-class _Walk:
+class _Traversal:
     """One fingerprint under way: what was written of it, and which objects were met already."""
 
     def __init__(self, ignored: Ignored, *, outline: bool = False) -> None:
         self.out = bytearray()
         self._ignored = ignored
         self._outline = outline  # of sets of objects only the size counts: a set cannot order its entries by itself
-        self._met: dict[int, int] = {}
-        self._kept: list[object] = []  # so that their ids stay taken
+        self._numbers: dict[int, int] = {}
+        self._references: list[object] = []  # so that their ids stay taken
 
     def visit(self, value: Any) -> None:
         plain = _plain(value)
@@ -63,45 +63,45 @@ class _Walk:
             self.out += b"%d:" % len(plain)
             self.out += plain
         elif isinstance(value, tuple):
-            self._several(b"(", value)
-            self._besides(value)
-        elif id(value) in self._met:
-            self.out += b"@%d;" % self._met[id(value)]
+            self._write_parts(b"(", value)
+            self._write_extra_attributes(value)
+        elif id(value) in self._numbers:
+            self.out += b"@%d;" % self._numbers[id(value)]
         else:
-            self._met[id(value)] = len(self._met)
-            self._kept.append(value)
-            self._look_into(value)
+            self._numbers[id(value)] = len(self._numbers)
+            self._references.append(value)
+            self._write_contents(value)
 
-    def _several(self, sign: bytes, values: Collection[object]) -> None:
+    def _write_parts(self, sign: bytes, values: Collection[object]) -> None:
         self.out += sign + b"%d;" % len(values)
         for value in values:
             self.visit(value)
 
-    def _look_into(self, value: Any) -> None:
+    def _write_contents(self, value: Any) -> None:
         if isinstance(value, list):
-            self._several(b"[", value)
+            self._write_parts(b"[", value)
         elif isinstance(value, deque):
-            self._several(b"d", [value.maxlen, *value])
+            self._write_parts(b"d", [value.maxlen, *value])
         elif isinstance(value, (dict, types.MappingProxyType)):
             keys = value if isinstance(value, OrderedDict) else self._ordered(value)
-            self._several(b"{", [part for key in keys for part in (key, value[key])])
+            self._write_parts(b"{", [part for key in keys for part in (key, value[key])])
         elif isinstance(value, (set, frozenset)):
             rough = self._outline and isinstance(value, set)
             plain = [entry for entry in value if _plain(entry) is not None] if rough else value
-            self._several(b"s%d " % len(value), self._ordered(plain))
+            self._write_parts(b"s%d " % len(value), self._ordered(plain))
         elif isinstance(value, np.ndarray):
-            self._several(b"a", _parts_of_array(value))
+            self._write_parts(b"a", _parts_of_array(value))
         elif isinstance(value, partial):
-            self._several(b"p", [value.func, value.args, value.keywords])
+            self._write_parts(b"p", [value.func, value.args, value.keywords])
         elif isinstance(value, _BOUND):
-            self._several(b"m", [value.__name__, value.__self__])
+            self._write_parts(b"m", [value.__name__, value.__self__])
         elif hasattr(value, "__array__") and hasattr(value, "dtype"):  # arrays of other libraries
             self.visit(np.asarray(value))
             return
         else:
             self._attributes(value)
             return
-        self._besides(value)
+        self._write_extra_attributes(value)
 
     def _ordered(self, entries: Iterable[Any]) -> list[Any]:
         """In an order that follows from what they are, as far as it can."""
@@ -109,11 +109,11 @@ class _Walk:
         def place(entry: Any) -> bytes:
             plain = _plain(entry)
             if plain is None:
-                walk = _Walk(self._ignored, outline=True)
+                traversal = _Traversal(self._ignored, outline=True)
                 if self._outline:  # within a frozenset: do not go round in circles
-                    walk._met = dict(self._met)
-                walk.visit(entry)
-                plain = bytes(walk.out)
+                    traversal._numbers = dict(self._numbers)
+                traversal.visit(entry)
+                plain = bytes(traversal.out)
             return plain
 
         return sorted(entries, key=place)
@@ -124,18 +124,18 @@ class _Walk:
             kind = type(value)
             raise SimulatorError(
                 f"A state holds a {getattr(kind, '__module__', '')}.{kind.__qualname__}, which cannot be looked into. "
-                f"{_MEND}"
+                f"{_FIX}"
             )
-        self._write(value, attributes)
+        self._write_attributes(value, attributes)
 
-    def _besides(self, value: Any) -> None:
+    def _write_extra_attributes(self, value: Any) -> None:
         """What a container of a class of its own has in attributes."""
         if type(value) not in _CONTAINERS:
             attributes = _visible(value)
             if attributes:
-                self._write(value, attributes)
+                self._write_attributes(value, attributes)
 
-    def _write(self, value: Any, attributes: Mapping[str, Any]) -> None:
+    def _write_attributes(self, value: Any, attributes: Mapping[str, Any]) -> None:
         ignored = self._ignored(value)
         self.out += f"<{type(value).__module__} {type(value).__qualname__};".encode()
         for name in sorted(attributes):
@@ -150,10 +150,10 @@ _CONTAINERS = {list, tuple, dict, set, frozenset, deque, np.ndarray, partial, *_
 
 def _parts_of_array(value: Any) -> list[Any]:
     """Of one whose bytes do not tell all: of objects, of records, of a class of its own."""
-    bare = value.view(np.ndarray)
-    if bare.dtype.names:
-        return [str(bare.dtype), *(bare[name] for name in bare.dtype.names)]
-    return [bare.shape, *bare.ravel().tolist()] if bare.dtype.hasobject else [bare]
+    array = value.view(np.ndarray)
+    if array.dtype.names:
+        return [str(array.dtype), *(array[name] for name in array.dtype.names)]
+    return [array.shape, *array.ravel().tolist()] if array.dtype.hasobject else [array]
 
 
 def attributes_of(value: object) -> Mapping[str, Any] | None:
@@ -192,8 +192,8 @@ def _look_at(kind: type) -> tuple[bool, list[str]]:
             names.append(f"_{part.__name__.lstrip('_')}{name}" if private else name)
     names = [name for name in names if name not in ("__dict__", "__weakref__")]
     # Classes of pybind11, nanobind and SWIG are made at run time too, but their objects have room for more.
-    room = len(names) + (kind.__dictoffset__ > 0) + (kind.__weakrefoffset__ > 0)
-    known = object.__basicsize__ + room * struct.calcsize("P")
+    pointers = len(names) + (kind.__dictoffset__ > 0) + (kind.__weakrefoffset__ > 0)
+    known = object.__basicsize__ + pointers * struct.calcsize("P")
     return in_c or kind.__basicsize__ > known or kind.__itemsize__ > 0, names
 
 
@@ -212,7 +212,7 @@ def _plain(value: Any) -> bytes | None:
         return None
     if kind is np.ndarray:
         return None if value.dtype.hasobject or value.dtype.names else _entries(value)
-    return _rarer(value)
+    return _plain_of_rarer_type(value)
 
 
 def _number(value: float) -> bytes:
@@ -226,19 +226,19 @@ _DOUBLE = struct.Struct("<d")
 
 def _entries(array: Any) -> bytes:
     """Shape and entries, all NaN as one and −0.0 as 0.0."""
-    said = b"a%s%s " % (array.dtype.str.encode(), str(array.shape).encode())
+    header = b"a%s%s " % (array.dtype.str.encode(), str(array.shape).encode())
     if array.dtype.kind not in "fc":
-        return said + array.tobytes()  # type: ignore[no-any-return]
+        return header + array.tobytes()  # type: ignore[no-any-return]
     if array.dtype.char in "gG":  # bytes of long numbers have gaps
-        return said + repr(array.ravel().tolist()).encode()
+        return header + repr(array.ravel().tolist()).encode()
     entries = array + array.dtype.type(0)
     unknown = entries != entries
     if unknown.any():
         entries = np.where(unknown, array.dtype.type(np.nan), entries)
-    return said + entries.tobytes()  # type: ignore[no-any-return]
+    return header + entries.tobytes()  # type: ignore[no-any-return]
 
 
-def _rarer(value: Any) -> bytes | None:
+def _plain_of_rarer_type(value: Any) -> bytes | None:
     """`_plain` for what is met less often."""
     if isinstance(value, (bool, np.bool_)):
         return b"t" if value else b"u"
@@ -257,7 +257,7 @@ def _rarer(value: Any) -> bytes | None:
     if isinstance(value, (bytes, bytearray, memoryview)):
         return b"b" + bytes(value)
     if isinstance(value, (complex, np.complexfloating)):
-        return b"c%s %s" % (_rarer(value.real), _rarer(value.imag))
+        return b"c%s %s" % (_plain_of_rarer_type(value.real), _plain_of_rarer_type(value.imag))
     if isinstance(value, (range, Decimal, datetime.date, datetime.time, datetime.timedelta)):
         return f"r{value!r}".encode()
     if isinstance(value, _GENERATORS):

@@ -82,7 +82,7 @@ class WalkPlan:
 
     def walk(self, simulator: Simulator, actor: Actor, coupling: Coupling, seed: int, block: int) -> PairWalks:
         """Block number `block` of the walks with this seed."""
-        return _Block(simulator, actor, coupling, self, Shock.of_sample(seed, block)).run()
+        return _BlockOfWalks(simulator, actor, coupling, self, Shock.of_sample(seed, block)).run()
 
 
 def walks_from(
@@ -98,7 +98,7 @@ def walks_from(
 ) -> PairWalks:
     """Walks of this length from given states, `repeats` from each, with a given pair of actions in each."""
     plan = WalkPlan(len(starts), 1, repeats, length)
-    return _Block(simulator, actor, coupling, plan, root).from_(starts, actions)
+    return _BlockOfWalks(simulator, actor, coupling, plan, root).walks_from(starts, actions)
 
 
 def paired_actions(simulator: Simulator, coupling: Coupling) -> Labels:
@@ -116,11 +116,11 @@ def paired_actions(simulator: Simulator, coupling: Coupling) -> Labels:
 
 _Row = tuple[int, Any, list[int]]
 """Visit, state and two actions with which a walk begins."""
-_Question = tuple[int, int, Any, Shock]
+_PolicyRequest = tuple[int, int, Any, Shock]
 """Walk, branch, what it sees and the policy's luck."""
 
 
-class _Block:
+class _BlockOfWalks:
     def __init__(self, simulator: Simulator, actor: Actor, coupling: Coupling, plan: WalkPlan, root: Shock) -> None:
         self._simulator, self._actor, self._coupling, self._plan, self._root = simulator, actor, coupling, plan, root
         self._actions = paired_actions(simulator, coupling)
@@ -128,9 +128,9 @@ class _Block:
     def run(self) -> PairWalks:
         choose = self._root.derived(b"actions").generator()
         starts = self._starts()
-        return self.from_(starts, [choose.choice(self._actions.size, 2, replace=False).tolist() for _ in starts])
+        return self.walks_from(starts, [choose.choice(self._actions.size, 2, replace=False).tolist() for _ in starts])
 
-    def from_(self, starts: Sequence[Any], actions: Sequence[Sequence[int]]) -> PairWalks:
+    def walks_from(self, starts: Sequence[Any], actions: Sequence[Sequence[int]]) -> PairWalks:
         """Walks that begin in these states with these pairs of actions."""
         rows: list[_Row] = []
         for visit, (state, pair) in enumerate(zip(starts, actions, strict=True)):
@@ -140,7 +140,7 @@ class _Block:
         self.observation = np.zeros((N, L + 1, 2, *first.shape), first.dtype)
         self.action, self.reward = np.zeros((N, L + 1, 2), np.int64), np.zeros((N, L, 2))
         self.ended, self.same = np.zeros((N, L + 1, 2), np.bool_), np.zeros((N, L + 1), np.bool_)
-        self._one = np.zeros(N, np.bool_)  # its branches have met, in state and action
+        self._coalesced = np.zeros(N, np.bool_)  # its branches have met, in state and action
         together = max(1, self._simulator.lanes // 2)
         for start in range(0, N, together):
             self._walk(rows[start : start + together], start)
@@ -176,21 +176,21 @@ class _Block:
             self._look(state, n, 0, 0)
             self.observation[n, 0, 1], self.action[n, 0], self.same[n, 0] = self.observation[n, 0, 0], actions, True
         for t in range(self._plan.length):
-            asked: list[_Question] = []
+            asked: list[_PolicyRequest] = []
             for i, pair in enumerate(pairs):
                 asked += self._step(first + i, t, roots[i], pair)
             if asked:
                 chosen = self._actor.act([seen for _, _, seen, _ in asked], [shock for _, _, _, shock in asked])
                 for (n, b, _, _), action in zip(asked, chosen, strict=True):
                     self.action[n, t + 1, b] = self._actions.index(action)
-            one = first + np.flatnonzero(self._one[first : first + len(rows)])
+            one = first + np.flatnonzero(self._coalesced[first : first + len(rows)])
             self.action[one, t + 1, 1] = self.action[one, t + 1, 0]
 
-    def _step(self, n: int, t: int, root: Shock, pair: list[Any]) -> list[_Question]:
+    def _step(self, n: int, t: int, root: Shock, pair: list[Any]) -> list[_PolicyRequest]:
         """Both branches of a walk go on by a step; who of them has to ask the policy, with which luck."""
         simulator, coupling, asked = self._simulator, self._coupling, []
-        met = self._one[n] = self.same[n, t] and self.action[n, t, 0] == self.action[n, t, 1]
-        for b in (0,) if met else (0, 1):
+        coalesced = self._coalesced[n] = self.same[n, t] and self.action[n, t, 0] == self.action[n, t, 1]
+        for b in (0,) if coalesced else (0, 1):
             if self.ended[n, t, b]:
                 self.ended[n, t + 1, b], self.observation[n, t + 1, b] = True, self.observation[n, t, b]
                 continue
@@ -204,7 +204,7 @@ class _Block:
             if not self.ended[n, t + 1, b]:
                 taken = digest_of(action)
                 asked.append((n, b, seen, coupling.policy_shock(root, t, place, taken, b)))
-        if met:
+        if coalesced:
             for array, at in ((self.reward, t), (self.ended, t + 1), (self.observation, t + 1)):
                 array[n, at, 1] = array[n, at, 0]
             self.same[n, t + 1] = True
@@ -217,15 +217,15 @@ class _Block:
     def _look(self, state: Any, n: int, t: int, b: int) -> Any:
         """What is seen of a state, noted down."""
         seen = self._simulator.observe(state)
-        kept = self.observation
-        known = type(seen) is np.ndarray and seen.dtype == kept.dtype  # nearly always, and looked at in every step
+        stored = self.observation
+        known = type(seen) is np.ndarray and seen.dtype == stored.dtype  # nearly always, and looked at in every step
         array = seen if known else _numbers(self._simulator, seen)
-        if array.shape != kept.shape[3:] or not (known or np.can_cast(array.dtype, kept.dtype)):
+        if array.shape != stored.shape[3:] or not (known or np.can_cast(array.dtype, stored.dtype)):
             raise SimulatorError(
-                f"{self._simulator!r} shows {kept.dtype} of shape {kept.shape[3:]} first, then {array.dtype} of shape "
-                f"{array.shape}. Walks keep observations in one array: make them alike in observe()."
+                f"{self._simulator!r} shows {stored.dtype} of shape {stored.shape[3:]} first, then {array.dtype} of "
+                f"shape {array.shape}. Walks keep observations in one array: make them alike in observe()."
             )
-        kept[n, t, b] = array
+        stored[n, t, b] = array
         return seen
 
 

@@ -23,7 +23,7 @@ from tqdm import tqdm
 
 import jmdp
 from jmdp.base import checkpoint
-from jmdp.methods.incremental import ConstantSteps, TrajectorySampling, incremental, learner
+from jmdp.methods.incremental import ConstantSteps, TrajectorySampling, incremental, stochastic_approximation
 
 WINDY = jmdp.worlds.windy_gridworld(3, 3)
 STOCK = jmdp.worlds.inventory(3, most_ordered=2, mean_demand=1.5, discount=0.7)
@@ -89,14 +89,14 @@ def digest(result) -> str:
 
 
 def life(case, path: Path, pipe: int, **settings) -> None:
-    """A child: run, and say on the pipe when a leg begins and what came out."""
-    work = learner.Learner.advance
+    """A child: run, and say on the pipe when a segment begins and what came out."""
+    work = stochastic_approximation.StochasticApproximation.advance
 
-    def advance(self, leg):
+    def advance(self, segment):
         os.write(pipe, b"!")
-        work(self, leg)
+        work(self, segment)
 
-    learner.Learner.advance = advance
+    stochastic_approximation.StochasticApproximation.advance = advance
     found = digest(evaluate(case, checkpoint=path, **settings))
     os.write(pipe, found.encode())
 
@@ -125,7 +125,7 @@ def killed(child: int) -> bool:
     return False
 
 
-def legs_saved(path: Path) -> int:
+def segments_saved(path: Path) -> int:
     if not path.exists():
         return 0
     with np.load(path) as archive:
@@ -137,7 +137,7 @@ def killed_at_random(case, path: Path, kills: int, rng: np.random.Generator) -> 
     plain = evaluate(case)
     expected = digest(plain)
     evaluate(case, checkpoint=path)
-    legs = legs_saved(path)
+    segments = segments_saved(path)
     path.unlink()
     done, positions, torn, finished, longest = 0, set(), 0, [], 0
     while True:
@@ -147,8 +147,8 @@ def killed_at_random(case, path: Path, kills: int, rng: np.random.Generator) -> 
         os.close(writer)
         said = b""
         with open(reader, "rb", buffering=0) as pipe:
-            if not last:  # let some legs begin, and a part of one more pass
-                said = b"".join(pipe.read(1) for _ in range(1 + int(rng.integers(2 * legs // kills))))
+            if not last:  # let some segments begin, and a part of one more pass
+                said = b"".join(pipe.read(1) for _ in range(1 + int(rng.integers(2 * segments // kills))))
                 time.sleep(float(rng.random()) * 0.015)
                 os.kill(child, signal.SIGKILL)
             was_killed = killed(child)
@@ -157,10 +157,10 @@ def killed_at_random(case, path: Path, kills: int, rng: np.random.Generator) -> 
             assert said.startswith(b"!"), "it was not at work yet"
             done += 1
             torn += path.with_name(f".{path.name}.part").exists()
-            positions.add(legs_saved(path))
+            positions.add(segments_saved(path))
         else:
             finished.append(said.lstrip(b"!").decode())
-            longest = max(longest, legs_saved(path))
+            longest = max(longest, segments_saved(path))
             left = sorted(os.listdir(path.parent))
             if last:
                 break
@@ -170,7 +170,7 @@ def killed_at_random(case, path: Path, kills: int, rng: np.random.Generator) -> 
         "kills": done,
         "positions": len(positions),
         "in a save": torn,
-        "legs": longest,
+        "segments": longest,
         "finished": len(finished),
         "equal": all(found == expected for found in finished),
         "left": left,
@@ -218,8 +218,8 @@ class Deadly:
 
 
 def first_save(case, path: Path, deadly: Deadly, pipe: int | None = None) -> None:
-    """A child: resume, do a leg and save once, with calls that kill."""
-    save, before = checkpoint.save, legs_saved(path)
+    """A child: resume, do a segment and save once, with calls that kill."""
+    save, before = checkpoint.save, segments_saved(path)
 
     def once(path, arrays):
         if arrays["done"][0] == before:
@@ -236,7 +236,9 @@ def first_save(case, path: Path, deadly: Deadly, pipe: int | None = None) -> Non
 
 def most_of(case, path: Path) -> None:
     """A child: leave the checkpoint of a run that is nearly over."""
-    incremental.legs = lambda *settings, **others: list(learner.legs(*settings, **others))[:-20]
+    incremental.segments = lambda *settings, **others: list(stochastic_approximation.segments(*settings, **others))[
+        :-20
+    ]
     evaluate(case, checkpoint=path)
 
 
@@ -258,10 +260,10 @@ def killed_at_every_call(case, path: Path, stride: int) -> dict[str, object]:
         path.unlink(missing_ok=True)
         if later:
             shutil.copy(old, path)
-        before = legs_saved(path)
+        before = segments_saved(path)
         assert killed(fork(lambda i=i, after=after: first_save(case, path, Deadly(i, after))))
         kept["part"] += path.with_name(f".{path.name}.part").exists()
-        now = legs_saved(path)
+        now = segments_saved(path)
         kept["old" if now == before else "new" if now == before + 1 else "other"] += 1
         reader, writer = os.pipe()
         child = fork(lambda pipe=writer: life(case, path, pipe, checkpoint_seconds=30))
@@ -284,7 +286,7 @@ def killed_at_every_call(case, path: Path, stride: int) -> dict[str, object]:
 def main() -> None:
     what, directory, number = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
     tqdm.monitor_interval = 0  # no thread: a process that forks must have one only
-    learner._LEG = 4_096  # so that batches have several legs, as in large runs
+    stochastic_approximation._SEGMENT = 4_096  # so that batches have several segments, as in large runs
     if what == "every":
         print(json.dumps(killed_at_every_call(SMALL, directory / "every" / "run.npz", number)))
         return

@@ -22,9 +22,9 @@ from jmdp.methods.incremental import (
     UniformSampling,
 )
 from jmdp.methods.incremental.batch_means import half_widths
-from jmdp.methods.incremental.learner import Learner, legs
 from jmdp.methods.incremental.moment_cells import MomentCells, TablePairs
 from jmdp.methods.incremental.step_sizes import step_table
+from jmdp.methods.incremental.stochastic_approximation import StochasticApproximation, segments
 from sample_models import COUPLINGS, random_problem
 
 
@@ -365,11 +365,11 @@ def test_it_says_what_memory_it_needs():
 
 @pytest.mark.parametrize("updates", [32, 1000, 4097, 3_000_000])
 @pytest.mark.parametrize("looks", [True, False])
-def test_legs_make_up_the_run(updates, looks):
-    whole = list(legs(updates, looks))
-    assert sum(leg.length for leg in whole) == updates
-    assert [leg.number for leg in whole] == list(range(len(whole)))
-    assert sum(leg.begins_stage for leg in whole) == sum(leg.ends_stage for leg in whole)
+def test_segments_make_up_the_run(updates, looks):
+    whole = list(segments(updates, looks))
+    assert sum(segment.length for segment in whole) == updates
+    assert [segment.number for segment in whole] == list(range(len(whole)))
+    assert sum(segment.begins_stage for segment in whole) == sum(segment.ends_stage for segment in whole)
     assert whole[-1].ends_stage
 
 
@@ -482,15 +482,15 @@ def test_what_is_not_updated_does_not_spoil_what_is():
 def test_an_interrupt_waits_for_the_leg_and_saves(tmp_path, monkeypatch):
     """Ctrl-C in the middle: what was reached comes back and is saved, and going on gives the same bits."""
     settings = {"seed": 2, "updates": 3_000_000, "checkpoint": str(tmp_path / "run.npz")}
-    advance, calls = Learner.advance, []
+    advance, calls = StochasticApproximation.advance, []
 
-    def pressed(self, leg):
-        calls.append(leg.number)
+    def pressed(self, segment):
+        calls.append(segment.number)
         if len(calls) == 5:
             signal.raise_signal(signal.SIGINT)
-        advance(self, leg)
+        advance(self, segment)
 
-    monkeypatch.setattr(Learner, "advance", pressed)
+    monkeypatch.setattr(StochasticApproximation, "advance", pressed)
     with pytest.raises(NotConvergedError, match=r"(?s)interrupted before it was done.*what was reached\.$") as caught:
         learned("chain", **settings)
     assert len(calls) == 5
@@ -528,10 +528,12 @@ def test_a_sampler_can_stand_in_for_the_table():
     model, policy, coupling = TEN["chain"]
     cells = MomentCells(model, coupling)
     steps = step_table(PolynomialSteps())
-    learner = Learner(cells, SampledPairs(model, policy), BlockSampling(), steps, model.discount, True, 30_000, 3)
-    for leg in legs(30_000, looks=False):
-        learner.advance(leg)
-    found, exact = learner.moments(0.95), truth("chain")
+    estimates = StochasticApproximation(
+        cells, SampledPairs(model, policy), BlockSampling(), steps, model.discount, True, 30_000, 3
+    )
+    for segment in segments(30_000, looks=False):
+        estimates.advance(segment)
+    found, exact = estimates.moments(0.95), truth("chain")
     going = ~model.terminal
     assert (np.abs(found.mean - exact.mean[going]) <= 4 * found.mean_error).all()
     assert (np.abs(found.covariance - exact.covariance[going]) <= 4 * found.covariance_error).all()
@@ -544,21 +546,21 @@ def test_a_new_reference_changes_no_covariance():
     cells = MomentCells(model, coupling)
     source = TablePairs(model, policy, coupling, cells, model.reward)
     steps = step_table(PolynomialSteps())
-    learner = Learner(cells, source, BlockSampling(), steps, model.discount, True, 10_000_000, 3)
-    first, second, *_ = legs(10_000_000, looks=False)
-    learner.advance(first)
-    mean, before = learner.average(cells.mean), learner.table[:, 0].copy()
+    estimates = StochasticApproximation(cells, source, BlockSampling(), steps, model.discount, True, 10_000_000, 3)
+    first, second, *_ = segments(10_000_000, looks=False)
+    estimates.advance(first)
+    mean, before = estimates.average(cells.mean), estimates.table[:, 0].copy()
     X = cells.coordinates
     shift = np.zeros(X)
     shift[cells.mean] = mean
     assert (np.abs(mean) > 0.01).any()
-    learner.advance(replace(second, length=0))
-    np.testing.assert_allclose(learner.reference, shift)
-    np.testing.assert_allclose(learner.table[:X, 0], before[:X] - shift)
-    np.testing.assert_allclose(learner.table[X : 2 * X, 0], before[X : 2 * X] - shift**2)
+    estimates.advance(replace(second, length=0))
+    np.testing.assert_allclose(estimates.reference, shift)
+    np.testing.assert_allclose(estimates.table[:X, 0], before[:X] - shift)
+    np.testing.assert_allclose(estimates.table[X : 2 * X, 0], before[X : 2 * X] - shift**2)
     x, y = np.triu_indices(X)
     at = cells.product(x, y)
-    np.testing.assert_allclose(learner.table[at, 0], before[at] - shift[x] * shift[y])
+    np.testing.assert_allclose(estimates.table[at, 0], before[at] - shift[x] * shift[y])
 
 
 def test_one_state_with_one_action():

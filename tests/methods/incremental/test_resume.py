@@ -23,7 +23,7 @@ from jmdp.methods.incremental import (
     TrajectorySampling,
     UniformSampling,
     incremental,
-    learner,
+    stochastic_approximation,
 )
 
 WORKER = Path(__file__).with_name("resume_worker.py")
@@ -123,10 +123,10 @@ def halfway(tmp_path, monkeypatch):
         path = tmp_path / "run.npz"
 
         def half(*settings, **others):
-            legs = list(learner.legs(*settings, **others))
-            return legs[: len(legs) // 2]
+            segments = list(stochastic_approximation.segments(*settings, **others))
+            return segments[: len(segments) // 2]
 
-        monkeypatch.setattr(incremental, "legs", half)
+        monkeypatch.setattr(incremental, "segments", half)
         run(method, path, **others)
         monkeypatch.undo()
         return path
@@ -158,7 +158,9 @@ def test_without_its_walkers_it_would_not_be_the_same(halfway):
 def test_a_run_that_is_over_comes_back_at_once(tmp_path, monkeypatch):
     path = tmp_path / "run.npz"
     first = run(METHOD, path)
-    monkeypatch.setattr(learner.Learner, "advance", lambda *_: pytest.fail("work is done again"))
+    monkeypatch.setattr(
+        stochastic_approximation.StochasticApproximation, "advance", lambda *_: pytest.fail("work is done again")
+    )
     again = run(METHOD, path)
     assert same(first, again)
     assert again.outcome is first.outcome
@@ -170,7 +172,9 @@ def test_a_run_with_a_tolerance_that_is_over_comes_back_at_once(tmp_path, monkey
     path = tmp_path / "run.npz"
     first = run(METHOD, path, tolerance=tolerance, updates=400_000)
     assert first.outcome.name == ("CONVERGED" if tolerance == 0.3 else "BUDGET_EXHAUSTED")
-    monkeypatch.setattr(learner.Learner, "advance", lambda *_: pytest.fail("work is done again"))
+    monkeypatch.setattr(
+        stochastic_approximation.StochasticApproximation, "advance", lambda *_: pytest.fail("work is done again")
+    )
     again = run(METHOD, path, tolerance=tolerance, updates=400_000)
     assert same(first, again)
     assert again.outcome is first.outcome
@@ -278,9 +282,9 @@ FORGED = {
     "counts below 0": ("table", -(2.0**40)),
     "counts beyond the steps": ("table", 2.0**60),
     "counts that are none": ("table", np.nan),
-    "more legs than there are": ("done", [10**6, 20_000]),
-    "fewer updates than legs": ("done", [5, 0]),
-    "negative legs": ("done", [-5, 0]),
+    "more segments than there are": ("done", [10**6, 20_000]),
+    "fewer updates than segments": ("done", [5, 0]),
+    "negative segments": ("done", [-5, 0]),
     "updates beyond the end": ("done", [96, 2**62]),
 }
 
@@ -293,7 +297,9 @@ def test_p12_numbers_that_no_run_saves_are_refused(name, halfway, monkeypatch):
     array, value = FORGED[name]
     arrays[array][(slice(None), 1) if array == "table" else ...] = value
     checkpoint.save(path, arrays)
-    monkeypatch.setattr(learner.Learner, "advance", lambda *_: pytest.fail("they were believed"))
+    monkeypatch.setattr(
+        stochastic_approximation.StochasticApproximation, "advance", lambda *_: pytest.fail("they were believed")
+    )
     with pytest.raises(CheckpointError, match="remove this one to start anew"):
         run(WALKS, path)
 
@@ -302,13 +308,17 @@ def test_p12_numbers_that_no_run_saves_are_refused(name, halfway, monkeypatch):
 def test_where_nothing_can_be_saved_is_said_before_the_run(where, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("not a directory")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(learner.Learner, "advance", lambda *_: pytest.fail("the run has begun"))
+    monkeypatch.setattr(
+        stochastic_approximation.StochasticApproximation, "advance", lambda *_: pytest.fail("the run has begun")
+    )
     with pytest.raises(CheckpointError, match="Give a"):
         run(METHOD, where)
 
 
 def test_a_directory_is_no_checkpoint(tmp_path, monkeypatch):
-    monkeypatch.setattr(learner.Learner, "advance", lambda *_: pytest.fail("the run has begun"))
+    monkeypatch.setattr(
+        stochastic_approximation.StochasticApproximation, "advance", lambda *_: pytest.fail("the run has begun")
+    )
     with pytest.raises(CheckpointError, match="is not a file"):
         run(METHOD, tmp_path)
 
@@ -320,7 +330,7 @@ def test_a_checkpoint_is_the_name_of_a_file(path):
 
 
 def test_settings_with_a_checkpoint_print_themselves(tmp_path):
-    names = {name: getattr(jmdp, name) for name in jmdp.__all__}
+    names = {"Incremental": jmdp.Incremental, "ConstantSteps": ConstantSteps, "TrajectorySampling": TrajectorySampling}
     method = replace(WALKS, checkpoint=tmp_path / "run.npz")
     assert eval(repr(method), names) == method
     assert method == replace(WALKS, checkpoint=str(tmp_path / "run.npz"))
@@ -332,12 +342,12 @@ def test_settings_with_a_checkpoint_print_themselves(tmp_path):
 
 
 def test_saves_as_often_as_asked(tmp_path, monkeypatch):
-    """Never between, with the default; after each leg, with 0; at the end in any case."""
+    """Never between, with the default; after each segment, with 0; at the end in any case."""
     path = tmp_path / "run.npz"
     run(METHOD, path)
-    legs = int(saved(path)["done"][0])
+    segments = int(saved(path)["done"][0])
     path.unlink()
-    for seconds, expected in ((1e6, 1), (0.0, legs + 1)):
+    for seconds, expected in ((1e6, 1), (0.0, segments + 1)):
         saves = []
         monkeypatch.setattr(checkpoint, "save", lambda path, arrays, saves=saves: saves.append(path))
         run(METHOD, path, checkpoint_seconds=seconds)
@@ -345,16 +355,16 @@ def test_saves_as_often_as_asked(tmp_path, monkeypatch):
 
 
 def test_an_interrupted_run_goes_on_from_the_last_save(tmp_path, monkeypatch):
-    path, work = tmp_path / "run.npz", learner.Learner.advance
+    path, work = tmp_path / "run.npz", stochastic_approximation.StochasticApproximation.advance
 
-    def advance(self, leg):
-        if leg.number == 20:
+    def advance(self, segment):
+        if segment.number == 20:
             self.table[...] = np.nan  # in the middle of its work
             raise KeyboardInterrupt
-        work(self, leg)
+        work(self, segment)
 
-    monkeypatch.setattr(learner.Learner, "advance", advance)
-    with pytest.raises(KeyboardInterrupt):  # the second Ctrl-C: the first waits for the end of a leg
+    monkeypatch.setattr(stochastic_approximation.StochasticApproximation, "advance", advance)
+    with pytest.raises(KeyboardInterrupt):  # the second Ctrl-C: the first waits for the end of a segment
         run(METHOD, path, checkpoint_seconds=0)
     monkeypatch.undo()
     assert saved(path)["done"][0] == 20

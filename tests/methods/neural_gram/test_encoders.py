@@ -112,7 +112,8 @@ def test_settings_out_of_range_are_refused(make):
 
 
 def test_the_door_says_what_to_install():
-    code = "import sys; sys.modules['equinox'] = None\nimport jmdp\ntry:\n    import encoders\n"
+    code = "import sys; sys.modules['equinox'] = None\nimport jmdp\ntry:\n"
+    code += "    from jmdp.methods.neural_gram import encoders\n"
     code += "except jmdp.errors.MissingExtraError as error:\n    print(error)"
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert 'pip install "jmdp[nn]"' in told

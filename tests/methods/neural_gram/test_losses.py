@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from jmdp.methods.neural_gram.losses import NAMES, Targets, averaged, losses, means_of, targets
-from jmdp.methods.neural_gram.network import Blocks, Keep
+from jmdp.methods.neural_gram.network import Blocks, Dropout
 from methods.neural_gram.gram_cases import SCALES, batch, network
 from reference import gram
 
@@ -161,7 +161,7 @@ def test_td_errors_are_those_of_their_blocks():
 def test_dropout_keeps_the_mean_and_touches_no_covariance():
     """12,000 draws of a mean within 5 standard errors of it: a false alarm in 10⁶ for each of 6 numbers."""
     net, keys = network(1), jax.random.split(jax.random.key(0), 12_000)
-    drawn = jax.vmap(lambda key: net.means(2, Keep(key, 0.7)))(keys)
+    drawn = jax.vmap(lambda key: net.means(2, Dropout(key, 0.7)))(keys)
     room = 5 * np.asarray(drawn).std(axis=0) / np.sqrt(len(keys))
     assert (np.abs(np.asarray(drawn).mean(axis=0) - np.asarray(net.means(2))) <= room).all()
     assert np.asarray(drawn).std(axis=0).min() > 0.01
@@ -171,4 +171,4 @@ def test_the_running_average_moves_by_its_share():
     target, net = network(1), network(2)
     moved = averaged(target, net, 0.9)
     assert np.allclose(moved.own.weight, 0.9 * target.own.weight + 0.1 * net.own.weight, atol=1e-6)
-    assert moved.temper == target.temper
+    assert moved.gap_scale == target.gap_scale

@@ -110,11 +110,11 @@ def test_the_papers_kernel_is_the_first_of_the_three():
     assert (np.asarray(more.n) > 0).all()
 
 
-def test_tempering_scales_gaps_and_no_more_than_them():
+def test_scaling_gap_variances_changes_nothing_else():
     """All gaps by the factor; what actions of a state share stays."""
     net = network(5)
-    before, after = (gap_variances(n.features(1)) for n in (net, net.tempered(1.5)))
+    before, after = (gap_variances(n.features(1)) for n in (net, net.with_gap_variances_scaled(1.5)))
     assert np.allclose(np.asarray(after), 1.5 * np.asarray(before), rtol=1e-5)
-    assert np.array_equal(net.tempered(1.5).means(1), net.means(1))
-    assert net.temper == 1.0
-    assert net.tempered(2.0).tempered(0.5).temper == pytest.approx(1.0)
+    assert np.array_equal(net.with_gap_variances_scaled(1.5).means(1), net.means(1))
+    assert net.gap_scale == 1.0
+    assert net.with_gap_variances_scaled(2.0).with_gap_variances_scaled(0.5).gap_scale == pytest.approx(1.0)

@@ -141,9 +141,9 @@ def test_correlation_is_absent_where_nothing_varies():
     result = jmdp.evaluate(world.model, world.policies["goal_directed"], jmdp.Local())
     goal = world.model.states.index("0,2")
     assert np.isnan(result.correlation[goal]).all()
-    going = np.delete(result.correlation, goal, axis=0)
-    assert (np.einsum("saa->sa", going) == 1).all()
-    assert (np.abs(going) <= 1).all()
+    live = np.delete(result.correlation, goal, axis=0)
+    assert (np.einsum("saa->sa", live) == 1).all()
+    assert (np.abs(live) <= 1).all()
 
 
 def test_correlation_interval_holds_the_correlation():

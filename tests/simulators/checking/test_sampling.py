@@ -153,7 +153,7 @@ def test_draws_that_differ_are_refused_where_they_matter(kind, coupling):
     with pytest.raises(SimulatorError, match=says) as refused:
         compared(kind(), coupling=coupling)
     assert "It matters under Synchronous()" in str(refused.value)
-    assert "test_sampling_check.py:" in str(refused.value)
+    assert "test_sampling.py:" in str(refused.value)
     assert "shock.derived" in str(refused.value)
 
 

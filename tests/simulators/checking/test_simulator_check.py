@@ -714,7 +714,7 @@ def test_a_logged_shock_gives_the_same_luck():
     log = draws_of(simulator, (4, 0), 0, shock)
     assert simulator.seen == seen
     assert len(log.draws) == 6  # choice draws by other methods of its own
-    assert [draw.place[1] for draw in log.draws][::5] == [0, 0]
+    assert [draw.position[1] for draw in log.draws][::5] == [0, 0]
 
 
 # ------------------------------------------------------------------------------------------------- at the door

@@ -46,7 +46,7 @@ class Evaluate(Command):
 
     jmdp evaluate WORLD [world options] [--method METHOD] [settings of the method] [--state STATE] …
 
-    What a world can be told: jmdp evaluate WORLD --help. The settings of a method: jmdp evaluate --method METHOD
+    Options of a world: jmdp evaluate WORLD --help. Settings of a method: jmdp evaluate --method METHOD
     --help. A policy is followed after the first action; where luck is shared the returns of two actions move
     together, and the gap between them may vary far less than either. Returns 1 where the tolerance was not met.
     """

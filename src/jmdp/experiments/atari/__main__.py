@@ -6,9 +6,9 @@ import argparse
 from pathlib import Path
 
 from jmdp.experiments.atari.collect import collect
-from jmdp.experiments.atari.learn import learn_and_judge
 from jmdp.experiments.atari.report import write
 from jmdp.experiments.atari.settings import runs
+from jmdp.experiments.atari.train import train_and_judge
 
 
 def main() -> None:
@@ -24,7 +24,7 @@ def main() -> None:
         for run in wanted:
             for walks in (run.learn, *run.held_out):
                 collect(walks, options.folder, options.workers)
-            learn_and_judge(run, options.folder)
+            train_and_judge(run, options.folder)
             print(run, flush=True)
     print(write(options.folder))
 

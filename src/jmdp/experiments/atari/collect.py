@@ -10,8 +10,7 @@ import numpy as np
 from jmdp import as_policy
 from jmdp.base.whole_files import whole_file
 from jmdp.experiments.atari.settings import COUPLINGS, NOISE, Walks, simulator
-from jmdp.simulators.pair_walks import PairWalks
-from jmdp.simulators.workers import WorkerPool
+from jmdp.simulators import PairWalks, WorkerPool
 
 
 def collect(wanted: Walks, folder: Path, workers: int, progress: bool = True) -> None:

@@ -28,11 +28,8 @@ from jmdp.base.whole_files import whole_file
 from jmdp.experiments.atari.collect import load
 from jmdp.experiments.atari.settings import DISCOUNT, Walks, digest
 from jmdp.experiments.reproduction.findings import Floats
-from jmdp.methods.neural_gram.encoders import built
-from jmdp.methods.neural_gram.losses import Batch
-from jmdp.methods.neural_gram.replay import PairReplay
-from jmdp.simulators import ALESimulator
-from jmdp.simulators.pair_walks import PairWalks
+from jmdp.methods.neural_gram import Batch, PairReplay, encoders
+from jmdp.simulators import ALESimulator, PairWalks
 
 BLOCKS = ("mean", "diagonal", "same state", "cross", "gap")
 """What has a TD error of its own; the first four are the paper's blocks."""
@@ -72,7 +69,7 @@ class PlainNetwork(eqx.Module):
 
     def __init__(self, observations: np.ndarray, actions: int, key: jax.Array) -> None:
         keys = jax.random.split(key, 4)
-        self.mean_encoder, self.encoder = (built(None, observations, k) for k in keys[:2])
+        self.mean_encoder, self.encoder = (encoders.built(None, observations, k) for k in keys[:2])
         width = jax.eval_shape(self.encoder, jnp.asarray(observations[0])).size
         self.mean = eqx.nn.Linear(width, actions, key=keys[2])
         self.features = eqx.nn.Linear(width, actions * RANK, key=keys[3])
@@ -115,13 +112,13 @@ def targets(network: PlainNetwork, batch: Batch) -> Moments:
 def errors(network: PlainNetwork, batch: Batch) -> tuple[jax.Array, jax.Array]:
     """The sum that is minimised, and mean squares of the TD errors of all blocks [5], nan for one not met."""
     aim, found = targets(network, batch), moments(network, batch.observation, batch.action)
-    apart = batch.live.all(axis=1) & ~(batch.same & (batch.action[:, 0] == batch.action[:, 1]))
+    distinct = batch.live.all(axis=1) & ~(batch.same & (batch.action[:, 0] == batch.action[:, 1]))
     parts = (
         (batch.live, aim.mean - found.mean),
         (batch.live, aim.square - found.square),
-        (apart & batch.same, aim.product - found.product),
-        (apart & ~batch.same, aim.product - found.product),
-        (apart, aim.gap - found.gap),
+        (distinct & batch.same, aim.product - found.product),
+        (distinct & ~batch.same, aim.product - found.product),
+        (distinct, aim.gap - found.gap),
     )
     sums = jnp.array([jnp.where(mask, error**2, 0.0).sum() for mask, error in parts])
     counts = jnp.array([mask.sum() for mask, _ in parts])
@@ -130,7 +127,7 @@ def errors(network: PlainNetwork, batch: Batch) -> tuple[jax.Array, jax.Array]:
 
 
 @eqx.filter_jit
-def _many(network: PlainNetwork, state: Any, batches: Batch, rate: float) -> tuple[PlainNetwork, Any, jax.Array]:
+def _updates(network: PlainNetwork, state: Any, batches: Batch, rate: float) -> tuple[PlainNetwork, Any, jax.Array]:
     """One update for each of the batches, and mean squares of TD errors [updates, blocks] before each."""
     changing, fixed = eqx.partition((network, state), eqx.is_array)
 
@@ -153,10 +150,10 @@ def plain_curve(walks: PairWalks, actions: int, run: PlainRun) -> tuple[Floats, 
     state = optax.adam(run.learning_rate).init(eqx.filter(network, eqx.is_inexact_array))
     windows = -(-run.updates // WINDOW)
     untrained = replay.batches(windows, WINDOW, run.batch)  # a number that learning does not use
-    curve = [_many(network, state, untrained, 0.0)[2]]
+    curve = [_updates(network, state, untrained, 0.0)[2]]
     for window in range(windows):
         batches = replay.batches(window, WINDOW, run.batch)
-        network, state, squares = _many(network, state, batches, run.learning_rate)
+        network, state, squares = _updates(network, state, batches, run.learning_rate)
         curve.append(squares)
     return WINDOW * np.arange(windows + 1.0), np.array([np.nanmean(np.asarray(part, np.float64), 0) for part in curve])
 

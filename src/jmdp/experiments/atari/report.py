@@ -9,11 +9,10 @@ from pathlib import Path
 import numpy as np
 
 from jmdp import Calibration, Estimate, plots
-from jmdp.experiments.atari.learn import records
 from jmdp.experiments.atari.settings import PAPER
 from jmdp.experiments.atari.td_figure import td_figure
+from jmdp.experiments.atari.train import records
 from jmdp.experiments.reproduction.findings import Floats
-from jmdp.methods.neural_gram.losses import NAMES
 
 Gathered = dict[tuple[str, float, str, str], tuple[Calibration, Calibration, list[dict[str, object]]]]
 
@@ -48,7 +47,7 @@ def summary(found: Gathered) -> list[dict[str, object]]:
                 "seeds": [part["seed"] for part in about], "states": len(np.unique(alone.state)),
                 "rollouts": alone.returns.shape[1],
                 "seconds": round(float(np.mean([float(str(part["seconds"])) for part in about])), 1),
-                "temper": [round(float(str(part["temper"])), 3) for part in about],
+                "gap_variance_scale": [round(float(str(part["gap_variance_scale"])), 3) for part in about],
                 **{name: _numbers(getattr(alone, name)) for name in _NAMES},
                 **{f"ahead_{name}": _numbers(getattr(ahead, name)) for name in _NAMES if name in _AHEAD},
             }
@@ -107,18 +106,18 @@ def _value(value: object) -> str:
     return f"{value[0]:.2f}"
 
 
-def curves(folder: Path, coupling: str, c: float) -> dict[str, tuple[Floats, Floats]]:
-    """Of the paper's games: updates, and mean squares of TD errors of all data seeds."""
+def curves(folder: Path, coupling: str, c: float) -> tuple[dict[str, tuple[Floats, Floats]], list[str]]:
+    """Of the paper's games: updates, and mean squares of TD errors of all data seeds; and the names of their blocks."""
     found: dict[str, tuple[Floats, Floats]] = {}
     for game in PAPER:
         squares = []
         for path in sorted((folder / "records").glob(f"{game}-{coupling}-{c:g}-*-sum-*.npz")):
             with np.load(path) as file:
                 if not json.loads(str(file["about"]))["quick"]:
-                    updates, rms = file["updates"], file["rms"]
+                    updates, rms, blocks = file["updates"], file["rms"], file["blocks"].tolist()
                     squares.append(rms**2)
         found[f"{game.replace('_', ' ')}, {len(squares)} data seeds"] = updates, np.array(squares)
-    return found
+    return found, blocks
 
 
 def write(folder: Path) -> str:
@@ -137,7 +136,8 @@ def write(folder: Path) -> str:
                 figure = plots.calibration_scatter(record, title=title)
                 figure.savefig(folder / f"scatter-{game}-{coupling}-{c:g}-{name}.svg")
     if all(("Synchronous", 1.0, game, "sum") in found for game in PAPER):
-        figure = td_figure({"NeuralGram": curves(folder, "Synchronous", 1.0)}, NAMES)
+        shown, blocks = curves(folder, "Synchronous", 1.0)
+        figure = td_figure({"NeuralGram": shown}, blocks)
         figure.suptitle("Synchronous luck, c = 1")
         figure.savefig(folder / "td_errors.svg")
     return text

@@ -10,8 +10,7 @@ from importlib.metadata import version
 import numpy as np
 
 import jmdp
-from jmdp.simulators import ALESimulator
-from jmdp.simulators.pair_walks import WalkPlan
+from jmdp.simulators import ALESimulator, WalkPlan
 
 PAPER = ("pong", "battle_zone", "boxing", "atlantis")
 FURTHER = ("breakout", "space_invaders", "freeway", "asterix", "seaquest", "ms_pacman")

@@ -57,7 +57,7 @@ class AtariExperiment(Experiment):
         from tqdm import tqdm
 
         from jmdp.experiments.atari.collect import collect
-        from jmdp.experiments.atari.learn import learn_and_judge, record_path
+        from jmdp.experiments.atari.train import record_path, train_and_judge
 
         folder = work.folder / "atari"
         wanted = [run for game in self.games for run in self.runs(game)]
@@ -67,5 +67,5 @@ class AtariExperiment(Experiment):
                 if not record_path(run, folder).exists():
                     for walks in (run.learn, *run.held_out):
                         collect(walks, folder, work.workers, work.progress)
-                    learn_and_judge(run, folder)
+                    train_and_judge(run, folder)
         return {game: [record_path(run, folder) for run in self.runs(game)] for game in self.games}

@@ -29,7 +29,7 @@ class AtariGapVariances(AtariExperiment):
 
     def run(self, work: Work) -> Numbers:
         """Judge the networks of all seeds, game by game."""
-        from jmdp.experiments.atari.learn import records
+        from jmdp.experiments.atari.train import records
 
         findings: list[Finding] = []
         rows = []
@@ -54,7 +54,7 @@ class AtariGapVariances(AtariExperiment):
 
     def _judged(self, row: dict[str, Any]) -> list[Finding]:
         name = TITLES[row["game"]]
-        learned, apart = PRINTED[row["game"]]
+        learned, independent = PRINTED[row["game"]]
         return [
             Claim(
                 f"{name}: learned variances of gaps are close to simulated ones.", self.where,
@@ -65,7 +65,7 @@ class AtariGapVariances(AtariExperiment):
             ).as_near_to_one(self._measured(row, "learned")),
             Claim(
                 f"{name}: independent marginals overestimate them severely.", self.where,
-                "sum of variances if each action had its own luck, over sum of simulated ones", apart,
+                "sum of variances if each action had its own luck, over sum of simulated ones", independent,
                 "How much independent marginals overestimate follows from the scales of the shock and the discount, "
                 "which are ours, as the paper does not print them.",
             ).unjudged("follows from scales that the paper does not print", self._measured(row, "independent")),

@@ -58,15 +58,13 @@ class AtariTDErrors(AtariExperiment):
 
     def run(self, work: Work) -> Numbers:
         """Train plain networks, and read the curves of our own."""
-        from jmdp.methods.neural_gram.losses import NAMES
-
         curves: dict[str, Any] = {kind: {} for kind in ("plain", "perturbed", "ours")}
         for game, paths in self.records(work).items():
             squares = []
             for path in paths:
                 with np.load(path) as file:
-                    updates, rms = file["updates"], file["rms"]
-                squares.append(rms[:, [NAMES.index(block) for block in BLOCKS]] ** 2)
+                    updates, rms, blocks = file["updates"], file["rms"], file["blocks"].tolist()
+                squares.append(rms[:, [blocks.index(block) for block in BLOCKS]] ** 2)
             title = TITLES.get(game, game)
             curves["ours"][title] = {"updates": updates.tolist(), "squares": np.array(squares).tolist()}
             for kind, points in (("plain", None), ("perturbed", self.points)):

@@ -45,7 +45,7 @@ class Example2(Experiment):
         off = float(max(marginal.max(), uniform.max(), rewards.max()))
         joint = np.array([[joint_next_states(model, s) for s in (0, 1)] for model in models])  # [model, s, S', S']
         wanted = np.array([np.diag([0.5, 0.5]), np.diag([0.5, 0.5])[::-1]])
-        apart = float(np.abs(joint - wanted[:, None]).max())
+        from_wanted = float(np.abs(joint - wanted[:, None]).max())
         method = jmdp.ExactPairs(tolerance=self.tolerance)
         results = [
             jmdp.evaluate(model, jmdp.TabularPolicy.uniform(model), jmdp.Local(), method, progress=work.progress)
@@ -61,7 +61,7 @@ class Example2(Experiment):
             Claim(
                 "The next states of the two actions are equal in (2.1) and opposite in (2.2).", self.where,
                 "largest difference of the joint chances from ½ on the diagonal, and on the other one",
-            ).at_most(0.0, Measured(apart, 0.0, apart, "computed", joint.size, "chances")),
+            ).at_most(0.0, Measured(from_wanted, 0.0, from_wanted, "computed", joint.size, "chances")),
             Claim(
                 "Identical marginals conceal different joint structures.", self.where,
                 "variance of the gap under (2.2) less that under (2.1)",

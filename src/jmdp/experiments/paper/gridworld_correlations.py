@@ -40,7 +40,7 @@ class GridworldCorrelations(Experiment):
         """Evaluate under shared and under independent luck."""
         world = jmdp.worlds.windy_gridworld(self.side, self.side, discount=self.discount)
         policy, method = world.policies["goal_directed"], jmdp.JIPE(tolerance=self.tolerance)
-        shared, apart = (
+        shared, independent = (
             jmdp.evaluate(world.model, policy, coupling, method, progress=work.progress)
             for coupling in (jmdp.Local(), jmdp.Independent())
         )
@@ -58,13 +58,13 @@ class GridworldCorrelations(Experiment):
             spreads.append(jmdp.Estimate(max(here) - min(here), max(surely, 0.0), at_most))
         spread = max(spreads, key=float)
         assert shared.certificate is not None
-        assert apart.certificate is not None
-        variances = [np.diagonal(result.covariance, axis1=1, axis2=2) for result in (shared, apart)]
+        assert independent.certificate is not None
+        variances = [np.diagonal(result.covariance, axis1=1, axis2=2) for result in (shared, independent)]
         difference = max(
-            float(np.abs(shared.mean - apart.mean).max()), float(np.abs(variances[0] - variances[1]).max())
+            float(np.abs(shared.mean - independent.mean).max()), float(np.abs(variances[0] - variances[1]).max())
         )
         errors = [max(float(np.max(r.certificate.mean_error)), float(np.max(r.certificate.covariance_error)))
-                  for r in (shared, apart) if r.certificate is not None]  # fmt: skip
+                  for r in (shared, independent) if r.certificate is not None]  # fmt: skip
         marginals = jmdp.Estimate(difference, max(difference - sum(errors), 0.0), difference + sum(errors))
         count = len(found)
         findings = [

@@ -178,16 +178,16 @@ def exact_moments(model: jmdp.TabularJMDP, policy: jmdp.TabularPolicy, order: in
         right = [Fraction(0)] * len(wanted)
         for i, actions in enumerate(wanted):
             powers = Counter(actions)
-            for kept in product(*(range(m + 1) for m in powers.values())):
-                earned = [(a, m - j) for (a, m), j in zip(powers.items(), kept, strict=True)]
+            for later in product(*(range(m + 1) for m in powers.values())):
+                earned = [(a, m - j) for (a, m), j in zip(powers.items(), later, strict=True)]
                 gains = sum(
                     (p * prod(r[a] ** e for a, e in earned) for p, r in zip(prob, reward, strict=True)), Fraction(0)
                 )
-                ways = prod(comb(m, j) for m, j in zip(powers.values(), kept, strict=True))
-                weight = ways * g ** sum(kept) * gains
+                ways = prod(comb(m, j) for m, j in zip(powers.values(), later, strict=True))
+                weight = ways * g ** sum(later) * gains
                 for drawn in product(range(len(pi)), repeat=len(powers)):
                     chance = prod((pi[b] for b in drawn), start=Fraction(1))
-                    ahead = tuple(sorted(b for b, j in zip(drawn, kept, strict=True) for _ in range(j)))
+                    ahead = tuple(sorted(b for b, j in zip(drawn, later, strict=True) for _ in range(j)))
                     if len(ahead) == n:
                         matrix[i][wanted.index(ahead)] -= weight * chance
                     else:

@@ -63,6 +63,6 @@ class Experiment(ABC):
         """Draw what was found."""
 
     @classmethod
-    def made(cls, quick: bool) -> Self:
+    def configured(cls, quick: bool) -> Self:
         """The settings of a full or of a quick run."""
         return cls.quick() if quick else cls()

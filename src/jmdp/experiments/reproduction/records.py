@@ -80,7 +80,7 @@ def settings_of(experiment: Experiment) -> dict[str, Any]:
     return found
 
 
-def kept(experiment: Experiment, path: Path) -> Record | None:
+def saved_record(experiment: Experiment, path: Path) -> Record | None:
     """The record of an earlier run with the same settings and packages, if there is one that can be read and drawn."""
     try:
         record = Record.load(path)
@@ -98,7 +98,7 @@ def _versions(experiment: Experiment) -> dict[str, str]:
     return {package: version(package) for package in packages}
 
 
-def made(experiment: Experiment, path: Path, work: Work) -> Record:
+def run_and_save(experiment: Experiment, path: Path, work: Work) -> Record:
     """Run it and save what is found."""
     record = Record.of(experiment, experiment.run(work))
     record.save(path)

@@ -8,7 +8,7 @@ from pathlib import Path
 from jmdp.base.whole_files import whole_file
 from jmdp.experiments.paper import EXPERIMENTS
 from jmdp.experiments.reproduction.experiment import Work
-from jmdp.experiments.reproduction.records import Record, kept, made
+from jmdp.experiments.reproduction.records import Record, run_and_save, saved_record
 from jmdp.experiments.reproduction.report import Part, html, svg
 from jmdp.plots.style import new_figure
 
@@ -26,7 +26,7 @@ def reproduce(names: Sequence[str], folder: Path, *, quick: bool, work: Work) ->
     for name in names:
         EXPERIMENTS[name].require()
     mode = "-quick" if quick else ""
-    experiments = {name: kind.made(quick) for name, kind in EXPERIMENTS.items()}
+    experiments = {name: kind.configured(quick) for name, kind in EXPERIMENTS.items()}
     numbers = {name: folder / "numbers" / f"{name}{mode}.json" for name in experiments}
     parts: dict[str, Part] = {}
 
@@ -37,11 +37,11 @@ def reproduce(names: Sequence[str], folder: Path, *, quick: bool, work: Work) ->
         parts[name] = Part(experiments[name], record, picture)
 
     for name, experiment in experiments.items():
-        if (record := kept(experiment, numbers[name])) is not None:
+        if (record := saved_record(experiment, numbers[name])) is not None:
             show(name, record)
     for name in names:
         if name not in parts:
-            show(name, made(experiments[name], numbers[name], work))
+            show(name, run_and_save(experiments[name], numbers[name], work))
         shown = [parts[name] for name in experiments if name in parts]
         with whole_file(folder / f"report{mode}.html") as file:
             file.write(html(shown, quick=quick).encode())

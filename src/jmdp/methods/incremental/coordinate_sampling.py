@@ -41,7 +41,7 @@ class CoordinateSampling(ABC):
     def draw(
         self, rng: np.random.Generator, size: int, cells: MomentCells, source: PairSource, memory: Integers
     ) -> tuple[Integers, Integers]:
-        """[size] and [size], the next coordinates as pairs (one, other); see `jmdp.kernels.coordinates`."""
+        """[size] and [size], the next coordinates as pairs (one, other); see `jmdp.methods.kernels.coordinates`."""
 
 
 class _ByBlocks(CoordinateSampling):
@@ -55,7 +55,7 @@ class _ByBlocks(CoordinateSampling):
         self, rng: np.random.Generator, size: int, cells: MomentCells, source: PairSource, memory: Integers
     ) -> tuple[Integers, Integers]:
         """[size] and [size], coordinates."""
-        from jmdp.methods.kernels.learning import RUN, draw_blocks
+        from jmdp.methods.kernels.moment_updates import RUN, draw_blocks
 
         shares = np.where(cells.block_sizes > 0, self.shares(cells.block_sizes), 0.0)
         if not shares.any():
@@ -65,7 +65,7 @@ class _ByBlocks(CoordinateSampling):
         cumulative[np.flatnonzero(shares)[-1] :] = 1.0
         one, other = np.empty((2, size), np.int64)
         runs = rng.random(-(-size // RUN))
-        draw_blocks(rng.random(size), runs, cumulative, cells.live, cells.actions, cells.apart, one, other)
+        draw_blocks(rng.random(size), runs, cumulative, cells.live, cells.actions, cells.branches_merge, one, other)
         return one, other
 
 
@@ -138,7 +138,7 @@ class TrajectorySampling(CoordinateSampling):
         begins = np.flatnonzero((walkers < 0).any(axis=0) | (rng.random(_WALKERS) < self.restart))
         walkers[:, begins] = self._starts(rng, cells, begins.size)
         x, y = walkers
-        alone = y == x if not cells.apart else np.zeros(_WALKERS, bool)
+        alone = y == x if cells.branches_merge else np.zeros(_WALKERS, bool)
         kind, swap = rng.random(_WALKERS), rng.random(_WALKERS) < 0.5
         single = np.where(swap, x, y)
         one = np.where(kind < 0.5, single, np.minimum(x, y))
@@ -146,7 +146,7 @@ class TrajectorySampling(CoordinateSampling):
         chosen = np.stack([one, other])
         ahead = source.draw(rng, np.minimum(x, y), np.where(alone, SQUARE, np.maximum(x, y)))[1]
         ahead[1, alone] = ENDED
-        if not cells.apart:
+        if cells.branches_merge:
             ahead[1, ahead[0] == ahead[1]] = ENDED  # they have met
         walkers[...] = ahead
         return chosen

@@ -22,9 +22,16 @@ from jmdp.base.settings import boolean, nonnegative, probability, whole
 from jmdp.errors import CheckpointError, SettingsError, UnavailableError
 from jmdp.methods.incremental.batch_means import Moments
 from jmdp.methods.incremental.coordinate_sampling import BlockSampling, CoordinateSampling
-from jmdp.methods.incremental.learner import BATCHES, CELL_BYTES, LOCAL_BYTES, Learner, Leg, legs
 from jmdp.methods.incremental.moment_cells import MomentCells, TablePairs
 from jmdp.methods.incremental.step_sizes import PolynomialSteps, StepSizes, step_table
+from jmdp.methods.incremental.stochastic_approximation import (
+    BATCHES,
+    CELL_BYTES,
+    LOCAL_BYTES,
+    Segment,
+    StochasticApproximation,
+    segments,
+)
 from jmdp.methods.method import Method, check_kind
 from jmdp.methods.shared.return_range import ReturnRange
 from jmdp.methods.shared.shaping import scaled_error, unit_rewards
@@ -39,7 +46,7 @@ _LITTLE_OF_THE_START = 0.05
 """Where the start weighs more, a covariance is not known."""
 
 _REVISION = 1
-"""Raise it when the same settings give other numbers, or legs of other lengths: older checkpoints are then refused."""
+"""Raise it when the same settings give other numbers or segments: older checkpoints are then refused."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,7 +142,7 @@ class Incremental(Method[Evaluation]):
             cells = MomentCells(model, coupling)
             steps = step_table(self.steps)
             source = TablePairs(model, policy, coupling, cells, reward)
-            learner = Learner(
+            estimates = StochasticApproximation(
                 cells,
                 source,
                 self.sampling,
@@ -145,9 +152,9 @@ class Incremental(Method[Evaluation]):
                 self.updates,
                 self.seed,
             )
-            outcome = self._learn(learner, _fingerprint(self, model, policy, coupling, steps), progress)
-            found = learner.moments(self.confidence, self.averaging)
-            pairs, curve = LearnedPairs(model, cells, learner, exponent, self.averaging), learner.curve(exponent)
+            outcome = self._learn(estimates, _fingerprint(self, model, policy, coupling, steps), progress)
+            found = estimates.moments(self.confidence, self.averaging)
+            pairs, curve = LearnedPairs(model, cells, estimates, exponent, self.averaging), estimates.curve(exponent)
         mean[~model.terminal], covariance[~model.terminal] = found.mean, found.covariance
         if self.averaging and outcome is not Outcome.INTERRUPTED:
             certificate = self._certificate(model, found, exponent)
@@ -170,31 +177,31 @@ class Incremental(Method[Evaluation]):
         S, _, A = model.shape
         X, local = S * A, int((~model.terminal).sum()) * A * A
         what = f"Incremental on {X} pairs of state and action"
-        mend = "Use LinearProjected(features, samples=…, seed=…), which learns a few numbers for features"
+        fix = "Use LinearProjected(features, samples=…, seed=…), which learns a few numbers for features"
         resumed = 0 if self.checkpoint is None else 40  # read beside the table of a run that has not begun
         needed = (CELL_BYTES + resumed) * (2 * X + X * (X + 1) // 2) + LOCAL_BYTES * local
-        require(needed, budget(self.memory_budget), what, mend)
+        require(needed, budget(self.memory_budget), what, fix)
 
-    def _learn(self, learner: Learner, about: npt.NDArray[np.uint8], progress: bool) -> Outcome:
-        """Run all legs that are left; save where asked to."""
+    def _learn(self, estimates: StochasticApproximation, about: npt.NDArray[np.uint8], progress: bool) -> Outcome:
+        """Run all segments that are left; save where asked to."""
         path = None if self.checkpoint is None else Path(self.checkpoint)
         if path is not None and checkpoint.is_there(path):
-            _resume(path, learner, about, legs(self.updates, looks=self.tolerance is not None))
+            _resume(path, estimates, about, segments(self.updates, looks=self.tolerance is not None))
 
         def save() -> None:
             if path is not None:
-                checkpoint.save(path, {**learner.arrays(), "about": about})
+                checkpoint.save(path, {**estimates.arrays(), "about": about})
 
         saved = time.monotonic()
-        bar = count_bar(type(self).__name__, progress, int(learner.done[1]), self.updates)
+        bar = count_bar(type(self).__name__, progress, int(estimates.done[1]), self.updates)
         with bar as report, deferred_interrupts() as interrupted:
-            for leg in legs(self.updates, looks=self.tolerance is not None):
-                if leg.number + 1 < learner.done[0]:
+            for segment in segments(self.updates, looks=self.tolerance is not None):
+                if segment.number + 1 < estimates.done[0]:
                     continue
-                if leg.number >= learner.done[0]:
-                    learner.advance(leg)
-                    report(int(learner.done[1]))
-                if leg.ends_stage and self._is_narrow(learner):
+                if segment.number >= estimates.done[0]:
+                    estimates.advance(segment)
+                    report(int(estimates.done[1]))
+                if segment.ends_stage and self._is_narrow(estimates):
                     save()
                     return Outcome.CONVERGED
                 if interrupted():
@@ -206,16 +213,17 @@ class Incremental(Method[Evaluation]):
         save()
         return Outcome.SAMPLED if self.tolerance is None else Outcome.BUDGET_EXHAUSTED
 
-    def _is_narrow(self, learner: Learner) -> bool:
+    def _is_narrow(self, estimates: StochasticApproximation) -> bool:
         """Whether all intervals are as narrow as asked, or as rounding lets them be."""
         if self.tolerance is None:
             return False
-        found = learner.moments(self.confidence)
+        found = estimates.moments(self.confidence)
         variance = max(0.0, float(np.einsum("laa->la", found.covariance).max()))
         means = max(self.tolerance * math.sqrt(variance), 2 * found.mean_floor)
         covariances = max(self.tolerance * variance, 2 * found.covariance_floor)
-        off, apart = float(found.mean_error.max()), float(found.covariance_error.max())
-        return off <= means and apart <= covariances and math.isfinite(off + apart)
+        mean_error, covariance_error = float(found.mean_error.max()), float(found.covariance_error.max())
+        narrow = mean_error <= means and covariance_error <= covariances
+        return narrow and math.isfinite(mean_error + covariance_error)
 
     def _certificate(self, model: TabularJMDP, found: Moments, exponent: int) -> Certificate:
         def whole_table(errors: Floats, order: int) -> Floats:
@@ -241,13 +249,15 @@ class LearnedPairs:
     """Covariances between states, from the cells of a run. They carry no interval."""
 
     def __init__(
-        self, model: TabularJMDP, cells: MomentCells, learner: Learner, exponent: int, averaging: bool
+        self, model: TabularJMDP, cells: MomentCells, estimates: StochasticApproximation, exponent: int, averaging: bool
     ) -> None:
         self._states, self._actions, self._terminal = model.states, model.actions, model.terminal
         self._cells, self._exponent = cells, exponent
-        self._values = learner.average(slice(None)) if averaging else learner.table[:, 0].copy()
+        self._values = estimates.average(slice(None)) if averaging else estimates.table[:, 0].copy()
         # Updated of late, and what is left of the start is little.
-        self._known = (learner.table[:, 1] > learner.begun) & (learner.table[:, 3] <= _LITTLE_OF_THE_START)
+        self._known = (estimates.table[:, 1] > estimates.counts_before_stage) & (
+            estimates.table[:, 3] <= _LITTLE_OF_THE_START
+        )
 
     def cross_covariance(self, s: int, a: int, t: int, b: int) -> float:
         """Cov(Z(s, a), Z(t, b))."""
@@ -264,15 +274,17 @@ class LearnedPairs:
         return math.ldexp(float(self._values[at] - self._values[x] * self._values[y]), 2 * self._exponent)
 
 
-def _resume(path: Path, learner: Learner, about: npt.NDArray[np.uint8], whole: Iterator[Leg]) -> None:
-    arrays = checkpoint.load(path, {**learner.arrays(), "about": about})
+def _resume(
+    path: Path, estimates: StochasticApproximation, about: npt.NDArray[np.uint8], whole: Iterator[Segment]
+) -> None:
+    arrays = checkpoint.load(path, {**estimates.arrays(), "about": about})
     if not np.array_equal(arrays.pop("about"), about):
         raise CheckpointError(
-            f"{path} is the checkpoint of a run with another model, policy, coupling or settings. {checkpoint.MEND}"
+            f"{path} is the checkpoint of a run with another model, policy, coupling or settings. {checkpoint.FIX}"
         )
-    if not learner.accepts(arrays, whole):
-        raise CheckpointError(f"{path} holds numbers that no run comes to. {checkpoint.MEND}")
-    learner.restore(arrays)
+    if not estimates.accepts(arrays, whole):
+        raise CheckpointError(f"{path} holds numbers that no run comes to. {checkpoint.FIX}")
+    estimates.restore(arrays)
 
 
 def _fingerprint(

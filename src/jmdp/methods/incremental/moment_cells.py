@@ -1,7 +1,7 @@
 """The coordinates of the paper's M = (M_μ, M_Σ), each with its cell, and what happens to a branch or two in a step.
 
-A coordinate is written as two numbers (`jmdp.kernels.coordinates`). Paper, section 5: (x, μ), (x, x, Σ) and (x, y, Σ),
-where (x, y) and (y, x) are one here.
+A coordinate is written as two numbers (`jmdp.methods.kernels.coordinates`). Paper, section 5: (x, μ), (x, x, Σ) and
+(x, y, Σ), where (x, y) and (y, x) are one here.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import numpy as np
 
 from jmdp.base.arrays import Booleans, Floats, Integers, cumulative_rows
 from jmdp.methods.kernels.coordinates import ENDED
-from jmdp.methods.kernels.tables import OutcomeTables, Updates
 from jmdp.models.coupling import Coupling
 from jmdp.models.policy import TabularPolicy
 from jmdp.models.tabular import TabularJMDP
@@ -31,9 +30,9 @@ class MomentCells:
         self.live: Integers = np.flatnonzero(~model.terminal)
         self.state_of: Integers = np.repeat(np.arange(S), A)
         self.is_live: Booleans = np.repeat(~model.terminal, A)
-        self.apart = not coupling.shared_in_a_state  # branches on one coordinate may be apart
+        self.branches_merge = coupling.shared_in_a_state  # those on one coordinate go on as one
         self.size = 2 * X + X * (X + 1) // 2
-        L, same = self.live.size, A * (A + 1) // 2 if self.apart else A * (A - 1) // 2
+        L, same = self.live.size, A * (A - 1) // 2 if self.branches_merge else A * (A + 1) // 2
         self.block_sizes = np.array([L * A, L * A, L * same, L * (L - 1) // 2 * A * A], np.float64)  # of `BLOCKS`
         self.mean: Integers = self.live[:, None] * A + np.arange(A)  # [live, A], cells
         products = self.product(self.mean[:, :, None], self.mean[:, None, :])
@@ -63,21 +62,23 @@ class TablePairs:
     def __init__(
         self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, cells: MomentCells, reward: Floats
     ) -> None:
-        self._tables = OutcomeTables(
-            cumulative_rows(model.prob),
-            reward,
-            np.where(model.terminal[model.next_state], ENDED, model.next_state),
-            cumulative_rows(policy.probs),
-            coupling.shared_in_a_state,
-            coupling.shared_between_states,
-            coupling.policy_luck == "shared",
-            cells.state_of,
+        from jmdp.methods.kernels.moment_updates import StepTables
+
+        self._tables = StepTables(
+            cumulative_prob=cumulative_rows(model.prob),
+            reward=reward,
+            successor=np.where(model.terminal[model.next_state], ENDED, model.next_state),
+            cumulative_policy=cumulative_rows(policy.probs),
+            shared_in_a_state=coupling.shared_in_a_state,
+            shared_between_states=coupling.shared_between_states,
+            shared_policy_luck=coupling.policy_luck == "shared",
+            state_of=cells.state_of,
         )
 
     def draw(self, rng: np.random.Generator, one: Integers, other: Integers) -> tuple[Floats, Integers]:
         """Draw one step of each; see `PairSource`."""
-        from jmdp.methods.kernels.learning import draw_outcomes
+        from jmdp.methods.kernels.moment_updates import draw_outcomes
 
         gains, ahead = np.zeros((2, one.size)), np.zeros((2, one.size), np.int64)
-        draw_outcomes(rng.random((4, one.size)), self._tables, Updates(one, other, gains, ahead))
+        draw_outcomes(rng.random((4, one.size)), self._tables, one, other, gains, ahead)
         return gains, ahead

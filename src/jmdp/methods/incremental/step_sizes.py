@@ -60,7 +60,7 @@ class PolynomialSteps:
 
 def step_table(rule: StepSizes) -> Floats:
     """Step sizes as the kernel looks them up: of the 1st, 2nd, … update, at counts of twelve binary digits."""
-    from jmdp.methods.kernels.learning import DIGITS
+    from jmdp.methods.kernels.moment_updates import DIGITS
 
     half = 2.0 ** (DIGITS - 1)
     leading = 1 + np.arange(half) / half

@@ -9,17 +9,44 @@ from jmdp.methods.neural_gram.neural_gram import NeuralGram
 
 if TYPE_CHECKING:
     from jmdp.methods.neural_gram import encoders
-    from jmdp.methods.neural_gram.learned_evaluation import LearnedEvaluation
+    from jmdp.methods.neural_gram.learned_evaluation import LearnedEvaluation, calibration_of, looked_ahead, worth
+    from jmdp.methods.neural_gram.losses import Batch
+    from jmdp.methods.neural_gram.replay import PairReplay
+    from jmdp.methods.neural_gram.training_loop import TrainingData, train
 
-__all__ = ["LearnedEvaluation", "Lookahead", "NeuralGram", "encoders"]
+__all__ = [
+    "Batch",
+    "LearnedEvaluation",
+    "Lookahead",
+    "NeuralGram",
+    "PairReplay",
+    "TrainingData",
+    "calibration_of",
+    "encoders",
+    "looked_ahead",
+    "train",
+    "worth",
+]
+
+_LOADED_LATER = {
+    "Batch": "losses",
+    "LearnedEvaluation": "learned_evaluation",
+    "PairReplay": "replay",
+    "TrainingData": "training_loop",
+    "calibration_of": "learned_evaluation",
+    "looked_ahead": "learned_evaluation",
+    "train": "training_loop",
+    "worth": "learned_evaluation",
+}
+"""`LearnedEvaluation`, and what those need who train on walks that they have stored."""
 
 
 def __getattr__(name: str) -> object:
     """Load what needs networks when it is first asked for."""
     from importlib import import_module
 
-    if name == "LearnedEvaluation":
-        return import_module("jmdp.methods.neural_gram.learned_evaluation").LearnedEvaluation
+    if name in _LOADED_LATER:
+        return getattr(import_module(f"jmdp.methods.neural_gram.{_LOADED_LATER[name]}"), name)
     if name == "encoders":
         return import_module("jmdp.methods.neural_gram.encoders")
     raise AttributeError(f"module 'jmdp.methods.neural_gram' has no attribute {name!r}")

@@ -11,7 +11,7 @@ import json
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -20,11 +20,9 @@ import numpy as np
 import numpy.typing as npt
 
 from jmdp.errors import CheckpointError, MissingExtraError
+from jmdp.methods.neural_gram.trainer import TrainingProgress
 
-if TYPE_CHECKING:
-    from jmdp.methods.neural_gram.learner import Progress
-
-_MEND = "Take another folder, or delete this one to begin again."
+_FIX = "Take another folder, or delete this one to begin again."
 
 
 class Checkpoints:
@@ -39,7 +37,7 @@ class Checkpoints:
         except ImportError:
             raise MissingExtraError('Checkpoints need Orbax: pip install "jmdp[nn]"') from None
         self._folder, self._ocp = folder.absolute(), ocp
-        self._begun = b""
+        self._initial = b""
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -50,12 +48,12 @@ class Checkpoints:
             part.write_text(json.dumps({"about": about}), encoding="utf-8")
             os.replace(part, settings)
         elif _read(settings) != about:
-            raise CheckpointError(f"{folder} is of a run with another simulator, policy, coupling or settings. {_MEND}")
+            raise CheckpointError(f"{folder} is of a run with another simulator, policy, coupling or settings. {_FIX}")
         self._manager = ocp.CheckpointManager(
             self._folder / "training", options=ocp.CheckpointManagerOptions(max_to_keep=2, create=True)
         )
 
-    def save(self, progress: Progress) -> None:
+    def save(self, progress: TrainingProgress) -> None:
         """Now, unless that is done."""
         self._manager.wait_until_finished()
         step = int(progress.chunk)
@@ -66,13 +64,13 @@ class Checkpoints:
         self._manager.save(step, args=self._ocp.args.StandardSave(leaves))
         self._manager.wait_until_finished()
 
-    def latest(self, fresh: Progress) -> Progress:
+    def latest(self, fresh: TrainingProgress) -> TrainingProgress:
         """Where the run stopped, or the beginning. Of a damaged one the one before it, from which the way is the same.
 
         `fresh` is the beginning: a run that began with other parameters is another run.
         """
         wanted = _leaves(fresh)
-        self._begun = digest_of_arrays(wanted.values())
+        self._initial = digest_of_arrays(wanted.values())
         wanted["checksum"] = np.zeros(16, np.uint8)
         failed: list[int] = []
         reason = ""
@@ -90,7 +88,7 @@ class Checkpoints:
             if failed:
                 raise CheckpointError(
                     f"The checkpoints in {self._folder} are damaged, or of a run with another encoder "
-                    f"({reason[:200]}). {_MEND}"
+                    f"({reason[:200]}). {_FIX}"
                 )
             return fresh
         for step in failed:  # else what is saved there next would be taken for done
@@ -98,7 +96,7 @@ class Checkpoints:
                 self._manager.delete(step)
         arrays, rest = eqx.partition(fresh, eqx.is_array)
         restored = jax.tree.unflatten(jax.tree.structure(arrays), [jnp.asarray(leaf) for leaf in leaves.values()])
-        progress: Progress = eqx.combine(restored, rest)
+        progress: TrainingProgress = eqx.combine(restored, rest)
         return progress
 
     def close(self) -> None:
@@ -106,20 +104,20 @@ class Checkpoints:
         self._manager.close()
 
     def _checksum(self, leaves: dict[str, npt.NDArray[Any]]) -> npt.NDArray[np.uint8]:
-        told = hashlib.blake2b(self._begun + digest_of_arrays(leaves.values()), digest_size=16)
-        return np.frombuffer(told.digest(), np.uint8).copy()
+        total = hashlib.blake2b(self._initial + digest_of_arrays(leaves.values()), digest_size=16)
+        return np.frombuffer(total.digest(), np.uint8).copy()
 
 
 def digest_of_arrays(arrays: Iterable[npt.NDArray[Any]]) -> bytes:
     """Sixteen bytes that are equal for equal arrays in the same order."""
-    told = hashlib.blake2b(digest_size=16)
+    total = hashlib.blake2b(digest_size=16)
     for array in arrays:
-        told.update(f"{array.dtype}{array.shape}".encode())
-        told.update(np.ascontiguousarray(array).tobytes())
-    return told.digest()
+        total.update(f"{array.dtype}{array.shape}".encode())
+        total.update(np.ascontiguousarray(array).tobytes())
+    return total.digest()
 
 
-def _leaves(progress: Progress) -> dict[str, npt.NDArray[Any]]:
+def _leaves(progress: TrainingProgress) -> dict[str, npt.NDArray[Any]]:
     """A plain dictionary: Orbax need not know our classes."""
     return {f"{i:04d}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(eqx.filter(progress, eqx.is_array)))}
 
@@ -128,4 +126,4 @@ def _read(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))["about"]
     except (OSError, ValueError, KeyError, TypeError):
-        raise CheckpointError(f"{path} is damaged. {_MEND}") from None
+        raise CheckpointError(f"{path} is damaged. {_FIX}") from None

@@ -19,7 +19,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from jmdp.methods.neural_gram.network import Blocks, Features, GramNetwork, Keep, blocks
+from jmdp.methods.neural_gram.network import Blocks, Dropout, Features, GramNetwork, blocks
 
 NAMES = ("mean", "diagonal", "same state", "cross", "gap mean", "gap")
 """What has a TD error of its own; the first four are the paper's blocks."""
@@ -63,13 +63,13 @@ def targets(network: GramNetwork, batch: Batch) -> Targets:
     return jax.lax.stop_gradient(Targets(returns, moments))
 
 
-def means_of(network: GramNetwork, observation: Any, action: Any, keep: Keep | None = None) -> jax.Array:
+def means_of(network: GramNetwork, observation: Any, action: Any, dropout: Dropout | None = None) -> jax.Array:
     """[B, 2], E[Z] of both coordinates of each pair."""
-    if keep is None:
+    if dropout is None:
         q = jax.vmap(jax.vmap(network.means))(observation)
     else:
-        keys = jax.random.split(keep.key, observation.shape[:2])
-        q = jax.vmap(jax.vmap(lambda o, key: network.means(o, Keep(key, keep.share))))(observation, keys)
+        keys = jax.random.split(dropout.key, observation.shape[:2])
+        q = jax.vmap(jax.vmap(lambda o, key: network.means(o, Dropout(key, dropout.remaining))))(observation, keys)
     return jnp.take_along_axis(q, action[..., None], axis=-1)[..., 0]
 
 
@@ -100,38 +100,38 @@ class Scales(NamedTuple):
 
 
 def losses(
-    network: GramNetwork, batch: Batch, aim: Targets, scales: Scales, keep: Keep | None
+    network: GramNetwork, batch: Batch, aim: Targets, scales: Scales, dropout: Dropout | None
 ) -> tuple[jax.Array, jax.Array]:
     """The sum that is minimised, and TD errors of every block in `NAMES`, nan for one not met.
 
     The errors are ``[2, blocks]``: the mean square, and the mean.
     """
-    q = means_of(network, batch.observation, batch.action, keep)
+    q = means_of(network, batch.observation, batch.action, dropout)
     k = moments_of(network, batch.observation, batch.action, batch.same)
     one = batch.same & (batch.action[:, 0] == batch.action[:, 1])
     both = batch.live.all(axis=1)
-    apart = both & ~one
+    distinct = both & ~one
     error = q - aim.mean
     gap_error = error[:, 0] - error[:, 1]
     middle = error.mean(axis=1)
     total = (
         _over(both, middle**2) / scales.variance
-        + _over(apart, gap_error**2) / scales.mean_gap
-        + _over(apart, _quasi(k.gap, aim.moments.gap, scales.gap_variance))
+        + _over(distinct, gap_error**2) / scales.mean_gap
+        + _over(distinct, _quasi(k.gap, aim.moments.gap, scales.gap_variance))
         + 0.5 * _over(batch.live[:, 0], _quasi(k.first, aim.moments.first, scales.variance))
         + 0.5 * _over(batch.live[:, 1], _quasi(k.second, aim.moments.second, scales.variance))
-        + 0.5 * _over(apart, (k.covariance - aim.moments.covariance) ** 2) / scales.variance**2
+        + 0.5 * _over(distinct, (k.covariance - aim.moments.covariance) ** 2) / scales.variance**2
     )
     delta = [wanted - found for found, wanted in zip(k, aim.moments, strict=True)]
-    blocks_met = [
+    blocks_seen = [
         (batch.live, -error),
         (batch.live, jnp.stack(delta[:2], axis=1)),
-        (apart & batch.same, delta[2]),
-        (apart & ~batch.same, delta[2]),
-        (apart, -gap_error),
-        (apart, delta[3]),
+        (distinct & batch.same, delta[2]),
+        (distinct & ~batch.same, delta[2]),
+        (distinct, -gap_error),
+        (distinct, delta[3]),
     ]
-    errors = [[_mean_where(mask, value) for mask, value in ((m, d**2), (m, d))] for m, d in blocks_met]
+    errors = [[_mean_where(mask, value) for mask, value in ((m, d**2), (m, d))] for m, d in blocks_seen]
     return total, jnp.array(errors).T
 
 

@@ -56,7 +56,7 @@ class GramNetwork(eqx.Module):
     mean: float = eqx.field(static=True)  # of returns
     std: float = eqx.field(static=True)
     gap_std: float = eqx.field(static=True)
-    temper: float = eqx.field(static=True)  # all gaps' standard deviations are multiplied by it
+    gap_scale: float = eqx.field(static=True)  # all gaps' standard deviations are multiplied by it
     actions: int = eqx.field(static=True)
     kernel: Kernel = eqx.field(static=True)
 
@@ -80,12 +80,12 @@ class GramNetwork(eqx.Module):
         self.same_state = eqx.nn.Linear(width, actions * rank, key=keys[6])
         self.alone = eqx.nn.Linear(width, actions, key=keys[7])
         self.mean, self.std, self.gap_std = scales
-        self.temper = 1.0
+        self.gap_scale = 1.0
         self.actions, self.kernel = actions, kernel
 
-    def means(self, observation: jax.Array, keep: Keep | None = None) -> jax.Array:
+    def means(self, observation: jax.Array, dropout: Dropout | None = None) -> jax.Array:
         """[A], E[Z(s, ·)]."""
-        h = dropped(self.mean_encoder(observation), keep)
+        h = dropped(self.mean_encoder(observation), dropout)
         advantage = self.advantage(h)
         return self.mean + self.std * self.value(h)[0] + self.gap_std * (advantage - advantage.mean())
 
@@ -93,32 +93,32 @@ class GramNetwork(eqx.Module):
         """Features of all actions, [A, ...]. None is dropped while learning: a square would take that for variance."""
         h = self.encoder(observation)
         common, own = self.common(h), self.own(h).reshape(self.actions, -1)
-        unit, gap_std = 1 / math.sqrt(common.size), self.temper * self.gap_std
+        unit, gap_std = 1 / math.sqrt(common.size), self.gap_scale * self.gap_std
         v = unit * (self.std * common + gap_std * own)
         if self.kernel == "gram":
             return Features(v, jnp.zeros((self.actions, 0)), jnp.zeros(self.actions))
         w = unit * gap_std * self.same_state(h).reshape(self.actions, -1)
         return Features(v, w, gap_std**2 * jax.nn.softplus(self.alone(h) - 2))
 
-    def tempered(self, factor: float) -> GramNetwork:
+    def with_gap_variances_scaled(self, factor: float) -> GramNetwork:
         """The same with variances of all gaps multiplied by this factor."""
         changed = copy.copy(self)
-        object.__setattr__(changed, "temper", self.temper * math.sqrt(factor))
+        object.__setattr__(changed, "gap_scale", self.gap_scale * math.sqrt(factor))
         return changed
 
 
-class Keep(NamedTuple):
-    """Which share of features is kept while learning, drawn from a key."""
+class Dropout(NamedTuple):
+    """Which features are used while learning, drawn from a key."""
 
     key: jax.Array
-    share: float
+    remaining: float  # share of features that are not set to 0
 
 
-def dropped(features: jax.Array, keep: Keep | None) -> jax.Array:
+def dropped(features: jax.Array, dropout: Dropout | None) -> jax.Array:
     """Some features set to 0, the others scaled up for them."""
-    if keep is None or keep.share == 1:
+    if dropout is None or dropout.remaining == 1:
         return features
-    return features * jax.random.bernoulli(keep.key, keep.share, features.shape) / keep.share
+    return features * jax.random.bernoulli(dropout.key, dropout.remaining, features.shape) / dropout.remaining
 
 
 def blocks(x: Features, y: Features, same_state: Any, same_coordinate: Any) -> Blocks:
@@ -126,8 +126,8 @@ def blocks(x: Features, y: Features, same_state: Any, same_coordinate: Any) -> B
     first = (x.v**2).sum(-1) + (x.w**2).sum(-1) + x.n
     second = (y.v**2).sum(-1) + (y.w**2).sum(-1) + y.n
     covariance = (x.v * y.v).sum(-1) + jnp.where(same_state, (x.w * y.w).sum(-1), 0.0)
-    apart = jnp.where(same_state, ((x.w - y.w) ** 2).sum(-1), (x.w**2).sum(-1) + (y.w**2).sum(-1)) + x.n + y.n
-    gap = ((x.v - y.v) ** 2).sum(-1) + apart
+    not_shared = jnp.where(same_state, ((x.w - y.w) ** 2).sum(-1), (x.w**2).sum(-1) + (y.w**2).sum(-1)) + x.n + y.n
+    gap = ((x.v - y.v) ** 2).sum(-1) + not_shared
     return Blocks(
         first, second, covariance + jnp.where(same_coordinate, x.n, 0.0), jnp.where(same_coordinate, 0.0, gap)
     )

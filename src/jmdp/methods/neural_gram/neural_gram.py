@@ -116,8 +116,8 @@ class NeuralGram(Method["LearnedEvaluation"]):
         try:
             from jmdp.methods.neural_gram.checkpoints import Checkpoints, digest_of_arrays
             from jmdp.methods.neural_gram.learned_evaluation import LearnedEvaluation, calibration_of, judged
-            from jmdp.methods.neural_gram.learner import learn
             from jmdp.methods.neural_gram.tracking import Tracker
+            from jmdp.methods.neural_gram.training_loop import TrainingData, train
         except MissingExtraError:
             raise
         except ImportError as error:
@@ -133,25 +133,23 @@ class NeuralGram(Method["LearnedEvaluation"]):
             walks = pool.collect(plan, seed=2 * self.seed, blocks=-(-self.visits // visits), progress=progress)
             held_out = None
             if self.held_out is not None:
-                apart = WalkPlan(min(self.held_out, 8), 40, 16, self.long_enough(discount))
-                blocks = -(-self.held_out // apart.visits)
-                held_out = pool.collect(apart, seed=2 * self.seed + 1, blocks=blocks, progress=progress)
+                rollouts = WalkPlan(min(self.held_out, 8), 40, 16, self.long_enough(discount))
+                blocks = -(-self.held_out // rollouts.visits)
+                held_out = pool.collect(rollouts, seed=2 * self.seed + 1, blocks=blocks, progress=progress)
         assert simulator.actions is not None
         folder = None if self.folder is None else Path(self.folder)
-        data = [
+        arrays = [
             getattr(part, name) for part in (walks, held_out) if part is not None for name in part.__dataclass_fields__
         ]
         made_by = replace(self, folder=None, workers=1)
-        about = repr((made_by, discount, simulator, actor, coupling, digest_of_arrays(data).hex()))
+        about = repr((made_by, discount, simulator, actor, coupling, digest_of_arrays(arrays).hex()))
         about = re.sub(r" at 0x[0-9a-f]+", "", about)  # addresses, which another process has others for
         checkpoints = None if folder is None else Checkpoints(folder, about)
         tracker = None if folder is None else Tracker(folder)
         try:
             with count_bar(name, progress, 0, self.updates) as report:
-                found = learn(
-                    self, walks, held_out, simulator.actions.size, discount,
-                    report=report, checkpoints=checkpoints, tracker=tracker,
-                )  # fmt: skip
+                data = TrainingData(walks, held_out, simulator.actions.size, discount)
+                found = train(self, data, report=report, checkpoints=checkpoints, tracker=tracker)
         finally:
             for part in (checkpoints, tracker):
                 if part is not None:

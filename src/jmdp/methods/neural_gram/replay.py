@@ -26,16 +26,16 @@ class PairReplay:
         weights = discount ** np.arange(L)
         self._sums = np.zeros((N, L + 1, 2))  # of discounted rewards up to a step
         np.cumsum(walks.reward * weights[None, :, None], axis=1, out=self._sums[:, 1:])
-        _, self._first, self._lucks = np.unique(walks.visit, return_index=True, return_counts=True)
-        self._twice = bool(self._lucks.min() > 1)
+        _, self._first, self._walks_per_visit = np.unique(walks.visit, return_index=True, return_counts=True)
+        self._in_pairs = bool(self._walks_per_visit.min() > 1)
 
     def scales(self) -> tuple[float, Scales]:
         """The mean of returns, and the units of losses: from whole walks, the gap's as if what follows were alike."""
         returns, L = self._sums[:, -1], self._walks.length
         rest = 1 - self._discount ** (2 * L)
         gap = returns[:, 0] - returns[:, 1]
-        if self._twice:
-            mate = np.repeat(self._first, self._lucks)
+        if self._in_pairs:
+            mate = np.repeat(self._first, self._walks_per_visit)
             mate = np.where(mate == np.arange(len(gap)), mate + 1, mate)
             variance = float(((returns - returns[mate]) ** 2).mean() / 2)
             gap_variance = float(((gap - gap[mate]) ** 2).mean() / 2)
@@ -51,11 +51,11 @@ class PairReplay:
         doubled = np.zeros((count, size), np.bool_)
         rows = rng.integers(len(self._walks), size=(count, size))
         t = rng.integers(self._walks.length, size=(count, size))
-        if self._twice:
+        if self._in_pairs:
             half = size // 4 * 2
             visit = rng.integers(len(self._first), size=(count, half // 2))
-            one = rng.integers(self._lucks[visit])
-            other = (one + 1 + rng.integers(self._lucks[visit] - 1)) % self._lucks[visit]
+            one = rng.integers(self._walks_per_visit[visit])
+            other = (one + 1 + rng.integers(self._walks_per_visit[visit] - 1)) % self._walks_per_visit[visit]
             rows[:, :half:2], rows[:, 1:half:2] = self._first[visit] + one, self._first[visit] + other
             t[:, :half], doubled[:, :half] = 0, True
         return self.parts(rows, t, doubled)
@@ -90,7 +90,7 @@ class PairReplay:
 
         None is as many steps as in `batches`.
         """
-        if not self._twice:
+        if not self._in_pairs:
             return None
         rows = (self._first[:, None] + np.arange(2)).ravel()
         return self.parts(rows, np.zeros_like(rows), np.ones(rows.size, np.bool_), steps)

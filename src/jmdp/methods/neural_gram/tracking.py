@@ -22,9 +22,9 @@ class Tracker:
         """Go on after this many updates: what a run that was stopped wrote of later ones is cut off."""
         path = self._folder / "curves.jsonl"
         if path.exists():
-            kept = [line for line in path.read_text(encoding="utf-8").splitlines() if _is_of(line, updates)]
+            lines = [line for line in path.read_text(encoding="utf-8").splitlines() if _is_of(line, updates)]
             part = path.with_suffix(".part")
-            part.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")
+            part.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
             os.replace(part, path)
         self._lines = path.open("a", encoding="utf-8")
         try:

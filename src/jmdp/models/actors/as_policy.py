@@ -133,8 +133,8 @@ def _table(policy: Any, actions: Labels | None) -> Floats:
         labels = actions or Labels("action", int(array.max()) + 1)
         return np.eye(labels.size)[[labels.index(a) for a in array.tolist()]]
     if array.ndim != 2:
-        mend = "Give probabilities [S, A], or integers or names [S]. The same in all states is lambda obs: probs."
-        raise PolicyError(f"The policy is an array of shape {array.shape} and dtype {array.dtype}. {mend}")
+        fix = "Give probabilities [S, A], or integers or names [S]. The same in all states is lambda obs: probs."
+        raise PolicyError(f"The policy is an array of shape {array.shape} and dtype {array.dtype}. {fix}")
     return TabularPolicy(array).probs
 
 
@@ -170,10 +170,10 @@ class _Function(ReadActor):
     def _look(self, observation: Any, shock: Shock) -> None:
         """Does it answer the same when asked again, and can it be asked for many at once?"""
         found = [self._function(observation, *([shock.generator()] * self._takes_luck)) for _ in range(4)]
-        told: set[Hashable] = set()
+        answers: set[Hashable] = set()
         with contextlib.suppress(ValueError):  # objects of one's own cannot be compared
-            told = {fingerprint(value) for value in found if not numpy_of(value).dtype.hasobject}
-        if len(told) > 1:
+            answers = {fingerprint(value) for value in found if not numpy_of(value).dtype.hasobject}
+        if len(answers) > 1:
             what = f"returned {found} for one observation and the same luck"
             raise self._reading.error(f"{what}. Take all luck from rng, in f(obs, rng), and remember nothing.")
         self._known, jax = True, sys.modules.get("jax")

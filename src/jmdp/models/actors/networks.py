@@ -75,9 +75,9 @@ def torch_module(module: Any, reading: Reading, unsaid: bool) -> Actor:
 
     def evaluate(batch: Any) -> Any:
         first = next((p for p in module.parameters() if p.is_floating_point()), torch.zeros(0))
-        keep = batch.ndim == 1 and batch.dtype.kind in "iu"  # indices, as for an embedding
+        is_index = batch.ndim == 1 and batch.dtype.kind in "iu"  # indices, as for an embedding
         with _evaluating(module):
-            output = module(torch.as_tensor(batch).to(first.device, None if keep else first.dtype))
+            output = module(torch.as_tensor(batch).to(first.device, None if is_index else first.dtype))
         shape = tuple(getattr(output, "shape", ()))
         if not isinstance(output, torch.Tensor) or (A and shape != (len(batch), A)):
             what = f"{type(output).__name__} of shape {shape} for {len(batch)} observations"

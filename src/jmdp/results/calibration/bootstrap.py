@@ -156,3 +156,8 @@ def _ends(resampled: Floats) -> tuple[float, float]:
     low = np.sort(np.where(np.isnan(resampled), -np.inf, resampled))
     high = np.sort(np.where(np.isnan(resampled), np.inf, resampled))
     return float(low[cut]), float(high[-1 - cut])
+
+
+def square_root(estimate: Estimate) -> Estimate:
+    """Of the value and of both ends, those below 0 taken as 0."""
+    return Estimate(*(math.sqrt(max(end, 0.0)) for end in (float(estimate), estimate.low, estimate.high)))

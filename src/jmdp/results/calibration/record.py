@@ -20,11 +20,9 @@ from jmdp.base import arrays
 from jmdp.base.arrays import Floats, Integers
 from jmdp.base.interval import ANYWHERE, Estimate, Interval
 from jmdp.errors import SettingsError
-from jmdp.results.calibration import bootstrap, table
+from jmdp.results.calibration import bootstrap, reliability, table
 from jmdp.results.calibration.bootstrap import Ranks, StateBootstrap
 from jmdp.results.calibration.judgement import Judgement
-
-_HALVINGS = 16
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -248,15 +246,16 @@ class Calibration(arrays.FrozenArrays):
         n rollouts by Spearman and Brown's 2r/(1 + r), which is exact for scores and near enough for ranks. Its
         interval is a little short: it held in about 9 of 10 simulations of normal gaps.
         """
-        pairs = [(Ranks(self._variances(one)), Ranks(self._variances(other))) for one, other in self._halves()]
+        halves, n = reliability.halves(self._gap, self.seeds), self.rollouts
+        pairs = [(Ranks(self._variances(one)), Ranks(self._variances(other))) for one, other in halves]
         return self._over_states.percentiles(
-            lambda w: self._stepped_up([bootstrap.rank_correlation(w, one, other) for one, other in pairs]), (0, 1)
+            lambda w: reliability.of_all([bootstrap.rank_correlation(w, one, other) for one, other in pairs], n), (0, 1)
         )
 
     @property
     def rank_ceiling(self) -> Estimate:
         """About the `rank_correlation` of a perfect learner: √reliability, as only one of the two is noisy."""
-        return _root(self.rank_reliability)
+        return bootstrap.square_root(self.rank_reliability)
 
     @cached_property
     def mean_correlation(self) -> Estimate:
@@ -271,13 +270,14 @@ class Calibration(arrays.FrozenArrays):
     @cached_property
     def mean_reliability(self) -> Estimate:
         """`rank_reliability` for mean gaps, with the correlation that `mean_correlation` is."""
-        one, other = np.mean(self._halves(), axis=3).swapaxes(0, 1)  # each [halvings, M]
-        return self._over_states.percentiles(lambda w: self._stepped_up(bootstrap.cosine(w, one, other)), (0, 1))
+        halves, n = reliability.halves(self._gap, self.seeds), self.rollouts
+        one, other = np.mean(halves, axis=3).swapaxes(0, 1)  # each [halvings, M]
+        return self._over_states.percentiles(lambda w: reliability.of_all(bootstrap.cosine(w, one, other), n), (0, 1))
 
     @property
     def mean_ceiling(self) -> Estimate:
         """About the `mean_correlation` of a perfect learner: √reliability."""
-        return _root(self.mean_reliability)
+        return bootstrap.square_root(self.mean_reliability)
 
     @cached_property
     def mean_error(self) -> Estimate:
@@ -286,7 +286,7 @@ class Calibration(arrays.FrozenArrays):
         √ of the mean of (learned − simulated)² − Var/n, which has no bias; 0 where noise alone explains it.
         """
         beyond = (self.mean - self.simulated_mean) ** 2 - self.simulated_variance / self.rollouts
-        return _root(self._over_states.quotient(beyond, np.ones(self.gaps)))
+        return bootstrap.square_root(self._over_states.quotient(beyond, np.ones(self.gaps)))
 
     def to_dict(self) -> dict[str, object]:
         """All numbers for JSON, each with its intervals, counts and seed; None for what is not known."""
@@ -330,21 +330,6 @@ class Calibration(arrays.FrozenArrays):
     def _share(self, variance: Floats) -> Estimate:
         least = 0.0 if (variance >= 0).all() else -math.inf
         return self._over_states.quotient(variance, self.simulated_variance, least)
-
-    def _halves(self) -> list[tuple[Floats, Floats]]:
-        """Simulated gaps of two halves of the rollouts, the same halves in all states; an odd one is left out."""
-        half, generator = self.rollouts // 2, bootstrap.generator(self.seeds, 1)
-        orders = [generator.permutation(self.rollouts) for _ in range(_HALVINGS)]
-        return [(self._gap[:, order[:half]], self._gap[:, order[half : 2 * half]]) for order in orders]
-
-    def _stepped_up(self, correlations: Sequence[Floats] | Floats) -> Floats:
-        """Spearman and Brown's k r/(1 + (k − 1) r) of the mean r, for k times as many rollouts as in a half."""
-        longer, r = self.rollouts / (self.rollouts // 2), np.maximum(np.mean(correlations, axis=0), 0.0)
-        return np.asarray(longer * r / (1 + (longer - 1) * r))
-
-
-def _root(estimate: Estimate) -> Estimate:
-    return Estimate(*(math.sqrt(max(end, 0.0)) for end in (float(estimate), estimate.low, estimate.high)))
 
 
 def _at_gap(at: Sequence[int]) -> str:

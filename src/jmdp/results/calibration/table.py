@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from jmdp.base.interval import Estimate
+from jmdp.base.interval import Estimate, Interval
 from jmdp.base.rounding import value_and_ends
 from jmdp.results.calibration.bootstrap import CONFIDENCE
-
-if TYPE_CHECKING:
-    from jmdp.results.calibration.record import Calibration
+from jmdp.results.calibration.judgement import Judgement
 
 _RATIOS = {
     "ratio": "variance: learned / simulated",
@@ -32,9 +30,31 @@ _OTHERS = {
 }
 
 
-def calibration_table(calibration: Calibration) -> str:
-    """The calibration in words and columns."""
-    c = calibration
+class CalibrationRecord(Protocol):
+    """What is printed of a record: counts, verdicts, and an `Estimate` or None by each of the names above."""
+
+    # fmt: off
+    @property
+    def gaps(self) -> int: ...  # noqa: D102
+    @property
+    def states(self) -> int: ...  # noqa: D102
+    @property
+    def rollouts(self) -> int: ...  # noqa: D102
+    @property
+    def seed(self) -> int | tuple[int, ...]: ...  # noqa: D102
+    @property
+    def seeds(self) -> tuple[int, ...]: ...  # noqa: D102
+    @property
+    def verdict(self) -> Judgement: ...  # noqa: D102
+    @property
+    def mean_verdict(self) -> Judgement: ...  # noqa: D102
+    def over_rollouts(self, ratio: float) -> Interval: ...  # noqa: D102
+    # fmt: on
+
+
+def calibration_table(record: CalibrationRecord) -> str:
+    """The record in words and columns."""
+    c = record
     rows = [["", "value", "95% over states", "95% over rollouts"]]
     for name, words in (_RATIOS | _OTHERS).items():
         estimate: Estimate | None = getattr(c, name)
@@ -71,9 +91,9 @@ def _written(estimate: Estimate) -> tuple[str, str]:
     return value_and_ends(estimate)
 
 
-def calibration_dict(calibration: Calibration) -> dict[str, object]:
+def calibration_dict(record: CalibrationRecord) -> dict[str, object]:
     """All numbers as plain ones; None for what is not known, for JSON has no place for what is not finite."""
-    c = calibration
+    c = record
     about: dict[str, object] = {
         "gaps": c.gaps,
         "states": c.states,

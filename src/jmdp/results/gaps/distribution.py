@@ -109,12 +109,12 @@ class Distribution(arrays.FrozenArrays):
         return steps
 
     @property
-    def trust(self) -> str:
+    def confidence_text(self) -> str:
         """Certified, or the confidence of the band: in words."""
         return "certified" if self.confidence is None else f"band at {100 * self.confidence:g}% confidence"
 
     def __repr__(self) -> str:
-        lines = [f"{type(self).__name__} on {_ends(self.support)}, {self.trust}"]
+        lines = [f"{type(self).__name__} on {_ends(self.support)}, {self.confidence_text}"]
         lines += [f"  {name:<14} {value}" for name, value in self._shown().items()]
         return "\n".join(lines)
 

@@ -156,13 +156,13 @@ class Gap:
 
     def __str__(self) -> str:
         if self.mean_interval is None:
-            trust = "no certificate"
+            known = "no certificate"
         else:
-            trust = "certified" if self.confidence is None else f"each ± at {100 * self.confidence:g}% confidence"
-            trust += " (large-sample)" if self.large_sample else ""
+            known = "certified" if self.confidence is None else f"each ± at {100 * self.confidence:g}% confidence"
+            known += " (large-sample)" if self.large_sample else ""
         lines = [
             f"gap at state {self.state}: Z({self.first}) − Z({self.second})",
-            f"  {type(self.coupling).__name__} luck, {trust}",
+            f"  {type(self.coupling).__name__} luck, {known}",
             f"  mean         {_shown(self.mean, self.mean_interval)}",
             f"  std          {_shown(self.std, self.std_interval)}",
             f"  correlation  {_shown(self.correlation, self.correlation_interval)}",

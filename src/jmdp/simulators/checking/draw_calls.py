@@ -14,18 +14,18 @@ import numpy as np
 
 from jmdp.simulators.digests import digest_of
 
-_REPEATS = 256
+_CALLS_COMPARED = 256
 """Calls after which two kinds of calls are taken to use equally many numbers."""
 
 _LARGEST = 1000
 """Entries of an argument beyond which it is not kept."""
 
 
-Place = tuple[bytes, int]
-"""A key, and how many half words of its stream are used up."""
+StreamPosition = tuple[bytes, int]
+"""The key of a stream, and how many of its half words are used up."""
 
 
-def place_of(generator: np.random.Generator) -> Place:
+def stream_position(generator: np.random.Generator) -> StreamPosition:
     """Where a Philox generator stands in its stream."""
     state: Any = generator.bit_generator.state
     counter = int.from_bytes(state["state"]["counter"].tobytes(), "little")
@@ -78,15 +78,15 @@ def consume_alike(one: tuple[Call, ...], other: tuple[Call, ...]) -> bool:
 @lru_cache(4096)
 def _consume_alike(one: tuple[Call, ...], other: tuple[Call, ...]) -> bool:
     streams = [np.random.Generator(np.random.Philox(key=0)) for _ in range(2)]
-    for repeat in range(_REPEATS):
+    for repeat in range(_CALLS_COMPARED):
         for generator, calls in zip(streams, (one, other), strict=True):
             for call in calls:
                 call.repeat(generator)
         if repeat % 16 in (0, 15):  # streams that have parted stay apart
-            places = [place_of(generator)[1] for generator in streams]
-            if places[0] != places[1]:
+            positions = [stream_position(generator)[1] for generator in streams]
+            if positions[0] != positions[1]:
                 return False
-            if places[0] > 16 * _REPEATS and repeat:
+            if positions[0] > 16 * _CALLS_COMPARED and repeat:
                 break
     return True
 

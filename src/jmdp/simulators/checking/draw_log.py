@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jmdp.base.luck import Shock
-from jmdp.simulators.checking.draw_calls import Call, Place, consume_alike, place_of, target_of
+from jmdp.simulators.checking.draw_calls import Call, StreamPosition, consume_alike, stream_position, target_of
 
 
 class Draw(NamedTuple):
@@ -23,7 +23,7 @@ class Draw(NamedTuple):
 
     path: tuple[Any, ...]  # code locations, from the one that drew up to the simulator's step
     spot: str  # the innermost of them, and its caller, for messages
-    place: Place  # where in the stream it began
+    position: StreamPosition  # where in the stream it began
     call: Call
     target: str | None  # the variable it is assigned to, with its function
 
@@ -36,23 +36,23 @@ class DrawLog:
         self.asked = False  # was the shock used at all, with or without a generator?
         self.step: Any = None
         self.open = True
-        self._generators: list[_Recorder] = []
+        self._generators: list[_LoggedGenerator] = []
 
-    def add(self, generator: _Recorder) -> None:
+    def add(self, generator: _LoggedGenerator) -> None:
         """Watch this generator too."""
         self._generators.append(generator)
 
-    def used(self) -> list[Place]:
+    def used(self) -> list[StreamPosition]:
         """How far the streams were used."""
-        places = {place_of(generator) for generator in self._generators}
-        return sorted(place for place in places if place[1])
+        positions = {stream_position(generator) for generator in self._generators}
+        return sorted(position for position in positions if position[1])
 
     @property
-    def shape(self) -> tuple[Any, ...]:
+    def pattern(self) -> tuple[Any, ...]:
         """Which draws were made, in order; arguments and numbers apart."""
         return tuple((draw.path, draw.call.method) for draw in self.draws)
 
-    def note(self, place: Place, caller: Any, call: Call) -> None:
+    def note(self, position: StreamPosition, caller: Any, call: Call) -> None:
         """A draw that was asked for in this frame."""
         path, spots, target = [], [], target_of(caller)
         while caller is not None and caller.f_code is not draws_of.__code__:
@@ -61,7 +61,7 @@ class DrawLog:
             spots.append(f"{Path(code.co_filename).name}:{caller.f_lineno} in {code.co_name}")
             caller = caller.f_back
         self.asked = True
-        self.draws.append(Draw(tuple(path), ", called from ".join(spots[:2]), place, call, target))
+        self.draws.append(Draw(tuple(path), ", called from ".join(spots[:2]), position, call, target))
 
 
 class _LoggedShock(Shock):
@@ -74,7 +74,7 @@ class _LoggedShock(Shock):
         self.log = log
 
     def generator(self) -> np.random.Generator:
-        return _Recorder(super().generator().bit_generator, self.log)
+        return _LoggedGenerator(super().generator().bit_generator, self.log)
 
     def restart(self, generator: np.random.Generator) -> np.random.Generator:
         super().restart(generator)  # for those who go on with the old one
@@ -92,7 +92,7 @@ class _LoggedShock(Shock):
         return _LoggedShock(super().derived(purpose, step, where).words, self.log)
 
 
-class _Recorder(np.random.Generator):
+class _LoggedGenerator(np.random.Generator):
     """A generator that notes where in its stream each draw begins, and who asked for it."""
 
     def __init__(self, bit_generator: np.random.BitGenerator, log: DrawLog) -> None:
@@ -101,17 +101,17 @@ class _Recorder(np.random.Generator):
         self.busy = False  # NumPy's own methods call one another
         log.add(self)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> _Recorder:
-        return _Recorder(copy.deepcopy(self.bit_generator, memo), self.log)
+    def __deepcopy__(self, memo: dict[int, Any]) -> _LoggedGenerator:
+        return _LoggedGenerator(copy.deepcopy(self.bit_generator, memo), self.log)
 
 
 def _logged(name: str) -> Any:
     draw = getattr(np.random.Generator, name)
 
-    def method(self: _Recorder, *args: Any, **kwargs: Any) -> Any:
+    def method(self: _LoggedGenerator, *args: Any, **kwargs: Any) -> Any:
         if self.busy or not self.log.open:
             return draw(self, *args, **kwargs)
-        self.log.note(place_of(self), sys._getframe(1), Call.of(name, args, kwargs))
+        self.log.note(stream_position(self), sys._getframe(1), Call.of(name, args, kwargs))
         self.busy = True
         try:
             return draw(self, *args, **kwargs)
@@ -123,7 +123,7 @@ def _logged(name: str) -> Any:
 
 for _name in dir(np.random.Generator):
     if not _name.startswith("_") and _name not in ("bit_generator", "spawn"):
-        setattr(_Recorder, _name, _logged(_name))
+        setattr(_LoggedGenerator, _name, _logged(_name))
 
 
 def draws_of(simulator: Any, state: Any, action: Any, shock: Shock) -> DrawLog:
@@ -142,19 +142,19 @@ def out_of_step(one: DrawLog, other: DrawLog) -> str | None:
     """
     mine, theirs = _numbered(one, other), _numbered(other, one)
     for key, draw in mine.items():
-        if key in theirs and theirs[key].place != draw.place:
+        if key in theirs and theirs[key].position != draw.position:
             return draw.spot
     return _by_arguments(one, other, [(draw, theirs[key]) for key, draw in mine.items() if key in theirs])
 
 
 def out_of_step_by_arguments(one: DrawLog, other: DrawLog) -> str | None:
-    """The same for two steps of one `shape` under any shocks: where arguments change how many numbers a call uses."""
+    """The same for two steps of one `pattern` under any shocks: where arguments change how many numbers a call uses."""
     return _by_arguments(one, other, list(zip(one.draws, other.draws, strict=True)))
 
 
 def _by_arguments(one: DrawLog, other: DrawLog, same: list[tuple[Draw, Draw]]) -> str | None:
     """Where a call before a common draw can use different amounts, by other arguments, though it did not this time."""
-    last = {(mine.place[0], theirs.place[0]): (mine, theirs) for mine, theirs in same}
+    last = {(mine.position[0], theirs.position[0]): (mine, theirs) for mine, theirs in same}
     for mine, theirs in last.values():
         if not consume_alike(_calls_before(one, mine), _calls_before(other, theirs)):
             return mine.spot
@@ -163,7 +163,7 @@ def _by_arguments(one: DrawLog, other: DrawLog, same: list[tuple[Draw, Draw]]) -
 
 def _calls_before(log: DrawLog, draw: Draw) -> tuple[Call, ...]:
     before = log.draws[: next(i for i, known in enumerate(log.draws) if known is draw)]
-    return tuple(known.call for known in before if known.place[0] == draw.place[0])
+    return tuple(known.call for known in before if known.position[0] == draw.position[0])
 
 
 def swapped(one: DrawLog, other: DrawLog) -> str | None:
@@ -188,8 +188,8 @@ def _label(draw: Draw, name: str) -> Any:
 
 def uneven(one: DrawLog, other: DrawLog) -> bool:
     """Do both draw, different amounts, in code that has nothing in common?"""
-    apart = not _numbered(one, other).keys() & _numbered(other, one).keys()
-    return bool(one.draws and other.draws) and apart and one.used() != other.used()
+    no_common_draws = not _numbered(one, other).keys() & _numbered(other, one).keys()
+    return bool(one.draws and other.draws) and no_common_draws and one.used() != other.used()
 
 
 def _numbered(log: DrawLog, other: DrawLog) -> dict[Any, Draw]:

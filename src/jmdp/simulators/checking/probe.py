@@ -39,7 +39,7 @@ class Findings(list[Finding]):
         return "\n".join([*map(str, self)] or ["no problem found"]) + f"\n{self.explored}"
 
 
-class SpoiltError(Exception):
+class StopVisitError(Exception):
     """The state is not what it was, or its digest cannot be relied on: no more can be learned from it."""
 
 
@@ -48,7 +48,7 @@ Look = tuple[bytes, bytes | None]
 
 
 @dataclass(frozen=True)
-class Outcome:
+class StepOutcome:
     """What a step did, to be compared with what it does another time."""
 
     reward: bytes | None
@@ -57,7 +57,7 @@ class Outcome:
     state: Any = field(compare=False)
     ended: bool = field(compare=False)
 
-    def differs_from(self, other: Outcome) -> list[str]:
+    def differs_from(self, other: StepOutcome) -> list[str]:
         """By name, all in which they are not equal."""
         names = ("reward", "termination", "next state", "observation")
         mine, theirs = (self.reward, self.termination, *self.look), (other.reward, other.termination, *other.look)
@@ -65,14 +65,14 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Saved:
+class SavedGenerator:
     """Where a generator stood."""
 
     key: Any  # to be compared
     state: Any = field(compare=False)
 
     @classmethod
-    def of(cls, generator: Any) -> Saved:
+    def of(cls, generator: Any) -> SavedGenerator:
         """Of NumPy's and Python's generators, old and new."""
         if isinstance(generator, random.Random):
             state: Any = generator.getstate()
@@ -106,7 +106,7 @@ def _global(draw: Any) -> Any:
 GLOBALS = {"np.random": _global(np.random.random_sample), "random": _global(random.random)}
 
 
-def fingerprint(value: Any) -> bytes | None:
+def fingerprint_of(value: Any) -> bytes | None:
     """Of any value, None where it cannot be looked into."""
     try:
         return digest_of(value)
@@ -117,7 +117,7 @@ def fingerprint(value: Any) -> bytes | None:
 @dataclass
 class _Note:
     what: str
-    mend: str
+    fix: str
     fault: bool
     tried: int | None = None  # states, where it is looked for no longer
     visits: set[int] = field(default_factory=set)
@@ -136,18 +136,18 @@ class Probe:
         self.names = [repr(action) if labels is None else labels.name(action) for action in self.actions]
         self.visits = 0
         self.watched: dict[str, Any] = {}  # generators that are not the shock's; put back after each call
-        self.shaken: Collection[str] = ()  # of which the next call meets these elsewhere
-        self.after: dict[str, Saved] = {}  # how the last call left them
-        self._before: dict[str, Saved] = {}
+        self.moved_before_call: Collection[str] = ()  # by name: drawn from once before the next call
+        self.after: dict[str, SavedGenerator] = {}  # how the last call left them
+        self._before: dict[str, SavedGenerator] = {}
         self.careful = True  # is it watched whether digest and observe draw? That takes longer than they do
         self.looking_draws = False  # do they?
         self.reliable = True  # is the digest?
         self.steady = True  # is what is seen?
         self._notes: dict[tuple[str, str], _Note] = {}
 
-    def add(self, kind: str, place: str, what: str, mend: str, *actions: int, fault: bool = True) -> None:
+    def add(self, kind: str, place: str, what: str, fix: str, *actions: int, fault: bool = True) -> None:
         """Note something; what has one kind and place is one finding."""
-        note = self._notes.setdefault((kind, place), _Note(what, mend, fault))
+        note = self._notes.setdefault((kind, place), _Note(what, fix, fault))
         note.visits.add(max(self.visits, 1))
         note.actions.update(dict.fromkeys(self.names[i] for i in actions))
 
@@ -162,7 +162,7 @@ class Probe:
             names = list(note.actions)
             who = f"action{'s' * (len(names) > 1)} {', '.join(names[:4])}{', …' * (len(names) > 4)}; " if names else ""
             often = f"{len(note.visits)} of {note.tried or max(self.visits, 1)} states visited"
-            found.append(Finding(kind, f"{note.what} ({who}{often}). {note.mend}", note.fault))
+            found.append(Finding(kind, f"{note.what} ({who}{often}). {note.fix}", note.fault))
         return sorted(found, key=lambda finding: not finding.fault)
 
     # -------------------------------------------------------------------------------------------------- calls
@@ -170,26 +170,26 @@ class Probe:
     def watch(self, generators: dict[str, Any]) -> None:
         """These, and the global ones, may not be drawn from."""
         self.watched = GLOBALS | generators
-        self._before = self._standing()
+        self._before = self._generator_states()
 
-    def _standing(self) -> dict[str, Saved]:
-        return {name: Saved.of(generator) for name, generator in self.watched.items()}
+    def _generator_states(self) -> dict[str, SavedGenerator]:
+        return {name: SavedGenerator.of(generator) for name, generator in self.watched.items()}
 
     def call(self, verb: str, *args: Any, using: Callable[..., Any] | None = None) -> Any:
         """Ask the simulator, and put all generators back that are not the shock's."""
-        shaken, self.shaken = self.shaken, ()
-        for name in shaken:
+        moved_before_call, self.moved_before_call = self.moved_before_call, ()
+        for name in moved_before_call:
             self.watched[name].random()
-        met = self._standing() if shaken else self._before
+        at_call = self._generator_states() if moved_before_call else self._before
         try:
             return (using or getattr(self.simulator, verb))(*args)
         finally:
-            self.after = self._standing()
+            self.after = self._generator_states()
             for name, generator in self.watched.items():
                 if self.after[name] != self._before[name]:
                     self._before[name].put_back(generator)
-                if self.after[name] != met[name] and verb not in ("step", "advance"):
-                    self.luck_of_its_own(name, verb)  # those two may set it from the shock; shaking will tell
+                if self.after[name] != at_call[name] and verb not in ("step", "advance"):
+                    self.add_hidden_generator(name, verb)  # step and advance may set it from the shock
                     self.looking_draws = True
 
     def moved(self) -> list[str]:
@@ -200,34 +200,34 @@ class Probe:
         """`digest` or `observe`."""
         return self.call(verb, state) if self.careful else getattr(self.simulator, verb)(state)
 
-    def luck_of_its_own(self, name: str, verb: str, *actions: int) -> None:
+    def add_hidden_generator(self, name: str, verb: str, *actions: int) -> None:
         """A generator was drawn from that has nothing to do with the shock."""
-        mend = "Draw from shock.generator(), or in a Gymnasium environment from self.np_random"
+        fix = "Draw from shock.generator(), or in a Gymnasium environment from self.np_random"
         if name in GLOBALS:
-            mend += ". If it is not yours to change: GymnasiumSimulator(env, global_generators=True)."
-            self.add("global generator", f"{name} {verb}", f"{verb} draws from the global {name}", mend, *actions)
+            fix += ". If it is not yours to change: GymnasiumSimulator(env, global_generators=True)."
+            self.add("global generator", f"{name} {verb}", f"{verb} draws from the global {name}", fix, *actions)
         else:
-            mend += ", and keep no generator from one step to the next."
+            fix += ", and keep no generator from one step to the next."
             what = f"{verb} draws from a generator that is not the shock's, {name}"
-            self.add("own generator", f"{name} {verb}", what, mend, *actions)
+            self.add("own generator", f"{name} {verb}", what, fix, *actions)
 
     def digest(self, state: Any) -> bytes:
         """The simulator's, or our own of all that is in the state once that has proved unreliable."""
         if not self.reliable:
-            return fingerprint(state) or b""
+            return fingerprint_of(state) or b""
         found = self.ask("digest", state)
         if isinstance(found, bytes):
             return found
         what = f"digest gives {type(found).__name__}"
         self.add("wrong digest", "type", what, "Return bytes, e.g. jmdp.simulators.digests.digest_of(…).")
-        return fingerprint(found) or b""
+        return fingerprint_of(found) or b""
 
     def look(self, state: Any, *, ended: bool = False) -> Look:
         """Of a state where all is over, only what can be had."""
         try:
             digest = self.digest(state)
             try:
-                return digest, fingerprint(self.ask("observe", state)) if self.steady else None
+                return digest, fingerprint_of(self.ask("observe", state)) if self.steady else None
             except UnavailableError:
                 return digest, None
         except Exception:
@@ -235,7 +235,7 @@ class Probe:
                 return b"", None
             raise
 
-    def outcome(self, verb: str, state: Any, i: int, shock: Shock) -> Outcome:
+    def outcome(self, verb: str, state: Any, i: int, shock: Shock) -> StepOutcome:
         """Of `step` or `advance`."""
         step = self.call(verb, state, self.actions[i], shock)
         after = self.after  # looking on must not change it
@@ -250,54 +250,54 @@ class Probe:
             terminated = False
         look = self.look(following, ended=bool(terminated))
         self.after = after
-        return Outcome(fingerprint(reward), fingerprint(bool(terminated)), look, following, bool(terminated))
+        return StepOutcome(fingerprint_of(reward), fingerprint_of(bool(terminated)), look, following, bool(terminated))
 
-    def step(self, state: Any, i: int, shock: Shock) -> Outcome:
+    def step(self, state: Any, i: int, shock: Shock) -> StepOutcome:
         """Of `step`."""
         return self.outcome("step", state, i, shock)
 
     # -------------------------------------------------------------------------------------------- comparisons
 
-    def same(self, i: int, first: Outcome, again: Outcome, when: str) -> bool:
+    def check_same_again(self, i: int, first: StepOutcome, again: StepOutcome, when: str) -> bool:
         """The same was asked again: is it the same? If not, note it."""
         wrong = again.differs_from(first)
         if wrong:
-            self.same_but_for_digest(i, first, again)
+            self.check_digests_alone_differ(i, first, again)
             what = f"{' and '.join(wrong)} of a step changed {when}, though state, action and shock were the same"
-            mend = "Keep all that matters in the state and nothing in the simulator, and take all luck from the shock."
-            self.add("hidden state", "step", what, mend, i)
+            fix = "Keep all that matters in the state and nothing in the simulator, and take all luck from the shock."
+            self.add("hidden state", "step", what, fix, i)
         return not wrong
 
-    def same_but_for_digest(self, i: int, first: Outcome, again: Outcome) -> None:
+    def check_digests_alone_differ(self, i: int, first: StepOutcome, again: StepOutcome) -> None:
         """If only the digests of equal states differ, note it and stop."""
-        if again.differs_from(first) == ["next state"] and fingerprint(first.state) == fingerprint(again.state):
-            self.unreliable("the same step leads to states of different digests", i)
+        if again.differs_from(first) == ["next state"] and fingerprint_of(first.state) == fingerprint_of(again.state):
+            self.add_unreliable_digest("the same step leads to states of different digests", i)
 
-    def untouched(self, state: Any, before: Look, by: str, *actions: int) -> None:
+    def check_unchanged(self, state: Any, before: Look, by: str, *actions: int) -> None:
         """Is the state what it was? If not, note it and stop."""
         if self.look(state) != before:
-            self.mutated(by, *actions)
+            self.add_mutated_state(by, *actions)
 
-    def mutated(self, by: str, *actions: int) -> None:
+    def add_mutated_state(self, by: str, *actions: int) -> None:
         """A state is not what it was: note it and stop."""
         what = f"{by} changes a state that it was given or that was given out before"
-        mend = "Copy before changing anything, e.g. with copy.deepcopy(state), and return a new state each time."
-        self.add("mutated state", by, what, mend, *actions)
-        raise SpoiltError
+        fix = "Copy before changing anything, e.g. with copy.deepcopy(state), and return a new state each time."
+        self.add("mutated state", by, what, fix, *actions)
+        raise StopVisitError
 
-    def unreliable(self, what: str, *actions: int) -> None:
+    def add_unreliable_digest(self, what: str, *actions: int) -> None:
         """The digest takes in more than the state: note it and stop."""
-        mend = "Leave out of digest what is not of the state: id(), counters, the time, generators."
-        self.add("wrong digest", "unreliable", what, mend, *actions)
+        fix = "Leave out of digest what is not of the state: id(), counters, the time, generators."
+        self.add("wrong digest", "unreliable", what, fix, *actions)
         self.stop_looking("wrong digest", "unreliable")
         self.reliable = False
-        raise SpoiltError
+        raise StopVisitError
 
     def stop_looking(self, kind: str, place: str) -> None:
         """How often it is so will not be known beyond here."""
         self._notes[kind, place].tried = max(self.visits, 1)
 
-    def alike(self, one: Any, other: Any, i: int, shock: Shock, first: Outcome | None = None) -> None:
+    def check_equal_digests(self, one: Any, other: Any, i: int, shock: Shock, first: StepOutcome | None = None) -> None:
         """States of equal digests must do the same. `first` is what the one did, if that is known."""
         if self.noted("own generator"):  # which differ between them, and are in no digest
             return
@@ -306,13 +306,13 @@ class Probe:
         second = self.step(other, i, shock)
         if first == second:
             return
-        structure = fingerprint(one)
-        if structure is not None and structure == fingerprint(other):
-            self.same(i, first, second, "from an equal state")
-        elif self.same(i, first, self.step(one, i, shock), "when asked again"):
-            self.too_coarse("do different things under the same action and shock", i)
+        structure = fingerprint_of(one)
+        if structure is not None and structure == fingerprint_of(other):
+            self.check_same_again(i, first, second, "from an equal state")
+        elif self.check_same_again(i, first, self.step(one, i, shock), "when asked again"):
+            self.add_coarse_digest("do different things under the same action and shock", i)
 
-    def too_coarse(self, how: str, *actions: int) -> None:
+    def add_coarse_digest(self, how: str, *actions: int) -> None:
         """States with one digest are not the same."""
-        mend = "Take all into digest that matters for what follows or is seen, e.g. an action that may be repeated."
-        self.add("wrong digest", "coarse", f"states with the same digest {how}", mend, *actions)
+        fix = "Take all into digest that matters for what follows or is seen, e.g. an action that may be repeated."
+        self.add("wrong digest", "coarse", f"states with the same digest {how}", fix, *actions)

@@ -50,7 +50,7 @@ def check_repeatable(drawn: Draws, simulator: Simulator, actor: Actor, plan: Rol
     """
     if not simulator.check or simulator.compiled_draws(actor, plan) is not None:
         return
-    recorder = _Recorder(actor)
+    recorder = _RecordingActor(actor)
     samples = sorted({0, min(63, len(drawn.returns) - 1)}, reverse=True)
     again = {sample: paired_draws(simulator, recorder, plan, sample, 1) for sample in samples}
     recorder.ask_again()
@@ -81,7 +81,7 @@ def policy_draws(simulator: Simulator, state: Any, action: Any, actor: Actor) ->
     return False
 
 
-class _Recorder(Actor):
+class _RecordingActor(Actor):
     """A policy, and what it was asked."""
 
     def __init__(self, actor: Actor) -> None:
@@ -90,10 +90,10 @@ class _Recorder(Actor):
 
     def act(self, observations: Sequence[Any], shocks: Sequence[Shock]) -> list[Any]:
         actions = self._actor.act(observations, shocks)
-        room = _ASKED_AGAIN - len(self._asked)
-        if room > 0:  # copies, for some environments write into what they returned
-            seen = copy.deepcopy(list(observations[:room]))
-            self._asked += zip(seen, shocks[:room], actions[:room], strict=True)
+        left = _ASKED_AGAIN - len(self._asked)
+        if left > 0:  # copies, for some environments write into what they returned
+            seen = copy.deepcopy(list(observations[:left]))
+            self._asked += zip(seen, shocks[:left], actions[:left], strict=True)
         return actions
 
     def ask_again(self) -> None:

@@ -16,7 +16,7 @@ from jmdp.simulators.checking.draw_log import DrawLog, draws_of, out_of_step, ou
 from jmdp.simulators.checking.probe import Probe
 from jmdp.simulators.simulator import Simulator
 
-_MOST_SHAPES = 8
+_MOST_PATTERNS = 8
 """Kinds of steps of one action that are kept to compare others with."""
 
 AMONG_ACTIONS = ("out of step", "swapped draws")
@@ -32,7 +32,7 @@ class DrawProbe(Probe):
     def __init__(self, simulator: Simulator, actions: Sequence[Any]) -> None:
         super().__init__(simulator, actions)
         self.asked = False  # did a step use its shock?
-        self.shapes: defaultdict[int, dict[Any, tuple[Any, DrawLog]]] = defaultdict(dict)  # by action
+        self.patterns: defaultdict[int, dict[Any, tuple[Any, DrawLog]]] = defaultdict(dict)  # by action
 
     def logged(self, state: Any, i: int, shock: Shock) -> DrawLog:
         """A step, and what it draws."""
@@ -42,49 +42,51 @@ class DrawProbe(Probe):
 
     def is_new(self, i: int, log: DrawLog) -> bool:
         """Is this a kind of step that the action has not made yet, among the first few kinds?"""
-        return log.shape not in self.shapes[i] and len(self.shapes[i]) < _MOST_SHAPES
+        return log.pattern not in self.patterns[i] and len(self.patterns[i]) < _MOST_PATTERNS
 
     def compare_draws(self, state: Any, order: Sequence[int], shock: Shock) -> None:
         """Does each action draw the same numbers for the same purposes, here and in states met before?"""
         logs = {i: self.logged(state, i, shock) for i in order}
         for i, j in combinations(order, 2):
-            if not self._parted(logs[i], logs[j], AMONG_ACTIONS, "actions", _SAME_FOR_ACTIONS, i, j) and uneven(
-                logs[i], logs[j]
-            ):
+            if not self._draw_differently(
+                logs[i], logs[j], AMONG_ACTIONS, "actions", _SAME_FOR_ACTIONS, i, j
+            ) and uneven(logs[i], logs[j]):
                 what = "actions draw different amounts, in code they do not share"
-                mend = f"If some of it is meant to be the same: {_SAME_FOR_ACTIONS}"
-                self.add("uneven luck", "", what, mend, i, j, fault=False)
+                fix = f"If some of it is meant to be the same: {_SAME_FOR_ACTIONS}"
+                self.add("uneven luck", "", what, fix, i, j, fault=False)
         for i in order:
             self.compare_states(state, i, shock, logs[i])
 
     def compare_states(self, state: Any, i: int, shock: Shock, log: DrawLog) -> None:
         """Does this action draw here as it does in the states met before?"""
-        known = self.shapes[i]
-        if log.shape in known:
-            spot = out_of_step_by_arguments(log, known[log.shape][1])
+        known = self.patterns[i]
+        if log.pattern in known:
+            spot = out_of_step_by_arguments(log, known[log.pattern][1])
             if spot is not None:
-                self._uneven(AMONG_STATES[0], "different states", spot, _SAME_FOR_STATES, i)
+                self._add_uneven(AMONG_STATES[0], "different states", spot, _SAME_FOR_STATES, i)
         if not self.is_new(i, log):
             return
         for other, _ in list(known.values()):
             theirs = self.logged(other, i, shock)
-            self._parted(log, theirs, AMONG_STATES, "different states", _SAME_FOR_STATES, i)
-        known[log.shape] = state, log
+            self._draw_differently(log, theirs, AMONG_STATES, "different states", _SAME_FOR_STATES, i)
+        known[log.pattern] = state, log
 
-    def _uneven(self, kind: str, who: str, spot: str, mend: str, *actions: int) -> None:
+    def _add_uneven(self, kind: str, who: str, spot: str, fix: str, *actions: int) -> None:
         what = f"{who} use different amounts of the shock's numbers before {spot}, so this draw gives them other ones"
-        self.add(kind, spot.split(",")[0], what, mend, *actions)
+        self.add(kind, spot.split(",")[0], what, fix, *actions)
 
-    def _parted(self, one: DrawLog, other: DrawLog, kinds: tuple[str, str], who: str, mend: str, *actions: int) -> bool:
+    def _draw_differently(
+        self, one: DrawLog, other: DrawLog, kinds: tuple[str, str], who: str, fix: str, *actions: int
+    ) -> bool:
         """Note where two steps under one shock do not draw alike."""
         spot = out_of_step(one, other)
         if spot is not None:
-            self._uneven(kinds[0], who, spot, mend, *actions)
+            self._add_uneven(kinds[0], who, spot, fix, *actions)
             return True
         spot = swapped(one, other)
         if spot is not None:
             what = f"{who} make the same draws in another order: {spot} does not come in the same place"
-            self.add(kinds[1], "", what, mend, *actions)
+            self.add(kinds[1], "", what, fix, *actions)
         return spot is not None
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from jmdp.base.settings import whole_number
 from jmdp.errors import SimulatorError
-from jmdp.simulators.checking.probe import GLOBALS, Finding, Findings, Saved
+from jmdp.simulators.checking.probe import GLOBALS, Finding, Findings, SavedGenerator
 from jmdp.simulators.checking.shared_draws import AMONG_ACTIONS, AMONG_STATES
 from jmdp.simulators.checking.visits import Visits
 from jmdp.simulators.simulator import Simulator
@@ -64,20 +64,21 @@ def check_simulator(
             here = starts[episode % len(starts)]
             episode += 1
         order = walk.permutation(len(check.actions))[:_MOST_ACTIONS].tolist()
-        going = [outcome.state for outcome in check.visit(here, order, thorough=True).values() if not outcome.ended]
-        here = going[walk.integers(len(going))] if going else None
-    met = set(check.visited)
+        outcomes = check.visit(here, order, thorough=True).values()
+        unfinished = [outcome.state for outcome in outcomes if not outcome.ended]
+        here = unfinished[walk.integers(len(unfinished))] if unfinished else None
+    reached = set(check.visited)
     if not any(finding.fault for finding in check.findings()):
         length = max(length, 25)
         more = max(1, _STEPS_A_VISIT * steps // length)
-        _explore(check, starts, more, length, met)
+        _explore(check, starts, more, length, reached)
         check.compare_starts()
         episode += more
-    explored = f"explored {len(met):,} distinct states in {episode} rollouts of up to {length} steps"
+    explored = f"explored {len(reached):,} distinct states in {episode} rollouts of up to {length} steps"
     return Findings(check.findings(), f"{explored}; states not reached are not checked")
 
 
-def _explore(check: Visits, starts: list[Any], rollouts: int, length: int, met: set[bytes]) -> None:
+def _explore(check: Visits, starts: list[Any], rollouts: int, length: int, reached: set[bytes]) -> None:
     """Go further than the walk, by one action again and again or by random ones, and visit states that draw otherwise.
 
     Only the draws of each step are looked at, so a step costs one step.
@@ -99,7 +100,7 @@ def _explore(check: Visits, starts: list[Any], rollouts: int, length: int, met: 
             _, here, terminated = log.step
             if terminated:
                 break
-            met.add(check.digest(here))
+            reached.add(check.digest(here))
 
 
 def quick_check(
@@ -127,25 +128,25 @@ def quick_check(
     return check.asked or check.varied
 
 
-def _visit_more_states(check: Visits, going: list[Any]) -> None:
+def _visit_more_states(check: Visits, unfinished: list[Any]) -> None:
     """Compare draws in the first and last of these states, and in some that come after."""
-    going = [*going[:1], *going[1:][-1:]]
+    unfinished = [*unfinished[:1], *unfinished[1:][-1:]]
     for k in range(_QUICK_STATES - 1):
-        if not going:
+        if not unfinished:
             return
-        here, shock = going.pop(0), check.root.derived(b"quick", k)
+        here, shock = unfinished.pop(0), check.root.derived(b"quick", k)
         for i in range(len(check.actions))[:3]:
             log = check.logged(here, i, shock)
             check.compare_states(here, i, shock, log)
         if not log.step[2]:
-            going.append(log.step[1])
+            unfinished.append(log.step[1])
 
 
 def _check_trace(simulator: Simulator, trace: Any, state: Any) -> bool:
     """Refuse draws made while JAX traces a step, for they become constants. Return whether steps call Python."""
-    before = {name: Saved.of(generator) for name, generator in GLOBALS.items()}
+    before = {name: SavedGenerator.of(generator) for name, generator in GLOBALS.items()}
     programs = [trace(state) for _ in range(2)]
-    moved = [name for name, generator in GLOBALS.items() if Saved.of(generator) != before[name]]
+    moved = [name for name, generator in GLOBALS.items() if SavedGenerator.of(generator) != before[name]]
     for name in moved:
         before[name].put_back(GLOBALS[name])
     if moved or programs[0] != programs[1]:

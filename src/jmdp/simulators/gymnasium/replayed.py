@@ -40,7 +40,7 @@ class ReplayedEnvs(EnvSnapshots):
         """A way of one event."""
         history = _History(None, (seed, options))
         env, observation = self._reset_env(seed, options)
-        self._keep_running(env, history)
+        self._store_running(env, history)
         return history, copy.deepcopy(observation)
 
     def step(self, snapshot: Snapshot, action: Any, shock: Shock, *, use_up: bool) -> tuple[Any, tuple[Any, ...]]:
@@ -49,7 +49,7 @@ class ReplayedEnvs(EnvSnapshots):
         env = self._env_at(history)
         after = _History(history, (copy.deepcopy(action), shock))
         result = self._step_env(env, action, shock)
-        self._keep_running(env, after)
+        self._store_running(env, after)
         return after, (copy.deepcopy(result[0]), *result[1:])
 
     def _env_at(self, history: _History) -> Any:
@@ -76,7 +76,7 @@ class ReplayedEnvs(EnvSnapshots):
             result: tuple[Any, ...] = env.step(action)
         return result
 
-    def _keep_running(self, env: Any, history: _History) -> None:
+    def _store_running(self, env: Any, history: _History) -> None:
         """Keep an environment at this history; drop those whose state is gone, and the oldest beyond the limit."""
         self._running = [(other, at) for other, at in self._running if at() is not None]
         self._running = [*self._running[1 - self._max_running :], (env, weakref.ref(history))]
@@ -92,7 +92,7 @@ class ReplayedEnvs(EnvSnapshots):
     def digest_argument(self, saved: Any) -> Any:
         """An environment that was played to here."""
         env = self._env_at(saved)
-        self._keep_running(env, saved)
+        self._store_running(env, saved)
         return env
 
 

@@ -14,35 +14,35 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from jmdp.base.arrays import Floats
 from jmdp.errors import PolicyError, SimulatorError
-from jmdp.simulators.jax.lockstep import CHUNK, Account, Recipe
+from jmdp.simulators.jax.lockstep import CHUNK, ChunkTotals, Lockstep
 from jmdp.simulators.simulator import ENDED, Draws, exact_gains, is_exact_sum
 
 MOST_STATE_BYTES = {"cpu": 2**19}
 """Of all branches under way at once, per device: on a CPU what stays in its cache while it is copied; else 2²⁷."""
 
 
-class Program:
-    """A recipe, compiled, and the way to run it over many samples on all devices.
+class CompiledRollouts:
+    """Steps in lockstep, compiled, and the way to run them over many samples on all devices.
 
     Sample k is always lane ``k % samples`` of a block of this many, so that its numbers are those of one compiled
     program at one place, however many are asked for and on however many devices: they do not depend on either, to the
     last bit. Rewards leave the devices step by step and are summed in double precision.
     """
 
-    def __init__(self, recipe: Recipe, samples: int) -> None:
-        self.recipe = recipe
+    def __init__(self, lockstep: Lockstep, samples: int) -> None:
+        self.lockstep = lockstep
         self.samples = samples  # per device
         mesh = Mesh(np.array(jax.local_devices()), ("samples",))
         everywhere, by_sample, lanes, steps = (
             PartitionSpec(*axes)  # type: ignore[no-untyped-call]
             for axes in ((), ("samples",), (None, "samples"), (None, None, "samples"))
         )
-        account: Any = [steps, *[lanes] * (len(Account._fields) - 1)]
+        totals: Any = [steps, *[lanes] * (len(ChunkTotals._fields) - 1)]
         self._everywhere, self._by_sample = NamedSharding(mesh, everywhere), NamedSharding(mesh, by_sample)
-        self._begin = _on_all(mesh, recipe.begin, (everywhere,) * 3 + (by_sample,), (by_sample, lanes))
+        self._begin = _on_all(mesh, lockstep.begin, (everywhere,) * 3 + (by_sample,), (by_sample, lanes))
         given = (by_sample, lanes, *(everywhere,) * 4)
-        self._advance = _on_all(mesh, recipe.advance, given, (lanes, Account(*account)))
-        self._last: tuple[list[Any], _Block] | None = None
+        self._advance = _on_all(mesh, lockstep.advance, given, (lanes, ChunkTotals(*totals)))
+        self._last: tuple[list[Any], _BlockTotals] | None = None
 
     def draws(
         self, start: Any, parameters: Any, actions: npt.NDArray[np.int32], *,
@@ -62,11 +62,11 @@ class Program:
                 numbers = (begin + np.arange(at_once)).astype(np.uint32)
                 block = self._block(placed[0], placed[1], actions, weights, seed, numbers)
                 self._last = [*asked, *leaves], block
-            parts.append(block.draws(self.recipe, slice(max(first - begin, 0), min(first + count - begin, at_once))))
+            parts.append(block.draws(self.lockstep, slice(max(first - begin, 0), min(first + count - begin, at_once))))
             begin += at_once
         return Draws.joined(parts)
 
-    def _known(self, asked: list[Any], leaves: list[Any], begin: int) -> _Block | None:
+    def _known(self, asked: list[Any], leaves: list[Any], begin: int) -> _BlockTotals | None:
         """The block of before, for callers who ask for few samples at a time."""
         if self._last is None or self._last[1].samples[0] != begin:
             return None
@@ -77,17 +77,17 @@ class Program:
     def _block(
         self, start: Any, parameters: Any, actions: npt.NDArray[np.int32], weights: Floats, seed: int,
         samples: npt.NDArray[np.uint32],
-    ) -> _Block:  # fmt: skip
+    ) -> _BlockTotals:  # fmt: skip
         words = np.array([seed >> 32, seed & 0xFFFFFFFF], np.uint32)
         roots, lanes = self._begin(start, actions, words, jax.device_put(samples, self._by_sample))
-        block = _Block(actions, samples)
-        waiting: tuple[int, Account] | None = None
+        block = _BlockTotals(actions, samples)
+        waiting: tuple[int, ChunkTotals] | None = None
         for t in range(0, weights.size, CHUNK):
             steps = np.int32(min(CHUNK, weights.size - t))
-            lanes, account = self._advance(roots, lanes, start, parameters, np.int32(t), steps)
+            lanes, totals = self._advance(roots, lanes, start, parameters, np.int32(t), steps)
             if waiting is not None:  # while the devices work
                 block.add(weights, *waiting)
-            waiting = t, account
+            waiting = t, totals
             if not np.asarray(lanes.alive).any():
                 break
         if waiting is not None:
@@ -97,7 +97,7 @@ class Program:
         return block
 
 
-class _Block:
+class _BlockTotals:
     """What has come of all branches of some samples."""
 
     alive: npt.NDArray[np.bool_]  # [N, B], and the next two alike: where they stand at the horizon
@@ -114,27 +114,27 @@ class _Block:
         self.steps, self.shared = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
         self.fault = np.zeros(shape, bool)
 
-    def add(self, weights: Floats, first: int, account: Account) -> None:
+    def add(self, weights: Floats, first: int, totals: ChunkTotals) -> None:
         """Add a call's; rewards one step after another, in double precision."""
-        for weight, reward in zip(weights[first:], np.asarray(account.rewards), strict=False):
+        for weight, reward in zip(weights[first:], np.asarray(totals.rewards), strict=False):
             before = self.returns
             self.returns = before + np.multiply(reward, weight, dtype=np.float64)
             self.exact &= (reward == 0) | ((weight == 1) & is_exact_sum(before, np.float64(reward), self.returns))
         for half in range(2):
-            self.gains[half] += np.asarray(account.gains[half])
-        np.maximum(self.largest, account.largest, out=self.largest)
-        self.steps += np.asarray(account.steps)  # as it is, it would turn the sum into an array of JAX
-        self.shared += np.asarray(account.shared)
-        self.fault |= np.asarray(account.fault)
+            self.gains[half] += np.asarray(totals.gains[half])
+        np.maximum(self.largest, totals.largest, out=self.largest)
+        self.steps += np.asarray(totals.steps)  # as it is, it would turn the sum into an array of JAX
+        self.shared += np.asarray(totals.shared)
+        self.fault |= np.asarray(totals.fault)
 
-    def draws(self, recipe: Recipe, rows: slice) -> Draws:
+    def draws(self, lockstep: Lockstep, rows: slice) -> Draws:
         """Those of some samples, if all went well with them."""
         returns, fault = np.ascontiguousarray(self.returns.T[rows]), self.fault.T[rows]
         if fault.any():
             raise PolicyError(
                 f"The policy gave no probabilities, or an action that does not exist, in {self._where(fault, rows)}. "
-                f"It returns {recipe.actions} numbers of at least 0 that sum to 1, or one whole number from 0 to "
-                f"{recipe.actions - 1}; for logits use jax.nn.softmax."
+                f"It returns {lockstep.actions} numbers of at least 0 that sum to 1, or one whole number from 0 to "
+                f"{lockstep.actions - 1}; for logits use jax.nn.softmax."
             )
         bad = ~np.isfinite(returns)
         if bad.any():
@@ -143,7 +143,7 @@ class _Block:
         steps = int(self.steps[:, rows].sum()) - shared
         gains = np.ascontiguousarray(_joined(*self.gains).T[rows]).view(np.int64)
         gains = exact_gains(gains, returns, self.exact.T[rows])
-        ends = self._ends(recipe.coupling.shared_in_a_state, rows)
+        ends = self._ends(lockstep.coupling.shared_in_a_state, rows)
         return Draws(returns, ends, gains, float(self.largest[:, rows].max()), steps, shared)
 
     def _ends(self, meet: bool, rows: slice) -> npt.NDArray[np.int64]:

@@ -41,8 +41,8 @@ class GymnaxSimulator(JaxSimulator):
             env = _made(environment) if isinstance(environment, str) else environment
             environment = env, env.default_params
         env, params = environment
-        told_apart = hasattr(env, "is_truncated")
-        if not (truncated_ends or told_apart) and hasattr(params, "max_steps_in_episode"):
+        separates_truncation = hasattr(env, "is_truncated")
+        if not (truncated_ends or separates_truncation) and hasattr(params, "max_steps_in_episode"):
             params = params.replace(max_steps_in_episode=self.NO_LIMIT)
         size = getattr(env.action_space(params), "n", None)
         if size is None:
@@ -52,7 +52,7 @@ class GymnaxSimulator(JaxSimulator):
             )
         self.environment, self.params, self._truncated_ends = env, params, truncated_ends
         start, observe = partial(_start, env, params), partial(_observe, env, params)
-        step = partial(_step_to_limit if truncated_ends and told_apart else _step, env, params)
+        step = partial(_step_to_limit if truncated_ends and separates_truncation else _step, env, params)
         super().__init__(step, operator.index(size), start=start, observe=observe, ignore=ignore, lanes=lanes)
 
     def __repr__(self) -> str:

@@ -26,8 +26,8 @@ try:
 except ImportError:
     raise MissingExtraError('Simulators in JAX need JAX: pip install "jmdp[jax]"') from None
 
-from jmdp.simulators.jax.compiled_rollouts import Program, samples_at_once
-from jmdp.simulators.jax.lockstep import Recipe
+from jmdp.simulators.jax.compiled_rollouts import CompiledRollouts, samples_at_once
+from jmdp.simulators.jax.lockstep import Lockstep
 from jmdp.simulators.jax.traced_functions import (
     StepFunction,
     as_dtype,
@@ -123,7 +123,7 @@ class JaxSimulator(Simulator):
         self._observation = jax.jit(self._observe)
         self._table = jax.jit(jax.vmap(jax.vmap(self._checked_step, (None, None, 0)), (0, None, None)))
         self._dtypes: dict[Any, tuple[Any, ...]] = {}
-        self._programs: list[tuple[Any, Any, Program]] = []
+        self._programs: list[tuple[Any, Any, CompiledRollouts]] = []
 
     def __getstate__(self) -> dict[str, Any]:
         compiled = ("_start", "_step", "_observation", "_table", "_checked_step", "_dtypes", "_programs")
@@ -244,7 +244,7 @@ class JaxSimulator(Simulator):
 
     def _program(
         self, state: Any, branches: int, function: Any, parametric: bool, parameters: Any, coupling: Coupling
-    ) -> Program:
+    ) -> CompiledRollouts:
         """The compiled rollouts, from the last few if they are among them."""
         counts = tuple(path is not None for path, _ in self._leaves(state))
         samples = samples_at_once(state, branches, self.lanes)
@@ -258,8 +258,8 @@ class JaxSimulator(Simulator):
             return checked_policy_output(given, self.actions.size)
 
         jax.eval_shape(policy, parameters, jax.eval_shape(self._observe, state))
-        recipe = Recipe(self._checked_step, self._observe, policy, counts, self.actions.size, branches, coupling)
-        program = Program(recipe, samples)
+        lockstep = Lockstep(self._checked_step, self._observe, policy, counts, self.actions.size, branches, coupling)
+        program = CompiledRollouts(lockstep, samples)
         self._programs = [(key, function, program), *self._programs[:7]]
         return program
 

@@ -43,7 +43,7 @@ class Lanes(NamedTuple):
     alive: jax.Array  # [B, N], has not come to an end
 
 
-class Account(NamedTuple):
+class ChunkTotals(NamedTuple):
     """What a call of CHUNK steps gave."""
 
     rewards: jax.Array  # [CHUNK, B, N], 0 after the end
@@ -55,7 +55,7 @@ class Account(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Recipe:
+class Lockstep:
     """What is compiled. Functions are of one state; `policy` is of parameters and an observation."""
 
     step: Callable[[Any, Any, Any], tuple[Any, Any, Any]]
@@ -76,7 +76,7 @@ class Recipe:
 
     def advance(
         self, roots: jax.Array, lanes: Lanes, start: Any, parameters: Any, first: jax.Array, steps: jax.Array
-    ) -> tuple[Lanes, Account]:
+    ) -> tuple[Lanes, ChunkTotals]:
         """At most CHUNK steps, the first of them numbered `first`."""
         shape = lanes.alive.shape
 
@@ -91,7 +91,7 @@ class Recipe:
         lanes, rewards, tally = jax.lax.fori_loop(0, steps, body, (lanes, rewards, jnp.zeros(shape, jnp.int32)))
         fault = (tally >> 16) > 0
         gains = _gains(first + jnp.arange(CHUNK), rewards)
-        return lanes, Account(rewards, gains, jnp.abs(rewards).max(0), tally & 255, (tally >> 8) & 255, fault)
+        return lanes, ChunkTotals(rewards, gains, jnp.abs(rewards).max(0), tally & 255, (tally >> 8) & 255, fault)
 
     def _step(
         self, roots: jax.Array, lanes: Lanes, start: Any, parameters: Any, t: jax.Array

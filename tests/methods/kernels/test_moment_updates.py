@@ -13,8 +13,7 @@ from jmdp.methods.incremental import BlockSampling, ConstantSteps, PolynomialSte
 from jmdp.methods.incremental.moment_cells import MomentCells, TablePairs
 from jmdp.methods.incremental.step_sizes import step_table
 from jmdp.methods.kernels.coordinates import ENDED, MEAN, SQUARE
-from jmdp.methods.kernels.learning import RUN, draw_blocks, pick, update
-from jmdp.methods.kernels.tables import Updates
+from jmdp.methods.kernels.moment_updates import RUN, UpdateRule, draw_blocks, pick, update
 from reference import incremental as twin
 from reference.step_distributions import DRAWS, FALSE_ALARM, POWER, cases, expected, g_test
 from sample_models import COUPLINGS, random_problem
@@ -78,8 +77,9 @@ def test_updates_equal_those_of_the_slow_twin(coupling):
         gains, ahead = source.draw(rng, one, other)
         table, td = np.zeros((cells.size, 4)), np.zeros((4, 3))
         table[:, 3] = 1.0
-        step_sizes, apart, m = step_table(rule), cells.apart, rng.standard_normal(cells.coordinates)
-        update(table, step_sizes, model.discount, not apart, m, cells.state_of, Updates(one, other, gains, ahead), td)
+        m = rng.standard_normal(cells.coordinates)
+        how = UpdateRule(step_table(rule), model.discount, cells.branches_merge, m, cells.state_of)
+        update(table, how, one, other, gains, ahead, td)
         for gain, at, end in zip(gains, (one, np.maximum(other, 0)), ahead, strict=True):  # what Z − m earns
             gain += np.where(end == ENDED, 0.0, model.discount * m[end]) - m[at]
         slow = twin.Incremental(model.discount, lambda n: float(rule(np.array(float(n)))), coupling.shared_in_a_state)
@@ -116,8 +116,8 @@ def test_the_weight_of_the_start_is_what_another_start_would_change():
         table[:, 3] = 1.0
         table[:X, 0] += start == "means"
         table[X:, 0] += start == "products"
-        updates, steps = Updates(one, other, gains, ahead), step_table(ConstantSteps(0.05))
-        update(table, steps, 0.95, True, np.zeros(X), cells.state_of, updates, np.zeros((4, 3)))
+        rule = UpdateRule(step_table(ConstantSteps(0.05)), 0.95, True, np.zeros(X), cells.state_of)
+        update(table, rule, one, other, gains, ahead, np.zeros((4, 3)))
         ends[start] = table
     np.testing.assert_allclose(ends["means"][:X, 0] - ends["zero"][:X, 0], ends["zero"][:X, 3], atol=1e-12)
     np.testing.assert_allclose(ends["products"][X:, 0] - ends["zero"][X:, 0], ends["zero"][X:, 3], atol=1e-12)
@@ -132,18 +132,20 @@ def test_pick_is_searchsorted(length):
         assert pick(row, float(u)) == min(np.searchsorted(row, u, side="right"), length - 1)
 
 
-@pytest.mark.parametrize("apart", [False, True])
-def test_blocks_give_every_coordinate_its_share(apart):
+@pytest.mark.parametrize("branches_merge", [False, True])
+def test_blocks_give_every_coordinate_its_share(branches_merge):
     """4 million draws; the false alarm of each of two χ² tests is 1e-7."""
     live, A, n = np.array([0, 2, 3]), 3, 4_000_000
     rng = np.random.default_rng(9)
     one, other = np.empty((2, n), np.int64)
     shares = np.array([0.1, 0.3, 0.7, 1.0])
-    draw_blocks(rng.random(n), rng.random(n // RUN), shares, live, A, apart, one, other)
+    draw_blocks(rng.random(n), rng.random(n // RUN), shares, live, A, branches_merge, one, other)
     seen = Counter(zip(one.tolist(), other.tolist(), strict=True))
     coordinates = [s * A + a for s in live.tolist() for a in range(A)]
     assert {x for x, y in seen if y == MEAN} == {x for x, y in seen if y == SQUARE} == set(coordinates)
-    same = {(x, y) for x in coordinates for y in coordinates if x // A == y // A and (x <= y if apart else x < y)}
+    same = {
+        (x, y) for x in coordinates for y in coordinates if x // A == y // A and (x < y if branches_merge else x <= y)
+    }
     cross = {(x, y) for x in coordinates for y in coordinates if x // A < y // A}
     assert {pair for pair in seen if pair[1] >= 0} == same | cross
     for pairs in ({(x, MEAN) for x in coordinates}, cross):
@@ -167,7 +169,7 @@ def test_steps_are_looked_up_at_their_counts():
         one, other = np.zeros(1, np.int64), np.full(1, MEAN)
         gains, ahead = np.ones((2, 1)), np.full((2, 1), ENDED)
         zero = np.zeros(cells.coordinates)
-        updates = Updates(one, other, gains, ahead)
-        update(table, step_table(rule), 0.5, True, zero, cells.state_of, updates, np.zeros((4, 3)))
+        how = UpdateRule(step_table(rule), 0.5, True, zero, cells.state_of)
+        update(table, how, one, other, gains, ahead, np.zeros((4, 3)))
         exact = float(rule(np.array(float(count))))
         assert table[0, 0] == pytest.approx(exact, rel=1e-15 if count < 4096 else 2.0**-11)

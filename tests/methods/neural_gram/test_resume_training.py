@@ -19,12 +19,13 @@ import pytest
 
 import jmdp
 from jmdp.errors import CheckpointError
-from jmdp.methods.neural_gram import learner
+from jmdp.methods.neural_gram import training_loop
 from jmdp.methods.neural_gram.checkpoints import Checkpoints
 from jmdp.methods.neural_gram.encoders import OneHot
-from jmdp.methods.neural_gram.learner import CHUNK, Progress
 from jmdp.methods.neural_gram.neural_gram import NeuralGram
 from jmdp.methods.neural_gram.tracking import Tracker
+from jmdp.methods.neural_gram.trainer import TrainingProgress, TrainingState
+from jmdp.methods.neural_gram.training_loop import CHUNK
 from jmdp.results.outcome import Outcome
 from jmdp.simulators import TabularSimulator
 from methods.neural_gram.gram_cases import WORLD, network
@@ -40,7 +41,7 @@ def run(folder: Path, cache: Path, *how: object) -> subprocess.CompletedProcess[
         "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
     }
     return subprocess.run(
-        [sys.executable, "-W", "ignore", str(HERE / "learning_worker.py"), str(folder), *map(str, how)],
+        [sys.executable, "-W", "ignore", str(HERE / "training_worker.py"), str(folder), *map(str, how)],
         env={**os.environ, **kept}, capture_output=True, text=True, timeout=600, check=False,
     )  # fmt: skip
 
@@ -70,11 +71,11 @@ def test_p10_killed_and_resumed_it_gives_the_same_bits(tmp_path):
 # ------------------------------------------------------------------------------------------------ one checkpoint
 
 
-def progress(seed: int, chunk: int) -> Progress:
-    """A Progress of random numbers, with nothing to learn."""
-    learning = learner.Learning(network(seed), network(seed + 1), (jnp.array(3),))
+def progress(seed: int, chunk: int) -> TrainingProgress:
+    """A TrainingProgress of random numbers, with nothing to learn."""
+    state = TrainingState(network(seed), network(seed + 1), (jnp.array(3),))
     scores, errors = jnp.full(4, jnp.nan), jnp.full((4, 2, 6), float(seed))
-    return Progress(learning, network(seed + 2), jnp.array(0.5), scores, errors, jnp.array(chunk))
+    return TrainingProgress(state, network(seed + 2), jnp.array(0.5), scores, errors, jnp.array(chunk))
 
 
 def same(one, other) -> bool:
@@ -93,7 +94,7 @@ def saved(tmp_path):
     return tmp_path / "run"
 
 
-def latest(folder: Path, fresh: int = 0) -> Progress:
+def latest(folder: Path, fresh: int = 0) -> TrainingProgress:
     kept = Checkpoints(folder, "this")
     try:
         return kept.latest(progress(fresh, 0))
@@ -202,7 +203,7 @@ def uninterrupted(tmp_path_factory):
 def test_an_interrupted_run_says_so_and_goes_on(tmp_path, uninterrupted, monkeypatch):
     """Ctrl-C in the second of three chunks."""
     whole, folder = uninterrupted
-    method, work = replace(SMALL, folder=tmp_path / "run"), learner.PairReplay.batches
+    method, work = replace(SMALL, folder=tmp_path / "run"), training_loop.PairReplay.batches
 
     def batches(self, number, *others):
         if number == 1:
@@ -210,7 +211,7 @@ def test_an_interrupted_run_says_so_and_goes_on(tmp_path, uninterrupted, monkeyp
         return work(self, number, *others)
 
     with monkeypatch.context() as patch:
-        patch.setattr(learner.PairReplay, "batches", batches)
+        patch.setattr(training_loop.PairReplay, "batches", batches)
         stopped = jmdp.evaluate(SIMULATOR, POLICY, jmdp.Local(), method=method, throw=False, progress=False)
     assert stopped.outcome is Outcome.INTERRUPTED
     assert stopped.learning.updates.tolist() == [CHUNK]
@@ -224,7 +225,7 @@ def test_an_interrupted_run_says_so_and_goes_on(tmp_path, uninterrupted, monkeyp
 
 def test_a_run_that_is_over_comes_back_at_once(uninterrupted, monkeypatch):
     whole, folder = uninterrupted
-    monkeypatch.setattr(learner.PairReplay, "batches", lambda *_: pytest.fail("work is done again"))
+    monkeypatch.setattr(training_loop.PairReplay, "batches", lambda *_: pytest.fail("work is done again"))
     again = jmdp.evaluate(SIMULATOR, POLICY, jmdp.Local(), method=replace(SMALL, folder=folder), progress=False)
     assert bits(again) == bits(whole)
     assert np.array_equal(again.learning.rms, whole.learning.rms, equal_nan=True)

@@ -1,4 +1,4 @@
-"""Networks from kept walks, and how they fare in held-out states; a record of each run in a file of its own."""
+"""Networks from stored walks, and how they fare in held-out states; a record of each run in a file of its own."""
 
 from __future__ import annotations
 
@@ -13,15 +13,13 @@ from jmdp import Calibration
 from jmdp.base.whole_files import whole_file
 from jmdp.experiments.atari.collect import load
 from jmdp.experiments.atari.settings import AHEAD, DISCOUNT, LOADING, Run, loadings
-from jmdp.methods.neural_gram.learned_evaluation import calibration_of, looked_ahead, worth
-from jmdp.methods.neural_gram.learner import learn
-from jmdp.simulators import ALESimulator
-from jmdp.simulators.pair_walks import PairWalks
+from jmdp.methods.neural_gram import TrainingData, calibration_of, looked_ahead, train, worth
+from jmdp.simulators import ALESimulator, PairWalks
 
 LOOKAHEAD_STEPS = 8
 
 
-def learn_and_judge(run: Run, folder: Path) -> None:
+def train_and_judge(run: Run, folder: Path) -> None:
     """Unless it is done already."""
     path = record_path(run, folder)
     if path.exists():
@@ -30,7 +28,7 @@ def learn_and_judge(run: Run, folder: Path) -> None:
     walks = load(run.learn, folder, run.c)
     held_out = PairWalks.joined([load(part, folder, run.c) for part in run.held_out])
     actions = ALESimulator(run.game).actions.size
-    found = learn(run.method, walks, None, actions, DISCOUNT)
+    found = train(run.method, TrainingData(walks, None, actions, DISCOUNT))
     repeats = int((held_out.visit == 0).sum())
     ahead, truth = (_some(held_out, repeats, which) for which in (range(AHEAD), range(AHEAD, repeats)))
     pair = truth.action[:: repeats - AHEAD, 0]
@@ -44,11 +42,12 @@ def learn_and_judge(run: Run, folder: Path) -> None:
             first=alone.first, second=alone.second, mean=alone.mean, variance=alone.variance,
             independent=alone.independent, returns=alone.returns, closed_form=closed,
             ahead_mean=mean, ahead_variance=variance,
-            updates=found.curve.updates, rms=found.curve.rms, drift=found.curve.drift,
+            blocks=np.array(found.curve.blocks), updates=found.curve.updates, rms=found.curve.rms,
+            drift=found.curve.drift,
             floor=np.asarray(found.curve.floor),
             about=json.dumps(
                 {
-                    **asdict(run), "trust": trust, "temper": found.network.temper**2,
+                    **asdict(run), "trust": trust, "gap_variance_scale": found.network.gap_scale**2,
                     "seconds": time.monotonic() - start, "states": len(pair),
                 }
             ),
@@ -56,20 +55,20 @@ def learn_and_judge(run: Run, folder: Path) -> None:
 
 
 def record_path(run: Run, folder: Path) -> Path:
-    """Where a run is kept."""
+    """Where a run is stored."""
     return folder / "records" / f"{run.name}.npz"
 
 
 def records(path: Path) -> tuple[Calibration, Calibration, dict[str, object]]:
     """Of a run: the network alone, the network with a lookahead, and what it was."""
     with np.load(path) as file:
-        kept = {name: file[name] for name in file.files}
-    about = json.loads(str(kept["about"]))
+        saved = {name: file[name] for name in file.files}
+    about = json.loads(str(saved["about"]))
     alone = Calibration(
-        np.arange(len(kept["first"])), kept["first"], kept["second"], kept["mean"], kept["variance"],
-        kept["independent"], kept["returns"], 2 * about["seed"] + 1, kept["closed_form"],
+        np.arange(len(saved["first"])), saved["first"], saved["second"], saved["mean"], saved["variance"],
+        saved["independent"], saved["returns"], 2 * about["seed"] + 1, saved["closed_form"],
     )  # fmt: skip
-    return alone, replace(alone, mean=kept["ahead_mean"], variance=kept["ahead_variance"]), about
+    return alone, replace(alone, mean=saved["ahead_mean"], variance=saved["ahead_variance"]), about
 
 
 def closed_form(coupling: str, actions: int, pair: np.ndarray, c: float) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""One run of learning in a folder, which may kill itself: ``learning_worker.py FOLDER never|report N|save N SECONDS``.
+"""One run of learning in a folder, which may kill itself: ``training_worker.py FOLDER never|report N|save N SECONDS``.
 
 The digest of what was learned comes out; of a run that is killed nothing does.
 """
@@ -19,9 +19,9 @@ import numpy as np
 
 from jmdp.methods.neural_gram.checkpoints import Checkpoints, digest_of_arrays
 from jmdp.methods.neural_gram.encoders import OneHot
-from jmdp.methods.neural_gram.learner import CHUNK, learn
 from jmdp.methods.neural_gram.neural_gram import NeuralGram
 from jmdp.methods.neural_gram.tracking import Tracker
+from jmdp.methods.neural_gram.training_loop import CHUNK, TrainingData, train
 from methods.neural_gram.gram_cases import WORLD, walks
 
 METHOD = NeuralGram(seed=1, updates=10 * CHUNK, batch=16, rank=2, encoder=OneHot(4), length=6)
@@ -54,15 +54,13 @@ def main(folder: str, how: str, number: str = "0", seconds: str = "0") -> None:
 
     checkpoints = Dying(Path(folder), int(number) if how == "save" else 0, float(seconds))
     tracker = Tracker(Path(folder))
-    found = learn(
-        METHOD, walks(), walks(8, 8, seed=1), 4, WORLD.model.discount,
-        report=report, checkpoints=checkpoints, tracker=tracker,
-    )  # fmt: skip
+    data = TrainingData(walks(), walks(8, 8, seed=1), 4, WORLD.model.discount)
+    found = train(METHOD, data, report=report, checkpoints=checkpoints, tracker=tracker)
     checkpoints.close()
     tracker.close()
     leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(found.network)]
     curve = found.curve
-    print(digest_of_arrays([*leaves, np.array(found.network.temper), found.scores, curve.rms, curve.drift]).hex())
+    print(digest_of_arrays([*leaves, np.array(found.network.gap_scale), found.scores, curve.rms, curve.drift]).hex())
 
 
 if __name__ == "__main__":

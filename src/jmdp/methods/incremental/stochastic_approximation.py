@@ -1,9 +1,9 @@
 """The state of an incremental run: what a checkpoint holds, and how it moves on.
 
 A run is cut into stages, each four times as long as all before it, and a stage into batches. Averages are taken over
-the current stage alone, so what came before is forgotten, and its batches say how far they can be off. A leg is a
-piece of a batch with random numbers of its own, a pure function of (seed, leg): a run can stop after any leg and go on
-as if it had not.
+the current stage alone, so what came before is forgotten, and its batches say how far they can be off. A segment is a
+piece of a batch with random numbers of its own, a pure function of (seed, segment): a run can stop after any segment
+and go on as if it had not.
 """
 
 from __future__ import annotations
@@ -20,15 +20,14 @@ from jmdp.errors import SettingsError
 from jmdp.methods.incremental.batch_means import Moments, from_batches
 from jmdp.methods.incremental.coordinate_sampling import CoordinateSampling
 from jmdp.methods.incremental.moment_cells import BLOCKS, MomentCells, PairSource
-from jmdp.methods.kernels.tables import Updates
 from jmdp.results.learning_curve import LearningCurve
 
 _STAGES, _GROWTH = 6, 4
 
 BATCHES = 32
 
-_LEG = 1 << 19
-"""Updates of a leg at most: a fraction of a second."""
+_SEGMENT = 1 << 19
+"""Updates of a segment at most: a fraction of a second."""
 
 _CHUNK = 1 << 13
 """Updates whose luck is drawn at once: it stays in the cache."""
@@ -43,7 +42,7 @@ LOCAL_BYTES = 8 * (8 * BATCHES + 30)
 
 
 @dataclass(frozen=True)
-class Leg:
+class Segment:
     """A piece of a run."""
 
     number: int
@@ -54,7 +53,7 @@ class Leg:
     ends_stage: bool
 
 
-def legs(updates: int, looks: bool) -> Iterator[Leg]:
+def segments(updates: int, looks: bool) -> Iterator[Segment]:
     """A whole run, in order. Only stages whose end is looked at need batches: the last, or all."""
     edges = sorted({updates // _GROWTH**j for j in range(_STAGES)} | {0})
     number = 0
@@ -62,14 +61,14 @@ def legs(updates: int, looks: bool) -> Iterator[Leg]:
         batches = BATCHES if looks or last == updates else 1
         marks = [first + (last - first) * b // batches for b in range(batches + 1)]
         for batch, (start, end) in enumerate(pairwise(marks)):
-            for at in range(start, max(end, start + 1), _LEG):
-                length = min(_LEG, end - at)
+            for at in range(start, max(end, start + 1), _SEGMENT):
+                length = min(_SEGMENT, end - at)
                 over = at + length == end
-                yield Leg(number, length, batch, at == first and batch == 0, over, over and batch == batches - 1)
+                yield Segment(number, length, batch, at == first and batch == 0, over, over and batch == batches - 1)
                 number += 1
 
 
-class Learner:
+class StochasticApproximation:
     """Estimates of all moments, moved by samples."""
 
     def __init__(
@@ -88,7 +87,7 @@ class Learner:
         L, A = cells.mean.shape
         self.table: Floats = np.zeros((cells.size, 4))  # value, updates, sum over this stage, weight of the start
         self.table[:, 3] = 1.0
-        self.begun: Floats = np.zeros(cells.size)  # updates when this stage began
+        self.counts_before_stage: Floats = np.zeros(cells.size)  # updates when this stage began
         self.reference: Floats = np.zeros(cells.coordinates)  # subtracted from the return
         self.memory: Integers = sampling.begin(cells)
         self.windows: Floats = np.zeros((_WINDOWS, 4, 3))  # updates, sums of δ and δ²
@@ -96,20 +95,20 @@ class Learner:
         self.batch_product: Floats = np.zeros((BATCHES, L, A, A))
         self.before_mean: Floats = np.zeros((L, A, 2))  # updates and sums when this batch began
         self.before_product: Floats = np.zeros((L, A, A, 2))
-        self.begun_mean: Floats = np.ones((L, A))  # weight of the start when this stage began
-        self.begun_product: Floats = np.ones((L, A, A))
+        self.weight_before_stage_mean: Floats = np.ones((L, A))  # weight of the start when this stage began
+        self.weight_before_stage_product: Floats = np.ones((L, A, A))
         self.start_mean: Floats = np.zeros((L, A))  # and averaged over batches of this stage
         self.start_product: Floats = np.zeros((L, A, A))
-        self.done: Integers = np.zeros(2, np.int64)  # legs, updates
+        self.done: Integers = np.zeros(2, np.int64)  # segments, updates
 
     def arrays(self) -> dict[str, Floats | Integers]:
         """All that changes."""
         return {name: value for name, value in vars(self).items() if not name.startswith("_")}
 
-    def accepts(self, arrays: dict[str, Floats | Integers], whole: Iterator[Leg]) -> bool:
+    def accepts(self, arrays: dict[str, Floats | Integers], whole: Iterator[Segment]) -> bool:
         """Whether a run can have come to `arrays`. Kernels index with them, so a file is not simply believed."""
         number, updates = (int(count) for count in arrays["done"])
-        gone = [leg.length for leg in islice(whole, max(number, 0))]
+        gone = [segment.length for segment in islice(whole, max(number, 0))]
         table, memory = arrays["table"], np.asarray(arrays["memory"], np.int64)
         return (
             (len(gone), sum(gone)) == (number, updates)
@@ -122,42 +121,34 @@ class Learner:
         for name, value in arrays.items():
             setattr(self, name, value)
 
-    def advance(self, leg: Leg) -> None:
-        """Do the updates of one leg."""
-        from jmdp.methods.kernels.learning import update
+    def advance(self, segment: Segment) -> None:
+        """Do the updates of one segment."""
+        from jmdp.methods.kernels.moment_updates import UpdateRule, update
 
-        if leg.begins_stage:
+        if segment.begins_stage:
             self._begin_stage()
-        rng = np.random.Generator(np.random.SFC64(np.random.SeedSequence(self._seed, spawn_key=(leg.number,))))
+        rng = np.random.Generator(np.random.SFC64(np.random.SeedSequence(self._seed, spawn_key=(segment.number,))))
         cells = self._cells
-        for start in range(0, leg.length, _CHUNK):
-            size = min(_CHUNK, leg.length - start)
+        rule = UpdateRule(self._steps, self._discount, cells.branches_merge, self.reference, cells.state_of)
+        for start in range(0, segment.length, _CHUNK):
+            size = min(_CHUNK, segment.length - start)
             one, other = self._sampling.draw(rng, size, cells, self._source, self.memory)
             self._check(one, other, size)
             gains, ahead = self._source.draw(rng, one, other)
             window = self.windows[int(self.done[1]) * _WINDOWS // self._updates]
-            update(
-                self.table,
-                self._steps,
-                self._discount,
-                not cells.apart,
-                self.reference,
-                cells.state_of,
-                Updates(one, other, gains, ahead),
-                window,
-            )
+            update(self.table, rule, one, other, gains, ahead, window)
             self.done[1] += size
-        if leg.ends_batch:
-            self._end_batch(leg.batch)
-        self.done[0] = leg.number + 1
+        if segment.ends_batch:
+            self._end_batch(segment.batch)
+        self.done[0] = segment.number + 1
 
     def _check(self, one: Integers, other: Integers, size: int) -> None:
         """Raise for coordinates that are none; a kernel would write anywhere."""
-        from jmdp.methods.kernels.learning import are_coordinates
+        from jmdp.methods.kernels.moment_updates import are_coordinates
 
         cells = self._cells
         known = one.shape == other.shape == (size,) and one.dtype == other.dtype == np.int64
-        if not (known and are_coordinates(one, other, cells.is_live, cells.apart)):
+        if not (known and are_coordinates(one, other, cells.is_live, cells.branches_merge)):
             raise SettingsError(
                 f"{type(self._sampling).__name__} gave coordinates that are none. `one` is state × A + action of a "
                 "state that goes on, `other` −1 (mean), −2 (square) or a larger coordinate; both int64 of the size "
@@ -179,8 +170,10 @@ class Learner:
             for y in np.flatnonzero(shift):
                 row = 2 * X + y * (y + 1) // 2
                 self.table[row : row + y + 1, 0] -= shift[: y + 1] * shift[y]
-        self.begun[...] = self.table[:, 1]
-        self.begun_mean[...], self.begun_product[...] = (self.table[at, 3] for at in (cells.mean, cells.products))
+        self.counts_before_stage[...] = self.table[:, 1]
+        self.weight_before_stage_mean[...], self.weight_before_stage_product[...] = (
+            self.table[at, 3] for at in (cells.mean, cells.products)
+        )
         self.table[:, 2] = 0.0
         self.start_mean[...] = 0.0
         self.start_product[...] = 0.0
@@ -206,7 +199,7 @@ class Learner:
 
     def average(self, at: Integers | slice) -> Floats:
         """Averages of cells over this stage; where there was no update, their values."""
-        average, count = self.table[at, 0], self.table[at, 1] - self.begun[at]
+        average, count = self.table[at, 0], self.table[at, 1] - self.counts_before_stage[at]
         average = average.copy()  # a slice is a view
         return np.divide(self.table[at, 2], count, out=average, where=count > 0)
 
@@ -222,8 +215,8 @@ class Learner:
             self.average(cells.products) if averaging else self.table[cells.products, 0],
             self.batch_mean,
             self.batch_product,
-            _memory_times(self.begun_mean, self.table[cells.mean, 3]),
-            _memory_times(self.begun_product, self.table[cells.products, 3]),
+            _memory_times(self.weight_before_stage_mean, self.table[cells.mean, 3]),
+            _memory_times(self.weight_before_stage_product, self.table[cells.products, 3]),
             confidence,
         )
         mean, own = found.mean + self.reference[cells.mean], np.einsum("laa->la", found.covariance)

@@ -14,9 +14,9 @@ import jmdp
 from jmdp.errors import SettingsError
 from jmdp.methods.neural_gram.encoders import OneHot
 from jmdp.methods.neural_gram.learned_evaluation import _moments
-from jmdp.methods.neural_gram.learner import CHUNK, _Judge, learn
 from jmdp.methods.neural_gram.neural_gram import NeuralGram
 from jmdp.methods.neural_gram.replay import PairReplay, Shock
+from jmdp.methods.neural_gram.training_loop import CHUNK, HeldOutScore, TrainingData, train
 from methods.neural_gram.gram_cases import WORLD, walks
 from reference.table_walks import table_walks
 
@@ -44,7 +44,8 @@ def learned_table(world, coupling, visits: int, updates: int, batch: int, seed: 
     found = table_walks(
         world.model, policy, coupling, np.random.default_rng(seed), visits=visits, repeats=2, length=8
     )  # fmt: skip
-    network = learn(settings, found, None, world.model.actions.size, world.model.discount).network
+    data = TrainingData(found, None, world.model.actions.size, world.model.discount)
+    network = train(settings, data).network
     return errors(world.model, policy, coupling, network)
 
 
@@ -87,14 +88,15 @@ def test_a_table_of_features_learns_the_exact_answer_within_two_percent(coupling
 SMALL = NeuralGram(seed=1, updates=2 * CHUNK, batch=16, rank=2, encoder=OneHot(4))
 SEVERAL = """
 import jax, numpy as np
-from jmdp.methods.neural_gram.learner import learn
-from methods.neural_gram.test_learner import SMALL, WORLD, walks
+from jmdp.methods.neural_gram.training_loop import TrainingData, train
+from methods.neural_gram.test_training_loop import SMALL, WORLD, walks
 assert len(jax.devices()) == 4
-runs = [learn(SMALL, walks(), None, 4, WORLD.model.discount, devices=jax.devices()[:n]) for n in (1, 4)]
+data = TrainingData(walks(), None, 4, WORLD.model.discount)
+runs = [train(SMALL, data, devices=jax.devices()[:n]) for n in (1, 4)]
 one, four = (np.stack([run.curve.rms, run.curve.drift]) for run in runs)
 print(float(np.nanmax(np.abs(one - four) / (np.abs(one) + 1e-3))), len(runs[1].curve.updates))
 try:
-    learn(SMALL, walks(), None, 4, WORLD.model.discount, devices=jax.devices()[:3])
+    train(SMALL, data, devices=jax.devices()[:3])
 except ValueError as error:
     print(error)
 """
@@ -129,7 +131,7 @@ def test_learning_stops_where_held_out_walks_say_so_and_the_best_is_kept():
         seed=2, updates=60 * CHUNK, batch=8, rank=2, encoder=OneHot(4), learning_rate=3e-2, patience=2, dropout=0.0
     )
     few, others = walks(6, 1, seed=5), walks(40, 16, seed=6)
-    found = learn(settings, few, others, 4, WORLD.model.discount)
+    found = train(settings, TrainingData(few, others, 4, WORLD.model.discount))
     looks = found.scores[~np.isnan(found.scores)]
     assert 0 < found.curve.updates[-1] < settings.updates
     assert not found.interrupted
@@ -137,7 +139,7 @@ def test_learning_stops_where_held_out_walks_say_so_and_the_best_is_kept():
     assert looks.size - 1 - best == 2
     assert (looks[best + 1 :] > looks[best]).all()
     _, scales = PairReplay(few, WORLD.model.discount, settings.steps, Shock.of_sample(2, 0)).scales()
-    assert _Judge(others, WORLD.model.discount, scales)(found.network)[0] == pytest.approx(looks[best], rel=1e-5)
+    assert HeldOutScore(others, WORLD.model.discount, scales)(found.network)[0] == pytest.approx(looks[best], rel=1e-5)
 
 
 def test_devices_are_asked_for_at_the_door():

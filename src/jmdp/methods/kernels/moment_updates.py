@@ -1,17 +1,18 @@
 """Stochastic approximation of joint moments: which coordinate, what happens there, and the step towards it.
 
-Each coordinate (see `jmdp.kernels.coordinates`) has a cell: means first, then squares, then products, (x, y) after all
-that have a smaller y.
+Each coordinate (see `jmdp.methods.kernels.coordinates`) has a cell: means first, then squares, then products, (x, y)
+after all that have a smaller y.
 """
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
 from jmdp.base.arrays import Booleans, Floats, Integers
 from jmdp.methods.kernels.coordinates import ENDED, MEAN, SQUARE
-from jmdp.methods.kernels.tables import OutcomeTables, Updates
 
 DIGITS = 12
 """Binary digits of the count of a cell's updates by which its step is looked up: all of them below 2**12."""
@@ -25,6 +26,29 @@ _SHORT = 32
 
 _NOTHING = 1e-200
 """A weight below this is 0: arithmetic on numbers near the smallest there are is slow."""
+
+
+class StepTables(NamedTuple):
+    """What one step of one branch or of two is drawn from."""
+
+    cumulative_prob: Floats  # [S, K]
+    reward: Floats  # [S, K, A]
+    successor: Integers  # [S, K, A], the next state, or ENDED
+    cumulative_policy: Floats  # [S, A]
+    shared_in_a_state: bool
+    shared_between_states: bool
+    shared_policy_luck: bool
+    state_of: Integers  # [X]
+
+
+class UpdateRule(NamedTuple):
+    """What decides how far a cell moves, given a sampled step."""
+
+    steps: Floats  # step sizes by the leading bits of a count as a float
+    discount: float
+    branches_merge: bool  # branches on one coordinate go on as one
+    reference: Floats  # [X], subtracted from the return
+    state_of: Integers  # [X]
 
 
 @njit(cache=True, nogil=True)
@@ -45,7 +69,7 @@ def draw_blocks(
     shares: Floats,  # [4], running sums of the chances of mean, diagonal, same state, cross
     live: Integers,  # [live states], those that are not terminal
     actions: int,
-    apart: bool,  # branches on one coordinate can be apart
+    branches_merge: bool,  # branches on one coordinate go on as one
     one: Integers,  # [updates]
     other: Integers,  # [updates]
 ) -> None:
@@ -64,7 +88,7 @@ def draw_blocks(
             if block == 3:
                 t, rest = digit(rest, live.size - 1)
                 t += t >= at
-            if block == 3 or apart:
+            if block == 3 or not branches_merge:
                 b, rest = digit(rest, actions)
             else:
                 b, rest = digit(rest, actions - 1)
@@ -82,13 +106,13 @@ def digit(u: float, base: int) -> tuple[int, float]:
 
 
 @njit(cache=True, nogil=True)
-def are_coordinates(one: Integers, other: Integers, is_live: Booleans, apart: bool) -> bool:
+def are_coordinates(one: Integers, other: Integers, is_live: Booleans, branches_merge: bool) -> bool:
     """Whether all are coordinates of states that go on, in order; what is none must not reach a cell."""
     for k in range(one.size):
         x, y = one[k], other[k]
         if not (0 <= x < is_live.size and SQUARE <= y < is_live.size and is_live[x]):
             return False
-        if y >= 0 and not (is_live[y] and (y > x or (apart and y == x))):
+        if y >= 0 and not (is_live[y] and (y > x or (y == x and not branches_merge))):
             return False
     return True
 
@@ -96,14 +120,15 @@ def are_coordinates(one: Integers, other: Integers, is_live: Booleans, apart: bo
 @njit(cache=True, nogil=True)
 def draw_outcomes(
     uniform: Floats,  # [4, updates]
-    tables: OutcomeTables,
-    updates: Updates,  # gains and ahead are filled
+    tables: StepTables,
+    one: Integers,  # [updates]
+    other: Integers,  # [updates], < 0 for one branch alone
+    gains: Floats,  # [2, updates]
+    ahead: Integers,  # [2, updates], where each branch stands after a step, or ENDED
 ) -> None:
     """Let one branch, or two that are apart, take a step. States are not terminal."""
-    cumulative_prob, reward, successor, cumulative_policy, in_state, between_states, shared_policy_luck, state_of = (
-        tables
-    )
-    one, other, gains, ahead = updates
+    reward, successor, state_of = tables.reward, tables.successor, tables.state_of
+    cumulative_prob, cumulative_policy = tables.cumulative_prob, tables.cumulative_policy
     actions = reward.shape[2]
     for k in range(one.size):
         x, y = one[k], other[k]
@@ -117,27 +142,26 @@ def draw_outcomes(
             continue
         t = state_of[y]
         b = y - t * actions
-        if not (in_state and s == t):
-            i = pick(cumulative_prob[t], uniform[0 if between_states else 2, k])
+        if not (tables.shared_in_a_state and s == t):
+            i = pick(cumulative_prob[t], uniform[0 if tables.shared_between_states else 2, k])
         gains[1, k] = reward[t, i, b]
         n = successor[t, i, b]
-        luck = uniform[1 if shared_policy_luck else 3, k]
+        luck = uniform[1 if tables.shared_policy_luck else 3, k]
         ahead[1, k] = ENDED if n == ENDED else n * actions + pick(cumulative_policy[n], luck)
 
 
 @njit(cache=True, nogil=True)
 def update(
     cells: Floats,  # [coordinates, 4]: value, updates, sum of values, weight of the start
-    steps: Floats,  # step sizes by the leading bits of a count as a float
-    discount: float,
-    meets: bool,  # branches on one coordinate go on as one
-    reference: Floats,  # [X], subtracted from the return
-    state_of: Integers,  # [X]
-    updates: Updates,
+    rule: UpdateRule,
+    one: Integers,  # [updates], and the next three alike
+    other: Integers,
+    gains: Floats,
+    ahead: Integers,
     td: Floats,  # [4, 3]: updates, sum of TD errors and of their squares in each block
 ) -> None:
     """Move each cell in turn towards its sampled target."""
-    one, other, gains, ahead = updates
+    steps, discount, reference, state_of = rule.steps, rule.discount, rule.reference, rule.state_of
     X = reference.size
     square = discount * discount
     for k in range(one.size):
@@ -169,7 +193,7 @@ def update(
             target = gain * other_gain + gain * other_mean + other_gain * mean
             if n != ENDED and m != ENDED:
                 high = max(n, m)
-                j = X + n if n == m and meets else 2 * X + high * (high + 1) // 2 + min(n, m)
+                j = X + n if n == m and rule.branches_merge else 2 * X + high * (high + 1) // 2 + min(n, m)
                 target += square * cells[j, 0]
                 memory = square * cells[j, 3]
         error = target - cells[i, 0]

@@ -1,4 +1,4 @@
-"""Training: batches in, a network out; on one device or several, stopped and resumed at will."""
+"""Compiled updates of a network from batches, on one device or several, and all that a run of them carries."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import optax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from jmdp.methods.neural_gram.losses import Batch, Scales, averaged, losses, targets
-from jmdp.methods.neural_gram.network import GramNetwork, Keep
+from jmdp.methods.neural_gram.network import Dropout, GramNetwork
 
 
 @dataclass(frozen=True)
-class Plan:
+class TrainingPlan:
     """What is minimised and how."""
 
     updates: int
@@ -34,50 +34,63 @@ class Plan:
         return optax.chain(optax.clip_by_global_norm(10.0), optax.adamw(schedule, weight_decay=self.weight_decay))
 
 
-class Learning(NamedTuple):
-    """All that changes while learning."""
+class TrainingState(NamedTuple):
+    """All that changes in an update."""
 
     network: GramNetwork
     target: GramNetwork
     optimiser: Any
 
 
-def begun(network: GramNetwork, plan: Plan) -> Learning:
+class TrainingProgress(NamedTuple):
+    """All that a run needs to go on as if it had not stopped."""
+
+    state: TrainingState
+    best: GramNetwork
+    best_score: Any
+    scores: Any  # [looks]
+    errors: Any  # [chunks, 2, blocks]
+    chunk: Any
+
+
+def initial_state(network: GramNetwork, plan: TrainingPlan) -> TrainingState:
     """Before the first update."""
-    return Learning(network, network, plan.optimiser().init(eqx.filter(network, eqx.is_inexact_array)))
+    return TrainingState(network, network, plan.optimiser().init(eqx.filter(network, eqx.is_inexact_array)))
 
 
 class Trainer:
     """Updates, many to a call. Batches are spread over all devices; what is learned is on each of them."""
 
-    def __init__(self, plan: Plan, devices: list[jax.Device] | None = None) -> None:
+    def __init__(self, plan: TrainingPlan, devices: list[jax.Device] | None = None) -> None:
         self._plan = plan
         mesh = Mesh(np.array(devices or jax.devices()), ("batch",))
         self._spread = NamedSharding(mesh, PartitionSpec(None, "batch"))  # type: ignore[no-untyped-call]
         self._everywhere = NamedSharding(mesh, PartitionSpec())  # type: ignore[no-untyped-call]
 
-    def many(self, learning: Learning, batches: Batch, key: jax.Array) -> tuple[Learning, jax.Array]:
+    def update(self, state: TrainingState, batches: Batch, key: jax.Array) -> tuple[TrainingState, jax.Array]:
         """One update for each of the batches; TD errors ``[updates, 2, blocks]`` of each."""
-        learning, key = eqx.filter_shard((learning, key), self._everywhere)
-        return _many(learning, jax.device_put(batches, self._spread), key, self._plan)
+        state, key = eqx.filter_shard((state, key), self._everywhere)
+        return _updates(state, jax.device_put(batches, self._spread), key, self._plan)
 
 
 @eqx.filter_jit
-def _many(learning: Learning, batches: Batch, key: jax.Array, plan: Plan) -> tuple[Learning, jax.Array]:
+def _updates(
+    state: TrainingState, batches: Batch, key: jax.Array, plan: TrainingPlan
+) -> tuple[TrainingState, jax.Array]:
     optimiser = plan.optimiser()
-    changing, fixed = eqx.partition(learning, eqx.is_array)
+    changing, fixed = eqx.partition(state, eqx.is_array)
 
     def update(changing: Any, of: tuple[Batch, jax.Array]) -> tuple[Any, jax.Array]:
         batch, key = of
-        network, target, state = eqx.combine(changing, fixed)
+        network, target, moments = eqx.combine(changing, fixed)
         aim = targets(target, batch)
-        loss = partial(losses, batch=batch, aim=aim, scales=plan.scales, keep=Keep(key, 1 - plan.dropout))
+        loss = partial(losses, batch=batch, aim=aim, scales=plan.scales, dropout=Dropout(key, 1 - plan.dropout))
         gradient, errors = eqx.filter_grad(loss, has_aux=True)(network)
-        change, state = optimiser.update(gradient, state, eqx.filter(network, eqx.is_inexact_array))
+        change, moments = optimiser.update(gradient, moments, eqx.filter(network, eqx.is_inexact_array))
         slower = eqx.tree_at(_mean_parts, change, jax.tree.map(lambda x: plan.mean_rate * x, _mean_parts(change)))
         network = eqx.apply_updates(network, slower)
-        learning = Learning(network, averaged(target, network, plan.target_averaging), state)
-        return eqx.partition(learning, eqx.is_array)[0], errors
+        state = TrainingState(network, averaged(target, network, plan.target_averaging), moments)
+        return eqx.partition(state, eqx.is_array)[0], errors
 
     changing, errors = jax.lax.scan(update, changing, (batches, jax.random.split(key, len(batches.doubled))))
     return eqx.combine(changing, fixed), errors

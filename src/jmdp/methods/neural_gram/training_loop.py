@@ -1,0 +1,291 @@
+"""From walks to a network: the loop, with what people expect of one: a bar, curves, checkpoints, an early stop."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jmdp.base.arrays import Floats
+from jmdp.base.luck import Shock
+from jmdp.errors import SettingsError
+from jmdp.methods.neural_gram.checkpoints import Checkpoints
+from jmdp.methods.neural_gram.losses import NAMES, Scales, compiled_moments, compiled_targets
+from jmdp.methods.neural_gram.network import GramNetwork
+from jmdp.methods.neural_gram.replay import PairReplay
+from jmdp.methods.neural_gram.tracking import Tracker
+from jmdp.methods.neural_gram.trainer import Trainer, TrainingPlan, TrainingProgress, initial_state
+from jmdp.results.learning_curve import LearningCurve
+from jmdp.simulators.pair_walks import PairWalks
+
+CHUNK = 50
+"""Updates of one call: a second or less."""
+
+_LOOKS = 20
+"""Chunks, at most, between two looks at the held-out walks and two checkpoints."""
+
+
+class TrainingSettings(Protocol):
+    """What training reads of the settings of `NeuralGram`, which says what each of them is."""
+
+    # fmt: off
+    @property
+    def seed(self) -> int: ...  # noqa: D102
+    @property
+    def steps(self) -> int: ...  # noqa: D102
+    @property
+    def updates(self) -> int: ...  # noqa: D102
+    @property
+    def batch(self) -> int: ...  # noqa: D102
+    @property
+    def learning_rate(self) -> float: ...  # noqa: D102
+    @property
+    def weight_decay(self) -> float: ...  # noqa: D102
+    @property
+    def dropout(self) -> float: ...  # noqa: D102
+    @property
+    def target_averaging(self) -> float: ...  # noqa: D102
+    @property
+    def mean_rate(self) -> float: ...  # noqa: D102
+    @property
+    def kernel(self) -> Literal["sum", "gram"]: ...  # noqa: D102
+    @property
+    def rank(self) -> int: ...  # noqa: D102
+    @property
+    def encoder(self) -> Any: ...  # noqa: D102
+    @property
+    def patience(self) -> int | None: ...  # noqa: D102
+    # fmt: on
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """What is learned from, and of which problem it is."""
+
+    walks: PairWalks
+    held_out: PairWalks | None  # walks that choose when to stop
+    actions: int
+    discount: float
+
+
+@dataclass(frozen=True)
+class TrainingResult:
+    """What came of it."""
+
+    network: GramNetwork
+    curve: LearningCurve
+    scores: Floats  # [looks], held-out scores, less is better
+    interrupted: bool
+
+
+def train(
+    settings: TrainingSettings,
+    data: TrainingData,
+    *,
+    report: Callable[[int], None] = lambda updates: None,
+    checkpoints: Checkpoints | None = None,
+    tracker: Tracker | None = None,
+    devices: list[jax.Device] | None = None,
+) -> TrainingResult:
+    """Train on walks; stop early where the held-out ones say so; then set the scale of gaps right."""
+    run = _TrainingRun(settings, data, tracker, devices)
+    if checkpoints is not None:
+        run.progress = checkpoints.latest(run.progress)
+    if tracker is not None:
+        tracker.begin(run.updates_done)
+    interrupted = False
+    try:
+        while not run.finished:
+            looked = run.train_chunk()
+            if looked and checkpoints is not None:
+                checkpoints.save(run.progress)
+            report(run.updates_done)
+    except KeyboardInterrupt:
+        interrupted = True
+        if checkpoints is not None:
+            checkpoints.save(run.progress)
+    return run.result(interrupted)
+
+
+class _TrainingRun:
+    """A run of training, chunk by chunk. `progress` is all that changes."""
+
+    def __init__(
+        self,
+        settings: TrainingSettings,
+        data: TrainingData,
+        tracker: Tracker | None,
+        devices: list[jax.Device] | None,
+    ) -> None:
+        self._settings, self._tracker = settings, tracker
+        self._root = Shock.of_sample(settings.seed, 0)
+        self._replay = PairReplay(data.walks, data.discount, settings.steps, self._root)
+        mean, scales = self._replay.scales()
+        network = _new_network(settings, data, mean, scales, self._root.derived(b"network").key())
+        plan = _plan(settings, scales)
+        _check_devices(settings.batch, len(devices or jax.devices()))
+        self._trainer = Trainer(plan, devices)
+        self._chunks = -(-settings.updates // CHUNK)
+        self._every = max(1, min(_LOOKS, self._chunks // 10))
+        self._score = None if data.held_out is None else HeldOutScore(data.held_out, data.discount, scales)
+        self.progress = TrainingProgress(
+            state=initial_state(network, plan),
+            best=network,
+            best_score=jnp.array(jnp.inf),
+            scores=jnp.full(self._chunks // self._every, jnp.nan),
+            errors=jnp.full((self._chunks, 2, len(NAMES)), jnp.nan),
+            chunk=jnp.array(0),
+        )
+
+    @property
+    def updates_done(self) -> int:
+        return min(int(self.progress.chunk) * CHUNK, self._settings.updates)
+
+    @property
+    def finished(self) -> bool:
+        """Whether all updates are done, or held-out scores have not improved for long enough."""
+        if int(self.progress.chunk) >= self._chunks:
+            return True
+        scores, patience = np.asarray(self.progress.scores), self._settings.patience
+        scores = scores[~np.isnan(scores)]
+        return patience is not None and scores.size > 0 and scores.size - 1 - int(scores.argmin()) >= patience
+
+    def train_chunk(self) -> bool:
+        """Do the next updates; whether held-out walks were looked at. `progress` changes at the end or not at all."""
+        now, i = self.progress, int(self.progress.chunk)
+        count = min(CHUNK, self._settings.updates - i * CHUNK)
+        batches = self._replay.batches(i, count, self._settings.batch)
+        state, errors = self._trainer.update(now.state, batches, self._root.derived(b"updates", i).key())
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # of a block that was never met: it stays nan
+            square, drift = np.nanmean(np.asarray(errors), axis=0)
+        after = now._replace(state=state, errors=now.errors.at[i].set(np.stack([square, drift])), chunk=now.chunk + 1)
+        done = i * CHUNK + count
+        if self._tracker is not None:
+            named = zip(NAMES, square.tolist(), strict=True)
+            self._tracker.write(done, {f"td error/{name}": error**0.5 for name, error in named})
+        looking = (i + 1) % self._every == 0 or i + 1 == self._chunks
+        self.progress = self._judged(after, i // self._every, done) if looking else after
+        return looking
+
+    def _judged(self, now: TrainingProgress, look: int, done: int) -> TrainingProgress:
+        """Is the averaged network the best so far?"""
+        if self._score is None or look >= len(now.scores):
+            return now
+        score, ratio = self._score(now.state.target)
+        if self._tracker is not None:
+            self._tracker.write(done, {"held out/score": score, "held out/ratio": ratio})
+        now = now._replace(scores=now.scores.at[look].set(score))
+        return now._replace(best=now.state.target, best_score=jnp.array(score)) if score < now.best_score else now
+
+    def result(self, interrupted: bool) -> TrainingResult:
+        now = self.progress
+        judged = self._score is not None and bool(np.isfinite(now.best_score))
+        best = rescaled_gaps(now.best if judged else now.state.target, self._replay)
+        curve = _curve(now, self._settings.updates, noise_floor(best, self._replay))
+        return TrainingResult(best, curve, np.asarray(now.scores), interrupted)
+
+
+def _new_network(
+    settings: TrainingSettings, data: TrainingData, mean: float, scales: Scales, key: jax.Array
+) -> GramNetwork:
+    seen = data.walks.observation
+    observations = seen.reshape(-1, *seen.shape[3:])
+    return GramNetwork(
+        settings.encoder,
+        observations[:: max(1, len(observations) // 20_000)],
+        data.actions,
+        settings.kernel,
+        settings.rank,
+        (mean, scales.variance**0.5, scales.gap_variance**0.5),
+        key,
+    )
+
+
+def _plan(settings: TrainingSettings, scales: Scales) -> TrainingPlan:
+    return TrainingPlan(
+        updates=settings.updates,
+        learning_rate=settings.learning_rate,
+        weight_decay=settings.weight_decay,
+        dropout=settings.dropout,
+        target_averaging=settings.target_averaging,
+        mean_rate=settings.mean_rate,
+        scales=scales,
+    )
+
+
+def _check_devices(batch: int, devices: int) -> None:
+    if batch % devices:
+        raise SettingsError(
+            f"batch is {batch}, and there are {devices} devices to spread it over. Give a multiple of "
+            f"{math.lcm(4, devices)}."
+        )
+
+
+class HeldOutScore:
+    """Held-out calibration: how likely simulated variances of gaps are, given the learned ones."""
+
+    def __init__(self, walks: PairWalks, discount: float, scales: Scales) -> None:
+        returns = walks.returns(discount)
+        self._simulated = (returns[..., 0] - returns[..., 1]).var(axis=1, ddof=1)
+        every = returns.shape[1]
+        self._observation, self._action = walks.observation[::every, 0], walks.action[::every, 0]
+        self._floor = 1e-3 * scales.gap_variance
+
+    def __call__(self, network: GramNetwork) -> tuple[float, float]:
+        """The score, mean of log k + simulated/k, and the ratio of sums."""
+        same = np.ones(len(self._action), np.bool_)
+        gap = np.asarray(compiled_moments(network, self._observation, self._action, same).gap, np.float64)
+        k = gap + self._floor
+        total = float(self._simulated.sum())
+        ratio = float(gap.sum()) / total if total > 0 else math.nan
+        return float((np.log(k) + (self._simulated + self._floor) / k).mean()), ratio
+
+
+def rescaled_gaps(network: GramNetwork, replay: PairReplay) -> GramNetwork:
+    """The network with all gaps scaled by one number, so that together they are what pairs of whole walks say.
+
+    Short targets teach best where variance is, long ones how much of it there is: ½(G − G̃)² of two walks that share
+    no luck is unbiased whatever was learned. The number is moved towards 1 by as much as it is uncertain.
+    """
+    whole = replay.pairs(replay.length)
+    if whole is None:
+        return network
+    aim = np.asarray(compiled_targets(network, whole).moments.gap, np.float64)[::2]
+    found = np.asarray(compiled_moments(network, whole.observation, whole.action, whole.same).gap, np.float64)[::2]
+    if not found.sum() > 0 or not aim.sum() > 0:
+        return network
+    factor = aim.sum() / found.sum()
+    noise = ((aim - factor * found) ** 2).sum() / found.sum() ** 2
+    factor = 1 + (factor - 1) * (factor - 1) ** 2 / ((factor - 1) ** 2 + noise)
+    return network.with_gap_variances_scaled(float(factor))
+
+
+def noise_floor(network: GramNetwork, replay: PairReplay) -> Floats:
+    """[blocks], rms of the noise in targets where walks begin, ½(T − T̃)² of two, luck apart: no network goes below."""
+    whole = replay.pairs()
+    if whole is None:
+        return np.full(len(NAMES), np.nan)
+    one = whole._replace(doubled=np.zeros_like(whole.doubled))
+    aim = compiled_targets(network, one)
+    blocks = aim.moments
+    columns = [
+        aim.mean, jnp.stack([blocks.first, blocks.second], axis=1), blocks.covariance, None,
+        aim.mean[:, 0] - aim.mean[:, 1], blocks.gap,
+    ]  # fmt: skip
+    return np.array(
+        [np.nan if c is None else float(np.sqrt(((c[::2] - c[1::2]) ** 2).mean() / 2)) for c in columns], np.float64
+    )
+
+
+def _curve(now: TrainingProgress, updates: int, floor: Floats) -> LearningCurve:
+    done = int(now.chunk)
+    square, drift = np.asarray(now.errors[:done], np.float64).transpose(1, 0, 2)
+    counts = np.minimum(np.arange(1, done + 1) * CHUNK, updates).astype(np.float64)
+    return LearningCurve(NAMES, counts, np.sqrt(square), drift, floor)
