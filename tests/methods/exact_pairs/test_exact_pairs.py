@@ -209,7 +209,7 @@ def test_single_precision_says_so_in_its_certificate():
     half = jmdp.evaluate(world.model, policy, jmdp.Local(), method=jmdp.ExactPairs(1e-4, precision="float32"))
     full = jmdp.evaluate(world.model, policy, jmdp.Local())
     operator = full.cross.operator
-    drawn = np.ldexp(operator.V, 2 * (operator.units.state + operator.shaped.exponent))
+    drawn = np.ldexp(operator.V, 2 * (operator.units.state + operator.shaped.scale.exponent))
     largest = max(full.covariance.max(), drawn.max())  # what the tolerance is relative to
     assert half.cross.H.dtype == np.float32
     assert 1e-7 * largest < half.certificate.covariance_error.max() <= 1e-4 * largest

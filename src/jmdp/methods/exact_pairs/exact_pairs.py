@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from jmdp.methods.method import Method
 from jmdp.methods.shared.fixed_point import FixedPoint, StoppingRule, iterate
 from jmdp.methods.shared.pair_operator import PairOperator, Precision
 from jmdp.methods.shared.return_range import ReturnRange
-from jmdp.methods.shared.shaping import scaled_error, shape
+from jmdp.methods.shared.shaping import shape_rewards
 from jmdp.methods.shared.state_units import StateUnits
 from jmdp.models.coupling import Coupling
 from jmdp.models.policy import TabularPolicy
@@ -108,7 +109,7 @@ class ExactPairs(Method[Evaluation]):
             refuse_overflow(self.order, model.discount)
         allowed_bytes = budget(self.memory_budget)
         self._require(model, 2, allowed_bytes)
-        shaped = shape(model, policy)
+        shaped = shape_rewards(model, policy)
         operator = PairOperator(model, policy, coupling, shaped, self.precision, StateUnits.of(model, policy, shaped))
         recorded = self._plan(operator, allowed_bytes)
         tolerance = Tolerance(operator, self.tolerance)
@@ -132,7 +133,7 @@ class ExactPairs(Method[Evaluation]):
         """The table of order 2, in units; and all of higher orders."""
         entry = largest(operator.V)  # no covariance is larger; near enough until the table can be asked
         target = operator.largest_residual(entry, tolerance.step_error)
-        unit, e = int(operator.units.state.max()), operator.shaped.exponent
+        unit, scale = int(operator.units.state.max()), operator.shaped.scale
         higher, means_met = None, tolerance.means_met
         if self.order > 2:
             from jmdp.methods.exact_pairs.higher_moments import HigherMoments
@@ -148,7 +149,8 @@ class ExactPairs(Method[Evaluation]):
             return operator.floor(operator.entry(table))
 
         stopping = StoppingRule(target, floor, operator.square, self.max_sweeps, enough)
-        with sweep_bar(type(self).__name__, progress, 2 * (e + unit)) as report, PairSweep(operator) as sweep:
+        in_rewards = partial(scale.restore, power=2, units=2 * unit)
+        with sweep_bar(type(self).__name__, progress, in_rewards) as report, PairSweep(operator) as sweep:
             found = iterate(sweep.recording(recorded), operator.start(), operator.start(), stopping, report)
             if higher is None or found.outcome is Outcome.INTERRUPTED:
                 return found, None
@@ -162,20 +164,20 @@ class ExactPairs(Method[Evaluation]):
         self, table: PairTable, outcome: Outcome, residuals: Floats, moments: PairMoments | None
     ) -> Evaluation:
         operator, model, shaped = table.operator, table.operator.model, table.operator.shaped
-        e, unit = shaped.exponent, int(operator.units.state.max())
-        certificate = Certificate.certified(
-            scaled_error(shaped.mean_errors, e), table.covariance_error(), model.discount, model.reward_bound
-        )
+        scale, unit = shaped.scale, int(operator.units.state.max())
+        mean_errors = scale.restore_error(shaped.mean_errors)
         return Evaluation(
-            mean=np.ldexp(shaped.mean, e),
+            mean=scale.restore(shaped.mean),
             covariance=table.covariance(),
-            certificate=certificate,
+            certificate=Certificate.certified(
+                mean_errors, table.covariance_error(), model.discount, model.reward_bound
+            ),
             outcome=outcome,
             coupling=operator.coupling,
             method=self,
             states=model.states,
             actions=model.actions,
-            residuals=np.ldexp(residuals, 2 * (e + unit)),
+            residuals=scale.restore(residuals, 2, 2 * unit),
             cross=table,
             moments=moments,
             ranges=ReturnRange(model, operator.policy),
@@ -190,7 +192,7 @@ class ExactPairs(Method[Evaluation]):
     def _plan(self, operator: PairOperator, allowed: float) -> int:
         """How many changes fit beside the tables that a sweep needs; refuses where those do not."""
         compiled = is_compiled(operator)
-        tables = 2.0 if compiled or not operator.pieces else 6.0
+        tables = 2.0 if compiled or not operator.joint_steps else 6.0
         if self.order > 2:
             tables += sum(o // 2 for o in range(3, self.order + 1)) + _SOURCE_TABLES
         if operator.same_state is not None:
@@ -198,11 +200,11 @@ class ExactPairs(Method[Evaluation]):
         self._require(operator.model, tables, allowed)
         numbers, kind = change_record(operator)
         record = numbers * np.dtype(kind).itemsize * (1 if compiled else 3)  # NumPy copies it to multiply it
-        room = (allowed - tables * np.dtype(self.precision).itemsize * operator.size) // record
+        fitting = (allowed - tables * np.dtype(self.precision).itemsize * operator.size) // record
         wanted = min(max(_RECORD_BYTES // record, _FEWEST_RECORDED), _MOST_RECORDED)
-        return int(min(wanted, room)) if room >= _FEWEST_RECORDED - 1 else 0
+        return int(min(wanted, fitting)) if fitting >= _FEWEST_RECORDED - 1 else 0
 
     def _require(self, model: TabularJMDP, tables: float, allowed: float) -> None:
         S = model.shape[0]
-        mend = "Use ReachablePairs(state) for one state, or MonteCarlo(seed=…): they need no table of pairs"
-        require(tables * np.dtype(self.precision).itemsize * S * S, allowed, f"ExactPairs on {S} states", mend)
+        fix = "Use ReachablePairs(state) for one state, or MonteCarlo(seed=…): they need no table of pairs"
+        require(tables * np.dtype(self.precision).itemsize * S * S, allowed, f"ExactPairs on {S} states", fix)

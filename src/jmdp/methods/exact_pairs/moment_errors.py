@@ -26,8 +26,8 @@ class ErrorScales:
     """What bounds on the errors of moments are made of, for one operator; all on rewards of size 1."""
 
     def __init__(self, operator: PairOperator, order: int) -> None:
-        self._discount, self._slip = operator.model.discount, operator.shaped.td_error
-        self._tiny = UNDERFLOW if operator.shaped.bound else 0.0
+        self._discount, self._td_error = operator.model.discount, operator.shaped.td_error
+        self._tiny = UNDERFLOW if operator.shaped.rewards.bound else 0.0
         td, centred, pi = operator.shaped.td, operator.shaped.centred, operator.policy.probs
         shared = operator.coupling.policy_luck == "shared"
         self.drawn, self.given = [1.0], [1.0]  # D_r of a drawn action and of any given one
@@ -41,18 +41,20 @@ class ErrorScales:
         # Beside what second moments have (with nothing in common they have no sum over the outcomes of two branches):
         # powers, binomials, powers of γ, and the sum over lower orders.
         outcomes = int(((operator.prob > 0).sum(axis=1) * (pi > 0).sum(axis=1)).max())
-        apart = 0 if operator.pieces else 2 * (outcomes + 2)
-        self._units = [operator.rounding + apart + (o + 1) ** 2 + 8 * o + 24 for o in range(order + 1)]
+        extra = 0 if operator.joint_steps else 2 * (outcomes + 2)
+        self._units = [operator.rounding + extra + (o + 1) ** 2 + 8 * o + 24 for o in range(order + 1)]
 
     def _widened(self, mean: float, r: int) -> float:
         """E(|d| + slip)^r, by Minkowski's inequality."""
-        return float((mean ** (1 / r) + self._slip) ** r * (1 + 2.0**-30))
+        return float((mean ** (1 / r) + self._td_error) ** r * (1 + 2.0**-30))
 
-    def rounding(self, o: int, entries: Sequence[float], steps: Sequence[float], slip: float | None = None) -> float:
+    def rounding(
+        self, o: int, entries: Sequence[float], steps: Sequence[float], td_error: float | None = None
+    ) -> float:
         """Error of evaluating Σ_l C(o, l) γ^l E[d^{o−l} h_l], |h_l| ≤ entries[l]: from rounding, and from d itself."""
-        slip = self._slip if slip is None else slip
+        td_error = self._td_error if td_error is None else td_error
         on_terms = self._units[o] * ROUNDOFF * self.sum(o, o + 1, entries, steps)
-        return on_terms + o * slip * self.sum(o - 1, o, entries, steps) + self._tiny
+        return on_terms + o * td_error * self.sum(o - 1, o, entries, steps) + self._tiny
 
     def sum(self, o: int, below: int, entries: Sequence[float], steps: Sequence[float]) -> float:
         """Σ_{l < below} C(o, l) γ^l steps[o − l] entries[l]."""

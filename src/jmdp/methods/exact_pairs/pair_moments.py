@@ -78,8 +78,8 @@ class PairMoments:
         k, m = outcomes.one, outcomes.other
         delta, n = self.operator.shaped.centred[s], self.operator.model.next_state[s]
         gained = delta[k, a] - delta[m, b]
-        slip = 2 * self.operator.shaped.td_error + 4 * ROUNDOFF * float(np.abs(delta[:, [a, b]]).max())
-        sizes = [outcomes.mean((np.abs(gained) + slip) ** r) * (1 + 2.0**-30) for r in range(self.order + 1)]
+        td_error = 2 * self.operator.shaped.td_error + 4 * ROUNDOFF * float(np.abs(delta[:, [a, b]]).max())
+        sizes = [outcomes.mean((np.abs(gained) + td_error) ** r) * (1 + 2.0**-30) for r in range(self.order + 1)]
         entries = [2.0**o * entry for o, entry in enumerate(self.entries)]
         errors = [2.0**o * error for o, error in enumerate(self.errors)]
         gamma = self.operator.model.discount
@@ -91,7 +91,7 @@ class PairMoments:
         for o in range(2, self.order + 1):
             terms = sum(math.comb(o, r) * gamma**r * gained ** (o - r) * following[r] for r in range(o + 1))
             value = outcomes.mean(terms)
-            off = self.scales.sum(o, o + 1, errors, sizes) + self.scales.rounding(o, entries, sizes, slip)
+            off = self.scales.sum(o, o + 1, errors, sizes) + self.scales.rounding(o, entries, sizes, td_error)
             found.append(self._scaled(_within(value, off, o), o))
         return tuple(found)
 
@@ -138,11 +138,12 @@ class PairMoments:
 
     def _scaled(self, estimate: Estimate, o: int) -> Estimate:
         """Back to rewards as they were given."""
-        times, value = o * self.operator.shaped.exponent, float(estimate)
+        scale = self.operator.shaped.scale
+        value, least, most = (scale.restore(x, o) for x in (float(estimate), estimate.low, estimate.high))
         # What an underflow on the way back can hide; and what is too large for a float is not known to be infinite.
-        low = min(_ldexp(estimate.low, times), sys.float_info.max) - (2.0**-1073 if estimate.low else 0.0)
-        high = max(_ldexp(estimate.high, times), -sys.float_info.max) + (2.0**-1073 if estimate.high else 0.0)
-        return Estimate(_ldexp(value, times), 0.0 if estimate.low >= 0 > low else low, high)
+        low = min(least, sys.float_info.max) - (2.0**-1073 if estimate.low else 0.0)
+        high = max(most, -sys.float_info.max) + (2.0**-1073 if estimate.high else 0.0)
+        return Estimate(value, 0.0 if estimate.low >= 0 > low else low, high)
 
 
 def _within(value: float, error: float, power: int) -> Estimate:
@@ -150,10 +151,3 @@ def _within(value: float, error: float, power: int) -> Estimate:
     wide = Interval.around(value, error)
     low = max(wide.low, 0.0) if power % 2 == 0 else wide.low
     return Estimate(max(value, low), low, wide.high)
-
-
-def _ldexp(x: float, exponent: int) -> float:
-    try:
-        return math.ldexp(x, exponent)
-    except OverflowError:
-        return math.copysign(math.inf, x)
