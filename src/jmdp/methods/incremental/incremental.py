@@ -18,6 +18,7 @@ from jmdp.base import checkpoint
 from jmdp.base.arrays import Floats
 from jmdp.base.machine import budget, deferred_interrupts, require
 from jmdp.base.progress import count_bar
+from jmdp.base.scale import Scale
 from jmdp.base.settings import boolean, nonnegative, probability, whole
 from jmdp.errors import CheckpointError, SettingsError, UnavailableError
 from jmdp.methods.incremental.batch_means import Moments
@@ -34,7 +35,7 @@ from jmdp.methods.incremental.stochastic_approximation import (
 )
 from jmdp.methods.method import Method, check_kind
 from jmdp.methods.shared.return_range import ReturnRange
-from jmdp.methods.shared.shaping import scaled_error, unit_rewards
+from jmdp.methods.shared.reward_units import RewardUnits
 from jmdp.models.coupling import Coupling
 from jmdp.models.policy import TabularPolicy
 from jmdp.models.tabular import TabularJMDP
@@ -133,7 +134,8 @@ class Incremental(Method[Evaluation]):
     def on_table(self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, progress: bool) -> Evaluation:
         """Evaluate; see `jmdp.evaluate`."""
         S, _, A = model.shape
-        exponent, _, reward = unit_rewards(model)
+        rewards = RewardUnits.of(model)
+        scale = rewards.scale
         mean, covariance = np.zeros((S, A)), np.zeros((S, A, A))
         outcome, certificate, pairs, curve = Outcome.SAMPLED, None, None, None
         found = Moments.none(A)
@@ -141,7 +143,7 @@ class Incremental(Method[Evaluation]):
             self._require(model)
             cells = MomentCells(model, coupling)
             steps = step_table(self.steps)
-            source = TablePairs(model, policy, coupling, cells, reward)
+            source = TablePairs(model, policy, coupling, cells, rewards.reward)
             estimates = StochasticApproximation(
                 cells,
                 source,
@@ -154,13 +156,13 @@ class Incremental(Method[Evaluation]):
             )
             outcome = self._learn(estimates, _fingerprint(self, model, policy, coupling, steps), progress)
             found = estimates.moments(self.confidence, self.averaging)
-            pairs, curve = LearnedPairs(model, cells, estimates, exponent, self.averaging), estimates.curve(exponent)
+            pairs, curve = LearnedPairs(model, cells, estimates, scale, self.averaging), estimates.curve(scale)
         mean[~model.terminal], covariance[~model.terminal] = found.mean, found.covariance
         if self.averaging and outcome is not Outcome.INTERRUPTED:
-            certificate = self._certificate(model, found, exponent)
+            certificate = self._certificate(model, found, scale)
         return Evaluation(
-            mean=np.ldexp(mean, exponent),
-            covariance=np.ldexp(covariance, 2 * exponent),
+            mean=scale.restore(mean),
+            covariance=scale.restore(covariance, 2),
             certificate=certificate,
             outcome=outcome,
             coupling=coupling,
@@ -225,11 +227,11 @@ class Incremental(Method[Evaluation]):
         narrow = mean_error <= means and covariance_error <= covariances
         return narrow and math.isfinite(mean_error + covariance_error)
 
-    def _certificate(self, model: TabularJMDP, found: Moments, exponent: int) -> Certificate:
+    def _certificate(self, model: TabularJMDP, found: Moments, scale: Scale) -> Certificate:
         def whole_table(errors: Floats, order: int) -> Floats:
             table = np.zeros((model.shape[0], *errors.shape[1:]))
             table[~model.terminal] = errors
-            return scaled_error(table, order * exponent)
+            return scale.restore_error(table, order)
 
         return Certificate(
             kind="statistical",
@@ -249,10 +251,10 @@ class LearnedPairs:
     """Covariances between states, from the cells of a run. They carry no interval."""
 
     def __init__(
-        self, model: TabularJMDP, cells: MomentCells, estimates: StochasticApproximation, exponent: int, averaging: bool
+        self, model: TabularJMDP, cells: MomentCells, estimates: StochasticApproximation, scale: Scale, averaging: bool
     ) -> None:
         self._states, self._actions, self._terminal = model.states, model.actions, model.terminal
-        self._cells, self._exponent = cells, exponent
+        self._cells, self._scale = cells, scale
         self._values = estimates.average(slice(None)) if averaging else estimates.table[:, 0].copy()
         # Updated of late, and what is left of the start is little.
         self._known = (estimates.table[:, 1] > estimates.counts_before_stage) & (
@@ -271,7 +273,7 @@ class LearnedPairs:
                 f"The covariance of {one} and {other} was updated too seldom to be known. "
                 "Give more updates, or a sampling that comes there: BlockSampling() or UniformSampling()."
             )
-        return math.ldexp(float(self._values[at] - self._values[x] * self._values[y]), 2 * self._exponent)
+        return self._scale.restore(float(self._values[at] - self._values[x] * self._values[y]), 2)
 
 
 def _resume(
