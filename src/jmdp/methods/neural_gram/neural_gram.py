@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import os
-import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from jmdp.base.identity import identity
 from jmdp.base.luck import Shock
 from jmdp.base.progress import count_bar
 from jmdp.base.settings import nonnegative, probability, whole
@@ -115,7 +115,7 @@ class NeuralGram(Method["LearnedEvaluation"]):
     ) -> LearnedEvaluation:
         """Evaluate; see `jmdp.evaluate`."""
         try:
-            from jmdp.methods.neural_gram.checkpoints import Checkpoints, digest_of_arrays
+            from jmdp.methods.neural_gram.checkpoints import Checkpoints
             from jmdp.methods.neural_gram.learned_evaluation import LearnedEvaluation, calibration_of, judged
             from jmdp.methods.neural_gram.tracking import Tracker
             from jmdp.methods.neural_gram.training_loop import TrainingData, train
@@ -141,13 +141,9 @@ class NeuralGram(Method["LearnedEvaluation"]):
                 held_out = pool.collect(rollouts, seed=seed, blocks=blocks, progress=progress)
         assert simulator.actions is not None
         folder = None if self.folder is None else Path(self.folder)
-        arrays = [
-            getattr(part, name) for part in (walks, held_out) if part is not None for name in part.__dataclass_fields__
-        ]
-        made_by = replace(self, folder=None, workers=1)
-        about = repr((made_by, discount, simulator, actor, coupling, digest_of_arrays(arrays).hex()))
-        about = re.sub(r" at 0x[0-9a-f]+", "", about)  # addresses, which another process has others for
-        checkpoints = None if folder is None else Checkpoints(folder, about)
+        # Walks say all that training gets to know of the simulator and the policy.
+        run = identity(replace(self, folder=None, workers=1), discount, coupling, simulator.actions, walks, held_out)
+        checkpoints = None if folder is None else Checkpoints(folder, run)
         tracker = None if folder is None else Tracker(folder)
         try:
             with count_bar(name, progress, 0, self.updates) as report:
