@@ -16,6 +16,7 @@ from itertools import islice, pairwise
 import numpy as np
 
 from jmdp.base.arrays import ROUNDOFF, Floats, Integers
+from jmdp.base.luck import Shock
 from jmdp.base.scale import Scale
 from jmdp.errors import SettingsError
 from jmdp.methods.incremental.batch_means import Moments, from_batches
@@ -128,7 +129,8 @@ class StochasticApproximation:
 
         if segment.begins_stage:
             self._begin_stage()
-        rng = np.random.Generator(np.random.SFC64(np.random.SeedSequence(self._seed, spawn_key=(segment.number,))))
+        seed = Shock.of_sample(self._seed, 0).derived(b"segment", segment.number).seed()
+        rng = np.random.Generator(np.random.SFC64(seed))  # twice as fast as Philox
         cells = self._cells
         rule = UpdateRule(self._steps, self._discount, cells.branches_merge, self.reference, cells.state_of)
         for start in range(0, segment.length, _CHUNK):
