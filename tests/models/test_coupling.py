@@ -123,8 +123,10 @@ def test_nothing_else_passes_for_a_coupling():
         policy_luck = "independent"
         shared_in_a_state = shared_between_states = True
 
-    for wrong in (Looks(), None, "local"):
+    for wrong in (Looks(), "local"):
         with pytest.raises(CouplingError, match=r"Use Local\(\), Synchronous\(\) or Independent\(\)"):
             jmdp.evaluate(model, policy, wrong)
         with pytest.raises(CouplingError, match=r"Use Local\(\), Synchronous\(\) or Independent\(\)"):
             jmdp.compare(model, 0, policy, seed=0, coupling=wrong)
+    with pytest.raises(CouplingError, match=r"none is given: evaluate\(model, policy, coupling\)"):
+        jmdp.evaluate(model, policy, None)

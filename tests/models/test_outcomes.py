@@ -13,7 +13,7 @@ from scipy.stats import chi2
 
 import jmdp
 from jmdp.errors import LabelError, SettingsError
-from jmdp.models.outcomes import rounding_allowance
+from jmdp.models.outcomes import Outcomes, rounding_allowance
 from reference.step_distributions import DRAWS, g_test
 from sample_models import random_problem
 
@@ -259,7 +259,7 @@ def test_draws_made_action_by_action_are_told_apart():
             continue
         rng = np.random.default_rng([17, number])
         singles = [model.sample(s, a, rng=rng, size=DRAWS) for a in actions]
-        apart = jmdp.outcomes.Outcomes(*(np.hstack(columns) for columns in zip(*singles, strict=True)))
+        apart = Outcomes(*(np.hstack(columns) for columns in zip(*singles, strict=True)))
         distribution = as_dictionary(model.outcome_distribution(s, actions))
         if set(seen(apart)) <= set(distribution):
             g, freedom = g_test(seen(apart), distribution)
