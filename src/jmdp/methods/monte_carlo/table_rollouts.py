@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from jmdp.base.luck import Shock
+from jmdp.methods.kernels.tables import BranchTables, SampledReturns
 from jmdp.models.actors.actor import Actor
 from jmdp.models.policy import TabularPolicy
 from jmdp.simulators.functions import TabularSimulator
 from jmdp.simulators.rollouts import RolloutPlan, paired_draws
 from jmdp.simulators.simulator import Draws, Simulator, exact_gains
-
-if TYPE_CHECKING:
-    from jmdp.methods.kernels.tables import SampledReturns
 
 BLOCK = 64
 """Samples that share one stream of random numbers. A sample depends on the seed and its number alone."""
@@ -44,8 +40,6 @@ class _TableRollouts:
     """The tables as the kernel wants them."""
 
     def __init__(self, simulator: TabularSimulator, policy: TabularPolicy, plan: RolloutPlan) -> None:
-        from jmdp.methods.kernels.tables import BranchTables
-
         model = simulator.model
         self._plan = plan
         self._start = model.states.index(plan.state)
@@ -55,8 +49,6 @@ class _TableRollouts:
 
     def draw(self, first: int, count: int) -> Draws:
         """Samples first … first + count − 1, from the blocks they are in."""
-        from jmdp.methods.kernels.tables import SampledReturns
-
         start, stop = first // BLOCK, -(-(first + count) // BLOCK)
         shape = ((stop - start) * BLOCK, self._actions.size)
         whole = SampledReturns(
