@@ -10,7 +10,7 @@ from benchmarks.report import Goal, Report, agree
 from jmdp.base.arrays import Floats
 from jmdp.methods.exact_pairs.pair_sweep import PairSweep
 from jmdp.methods.shared.pair_operator import PairOperator
-from jmdp.methods.shared.shaping import shape
+from jmdp.methods.shared.shaping import shape_rewards
 
 METHOD = jmdp.ExactPairs(tolerance=1e-6)
 CHECKED_PAIRS = 50
@@ -37,8 +37,8 @@ def compare(quick: bool) -> Report:
 
 def _count(report: Report, problem: str, model: jmdp.TabularJMDP, policy: jmdp.TabularPolicy) -> float:
     ours = jmdp.evaluate(model, policy, jmdp.Local(), method=METHOD, progress=False)
-    shaped = shape(model, policy)
-    scale = 4.0**shaped.exponent  # tables are of rewards divided by 2**exponent
+    shaped = shape_rewards(model, policy)
+    scale = 4.0**shaped.scale.exponent  # tables are of rewards of size 1
     square = model.discount**2
     variance = _largest_variance(ours, policy)
     # Certified covariances are one step ahead of the tables: γ²‖residual‖/(1 − γ²) ≤ tolerance × variance.

@@ -15,7 +15,7 @@ from benchmarks.interleave import interleave
 from benchmarks.problems import policy_chain
 from benchmarks.report import Goal, Report, agree
 from jmdp.base.arrays import Floats
-from jmdp.methods.shared.shaping import shape
+from jmdp.methods.shared.shaping import shape_rewards
 
 Solver = Callable[[], Floats]
 
@@ -46,8 +46,8 @@ def compare(quick: bool) -> Report:
 def _compare(report: Report, problem: str, model: jmdp.TabularJMDP, policy: jmdp.TabularPolicy) -> None:
     P, reward = policy_chain(model, policy)
     system = (eye_array(model.shape[0], format="csr") - model.discount * P).tocsc()
-    shaped = shape(model, policy)
-    value = np.ldexp(shaped.value.high, shaped.exponent)
+    shaped = shape_rewards(model, policy)
+    value = shaped.scale.restore(shaped.value.high)
     peers: dict[str, tuple[Solver, float]] = {"spsolve": (lambda: np.asarray(spsolve(system, reward)), _DIRECT)}
     if find_spec("quantecon") is not None:
         peers["QuantEcon"] = (quantecon_solver(model, P, reward), _DIRECT)
@@ -59,10 +59,13 @@ def _compare(report: Report, problem: str, model: jmdp.TabularJMDP, policy: jmdp
     for name, (solve, allowed) in peers.items():
         errors[name] = agree(f"{problem}, {name}", float(np.abs(solve() - value).max()), allowed * size)
     timings = interleave(
-        {"shape, certified": partial(shape, model, policy), **{name: solve for name, (solve, _) in peers.items()}}
+        {
+            "shape, certified": partial(shape_rewards, model, policy),
+            **{name: solve for name, (solve, _) in peers.items()},
+        }
     )
     for row in timings.rows("spsolve"):
-        ours = float(np.ldexp(shaped.mean_error, shaped.exponent))
+        ours = shaped.scale.restore(shaped.mean_error)
         row["error, certified or found"] = errors.get(str(row["contender"]), ours)
         report.rows.append({"problem": problem, **row})
     ratio = timings.ratio("shape, certified", "spsolve").best

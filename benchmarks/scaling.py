@@ -16,7 +16,7 @@ from benchmarks.sweep import ROUNDING, difference_between_states
 from jmdp.base.arrays import Floats
 from jmdp.methods.exact_pairs.pair_sweep import PairSweep
 from jmdp.methods.shared.pair_operator import PairOperator
-from jmdp.methods.shared.shaping import shape
+from jmdp.methods.shared.shaping import shape_rewards
 from jmdp.plots.style import COLOURS, DASHES, clear_spines, new_figure
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def _times(problems: dict[int, tuple[jmdp.TabularJMDP, jmdp.TabularPolicy]]) -> 
         contenders = {}
         for size, (model, policy) in problems.items():
             S = model.shape[0]
-            operator = PairOperator(model, policy, jmdp.Local(), shape(model, policy))
+            operator = PairOperator(model, policy, jmdp.Local(), shape_rewards(model, policy))
             point, out = operator.start(), operator.start()
             u = np.random.default_rng(0).random(S)
             np.multiply.outer(u, u, out=point.reshape(S, S))

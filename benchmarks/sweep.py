@@ -14,7 +14,7 @@ from benchmarks.report import Goal, Report, agree
 from jmdp.base.arrays import Floats, largest
 from jmdp.methods.exact_pairs.pair_sweep import PairSweep
 from jmdp.methods.shared.pair_operator import PairOperator
-from jmdp.methods.shared.shaping import shape
+from jmdp.methods.shared.shaping import shape_rewards
 
 ROUNDING = 1e-12
 """Largest relative difference of two sums of the same few terms in another order."""
@@ -36,7 +36,7 @@ def compare(quick: bool) -> Report:
 
 def _compare(report: Report, problem: str, model: jmdp.TabularJMDP, policy: jmdp.TabularPolicy) -> None:
     S = model.shape[0]
-    operator = PairOperator(model, policy, jmdp.Local(), shape(model, policy))
+    operator = PairOperator(model, policy, jmdp.Local(), shape_rewards(model, policy))
     point, out = operator.start(), operator.start()
     W = point.reshape(S, S)
     u = np.random.default_rng(0).random(S)

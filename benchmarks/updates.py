@@ -16,7 +16,7 @@ from jmdp.methods.incremental.moment_cells import MomentCells, TablePairs
 from jmdp.methods.incremental.step_sizes import step_table
 from jmdp.methods.incremental.stochastic_approximation import Segment, StochasticApproximation
 from jmdp.methods.kernels.coordinates import MEAN, SQUARE
-from jmdp.methods.shared.shaping import unit_rewards
+from jmdp.methods.shared.reward_units import RewardUnits
 from jmdp.models.coupling import Coupling
 
 _DRAWS = 5
@@ -46,7 +46,7 @@ def _compare(
     report: Report, problem: str, model: jmdp.TabularJMDP, policy: jmdp.TabularPolicy, coupling: Coupling, count: int
 ) -> None:
     cells = MomentCells(model, coupling)
-    source = TablePairs(model, policy, coupling, cells, unit_rewards(model)[2])
+    source = TablePairs(model, policy, coupling, cells, RewardUnits.of(model).reward)
     rule, steps = BlockSampling(), step_table(PolynomialSteps())
     estimates = StochasticApproximation(cells, source, rule, steps, model.discount, True, 1000 * count, 0)
     segment = Segment(0, count, 0, False, False, False)

@@ -17,7 +17,7 @@ from benchmarks.report import Goal, Report, Row, agree
 from jmdp.methods.exact_pairs.pair_sweep import PairSweep
 from jmdp.methods.exact_pairs.pair_table import PairTable
 from jmdp.methods.shared.pair_operator import PairOperator
-from jmdp.methods.shared.shaping import shape
+from jmdp.methods.shared.shaping import shape_rewards
 
 METHOD = jmdp.ExactPairs(tolerance=1e-6)
 CHECKED_ROWS = 200
@@ -49,7 +49,7 @@ def _time(report: Report, problem: str, side: int, name: str) -> Row:
         last.update(residuals=result.residuals, covariance=result.covariance, result=result)
 
     S = model.shape[0]
-    operator = PairOperator(model, policy, jmdp.Local(), shape(model, policy))
+    operator = PairOperator(model, policy, jmdp.Local(), shape_rewards(model, policy))
     point, out = operator.start(), operator.start()
     u = np.random.default_rng(0).random(S)
     np.multiply.outer(u, u, out=point.reshape(S, S))
@@ -77,7 +77,7 @@ def _time(report: Report, problem: str, side: int, name: str) -> Row:
 def _residual(model: jmdp.TabularJMDP, policy: jmdp.TabularPolicy, result: jmdp.Evaluation) -> float:
     """Return the largest residual of some rows of the table between two states, in SciPy's arithmetic."""
     assert isinstance(result.cross, PairTable)
-    units, scale = result.cross.operator.units.state, 4.0**result.cross.operator.shaped.exponent
+    units, scale = result.cross.operator.units.state, 4.0**result.cross.operator.shaped.scale.exponent
     H = np.ldexp(result.cross.H, units[:, None] + units[None, :])
     P, _ = policy_chain(model, policy)
     rows = np.random.default_rng(0).choice(len(H), min(CHECKED_ROWS, len(H)), replace=False)

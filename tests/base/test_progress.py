@@ -38,7 +38,7 @@ def test_the_time_left_follows_the_residual(monkeypatch):
     monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: next(clock)))
     terminal = Terminal()
     monkeypatch.setattr(sys, "stderr", terminal)
-    with progress.sweep_bar("Any", True, 0) as report:
+    with progress.sweep_bar("Any", True) as report:
         report(1, 1.0, 1e-8)
         report(100, 1e-6, 1e-8)
     assert "00:01 left" in terminal.getvalue()

@@ -15,13 +15,13 @@ FILES = sorted(FOLDER.rglob("*.py"))
 METHODS = [f"jmdp.methods.{path.name}" for path in (FOLDER.parent / "methods").iterdir() if path.is_dir()]
 PACKAGES = ["jmdp", "jmdp.plots", "jmdp.simulators", "jmdp.testing", "jmdp.worlds", *METHODS]
 
-WRITER = "jmdp.base.whole_files.whole_file"
-"""No number depends on it: files are there whole or not at all."""
+FILES_OF_RUNS = {"jmdp.base.whole_files.whole_file", "jmdp.base.identity.identity"}
+"""No number depends on them: files are there whole or not at all, and belong to one run."""
 
 
 def public_names() -> set[str]:
     """What public packages list, and what the modules among it list or define."""
-    found = set(PACKAGES) | {WRITER}
+    found = set(PACKAGES) | FILES_OF_RUNS
     for package in PACKAGES:
         listed = getattr(import_module(package), "__all__", ())
         found |= {f"{package}.{name}" for name in listed}

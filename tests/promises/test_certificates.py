@@ -149,7 +149,7 @@ def corrupted(rng, result):
     if kind in ("pair", "variance"):
         # An entry that some step leads to, moved by more than any covariance one step earlier may be off.
         table, model = result.cross, result.cross.operator.model
-        units = table.operator.units.state + table.operator.shaped.exponent
+        units = table.operator.units.state + table.operator.shaped.scale.exponent
         reached = np.unique(model.next_state[(model.prob > 0) & ~model.terminal[:, None]])
         reached = reached[units[reached] > -500]  # the rest is terminal or never earns
         if not reached.size:

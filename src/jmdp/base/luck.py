@@ -52,6 +52,10 @@ class Shock:
         key: jax.Array = jax.random.wrap_key_data(data, impl="threefry2x32")
         return key
 
+    def seed(self) -> int:
+        """A whole number below 2**56, for those who take a seed."""
+        return int.from_bytes(self.words[:7], "little")
+
     def uniform(self) -> float:
         """One number in [0, 1), for those who need no more; not the first of `generator`."""
         return (int.from_bytes(self.words[:8], "little") >> 11) * 2.0**-53

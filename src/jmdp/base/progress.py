@@ -14,8 +14,10 @@ _FIRST_SHOWN_AFTER = 1.0
 
 
 @contextmanager
-def sweep_bar(name: str, shown: bool, exponent: int) -> Iterator[Callable[[int, float, float], None]]:
-    """A bar that counts sweeps, shows the residual, times 2**exponent, and how long it may take yet.
+def sweep_bar(
+    name: str, shown: bool, restore: Callable[[float], float] = float
+) -> Iterator[Callable[[int, float, float], None]]:
+    """A bar that counts sweeps, shows the residual, on the scale that `restore` gives it, and how long it may take yet.
 
     A residual falls by about the same factor in every second, so the time left is to the time gone as the orders of
     magnitude left are to those gone.
@@ -33,7 +35,7 @@ def sweep_bar(name: str, shown: bool, exponent: int) -> Iterator[Callable[[int, 
                 gone, to_go = math.log1p((first - residual) / residual), math.log(residual) - math.log(aim)
                 seconds = (time.monotonic() - start) * to_go / gone
                 left = f", {bar.format_interval(seconds)} left"
-            bar.set_postfix_str(f"residual {math.ldexp(residual, exponent):.2e}{left}", refresh=False)
+            bar.set_postfix_str(f"residual {restore(residual):.2e}{left}", refresh=False)
             bar.update(sweeps - bar.n)
 
         yield report

@@ -136,9 +136,9 @@ class Comparison(Tabulated):
         Infinite where the gap never varied, nan where the returns did not either. An estimate without interval.
         """
         a, b = self._at(first), self._at(second)
-        x, y = (np.ldexp(self.draws.returns[:, i], -self.limits.exponent) for i in (a, b))
+        x, y = (self.limits.scale.divide(self.draws.returns[:, i]) for i in (a, b))
         x, y = x - x.mean(), y - y.mean()
-        noise = (2 * math.ldexp(self.limits.rounding, -self.limits.exponent)) ** 2  # of what is all rounding
+        noise = (2 * self.limits.scale.divide(self.limits.rounding)) ** 2  # of what is all rounding
         alone, together = float((x * x + y * y).mean()), float(((x - y) ** 2).mean())
         if together <= noise:
             return Estimate.within(math.inf if alone > noise else math.nan, None)

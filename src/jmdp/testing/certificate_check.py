@@ -95,7 +95,7 @@ class _PairCheck:
         self.step = step
         S, _, A = step.model.shape
         self.states, self.actions = range(S), range(A)
-        scale = Fraction(2) ** tables.operator.shaped.exponent
+        scale = tables.operator.shaped.scale.factor
         value = tables.operator.shaped.value
         self.value = [scale * (exactly(high) + exactly(low)) for high, low in zip(*value, strict=True)]
         units = [scale * Fraction(2) ** int(unit) for unit in tables.operator.units.state]
@@ -163,9 +163,9 @@ class _PairCheck:
         """Bound on the error of `covariance`."""
         one, other = ({n for _, _, _, n in self.step.one(z)} for z in (x, y))
         ahead = max((self.table_errors[n][m] for n in one for m in other), default=Fraction(0))
-        slip, slip_2 = 2 * self.mean_error(x), 2 * self.mean_error(y)
+        td_error, td_error_2 = 2 * self.mean_error(x), 2 * self.mean_error(y)
         size, size_2 = self._mean_size(x, self.q[x]), self._mean_size(y, self.q[y])
-        return self.step.discount**2 * ahead + size * slip_2 + size_2 * slip + slip * slip_2
+        return self.step.discount**2 * ahead + size * td_error_2 + size_2 * td_error + td_error * td_error_2
 
     def _table_errors(self) -> list[list[Fraction]]:
         """Bounds on the errors of the tables over pairs of states.
@@ -190,8 +190,8 @@ class _PairCheck:
 
         def error(s: int, t: int) -> Fraction:
             largest = max(max(residual[n][m], residual[m][n]) for n in self.reached[s] for m in self.reached[t])
-            slip, slip_2 = 2 * self.value_errors[s], 2 * self.value_errors[t]
-            return (largest + drawn[s] * slip_2 + drawn[t] * slip + slip * slip_2) / (1 - gamma**2)
+            td_error, td_error_2 = 2 * self.value_errors[s], 2 * self.value_errors[t]
+            return (largest + drawn[s] * td_error_2 + drawn[t] * td_error + td_error * td_error_2) / (1 - gamma**2)
 
         return [[error(s, t) for t in self.states] for s in self.states]
 

@@ -30,16 +30,16 @@ class MomentCheck:
         self.step, self.order = step, table.order
         S, _, A = step.model.shape
         self.coordinates = list(product(range(S), range(A)))
-        scale = Fraction(2) ** table.operator.exponent
+        scale = table.operator.rewards.scale.factor
         self.stated = scale * exactly(table.error)
         self.moments = {
             self._merged(list(zip(xs, m, strict=True))): scale ** sum(m) * exactly(value)
             for m, values in reversed(table.tables.items())
             for xs, value in zip(product(self.coordinates, repeat=len(m)), values.ravel().tolist(), strict=True)
-            if self._kept(xs)
+            if self._are_distinct(xs)
         }
 
-    def _kept(self, xs: tuple[Coordinate, ...]) -> bool:
+    def _are_distinct(self, xs: tuple[Coordinate, ...]) -> bool:
         """Whether these are distinct branches: entries that the coupling makes one branch are not read."""
         return not any(self.step.coalesced(x, y) for i, x in enumerate(xs) for y in xs[:i])
 
@@ -91,9 +91,9 @@ class MomentCheck:
         """E of the product of (R + γ Z')^power over distinct branches."""
         gamma, total = self.step.discount, Fraction(0)
         for w, outcomes in self._steps([x for x, _ in branches]):
-            for kept in product(*(range(power + 1) for _, power in branches)):
+            for later_powers in product(*(range(power + 1) for _, power in branches)):
                 term, left = w, []
-                for (_, power), (r, n), i in zip(branches, outcomes, kept, strict=True):
+                for (_, power), (r, n), i in zip(branches, outcomes, later_powers, strict=True):
                     term *= comb(power, i) * r ** (power - i) * gamma**i
                     if i:
                         left.append((n, i))
@@ -107,9 +107,9 @@ class MomentCheck:
     def _steps(self, xs: list[Coordinate]) -> Iterator[tuple[Fraction, list[tuple[Fraction, int]]]]:
         """Distinct branches on these coordinates: probability, and reward and next state of each."""
         c = self.step.coupling
-        for ways in product(*(self.step.one(x) for x in xs)):
+        for drawn in product(*(self.step.one(x) for x in xs)):
             weight, scenarios = Fraction(1), dict[int, int]()  # by state, or one for all
-            for (s, _), (p, k, _, _) in zip(xs, ways, strict=True):
+            for (s, _), (p, k, _, _) in zip(xs, drawn, strict=True):
                 place = 0 if c.shared_between_states else s
                 if not c.shared_in_a_state or place not in scenarios:
                     weight *= p
@@ -117,7 +117,7 @@ class MomentCheck:
                 elif scenarios[place] != k:
                     break
             else:
-                yield weight, [(r, n) for _, _, r, n in ways]
+                yield weight, [(r, n) for _, _, r, n in drawn]
 
     def _later(self, at: Ahead) -> Fraction:
         """E of the product of powers of returns from these states on, actions drawn from the policy."""

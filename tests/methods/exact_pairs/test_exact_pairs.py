@@ -9,7 +9,7 @@ import pytest
 
 import jmdp
 from jmdp.errors import NotConvergedError, SettingsError
-from jmdp.methods.shared.fixed_point import iterate
+from jmdp.methods.shared.fixed_point import StoppingRule, Sweeps, iterate
 from reference import pair_chain
 from reference.rationals import Truth, exact, violations
 from sample_models import COUPLINGS, random_problem
@@ -169,16 +169,11 @@ def test_no_accelerated_step_is_worse_than_a_plain_sweep():
             return float(np.abs((out - x) / units).max())
 
         found = iterate(
-            measured,
+            Sweeps(measured, past),
             np.zeros(size),
             np.zeros(size),
-            target=1e-10,
-            enough=lambda x, residual: True,
-            floor=lambda x: 0.0,
-            rate=rate,
-            max_sweeps=10_000,
-            report=lambda sweeps, residual, aim: None,
-            past=past,
+            StoppingRule(1e-10, lambda x: 0.0, rate, 10_000),
+            lambda sweeps, residual, aim: None,
         )
         assert found.outcome is jmdp.Outcome.CONVERGED
         assert (found.residuals[1:] <= rate * found.residuals[:-1] * (1 + 1e-6) + 1e-12).all()
@@ -214,7 +209,7 @@ def test_single_precision_says_so_in_its_certificate():
     half = jmdp.evaluate(world.model, policy, jmdp.Local(), method=jmdp.ExactPairs(1e-4, precision="float32"))
     full = jmdp.evaluate(world.model, policy, jmdp.Local())
     operator = full.cross.operator
-    drawn = np.ldexp(operator.V, 2 * (operator.units.state + operator.shaped.exponent))
+    drawn = np.ldexp(operator.V, 2 * (operator.units.state + operator.shaped.scale.exponent))
     largest = max(full.covariance.max(), drawn.max())  # what the tolerance is relative to
     assert half.cross.H.dtype == np.float32
     assert 1e-7 * largest < half.certificate.covariance_error.max() <= 1e-4 * largest

@@ -87,7 +87,7 @@ def test_a_chain_of_classes_is_certain_in_units_of_what_each_can_reach():
     """1 → 1e8 → 1e-8: the first class inherits the scale of the second, the third has its own."""
     model = coins([1.0, 1e8, 1e-8], [1, 2, 2])
     policy = jmdp.TabularPolicy.uniform(model)
-    shaped = shaping.shape(model, policy)
+    shaped = shaping.shape_rewards(model, policy)
     assert shaped.classes.count == 3
     units = StateUnits.of(model, policy, shaped).state
     assert units[0] == units[1] > units[2] + 50
@@ -167,17 +167,17 @@ def test_a_class_has_the_error_of_v_that_it_reaches(monkeypatch):
         shaping, "policy_chain_solver", lambda *problem: ChainSolver(lambda b: np.array([9.0, 10.5]), lambda b: b)
     )
     model = jmdp.TabularJMDP([[1.0]] * 2, [[[0.0]], [[1.0]]], [[[1]], [[1]]], 0.9)  # v = 0.9 × 10, and 10
-    shaped = shaping.shape(model, jmdp.TabularPolicy([[1.0]] * 2))
-    off = np.abs(np.ldexp(shaped.mean, shaped.exponent)[:, 0] - [9.0, 10.0])
+    shaped = shaping.shape_rewards(model, jmdp.TabularPolicy([[1.0]] * 2))
+    off = np.abs(shaped.scale.restore(shaped.mean)[:, 0] - [9.0, 10.0])
     assert (off > 0.4).all()
-    assert (np.ldexp(shaped.mean_errors, shaped.exponent)[:, 0] >= off).all()
+    assert (shaped.scale.restore(shaped.mean_errors)[:, 0] >= off).all()
 
 
 def test_what_a_refinement_leaves_is_in_the_error():
     """A correction that is stopped after one sweep: the intervals are wide and hold."""
     model = coins([1.0, 3.0, 0.7], [1, 2, 0], 0.99)
     policy, coupling = jmdp.TabularPolicy.uniform(model), jmdp.Local()
-    shaped = shaping.shape(model, policy)
+    shaped = shaping.shape_rewards(model, policy)
     operator = PairOperator(model, policy, coupling, shaped, units=StateUnits.of(model, policy, shaped))
     H = operator.start().reshape(3, 3)
     H += 0.1

@@ -63,7 +63,7 @@ def test_p10_killed_and_resumed_it_gives_the_same_bits(tmp_path):
         assert died.stdout == ""
     resumed = run(broken, cache, "never")
     assert resumed.returncode == 0, resumed.stderr[-2000:]
-    assert len(expected.stdout.strip()) == 32
+    assert len(expected.stdout.strip()) == 64
     assert resumed.stdout == expected.stdout
     assert curves(broken) == curves(whole)
 
@@ -86,7 +86,7 @@ def same(one, other) -> bool:
 @pytest.fixture
 def saved(tmp_path):
     """A folder with two checkpoints, of chunks 1 and 2."""
-    kept = Checkpoints(tmp_path / "run", "this")
+    kept = Checkpoints(tmp_path / "run", b"this")
     assert same(kept.latest(progress(0, 0)), progress(0, 0))
     for chunk in (1, 2):
         kept.save(progress(10 * chunk, chunk))
@@ -95,7 +95,7 @@ def saved(tmp_path):
 
 
 def latest(folder: Path, fresh: int = 0) -> TrainingProgress:
-    kept = Checkpoints(folder, "this")
+    kept = Checkpoints(folder, b"this")
     try:
         return kept.latest(progress(fresh, 0))
     finally:
@@ -113,7 +113,7 @@ def test_what_is_saved_comes_back(saved):
 
 
 def test_of_two_saves_of_a_step_the_first_stays(saved):
-    kept = Checkpoints(saved, "this")
+    kept = Checkpoints(saved, b"this")
     kept.latest(progress(0, 0))
     kept.save(progress(99, 2))
     kept.close()
@@ -122,18 +122,18 @@ def test_of_two_saves_of_a_step_the_first_stays(saved):
 
 def test_another_run_is_refused(saved):
     with pytest.raises(CheckpointError, match=r"another simulator, policy, coupling or settings\. Take another folder"):
-        Checkpoints(saved, "that")
+        Checkpoints(saved, b"that")
     with pytest.raises(CheckpointError, match=r"another encoder .*Take another folder"):
         latest(saved, fresh=5)
     (saved / "run.json").write_text("{")
     with pytest.raises(CheckpointError, match=r"damaged\. Take another folder"):
-        Checkpoints(saved, "this")
+        Checkpoints(saved, b"this")
 
 
 def test_a_file_is_no_folder(tmp_path):
     (tmp_path / "file").write_text("x")
     with pytest.raises(CheckpointError, match="Take another"):
-        Checkpoints(tmp_path / "file", "this")
+        Checkpoints(tmp_path / "file", b"this")
 
 
 def damages(folder: Path, chunk: int):
@@ -164,7 +164,7 @@ def test_of_a_damaged_one_the_one_before_is_taken(saved):
         found = latest(folder)
         seen.add(int(found.chunk))
         assert same(found, progress(10 * int(found.chunk), int(found.chunk)))
-        kept = Checkpoints(folder, "this")
+        kept = Checkpoints(folder, b"this")
         kept.latest(progress(0, 0))
         kept.save(progress(20, 2))  # the way is walked again
         kept.close()

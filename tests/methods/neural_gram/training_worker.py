@@ -17,7 +17,8 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 import jax
 import numpy as np
 
-from jmdp.methods.neural_gram.checkpoints import Checkpoints, digest_of_arrays
+from jmdp.base.identity import identity
+from jmdp.methods.neural_gram.checkpoints import Checkpoints
 from jmdp.methods.neural_gram.encoders import OneHot
 from jmdp.methods.neural_gram.neural_gram import NeuralGram
 from jmdp.methods.neural_gram.tracking import Tracker
@@ -35,7 +36,7 @@ class Dying(Checkpoints):
     """Saves as ever, while somebody waits to kill it: some seconds after a save of this number has begun."""
 
     def __init__(self, folder: Path, number: int, seconds: float) -> None:
-        super().__init__(folder, "a test")
+        super().__init__(folder, b"a test")
         self._left, self._seconds = number, seconds
 
     def save(self, progress) -> None:
@@ -60,7 +61,7 @@ def main(folder: str, how: str, number: str = "0", seconds: str = "0") -> None:
     tracker.close()
     leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(found.network)]
     curve = found.curve
-    print(digest_of_arrays([*leaves, np.array(found.network.gap_scale), found.scores, curve.rms, curve.drift]).hex())
+    print(identity(leaves, found.network.gap_scale, found.scores, curve.rms, curve.drift).hex())
 
 
 if __name__ == "__main__":

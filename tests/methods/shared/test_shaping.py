@@ -36,10 +36,10 @@ def test_means_are_correctly_rounded_up_to_discounts_near_one(discount):
     for _ in range(20):
         model, policy = random_problem(rng, states=3, scenarios=3, actions=2, discounts=(discount,))
         truth = Truth(model, policy, jmdp.Local())
-        mean = shaping.shape(model, policy)
+        mean = shaping.shape_rewards(model, policy)
         largest = max(float(abs(m)) for m in truth.mean)
         for i, (s, a) in enumerate(truth.coordinates):
-            off = abs(exact(np.ldexp(mean.mean[s, a], mean.exponent)) - truth.mean[i])
+            off = abs(exact(mean.scale.restore(mean.mean[s, a])) - truth.mean[i])
             assert float(off) <= 2**-52 * largest
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from jmdp import as_policy
+from jmdp import Shock, as_policy
 from jmdp.base.whole_files import whole_file
 from jmdp.experiments.atari.settings import COUPLINGS, NOISE, Walks, simulator
 from jmdp.simulators import PairWalks, WorkerPool
@@ -21,9 +21,9 @@ def collect(wanted: Walks, folder: Path, workers: int, progress: bool = True) ->
     emulator = simulator(wanted.game)
     actor = as_policy("uniform", emulator.actions)
     with WorkerPool(emulator, actor, COUPLINGS[wanted.coupling], workers=workers) as pool:
-        walks = pool.collect(
-            wanted.plan, seed=2 * wanted.seed + wanted.held_out, blocks=wanted.blocks, progress=progress
-        )
+        purpose = b"held out" if wanted.held_out else b"walks"
+        seed = Shock.of_sample(wanted.seed, 0).derived(purpose).seed()
+        walks = pool.collect(wanted.plan, seed=seed, blocks=wanted.blocks, progress=progress)
     with whole_file(path) as file:
         np.savez(file, **{field.name: getattr(walks, field.name) for field in fields(walks)})
 

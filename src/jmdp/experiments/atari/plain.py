@@ -24,9 +24,10 @@ import numpy as np
 import optax
 
 from jmdp import Shock
+from jmdp.base.identity import identity
 from jmdp.base.whole_files import whole_file
 from jmdp.experiments.atari.collect import load
-from jmdp.experiments.atari.settings import DISCOUNT, Walks, digest
+from jmdp.experiments.atari.settings import DISCOUNT, Walks
 from jmdp.experiments.reproduction.findings import Floats
 from jmdp.methods.neural_gram import Batch, PairReplay, encoders
 from jmdp.simulators import ALESimulator, PairWalks
@@ -55,8 +56,8 @@ class PlainRun:
 
     def path(self, folder: Path) -> Path:
         """Where its curve is kept."""
-        made_by = digest(self, self.walks.name, RANK, WINDOW, [version(package) for package in ("jmdp", "jax")])
-        return folder / "plain" / f"{self.walks.game}-{self.seed}-{made_by}.npz"
+        made_by = identity(self, self.walks.name, RANK, WINDOW, [version(package) for package in ("jmdp", "jax")])
+        return folder / "plain" / f"{self.walks.game}-{self.seed}-{made_by.hex()[:8]}.npz"
 
 
 class PlainNetwork(eqx.Module):

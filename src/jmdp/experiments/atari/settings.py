@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -10,6 +9,7 @@ from importlib.metadata import version
 import numpy as np
 
 import jmdp
+from jmdp.base.identity import identity
 from jmdp.simulators import ALESimulator, WalkPlan
 
 PAPER = ("pong", "battle_zone", "boxing", "atlantis")
@@ -28,11 +28,6 @@ apart afterwards, and one collection serves every weight c of the game's own rew
 
 AHEAD = 8
 """Of the walks from a held-out state, those for looking ahead; the others are the truth."""
-
-
-def digest(*made_by: object) -> str:
-    """Eight letters for what something was made by, so that a file of other settings is not taken for it."""
-    return hashlib.sha256(repr(made_by).encode()).hexdigest()[:8]
 
 
 @dataclass(frozen=True)
@@ -58,8 +53,8 @@ class Walks:
     def name(self) -> str:
         """Of its file."""
         part = "hold_out" if self.held_out else "learn"
-        made_by = digest(self.plan, self.blocks, NOISE, LOADING, version("ale-py"))
-        return f"{self.game}-{self.coupling}-{self.seed}-{part}-{made_by}"
+        made_by = identity(self.plan, self.blocks, NOISE, LOADING, version("ale-py"))
+        return f"{self.game}-{self.coupling}-{self.seed}-{part}-{made_by.hex()[:8]}"
 
     @property
     def blocks(self) -> int:
@@ -101,8 +96,8 @@ class Run:
     def name(self) -> str:
         """Of its file."""
         versions = [version(package) for package in ("jmdp", "jax")]
-        made_by = digest(self.method, self.learn.name, [walks.name for walks in self.held_out], AHEAD, versions)
-        return f"{self.game}-{self.coupling}-{self.c:g}-{self.seed}-{self.kernel}-{made_by}"
+        made_by = identity(self.method, self.learn.name, [walks.name for walks in self.held_out], AHEAD, versions)
+        return f"{self.game}-{self.coupling}-{self.c:g}-{self.seed}-{self.kernel}-{made_by.hex()[:8]}"
 
 
 SEEDS = (11, 12, 13)

@@ -33,8 +33,8 @@ def train_and_judge(run: Run, folder: Path) -> None:
     ahead, truth = (_some(held_out, repeats, which) for which in (range(AHEAD), range(AHEAD, repeats)))
     pair = truth.action[:: repeats - AHEAD, 0]
     closed = closed_form(run.coupling, actions, pair, run.c)
-    alone = calibration_of(found.network, truth, DISCOUNT, 2 * run.seed + 1, closed)
-    trust = worth(calibration_of(found.network, ahead, DISCOUNT, 2 * run.seed + 1))
+    alone = calibration_of(found.network, truth, DISCOUNT, run.seed, closed)
+    trust = worth(calibration_of(found.network, ahead, DISCOUNT, run.seed))
     mean, variance = looked_ahead(found.network, _cut(ahead, LOOKAHEAD_STEPS), DISCOUNT, trust)
     with whole_file(path) as file:
         np.savez(
@@ -66,7 +66,7 @@ def records(path: Path) -> tuple[Calibration, Calibration, dict[str, object]]:
     about = json.loads(str(saved["about"]))
     alone = Calibration(
         np.arange(len(saved["first"])), saved["first"], saved["second"], saved["mean"], saved["variance"],
-        saved["independent"], saved["returns"], 2 * about["seed"] + 1, saved["closed_form"],
+        saved["independent"], saved["returns"], about["seed"], saved["closed_form"],
     )  # fmt: skip
     return alone, replace(alone, mean=saved["ahead_mean"], variance=saved["ahead_variance"]), about
 

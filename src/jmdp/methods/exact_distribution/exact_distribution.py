@@ -12,6 +12,7 @@ from jmdp.base.arrays import Floats
 from jmdp.base.interval import Interval
 from jmdp.base.machine import Threads, budget, require
 from jmdp.base.progress import sweep_bar
+from jmdp.base.scale import Scale
 from jmdp.base.settings import nonnegative, whole
 from jmdp.methods.exact_distribution.steps import DistributionSteps
 from jmdp.methods.exact_distribution.sweep import CELL_BYTES, DistributionSweep
@@ -20,7 +21,6 @@ from jmdp.methods.exact_pairs.exact_pairs import ExactPairs
 from jmdp.methods.kernels.tables import Cells
 from jmdp.methods.method import Method
 from jmdp.methods.shared.return_range import ReturnRange
-from jmdp.methods.shared.shaping import unit_rewards
 from jmdp.models.coupling import Coupling
 from jmdp.models.policy import TabularPolicy
 from jmdp.models.tabular import TabularJMDP
@@ -92,14 +92,14 @@ class ExactDistribution(Method[Evaluation]):
     def on_table(self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, progress: bool) -> Evaluation:
         """Evaluate; see `jmdp.evaluate`."""
         allowed = budget(self.memory_budget)
-        mend = "Use MonteCarlo(seed=…), which needs no table of pairs"
-        require(_bytes(model, self.cells), allowed, f"ExactDistribution on {model.shape[0]} states", mend)
+        fix = "Use MonteCarlo(seed=…), which needs no table of pairs"
+        require(_bytes(model, self.cells), allowed, f"ExactDistribution on {model.shape[0]} states", fix)
         moments = ExactPairs(memory_budget=self.memory_budget).on_table(model, policy, coupling, progress)
-        exponent, _, _ = unit_rewards(model)
+        scale = Scale.above(model.reward_bound)
         ranges = ReturnRange(model, policy)
-        steps = DistributionSteps(model, policy, coupling, exponent, allowed - _bytes(model, self.cells))
-        with sweep_bar(type(self).__name__, progress, 0) as report, Threads() as threads:
-            value = np.ldexp((moments.mean * policy.probs).sum(axis=1), -exponent)
+        steps = DistributionSteps(model, policy, coupling, scale, allowed - _bytes(model, self.cells))
+        with sweep_bar(type(self).__name__, progress) as report, Threads() as threads:
+            value = scale.divide((moments.mean * policy.probs).sum(axis=1))
             sweep = DistributionSweep(model, policy, coupling, steps, value, threads)
             widths, outcome = self._iterate(model, sweep, allowed, report)
             cells, slack = sweep.ahead()
@@ -162,7 +162,7 @@ class DistributionTable:
 
     model: TabularJMDP
     steps: DistributionSteps
-    cells: Cells  # of the rows of steps.given, on rewards divided by 2**exponent
+    cells: Cells  # of the rows of steps.given, on rewards of size 1
     slack: float
     ties: Ties
     ranges: ReturnRange
@@ -192,7 +192,7 @@ class DistributionTable:
         low, high, mean = (np.where(there == 0, 0.0, points[row, there]) for points in self.cells[1:])
         if not forward:
             low, high, mean = 0.0 - high, 0.0 - low, 0.0 - mean  # and no minus before a zero
-        low, high, mean = (np.ldexp(points, self.steps.exponent) for points in (low, high, mean))
+        low, high, mean = (self.steps.scale.restore(points) for points in (low, high, mean))
         # An underflow on the way back may hide something, but not of what is exactly 0.
         hidden = np.where((there != 0) & (np.abs([low, high]) < 2.0**-1020), 2.0**-1073, 0.0)
         return low - hidden[0], high + hidden[1], mean, mass[there]

@@ -18,6 +18,7 @@ import numpy as np
 
 from jmdp.base.arrays import Floats, Integers
 from jmdp.base.machine import require
+from jmdp.base.scale import Scale
 from jmdp.methods.shared import double_double as dd
 from jmdp.methods.shared.shared_randomness import shared_choices, shared_scenarios
 from jmdp.models.coupling import Coupling
@@ -46,7 +47,7 @@ class Steps:
 
 
 @dataclass(frozen=True, eq=False)
-class _Ways:
+class _Outcomes:
     """Outcomes of one branch or of a pair before they are brought together."""
 
     chance: Floats  # 0 where a positive product underflows: what can happen is listed
@@ -57,13 +58,13 @@ class _Ways:
 
 
 class DistributionSteps:
-    """The steps of one model, policy and coupling, on rewards divided by 2**exponent; refuses if they may not fit."""
+    """The steps of one model, policy and coupling, on rewards of size 1; refuses if they may not fit."""
 
     def __init__(
-        self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, exponent: int, allowed_bytes: float
+        self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, scale: Scale, allowed_bytes: float
     ) -> None:
         self._model, self._policy, self._coupling = model, policy, coupling
-        self.discount, self.exponent = model.discount, exponent
+        self.discount, self.scale = model.discount, scale
         S, _, A = model.shape
         self.states = np.flatnonzero(~model.terminal)
         self.end = self.states.size
@@ -73,22 +74,23 @@ class DistributionSteps:
         one, other = np.triu_indices(self.end + 1)
         self._row = np.zeros((self.end + 1, self.end + 1), np.int64)
         self._row[one, other] = self._row[other, one] = np.arange(one.size)
-        self._luck = [(w, scenarios, choices) for w, scenarios in shared_scenarios(model, coupling)
+        self._shared_draws = [(w, scenarios, choices) for w, scenarios in shared_scenarios(model, coupling)
                       for w, choices in self._choices(w)]  # fmt: skip
         self.most_merged = 1  # outcomes that were brought together
         self._branches = [
-            [self._branch(i, scenarios, choices) for i in range(self.end + 1)] for _, scenarios, choices in self._luck
+            [self._branch(i, scenarios, choices) for i in range(self.end + 1)]
+            for _, scenarios, choices in self._shared_draws
         ]
-        pairs = sum(sum(ways.chance.size for ways in given) ** 2 for given in self._branches) / 2
-        mend = "Use MonteCarlo(seed=…), or join scenarios that do the same"
+        pairs = sum(sum(outcomes.chance.size for outcomes in given) ** 2 for given in self._branches) / 2
+        fix = "Use MonteCarlo(seed=…), or join scenarios that do the same"
         require(
-            _OUTCOME_BYTES * pairs, allowed_bytes, f"ExactDistribution on {pairs:.2g} outcomes of pairs of states", mend
+            _OUTCOME_BYTES * pairs, allowed_bytes, f"ExactDistribution on {pairs:.2g} outcomes of pairs of states", fix
         )
         self.actions = list(combinations(range(A), 2))
         self.first_gap = self.end * A  # rows of `given` from here on are gaps
         self.drawn = self._steps([self._drawn(int(i), int(j)) for i, j in zip(one, other, strict=True)])
         returns = [self._given(i, a) for i in range(self.end) for a in range(A)]
-        gaps = [self._apart(i, a, b) for i in range(self.end) for a, b in self.actions]
+        gaps = [self._given_pair(i, a, b) for i in range(self.end) for a, b in self.actions]
         self.given = self._steps(returns + gaps)
 
     def list_all(self) -> bool:
@@ -112,9 +114,9 @@ class DistributionSteps:
 
     def drawn_means(self, value: Floats) -> Floats:
         """Means of all drawn rows, from the value of the policy [S]."""
-        going = np.append(value[self.states], 0.0)
+        values = np.append(value[self.states], 0.0)
         one, other = np.triu_indices(self.end + 1)
-        return np.asarray(going[one] - going[other])
+        return np.asarray(values[one] - values[other])
 
     def _choices(self, weight: float) -> list[tuple[float, Floats]]:
         if self._coupling.policy_luck == "independent":
@@ -123,7 +125,7 @@ class DistributionSteps:
         one_hot = np.eye(self._policy.probs.shape[1])
         return [(weight * float(width), one_hot[chosen]) for width, chosen in zip(widths, actions, strict=True)]
 
-    def _branch(self, i: int, scenarios: Floats, choices: Floats) -> _Ways:
+    def _branch(self, i: int, scenarios: Floats, choices: Floats) -> _Outcomes:
         """One branch that draws its action, given the luck it shares."""
         if i == self.end:
             return self._nothing(1.0)
@@ -133,16 +135,18 @@ class DistributionSteps:
         chance, gain, tail, n, _ = self._joined_equals(
             chance, self._model.reward[s, k, a], np.zeros(n.size), n, np.zeros(n.size)
         )
-        return _Ways(chance, gain, tail, n, np.full(n.size, self.end))
+        return _Outcomes(chance, gain, tail, n, np.full(n.size, self.end))
 
-    def _drawn(self, i: int, j: int) -> _Ways:
+    def _drawn(self, i: int, j: int) -> _Outcomes:
         """Two distinct branches in states i and j that draw their actions."""
         if i == j < self.end and self._coupling.shared_in_a_state:
             return self._same_state(i)
-        parts = [_product(w, given[i], given[j]) for (w, _, _), given in zip(self._luck, self._branches, strict=True)]
+        parts = [
+            _product(w, given[i], given[j]) for (w, _, _), given in zip(self._shared_draws, self._branches, strict=True)
+        ]
         return _joined(parts)
 
-    def _same_state(self, i: int) -> _Ways:
+    def _same_state(self, i: int) -> _Outcomes:
         """Two branches that meet the same scenario: one and the same where they draw the same action."""
         s = self.states[i]
         pi = self._policy.probs[s]
@@ -155,48 +159,48 @@ class DistributionSteps:
                 parts.append(self._together(i, int(x), int(y), float(pi[x] * pi[y])))
         return _joined(parts)
 
-    def _nothing(self, chance: float) -> _Ways:
-        return _Ways(np.full(1, chance), np.zeros(1), np.zeros(1), np.full(1, self.end), np.full(1, self.end))
+    def _nothing(self, chance: float) -> _Outcomes:
+        return _Outcomes(np.full(1, chance), np.zeros(1), np.zeros(1), np.full(1, self.end), np.full(1, self.end))
 
-    def _together(self, i: int, a: int, b: int, weight: float) -> _Ways:
+    def _together(self, i: int, a: int, b: int, weight: float) -> _Outcomes:
         """Two given actions of one state that share its scenario."""
         s = self.states[i]
         k = np.flatnonzero(self._model.prob[s])
         gain, tail = dd.difference(self._model.reward[s, k, a], self._model.reward[s, k, b])
-        return _Ways(weight * self._model.prob[s, k], gain, tail, self._next[s, k, a], self._next[s, k, b])
+        return _Outcomes(weight * self._model.prob[s, k], gain, tail, self._next[s, k, a], self._next[s, k, b])
 
-    def _given(self, i: int, a: int) -> _Ways:
+    def _given(self, i: int, a: int) -> _Outcomes:
         """One given action."""
         s = self.states[i]
         k = np.flatnonzero(self._model.prob[s])
         reward, end = self._model.reward[s, k, a], np.full(k.size, self.end)
-        return _Ways(self._model.prob[s, k], reward, np.zeros(k.size), self._next[s, k, a], end)
+        return _Outcomes(self._model.prob[s, k], reward, np.zeros(k.size), self._next[s, k, a], end)
 
-    def _apart(self, i: int, a: int, b: int) -> _Ways:
+    def _given_pair(self, i: int, a: int, b: int) -> _Outcomes:
         """Two given actions of one state."""
         if self._coupling.shared_in_a_state:
             return self._together(i, a, b, 1.0)
         return _product(1.0, self._given(i, a), self._given(i, b))
 
-    def _steps(self, rows: list[_Ways]) -> Steps:
+    def _steps(self, rows: list[_Outcomes]) -> Steps:
         """Bring equal outcomes together, and write pairs as rows."""
         if not rows:
             none = np.zeros(0)
             return Steps(np.zeros(1, np.int64), none, none, np.zeros(0, np.int64), none, dd.of(none))
-        merged = [self._merged(ways) for ways in rows]
+        merged = [self._merged(outcomes) for outcomes in rows]
         counts = [part[0].size for part in merged]
         chance, gain, tail, source, factor = (np.concatenate(parts) for parts in zip(*merged, strict=True))
-        scaled = np.ldexp(gain, -self.exponent)
+        scaled = self.scale.divide(gain)
         # Only what is nothing may become nothing: the kernel takes 0 for exact.
         scaled = np.where((scaled == 0) & (gain != 0), np.copysign(5e-324, gain), scaled)
         return Steps(np.cumsum([0, *counts]), chance, scaled, source, factor, dd.DoubleDouble(gain, tail))
 
-    def _merged(self, ways: _Ways) -> tuple[Floats, Floats, Floats, Integers, Floats]:
-        source = self._row[ways.one, ways.other]
+    def _merged(self, outcomes: _Outcomes) -> tuple[Floats, Floats, Floats, Integers, Floats]:
+        source = self._row[outcomes.one, outcomes.other]
         if self.discount == 0:  # the rest counts for nothing, as after the end
             source = np.full_like(source, self._row[self.end, self.end])
-        factor = np.where(ways.one <= ways.other, self.discount, -self.discount)
-        return self._joined_equals(ways.chance, ways.gain, ways.tail, source, factor)
+        factor = np.where(outcomes.one <= outcomes.other, self.discount, -self.discount)
+        return self._joined_equals(outcomes.chance, outcomes.gain, outcomes.tail, source, factor)
 
     def _joined_equals(
         self, chance: Floats, gain: Floats, tail: Floats, source: Integers, factor: Floats
@@ -217,11 +221,11 @@ def _exact_choices(policy: TabularPolicy) -> set[tuple[int, ...]]:
     return {tuple(bisect_right(row, edge) for row in ends) for edge in edges}
 
 
-def _product(weight: float, one: _Ways, other: _Ways) -> _Ways:
+def _product(weight: float, one: _Outcomes, other: _Outcomes) -> _Outcomes:
     """Two branches that are independent given the luck they share."""
     shape = (one.chance.size, other.chance.size)
     gain, tail = dd.difference(one.gain[:, None], other.gain)  # single returns have no tail
-    return _Ways(
+    return _Outcomes(
         weight * np.multiply.outer(one.chance, other.chance).ravel(),
         gain.ravel(),
         tail.ravel(),
@@ -230,5 +234,5 @@ def _product(weight: float, one: _Ways, other: _Ways) -> _Ways:
     )
 
 
-def _joined(parts: list[_Ways]) -> _Ways:
-    return _Ways(*(np.concatenate([getattr(part, name) for part in parts]) for name in _Ways.__annotations__))
+def _joined(parts: list[_Outcomes]) -> _Outcomes:
+    return _Outcomes(*(np.concatenate([getattr(part, name) for part in parts]) for name in _Outcomes.__annotations__))

@@ -12,7 +12,7 @@ from jmdp.base.machine import Threads
 from jmdp.methods.exact_distribution.steps import DistributionSteps, Steps
 from jmdp.methods.exact_distribution.ties import tie_chances
 from jmdp.methods.kernels.tables import CellLayout, Cells, OutcomeLists
-from jmdp.methods.shared.pair_operator import excess
+from jmdp.methods.shared.pair_operator import row_sum_error_units
 from jmdp.methods.shared.shared_randomness import break_point_units
 from jmdp.models.coupling import Coupling
 from jmdp.models.policy import TabularPolicy
@@ -51,7 +51,12 @@ class DistributionSweep:
         low, high = self._drawn_range = _ranges(steps.drawn, model.discount)
         # Every chance is a product of probabilities of stored rows, summed over outcomes that are one.
         breaks = break_point_units(policy, coupling)
-        self._units = 2 * (excess(model.prob) + excess(policy.probs)) + 3 * steps.most_merged + breaks + 8
+        self._units = (
+            2 * (row_sum_error_units(model.prob) + row_sum_error_units(policy.probs))
+            + 3 * steps.most_merged
+            + breaks
+            + 8
+        )
         self.ties = tie_chances(steps, low, high, self._units)
         low[self.ties.always] = high[self.ties.always] = 0.0
         self._given_range = _one_step(steps.given, low, high)
@@ -100,11 +105,11 @@ class DistributionSweep:
         astride = (low <= 0) & (high >= 0)
         astride[:, 0] = True
         tied = self.ties.least
-        open_ = np.where(tied < 1, (mass * astride).sum(axis=1) - np.maximum(tied, mass[:, 0]), 0.0)
+        open_mass = np.where(tied < 1, (mass * astride).sum(axis=1) - np.maximum(tied, mass[:, 0]), 0.0)
         atoms = (mass * (astride & (wide[self.steps.first_gap :] == 0))).sum(axis=1) - mass[:, 0]
         rounding = np.where(tied < 1, 4 * (slack + ((mass > 0).sum(axis=1) + 4) * 2 * ROUNDOFF), 0.0)
-        undecided = float((np.maximum(open_, 0.0) + rounding).max(initial=0.0))
-        return Widths(max(undecided, spread[0]), max(float((open_ - atoms).max(initial=0.0)), spread[1]))
+        undecided = float((np.maximum(open_mass, 0.0) + rounding).max(initial=0.0))
+        return Widths(max(undecided, spread[0]), max(float((open_mass - atoms).max(initial=0.0)), spread[1]))
 
     def spread(self) -> float:
         """Return the largest mean width of an interval, over all distributions."""
@@ -143,6 +148,6 @@ def _ranges(steps: Steps, discount: float) -> tuple[Floats, Floats]:
 def _one_step(steps: Steps, low: Floats, high: Floats) -> tuple[Floats, Floats]:
     """Ranges one step back from those of the pairs that follow, rounded outwards."""
     one, other = steps.factor * low[steps.source], steps.factor * high[steps.source]
-    slip = 2.0**-50 * (np.abs(steps.gain) + np.maximum(np.abs(one), np.abs(other)))
-    least, most = steps.gain + np.minimum(one, other) - slip, steps.gain + np.maximum(one, other) + slip
+    rounding = 2.0**-50 * (np.abs(steps.gain) + np.maximum(np.abs(one), np.abs(other)))
+    least, most = steps.gain + np.minimum(one, other) - rounding, steps.gain + np.maximum(one, other) + rounding
     return np.minimum.reduceat(least, steps.starts[:-1]), np.maximum.reduceat(most, steps.starts[:-1])

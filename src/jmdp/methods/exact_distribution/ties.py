@@ -82,7 +82,7 @@ def tie_chances(steps: DistributionSteps, low: Floats, high: Floats, units: floa
     Parameters
     ----------
     low, high
-        What the gaps of drawn pairs can be, on rewards divided by 2**exponent.
+        What the gaps of drawn pairs can be, on rewards of size 1.
     units
         Of rounding, by which the chances of one row are off.
     """
@@ -150,12 +150,12 @@ class _TieChain:
         sure = ~leaves
         possible = _reaching(before, sure | unknown)
         least, most = sure.astype(float), possible.astype(float)
-        open_ = np.flatnonzero(leaves & possible & ~unknown)
-        if open_.size:
-            least[open_], most[open_] = self._solved(open_, sure, unknown, units)
+        unsolved = np.flatnonzero(leaves & possible & ~unknown)
+        if unsolved.size:
+            least[unsolved], most[unsolved] = self._solved(unsolved, sure, unknown, units)
         return least, most
 
-    def _solved(self, open_: Integers, sure: Booleans, unknown: Booleans, units: float) -> tuple[Floats, Floats]:
+    def _solved(self, unsolved: Integers, sure: Booleans, unknown: Booleans, units: float) -> tuple[Floats, Floats]:
         """Solve (I − Q) h = chance to be sure in one step, and bound the error.
 
         Where w > 0 and (I − Q) w ≥ d > 0, I − Q is an M-matrix, and |(I − Q) x| ≤ c gives |x| ≤ c w/d.
@@ -163,23 +163,23 @@ class _TieChain:
         from scipy.sparse import csr_array
 
         place = np.full(sure.size, -1)
-        place[open_] = np.arange(open_.size)
+        place[unsolved] = np.arange(unsolved.size)
         entries = [(i, j, p) for i, edges in enumerate(self._edges) if place[i] >= 0 for j, p in edges]
         row, column, chance = (np.array(part) for part in zip(*entries, strict=True))
-        row, size = place[row], (open_.size, open_.size)
+        row, size = place[row], (unsolved.size, unsolved.size)
         inside = place[column] >= 0
         Q = csr_array((chance[inside], (row[inside], place[column][inside])), size)
         one_step = [
-            np.bincount(row, np.where(there[column], chance, 0.0), open_.size).astype(float)
+            np.bincount(row, np.where(there[column], chance, 0.0), unsolved.size).astype(float)
             for there in (sure, unknown)
         ]
         off = (units + float(np.bincount(row).max()) + 8) * ROUNDOFF * (1 + 2.0**-20)
         with np.errstate(all="ignore"):  # what cannot be solved is found out below
             settled, cut = (np.clip(_solve(Q, b), 0.0, 1.0) for b in one_step)
-            w = _solve(Q, np.ones(open_.size))
+            w = _solve(Q, np.ones(unsolved.size))
             down = float((w - Q @ w).min()) - 2 * off * float(np.abs(w).max())
         if not (np.isfinite(w).all() and w.min() > 0 and down > 0):
-            return np.zeros(open_.size), np.ones(open_.size)
+            return np.zeros(unsolved.size), np.ones(unsolved.size)
         solved = zip(one_step, (settled, cut), strict=True)
         error = [(float(np.abs(b + Q @ x - x).max()) + 4 * off) / down * (1 + 2.0**-40) * w for b, x in solved]
         return np.maximum(settled - error[0], 0.0), np.minimum(settled + error[0] + (cut + error[1]), 1.0)
@@ -201,7 +201,7 @@ class _TieChain:
 
     def _limit(self, row: int) -> tuple[int, int]:
         if row not in self._limits:
-            unit = Fraction(2) ** (self._shift + self._steps.exponent)
+            unit = Fraction(2) ** self._shift * self._steps.scale.factor
             low, high = (Fraction(float(ends[row])) for ends in self._range)
             hidden = _HIDDEN if row < len(self._range[0]) - 1 else 0  # the last is (end, end), which is exactly 0
             self._limits[row] = math.floor((low - hidden) * unit), math.ceil((high + hidden) * unit)

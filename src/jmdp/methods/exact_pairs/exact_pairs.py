@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -12,15 +13,16 @@ from jmdp.base.machine import budget, require
 from jmdp.base.progress import sweep_bar
 from jmdp.base.settings import nonnegative, refuse_overflow, whole
 from jmdp.errors import SettingsError
+from jmdp.methods.exact_pairs.pair_moments import PairMoments
 from jmdp.methods.exact_pairs.pair_refinement import refinable, refine, terms
-from jmdp.methods.exact_pairs.pair_sweep import PairSweep, PastChanges, change_record, is_compiled
+from jmdp.methods.exact_pairs.pair_sweep import PairSweep, change_record, is_compiled
 from jmdp.methods.exact_pairs.pair_table import PairTable
 from jmdp.methods.exact_pairs.pair_tolerance import Tolerance
 from jmdp.methods.method import Method
-from jmdp.methods.shared.fixed_point import iterate
+from jmdp.methods.shared.fixed_point import FixedPoint, StoppingRule, iterate
 from jmdp.methods.shared.pair_operator import PairOperator, Precision
 from jmdp.methods.shared.return_range import ReturnRange
-from jmdp.methods.shared.shaping import scaled_error, shape
+from jmdp.methods.shared.shaping import shape_rewards
 from jmdp.methods.shared.state_units import StateUnits
 from jmdp.models.coupling import Coupling
 from jmdp.models.policy import TabularPolicy
@@ -107,85 +109,81 @@ class ExactPairs(Method[Evaluation]):
             refuse_overflow(self.order, model.discount)
         allowed_bytes = budget(self.memory_budget)
         self._require(model, 2, allowed_bytes)
-        shaped = shape(model, policy)
+        shaped = shape_rewards(model, policy)
         operator = PairOperator(model, policy, coupling, shaped, self.precision, StateUnits.of(model, policy, shaped))
         recorded = self._plan(operator, allowed_bytes)
         tolerance = Tolerance(operator, self.tolerance)
-        means_met = tolerance.means_met
+        found, moments = self._solve(operator, tolerance, recorded, progress)
+        S, outcome = model.shape[0], found.outcome
+        H = found.point.reshape(S, S)
+        if outcome is Outcome.CONVERGED and moments is not None:
+            outcome = moments.outcome
+        table = PairTable(operator, H, operator.step_error(operator.entry(found.point), found.residual))
+        if self._should_refine(operator, found.outcome):
+            H = np.tril(H) + np.tril(H, -1).T  # symmetric to the last bit, as the refinement needs it
+            refined = refine(operator, H, recorded, self.max_sweeps)
+            table = replace(table, H=H, refined=refined)
+            if outcome is Outcome.STALLED and tolerance.means_met and refined.error.max() <= tolerance.step_error:
+                outcome = Outcome.CONVERGED if moments is None else moments.outcome
+        return self._evaluation(table, outcome, found.residuals, moments)
+
+    def _solve(
+        self, operator: PairOperator, tolerance: Tolerance, recorded: int, progress: bool
+    ) -> tuple[FixedPoint, PairMoments | None]:
+        """The table of order 2, in units; and all of higher orders."""
         entry = largest(operator.V)  # no covariance is larger; near enough until the table can be asked
         target = operator.largest_residual(entry, tolerance.step_error)
-        unit = int(operator.units.state.max())
-        higher = None
-        if self.order > 2:  # what is left of order 2 is in all above it
-            from jmdp.methods.exact_pairs.higher_moments import ErrorScales, single_moments
+        unit, scale = int(operator.units.state.max()), operator.shaped.scale
+        higher, means_met = None, tolerance.means_met
+        if self.order > 2:
+            from jmdp.methods.exact_pairs.higher_moments import HigherMoments
 
-            plain = PairOperator(model, policy, coupling, shaped)
-            scales, single = higher = ErrorScales(plain, self.order), single_moments(plain, self.order)
-            lower = max(scales.target(2, self.order, single.sizes, self.tolerance), 4 * plain.floor(largest(plain.V)))
-            target = min(target, math.ldexp(lower, -2 * unit))
+            plain = PairOperator(operator.model, operator.policy, operator.coupling, operator.shaped)
+            higher = HigherMoments(plain, self.order, self.tolerance, self.max_sweeps)
+            target = min(target, math.ldexp(higher.second_order_target(), -2 * unit))
 
         def enough(table: Floats, residual: float) -> bool:
             return means_met and operator.step_error(operator.entry(table), residual) <= tolerance.step_error
 
-        e = shaped.exponent
-        with sweep_bar(type(self).__name__, progress, 2 * (e + unit)) as report, PairSweep(operator) as sweep:
-            found = iterate(
-                sweep.measured,
-                operator.start(),
-                operator.start(),
-                target=target,
-                enough=enough,
-                floor=lambda table: operator.floor(operator.entry(table)),
-                rate=operator.square,
-                max_sweeps=self.max_sweeps,
-                report=report,
-                past=PastChanges(sweep, recorded) if recorded else None,
-                bare=sweep if sweep.compiled else None,
-            )
-            S, outcome, moments = model.shape[0], found.outcome, None
-            H = found.point.reshape(S, S)
-            if higher is not None and outcome is not Outcome.INTERRUPTED:
-                from jmdp.methods.exact_pairs.higher_moments import solve_moments
+        def floor(table: Floats) -> float:
+            return operator.floor(operator.entry(table))
 
-                units = operator.units.state
-                moments = solve_moments(
-                    plain,
-                    np.ldexp(H, units[:, None] + units[None, :]),
-                    math.ldexp(found.residual, 2 * unit),
-                    *higher,
-                    self.order,
-                    self.tolerance,
-                    self.max_sweeps,
-                    recorded,
-                    lambda before, n, residual, aim: report(found.residuals.size + before + n, residual, aim),
-                )
-                outcome = outcome if outcome is not Outcome.CONVERGED else moments.outcome
-        table = PairTable(operator, H, operator.step_error(operator.entry(found.point), found.residual))
-        if self._worth_refining(operator, found.outcome):
-            H = np.tril(H) + np.tril(H, -1).T  # symmetric to the last bit, as the refinement needs it
-            refined = refine(operator, H, recorded, self.max_sweeps)
-            table = replace(table, H=H, refined=refined)
-            if outcome is Outcome.STALLED and means_met and refined.error.max() <= tolerance.step_error:
-                outcome = Outcome.CONVERGED if moments is None else moments.outcome
-        certificate = Certificate.certified(
-            scaled_error(shaped.mean_errors, e), table.covariance_error(), model.discount, model.reward_bound
-        )
+        stopping = StoppingRule(target, floor, operator.square, self.max_sweeps, enough)
+        in_rewards = partial(scale.restore, power=2, units=2 * unit)
+        with sweep_bar(type(self).__name__, progress, in_rewards) as report, PairSweep(operator) as sweep:
+            found = iterate(sweep.recording(recorded), operator.start(), operator.start(), stopping, report)
+            if higher is None or found.outcome is Outcome.INTERRUPTED:
+                return found, None
+            S, units, before = operator.model.shape[0], operator.units.state, found.residuals.size
+            H = np.ldexp(found.point.reshape(S, S), units[:, None] + units[None, :])
+            residual = math.ldexp(found.residual, 2 * unit)
+            moments = higher.solve(H, residual, recorded, lambda n, left, aim: report(before + n, left, aim))
+        return found, moments
+
+    def _evaluation(
+        self, table: PairTable, outcome: Outcome, residuals: Floats, moments: PairMoments | None
+    ) -> Evaluation:
+        operator, model, shaped = table.operator, table.operator.model, table.operator.shaped
+        scale, unit = shaped.scale, int(operator.units.state.max())
+        mean_errors = scale.restore_error(shaped.mean_errors)
         return Evaluation(
-            mean=np.ldexp(shaped.mean, e),
+            mean=scale.restore(shaped.mean),
             covariance=table.covariance(),
-            certificate=certificate,
+            certificate=Certificate.certified(
+                mean_errors, table.covariance_error(), model.discount, model.reward_bound
+            ),
             outcome=outcome,
-            coupling=coupling,
+            coupling=operator.coupling,
             method=self,
             states=model.states,
             actions=model.actions,
-            residuals=np.ldexp(found.residuals, 2 * (e + unit)),
+            residuals=scale.restore(residuals, 2, 2 * unit),
             cross=table,
             moments=moments,
-            ranges=ReturnRange(model, policy),
+            ranges=ReturnRange(model, operator.policy),
         )
 
-    def _worth_refining(self, operator: PairOperator, outcome: Outcome) -> bool:
+    def _should_refine(self, operator: PairOperator, outcome: Outcome) -> bool:
         """Whether to go on in two words: it is cheap, or rounding kept the tolerance from being met."""
         if outcome not in (Outcome.CONVERGED, Outcome.STALLED) or not refinable(operator):
             return False
@@ -194,7 +192,7 @@ class ExactPairs(Method[Evaluation]):
     def _plan(self, operator: PairOperator, allowed: float) -> int:
         """How many changes fit beside the tables that a sweep needs; refuses where those do not."""
         compiled = is_compiled(operator)
-        tables = 2.0 if compiled or not operator.pieces else 6.0
+        tables = 2.0 if compiled or not operator.joint_steps else 6.0
         if self.order > 2:
             tables += sum(o // 2 for o in range(3, self.order + 1)) + _SOURCE_TABLES
         if operator.same_state is not None:
@@ -202,11 +200,11 @@ class ExactPairs(Method[Evaluation]):
         self._require(operator.model, tables, allowed)
         numbers, kind = change_record(operator)
         record = numbers * np.dtype(kind).itemsize * (1 if compiled else 3)  # NumPy copies it to multiply it
-        room = (allowed - tables * np.dtype(self.precision).itemsize * operator.size) // record
+        fitting = (allowed - tables * np.dtype(self.precision).itemsize * operator.size) // record
         wanted = min(max(_RECORD_BYTES // record, _FEWEST_RECORDED), _MOST_RECORDED)
-        return int(min(wanted, room)) if room >= _FEWEST_RECORDED - 1 else 0
+        return int(min(wanted, fitting)) if fitting >= _FEWEST_RECORDED - 1 else 0
 
     def _require(self, model: TabularJMDP, tables: float, allowed: float) -> None:
         S = model.shape[0]
-        mend = "Use ReachablePairs(state) for one state, or MonteCarlo(seed=…): they need no table of pairs"
-        require(tables * np.dtype(self.precision).itemsize * S * S, allowed, f"ExactPairs on {S} states", mend)
+        fix = "Use ReachablePairs(state) for one state, or MonteCarlo(seed=…): they need no table of pairs"
+        require(tables * np.dtype(self.precision).itemsize * S * S, allowed, f"ExactPairs on {S} states", fix)

@@ -24,7 +24,7 @@ import numpy as np
 from jmdp.base.arrays import Floats, Integers
 from jmdp.methods.shared.pair_operator import PairOperator
 from jmdp.methods.shared.policy_chain import averaged_step
-from jmdp.methods.shared.shared_randomness import Branch, Piece, pieces
+from jmdp.methods.shared.shared_randomness import Branch, JointStep, joint_steps
 from jmdp.models.tabular import TabularJMDP
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ class MomentOperator:
     """h ← source + rate × L h for one part of a table: what a sweep needs (as `PairOperator` has it)."""
 
     model: TabularJMDP
-    pieces: list[Piece]
+    joint_steps: list[JointStep]
     square: float  # γ^{i+j}
     source: Floats  # [S, S]
     mirror: float  # 1 for a symmetric part, −1 for an antisymmetric one
@@ -67,12 +67,14 @@ class MomentSources:
 
     def __init__(self, operator: PairOperator, order: int) -> None:
         self._pairs, self._model = operator, operator.model
-        found = pieces(operator.model, operator.policy, operator.coupling, operator.shaped.td)
+        found = joint_steps(operator.model, operator.policy, operator.coupling, operator.shaped.td)
         self._powers = [operator.shaped.td**r for r in range(order + 1)]
-        self._steps = {id(b): self._moment_steps(b) for piece in found for b in (piece.one, piece.other)}
-        self._pieces = found
-        still = {id(b): replace(b, td=np.zeros(len(b.td))) for piece in found for b in (piece.one, piece.other)}
-        self._still = [replace(piece, one=still[id(piece.one)], other=still[id(piece.other)]) for piece in found]
+        self._steps = {id(b): self._moment_steps(b) for joint in found for b in (joint.one, joint.other)}
+        self._joint_steps = found
+        without_td = {id(b): replace(b, td=np.zeros(len(b.td))) for joint in found for b in (joint.one, joint.other)}
+        self._without_td = [
+            replace(joint, one=without_td[id(joint.one)], other=without_td[id(joint.other)]) for joint in found
+        ]
 
     def parts(
         self, i: int, j: int, single: list[Floats], tables: dict[tuple[int, int], Floats]
@@ -94,7 +96,7 @@ class MomentSources:
             nothing = None if on_diagonal is None else np.zeros(len(on_diagonal))
             parts.append((-1.0, (source - source.T) / 2, nothing))
         return [
-            MomentOperator(self._model, self._still, rate, part, mirror, self._pairs, diagonal)
+            MomentOperator(self._model, self._without_td, rate, part, mirror, self._pairs, diagonal)
             for mirror, part, diagonal in parts
         ]
 
@@ -105,8 +107,8 @@ class MomentSources:
         """Σ over luck in common and lower orders of M_{i−p} h_pq M_{j−q}ᵀ, with their binomials and powers of γ."""
         S = self._model.shape[0]
         total = np.zeros((S, S))
-        for piece in self._pieces:
-            one, other = self._steps[id(piece.one)], self._steps[id(piece.other)]
+        for joint in self._joint_steps:
+            one, other = self._steps[id(joint.one)], self._steps[id(joint.other)]
             term = np.zeros((S, S))
             for p in range(i + 1):
                 alone = _times(self._model.discount, i, p, j, 0) * np.asarray(other[j] @ np.ones(S))
@@ -121,7 +123,7 @@ class MomentSources:
                     else:
                         inner += times * np.asarray(other[j - q] @ tables[q, p]).T
                 term += np.asarray(one[i - p] @ inner)
-            total += piece.weights() * term
+            total += joint.weights() * term
         return total
 
     def _on_diagonal(
@@ -139,18 +141,18 @@ class MomentSources:
         for first in range(0, S, at_once):
             block = slice(first, first + at_once)
             n, d = model.next_state[block], self._pairs.shaped.td[block]
-            apart, one = np.zeros((*n.shape, A)), np.zeros(n.shape)
+            distinct, one = np.zeros((*n.shape, A)), np.zeros(n.shape)
             for p in range(i + 1):
                 for q in range(j + 1):
                     if (p, q) == (i, j):
                         continue
                     times = _times(model.discount, i, p, j, q)
                     gained = (d ** (i - p))[:, :, :, None] * (d ** (j - q))[:, :, None, :]
-                    apart += times * gained * looked_up(n[:, :, :, None], n[:, :, None, :], p, q, single, tables)
+                    distinct += times * gained * looked_up(n[:, :, :, None], n[:, :, None, :], p, q, single, tables)
             for m in range(i + j + 1):
                 one += _times(model.discount, i + j, m, 0, 0) * d ** (i + j - m) * single[m][n]
-            np.einsum("skaa->ska", apart)[...] = 0.0
-            drawn = np.einsum("skab,sa,sb->sk", apart, pi[block], pi[block])
+            np.einsum("skaa->ska", distinct)[...] = 0.0
+            drawn = np.einsum("skab,sa,sb->sk", distinct, pi[block], pi[block])
             drawn += np.einsum("ska,sa->sk", one, pi[block] ** 2)
             result[block] = (prob[block] * drawn).sum(axis=1)
         return result

@@ -18,13 +18,13 @@ import numpy as np
 
 from jmdp.base.arrays import ROUNDOFF, UNDERFLOW, Booleans, Floats, Integers, largest
 from jmdp.methods.exact_pairs.moment_operator import MomentOperator
-from jmdp.methods.exact_pairs.pair_sweep import PairSweep, PastChanges, is_compiled
+from jmdp.methods.exact_pairs.pair_sweep import PairSweep, is_compiled
 from jmdp.methods.shared import double_double as dd
 from jmdp.methods.shared.double_double import DoubleDouble
-from jmdp.methods.shared.fixed_point import iterate
+from jmdp.methods.shared.fixed_point import StoppingRule, iterate
 from jmdp.methods.shared.pair_operator import PairOperator
 from jmdp.methods.shared.policy_chain import policy_chain_solver
-from jmdp.methods.shared.shaping import td_errors, unit_rewards
+from jmdp.methods.shared.shaping import td_errors
 
 _MOST_REFINEMENTS = 6
 
@@ -51,7 +51,7 @@ def refinable(operator: PairOperator) -> bool:
 def terms(operator: PairOperator) -> int:
     """How many products in two words a refinement takes."""
     S, K, A = operator.model.shape
-    return K * A * S * (S * (2 if operator.pieces else 0) + A)
+    return K * A * S * (S * (2 if operator.joint_steps else 0) + A)
 
 
 def refine(operator: PairOperator, H: Floats, recorded: int, max_sweeps: int) -> Refined:
@@ -63,10 +63,12 @@ class _Refinement:
     def __init__(self, operator: PairOperator, H: Floats) -> None:
         self.operator, self.model, self.H = operator, operator.model, H
         model, policy, units = operator.model, operator.policy, operator.units
-        _, _, reward = unit_rewards(model)
-        td, _ = td_errors(model, policy, reward, operator.shaped.value)
+        td, _ = td_errors(model, policy, operator.shaped.rewards.reward, operator.shaped.value)
         self.td = _times_power(td, -units.state[:, None, None], operator.ratio > 0)
-        self._pi_excess, self._p_excess = _excess(policy.probs), _excess(model.prob)
+        self._policy_correction, self._scenario_correction = (
+            _row_corrections(policy.probs),
+            _row_corrections(model.prob),
+        )
         advantage = self._over_scenarios(td, slice(None))
         centred = dd.add(td, DoubleDouble(-advantage.high[:, None], -advantage.low[:, None]))
         self.centred = _times_power(centred, -units.coordinate[:, None, :], operator.ratio_ahead > 0)
@@ -77,9 +79,9 @@ class _Refinement:
         operator = self.operator
         V, V_residual = self._variances()
         noise = self.units_of_rounding * dd.RELATIVE_ERROR * (operator.largest_source + operator.entry(self.H))
-        noise += UNDERFLOW if operator.shaped.bound else 0.0
+        noise += UNDERFLOW if operator.shaped.rewards.bound else 0.0
         h, left = np.zeros_like(self.H), 0.0
-        if operator.pieces or operator.coupling.shared_in_a_state:
+        if operator.joint_steps or operator.coupling.shared_in_a_state:
             h, left = self._correction(self._residual(V), recorded, max_sweeps)
         below = (max(left, V_residual) + noise) / operator.one_minus_square
         ahead = self._covariance(h, V)
@@ -96,7 +98,7 @@ class _Refinement:
         for _ in range(_MOST_REFINEMENTS):
             following = self._discounted(dd.scale(_taken(V, model.next_state), ratio))
             change = self._over_all(dd.add(squares, following))
-            change = dd.add(_going(change, ~model.terminal), dd.negative(V))
+            change = dd.add(_where(change, ~model.terminal), dd.negative(V))
             residual = largest(change.high) * (1 + 2.0**-40)
             if not residual < least / 2:
                 break
@@ -107,29 +109,20 @@ class _Refinement:
     def _correction(self, residual: Floats, recorded: int, max_sweeps: int) -> tuple[Floats, float]:
         """h [S, S], and what is left of the residual with it."""
         operator = self.operator
-        still = [
+        without_td = [
             replace(
-                piece, one=replace(piece.one, td=0 * piece.one.td), other=replace(piece.other, td=0 * piece.other.td)
+                joint, one=replace(joint.one, td=0 * joint.one.td), other=replace(joint.other, td=0 * joint.other.td)
             )
-            for piece in operator.pieces
+            for joint in operator.joint_steps
         ]
         diagonal = np.diag(residual).copy() if operator.coupling.shared_in_a_state else None
-        part = MomentOperator(self.model, still, operator.square, residual, 1.0, operator, diagonal)
+        part = MomentOperator(self.model, without_td, operator.square, residual, 1.0, operator, diagonal)
         size = largest(residual)
         rounding = (operator.rounding + 2) * ROUNDOFF * size
         with PairSweep(part) as sweep:
-            found = iterate(
-                sweep.measured,
-                operator.start(),
-                operator.start(),
-                target=_ENOUGH * size,
-                enough=lambda table, left: True,
-                floor=lambda table: rounding,
-                rate=operator.square,
-                max_sweeps=max_sweeps,
-                report=lambda sweeps, left, aim: None,
-                past=PastChanges(sweep, recorded) if recorded else None,
-            )
+            stopping = StoppingRule(_ENOUGH * size, lambda table: rounding, operator.square, max_sweeps)
+            tables = operator.start(), operator.start()
+            found = iterate(sweep.recording(recorded), *tables, stopping, lambda sweeps, left, aim: None)
         h = found.point.reshape(self.H.shape)
         h = (h + h.T) / 2  # sweeps are symmetric up to rounding, and so is this residual
         return h, found.residual + (operator.rounding + 4) * ROUNDOFF * (size + largest(h))
@@ -139,14 +132,14 @@ class _Refinement:
         operator, S = self.operator, self.model.shape[0]
         swept = DoubleDouble(np.zeros((S, S)), np.zeros((S, S)))
         if operator.coupling.shared_between_states:
-            row, excess = self._common_row()
+            row, correction = self._common_row()
             for k in np.flatnonzero(row):
                 gained = self._over_actions(DoubleDouble(self.td.high[:, k], self.td.low[:, k]), slice(None))
                 both = dd.multiply(_column(gained), _row(gained))
                 both = dd.add(both, self._discounted(self._both_sides(partial(self._one_scenario, int(k)))))
                 swept = dd.add(swept, dd.scale(both, row[k : k + 1]))
-            swept = dd.add(swept, dd.scale(swept, excess))
-        elif operator.pieces:
+            swept = dd.add(swept, dd.scale(swept, correction))
+        elif operator.joint_steps:
             swept = self._discounted(self._both_sides(self._one_step))
         change = dd.add_float(swept, -self.H).high
         change = np.tril(change) + np.tril(change, -1).T
@@ -161,11 +154,11 @@ class _Refinement:
         ratio = operator.ratio[:, :, :, None] * operator.ratio[:, :, None, :]
         following = self._pairs_ahead(dd.of(self.H), V, slice(None), ratio)
         inner = dd.total(dd.scale(following, pi[:, :, None, :]), axis=3)
-        inner = dd.add(inner, dd.scale(inner, self._pi_excess[:, None, None]))
+        inner = dd.add(inner, dd.scale(inner, self._policy_correction[:, None, None]))
         drawn = self._discounted(self._over_actions(inner, slice(None)))
         gained = self._over_actions(self.td, slice(None))
         whole = self._over_scenarios(_expanded(dd.add(dd.multiply(gained, gained), drawn)), slice(None))
-        return _going(DoubleDouble(whole.high[:, 0], whole.low[:, 0]), ~self.model.terminal)
+        return _where(DoubleDouble(whole.high[:, 0], whole.low[:, 0]), ~self.model.terminal)
 
     def _covariance(self, h: Floats, V: DoubleDouble) -> DoubleDouble:
         """[S, A, A], one step ahead of H + h and V."""
@@ -186,11 +179,11 @@ class _Refinement:
             ratio = ratio[:, :, :, None] * ratio[:, :, None, :]
             ahead = dd.add(product, self._discounted(self._pairs_ahead(H, V, states, ratio)))
             part = self._over_scenarios(_flat(ahead), states)
-            part = _going(part, ~self.model.terminal[states, None])
+            part = _where(part, ~self.model.terminal[states, None])
             found.high[states], found.low[states] = (word.reshape(-1, A, A) for word in part)
         if not operator.coupling.shared_in_a_state:  # nothing is in common: see `PairOperator`
-            apart = ~np.eye(A, dtype=bool)
-            found.high[:, apart] = found.low[:, apart] = 0.0
+            off_diagonal = ~np.eye(A, dtype=bool)
+            found.high[:, off_diagonal] = found.low[:, off_diagonal] = 0.0
         low = np.tril_indices(A, -1)
         for word in found:
             word[:, *low] = word[:, *low[::-1]]
@@ -213,7 +206,7 @@ class _Refinement:
         prob, total = self.operator.prob, DoubleDouble(np.zeros_like(X.high), np.zeros_like(X.low))
         for k in range(self.model.shape[1]):
             total = dd.add(total, dd.scale(self._one_scenario(k, X), prob[:, k, None]))
-        return dd.add(total, dd.scale(total, self._p_excess[:, None]))
+        return dd.add(total, dd.scale(total, self._scenario_correction[:, None]))
 
     def _one_scenario(self, k: int, X: DoubleDouble) -> DoubleDouble:
         """N_k X [S, S]: the step of one branch given its scenario."""
@@ -222,12 +215,12 @@ class _Refinement:
             n, ratio = self.model.next_state[:, k, a], self.operator.ratio[:, k, a, None]
             part = DoubleDouble(X.high[n] * ratio, X.low[n] * ratio)
             total = dd.add(total, dd.scale(part, self.operator.policy.probs[:, a, None]))
-        return dd.add(total, dd.scale(total, self._pi_excess[:, None]))
+        return dd.add(total, dd.scale(total, self._policy_correction[:, None]))
 
     def _common_row(self) -> tuple[Floats, Floats]:
-        going = np.flatnonzero(~self.model.terminal)
-        s = int(going[0]) if going.size else 0
-        return self.model.prob[s], self._p_excess[s : s + 1]
+        live = np.flatnonzero(~self.model.terminal)
+        s = int(live[0]) if live.size else 0
+        return self.model.prob[s], self._scenario_correction[s : s + 1]
 
     def _discounted(self, x: DoubleDouble) -> DoubleDouble:
         gamma = np.full(1, self.model.discount)
@@ -240,18 +233,18 @@ class _Refinement:
 
     def _over_actions(self, x: DoubleDouble, states: slice) -> DoubleDouble:
         """Mean over the policy's actions, the last axis."""
-        pi, excess = self.operator.policy.probs[states], self._pi_excess[states]
+        pi, correction = self.operator.policy.probs[states], self._policy_correction[states]
         middle = (1,) * (x.high.ndim - 2)
         mean = dd.total(dd.scale(x, pi.reshape(len(pi), *middle, -1)), axis=x.high.ndim - 1)
-        return dd.add(mean, dd.scale(mean, excess.reshape(-1, *middle)))
+        return dd.add(mean, dd.scale(mean, correction.reshape(-1, *middle)))
 
     def _over_scenarios(self, x: DoubleDouble, states: slice) -> DoubleDouble:
         """Mean of [·, K, ·] over scenarios."""
         mean = dd.total(dd.scale(x, self.model.prob[states, :, None]), axis=1)
-        return dd.add(mean, dd.scale(mean, self._p_excess[states, None]))
+        return dd.add(mean, dd.scale(mean, self._scenario_correction[states, None]))
 
 
-def _excess(rows: Floats) -> Floats:
+def _row_corrections(rows: Floats) -> Floats:
     """[S], 1 / (row sum) − 1."""
     over = dd.add_float(dd.total(dd.of(rows), axis=1), -np.ones(1)).high
     return np.asarray(over * over - over)
@@ -265,7 +258,7 @@ def _taken(x: DoubleDouble, at: Integers | tuple[Integers, ...]) -> DoubleDouble
     return DoubleDouble(x.high[at], x.low[at])
 
 
-def _going(x: DoubleDouble, where: Booleans) -> DoubleDouble:
+def _where(x: DoubleDouble, where: Booleans) -> DoubleDouble:
     return DoubleDouble(x.high * where, x.low * where)
 
 

@@ -13,8 +13,9 @@ import numpy as np
 from jmdp.base.arrays import Floats, largest
 from jmdp.base.machine import Threads
 from jmdp.methods.kernels.tables import PairOutput, PairStep
+from jmdp.methods.shared.fixed_point import Sweeps
 from jmdp.methods.shared.pair_operator import PairOperator
-from jmdp.methods.shared.shared_randomness import Piece
+from jmdp.methods.shared.shared_randomness import JointStep
 
 if TYPE_CHECKING:
     from jmdp.methods.exact_pairs.moment_operator import MomentOperator
@@ -33,10 +34,10 @@ _NOTHING = np.zeros(0, np.float32)
 
 def is_compiled(operator: PairOperator | MomentOperator) -> bool:
     """Whether sweeps of this operator are compiled: shared policy luck in overlaps is left to SciPy."""
-    if not operator.pieces or any(piece.overlap is not None for piece in operator.pieces):
+    if not operator.joint_steps or any(joint.overlap is not None for joint in operator.joint_steps):
         return False
     S = operator.model.shape[0]
-    return S >= _COMPILED_FROM or S * sum(piece.one.step.nnz for piece in operator.pieces) >= _COMPILED_FROM_TERMS
+    return S >= _COMPILED_FROM or S * sum(joint.one.step.nnz for joint in operator.joint_steps) >= _COMPILED_FROM_TERMS
 
 
 class PairSweep:
@@ -54,17 +55,17 @@ class PairSweep:
     def __enter__(self) -> PairSweep:
         if self.compiled:
             self.threads.__enter__()
-            self._steps = [self._kernel_step(piece) for piece in self.operator.pieces]
+            self._steps = [self._kernel_step(joint) for joint in self.operator.joint_steps]
         return self
 
-    def _kernel_step(self, piece: Piece) -> PairStep:
-        matrix, operator = piece.one.step, self.operator
+    def _kernel_step(self, joint: JointStep) -> PairStep:
+        matrix, operator = joint.one.step, self.operator
         return PairStep(
             matrix.indptr.astype(np.uint64),
             matrix.indices.astype(np.uint64),
             np.asarray(matrix.data),
-            piece.one.td,
-            piece.weight,
+            joint.one.td,
+            joint.weight,
             operator.square,
             operator.mirror,
         )
@@ -83,6 +84,11 @@ class PairSweep:
         """Fill `out` with the sweep of `point`, `change` with what changed, and return the most that changed."""
         return self._sweep(point, out, True, _NOTHING if change is None else change)
 
+    def recording(self, length: int) -> Sweeps:
+        """These sweeps for `iterate`, with so many changes recorded, or none."""
+        past = PastChanges(self, length) if length else None
+        return Sweeps(self.measured, past, self if self.compiled else None)
+
     def _sweep(self, point: Floats, out: Floats, measure: bool, change: Any) -> float:
         operator = self.operator
         S = operator.model.shape[0]
@@ -91,12 +97,12 @@ class PairSweep:
         if self.compiled:
             return self._compiled_sweep(H, new, diagonal, measure, change)
         new[:] = 0.0 if operator.source is None else operator.source
-        for piece in operator.pieces:
-            term = operator.square * operator.mirror * np.asarray(piece.one.step @ (piece.other.step @ H).T)
-            if piece.one.td.any():
-                term += np.multiply.outer(piece.one.td, piece.other.td)
-            if len(operator.pieces) > 1:
-                term *= piece.weights()
+        for joint in operator.joint_steps:
+            term = operator.square * operator.mirror * np.asarray(joint.one.step @ (joint.other.step @ H).T)
+            if joint.one.td.any():
+                term += np.multiply.outer(joint.one.td, joint.other.td)
+            if len(operator.joint_steps) > 1:
+                term *= joint.weights()
             new += term
         if diagonal is not None:
             np.fill_diagonal(new, diagonal)

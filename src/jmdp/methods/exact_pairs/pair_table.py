@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from jmdp.base.arrays import Floats, Integers
+from jmdp.base.scale import Scale
 from jmdp.methods.exact_pairs.pair_refinement import Refined
 from jmdp.methods.shared.pair_operator import PairOperator
-from jmdp.methods.shared.shaping import scaled_error
 
 
 @dataclass(frozen=True, eq=False)
@@ -17,39 +17,46 @@ class PairTable:
     """The solved table, and the covariances it gives: what a certificate rests on."""
 
     operator: PairOperator
-    H: Floats  # [S, S], on rewards divided by 2**exponent, in the units of the states
+    H: Floats  # [S, S], on rewards of size 1, in the units of the states
     step_error: float  # of any covariance, in its units, given the TD errors as they are
     refined: Refined | None = None
 
     def cross_covariance(self, s: int, a: int, t: int, b: int) -> float:
         """Cov(Z(s, a), Z(t, b)) for s ≠ t."""
-        return float(np.ldexp(self.operator.cross_covariance(self.H, s, a, t, b), self._exponent(s, a, t, b)))
+        found = self.operator.cross_covariance(self.H, s, a, t, b)
+        return self._scale.restore(found, 2, self._unit(s, a, t, b))
 
     def cross_covariance_error(self, s: int, a: int, t: int, b: int) -> float:
         """Bound on the error of `cross_covariance`."""
-        slips = self.operator.slips()
-        if slips.still[s, a] or slips.still[t, b]:
+        effects = self.operator.td_error_effects()
+        if effects.is_zero[s, a] or effects.is_zero[t, b]:
             return 0.0
-        error = (self.step_error + slips.between((s, a), (t, b))) * (1 + 2.0**-40)
-        return scaled_error(error, self._exponent(s, a, t, b))
+        error = (self.step_error + effects.between((s, a), (t, b))) * (1 + 2.0**-40)
+        return self._scale.restore_error(error, 2, self._unit(s, a, t, b))
 
-    def _exponent(self, s: int, a: int, t: int, b: int) -> int:
+    @property
+    def _scale(self) -> Scale:
+        return self.operator.shaped.scale
+
+    def _unit(self, s: int, a: int, t: int, b: int) -> int:
+        """The unit of a covariance, as an exponent."""
         unit = self.operator.units.coordinate
-        return int(unit[s, a] + unit[t, b]) + 2 * self.operator.shaped.exponent
+        return int(unit[s, a] + unit[t, b])
 
     def covariance(self) -> Floats:
         """[S, A, A], covariances within each state."""
         found = self.operator.covariance(self.H) if self.refined is None else self.refined.covariance
-        return np.ldexp(found, self._exponents())
+        return self._scale.restore(found, 2, self._units())
 
     def covariance_error(self) -> Floats:
         """[S, A, A], bounds on the errors of `covariance`."""
-        slips = self.operator.slips()
-        still = slips.still[:, :, None] | slips.still[:, None, :]
+        effects = self.operator.td_error_effects()
+        is_zero = effects.is_zero[:, :, None] | effects.is_zero[:, None, :]
         step_error = self.step_error if self.refined is None else self.refined.error
-        error = np.where(still, 0.0, (step_error + slips.within_states()) * (1 + 2.0**-40))
-        return scaled_error(error, self._exponents())
+        error = np.where(is_zero, 0.0, (step_error + effects.within_states()) * (1 + 2.0**-40))
+        return self._scale.restore_error(error, 2, self._units())
 
-    def _exponents(self) -> Integers:
+    def _units(self) -> Integers:
+        """[S, A, A], units of covariances within states."""
         unit = self.operator.units.coordinate
-        return np.asarray(unit[:, :, None] + unit[:, None, :] + 2 * self.operator.shaped.exponent)
+        return np.asarray(unit[:, :, None] + unit[:, None, :])

@@ -37,10 +37,12 @@ class Tolerance:
         square = 2 * np.maximum(mean, value[:, None])  # actions of a state are compared, so its own value counts too
         self._mean = tolerance * np.exp2(np.logaddexp2(variance, square) / 2)
         self._errors = shaped.mean_errors
-        slips = operator.slips()
+        effects = operator.td_error_effects()
         std = np.minimum(np.maximum(variance, square + 2 * _VISIBLE) / 2 - units.coordinate, _LARGEST_STD)
-        allowed = tolerance * np.exp2(std)[:, :, None] * np.exp2(std)[:, None, :] - slips.within_states()
-        self.step_error = float(allowed[~(slips.still[:, :, None] | slips.still[:, None, :])].min(initial=np.inf))
+        allowed = tolerance * np.exp2(std)[:, :, None] * np.exp2(std)[:, None, :] - effects.within_states()
+        self.step_error = float(
+            allowed[~(effects.is_zero[:, :, None] | effects.is_zero[:, None, :])].min(initial=np.inf)
+        )
         """What `PairOperator.step_error` may be; not positive where the errors of TD errors are too large already."""
 
     @property

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 import os
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,8 +14,10 @@ import numpy.typing as npt
 
 from jmdp.base import checkpoint
 from jmdp.base.arrays import Floats
+from jmdp.base.identity import identity
 from jmdp.base.machine import budget, deferred_interrupts, require
 from jmdp.base.progress import count_bar
+from jmdp.base.scale import Scale
 from jmdp.base.settings import boolean, nonnegative, probability, whole
 from jmdp.errors import CheckpointError, SettingsError, UnavailableError
 from jmdp.methods.incremental.batch_means import Moments
@@ -34,7 +34,7 @@ from jmdp.methods.incremental.stochastic_approximation import (
 )
 from jmdp.methods.method import Method, check_kind
 from jmdp.methods.shared.return_range import ReturnRange
-from jmdp.methods.shared.shaping import scaled_error, unit_rewards
+from jmdp.methods.shared.reward_units import RewardUnits
 from jmdp.models.coupling import Coupling
 from jmdp.models.policy import TabularPolicy
 from jmdp.models.tabular import TabularJMDP
@@ -45,7 +45,7 @@ from jmdp.results.outcome import Outcome
 _LITTLE_OF_THE_START = 0.05
 """Where the start weighs more, a covariance is not known."""
 
-_REVISION = 1
+_REVISION = 2
 """Raise it when the same settings give other numbers or segments: older checkpoints are then refused."""
 
 
@@ -133,7 +133,8 @@ class Incremental(Method[Evaluation]):
     def on_table(self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, progress: bool) -> Evaluation:
         """Evaluate; see `jmdp.evaluate`."""
         S, _, A = model.shape
-        exponent, _, reward = unit_rewards(model)
+        rewards = RewardUnits.of(model)
+        scale = rewards.scale
         mean, covariance = np.zeros((S, A)), np.zeros((S, A, A))
         outcome, certificate, pairs, curve = Outcome.SAMPLED, None, None, None
         found = Moments.none(A)
@@ -141,7 +142,7 @@ class Incremental(Method[Evaluation]):
             self._require(model)
             cells = MomentCells(model, coupling)
             steps = step_table(self.steps)
-            source = TablePairs(model, policy, coupling, cells, reward)
+            source = TablePairs(model, policy, coupling, cells, rewards.reward)
             estimates = StochasticApproximation(
                 cells,
                 source,
@@ -152,15 +153,15 @@ class Incremental(Method[Evaluation]):
                 self.updates,
                 self.seed,
             )
-            outcome = self._learn(estimates, _fingerprint(self, model, policy, coupling, steps), progress)
+            outcome = self._learn(estimates, self._identity(model, policy, coupling, steps), progress)
             found = estimates.moments(self.confidence, self.averaging)
-            pairs, curve = LearnedPairs(model, cells, estimates, exponent, self.averaging), estimates.curve(exponent)
+            pairs, curve = LearnedPairs(model, cells, estimates, scale, self.averaging), estimates.curve(scale)
         mean[~model.terminal], covariance[~model.terminal] = found.mean, found.covariance
         if self.averaging and outcome is not Outcome.INTERRUPTED:
-            certificate = self._certificate(model, found, exponent)
+            certificate = self._certificate(model, found, scale)
         return Evaluation(
-            mean=np.ldexp(mean, exponent),
-            covariance=np.ldexp(covariance, 2 * exponent),
+            mean=scale.restore(mean),
+            covariance=scale.restore(covariance, 2),
             certificate=certificate,
             outcome=outcome,
             coupling=coupling,
@@ -173,6 +174,14 @@ class Incremental(Method[Evaluation]):
             learning=curve,
         )
 
+    def _identity(
+        self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, steps: Floats
+    ) -> npt.NDArray[np.uint8]:
+        """Of all that decides a run. Step sizes count by their table, the tolerance by whether there is one."""
+        tables = (model.prob, model.reward, model.next_state, model.terminal, model.discount, policy.probs, steps)
+        settings = (self.seed, self.updates, self.centred, self.tolerance is not None, self.sampling)
+        return np.frombuffer(identity(_REVISION, tables, coupling, settings), np.uint8)
+
     def _require(self, model: TabularJMDP) -> None:
         S, _, A = model.shape
         X, local = S * A, int((~model.terminal).sum()) * A * A
@@ -182,15 +191,15 @@ class Incremental(Method[Evaluation]):
         needed = (CELL_BYTES + resumed) * (2 * X + X * (X + 1) // 2) + LOCAL_BYTES * local
         require(needed, budget(self.memory_budget), what, fix)
 
-    def _learn(self, estimates: StochasticApproximation, about: npt.NDArray[np.uint8], progress: bool) -> Outcome:
+    def _learn(self, estimates: StochasticApproximation, run: npt.NDArray[np.uint8], progress: bool) -> Outcome:
         """Run all segments that are left; save where asked to."""
         path = None if self.checkpoint is None else Path(self.checkpoint)
         if path is not None and checkpoint.is_there(path):
-            _resume(path, estimates, about, segments(self.updates, looks=self.tolerance is not None))
+            _resume(path, estimates, run, segments(self.updates, looks=self.tolerance is not None))
 
         def save() -> None:
             if path is not None:
-                checkpoint.save(path, {**estimates.arrays(), "about": about})
+                checkpoint.save(path, {**estimates.arrays(), "identity": run})
 
         saved = time.monotonic()
         bar = count_bar(type(self).__name__, progress, int(estimates.done[1]), self.updates)
@@ -225,11 +234,11 @@ class Incremental(Method[Evaluation]):
         narrow = mean_error <= means and covariance_error <= covariances
         return narrow and math.isfinite(mean_error + covariance_error)
 
-    def _certificate(self, model: TabularJMDP, found: Moments, exponent: int) -> Certificate:
+    def _certificate(self, model: TabularJMDP, found: Moments, scale: Scale) -> Certificate:
         def whole_table(errors: Floats, order: int) -> Floats:
             table = np.zeros((model.shape[0], *errors.shape[1:]))
             table[~model.terminal] = errors
-            return scaled_error(table, order * exponent)
+            return scale.restore_error(table, order)
 
         return Certificate(
             kind="statistical",
@@ -249,10 +258,10 @@ class LearnedPairs:
     """Covariances between states, from the cells of a run. They carry no interval."""
 
     def __init__(
-        self, model: TabularJMDP, cells: MomentCells, estimates: StochasticApproximation, exponent: int, averaging: bool
+        self, model: TabularJMDP, cells: MomentCells, estimates: StochasticApproximation, scale: Scale, averaging: bool
     ) -> None:
         self._states, self._actions, self._terminal = model.states, model.actions, model.terminal
-        self._cells, self._exponent = cells, exponent
+        self._cells, self._scale = cells, scale
         self._values = estimates.average(slice(None)) if averaging else estimates.table[:, 0].copy()
         # Updated of late, and what is left of the start is little.
         self._known = (estimates.table[:, 1] > estimates.counts_before_stage) & (
@@ -271,35 +280,17 @@ class LearnedPairs:
                 f"The covariance of {one} and {other} was updated too seldom to be known. "
                 "Give more updates, or a sampling that comes there: BlockSampling() or UniformSampling()."
             )
-        return math.ldexp(float(self._values[at] - self._values[x] * self._values[y]), 2 * self._exponent)
+        return self._scale.restore(float(self._values[at] - self._values[x] * self._values[y]), 2)
 
 
 def _resume(
-    path: Path, estimates: StochasticApproximation, about: npt.NDArray[np.uint8], whole: Iterator[Segment]
+    path: Path, estimates: StochasticApproximation, run: npt.NDArray[np.uint8], whole: Iterator[Segment]
 ) -> None:
-    arrays = checkpoint.load(path, {**estimates.arrays(), "about": about})
-    if not np.array_equal(arrays.pop("about"), about):
+    arrays = checkpoint.load(path, {**estimates.arrays(), "identity": run})
+    if not np.array_equal(arrays.pop("identity"), run):
         raise CheckpointError(
             f"{path} is the checkpoint of a run with another model, policy, coupling or settings. {checkpoint.FIX}"
         )
     if not estimates.accepts(arrays, whole):
         raise CheckpointError(f"{path} holds numbers that no run comes to. {checkpoint.FIX}")
     estimates.restore(arrays)
-
-
-def _fingerprint(
-    method: Incremental, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, steps: Floats
-) -> npt.NDArray[np.uint8]:
-    """SHA-256 of all that decides a run. A sampling counts by its class and by what it prints of itself, or holds."""
-    total = hashlib.sha256()
-    for array in (model.prob, model.reward, model.next_state, model.terminal, policy.probs, steps):
-        total.update(repr(array.shape).encode())
-        total.update(np.ascontiguousarray(array).tobytes())
-    kind = type(method.sampling)
-    with np.printoptions(threshold=sys.maxsize, precision=17, floatmode="unique"):
-        silent = kind.__repr__ is object.__repr__
-        rule = repr(sorted(vars(method.sampling).items()) if silent else method.sampling)
-    looks = method.tolerance is not None
-    settings = (_REVISION, model.discount, coupling, method.seed, method.updates, method.centred, looks)
-    total.update(repr((*settings, kind.__module__, kind.__qualname__, rule)).encode())
-    return np.frombuffer(total.digest(), np.uint8)

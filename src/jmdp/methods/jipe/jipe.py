@@ -17,9 +17,8 @@ from jmdp.base.progress import sweep_bar
 from jmdp.base.settings import nonnegative, refuse_overflow, whole
 from jmdp.methods.jipe.joint_bellman import JointBellman, needed_bytes
 from jmdp.methods.method import Method
-from jmdp.methods.shared.fixed_point import iterate
+from jmdp.methods.shared.fixed_point import StoppingRule, Sweeps, iterate
 from jmdp.methods.shared.return_range import ReturnRange
-from jmdp.methods.shared.shaping import scaled_error
 from jmdp.models.coupling import Coupling
 from jmdp.models.policy import TabularPolicy
 from jmdp.models.tabular import TabularJMDP
@@ -66,24 +65,22 @@ class JIPE(Method[Evaluation]):
         """Evaluate; see `jmdp.evaluate`."""
         self._require(model, coupling)
         operator = JointBellman(model, policy, coupling, self.order)
-        allowed = self.tolerance * operator.bound / (1 - model.discount)
+        allowed = self.tolerance * operator.rewards.bound / (1 - model.discount)
 
         def error(moments: Floats, residual: float) -> float:
             return (residual + operator.floor(moments)) / (1 - model.discount) * (1 + 2.0**-40)
 
-        e = operator.exponent
-        with sweep_bar(type(self).__name__, progress, e) as report:
-            found = iterate(
-                operator.measured,
-                np.zeros(operator.size),
-                np.zeros(operator.size),
-                target=allowed * (1 - model.discount),
-                enough=lambda moments, residual: error(moments, residual) <= allowed,
-                floor=operator.floor,
-                rate=model.discount,
-                max_sweeps=self.max_sweeps,
-                report=report,
-            )
+        scale = operator.rewards.scale
+        stopping = StoppingRule(
+            target=allowed * (1 - model.discount),
+            floor=operator.floor,
+            rate=model.discount,
+            max_sweeps=self.max_sweeps,
+            enough=lambda moments, residual: error(moments, residual) <= allowed,
+        )
+        with sweep_bar(type(self).__name__, progress, scale.restore) as report:
+            tables = np.zeros(operator.size), np.zeros(operator.size)
+            found = iterate(Sweeps(operator.measured), *tables, stopping, report)
         off = error(found.point, found.residual)
         table = MomentTable(operator, found.point, off)
         means, squares = table.tables[1,], table.tables[2,]
@@ -92,19 +89,19 @@ class JIPE(Method[Evaluation]):
         covariance_off = operator.scale(2) * off + 2 * size * off + off * off + rounding
         S, _, A = model.shape
         return Evaluation(
-            mean=np.ldexp(means.reshape(S, A), e),
+            mean=scale.restore(means.reshape(S, A)),
             covariance=np.array(
                 [[[table.cross_covariance(s, a, s, b) for b in range(A)] for a in range(A)] for s in range(S)]
             ),
             certificate=Certificate.certified(
-                scaled_error(off, e), scaled_error(covariance_off, 2 * e), model.discount, model.reward_bound
+                scale.restore_error(off), scale.restore_error(covariance_off, 2), model.discount, model.reward_bound
             ),
             outcome=found.outcome,
             coupling=coupling,
             method=self,
             states=model.states,
             actions=model.actions,
-            residuals=np.ldexp(found.residuals, e),
+            residuals=scale.restore(found.residuals),
             cross=table,
             moments=table,
             ranges=ReturnRange(model, policy),
@@ -114,11 +111,11 @@ class JIPE(Method[Evaluation]):
         """Refuse moments that overflow and tables that do not fit, before anything is allocated."""
         refuse_overflow(self.order, model.discount)
         X = model.shape[0] * model.shape[2]
-        what, mend = f"JIPE on {X} coordinates", "Use ExactPairs(), which needs A² times less"
+        what, fix = f"JIPE on {X} coordinates", "Use ExactPairs(), which needs A² times less"
         if self.order > 2:
             what += f" up to order {self.order}"
-            mend = f"Use ExactPairs(order={self.order}) for moments of two coordinates"
-        require(needed_bytes(model, coupling, self.order), budget(self.memory_budget), what, mend)
+            fix = f"Use ExactPairs(order={self.order}) for moments of two coordinates"
+        require(needed_bytes(model, coupling, self.order), budget(self.memory_budget), what, fix)
 
 
 class MomentTable:
@@ -126,7 +123,7 @@ class MomentTable:
 
     def __init__(self, operator: JointBellman, moments: Floats, error: float) -> None:
         self.operator, self.order = operator, operator.order
-        self.moments = moments  # on rewards divided by 2**exponent
+        self.moments = moments  # on rewards of size 1
         self.error = error  # of these moments, in ‖·‖_λ
 
     @property
@@ -140,12 +137,12 @@ class MomentTable:
         found = self._raw([x, y]) - self._raw([x]) * self._raw([y])
         if x == y:  # a variance: what rounding puts below 0 is 0
             found = max(0.0, found)
-        return float(np.ldexp(found, 2 * self.operator.exponent))
+        return self.operator.rewards.scale.restore(found, 2)
 
     def moment(self, coordinates: Sequence[tuple[int, int]]) -> Estimate:
         """E[Π Z(x)] over at most `order` coordinates; one that is repeated is a power."""
         k = len(coordinates)
-        return _scaled(self._raw(coordinates), self._off(k), k * self.operator.exponent)
+        return self._restored(self._raw(coordinates), self._off(k), k)
 
     def gap_moments(self, s: int, a: int, b: int) -> tuple[Estimate, ...]:
         """Central moments of G = Z(s, a) − Z(s, b), a ≠ b, of orders 0, 1, …, `order`.
@@ -170,7 +167,7 @@ class MomentTable:
             error = off[k] + sum(moved, Fraction(0))
             value = central[k] if k % 2 else max(central[k], Fraction(0))
             rounding = (abs(value) + error) * Fraction(2.0**-50)
-            around = _scaled(float(value), float(error + rounding), k * self.operator.exponent)
+            around = self._restored(float(value), float(error + rounding), k)
             result.append(around if k % 2 else Estimate(around, max(0.0, around.low), around.high))
         return tuple(result)
 
@@ -185,10 +182,10 @@ class MomentTable:
         """Bound on the error of moments of order k ≥ 1."""
         return self.operator.scale(k) * self.error * (1 + 2.0**-40)
 
-
-def _scaled(value: float, error: float, exponent: int) -> Estimate:
-    """A value off by at most `error`, both times 2**exponent; anywhere where that is out of range."""
-    try:
-        return Estimate.around(math.ldexp(value, exponent), scaled_error(error, exponent))
-    except OverflowError:
-        return Estimate(math.copysign(math.inf, value), -math.inf, math.inf)
+    def _restored(self, value: float, error: float, k: int) -> Estimate:
+        """A moment of order k off by at most `error`, on rewards as given; anywhere where that is out of range."""
+        scale = self.operator.rewards.scale
+        restored = scale.restore(value, k)
+        if math.isinf(restored):
+            return Estimate(restored, -math.inf, math.inf)
+        return Estimate.around(restored, scale.restore_error(error, k))

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from jmdp.base.arrays import ROUNDOFF, UNDERFLOW, Floats, largest
-from jmdp.methods.shared.shaping import unit_rewards
+from jmdp.methods.shared.reward_units import RewardUnits
 from jmdp.methods.shared.shared_randomness import action_intervals, shared_scenarios
 from jmdp.models.coupling import Coupling
 from jmdp.models.policy import TabularPolicy
@@ -51,14 +51,15 @@ class JointBellman:
 
     def __init__(self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, order: int) -> None:
         self.model, self.coupling, self.order = model, coupling, order
-        self.exponent, self.bound, self.reward = unit_rewards(model)
+        self.rewards = RewardUnits.of(model)
+        bound = self.rewards.bound
         # A little too large is harmless, and makes up for the rounding of its powers.
-        self.weight = 2 * self.bound / (1 - model.discount) * (1 + 2.0**-45) if self.bound else 1.0
+        self.weight = 2 * bound / (1 - model.discount) * (1 + 2.0**-45) if bound else 1.0
         self.partitions = partitions(order, model.shape[0] * model.shape[2])
         self.size = table_numbers(model, order)
         self.splits = {m: list(_splits(len(m), model, coupling)) for m in self.partitions}
         groups = {_only(m, group) for m in self.partitions for split in self.splits[m] for group in split}
-        self.pieces = [
+        self.scenario_steps = [
             (w, {powers: self._step(prob * ~model.terminal[:, None], powers) for powers in groups})
             for w, prob in shared_scenarios(model, coupling)
         ]
@@ -98,7 +99,7 @@ class JointBellman:
                 target = _entries(table, split, self.model.shape[2])
                 arranged = following.transpose([branch for group in split for branch in group])
                 target[...] = 0.0
-                for w, steps in self.pieces:
+                for w, steps in self.scenario_steps:
                     part = _along_axes([steps[_only(m, group)] for group in split], arranged)
                     part *= w
                     target += part.reshape(target.shape)
@@ -115,14 +116,14 @@ class JointBellman:
         by 3A units each; k states have kA of them, and each moves mass twice.
         """
         _, K, A = self.model.shape
-        B, gamma, top = self.bound, self.model.discount, [1.0] + [0.0] * self.order
+        B, gamma, top = self.rewards.bound, self.model.discount, [1.0] + [0.0] * self.order
         for m, table in self.tables(moments).items():
             top[sum(m)] = max(top[sum(m)], largest(table))
         tiny = UNDERFLOW * max(top) if B else 0.0
         breaks = 6 * A * A if self.common_choices else 0
         found = 0.0
         for k in range(1, self.order + 1):
-            count = k * (2 * K + 3 * A + 10 + breaks) + K * 2**k + len(self.pieces) + 2
+            count = k * (2 * K + 3 * A + 10 + breaks) + K * 2**k + len(self.scenario_steps) + 2
             terms = sum(comb(k, i) * gamma**i * B ** (k - i) * top[i] for i in range(k + 1))
             found = max(found, (2 * count * ROUNDOFF * terms + tiny) / self.scale(k))
         return found
@@ -151,7 +152,7 @@ class JointBellman:
         from scipy.sparse import csr_array
 
         S, K, A = self.model.shape
-        reward, n = self.reward.transpose(0, 2, 1), self.model.next_state.transpose(0, 2, 1)  # [S, A, K]
+        reward, n = self.rewards.reward.transpose(0, 2, 1), self.model.next_state.transpose(0, 2, 1)  # [S, A, K]
         weight, column = prob[:, None, :, None], np.zeros((S, 1, K, 1), np.int64)  # [S, A^c, K, choices of l]
         for m in powers:
             l = np.arange(m + 1)  # noqa: E741
@@ -212,14 +213,14 @@ def _splits(j: int, model: TabularJMDP, coupling: Coupling) -> Iterator[Groups]:
     if coupling.shared_between_states or not coupling.shared_in_a_state:
         yield [(i,) for i in range(j)]
         return
-    ways: list[Groups] = [[]]
+    splits: list[Groups] = [[]]
     for i in range(j):
-        ways = [
-            [*way[:g], (*way[g], i), *way[g + 1 :]] if g < len(way) else [*way, (i,)]
-            for way in ways
-            for g in range(len(way) + 1)
+        splits = [
+            [*split[:g], (*split[g], i), *split[g + 1 :]] if g < len(split) else [*split, (i,)]
+            for split in splits
+            for g in range(len(split) + 1)
         ]
-    yield from sorted((way for way in ways if len(way) <= model.shape[0]), key=len, reverse=True)
+    yield from sorted((split for split in splits if len(split) <= model.shape[0]), key=len, reverse=True)
 
 
 def _entries(table: Floats, split: Groups, A: int) -> Floats:
@@ -233,8 +234,8 @@ def _entries(table: Floats, split: Groups, A: int) -> Floats:
 
 def _view(table: Floats, axes: Sequence[int], wanted: Sequence[int]) -> Floats:
     """View of the entries whose axes with one label agree, axes in the order `wanted`."""
-    names, kept = ("".join(ascii_letters[i] for i in labels) for labels in (axes, wanted))
-    return np.asarray(np.einsum(f"{names}->{kept}", table))
+    given, result = ("".join(ascii_letters[i] for i in labels) for labels in (axes, wanted))
+    return np.asarray(np.einsum(f"{given}->{result}", table))
 
 
 def _merge(m: Powers, tables: dict[Powers, Floats]) -> None:

@@ -15,7 +15,7 @@ from numba import njit
 
 from jmdp.methods.kernels.tables import CellLayout, Cells, OutcomeLists
 
-_SLIP = 2.0**-51
+_ROUNDING = 2.0**-51
 """Relative to the sizes added, more than the rounding of r + γ x and of r itself."""
 
 _TINY = 1e-300
@@ -79,12 +79,12 @@ def _add_outcome(
             x = r + g * mean[j, c]
             a, b = g * low[j, c], g * high[j, c]
             least, most = r + min(a, b), r + max(a, b)
-        slip = _SLIP * (abs(r) + max(abs(least), abs(most))) + _TINY
+        rounding = _ROUNDING * (abs(r) + max(abs(least), abs(most))) + _TINY
         at = min(max(cell(x, per_width, bits) - first_cell, 0), cells - 1) + 1
         run = run + 1 if at == last else 1
         last = at
         longest = max(longest, run)
-        least, most = least - slip, most + slip
+        least, most = least - rounding, most + rounding
         if most - least <= narrow:
             atom = at + cells
             least_too, most_too = min(least, row_low[atom]), max(most, row_high[atom])

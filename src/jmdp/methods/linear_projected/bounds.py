@@ -21,8 +21,8 @@ from jmdp.base import arrays
 from jmdp.base.arrays import ROUNDOFF, UNDERFLOW, Floats, largest
 from jmdp.methods.linear_projected.pair_features import AT_ONCE, PairFeatures, Source
 from jmdp.methods.linear_projected.pair_weights import PairWeights
-from jmdp.methods.shared.pair_operator import excess
-from jmdp.methods.shared.shaping import scaled_error
+from jmdp.methods.shared.pair_operator import row_sum_error_units
+from jmdp.methods.shared.reward_units import RewardUnits
 from jmdp.models.tabular import TabularJMDP
 from jmdp.results.certificate import Certificate
 
@@ -114,12 +114,11 @@ def fitted_bounds(
     kernel_2: Floats,
     source: Source,
     mean: Floats,
-    reward: Floats,
-    bound: float,
+    rewards: RewardUnits,
     target: str,
-    exponent: int,
 ) -> Bounds:
-    """Bounds for a fit on rewards up to `bound`, divided by 2**exponent."""
+    """Bounds for a fit on rewards of size 1."""
+    reward, bound, scale = rewards.reward, rewards.bound, rewards.scale
     model, weights, gamma = pairs.model, pairs.weights, pairs.model.discount
     root, root_1 = math.sqrt(weights.contraction), math.sqrt(weights.mean_contraction)
     kappa, kappa_1 = gamma**2 * root * _UP, gamma * root_1 * _UP
@@ -155,19 +154,18 @@ def fitted_bounds(
         beta = spare / (2 * bound * kappa_1) if bound * kappa_1 > 0 else 1.0
         kappa = max(kappa_1, kappa + (spare if bound * kappa_1 > 0 else 0.0))
         # Means grow with rewards, second moments with their squares. A smaller β is as good where it overflows.
-        with np.errstate(over="ignore"):
-            beta = min(float(np.ldexp(beta, -exponent)), sys.float_info.max)
-    sizes = np.ldexp(np.abs(mean), exponent) if target == "second_moment" else None
+        beta = min(scale.divide(beta), sys.float_info.max)
+    sizes = scale.restore(np.abs(mean)) if target == "second_moment" else None
     return Bounds(
         kappa,
         weights.contraction,
         weights.mean_contraction,
         beta,
-        scaled_error(mean_norm, exponent),
-        scaled_error(norm, 2 * exponent),
-        scaled_error(top, 2 * exponent),
-        scaled_error(slip, 2 * exponent),
-        np.where(model.terminal[:, None], 0.0, scaled_error(mean_error, exponent)),
+        scale.restore_error(mean_norm),
+        scale.restore_error(norm, 2),
+        scale.restore_error(top, 2),
+        scale.restore_error(slip, 2),
+        np.where(model.terminal[:, None], 0.0, scale.restore_error(mean_error)),
         sizes,
         weights,
     )
@@ -199,7 +197,7 @@ def _units(pairs: PairFeatures) -> float:
     """
     _, K, A = pairs.model.shape
     d, e = pairs.sizes
-    over = excess(pairs.model.prob) + excess(pairs.policy.probs)
+    over = row_sum_error_units(pairs.model.prob) + row_sum_error_units(pairs.policy.probs)
     values = len(pairs.weights.luck.scenarios) * len(pairs.weights.luck.choices)
     sums = 2 * d + 2 * e + d * (d + 1) / 2 + e * (e + 1) / 2 + 2 * K * A + K * A * A + values + 64
     return float(4 * (sums + 2 * over))

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from jmdp.base import arrays
 from jmdp.base.arrays import Floats
 from jmdp.base.machine import budget, require
+from jmdp.base.scale import Scale
 from jmdp.base.settings import nonnegative, whole
 from jmdp.errors import SettingsError
 from jmdp.methods.linear_projected.bounds import Bounds, fitted_bounds
@@ -23,7 +24,7 @@ from jmdp.methods.linear_projected.pair_weights import PairWeights, Restart, Sta
 from jmdp.methods.linear_projected.psd_fit import Cone, Fit, fit
 from jmdp.methods.method import Method
 from jmdp.methods.shared.return_range import ReturnRange
-from jmdp.methods.shared.shaping import unit_rewards
+from jmdp.methods.shared.reward_units import RewardUnits
 from jmdp.models.coupling import Coupling
 from jmdp.models.outcomes import one_step
 from jmdp.models.policy import TabularPolicy
@@ -128,18 +129,18 @@ class LinearProjected(Method[Evaluation]):
         phi = matrix_of(self.features, model)
         own = np.zeros((S * A, 0)) if second is None else matrix_of(second, model, "same_state")
         self._require(model, phi.shape[1], own.shape[1])
-        e, bound, reward = unit_rewards(model)
+        rewards = RewardUnits.of(model)
         if self.samples is not None and self.seed is not None and isinstance(self.weights, Restart):
             drawn = sampled_equations(
                 model, policy, coupling, self.weights, phi, own, self.target, self.samples, self.seed
             )
-            return self._sampled(model, policy, coupling, drawn, self.weights.alpha(model.discount), e)
+            return self._sampled(model, policy, coupling, drawn, self.weights.alpha(model.discount), rewards.scale)
         weights = pair_weights(self.weights, model, policy, coupling)
         (basis, to_phi), (basis_2, to_psi) = (orthonormal(f, weights.mean) for f in (phi, own))
-        theta = _mean_parameters(model, policy, weights, basis, reward)
+        theta = _mean_parameters(model, policy, weights, basis, rewards.reward)
         mean = (basis @ theta).reshape(S, A)
         pairs = PairFeatures(model, policy, weights, basis.reshape(S, A, -1), basis_2.reshape(S, A, -1))
-        source = source_of(self.target, model, reward, mean)
+        source = source_of(self.target, model, rewards.reward, mean)
         G, H, b = pairs.equations(source)
         cone = Cone(pairs.sizes)
 
@@ -151,12 +152,12 @@ class LinearProjected(Method[Evaluation]):
         M, fill = G - model.discount**2 * H, elsewhere if S * A <= _SMALL else None
         found = fit(G, M, b, cone, self.tolerance, self.max_sweeps, self.solver, fill)
         kernel, kernel_2 = cone.blocks(found.parameters)
-        bounds = fitted_bounds(pairs, kernel, kernel_2, source, mean, reward, bound, self.target, e)
-        table = FittedMoments(basis, basis_2, kernel, kernel_2, mean, self.target, e)
+        bounds = fitted_bounds(pairs, kernel, kernel_2, source, mean, rewards, self.target)
+        table = FittedMoments(basis, basis_2, kernel, kernel_2, mean, self.target, rewards.scale)
         return self._evaluation(model, policy, coupling, table, found, theta, to_phi, to_psi, weights.same, bounds)
 
     def _sampled(
-        self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, drawn: Drawn, alpha: float, e: int
+        self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, drawn: Drawn, alpha: float, scale: Scale
     ) -> Evaluation:
         """The same from samples."""
         S, _, A = model.shape
@@ -164,7 +165,7 @@ class LinearProjected(Method[Evaluation]):
         M = drawn.G - model.discount**2 * drawn.H
         found = fit(drawn.G, M, drawn.b, cone, self.tolerance, self.max_sweeps, self.solver)
         kernel, kernel_2 = cone.blocks(found.parameters)
-        table = FittedMoments(drawn.basis, drawn.basis_2, kernel, kernel_2, drawn.mean, self.target, e)
+        table = FittedMoments(drawn.basis, drawn.basis_2, kernel, kernel_2, drawn.mean, self.target, scale)
         if found.outcome is Outcome.CONVERGED:
             found = Fit(found.parameters, found.constrained, found.residuals, Outcome.SAMPLED)
         bounds = Bounds.none(S, A, alpha, model.discount)
@@ -185,11 +186,11 @@ class LinearProjected(Method[Evaluation]):
         same: Floats | None,
         bounds: Bounds,
     ) -> Evaluation:
-        e = table.exponent
+        scale = table.scale
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):  # of parameters, in the features' own units
-            mean_parameters = np.ldexp(to_phi @ theta, e)
+            mean_parameters = scale.restore(to_phi @ theta)
             kernel, kernel_2 = (
-                np.ldexp(to @ k @ to.T, 2 * e) for to, k in ((to_phi, table.kernel), (to_psi, table.kernel_2))
+                scale.restore(to @ k @ to.T, 2) for to, k in ((to_phi, table.kernel), (to_psi, table.kernel_2))
             )
         projection = Projection(
             to_phi.shape[0] + (to_psi.shape[0] if self.same_state is not True else 0),
@@ -210,8 +211,8 @@ class LinearProjected(Method[Evaluation]):
             model.actions,
         )
         return Evaluation(
-            mean=np.ldexp(table.mean, e),
-            covariance=np.ldexp(table.same_state(), 2 * e),
+            mean=scale.restore(table.mean),
+            covariance=scale.restore(table.same_state(), 2),
             certificate=bounds.certificate(model),
             outcome=found.outcome,
             coupling=coupling,
@@ -242,9 +243,9 @@ class FittedMoments(arrays.FrozenArrays):
     basis_2: Floats  # [S·A, e]
     kernel: Floats  # [d, d]
     kernel_2: Floats  # [e, e]
-    mean: Floats  # [S, A], on rewards divided by 2**exponent
+    mean: Floats  # [S, A], on rewards of size 1
     target: str
-    exponent: int
+    scale: Scale
 
     def same_state(self) -> Floats:
         """[S, A, A], covariances within states, symmetric to the last bit."""
@@ -261,7 +262,7 @@ class FittedMoments(arrays.FrozenArrays):
         found = float(self.basis[s * A + a] @ self.kernel @ self.basis[t * A + b])
         if self.target == "second_moment":
             found -= float(self.mean[s, a] * self.mean[t, b])
-        return float(np.ldexp(found, 2 * self.exponent))
+        return self.scale.restore(found, 2)
 
 
 @dataclass(frozen=True, eq=False)

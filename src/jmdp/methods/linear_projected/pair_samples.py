@@ -13,7 +13,7 @@ from jmdp.methods.kernels.coordinates import ENDED, MEAN
 from jmdp.methods.linear_projected.pair_features import orthonormal
 from jmdp.methods.linear_projected.pair_weights import Restart, start_weights
 from jmdp.methods.linear_projected.psd_fit import outer
-from jmdp.methods.shared.shaping import unit_rewards
+from jmdp.methods.shared.reward_units import RewardUnits
 from jmdp.models.coupling import Coupling
 from jmdp.models.policy import TabularPolicy
 from jmdp.models.tabular import TabularJMDP
@@ -48,7 +48,7 @@ class PairProcess:
         self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, settings: Restart, seed: int, chains: int
     ) -> None:
         cells = MomentCells(model, coupling)
-        self._source = TablePairs(model, policy, coupling, cells, unit_rewards(model)[2])
+        self._source = TablePairs(model, policy, coupling, cells, RewardUnits.of(model).reward)
         self._ended, self._anywhere = cells.coordinates, int(cells.mean[0, 0])
         self._rng = np.random.Generator(np.random.PCG64DXSM(np.random.SeedSequence(seed)))
         self._chains, self._alpha = chains, settings.alpha(model.discount)

@@ -212,4 +212,4 @@ class _DrawnAgain:
 
 def _seed_of(seed: int, state: int) -> int:
     """A seed for each state, so that their randomness is independent."""
-    return int.from_bytes(Shock.of_sample(seed, state).derived(b"state").words[:7], "little")
+    return Shock.of_sample(seed, state).derived(b"state").seed()

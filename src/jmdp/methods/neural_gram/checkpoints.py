@@ -6,10 +6,7 @@ A checksum of all arrays is saved with them, so that no changed bit is taken for
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
-import os
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +16,8 @@ import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 
+from jmdp.base.identity import identity
+from jmdp.base.whole_files import whole_file
 from jmdp.errors import CheckpointError, MissingExtraError
 from jmdp.methods.neural_gram.trainer import TrainingProgress
 
@@ -28,10 +27,10 @@ _FIX = "Take another folder, or delete this one to begin again."
 class Checkpoints:
     """Those of one run, in a folder of their own; the last two are kept.
 
-    Raises `CheckpointError` where the folder holds a run that is about something else.
+    Raises `CheckpointError` where the folder holds another run, by its identity.
     """
 
-    def __init__(self, folder: Path, about: str) -> None:
+    def __init__(self, folder: Path, run: bytes) -> None:
         try:
             import orbax.checkpoint as ocp
         except ImportError:
@@ -44,10 +43,9 @@ class Checkpoints:
             raise CheckpointError(f"{folder} cannot be a folder: {error.strerror}. Take another one.") from error
         settings = self._folder / "run.json"
         if not settings.exists():
-            part = settings.with_suffix(".part")  # a run that is killed here leaves all of it or nothing
-            part.write_text(json.dumps({"about": about}), encoding="utf-8")
-            os.replace(part, settings)
-        elif _read(settings) != about:
+            with whole_file(settings) as file:  # a run that is killed here leaves all of it or nothing
+                file.write(json.dumps({"identity": run.hex()}).encode())
+        elif _read(settings) != run.hex():
             raise CheckpointError(f"{folder} is of a run with another simulator, policy, coupling or settings. {_FIX}")
         self._manager = ocp.CheckpointManager(
             self._folder / "training", options=ocp.CheckpointManagerOptions(max_to_keep=2, create=True)
@@ -70,8 +68,8 @@ class Checkpoints:
         `fresh` is the beginning: a run that began with other parameters is another run.
         """
         wanted = _leaves(fresh)
-        self._initial = digest_of_arrays(wanted.values())
-        wanted["checksum"] = np.zeros(16, np.uint8)
+        self._initial = identity(wanted)
+        wanted["checksum"] = np.zeros(32, np.uint8)
         failed: list[int] = []
         reason = ""
         for step in sorted(self._manager.all_steps(), reverse=True):
@@ -104,17 +102,7 @@ class Checkpoints:
         self._manager.close()
 
     def _checksum(self, leaves: dict[str, npt.NDArray[Any]]) -> npt.NDArray[np.uint8]:
-        total = hashlib.blake2b(self._initial + digest_of_arrays(leaves.values()), digest_size=16)
-        return np.frombuffer(total.digest(), np.uint8).copy()
-
-
-def digest_of_arrays(arrays: Iterable[npt.NDArray[Any]]) -> bytes:
-    """Sixteen bytes that are equal for equal arrays in the same order."""
-    total = hashlib.blake2b(digest_size=16)
-    for array in arrays:
-        total.update(f"{array.dtype}{array.shape}".encode())
-        total.update(np.ascontiguousarray(array).tobytes())
-    return total.digest()
+        return np.frombuffer(identity(self._initial, leaves), np.uint8).copy()
 
 
 def _leaves(progress: TrainingProgress) -> dict[str, npt.NDArray[Any]]:
@@ -124,6 +112,6 @@ def _leaves(progress: TrainingProgress) -> dict[str, npt.NDArray[Any]]:
 
 def _read(path: Path) -> Any:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))["about"]
+        return json.loads(path.read_text(encoding="utf-8"))["identity"]
     except (OSError, ValueError, KeyError, TypeError):
         raise CheckpointError(f"{path} is damaged. {_FIX}") from None

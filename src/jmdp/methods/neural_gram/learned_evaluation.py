@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -16,7 +16,7 @@ from jmdp.base.arrays import Floats
 from jmdp.base.interval import Estimate
 from jmdp.base.labels import Label, Labels
 from jmdp.base.luck import Shock
-from jmdp.errors import SettingsError
+from jmdp.methods.method import Method
 from jmdp.methods.neural_gram.lookahead import Lookahead
 from jmdp.methods.neural_gram.losses import compiled_means, compiled_moments, still_to_come
 from jmdp.methods.neural_gram.network import GramNetwork, blocks, covariances, gap_variances
@@ -29,9 +29,6 @@ from jmdp.results.outcome import Outcome
 from jmdp.simulators.pair_walks import PairWalks, WalkPlan, walks_from
 from jmdp.simulators.simulator import Simulator
 from jmdp.simulators.workers import WorkerPool
-
-if TYPE_CHECKING:
-    from jmdp.methods.neural_gram.neural_gram import NeuralGram
 
 
 class Moments(NamedTuple):
@@ -55,8 +52,9 @@ class LearnedEvaluation:
     simulator: Simulator
     actor: Actor
     coupling: Coupling
-    method: NeuralGram
+    method: Method[LearnedEvaluation]
     discount: float
+    horizon: int  # steps of rollouts that count as the truth
     actions: Labels
     outcome: Outcome
     learning: LearningCurve
@@ -121,13 +119,11 @@ class LearnedEvaluation:
         return 4.0 if self.calibration is None else worth(self.calibration)
 
     def calibrate(self, *, seed: int, states: int = 160, rollouts: int = 24, workers: int = 1) -> Calibration:
-        """Simulate fresh states and compare. `seed` is another than those learned and stopped with."""
-        if seed in (2 * self.method.seed, 2 * self.method.seed + 1):
-            raise SettingsError(f"seed is {seed}, whose walks were learned from or stopped with. Give another.")
-        spacing = 40
-        plan = WalkPlan(min(states, 16), spacing, rollouts, self.method.long_enough(self.discount))
+        """Simulate fresh states and compare. No seed gives the walks that were learned from or stopped with."""
+        root, spacing = Shock.of_sample(seed, 0).derived(b"calibration"), 40
+        plan = WalkPlan(min(states, 16), spacing, rollouts, self.horizon)
         with WorkerPool(self.simulator, self.actor, self.coupling, workers=workers) as pool:
-            walks = pool.collect(plan, seed=seed, blocks=-(-states // plan.visits))
+            walks = pool.collect(plan, seed=root.seed(), blocks=-(-states // plan.visits))
         return calibration_of(self.network, walks, self.discount, seed)
 
     def _seen(self, state: Any) -> npt.NDArray[Any]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 import os
-import re
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from jmdp.base.identity import identity
+from jmdp.base.luck import Shock
 from jmdp.base.progress import count_bar
 from jmdp.base.settings import nonnegative, probability, whole
 from jmdp.errors import CouplingError, MissingExtraError, SettingsError
@@ -114,7 +115,7 @@ class NeuralGram(Method["LearnedEvaluation"]):
     ) -> LearnedEvaluation:
         """Evaluate; see `jmdp.evaluate`."""
         try:
-            from jmdp.methods.neural_gram.checkpoints import Checkpoints, digest_of_arrays
+            from jmdp.methods.neural_gram.checkpoints import Checkpoints
             from jmdp.methods.neural_gram.learned_evaluation import LearnedEvaluation, calibration_of, judged
             from jmdp.methods.neural_gram.tracking import Tracker
             from jmdp.methods.neural_gram.training_loop import TrainingData, train
@@ -127,24 +128,22 @@ class NeuralGram(Method["LearnedEvaluation"]):
         if discount >= 1:
             raise SettingsError("NeuralGram needs a discount below 1.")
         name = type(self).__name__
+        root = Shock.of_sample(self.seed, 0)
         with WorkerPool(simulator, actor, coupling, workers=self.workers) as pool:
             visits = min(self.visits, 100)
             plan = WalkPlan(visits, self.spacing, self.repeats, self.length)
-            walks = pool.collect(plan, seed=2 * self.seed, blocks=-(-self.visits // visits), progress=progress)
+            seed, blocks = root.derived(b"walks").seed(), -(-self.visits // visits)
+            walks = pool.collect(plan, seed=seed, blocks=blocks, progress=progress)
             held_out = None
             if self.held_out is not None:
                 rollouts = WalkPlan(min(self.held_out, 8), 40, 16, self.long_enough(discount))
-                blocks = -(-self.held_out // rollouts.visits)
-                held_out = pool.collect(rollouts, seed=2 * self.seed + 1, blocks=blocks, progress=progress)
+                seed, blocks = root.derived(b"held out").seed(), -(-self.held_out // rollouts.visits)
+                held_out = pool.collect(rollouts, seed=seed, blocks=blocks, progress=progress)
         assert simulator.actions is not None
         folder = None if self.folder is None else Path(self.folder)
-        arrays = [
-            getattr(part, name) for part in (walks, held_out) if part is not None for name in part.__dataclass_fields__
-        ]
-        made_by = replace(self, folder=None, workers=1)
-        about = repr((made_by, discount, simulator, actor, coupling, digest_of_arrays(arrays).hex()))
-        about = re.sub(r" at 0x[0-9a-f]+", "", about)  # addresses, which another process has others for
-        checkpoints = None if folder is None else Checkpoints(folder, about)
+        # Walks say all that training gets to know of the simulator and the policy.
+        run = identity(replace(self, folder=None, workers=1), discount, coupling, simulator.actions, walks, held_out)
+        checkpoints = None if folder is None else Checkpoints(folder, run)
         tracker = None if folder is None else Tracker(folder)
         try:
             with count_bar(name, progress, 0, self.updates) as report:
@@ -156,9 +155,9 @@ class NeuralGram(Method["LearnedEvaluation"]):
                     part.close()
         record = None
         if held_out is not None:
-            record = calibration_of(found.network, held_out, discount, 2 * self.seed + 1)
+            record = calibration_of(found.network, held_out, discount, self.seed)
         return LearnedEvaluation(
-            found.network, simulator, actor, coupling, self, discount, simulator.actions,
+            found.network, simulator, actor, coupling, self, discount, self.long_enough(discount), simulator.actions,
             Outcome.INTERRUPTED if found.interrupted else judged(record), found.curve, record,
         )  # fmt: skip
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from pathlib import Path
 from typing import Any, TextIO
+
+from jmdp.base.whole_files import whole_file
 
 
 class Tracker:
@@ -23,9 +24,8 @@ class Tracker:
         path = self._folder / "curves.jsonl"
         if path.exists():
             lines = [line for line in path.read_text(encoding="utf-8").splitlines() if _is_of(line, updates)]
-            part = path.with_suffix(".part")
-            part.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-            os.replace(part, path)
+            with whole_file(path) as file:
+                file.write("".join(f"{line}\n" for line in lines).encode())
         self._lines = path.open("a", encoding="utf-8")
         try:
             from tensorboardX import SummaryWriter

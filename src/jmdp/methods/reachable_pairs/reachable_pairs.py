@@ -17,7 +17,6 @@ from jmdp.base.settings import nonnegative, whole
 from jmdp.methods.exact_pairs.exact_pairs import ExactPairs
 from jmdp.methods.method import Method
 from jmdp.methods.reachable_pairs.region import Cut, Explorer, Surroundings
-from jmdp.methods.shared.shaping import scaled_error
 from jmdp.models.coupling import Coupling
 from jmdp.models.lazy import LazyJMDP
 from jmdp.models.policy import TabularPolicy
@@ -107,7 +106,7 @@ class ReachablePairs(Method[Evaluation]):
 
 @dataclass(frozen=True, eq=False)
 class _Found:
-    """What is known of the origin's returns, on rewards divided by 2**exponent of the explorer."""
+    """What is known of the origin's returns, on rewards of size 1, by the scale of the explorer."""
 
     mean: Floats  # [A]
     mean_error: Floats  # [A]
@@ -160,27 +159,27 @@ class _Found:
         widths: Floats,
     ) -> Evaluation:
         """The same as an `Evaluation` of one state, on rewards as they were given."""
-        model, e = explorer.model, explorer.exponent
+        model, scale = explorer.model, explorer.scale
         covariance_error, gap_error, correlation_error = self.errors()
         exact = not (self.mean_error.any() or covariance_error.any())
-        covariance = np.ldexp(self.covariance, 2 * e)
+        covariance = scale.restore(self.covariance, 2)
         # Correlations are computed again from covariances that may have lost digits to underflow.
         change = np.abs(_correlation(covariance) - _correlation(self.covariance))
         correlation_error = np.where(np.isnan(change), 2.0, np.minimum(correlation_error + change + 2.0**-48, 2.0))
-        mean_error = scaled_error(self.mean_error, e)
+        mean_error = scale.restore_error(self.mean_error)
         certificate = Certificate(
             kind="exact" if exact else "certified",
             mean_error=mean_error[None],
-            covariance_error=scaled_error(covariance_error, 2 * e)[None],
+            covariance_error=scale.restore_error(covariance_error, 2)[None],
             gap_mean_error=(mean_error[:, None] + mean_error[None, :])[None],
-            gap_variance_error=scaled_error(gap_error, 2 * e)[None],
+            gap_variance_error=scale.restore_error(gap_error, 2)[None],
             discount=model.discount,
             reward_bound=model.reward_bound,
             correlation_error=correlation_error[None],
         )
         actions = model.actions or Labels.of("action", len(self.mean), None)
         return Evaluation(
-            mean=np.ldexp(self.mean, e)[None],
+            mean=scale.restore(self.mean)[None],
             covariance=covariance[None],
             certificate=certificate,
             outcome=outcome,
@@ -231,7 +230,7 @@ class _Search:
         around = Surroundings.of(explorer)
         self.coupling.check_fits(around.model)
         used_up = int(explorer.asked.sum()) >= method.max_states
-        importance = around.met * around.spread**2
+        importance = around.visits * around.spread**2
         seen = math.sqrt(float(importance.sum()))
         need = min(self.need, 0.3 * max(seen, method.tolerance * float(np.abs(around.mean).max())))
         importance[explorer.origin] = np.inf
@@ -245,7 +244,7 @@ class _Search:
         if too_wide and not explorer.complete:
             need = max(need, hidden)
         inside = self._inside(importance, need)
-        self._keep(*self._solve(around, inside))
+        self._take_narrower(*self._solve(around, inside))
         if self._narrow():
             self.outcome = Outcome.CONVERGED
             return False
@@ -260,7 +259,7 @@ class _Search:
         self.need = min(self._needed(), need / (100 if repeated else 2))
         return True
 
-    def _keep(self, found: _Found, interrupted: bool) -> None:
+    def _take_narrower(self, found: _Found, interrupted: bool) -> None:
         """Keep the narrower of what is found now and before."""
         before, width = self.best, self._width()
         self.best = found

@@ -20,7 +20,6 @@ where M is a variance and no longer the square of a bound.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -29,11 +28,12 @@ import numpy as np
 
 from jmdp.base.arrays import ROUNDOFF, UNDERFLOW, Booleans, Floats, Integers, floats
 from jmdp.base.progress import count_bar
+from jmdp.base.scale import Scale
 from jmdp.errors import PolicyError
 from jmdp.methods.kernels.tables import Chain
 from jmdp.methods.shared.pair_operator import PairOperator
 from jmdp.methods.shared.policy_chain import ChainSolver, discounted_total, policy_chain_solver
-from jmdp.methods.shared.shaping import scaled_error, shape
+from jmdp.methods.shared.shaping import shape_rewards
 from jmdp.models.coupling import Independent
 from jmdp.models.lazy import LazyJMDP
 from jmdp.models.policy import TabularPolicy
@@ -54,8 +54,8 @@ class Explorer:
 
     def __init__(self, model: LazyJMDP, policy: Callable[[Any], Any], origin: int) -> None:
         self.model, self.policy, self.origin = model, policy, origin
-        self.exponent = math.frexp(model.reward_bound)[1]  # rewards are divided by 2**exponent
-        self.bound = math.ldexp(model.reward_bound, -self.exponent) / (1 - model.discount) * _UP  # of any return, then
+        self.scale = Scale.above(model.reward_bound)
+        self.bound = self.scale.divide(model.reward_bound) / (1 - model.discount) * _UP  # of any return
         model.expand(origin)
         self.probs: Floats = np.zeros((0, 1))  # [found, A]
         self.asked: Booleans = np.zeros(0, bool)  # [found]
@@ -78,10 +78,10 @@ class Explorer:
                 chain = Chain(model.prob, model.next_state, self.probs, self.asked, model.terminal)
                 push(chain, model.discount, max(threshold, _LEAST_MASS), self.mass, _MOST_PUSHES)
                 new = np.flatnonzero(self.reached & ~self.asked & (self.mass >= threshold))
-                room = max_states - int(self.asked.sum())
-                if new.size == 0 or room <= 0:
+                left = max_states - int(self.asked.sum())
+                if new.size == 0 or left <= 0:
                     return
-                new = new[np.argsort(-self.mass[new], kind="stable")][:room]
+                new = new[np.argsort(-self.mass[new], kind="stable")][:left]
                 for i in new.tolist():
                     model.expand(i)
                     self._fit()
@@ -99,7 +99,7 @@ class Explorer:
         return float(self.mass[~self.asked].max(initial=0.0))
 
     def outcomes(self, states: Integers) -> tuple[Floats, Integers, bool]:
-        """Rewards divided by 2**exponent, and next states [·, K, A]; and whether an underflow changed a reward.
+        """Rewards of size 1, and next states [·, K, A]; and whether an underflow changed a reward.
 
         An action that the policy never takes matters in the origin alone: elsewhere it earns 0 and stays.
         """
@@ -107,8 +107,8 @@ class Explorer:
         counts = (self.model.prob[states, :, None] > 0) & taken[:, None, :]
         given = np.where(counts, self.model.reward[states], 0.0)
         following = np.where(counts, self.model.next_state[states], states[:, None, None])
-        scaled = np.ldexp(given, -self.exponent)
-        return scaled, following, not np.array_equal(np.ldexp(scaled, self.exponent), given)
+        scaled = self.scale.divide(given)
+        return scaled, following, not np.array_equal(self.scale.restore(scaled), given)
 
     def _fit(self) -> None:
         size, A = len(self.model.known), self.model.reward.shape[2]
@@ -139,7 +139,7 @@ class Explorer:
 
 @dataclass(frozen=True, eq=False)
 class Cut:
-    """A finite table: some states, and one more where every exit leads. Rewards are divided by 2**exponent."""
+    """A finite table: some states, and one more where every exit leads. Rewards are of size 1."""
 
     model: TabularJMDP
     policy: TabularPolicy
@@ -213,13 +213,13 @@ def _no_less(products: Floats, positive: Booleans) -> Floats:
 class Surroundings:
     """The wide cut: the value and spread of every state found, and how often each is met.
 
-    All on rewards divided by 2**exponent of the explorer.
+    All on rewards of size 1, by the scale of the explorer.
     """
 
     model: TabularJMDP
     value: Floats  # [found], v; 0 for states that were not looked at
     spread: Floats  # [found], at most the root of E[(Z − value)²]
-    met: Floats  # [found], E Σ γ^{2n} 1{S_n = s} over the origin's actions
+    visits: Floats  # [found], E Σ γ^{2n} 1{S_n = s} over the origin's actions
     mean: Floats  # [A], of the origin's returns
     mean_error: Floats  # [A]
     leak: float  # what the wide cut itself misses, in root mean square, of the origin's worst action
@@ -233,26 +233,27 @@ class Surroundings:
         nothing = np.zeros(len(lazy.known))
         spread = nothing + bound
         cut = Cut.at(explorer, inside, nothing, spread)
-        shaped = shape(cut.model, cut.policy)
+        shaped = shape_rewards(cut.model, cut.policy)
+        scale = shaped.scale
         operator = PairOperator(cut.model, cut.policy, Independent(), shaped)
         value = nothing.copy()
-        value[inside] = np.ldexp(shaped.value.high[:-1], shaped.exponent)
-        mean_error = scaled_error(shaped.mean_error, shaped.exponent) + cut.lost
-        value_error = scaled_error(shaped.td_error + np.abs(shaped.value.low[:-1]), shaped.exponent) + cut.lost
-        std = scaled_error(np.sqrt(operator.V[:-1] + operator.variance_error()), shaped.exponent)
+        value[inside] = scale.restore(shaped.value.high[:-1])
+        mean_error = scale.restore_error(shaped.mean_error) + cut.lost
+        value_error = scale.restore_error(shaped.td_error + np.abs(shaped.value.low[:-1])) + cut.lost
+        std = scale.restore_error(np.sqrt(operator.V[:-1] + operator.variance_error()))
         spread[inside] = np.where(lazy.terminal[inside], 0.0, std + cut.missing + value_error)
         spread = np.minimum(spread, bound + np.abs(value)) * _UP
         origin = int(np.flatnonzero(inside == explorer.origin)[0])
         start = np.zeros(inside.size + 1)
         np.add.at(start, cut.model.next_state[origin], gamma * gamma * cut.model.prob[origin][:, None])
-        met = nothing.copy()
-        met[inside] = cut.square_chain.transposed(start)[:-1]
+        visits = nothing.copy()
+        visits[inside] = cut.square_chain.transposed(start)[:-1]
         return cls(
             cut.model,
             value,
             spread,
-            met,
-            np.ldexp(shaped.mean[origin], shaped.exponent),
+            visits,
+            scale.restore(shaped.mean[origin]),
             (bound * _discounted_exits(cut, origin) + mean_error) * _UP,
             float(cut.missing_ahead.max()),
         )

@@ -12,7 +12,7 @@ import numpy as np
 from jmdp.base.arrays import Floats
 from jmdp.results.outcome import Outcome
 
-_WORTH = 0.5
+_LEAST_REDUCTION = 0.5
 """A combination must make the residual at least this much smaller to be tried."""
 
 
@@ -42,31 +42,41 @@ class Past(Protocol):
         """point += Σ weights × changes."""
 
 
-def iterate(
-    measured: Callable[[Floats, Floats, Any], float],
-    point: Floats,
-    out: Floats,
-    *,
-    target: float,
-    enough: Callable[[Floats, float], bool],
-    floor: Callable[[Floats], float],
-    rate: float,
-    max_sweeps: int,
-    report: Callable[[int, float, float], None],
-    past: Past | None = None,
-    bare: Callable[[Floats, Floats], None] | None = None,
-) -> FixedPoint:
-    """Sweep from `point` until the residual is at most `target` and `enough(point, residual)`, or that is out of reach.
+@dataclass(frozen=True, eq=False)
+class Sweeps:
+    """An affine sweep T x = b + L x.
 
-    The sweep is affine, T x = b + L x with ‖L‖ ≤ `rate`. `measured(x, out, change)` fills `out` with T x and, unless it
-    is None, `change` with T x − x, and returns ‖T x − x‖. `out` is a second table; the two are used in turn.
+    `measured(x, out, change)` fills `out` with T x and, unless it is None, `change` with T x − x, and returns
+    ‖T x − x‖.
+    """
+
+    measured: Callable[[Floats, Floats, Any], float]
+    past: Past | None = None  # where changes are recorded, if they are to be combined
+    unmeasured: Callable[[Floats, Floats], None] | None = None  # fills `out` with T x, and is cheaper
+
+
+@dataclass(frozen=True, eq=False)
+class StoppingRule:
+    """Stop when the residual is at most `target` and `enough(point, residual)`, or that is out of reach."""
+
+    target: float
+    floor: Callable[[Floats], float]  # what rounding may hide of the residual of a point
+    rate: float  # ‖L‖ at most
+    max_sweeps: int
+    enough: Callable[[Floats, float], bool] = lambda point, residual: True
+
+
+def iterate(
+    sweeps: Sweeps, point: Floats, out: Floats, stopping: StoppingRule, report: Callable[[int, float, float], None]
+) -> FixedPoint:
+    """Sweep from `point` until the rule says stop. `out` is a second table; the two are used in turn.
 
     With `past`, every few sweeps the changes recorded since the last time are combined as in reduced rank
     extrapolation (Sidi 1991), which for an affine sweep is restarted GMRES: x̄ = Σ g_i x_i, Σ g_i = 1, has the residual
     r̄ = Σ g_i d_i, and the next point is x̄ + r̄ with residual L r̄. The combination with the least ‖r̄‖₂ is taken only
     where ‖r̄‖ is smaller than the last residual in the norm of the iteration too, so no step does worse than a plain
     sweep is sure to. Where it is not worth while, more and more plain sweeps come between tries. Those between are
-    made by `bare`, if given, which does not measure. What is concluded always rests on the residual of a sweep just
+    made without measuring, if that can be done. What is concluded always rests on the residual of a sweep just
     measured, never on a combination.
 
     An interrupt from the keyboard ends it with the point it has, whose residual is then measured.
@@ -74,59 +84,84 @@ def iterate(
     It has stalled when the residual is far below `floor`, what rounding may hide of it; when it is below it and no
     longer falls; or when it has not halved in twice the sweeps that a contraction with this `rate` needs.
     """
-    half_life = math.ceil(math.log(2) / -math.log(rate)) if rate > 0 else 1
-    length = past.length if past is not None else 0
-    patience, settled = 2 * half_life + 4 * length + 2, 4 * length + 20
-    residuals: list[float] = []
-    last_halving, halving = 0, math.inf
-    recorded = waiting = pause = 0
-    jump_due = False
-    aim = target
-    while True:
-        skipped = bare is not None and waiting > 0
-        try:
-            if jump_due and past is not None:
-                pause = 0 if _jump(past, point, residuals[-1]) else max(2 * pause, length)
-                left = _sweeps_left(residuals[-length:], aim)
-                waiting = max(0, min(pause, left - length, max_sweeps - len(residuals) - 1))
-                recorded, jump_due = 0, False
-                continue
-            if bare is not None and skipped:
-                bare(point, out)
-                residual = math.nan
-            else:
-                recording = past is not None and waiting == 0
-                residual = measured(point, out, past.changes[recorded] if past is not None and recording else None)
-        except KeyboardInterrupt:
-            if not residuals:
-                raise
-            residuals.append(measured(point, out, None))
-            return FixedPoint(point, residuals[-1], np.array(residuals), Outcome.INTERRUPTED)
-        residuals.append(residual)
-        if not skipped:
-            hidden = floor(point)
-            aim = max(target, hidden / 16)
-            report(len(residuals), residual, aim)
-            if residual <= halving / 2:
-                last_halving, halving = len(residuals), residual
-            outcome = None
-            waited = len(residuals) - last_halving
-            if residual <= target and enough(point, residual):
-                outcome = Outcome.CONVERGED
-            elif residual <= hidden / 16 or (residual <= hidden and waited > settled) or waited > patience + pause:
-                outcome = Outcome.STALLED
-            elif len(residuals) >= max_sweeps:
-                outcome = Outcome.SWEEPS_EXHAUSTED
+    return _Iteration(sweeps, point, out, stopping, report).run()
+
+
+class _Iteration:
+    """The state of `iterate`."""
+
+    def __init__(
+        self, sweeps: Sweeps, point: Floats, out: Floats, stopping: StoppingRule, report: Callable[..., None]
+    ) -> None:
+        self.sweeps, self.point, self.out, self.stopping, self.report = sweeps, point, out, stopping, report
+        half_life = math.ceil(math.log(2) / -math.log(stopping.rate)) if stopping.rate > 0 else 1
+        self.length = sweeps.past.length if sweeps.past is not None else 0
+        self.patience, self.settled = 2 * half_life + 4 * self.length + 2, 4 * self.length + 20
+        self.residuals: list[float] = []  # nan for sweeps that were not measured
+        self.last_halving, self.halving = 0, math.inf
+        self.recorded = 0  # changes since the last combination
+        self.waiting = 0  # sweeps that are still to be made before changes are recorded again
+        self.pause = 0  # how many there were of these the last time
+        self.aim = stopping.target
+
+    def run(self) -> FixedPoint:
+        """Sweep until there is an outcome."""
+        while True:
+            unmeasured = self.sweeps.unmeasured is not None and self.waiting > 0
+            try:
+                if self.sweeps.past is not None and self.recorded == self.length:
+                    self._combine(self.sweeps.past)
+                    continue
+                self.residuals.append(self._sweep())
+            except KeyboardInterrupt:
+                if not self.residuals:
+                    raise
+                self.residuals.append(self.sweeps.measured(self.point, self.out, None))
+                return self._ended(Outcome.INTERRUPTED)
+            outcome = None if unmeasured else self._outcome()
             if outcome is not None:
-                return FixedPoint(point, residual, np.array(residuals), outcome)
-        point, out = out, point
-        if past is None:
-            continue
-        if waiting > 0:
-            waiting -= 1
-            continue
-        recorded += 1
-        jump_due = recorded == length
+                return self._ended(outcome)
+            self.point, self.out = self.out, self.point
+            if self.waiting > 0:
+                self.waiting -= 1
+            elif self.sweeps.past is not None:
+                self.recorded += 1
+
+    def _sweep(self) -> float:
+        """Fill `out`, and return the residual of `point` if it is measured, else nan."""
+        sweeps = self.sweeps
+        if sweeps.unmeasured is not None and self.waiting > 0:
+            sweeps.unmeasured(self.point, self.out)
+            return math.nan
+        change = sweeps.past.changes[self.recorded] if sweeps.past is not None and self.waiting == 0 else None
+        return sweeps.measured(self.point, self.out, change)
+
+    def _combine(self, past: Past) -> None:
+        """Combine the recorded changes if that helps, and decide when to record the next."""
+        self.pause = 0 if _jump(past, self.point, self.residuals[-1]) else max(2 * self.pause, self.length)
+        left = _sweeps_left(self.residuals[-self.length :], self.aim)
+        most = self.stopping.max_sweeps - len(self.residuals) - 1
+        self.waiting = max(0, min(self.pause, left - self.length, most))
+        self.recorded = 0
+
+    def _outcome(self) -> Outcome | None:
+        """Why to stop at `point`, whose residual was just measured; None to go on."""
+        count, residual, stopping = len(self.residuals), self.residuals[-1], self.stopping
+        hidden = stopping.floor(self.point)
+        self.aim = max(stopping.target, hidden / 16)
+        self.report(count, residual, self.aim)
+        if residual <= self.halving / 2:
+            self.last_halving, self.halving = count, residual
+        waited = count - self.last_halving
+        if residual <= stopping.target and stopping.enough(self.point, residual):
+            return Outcome.CONVERGED
+        below_rounding = residual <= hidden / 16 or (residual <= hidden and waited > self.settled)
+        if below_rounding or waited > self.patience + self.pause:
+            return Outcome.STALLED
+        return Outcome.SWEEPS_EXHAUSTED if count >= stopping.max_sweeps else None
+
+    def _ended(self, outcome: Outcome) -> FixedPoint:
+        return FixedPoint(self.point, self.residuals[-1], np.array(self.residuals), outcome)
 
 
 def _jump(past: Past, point: Floats, residual: float) -> bool:
@@ -136,7 +171,7 @@ def _jump(past: Past, point: Floats, residual: float) -> bool:
     scale = np.sqrt(np.diag(matrix))
     scale[scale == 0] = 1.0
     c = np.linalg.lstsq(matrix / np.multiply.outer(scale, scale), right / scale, rcond=1e-15)[0] / scale
-    if not size - 2 * c @ right + c @ matrix @ c < _WORTH**2 * size:
+    if not size - 2 * c @ right + c @ matrix @ c < _LEAST_REDUCTION**2 * size:
         return False
     weights = np.append(c, 1.0) - np.insert(c, 0, 0.0)  # of d_last − Σ c_j (d_{j+1} − d_j)
     if not past.largest(weights) < residual:

@@ -32,7 +32,7 @@ import numpy as np
 from jmdp.base.arrays import ROUNDOFF, UNDERFLOW, Booleans, Floats, largest
 from jmdp.methods.shared.same_state import SameState
 from jmdp.methods.shared.shaping import Shaped
-from jmdp.methods.shared.shared_randomness import Piece, break_point_units, pieces
+from jmdp.methods.shared.shared_randomness import JointStep, break_point_units, joint_steps
 from jmdp.methods.shared.state_classes import happens
 from jmdp.methods.shared.state_units import StateUnits, in_units, variances
 from jmdp.models.coupling import Coupling
@@ -71,12 +71,12 @@ class PairOperator:
         self.centred, self.ratio_ahead = in_units(model, shaped.centred, possible, unit, coordinate)
         # Where scenario and policy luck are both a branch's own, nothing is in common and H off the same-state
         # entries has no source: the mean TD error of a branch is 0 by the definition of v.
-        self.pieces: list[Piece] = []
+        self.joint_steps: list[JointStep] = []
         if coupling.shared_in_a_state or coupling.policy_luck == "shared":
-            self.pieces = pieces(model, policy, coupling, self.td, self.ratio)
-        if len(self.pieces) == 1:
-            still = replace(self.pieces[0].one, td=np.zeros(S))
-            self.pieces = [Piece(1.0, still, still)]
+            self.joint_steps = joint_steps(model, policy, coupling, self.td, self.ratio)
+        if len(self.joint_steps) == 1:
+            without_td = replace(self.joint_steps[0].one, td=np.zeros(S))
+            self.joint_steps = [JointStep(1.0, without_td, without_td)]
         self.V, self.V_residual = variances(model, policy, self.td, self.ratio)
         self.same_state: SameState | None = None
         if coupling.shared_in_a_state and coupling.policy_luck == "independent":
@@ -117,14 +117,14 @@ class PairOperator:
             same[states] = np.einsum("sk,skab->sab", self.prob[states], self.ahead(H, states))
         if self.coupling.shared_in_a_state:
             return _symmetric(same)
-        apart = np.zeros((S, A, A))
-        if self.pieces:
+        distinct = np.zeros((S, A, A))
+        if self.joint_steps:
             for s in range(S):
                 for a in range(A):
                     for b in range(A):
-                        apart[s, a, b] = self.cross_covariance(H, s, a, s, b)
-        np.einsum("saa->sa", apart)[...] = np.einsum("saa->sa", same)
-        return _symmetric(apart)
+                        distinct[s, a, b] = self.cross_covariance(H, s, a, s, b)
+        np.einsum("saa->sa", distinct)[...] = np.einsum("saa->sa", same)
+        return _symmetric(distinct)
 
     def cross_covariance(self, H: Floats, s: int, a: int, t: int, b: int) -> float:
         """Covariance of the returns of two distinct branches that do not share a state's table, in their units."""
@@ -146,7 +146,7 @@ class PairOperator:
     def floor(self, entry: float) -> float:
         """What rounding can hide from a residual, where no entry is larger than `entry`."""
         relative, absolute = _STORED[self.precision]
-        times = len(self.pieces) + 2  # an entry is stored once for each piece
+        times = len(self.joint_steps) + 2  # an entry is stored once for each piece
         stored = 0.0 if self.precision == "float64" else times * (relative * (self._source + entry) + absolute)
         return self._rounding_error(entry, self._source) + stored
 
@@ -175,8 +175,8 @@ class PairOperator:
 
         (‖residual‖ + rounding of the sweep + what the error of d adds) / (1 − γ²).
         """
-        slip = float(np.ldexp(self.shaped.td_errors, -self.units.state).max())
-        from_td = 2 * slip * math.sqrt(self._source) + slip * slip
+        td_error = float(np.ldexp(self.shaped.td_errors, -self.units.state).max())
+        from_td = 2 * td_error * math.sqrt(self._source) + td_error * td_error
         total = max(residual, self.V_residual) + self.floor(entry) + from_td
         return total / self.one_minus_square * (1 + 2.0**-40)
 
@@ -192,16 +192,16 @@ class PairOperator:
 
     def _rounding_error(self, entry: float, source: float) -> float:
         """Rounding in the evaluation of E[d d'] + γ² E[H], |H| ≤ entry, E[d²] ≤ source: relative on what is summed."""
-        tiny = UNDERFLOW if self.shaped.bound else 0.0
+        tiny = UNDERFLOW if self.shaped.rewards.bound else 0.0
         return self.rounding * ROUNDOFF * (source + self.square * entry) + tiny
 
-    def slips(self) -> Slips:
+    def td_error_effects(self) -> TdErrorEffects:
         """What the errors of TD errors add to those of covariances."""
         shaped, coordinate = self.shaped, self.units.coordinate
         reachable = shaped.classes.reachable_max(shaped.td_errors)
         possible = np.broadcast_to(self.prob[:, :, None] > 0, self.model.shape)
         following = np.where(possible, reachable[self.model.next_state], 0.0).max(axis=1)
-        return Slips(
+        return TdErrorEffects(
             math.sqrt(self._source) * (1 + ROUNDOFF),
             math.sqrt(self._centred_source) * (1 + ROUNDOFF),
             self.square / self.one_minus_square,
@@ -219,10 +219,12 @@ class PairOperator:
         excess of their rows. Break points of shared policy luck come on top.
         """
         _, K, A = self.model.shape
-        over = excess(self.model.prob) + excess(self.policy.probs)
-        outcomes = max((branch.outcomes for piece in self.pieces for branch in (piece.one, piece.other)), default=0)
-        means = 0 if len(self.pieces) <= 1 else 2 * (outcomes + 2)
-        between = 2 * (over + outcomes + 2) + means + len(self.pieces) + 10
+        over = row_sum_error_units(self.model.prob) + row_sum_error_units(self.policy.probs)
+        outcomes = max(
+            (branch.outcomes for joint in self.joint_steps for branch in (joint.one, joint.other)), default=0
+        )
+        means = 0 if len(self.joint_steps) <= 1 else 2 * (outcomes + 2)
+        between = 2 * (over + outcomes + 2) + means + len(self.joint_steps) + 10
         within = 2 * over + 2 * A + 2 * K + 12
         if self.same_state is not None:
             within = max(within, 2 * over + self.same_state.rounding)
@@ -234,13 +236,13 @@ class PairOperator:
             # An action too unlikely to have a break point of its own may still be the one that matters.
             own = max(own, float(squares[self.policy.probs > 0].max()))
         common = max(
-            (float(np.abs(branch.td).max()) ** 2 for p in self.pieces for branch in (p.one, p.other)), default=0
+            (float(np.abs(branch.td).max()) ** 2 for p in self.joint_steps for branch in (p.one, p.other)), default=0
         )
         self._source = max(own, common) * (1 + 2.0**-30)
         self._centred_source = float(np.einsum("sk,ska->sa", self.prob, self.centred**2).max()) * (1 + 2.0**-30)
 
 
-def excess(rows: Floats) -> float:
+def row_sum_error_units(rows: Floats) -> float:
     """How many units the sum of a row of probabilities is off from 1, at most."""
     return 1 + max(abs(math.fsum(row) - 1) for row in rows.tolist()) / ROUNDOFF
 
@@ -251,7 +253,7 @@ def _symmetric(blocks: Floats) -> Floats:
 
 
 @dataclass(frozen=True, eq=False)
-class Slips:
+class TdErrorEffects:
     """What the errors of TD errors add to those of covariances, in the units of the two returns.
 
     With |d̂ − d| ≤ x(s) over all that s can reach, each d̂ d̂' is off by at most x |d'| + x' |d| + x x', a step in that by
@@ -279,6 +281,6 @@ class Slips:
         return np.asarray((later + self.centred_rms * (y + y_2) + y * y_2) * (1 + 2.0**-40))
 
     @property
-    def still(self) -> Booleans:
+    def is_zero(self) -> Booleans:
         """[S, A], returns that are 0 exactly: nothing is ever earned."""
         return np.asarray(self.here == 0)

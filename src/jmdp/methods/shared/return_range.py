@@ -16,7 +16,7 @@ _SWEEPS = 2000
 _SETTLED = 1e-12
 """Change of a sweep, relative to B/(1 − γ), at which ranges are narrow enough. They hold after any sweep."""
 
-_SLIP = 2.0**-50
+_ROUNDING = 2.0**-50
 """Relative to what is added up, more than a sweep rounds."""
 
 
@@ -55,16 +55,16 @@ class ReturnRange:
     def _bound(self, reward: Floats) -> Floats:
         """[S, A], upper bounds on returns with these rewards."""
         model = self.model
-        largest = model.reward_bound / (1 - model.discount) * (1 + _SLIP)
-        slip = _SLIP * largest
+        largest = model.reward_bound / (1 - model.discount) * (1 + _ROUNDING)
+        rounding = _ROUNDING * largest
         if largest:  # rewards may be subnormal
-            largest, slip = largest + 2.0**-1073, slip + 2.0**-1073
+            largest, rounding = largest + 2.0**-1073, rounding + 2.0**-1073
         drawn = np.where((self.policy.probs > 0) & ~model.terminal[:, None], 0.0, -np.inf)
         possible = np.where(model.prob > 0, 0.0, -np.inf)[:, :, None]
         state = np.where(model.terminal, 0.0, largest)
         for _ in range(_SWEEPS):
             ahead = reward + model.discount * state[model.next_state]
-            action = np.minimum((ahead + possible).max(axis=1) + slip, largest)
+            action = np.minimum((ahead + possible).max(axis=1) + rounding, largest)
             new = np.where(model.terminal, 0.0, (action + drawn).max(axis=1))
             change, state = float(np.abs(state - new).max()), new
             if change <= _SETTLED * largest:

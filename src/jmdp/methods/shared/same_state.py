@@ -35,8 +35,8 @@ class SameState:
         square = model.discount * model.discount
         pi = policy.probs
         together = np.einsum("ska,sa->sk", td, pi)
-        apart = together * together + square * np.einsum("ska,sa->sk", ratio**2 * V[model.next_state], pi * pi)
-        self.fixed: Floats = (prob * apart).sum(axis=1)
+        per_scenario = together * together + square * np.einsum("ska,sa->sk", ratio**2 * V[model.next_state], pi * pi)
+        self.fixed: Floats = (prob * per_scenario).sum(axis=1)
         states = max(1, _AT_ONCE // (K * A * A))
         parts = [_entries(model, pi, prob, ratio, s, min(s + states, S)) for s in range(0, S, states)]
         state, entry, weight = (np.concatenate([part[i] for part in parts]) for i in range(3))

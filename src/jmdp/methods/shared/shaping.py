@@ -3,9 +3,6 @@
 With v = r_π + γ P_π v, replace each reward by d(s, k, a) = r + γ v(s') − v(s). The shaped return is Z − v(s); its
 policy mean is 0, so each of its moments is central and no variance is ever the difference of two large numbers.
 Here v is carried in two words, so that d keeps its own last bits as γ nears 1. What is left of its error is bounded.
-
-Rewards are first divided by the power of two just above their bound. That is exact, keeps every later square in
-range, and makes results scale bit for bit with rewards.
 """
 
 from __future__ import annotations
@@ -13,14 +10,15 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import overload
 
 import numpy as np
 
-from jmdp.base.arrays import ROUNDOFF, UNDERFLOW, Floats, Integers
+from jmdp.base.arrays import ROUNDOFF, UNDERFLOW, Floats
+from jmdp.base.scale import Scale
 from jmdp.methods.shared import double_double as dd
 from jmdp.methods.shared.double_double import DoubleDouble
 from jmdp.methods.shared.policy_chain import policy_chain_solver
+from jmdp.methods.shared.reward_units import RewardUnits
 from jmdp.methods.shared.state_classes import StateClasses, happens
 from jmdp.models.policy import TabularPolicy
 from jmdp.models.tabular import TabularJMDP
@@ -33,10 +31,9 @@ _AT_ONCE = 8192
 
 @dataclass(frozen=True, eq=False)
 class Shaped:
-    """A model's values and TD errors under a policy, for rewards divided by 2**exponent."""
+    """A model's values and TD errors under a policy, for rewards of size 1."""
 
-    exponent: int
-    bound: float  # max |reward| / 2**exponent, in [½, 1), or 0
+    rewards: RewardUnits
     value: DoubleDouble  # [S]
     td: Floats  # [S, K, A], d = r + γ v(s') − v(s)
     centred: Floats  # [S, K, A], δ = r + γ v(s') − q(s, a)
@@ -45,6 +42,11 @@ class Shaped:
     mean: Floats  # [S, A], q
     mean_errors: Floats  # [S, A]
     classes: StateClasses
+
+    @property
+    def scale(self) -> Scale:
+        """What rewards are divided by."""
+        return self.rewards.scale
 
     @property
     def td_error(self) -> float:
@@ -57,40 +59,40 @@ class Shaped:
         return float(self.mean_errors.max())
 
 
-def shape(model: TabularJMDP, policy: TabularPolicy) -> Shaped:
+def shape_rewards(model: TabularJMDP, policy: TabularPolicy) -> Shaped:
     """Solve for the value by LU, refine in two words, and bound what is left.
 
     |v − v*|(s) ≤ max |Σ p π d| / (1 − γ) over the states that s can reach: the policy-averaged TD error is the Bellman
     residual, and whether a row of probabilities sums to 1 exactly does not enter it.
     """
-    exponent, bound, reward = unit_rewards(model)
+    rewards = RewardUnits.of(model)
+    reward = rewards.reward
     classes = StateClasses.of(model, policy)
     solve = policy_chain_solver(model, policy, model.discount, 1 - model.discount).forward
     size = np.where(model.reward == 0, 0.0, np.maximum(np.abs(reward), UNDERFLOW))  # what underflowed is not nothing
     scale = classes.reachable_max(np.where(happens(model, policy), size, 0.0).max(axis=(1, 2)))
     value = dd.of(solve(np.einsum("sk,ska,sa->s", model.prob, reward, policy.probs)))
-    best = math.inf
+    least = math.inf
     for _ in range(_MOST_REFINEMENTS):
         td, change = td_errors(model, policy, reward, value)
         residual = float(np.divide(np.abs(change), scale, out=np.zeros_like(scale), where=scale > 0).max())
-        if not residual < best / 2:
+        if not residual < least / 2:
             break
-        kept, kept_td, kept_change, best = value, td, np.abs(change), residual
+        best_value, best_td, best_change, least = value, td, np.abs(change), residual
         if residual <= 2.0**-80 * (1 - model.discount):  # an error of v that nothing later can see
             break
         value = dd.add_float(value, solve(change))
-    value, td = kept, kept_td
+    value, td = best_value, best_td
     _, K, A = model.shape
     noise = _noise(model, size, value, scale)
     rows = 1 + 8 * (K + A) * ROUNDOFF  # the residual is of rows that sum to 1 up to rounding
     drawn = np.where(policy.probs > 0, noise, 0.0).max(axis=1)
-    value_error = classes.reachable_max(kept_change * rows * (1 + 2.0**-40) + drawn) / (1 - model.discount)
+    value_error = classes.reachable_max(best_change * rows * (1 + 2.0**-40) + drawn) / (1 - model.discount)
     possible = (model.prob > 0) & ~model.terminal[:, None]
     ahead = np.where(possible[:, :, None], value_error[model.next_state], 0.0).max(axis=1)
     mean, lost, centred = _means(model, value, td)
     return Shaped(
-        exponent,
-        bound,
+        rewards,
         value,
         td.high,
         centred,
@@ -114,27 +116,6 @@ def _noise(model: TabularJMDP, reward_size: Floats, value: DoubleDouble, scale: 
     most = np.where(possible, reward_size + 2 * size[model.next_state], 0.0).max(axis=1) + 2 * size[:, None]
     earns = np.where(possible, reward_size + scale[model.next_state], 0.0).max(axis=1) + scale[:, None] > 0
     return np.where(earns, (K * K + 8 * (K + A + 8)) * dd.RELATIVE_ERROR * most + UNDERFLOW, 0.0)
-
-
-def unit_rewards(model: TabularJMDP) -> tuple[int, float, Floats]:
-    """Rewards divided by the power of two just above their bound: the exponent, the bound and the table then."""
-    exponent = math.frexp(model.reward_bound)[1] if model.reward_bound else 0
-    return exponent, math.ldexp(model.reward_bound, -exponent), np.ldexp(model.reward, -exponent)
-
-
-@overload
-def scaled_error(error: float, exponent: int) -> float: ...
-
-
-@overload
-def scaled_error(error: Floats, exponent: int | Integers) -> Floats: ...
-
-
-def scaled_error(error: float | Floats, exponent: int | Integers) -> float | Floats:
-    """Errors × 2**exponent, with what an underflow on the way back can hide; infinite where it is too large."""
-    with np.errstate(over="ignore"):
-        scaled = np.ldexp(error, exponent) + np.where(np.greater(error, 0), 2.0**-1073, 0.0)
-    return np.asarray(scaled) if isinstance(error, np.ndarray) else float(scaled)
 
 
 def _blocks(model: TabularJMDP) -> Iterator[slice]:
@@ -170,8 +151,8 @@ def _means(model: TabularJMDP, value: DoubleDouble, td: DoubleDouble) -> tuple[F
     for block in _blocks(model):
         part, prob = DoubleDouble(td.high[block], td.low[block]), model.prob[block]
         weighted = dd.total(dd.scale(part, prob[:, :, None]), axis=1)
-        excess = dd.add_float(dd.total(dd.of(prob), axis=1), -np.ones(1)).high
-        advantage = dd.add(weighted, dd.scale(weighted, -excess[:, None]))
+        row_sum_error = dd.add_float(dd.total(dd.of(prob), axis=1), -np.ones(1)).high
+        advantage = dd.add(weighted, dd.scale(weighted, -row_sum_error[:, None]))
         here = DoubleDouble(value.high[block, None], value.low[block, None])
         mean[block], lost[block] = dd.add(here, advantage)
         negative = DoubleDouble(-advantage.high[:, None], -advantage.low[:, None])

@@ -39,7 +39,7 @@ class Branch:
 
 
 @dataclass(frozen=True, eq=False)
-class Piece:
+class JointStep:
     """Two branches given the luck they share: apart from it they are independent."""
 
     weight: float
@@ -54,17 +54,17 @@ class Piece:
         return self.weight * overlap(*self.overlap)
 
 
-def pieces(
+def joint_steps(
     model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, td: Floats, factor: Floats | None = None
-) -> list[Piece]:
+) -> list[JointStep]:
     """The step of two branches in different states, given TD errors [S, K, A].
 
     With a factor [S, K, A], each outcome of a step counts that many times.
     """
     return [
-        piece
+        joint
         for weight, scenarios in shared_scenarios(model, coupling)
-        for piece in _given(model, policy, coupling, td, factor, weight, scenarios)
+        for joint in _given(model, policy, coupling, td, factor, weight, scenarios)
     ]
 
 
@@ -76,7 +76,7 @@ def _given(
     factor: Floats | None,
     weight: float,
     scenarios: Floats,
-) -> Iterator[Piece]:
+) -> Iterator[JointStep]:
     def branch(choices: Floats) -> Branch:
         mean = np.einsum("sk,ska,sa->s", scenarios, td, choices)
         outcomes = (scenarios > 0).sum(axis=1) * (choices > 0).sum(axis=1)
@@ -84,7 +84,7 @@ def _given(
 
     if coupling.policy_luck == "independent":
         both = branch(policy.probs)
-        yield Piece(weight, both, both)
+        yield JointStep(weight, both, both)
         return
     S, A = policy.probs.shape
     one_hot = np.eye(A)
@@ -92,13 +92,13 @@ def _given(
     if widths.size <= A * A:
         for width, chosen in zip(widths, actions, strict=True):
             both = branch(one_hot[chosen])
-            yield Piece(weight * float(width), both, both)
+            yield JointStep(weight * float(width), both, both)
         return
     always = [branch(np.broadcast_to(one_hot[a], (S, A))) for a in range(A)]
     intervals = action_intervals(policy)
     for a in range(A):
         for b in range(A):
-            yield Piece(weight, always[a], always[b], (intervals[a], intervals[b]))
+            yield JointStep(weight, always[a], always[b], (intervals[a], intervals[b]))
 
 
 def shared_scenarios(model: TabularJMDP, coupling: Coupling) -> list[tuple[float, Floats]]:
@@ -106,8 +106,8 @@ def shared_scenarios(model: TabularJMDP, coupling: Coupling) -> list[tuple[float
     if not coupling.shared_between_states:
         return [(1.0, model.prob)]
     _, K, _ = model.shape
-    going = np.flatnonzero(~model.terminal)
-    row = model.prob[going[0]] if going.size else np.eye(1, K)[0]
+    live = np.flatnonzero(~model.terminal)
+    row = model.prob[live[0]] if live.size else np.eye(1, K)[0]
     alone = np.eye(K)
     return [(float(row[k]), np.broadcast_to(alone[k], model.prob.shape)) for k in np.flatnonzero(row)]
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from jmdp.base.arrays import Floats, Integers
 from jmdp.base.interval import Estimate
+from jmdp.base.luck import Shock
 
 CONFIDENCE = 0.95
 """Of every interval here."""
@@ -29,12 +30,11 @@ NORMAL = NormalDist().inv_cdf(1 - _SIDE)
 """1.96."""
 
 _RESAMPLES = 1000
-_STREAM = 0xCA11  # so that what is drawn here has nothing to do with what the simulation drew from the same seed
 
 
-def generator(seeds: Sequence[int], purpose: int) -> np.random.Generator:
-    """Luck that follows from the seeds of a simulation."""
-    return np.random.default_rng([_STREAM, purpose, *seeds])
+def generator(seeds: Sequence[int], purpose: bytes) -> np.random.Generator:
+    """Luck that follows from the seeds of a simulation, and shares nothing with what the simulation drew."""
+    return Shock.of_sample(seeds[0], 0).derived(purpose, where=repr(tuple(map(int, seeds))).encode()).generator()
 
 
 class StateBootstrap:
@@ -96,7 +96,9 @@ class StateBootstrap:
     def _drawn(self) -> Floats:
         """[states, resamples], how often each state is drawn, when as many are drawn as there are."""
         n = self.states
-        draws = generator(self._seeds, 0).integers(n, size=(n, _RESAMPLES))  # many times faster than a multinomial
+        draws = generator(self._seeds, b"bootstrap of states").integers(
+            n, size=(n, _RESAMPLES)
+        )  # many times faster than a multinomial
         place = draws * _RESAMPLES + np.arange(_RESAMPLES)
         return np.bincount(place.ravel(), minlength=n * _RESAMPLES).reshape(n, _RESAMPLES).astype(np.float64)
 

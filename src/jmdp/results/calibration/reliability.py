@@ -15,7 +15,7 @@ _HALVINGS = 16
 def halves(gap: Floats, seeds: Sequence[int]) -> list[tuple[Floats, Floats]]:
     """Simulated gaps [M, n] of two halves of the rollouts, the same halves in all states; an odd one is left out."""
     n = gap.shape[1]
-    half, generator = n // 2, bootstrap.generator(seeds, 1)
+    half, generator = n // 2, bootstrap.generator(seeds, b"halves of rollouts")
     orders = [generator.permutation(n) for _ in range(_HALVINGS)]
     return [(gap[:, order[:half]], gap[:, order[half : 2 * half]]) for order in orders]
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from jmdp.base.arrays import ROUNDOFF
 from jmdp.base.rounding import at_most
+from jmdp.base.scale import Scale
 from jmdp.errors import SettingsError, SimulatorError
 from jmdp.simulators.simulator import Draws, Simulator
 
@@ -22,7 +23,7 @@ class Limits:
     bound: float  # the largest |reward|
     cut: float  # what the steps not taken can amount to in one return
     rounding: float
-    exponent: int  # returns and cut, divided by 2**exponent, are at most 1
+    scale: Scale  # returns and cut, divided by it, are at most 1
     assumption: str | None = None  # what `cut` rests on, unless rewards are known to be bounded
 
     @classmethod
@@ -30,7 +31,7 @@ class Limits:
         """Of rewards that are known to be at most `bound` in size, with a discount below 1."""
         most = bound / (1 - discount)
         cut = math.nextafter(discount**horizon * most, math.inf) if bound and discount else 0.0
-        return cls(bound, cut, (horizon + 64) * ROUNDOFF * most, math.frexp(most)[1] if most else 0)
+        return cls(bound, cut, (horizon + 64) * ROUNDOFF * most, Scale.above(most))
 
     @classmethod
     def of_draws(cls, draws: Sequence[Draws], discount: float, horizon: int, reward_bound: float | None) -> Limits:
@@ -55,9 +56,8 @@ class Limits:
                 cut = math.inf
             else:
                 assumption = f"rewards after step {horizon} are no larger than {at_most(met)}, the largest met"
-        scale = max(largest, cut if math.isfinite(cut) else 0.0)
-        exponent = math.frexp(scale)[1] if scale else 0
-        return cls(bound, cut, (horizon + 64) * ROUNDOFF * most, exponent, assumption)
+        scale = Scale.above(max(largest, cut if math.isfinite(cut) else 0.0))
+        return cls(bound, cut, (horizon + 64) * ROUNDOFF * most, scale, assumption)
 
 
 def known_reward_bound(simulator: Simulator, states: Sequence[Any], given: float | None) -> float | None:

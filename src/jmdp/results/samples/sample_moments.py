@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from jmdp.base.arrays import Floats
+from jmdp.base.scale import Scale
 from jmdp.results.samples.interval_rules import IntervalRule
 from jmdp.results.samples.limits import Limits
 from jmdp.simulators.simulator import Draws
@@ -31,12 +32,10 @@ class SampleMoments:
         mean, square = np.zeros(actions), np.zeros((actions, actions))
         return cls(mean, mean, square, square, square, square, square)
 
-    def scaled(self, exponent: int) -> SampleMoments:
-        """On returns multiplied by 2**exponent."""
+    def restored(self, scale: Scale) -> SampleMoments:
+        """On returns as they were before they were divided."""
         with np.errstate(over="ignore", under="ignore"):
-            return SampleMoments(
-                **{name: np.ldexp(value, _POWERS[name] * exponent) for name, value in vars(self).items()}
-            )
+            return SampleMoments(**{name: scale.restore(x, _POWERS[name]) for name, x in vars(self).items()})
 
     def with_unknown(self, open_returns: Floats, open_gaps: Floats) -> SampleMoments:
         """The same, where nothing is known of the rollouts that were cut: parts [A] and [A, A] of all."""
@@ -65,19 +64,19 @@ _POWERS = {
 
 
 def sample_moments(drawn: Draws, limits: Limits, rule: IntervalRule) -> SampleMoments:
-    """Moments of what was drawn, computed on returns divided by 2**exponent.
+    """Moments of what was drawn, computed on returns of size 1.
 
     Rollouts that were cut are off by what the cut can hide. In a mean these are the part of samples that were cut at
     all; in a product with something of spread σ, by Cauchy and Schwarz, at most √part cut σ. Rounding is added. Errors
     of means come from deviations and the spread of the returns they are of: the sum of both standard deviations, or,
     where neither return varied by more than rounding, the size of the returns, which is then all that is known.
     """
-    e, unknown = limits.exponent, math.isinf(limits.cut)
-    cut, rounding = 0.0 if unknown else math.ldexp(limits.cut, -e), math.ldexp(limits.rounding, -e)
-    found = _moments(np.ldexp(drawn.returns, -e), drawn.open_returns, drawn.open_gaps, cut, rounding, rule)
+    scale, unknown = limits.scale, math.isinf(limits.cut)
+    cut, rounding = 0.0 if unknown else scale.divide(limits.cut), scale.divide(limits.rounding)
+    found = _moments(scale.divide(drawn.returns), drawn.open_returns, drawn.open_gaps, cut, rounding, rule)
     if unknown:
         found = found.with_unknown(drawn.open_returns, drawn.open_gaps)
-    return found.scaled(e)
+    return found.restored(scale)
 
 
 def _moments(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
@@ -12,13 +13,34 @@ import numpy as np
 import numpy.typing as npt
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
+from jmdp.base import settings
 from jmdp.base.arrays import Floats
-from jmdp.errors import PolicyError, SimulatorError
+from jmdp.errors import PolicyError, SettingsError, SimulatorError
 from jmdp.simulators.jax.lockstep import CHUNK, ChunkTotals, Lockstep
 from jmdp.simulators.simulator import ENDED, Draws, exact_gains, is_exact_sum
 
 MOST_STATE_BYTES = {"cpu": 2**19}
 """Of all branches under way at once, per device: on a CPU what stays in its cache while it is copied; else 2²⁷."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """Which samples are asked for."""
+
+    discount: float
+    horizon: int
+    seed: int
+    first: int
+    count: int
+
+    def __post_init__(self) -> None:
+        settings.nonnegative(self, "discount")
+        if self.discount > 1:
+            raise SettingsError(f"discount is {self.discount!r}. Give a number from 0 to 1.")
+        settings.whole(self, "horizon", 1, 2**31 - 64)
+        settings.whole(self, "seed", 0, 2**64 - 1)
+        settings.whole(self, "first", 0, 2**31)
+        settings.whole(self, "count", 1, 2**31 - self.first)
 
 
 class CompiledRollouts:
@@ -44,11 +66,9 @@ class CompiledRollouts:
         self._advance = _on_all(mesh, lockstep.advance, given, (lanes, ChunkTotals(*totals)))
         self._last: tuple[list[Any], _BlockTotals] | None = None
 
-    def draws(
-        self, start: Any, parameters: Any, actions: npt.NDArray[np.int32], *,
-        discount: float, horizon: int, seed: int, first: int, count: int,
-    ) -> Draws:  # fmt: skip
-        """Samples first … first + count − 1."""
+    def draws(self, start: Any, parameters: Any, actions: npt.NDArray[np.int32], request: Request) -> Draws:
+        """The samples that are asked for."""
+        discount, horizon, seed, first, count = vars(request).values()
         weights = np.float64(discount) ** np.arange(horizon)
         at_once = self.samples * self._by_sample.num_devices
         asked = [discount, horizon, seed, *actions.tolist()]

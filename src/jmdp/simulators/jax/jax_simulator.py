@@ -26,7 +26,7 @@ try:
 except ImportError:
     raise MissingExtraError('Simulators in JAX need JAX: pip install "jmdp[jax]"') from None
 
-from jmdp.simulators.jax.compiled_rollouts import CompiledRollouts, samples_at_once
+from jmdp.simulators.jax.compiled_rollouts import CompiledRollouts, Request, samples_at_once
 from jmdp.simulators.jax.lockstep import Lockstep
 from jmdp.simulators.jax.traced_functions import (
     StepFunction,
@@ -46,26 +46,6 @@ class OutcomeTable:
     reward: npt.NDArray[np.floating[Any]]  # [n, A]
     state: Any  # pytree of [n, A, …]
     terminated: npt.NDArray[np.bool_]  # [n, A]
-
-
-@dataclass(frozen=True)
-class _Request:
-    """Which samples are asked for."""
-
-    discount: float
-    horizon: int
-    seed: int
-    first: int
-    count: int
-
-    def __post_init__(self) -> None:
-        settings.nonnegative(self, "discount")
-        if self.discount > 1:
-            raise SettingsError(f"discount is {self.discount!r}. Give a number from 0 to 1.")
-        settings.whole(self, "horizon", 1, 2**31 - 64)
-        settings.whole(self, "seed", 0, 2**64 - 1)
-        settings.whole(self, "first", 0, 2**31)
-        settings.whole(self, "count", 1, 2**31 - self.first)
 
 
 class JaxSimulator(Simulator):
@@ -190,13 +170,13 @@ class JaxSimulator(Simulator):
         """
         if not isinstance(plan.coupling, Coupling):
             raise CouplingError(f"coupling is {plan.coupling!r}. Use Local(), Synchronous() or Independent().")
-        request = _Request(plan.discount, plan.horizon, plan.seed, first, count)
+        request = Request(plan.discount, plan.horizon, plan.seed, first, count)
         state, which = self.settled(plan.state), self._indices(plan.actions)
         function, parameters = policy if isinstance(policy, tuple) and len(policy) == 2 else (policy, None)
         if not callable(function):
             raise PolicyError(f"policy is {policy!r}. Give a function of an observation, or (function, parameters).")
         program = self._program(state, which.size, function, isinstance(policy, tuple), parameters, plan.coupling)
-        return program.draws(state, parameters, which, **vars(request))
+        return program.draws(state, parameters, which, request)
 
     def trace(self, state: Any) -> str:
         """The program of a step, traced again; nothing is compiled."""

@@ -1,0 +1,153 @@
+"""Mixed moments of any order of two returns, looked up in solved tables: one step ahead of them, with their errors."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from jmdp.base.arrays import ROUNDOFF, Floats, Integers
+from jmdp.base.interval import Estimate, Interval
+from jmdp.errors import UnavailableError
+from jmdp.methods.exact_pairs.moment_errors import ErrorScales
+from jmdp.methods.exact_pairs.moment_operator import looked_up
+from jmdp.methods.shared.pair_operator import PairOperator
+from jmdp.results.evaluation import Outcome
+
+
+@dataclass(frozen=True, eq=False)
+class _Outcomes:
+    """Scenarios of two branches, and the mean over them."""
+
+    one: Integers  # [K], or [K, 1] where they are drawn apart
+    other: Integers  # [K], or [1, K]
+    chance: Floats  # [K]
+    other_chance: Floats | None  # [K], or None where both meet the same
+
+    def mean(self, terms: Floats) -> float:
+        """Row by row, for K² terms in one sum would round too much."""
+        if self.other_chance is None:
+            return float(self.chance @ terms)
+        return float(self.chance @ (terms @ self.other_chance))
+
+
+@dataclass(frozen=True, eq=False)
+class PairMoments:
+    """Moments of one or two returns up to an order: what `Evaluation.moment` and gaps look up."""
+
+    order: int
+    operator: PairOperator
+    scales: ErrorScales
+    single: list[Floats]  # [S] each, E[Y^o] of a drawn action, o = 0, 1, …
+    tables: dict[tuple[int, int], Floats]  # [S, S] each, h_pq, p, q ≥ 1
+    entries: list[float]  # the largest entry of each order
+    errors: list[float]  # of any entry of each order
+    outcome: Outcome
+
+    def moment(self, coordinates: Sequence[tuple[int, int]]) -> Estimate:
+        """E[Π Z(x)] over coordinates of which at most two differ."""
+        distinct = sorted(set(coordinates))
+        if len(distinct) > 2:
+            raise UnavailableError(
+                f"ExactPairs gives joint moments of two coordinates, not of {len(distinct)}. "
+                f"JIPE(order={len(coordinates)}) gives those."
+            )
+        x, y = distinct[0], distinct[-1]
+        i = coordinates.count(x) if x != y else len(coordinates)
+        j = len(coordinates) - i
+        means = [self._mean(*z) for z in (x, y)]
+        value, wide = 0.0, Interval(0.0, 0.0)
+        for p in range(i + 1):
+            for q in range(j + 1):
+                times = float(math.comb(i, p) * math.comb(j, q))
+                central = self._central(x, p, y, q)
+                value += times * central * means[0] ** (i - p) * means[1] ** (j - q)
+                shifts = means[0].interval.power(i - p) * means[1].interval.power(j - q)
+                wide += Interval(times, times) * central.interval * shifts
+        low = max(wide.low, 0.0) if i % 2 == j % 2 == 0 else wide.low
+        return self._scaled(Estimate(max(value, low), low, wide.high), i + j)
+
+    def gap_moments(self, s: int, a: int, b: int) -> tuple[Estimate, ...]:
+        """Central moments of Z(s, a) − Z(s, b): (δ_a − δ_b + γ (Y' − Ỹ'))^o, expanded."""
+        if self.operator.model.terminal[s]:
+            return tuple(Estimate.around(float(o == 0), 0.0) for o in range(self.order + 1))
+        outcomes = self._outcomes(s, s)
+        k, m = outcomes.one, outcomes.other
+        delta, n = self.operator.shaped.centred[s], self.operator.model.next_state[s]
+        gained = delta[k, a] - delta[m, b]
+        td_error = 2 * self.operator.shaped.td_error + 4 * ROUNDOFF * float(np.abs(delta[:, [a, b]]).max())
+        sizes = [outcomes.mean((np.abs(gained) + td_error) ** r) * (1 + 2.0**-30) for r in range(self.order + 1)]
+        entries = [2.0**o * entry for o, entry in enumerate(self.entries)]
+        errors = [2.0**o * error for o, error in enumerate(self.errors)]
+        gamma = self.operator.model.discount
+        following = [
+            sum(math.comb(o, p) * (-1.0) ** (o - p) * self._looked_up(n[k, a], n[m, b], p, o - p) for p in range(o + 1))
+            for o in range(self.order + 1)
+        ]
+        found = [Estimate.around(1.0, 0.0), Estimate.around(0.0, 0.0)]
+        for o in range(2, self.order + 1):
+            terms = sum(math.comb(o, r) * gamma**r * gained ** (o - r) * following[r] for r in range(o + 1))
+            value = outcomes.mean(terms)
+            off = self.scales.sum(o, o + 1, errors, sizes) + self.scales.rounding(o, entries, sizes, td_error)
+            found.append(self._scaled(_within(value, off, o), o))
+        return tuple(found)
+
+    def _central(self, x: tuple[int, int], i: int, y: tuple[int, int], j: int) -> Estimate:
+        """E[(Z(x) − q(x))^i (Z(y) − q(y))^j], on rewards of size 1."""
+        if i + j == 0:
+            return Estimate.around(1.0, 0.0)
+        if i + j == 1:
+            return Estimate.around(0.0, 0.0)
+        model, o = self.operator.model, i + j
+        if (i and model.terminal[x[0]]) or (j and model.terminal[y[0]]):
+            return Estimate.around(0.0, 0.0)
+        if not i or not j or x == y:
+            one = x if i else y
+            outcomes = self._outcomes(one[0], one[0], alone=True)
+            i, j, x, y = o, 0, one, one
+        else:
+            outcomes = self._outcomes(x[0], y[0])
+        k, m = outcomes.one, outcomes.other
+        delta, n, gamma = self.operator.shaped.centred, model.next_state, model.discount
+        gained, other = delta[x[0], k, x[1]], delta[y[0], m, y[1]]
+        following = n[x[0], k, x[1]], n[y[0], m, y[1]]
+        terms = np.zeros(np.broadcast_shapes(k.shape, m.shape))
+        for p in range(i + 1):
+            for q in range(j + 1):
+                times = math.comb(i, p) * math.comb(j, q) * gamma ** (p + q)
+                terms += times * gained ** (i - p) * other ** (j - q) * self._looked_up(*following, p, q)
+        off = self.scales.sum(o, o + 1, self.errors, self.scales.given)
+        off += self.scales.rounding(o, self.entries, self.scales.given)
+        return _within(outcomes.mean(terms), off, o if i % 2 == j % 2 == 0 else 1)
+
+    def _outcomes(self, s: int, t: int, *, alone: bool = False) -> _Outcomes:
+        model, coupling = self.operator.model, self.operator.coupling
+        k = np.arange(model.shape[1])
+        if coupling.shared_between_states or (coupling.shared_in_a_state and s == t) or alone:
+            return _Outcomes(k, k, model.prob[s], None)
+        return _Outcomes(k[:, None], k[None, :], model.prob[s], model.prob[t])
+
+    def _looked_up(self, n: Integers, m: Integers, p: int, q: int) -> Floats:
+        return looked_up(n, m, p, q, self.single, self.tables)
+
+    def _mean(self, s: int, a: int) -> Estimate:
+        return Estimate.around(float(self.operator.shaped.mean[s, a]), self.operator.shaped.mean_error)
+
+    def _scaled(self, estimate: Estimate, o: int) -> Estimate:
+        """Back to rewards as they were given."""
+        scale = self.operator.shaped.scale
+        value, least, most = (scale.restore(x, o) for x in (float(estimate), estimate.low, estimate.high))
+        # What an underflow on the way back can hide; and what is too large for a float is not known to be infinite.
+        low = min(least, sys.float_info.max) - (2.0**-1073 if estimate.low else 0.0)
+        high = max(most, -sys.float_info.max) + (2.0**-1073 if estimate.high else 0.0)
+        return Estimate(value, 0.0 if estimate.low >= 0 > low else low, high)
+
+
+def _within(value: float, error: float, power: int) -> Estimate:
+    """Value ± error; an even power is not below 0."""
+    wide = Interval.around(value, error)
+    low = max(wide.low, 0.0) if power % 2 == 0 else wide.low
+    return Estimate(max(value, low), low, wide.high)
