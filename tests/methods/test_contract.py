@@ -51,7 +51,7 @@ def test_every_method_is_listed():
         ours = [child for child in kind.__subclasses__() if child.__module__.startswith("jmdp.methods")]
         return {leaf for child in ours for leaf in (leaves(child) or {child})}
 
-    learned = jmdp.NeuralGram  # of simulators alone, and not in a table of states: tests/methods/test_neural_gram.py
+    learned = jmdp.NeuralGram  # of simulators alone, and not in a table of states: tests/methods/neural_gram
     assert leaves(Method) == {type(method) for method in METHODS} | {learned}
 
 

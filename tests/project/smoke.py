@@ -129,8 +129,8 @@ def gymnax():
 def nn():
     """The second run finds the first one's last checkpoint, and has nothing left to do."""
     with tempfile.TemporaryDirectory() as folder:
-        settings = jmdp.NeuralGram(seed=0, discount=0.5, visits=30, updates=20, held_out=None, folder=folder)
-        first, again = (jmdp.evaluate(shop(), filled_up, SHARED, settings) for _ in range(2))
+        settings = jmdp.NeuralGram(seed=0, visits=30, updates=20, held_out=None, folder=folder)
+        first, again = (jmdp.evaluate(shop(), filled_up, SHARED, settings, discount=0.5) for _ in range(2))
     state = np.array([4.0])
     assert first.gap(state, 0, 1).std == again.gap(state, 0, 1).std
 
