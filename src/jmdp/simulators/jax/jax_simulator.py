@@ -26,8 +26,8 @@ try:
 except ImportError:
     raise MissingExtraError('Simulators in JAX need JAX: pip install "jmdp[jax]"') from None
 
-from jmdp.simulators.jax.compiled_rollouts import CompiledRollouts, Request, samples_at_once
 from jmdp.simulators.jax.lockstep import Lockstep
+from jmdp.simulators.jax.rollouts import CompiledRollouts, Request, samples_at_once
 from jmdp.simulators.jax.traced_functions import (
     StepFunction,
     as_dtype,
