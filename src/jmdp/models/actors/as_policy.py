@@ -17,7 +17,14 @@ from jmdp.base.labels import Labels
 from jmdp.base.luck import Shock
 from jmdp.errors import PolicyError
 from jmdp.models.actors.actor import Actor, ReadActor, Reading, numpy_of
-from jmdp.models.actors.networks import Batched, fingerprint, scikit_learn, stable_baselines, stacked, torch_module
+from jmdp.models.actors.trained_policies import (
+    Batched,
+    fingerprint,
+    scikit_learn,
+    stable_baselines,
+    stacked,
+    torch_module,
+)
 from jmdp.models.policy import TabularPolicy
 
 
