@@ -10,7 +10,7 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import jmdp
@@ -70,6 +70,7 @@ def test_bounds_are_rounded_to_their_side(bound, digits):
 
 
 @given(finite, errors, st.integers(0, 9))
+@example(5e-324, 0.0, 7)
 def test_ends_with_decimals_contain_the_interval(value, error, decimals):
     number = around(value, error, error)
     ends = rounding.ends_to_decimals(number, decimals)
@@ -135,6 +136,13 @@ def test_what_is_not_finite_is_said():
 )
 def test_as_many_significant_digits_as_asked_for(number, text):
     assert number.to_digits(4) == text
+
+
+@given(st.floats(-1e30, 1e30), st.sampled_from([rounding.ROUND_FLOOR, rounding.ROUND_CEILING]))
+def test_three_digits_are_written_as_those_of_floats(value, direction):
+    rounded = rounding._leading(Decimal(value), 3, direction)
+    if not 0 < abs(rounded) < Decimal("1e-300"):  # floats that near to 0 have fewer digits
+        assert rounding._general(rounded, 3) == f"{float(rounded) + 0.0:.3g}"
 
 
 def test_numbers_in_figures():

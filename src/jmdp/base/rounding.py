@@ -142,10 +142,10 @@ def with_decimals(
 def ends_to_decimals(number: NumberWithError, decimals: int, write: Callable[[float, int], str] = decimals_of) -> str:
     """``[low, high]``, rounded outwards to so many decimals, and written by `decimals_of` or by `chance`."""
     floor, ceiling = (
-        _end_to_decimals(end, decimals, rounding)
+        _end_to_decimals(end, decimals, rounding, write)
         for end, rounding in ((number.low, ROUND_FLOOR), (number.high, ROUND_CEILING))
     )
-    return f"[{write(floor, decimals)}, {write(ceiling, decimals)}]"
+    return f"[{floor}, {ceiling}]"
 
 
 def percent(number: NumberWithError) -> str:
@@ -194,12 +194,14 @@ def typeset(text: str) -> str:
     return text.replace("-", "−").replace("inf", "∞")
 
 
-def _end_to_decimals(end: float, decimals: int, rounding: str) -> float:
-    """An end of an interval, rounded so that `decimals_of` writes it exactly."""
+def _end_to_decimals(end: float, decimals: int, rounding: str, write: Callable[[float, int], str]) -> str:
+    """An end of an interval with decimals, or with three significant digits where those would be too many."""
     if not math.isfinite(end):
-        return end
+        return write(end, decimals)
     rounded = float(_rounded(Decimal(end), -decimals, rounding))
-    return rounded if _has_decimals(rounded, decimals) else float(_leading(Decimal(end), 3, rounding))
+    if _has_decimals(rounded, decimals):
+        return write(rounded, decimals)
+    return typeset(_general(_leading(Decimal(end), 3, rounding), 3))
 
 
 def _has_decimals(value: float, decimals: int) -> bool:
@@ -239,11 +241,25 @@ def _magnitude(number: Decimal) -> int:
     return number.adjusted() if number else 0
 
 
+def _general(number: Decimal, digits: int) -> str:
+    """As Python's format g writes floats; without a float, which may not exist so near to 0."""
+    if not number:
+        return "0"
+    number = number.normalize()
+    if -4 <= number.adjusted() < digits:
+        return format(number, "f")
+    return _with_exponent(number)
+
+
 def _text(number: Decimal) -> str:
     """Plain digits where there are few zeros around them, else with an exponent."""
     if not number:
         return format(abs(number), "f") if number.as_tuple().exponent in range(-8, 1) else "0"
     if -5 <= number.adjusted() < 16:
         return format(number, "f")
+    return _with_exponent(number)
+
+
+def _with_exponent(number: Decimal) -> str:
     digits, exponent = format(number, "e").split("e")
     return f"{digits}e{int(exponent):+03d}"
