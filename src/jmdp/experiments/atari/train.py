@@ -1,4 +1,4 @@
-"""Networks from kept walks, and how they fare in held-out states; a record of each run in a file of its own."""
+"""Networks from saved walks, and how they fare in held-out states; a record of each run in a file of its own."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from jmdp import Calibration
 from jmdp.base.whole_files import whole_file
 from jmdp.experiments.atari.collect import load
 from jmdp.experiments.atari.settings import AHEAD, DISCOUNT, LOADING, Run, loadings
-from jmdp.methods.neural_gram.learned_evaluation import calibration_of, looked_ahead, worth
+from jmdp.methods.neural_gram.learned_evaluation import calibration_of, equivalent_rollouts
+from jmdp.methods.neural_gram.lookahead_rollouts import LookaheadRollouts
 from jmdp.methods.neural_gram.training_loop import TrainingData, train
 from jmdp.simulators import ALESimulator
 from jmdp.simulators.pair_walks import PairWalks
@@ -36,8 +37,10 @@ def train_and_judge(run: Run, folder: Path) -> None:
     pair = truth.action[:: repeats - AHEAD, 0]
     closed = closed_form(run.coupling, actions, pair, run.c)
     alone = calibration_of(found.network, truth, DISCOUNT, run.seed, closed)
-    trust = worth(calibration_of(found.network, ahead, DISCOUNT, run.seed))
-    mean, variance = looked_ahead(found.network, _cut(ahead, LOOKAHEAD_STEPS), DISCOUNT, trust)
+    rollouts = equivalent_rollouts(calibration_of(found.network, ahead, DISCOUNT, run.seed))
+    means, covariances = LookaheadRollouts.of_walks(ahead, LOOKAHEAD_STEPS, DISCOUNT).moments(found.network, rollouts)
+    mean = means[:, 0] - means[:, 1]
+    variance = covariances[:, 0, 0] + covariances[:, 1, 1] - 2 * covariances[:, 0, 1]
     with whole_file(path) as file:
         np.savez(
             file,
@@ -48,7 +51,7 @@ def train_and_judge(run: Run, folder: Path) -> None:
             floor=np.asarray(found.curve.floor),
             about=json.dumps(
                 {
-                    **asdict(run), "trust": trust, "gap_variance_scale": found.network.gap_scale**2,
+                    **asdict(run), "equivalent_rollouts": rollouts, "gap_variance_scale": found.network.gap_scale**2,
                     "seconds": time.monotonic() - start, "states": len(pair),
                 }
             ),
@@ -63,13 +66,13 @@ def record_path(run: Run, folder: Path) -> Path:
 def records(path: Path) -> tuple[Calibration, Calibration, dict[str, object]]:
     """Of a run: the network alone, the network with a lookahead, and what it was."""
     with np.load(path) as file:
-        kept = {name: file[name] for name in file.files}
-    about = json.loads(str(kept["about"]))
+        saved = {name: file[name] for name in file.files}
+    about = json.loads(str(saved["about"]))
     alone = Calibration(
-        np.arange(len(kept["first"])), kept["first"], kept["second"], kept["mean"], kept["variance"],
-        kept["independent"], kept["returns"], about["seed"], kept["closed_form"],
+        np.arange(len(saved["first"])), saved["first"], saved["second"], saved["mean"], saved["variance"],
+        saved["independent"], saved["returns"], about["seed"], saved["closed_form"],
     )  # fmt: skip
-    return alone, replace(alone, mean=kept["ahead_mean"], variance=kept["ahead_variance"]), about
+    return alone, replace(alone, mean=saved["ahead_mean"], variance=saved["ahead_variance"]), about
 
 
 def closed_form(coupling: str, actions: int, pair: np.ndarray, c: float) -> np.ndarray:
@@ -82,16 +85,5 @@ def closed_form(coupling: str, actions: int, pair: np.ndarray, c: float) -> np.n
 
 
 def _some(walks: PairWalks, repeats: int, which: range) -> PairWalks:
-    keep = np.isin(np.arange(len(walks)) % repeats, which)
-    return PairWalks(*(getattr(walks, name)[keep] for name in walks.__dataclass_fields__))
-
-
-def _cut(walks: PairWalks, steps: int) -> PairWalks:
-    return replace(
-        walks,
-        observation=walks.observation[:, : steps + 1],
-        action=walks.action[:, : steps + 1],
-        reward=walks.reward[:, :steps],
-        ended=walks.ended[:, : steps + 1],
-        same=walks.same[:, : steps + 1],
-    )
+    chosen = np.isin(np.arange(len(walks)) % repeats, which)
+    return PairWalks(*(getattr(walks, name)[chosen] for name in walks.__dataclass_fields__))
