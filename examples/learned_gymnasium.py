@@ -16,5 +16,5 @@ settings = jmdp.NeuralGram(seed=0, visits=500, length=22, updates=500, mean_rate
 learned = jmdp.evaluate(pendulum, "uniform", coin, settings, discount=0.9)
 print(learned)
 state = pendulum.reset(0)
-print(learned.gap(state, "left", "right"))
-print(learned.gap(state, "left", "right", Lookahead(steps=8, repeats=16)))
+print(learned.at(state).gap(0, "left", "right"))
+print(learned.at(state, Lookahead(steps=8, repeats=16)).gap(0, "left", "right"))

@@ -10,4 +10,4 @@ settings = jmdp.NeuralGram(seed=0, visits=300, length=44, updates=500, mean_rate
 learned = jmdp.evaluate(env, "uniform", coin, settings, discount=0.9)
 print(learned)
 state = learned.simulator.start(jmdp.Shock.of_sample(0, 0))
-print(learned.gap(state, 0, 1))
+print(learned.at(state).gap(0, 0, 1))

@@ -10,5 +10,5 @@ print(learned)
 state = pong.start(jmdp.Shock.of_sample(0, 0))
 for t in range(30):
     state = pong.step(state, "NOOP", jmdp.Shock.of_sample(0, t)).state
-print(learned.gap(state, "RIGHT", "LEFT"))
-print(learned.gap(state, "RIGHT", "LEFT", Lookahead()))
+print(learned.at(state).gap(0, "RIGHT", "LEFT"))
+print(learned.at(state, Lookahead()).gap(0, "RIGHT", "LEFT"))

@@ -85,22 +85,6 @@ class WalkPlan:
         return _BlockOfWalks(simulator, actor, coupling, self, Shock.of_sample(seed, block)).run()
 
 
-def walks_from(
-    simulator: Simulator,
-    actor: Actor,
-    coupling: Coupling,
-    starts: Sequence[Any],
-    actions: Sequence[Sequence[int]],
-    *,
-    repeats: int,
-    length: int,
-    root: Shock,
-) -> PairWalks:
-    """Walks of this length from given states, `repeats` from each, with a given pair of actions in each."""
-    plan = WalkPlan(len(starts), 1, repeats, length)
-    return _BlockOfWalks(simulator, actor, coupling, plan, root).walks_from(starts, actions)
-
-
 def paired_actions(simulator: Simulator, coupling: Coupling) -> Labels:
     """The actions of which pairs are drawn; raise if there are none, or if luck cannot be shared like this."""
     if simulator.actions is None:

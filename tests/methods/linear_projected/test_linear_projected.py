@@ -540,4 +540,4 @@ def test_settings_compare_and_print():
     method = jmdp.LinearProjected(one_hot, True, Restart(0.95), tolerance=1e-6)
     said = "LinearProjected(features.OneHot(), same_state=True, weights=Restart(continuation=0.95, start=None), "
     assert repr(method) == said + "tolerance=1e-06)"
-    assert eval(repr(method), vars(jmdp)) == method
+    assert eval(repr(method), vars(jmdp.methods.linear_projected)) == method

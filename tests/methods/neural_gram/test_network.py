@@ -6,7 +6,7 @@ import jax
 import numpy as np
 import pytest
 
-from jmdp.methods.neural_gram.network import Features, blocks, covariances, gap_variances
+from jmdp.methods.neural_gram.network import Features, blocks, covariances, outputs
 from methods.neural_gram.gram_cases import ACTIONS, STATES, network
 from reference import gram
 
@@ -71,8 +71,7 @@ def test_blocks_covariances_and_gaps_agree_with_the_slow_twin(kernel, spread):
             expected = np.array([[gram.block(x, y, True, x is y)[2:] for y in every] for x in every])
             std = np.sqrt(np.diag(expected[..., 0]))
             room = 40 * EPS * np.add.outer(std, std) ** 2
-            assert (np.abs(covariances(one) - expected[..., 0]) <= room).all()
-            assert (np.abs(gap_variances(one) - expected[..., 1]) <= room).all()
+            assert (np.abs(covariances(one, True, np.eye(ACTIONS)) - expected[..., 0]) <= room).all()
             for a in range(ACTIONS):
                 for b in range(ACTIONS):
                     x, y = (Features(*(part[c] for part in one)) for c in (a, b))
@@ -88,15 +87,11 @@ def test_equal_coordinates_have_one_return(kernel):
 
     @jax.jit
     def asked(net, o):
-        found = net.features(o)
-        x = Features(*(part[1] for part in found))
-        return gap_variances(found), blocks(x, x, True, True).gap
+        x = Features(*(part[1] for part in net.features(o)))
+        return blocks(x, x, True, True).gap
 
     for seed in range(20):
-        gaps, gap = asked(network(seed, kernel, 3.0, rank=16), seed % STATES)
-        assert np.array_equal(np.diag(gaps), np.zeros(ACTIONS))
-        assert float(gap) == 0
-        assert (np.asarray(gaps) >= 0).all()
+        assert float(asked(network(seed, kernel, 3.0, rank=16), seed % STATES)) == 0
 
 
 def test_the_papers_kernel_is_the_first_of_the_three():
@@ -106,15 +101,21 @@ def test_the_papers_kernel_is_the_first_of_the_three():
     assert np.array_equal(one.v, more.v)
     assert one.w.size == 0
     assert not np.any(one.n)
-    assert np.allclose(covariances(one), np.asarray(one.v) @ np.asarray(one.v).T, rtol=1e-5)
+    assert np.allclose(covariances(one, True, np.eye(ACTIONS)), np.asarray(one.v) @ np.asarray(one.v).T, rtol=1e-5)
     assert (np.asarray(more.n) > 0).all()
 
 
 def test_scaling_gap_variances_changes_nothing_else():
     """All gaps by the factor; what actions of a state share stays."""
     net = network(5)
-    before, after = (gap_variances(n.features(1)) for n in (net, net.with_gap_variances_scaled(1.5)))
-    assert np.allclose(np.asarray(after), 1.5 * np.asarray(before), rtol=1e-5)
+    before, after = (
+        covariances(outputs(n, np.array([1]))[1], True, np.eye(ACTIONS))[0]
+        for n in (net, net.with_gap_variances_scaled(1.5))
+    )
+    for a in range(ACTIONS):
+        for b in range(a):
+            gaps = [found[a, a] + found[b, b] - 2 * found[a, b] for found in (before, after)]
+            assert gaps[1] == pytest.approx(1.5 * gaps[0], rel=1e-5)
     assert np.array_equal(net.with_gap_variances_scaled(1.5).means(1), net.means(1))
     assert net.gap_scale == 1.0
     assert net.with_gap_variances_scaled(2.0).with_gap_variances_scaled(0.5).gap_scale == pytest.approx(1.0)

@@ -40,57 +40,62 @@ def truth():
 def check_answers(found: LearnedEvaluation, state) -> None:
     """Shapes, symmetry, and that all ways to ask agree."""
     A = found.actions.size
-    mean, covariance, correlation = found.mean(state), found.covariance(state), found.correlation(state)
-    assert mean.shape == (A,)
-    assert covariance.shape == correlation.shape == (A, A)
-    assert np.allclose(covariance, covariance.T, rtol=1e-5)
-    assert np.linalg.eigvalsh(covariance)[0] >= -1e-5 * np.trace(covariance)
-    assert np.allclose(np.diag(correlation), 1, atol=1e-5)
-    for a in range(A):
-        for b in range(A):
-            gap = found.gap(state, a, b)
-            scale = covariance[a, a] + covariance[b, b]
-            assert gap.mean == pytest.approx(mean[a] - mean[b], abs=1e-5 * (1 + abs(mean).max()))
-            assert gap.variance == pytest.approx(scale - 2 * covariance[a, b], abs=1e-5 * scale)
-            assert found.cross_covariance(state, a, state, b) == pytest.approx(covariance[a, b], abs=1e-5 * scale)
-            if a == b:
-                assert gap.mean == gap.variance == 0
-                assert found.gap(state, a, b, Lookahead(steps=2)).variance == 0
+    for lookahead in (None, Lookahead(steps=2, repeats=3)):
+        here = found.at(state, lookahead)
+        mean, covariance, correlation = here.mean[0], here.covariance[0], here.correlation[0]
+        assert mean.shape == (A,)
+        assert covariance.shape == correlation.shape == (A, A)
+        assert np.allclose(covariance, covariance.T, rtol=1e-12)
+        assert np.linalg.eigvalsh(covariance)[0] >= -1e-12 * np.trace(covariance)
+        assert np.allclose(np.diag(correlation), 1)
+        for a in range(A):
+            for b in range(A):
+                gap = here.gap(0, a, b)
+                scale = covariance[a, a] + covariance[b, b]
+                assert gap.mean == mean[a] - mean[b]
+                assert gap.variance == pytest.approx(scale - 2 * covariance[a, b], abs=1e-12 * scale)
+                if lookahead is None:
+                    across = found.cross_covariance(state, a, state, b)
+                    assert across == pytest.approx(covariance[a, b], abs=1e-5 * scale)
+                assert a != b or gap.mean == gap.variance == 0
+        assert here.outcome is found.outcome
+        assert here.certificate is found.certificate is None
+        assert here.gap("here", 0, 1).state == "here"
+        assert dict(here.to_xarray().sizes) == {"state": 1, "action": A, "action_2": A}
+        with pytest.raises(UnavailableError, match="no certificate"):
+            here.gap(0, 0, 1).inferiority_bound()
     assert found.outcome is judged(found.calibration)
     assert found.outcome.successful
-    assert found.certificate is None
-    with pytest.raises(UnavailableError, match="no certificate"):
-        found.gap(state, 0, 1).inferiority_bound()
 
 
 def test_what_a_table_is_learned_as(learned):
     for state in GOING:
         check_answers(learned, state)
-    moments = learned.moments(np.array(GOING))
-    assert moments.gap_variance.shape == (len(GOING), ACTIONS, ACTIONS)
-    assert np.allclose(moments.mean[1], learned.mean(GOING[1]), atol=1e-5)
     one, other = GOING[:2]
     across = learned.cross_covariance(one, "U", other, "R")
     assert across == pytest.approx(learned.cross_covariance(other, 1, one, 0), rel=1e-4, abs=1e-7)
-    assert abs(across) <= np.sqrt(learned.covariance(one)[0, 0] * learned.covariance(other)[1, 1]) * (1 + 1e-5)
+    assert abs(across) <= np.sqrt(learned.at(one).covariance[0, 0, 0] * learned.at(other).covariance[0, 1, 1]) * (
+        1 + 1e-5
+    )
     assert "40" not in repr(learned).splitlines()[0]
     assert "certificate  none" in repr(learned)
     assert "Calibration" in repr(learned)
 
 
 def test_actions_have_names_and_numbers(learned):
-    assert learned.gap(0, "U", "R") == learned.gap(0, 0, 1)
-    assert learned.gap(0, "U", "R").first == "U"
+    here = learned.at(0)
+    assert here.gap("here", "U", "R") == here.gap(0, 0, 1)
+    assert here.gap(0, "U", "R").first == "U"
     with pytest.raises(LabelError):
-        learned.gap(0, "U", "north")
+        here.gap(0, "U", "north")
     with pytest.raises(LabelError):
         learned.cross_covariance(0, 9, 0, 0)
 
 
 def test_the_same_seed_gives_the_same_numbers(learned):
     again = jmdp.evaluate(TabularSimulator(MODEL), POLICY, jmdp.Local(), method=METHOD, progress=False)
-    assert np.array_equal(again.covariance(0), learned.covariance(0))
-    assert np.array_equal(again.mean(0), learned.mean(0))
+    assert np.array_equal(again.at(0).covariance, learned.at(0).covariance)
+    assert np.array_equal(again.at(0).mean, learned.at(0).mean)
     assert np.array_equal(again.calibration.returns, learned.calibration.returns)
 
 
@@ -105,7 +110,7 @@ def test_held_out_states_and_fresh_ones_are_other_luck(learned):
     assert fresh.rollouts == 5
     assert fresh.seeds == (77,)
     assert np.isfinite(float(fresh.ratio))
-    assert 0.5 <= learned.trust <= 64
+    assert 0.5 <= learned.equivalent_rollouts <= 64
 
 
 def test_a_short_lookahead_comes_nearer_to_the_exact_answer(learned, truth):
@@ -117,20 +122,17 @@ def test_a_short_lookahead_comes_nearer_to_the_exact_answer(learned, truth):
     pairs = [(s, a, b) for s in GOING for a in range(ACTIONS) for b in range(a)]
     exact = np.array([truth.mean[s, a] - truth.mean[s, b] for s, a, b in pairs])
     ahead = Lookahead(steps=6, repeats=48, seed=4)
-    plain, looked = (
-        np.array([learned.gap(*at, lookahead=how).mean for at in pairs]) for how in (None, ahead)
-    )  # fmt: skip
+    states = {how: {s: learned.at(s, how) for s in GOING} for how in (None, ahead)}
+    plain, looked = (np.array([found[s].gap(0, a, b).mean for s, a, b in pairs]) for found in states.values())
     before, after = (np.sqrt(((found - exact) ** 2).mean()) for found in (plain, looked))
     assert before > 0.15
     assert after < before / 2
-    assert all(learned.gap(*at, lookahead=ahead).variance > 0 for at in pairs[:3])
+    assert all(states[ahead][s].gap(0, a, b).variance > 0 for s, a, b in pairs)
 
 
 def test_a_state_has_a_gap_of_zero_variance_only_with_itself(learned):
-    moments = learned.moments(np.array(GOING))
-    apart = ~np.eye(ACTIONS, dtype=bool)
-    assert (moments.gap_variance[:, apart] > 0).all()
-    assert not moments.gap_variance[:, ~apart].any()
+    gaps = [learned.at(s).gap(0, a, b) for s in GOING for a in range(ACTIONS) for b in range(ACTIONS)]
+    assert all((gap.variance > 0) == (gap.first != gap.second) for gap in gaps)
 
 
 SHORT = NeuralGram(seed=2, visits=6, spacing=3, length=3, updates=50, batch=8, rank=2, encoder=MLP(8, 1), held_out=4)
@@ -144,7 +146,6 @@ def test_an_environment_of_gymnasium():
     )
     state = found.simulator.reset(0)
     check_answers(found, state)
-    assert np.isfinite(found.gap(state, 0, 1, Lookahead(steps=2, repeats=2)).mean)
 
 
 def test_an_environment_of_gymnax():
@@ -161,7 +162,7 @@ def test_without_held_out_states_there_is_no_record():
         TabularSimulator(MODEL), POLICY, jmdp.Local(), method=replace(METHOD, held_out=None, updates=1), progress=False
     )
     assert found.calibration is None
-    assert found.trust == 4
+    assert found.equivalent_rollouts == 4
     assert "Calibration" not in repr(found)
     assert found.outcome is Outcome.NOT_JUDGED
     assert "NOT_JUDGED: learned, and not judged" in repr(found).splitlines()[0]
@@ -189,10 +190,10 @@ def test_where_nothing_varies_all_answers_are_numbers():
     found = jmdp.evaluate(
         TabularSimulator(still.model), still.policies["goal_directed"], jmdp.Local(), method=method, progress=False
     )  # fmt: skip
-    assert found.trust == 0.5
+    assert found.equivalent_rollouts == 0.5
     assert found.outcome is Outcome.NOTHING_VARIED
     assert "no gap varied in held-out states" in repr(found).splitlines()[0]
-    gap = found.gap(0, "U", "R", Lookahead(steps=2, repeats=2))
+    gap = found.at(0, Lookahead(steps=2, repeats=2)).gap(0, "U", "R")
     assert np.isfinite([gap.mean, gap.variance]).all()
     assert np.isnan(found.learning.rms[:, found.learning.blocks.index("cross")]).all()
 

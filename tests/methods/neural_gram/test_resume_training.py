@@ -215,7 +215,7 @@ def test_an_interrupted_run_says_so_and_goes_on(tmp_path, uninterrupted, monkeyp
         stopped = jmdp.evaluate(SIMULATOR, POLICY, jmdp.Local(), method=method, throw=False, progress=False)
     assert stopped.outcome is Outcome.INTERRUPTED
     assert stopped.learning.updates.tolist() == [CHUNK]
-    assert np.isfinite(stopped.mean(0)).all()
+    assert np.isfinite(stopped.at(0).mean).all()
     resumed = jmdp.evaluate(SIMULATOR, POLICY, jmdp.Local(), method=method, progress=False)
     assert resumed.outcome is whole.outcome is not Outcome.INTERRUPTED
     assert bits(resumed) == bits(whole)

@@ -13,7 +13,7 @@ from jmdp import Calibration
 from jmdp.base.whole_files import whole_file
 from jmdp.experiments.atari.collect import load
 from jmdp.experiments.atari.settings import AHEAD, DISCOUNT, LOADING, Run, loadings
-from jmdp.methods.neural_gram import TrainingData, calibration_of, looked_ahead, train, worth
+from jmdp.methods.neural_gram import LookaheadRollouts, TrainingData, calibration_of, equivalent_rollouts, train
 from jmdp.simulators import ALESimulator, PairWalks
 
 LOOKAHEAD_STEPS = 8
@@ -34,8 +34,10 @@ def train_and_judge(run: Run, folder: Path) -> None:
     pair = truth.action[:: repeats - AHEAD, 0]
     closed = closed_form(run.coupling, actions, pair, run.c)
     alone = calibration_of(found.network, truth, DISCOUNT, run.seed, closed)
-    trust = worth(calibration_of(found.network, ahead, DISCOUNT, run.seed))
-    mean, variance = looked_ahead(found.network, _cut(ahead, LOOKAHEAD_STEPS), DISCOUNT, trust)
+    rollouts = equivalent_rollouts(calibration_of(found.network, ahead, DISCOUNT, run.seed))
+    means, covariances = LookaheadRollouts.of_walks(ahead, LOOKAHEAD_STEPS, DISCOUNT).moments(found.network, rollouts)
+    mean = means[:, 0] - means[:, 1]
+    variance = covariances[:, 0, 0] + covariances[:, 1, 1] - 2 * covariances[:, 0, 1]
     with whole_file(path) as file:
         np.savez(
             file,
@@ -47,7 +49,7 @@ def train_and_judge(run: Run, folder: Path) -> None:
             floor=np.asarray(found.curve.floor),
             about=json.dumps(
                 {
-                    **asdict(run), "trust": trust, "gap_variance_scale": found.network.gap_scale**2,
+                    **asdict(run), "equivalent_rollouts": rollouts, "gap_variance_scale": found.network.gap_scale**2,
                     "seconds": time.monotonic() - start, "states": len(pair),
                 }
             ),
@@ -81,16 +83,5 @@ def closed_form(coupling: str, actions: int, pair: np.ndarray, c: float) -> np.n
 
 
 def _some(walks: PairWalks, repeats: int, which: range) -> PairWalks:
-    keep = np.isin(np.arange(len(walks)) % repeats, which)
-    return PairWalks(*(getattr(walks, name)[keep] for name in walks.__dataclass_fields__))
-
-
-def _cut(walks: PairWalks, steps: int) -> PairWalks:
-    return replace(
-        walks,
-        observation=walks.observation[:, : steps + 1],
-        action=walks.action[:, : steps + 1],
-        reward=walks.reward[:, :steps],
-        ended=walks.ended[:, : steps + 1],
-        same=walks.same[:, : steps + 1],
-    )
+    chosen = np.isin(np.arange(len(walks)) % repeats, which)
+    return PairWalks(*(getattr(walks, name)[chosen] for name in walks.__dataclass_fields__))

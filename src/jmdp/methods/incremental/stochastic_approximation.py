@@ -260,9 +260,9 @@ class StochasticApproximation:
         )
 
 
-def _memory_times(begun: Floats, now: Floats) -> Floats:
+def _memory_times(before: Floats, now: Floats) -> Floats:
     """How often the weight of the start fell by a factor e; without end where nothing is left of it."""
-    fallen = np.divide(begun, now, out=np.full(begun.shape, np.inf), where=now > 0)
+    fallen = np.divide(before, now, out=np.full(before.shape, np.inf), where=now > 0)
     return np.asarray(np.log(np.maximum(fallen, 1.0)))
 
 

@@ -19,6 +19,8 @@ import numpy as np
 
 from jmdp.base import arrays
 from jmdp.base.arrays import ROUNDOFF, UNDERFLOW, Floats, largest
+from jmdp.base.scale import Scale
+from jmdp.methods.linear_projected.fitted_moments import FittedMoments
 from jmdp.methods.linear_projected.pair_features import AT_ONCE, PairFeatures, Source
 from jmdp.methods.linear_projected.pair_weights import PairWeights
 from jmdp.methods.shared.pair_operator import row_sum_error_units
@@ -108,18 +110,11 @@ class Bounds(arrays.FrozenArrays):
         )
 
 
-def fitted_bounds(
-    pairs: PairFeatures,
-    kernel: Floats,
-    kernel_2: Floats,
-    source: Source,
-    mean: Floats,
-    rewards: RewardUnits,
-    target: str,
-) -> Bounds:
+def fitted_bounds(pairs: PairFeatures, fit: FittedMoments, source: Source, rewards: RewardUnits) -> Bounds:
     """Bounds for a fit on rewards of size 1."""
     reward, bound, scale = rewards.reward, rewards.bound, rewards.scale
     model, weights, gamma = pairs.model, pairs.weights, pairs.model.discount
+    mean = fit.mean
     root, root_1 = math.sqrt(weights.contraction), math.sqrt(weights.mean_contraction)
     kappa, kappa_1 = gamma**2 * root * _UP, gamma * root_1 * _UP
     units = _units(pairs)
@@ -128,7 +123,7 @@ def fitted_bounds(
     mean_largest = float(mean_error[seen].max(initial=0.0))
 
     # ‖T̂ k − T k‖: from means that are off by e.
-    if target == "second_moment":
+    if fit.target == "second_moment":
         from_mean, from_mean_largest = 2 * bound * kappa_1 * mean_norm, 2 * bound * gamma * mean_largest
     else:
         steps = np.concatenate([np.einsum("saa->sa", pairs.same_state_source(s, source)) for s in pairs.blocks(64)])
@@ -138,24 +133,19 @@ def fitted_bounds(
         from_mean_largest = (2 * spread + slip_largest) * slip_largest
 
     total = mass = most = 0.0
-    for weight, residual in pairs.residuals(kernel, kernel_2, source):
+    for weight, residual in pairs.residuals(fit.kernel, fit.kernel_2, source):
         total += float((weight * residual**2).sum())
         mass += float(weight.sum())
         most = max(most, float(np.abs(residual[weight > 0]).max(initial=0.0)))
-    slip = units * ROUNDOFF * _size(pairs, kernel, kernel_2, source) + (UNDERFLOW if bound else 0.0)
+    slip = units * ROUNDOFF * _size(pairs, fit, source) + (UNDERFLOW if bound else 0.0)
     norm = (math.sqrt(total) * _UP + slip * math.sqrt(mass) * _UP + from_mean) * _UP
     norm = norm / (1 - kappa) if kappa < 1 else math.inf
     top = (most + slip + from_mean_largest) * _UP / ((1 - gamma) * (1 + gamma))
     top = top if math.isfinite(weights.contraction) else math.inf
-    beta = None
-    if target == "second_moment":
-        # κ = max(κ₁, 2 β B κ₁ + γ²√c): the largest β that costs nothing or, where κ₁ is smaller, one that costs little.
-        spare = kappa_1 - kappa if kappa_1 > kappa else (1 - kappa) / 16
-        beta = spare / (2 * bound * kappa_1) if bound * kappa_1 > 0 else 1.0
-        kappa = max(kappa_1, kappa + (spare if bound * kappa_1 > 0 else 0.0))
-        # Means grow with rewards, second moments with their squares. A smaller β is as good where it overflows.
-        beta = min(scale.divide(beta), sys.float_info.max)
-    sizes = scale.restore(np.abs(mean)) if target == "second_moment" else None
+    beta = sizes = None
+    if fit.target == "second_moment":
+        kappa, beta = _joint_contraction(kappa, kappa_1, bound, scale)
+        sizes = scale.restore(np.abs(mean))
     return Bounds(
         kappa,
         weights.contraction,
@@ -169,6 +159,18 @@ def fitted_bounds(
         sizes,
         weights,
     )
+
+
+def _joint_contraction(kappa: float, kappa_1: float, bound: float, scale: Scale) -> tuple[float, float]:
+    """κ of means and second moments together, and the weight β of means in their norm.
+
+    κ = max(κ₁, 2 β B κ₁ + γ²√c): the largest β that costs nothing or, where κ₁ is smaller, one that costs little.
+    """
+    spare = kappa_1 - kappa if kappa_1 > kappa else (1 - kappa) / 16
+    beta = spare / (2 * bound * kappa_1) if bound * kappa_1 > 0 else 1.0
+    kappa = max(kappa_1, kappa + (spare if bound * kappa_1 > 0 else 0.0))
+    # Means grow with rewards, second moments with their squares. A smaller β is as good where it overflows.
+    return kappa, min(scale.divide(beta), sys.float_info.max)
 
 
 def _mean_bounds(
@@ -203,16 +205,16 @@ def _units(pairs: PairFeatures) -> float:
     return float(4 * (sums + 2 * over))
 
 
-def _size(pairs: PairFeatures, kernel: Floats, kernel_2: Floats, source: Source) -> float:
+def _size(pairs: PairFeatures, fit: FittedMoments, source: Source) -> float:
     """The largest sum of sizes of terms in a residual: what rounding is relative to."""
     S, A, d = pairs.phi.shape
     phi, size, own = np.abs(pairs.phi.reshape(S * A, d)), 0.0, 0.0
     at_once = max(1, AT_ONCE // (S * A))
     for first in range(0, S * A, at_once):
         rows = slice(first, first + at_once)
-        size = max(size, float(((phi[rows] @ np.abs(kernel)) @ phi.T).max(initial=0.0)))
+        size = max(size, float(((phi[rows] @ np.abs(fit.kernel)) @ phi.T).max(initial=0.0)))
     for states in pairs.blocks(A * A):
         psi = np.abs(pairs.psi[states])
-        own = max(own, float(((psi @ np.abs(kernel_2)) @ psi.transpose(0, 2, 1)).max(initial=0.0)))
+        own = max(own, float(((psi @ np.abs(fit.kernel_2)) @ psi.transpose(0, 2, 1)).max(initial=0.0)))
     gains: float = sum((largest(gain) + largest(ahead)) ** 2 for _, gain, ahead in source.parts)
     return float(2 * (size + own) + gains)

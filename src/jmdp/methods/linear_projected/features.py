@@ -63,10 +63,10 @@ def matrix_of(
     axes = "[S, A, d]" if getattr(found, "ndim", 2) == 3 else "[S·A, d]"
     table = arrays.floats(name, found, axes, SettingsError)
     if table.shape[:-1] not in ((S * A,), (S, A)):
-        mend = f"Give {S * A} rows, row s·{A} + a, or an array [S, A, d]."
+        fix = f"Give {S * A} rows, row s·{A} + a, or an array [S, A, d]."
         if table.shape[:-1] == (S,):
-            mend += f" For features of states alone, give np.kron(features, np.eye({A}))."
-        raise SettingsError(f"{name} has shape {table.shape}, the model {S} states and {A} actions. {mend}")
+            fix += f" For features of states alone, give np.kron(features, np.eye({A}))."
+        raise SettingsError(f"{name} has shape {table.shape}, the model {S} states and {A} actions. {fix}")
     table = table.reshape(S * A, table.shape[-1])
     table[np.repeat(model.terminal, A)] = 0.0
     if table.shape[1] == 0:
@@ -136,8 +136,8 @@ class _Placed(arrays.FrozenArrays, ABC):
         """Refuse settings that make no sense at positions x [S, n]."""
 
     @abstractmethod
-    def _of_states(self, x: Floats, going: Booleans) -> Floats:
-        """Features [S, d] at positions x [S, n]; only those of states that are going count."""
+    def _of_states(self, x: Floats, not_terminal: Booleans) -> Floats:
+        """Features [S, d] at positions x [S, n]; only those of states that are not terminal count."""
 
     def matrix(self, model: TabularJMDP) -> Floats:
         """Φ [S·A, A·d], row s·A + a."""
@@ -189,7 +189,7 @@ class TileCoding(_Placed):
                 "or one for each axis of positions."
             )
 
-    def _of_states(self, x: Floats, going: Booleans) -> Floats:
+    def _of_states(self, x: Floats, not_terminal: Booleans) -> Floats:
         tiles, wrap = np.asarray(self.tiles), np.asarray(self.wrap)
         low, span = _box(x)
         span = np.where(wrap > 0, wrap, span)
@@ -199,9 +199,9 @@ class TileCoding(_Placed):
             tile = np.floor((fine + j) / self.tilings)
             # The last position belongs to the last tile; a shifted grid has one tile more.
             tile = np.where(wrap > 0, tile % tiles, np.minimum(tile, tiles - (j == 0)))
-            places, column = np.unique(tile[going], axis=0, return_inverse=True)
+            places, column = np.unique(tile[not_terminal], axis=0, return_inverse=True)
             block = np.zeros((len(x), len(places)))
-            block[np.flatnonzero(going), column.ravel()] = 1.0
+            block[np.flatnonzero(not_terminal), column.ravel()] = 1.0
             blocks.append(block)
         return np.concatenate(blocks, axis=1)
 
@@ -236,7 +236,7 @@ class RandomFourier(_Placed):
         if isinstance(self.scale, bool) or not (isinstance(self.scale, Real) and 0 < float(self.scale) < math.inf):
             raise SettingsError(f"scale is {self.scale!r}. Give a distance > 0 between positions.")
 
-    def _of_states(self, x: Floats, going: Booleans) -> Floats:
+    def _of_states(self, x: Floats, not_terminal: Booleans) -> Floats:
         rng = np.random.Generator(np.random.PCG64DXSM(self.seed))
         frequency = rng.standard_normal((x.shape[1], self.count)) / self.scale
         phase = rng.uniform(0, 2 * math.pi, self.count)
@@ -264,7 +264,7 @@ class Polynomial(_Placed):
     def _check(self, x: Floats) -> None:
         whole(self, "degree", 0)
 
-    def _of_states(self, x: Floats, going: Booleans) -> Floats:
+    def _of_states(self, x: Floats, not_terminal: Booleans) -> Floats:
         low, span = _box(x)
         T = np.polynomial.chebyshev.chebvander(2 * (x - low) / span - 1, self.degree)  # [S, n, degree + 1]
         n = x.shape[1]

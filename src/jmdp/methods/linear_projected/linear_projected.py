@@ -17,8 +17,9 @@ from jmdp.base.settings import nonnegative, whole
 from jmdp.errors import SettingsError
 from jmdp.methods.linear_projected.bounds import Bounds, fitted_bounds
 from jmdp.methods.linear_projected.features import Features, OneHot, matrix_of
-from jmdp.methods.linear_projected.pair_features import PairFeatures, Source, orthonormal
-from jmdp.methods.linear_projected.pair_samples import Drawn, sampled_equations
+from jmdp.methods.linear_projected.fitted_moments import FeatureBasis, FittedMoments
+from jmdp.methods.linear_projected.pair_features import PairFeatures, source_of
+from jmdp.methods.linear_projected.pair_samples import PairTransitions, SampledEquations, sampled_equations
 from jmdp.methods.linear_projected.pair_steps import Luck
 from jmdp.methods.linear_projected.pair_weights import PairWeights, Restart, Stationary, pair_weights
 from jmdp.methods.linear_projected.psd_fit import Cone, Fit, fit
@@ -91,9 +92,9 @@ class LinearProjected(Method[Evaluation]):
     memory_budget: int | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "features", _kept("features", self.features))
+        object.__setattr__(self, "features", _as_setting("features", self.features))
         if self.same_state is not None and self.same_state is not True:
-            object.__setattr__(self, "same_state", _kept("same_state", self.same_state))
+            object.__setattr__(self, "same_state", _as_setting("same_state", self.same_state))
         if not isinstance(self.weights, Restart | Stationary):
             raise SettingsError(f"weights is {self.weights!r}. Give Restart() or Stationary().")
         for name, allowed in (("target", ("covariance", "second_moment")), ("solver", ("projected", "convex"))):
@@ -131,15 +132,13 @@ class LinearProjected(Method[Evaluation]):
         self._require(model, phi.shape[1], own.shape[1])
         rewards = RewardUnits.of(model)
         if self.samples is not None and self.seed is not None and isinstance(self.weights, Restart):
-            drawn = sampled_equations(
-                model, policy, coupling, self.weights, phi, own, self.target, self.samples, self.seed
-            )
-            return self._sampled(model, policy, coupling, drawn, self.weights.alpha(model.discount), rewards.scale)
+            transitions = PairTransitions(model, policy, coupling, self.weights, self.samples, self.seed)
+            return self._sampled(transitions, sampled_equations(transitions, phi, own, self.target), rewards.scale)
         weights = pair_weights(self.weights, model, policy, coupling)
-        (basis, to_phi), (basis_2, to_psi) = (orthonormal(f, weights.mean) for f in (phi, own))
-        theta = _mean_parameters(model, policy, weights, basis, rewards.reward)
-        mean = (basis @ theta).reshape(S, A)
-        pairs = PairFeatures(model, policy, weights, basis.reshape(S, A, -1), basis_2.reshape(S, A, -1))
+        basis = FeatureBasis.of(phi, own, weights.mean)
+        theta = _mean_parameters(model, policy, weights, basis.phi, rewards.reward)
+        mean = (basis.phi @ theta).reshape(S, A)
+        pairs = PairFeatures(model, policy, weights, basis.phi.reshape(S, A, -1), basis.psi.reshape(S, A, -1))
         source = source_of(self.target, model, rewards.reward, mean)
         G, H, b = pairs.equations(source)
         cone = Cone(pairs.sizes)
@@ -151,27 +150,22 @@ class LinearProjected(Method[Evaluation]):
 
         M, fill = G - model.discount**2 * H, elsewhere if S * A <= _SMALL else None
         found = fit(G, M, b, cone, self.tolerance, self.max_sweeps, self.solver, fill)
-        kernel, kernel_2 = cone.blocks(found.parameters)
-        bounds = fitted_bounds(pairs, kernel, kernel_2, source, mean, rewards, self.target)
-        table = FittedMoments(basis, basis_2, kernel, kernel_2, mean, self.target, rewards.scale)
-        return self._evaluation(model, policy, coupling, table, found, theta, to_phi, to_psi, weights.same, bounds)
+        table = FittedMoments(basis, theta, *cone.blocks(found.parameters), mean, self.target, rewards.scale)
+        bounds = fitted_bounds(pairs, table, source, rewards)
+        return self._evaluation(model, policy, coupling, table, found, bounds)
 
-    def _sampled(
-        self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, drawn: Drawn, alpha: float, scale: Scale
-    ) -> Evaluation:
+    def _sampled(self, transitions: PairTransitions, drawn: SampledEquations, scale: Scale) -> Evaluation:
         """The same from samples."""
+        model = transitions.model
         S, _, A = model.shape
-        cone = Cone([f.shape[1] for f in (drawn.basis, drawn.basis_2)])
+        cone = Cone([f.shape[1] for f in (drawn.basis.phi, drawn.basis.psi)])
         M = drawn.G - model.discount**2 * drawn.H
         found = fit(drawn.G, M, drawn.b, cone, self.tolerance, self.max_sweeps, self.solver)
-        kernel, kernel_2 = cone.blocks(found.parameters)
-        table = FittedMoments(drawn.basis, drawn.basis_2, kernel, kernel_2, drawn.mean, self.target, scale)
+        table = FittedMoments(drawn.basis, drawn.theta, *cone.blocks(found.parameters), drawn.mean, self.target, scale)
         if found.outcome is Outcome.CONVERGED:
             found = Fit(found.parameters, found.constrained, found.residuals, Outcome.SAMPLED)
-        bounds = Bounds.none(S, A, alpha, model.discount)
-        return self._evaluation(
-            model, policy, coupling, table, found, drawn.theta, drawn.to_phi, drawn.to_psi, None, bounds
-        )
+        bounds = Bounds.none(S, A, transitions.restart.alpha(model.discount), model.discount)
+        return self._evaluation(model, transitions.policy, transitions.coupling, table, found, bounds)
 
     def _evaluation(
         self,
@@ -180,15 +174,11 @@ class LinearProjected(Method[Evaluation]):
         coupling: Coupling,
         table: FittedMoments,
         found: Fit,
-        theta: Floats,
-        to_phi: Floats,
-        to_psi: Floats,
-        same: Floats | None,
         bounds: Bounds,
     ) -> Evaluation:
-        scale = table.scale
+        scale, to_phi, to_psi = table.scale, table.basis.to_phi, table.basis.to_psi
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):  # of parameters, in the features' own units
-            mean_parameters = scale.restore(to_phi @ theta)
+            mean_parameters = scale.restore(to_phi @ table.theta)
             kernel, kernel_2 = (
                 scale.restore(to @ k @ to.T, 2) for to, k in ((to_phi, table.kernel), (to_psi, table.kernel_2))
             )
@@ -200,7 +190,7 @@ class LinearProjected(Method[Evaluation]):
             bounds.beta,
             bounds.mean_norm,
             bounds.norm,
-            same,
+            None if bounds.weights is None else bounds.weights.same,
             mean_parameters,
             kernel,
             None if self.same_state is None else kernel_2,
@@ -231,38 +221,8 @@ class LinearProjected(Method[Evaluation]):
         numbers = 6.0 * n * n + 3.0 * d**4 + 4.0 * S * (d * d + e * e) + 6 * A * (d + e) * S + 24e6
         if self.samples is None:
             numbers += 6.0 * S * S + S * K * A * A * (6 if A > 1 else 3)
-        mend = "Use fewer features, or ExactPairs(), which needs S² numbers"
-        require(8 * numbers, budget(self.memory_budget), f"LinearProjected with {d} + {e} features", mend)
-
-
-@dataclass(frozen=True, eq=False)
-class FittedMoments(arrays.FrozenArrays):
-    """The fit, and the covariance it gives to any pair."""
-
-    basis: Floats  # [S·A, d], φ in coordinates that are orthonormal under ν
-    basis_2: Floats  # [S·A, e]
-    kernel: Floats  # [d, d]
-    kernel_2: Floats  # [e, e]
-    mean: Floats  # [S, A], on rewards of size 1
-    target: str
-    scale: Scale
-
-    def same_state(self) -> Floats:
-        """[S, A, A], covariances within states, symmetric to the last bit."""
-        S, A = self.mean.shape
-        phi, psi = self.basis.reshape(S, A, -1), self.basis_2.reshape(S, A, -1)
-        found = (phi @ self.kernel) @ phi.transpose(0, 2, 1) + (psi @ self.kernel_2) @ psi.transpose(0, 2, 1)
-        if self.target == "second_moment":
-            found -= self.mean[:, :, None] * self.mean[:, None, :]
-        return np.asarray((found + found.transpose(0, 2, 1)) / 2)
-
-    def cross_covariance(self, s: int, a: int, t: int, b: int) -> float:
-        """Cov(Z(s, a), Z(t, b)) for s ≠ t."""
-        A = self.mean.shape[1]
-        found = float(self.basis[s * A + a] @ self.kernel @ self.basis[t * A + b])
-        if self.target == "second_moment":
-            found -= float(self.mean[s, a] * self.mean[t, b])
-        return self.scale.restore(found, 2)
+        fix = "Use fewer features, or ExactPairs(), which needs S² numbers"
+        require(8 * numbers, budget(self.memory_budget), f"LinearProjected with {d} + {e} features", fix)
 
 
 @dataclass(frozen=True, eq=False)
@@ -284,7 +244,7 @@ class _Given(arrays.FrozenArrays):
         return f"<array {list(self.array.shape)}>"
 
 
-def _kept(name: str, features: Any) -> Any:
+def _as_setting(name: str, features: Any) -> Any:
     """Features as a setting: arrays are copied and frozen, whatever else is kept."""
     if isinstance(features, Features) or callable(features):
         return features
@@ -307,16 +267,8 @@ def _width(features: Any, model: TabularJMDP) -> int:
 
 
 def _said(value: object) -> str:
-    module = "features." if type(value).__module__.endswith(".linear_projected.features") else ""
+    module = "features." if type(value).__module__ == Features.__module__ else ""
     return f"{module}{value!r}"
-
-
-def source_of(target: str, model: TabularJMDP, reward: Floats, mean: Floats) -> Source:
-    """What a step adds to the moment that is fitted, given means [S, A]."""
-    ahead = model.discount * mean
-    if target == "second_moment":
-        return Source(reward, ahead, ahead)
-    return Source(reward - mean[:, None, :], ahead, np.zeros_like(mean))
 
 
 def _mean_parameters(

@@ -53,6 +53,14 @@ class Source:
         return both if self.after.any() else both[:1]
 
 
+def source_of(target: str, model: TabularJMDP, reward: Floats, mean: Floats) -> Source:
+    """What a step adds to the moment that is fitted, given means [S, A]."""
+    ahead = model.discount * mean
+    if target == "second_moment":
+        return Source(reward, ahead, ahead)
+    return Source(reward - mean[:, None, :], ahead, np.zeros_like(mean))
+
+
 class PairFeatures:
     """One model, policy, weights and features φ [S, A, d], ψ [S, A, e] (e = 0 for none)."""
 
@@ -148,8 +156,8 @@ class PairFeatures:
     @cached_property
     def _scenarios(self) -> list[tuple[float, csr_array[np.float64], Floats]]:
         """Weight, step [S·A, S] and [S, K] of each value of the scenario luck shared between states."""
-        going = ~self.model.terminal[:, None]
-        given = [(p, rows * going) for p, rows in self.weights.luck.scenarios]
+        not_terminal = ~self.model.terminal[:, None]
+        given = [(p, rows * not_terminal) for p, rows in self.weights.luck.scenarios]
         return [(p, one_step(rows, self.model.next_state), rows) for p, rows in given]
 
     def _gains(self, source: Source, scenarios: Floats) -> Iterator[tuple[float, float, Floats]]:
@@ -180,8 +188,8 @@ class PairFeatures:
                     here = np.einsum("sa,sai,saj->sij", choice, phi, following).reshape(S, -1)
                     tables += (weight * w * v) * (here.T @ (rho @ here))
                     if e:
-                        met = self._meeting(step, choice)
-                        H[:first, first:] += (weight * w * v) * (met.T @ outer(chosen_2, chosen_2))
+                        meeting = self._meeting(step, choice)
+                        H[:first, first:] += (weight * w * v) * (meeting.T @ outer(chosen_2, chosen_2))
             for sign, w, u in self._gains(source, scenarios):
                 for v, choice in self.weights.drawn:
                     here = np.einsum("sa,sai,sa->si", choice, phi, u)
@@ -242,8 +250,8 @@ def orthonormal(features: Floats, nu: Floats) -> tuple[Floats, Floats]:
     size = np.sqrt(np.einsum("xd,xd->d", root * features, root * features))
     scale = np.divide(1.0, size, out=np.zeros_like(size), where=size > 0)
     _, values, vectors = np.linalg.svd(root * features * scale, full_matrices=False)
-    kept = values > _RANK * max(float(values.max(initial=0.0)), 1e-300)
-    transform = scale[:, None] * vectors[kept].T / values[kept]
+    large = values > _RANK * max(float(values.max(initial=0.0)), 1e-300)
+    transform = scale[:, None] * vectors[large].T / values[large]
     return features @ transform, np.ldexp(transform, -exponent[:, None])
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from jmdp.base.arrays import Floats, Integers, cumulative_rows
 from jmdp.methods.incremental.moment_cells import MomentCells, TablePairs
 from jmdp.methods.kernels.coordinates import ENDED, MEAN
-from jmdp.methods.linear_projected.pair_features import orthonormal
+from jmdp.methods.linear_projected.fitted_moments import FeatureBasis
 from jmdp.methods.linear_projected.pair_weights import Restart, start_weights
 from jmdp.methods.linear_projected.psd_fit import outer
 from jmdp.methods.shared.reward_units import RewardUnits
@@ -23,7 +23,7 @@ _CHAINS = 1000
 
 
 @dataclass(frozen=True, eq=False)
-class Drawn:
+class SampledEquations:
     """Equations as `PairFeatures.equations` gives them, with the means they rest on."""
 
     G: Floats  # [n, n]
@@ -31,10 +31,24 @@ class Drawn:
     b: Floats  # [n]
     theta: Floats  # [d]
     mean: Floats  # [S, A]
-    basis: Floats  # [S·A, d]
-    basis_2: Floats
-    to_phi: Floats
-    to_psi: Floats
+    basis: FeatureBasis
+
+
+@dataclass(frozen=True, eq=False)
+class PairTransitions:
+    """Sampled transitions of pairs: x, y, x', y' and both rewards, in parts; the same ones each time."""
+
+    model: TabularJMDP
+    policy: TabularPolicy
+    coupling: Coupling
+    restart: Restart
+    samples: int
+    seed: int
+
+    def __iter__(self) -> Iterator[tuple[Integers, Integers, Integers, Integers, Floats, Floats]]:
+        chains = min(_CHAINS, self.samples)
+        process = PairProcess(self.model, self.policy, self.coupling, self.restart, self.seed, chains)
+        return process.transitions(self.samples)
 
 
 class PairProcess:
@@ -62,8 +76,8 @@ class PairProcess:
         age = self._rng.geometric(1 - self._alpha, chains) - 1  # as old as a pair is at any time
         for t in range(int(age.max(initial=0))):
             moved = self._move()
-            going = age > t
-            self.x, self.y = np.where(going, moved[0], self.x), np.where(going, moved[1], self.y)
+            younger = age > t
+            self.x, self.y = np.where(younger, moved[0], self.x), np.where(younger, moved[1], self.y)
 
     def _begin(self, count: int) -> Integers:
         at = np.searchsorted(self._cumulative, self._rng.random(count), side="right")
@@ -92,33 +106,18 @@ class PairProcess:
             self.x, self.y = np.where(again, fresh[0], moved[0]), np.where(again, fresh[1], moved[1])
 
 
-def sampled_equations(
-    model: TabularJMDP,
-    policy: TabularPolicy,
-    coupling: Coupling,
-    settings: Restart,
-    phi: Floats,
-    psi: Floats,
-    target: str,
-    samples: int,
-    seed: int,
-) -> Drawn:
+def sampled_equations(transitions: PairTransitions, phi: Floats, psi: Floats, target: str) -> SampledEquations:
     """Go through the same transitions three times: for the weights of coordinates, for means, for pairs."""
-    S, _, A = model.shape
-    gamma, chains = model.discount, min(_CHAINS, samples)
-
-    def again() -> Iterator[tuple[Integers, Integers, Integers, Integers, Floats, Floats]]:
-        return PairProcess(model, policy, coupling, settings, seed, chains).transitions(samples)
-
+    (S, _, A), gamma, samples = transitions.model.shape, transitions.model.discount, transitions.samples
     visits = np.zeros(S * A + 1)
-    for x, y, *_ in again():
+    for x, y, *_ in transitions:
         visits += np.bincount(x, minlength=visits.size) + np.bincount(y, minlength=visits.size)
     nu = visits[:-1] / (2 * samples)
-    (basis, to_phi), (basis_2, to_psi) = orthonormal(phi, nu), orthonormal(psi, nu)
-    basis, basis_2 = (np.vstack([f, np.zeros(f.shape[1])]) for f in (basis, basis_2))  # nothing where one has ended
+    found = FeatureBasis.of(phi, psi, nu)
+    basis, basis_2 = (np.vstack([f, np.zeros(f.shape[1])]) for f in (found.phi, found.psi))  # 0 where one has ended
     d = basis.shape[1]
     matrix, right = np.zeros((d, d)), np.zeros(d)
-    for x, y, x_next, y_next, r, q in again():
+    for x, y, x_next, y_next, r, q in transitions:
         for here, there, gained in ((x, x_next, r), (y, y_next, q)):
             matrix += basis[here].T @ (basis[here] - gamma * basis[there])
             right += basis[here].T @ gained
@@ -131,7 +130,7 @@ def sampled_equations(
         own = outer(basis_2[x], basis_2[y]) * (x // A == y // A)[:, None]
         return np.concatenate([outer(basis[x], basis[y]), own], axis=1)
 
-    for x, y, x_next, y_next, r, q in again():
+    for x, y, x_next, y_next, r, q in transitions:
         g, h = features(x, y), features(x_next, y_next)
         if target == "second_moment":
             value = r * q + gamma * (r * mean[y_next] + q * mean[x_next])
@@ -141,4 +140,4 @@ def sampled_equations(
         H += g.T @ h
         b += g.T @ value
     scaled = G / samples, H / samples, b / samples
-    return Drawn(*scaled, theta, mean[:-1].reshape(S, A), basis[:-1], basis_2[:-1], to_phi, to_psi)
+    return SampledEquations(*scaled, theta, mean[:-1].reshape(S, A), found)

@@ -19,7 +19,7 @@ from jmdp.models.tabular import TabularJMDP
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-_MOST_LUCKS = 64
+_MOST_CHOICES = 64
 """Values of shared policy luck: the work is with the square of their number."""
 
 _DENSE = 200
@@ -45,10 +45,10 @@ class Luck:
         if coupling.policy_luck == "independent":
             return cls(scenarios, [(1.0, policy.probs)])
         widths, actions = shared_choices(policy)
-        if widths.size > _MOST_LUCKS:
+        if widths.size > _MOST_CHOICES:
             raise CouplingError(
                 f"One uniform number inverted through this policy has {widths.size} break points, and "
-                f"LinearProjected takes {_MOST_LUCKS}. Use ExactPairs(), or policy_luck='independent'."
+                f"LinearProjected takes {_MOST_CHOICES}. Use ExactPairs(), or policy_luck='independent'."
             )
         one_hot = np.eye(policy.probs.shape[1])
         return cls(scenarios, [(float(w), one_hot[chosen]) for w, chosen in zip(widths, actions, strict=True)])
@@ -87,32 +87,32 @@ class PairSteps:
 
     def __call__(self, between: Floats, same: Floats) -> tuple[Floats, Floats]:
         """(w P₂ of ρ [S, S] and same-state weights [S, A, A]) in the same form."""
-        apart = np.zeros_like(between)
+        arrived = np.zeros_like(between)
         for weight, step in self._steps:
-            apart += weight * (step @ np.ascontiguousarray((step @ between).T))
-        apart.ravel()[self._targets] += self._parting @ same[:, self._other].ravel()
+            arrived += weight * (step @ np.ascontiguousarray((step @ between).T))
+        arrived.ravel()[self._targets] += self._parting @ same[:, self._other].ravel()
         one = self._one @ np.einsum("saa->sa", same).ravel()
-        return self.arrive(apart, one)
+        return self.arrive(arrived, one)
 
-    def arrive(self, apart: Floats, one: Floats) -> tuple[Floats, Floats]:
+    def arrive(self, arrived: Floats, one: Floats) -> tuple[Floats, Floats]:
         """Actions are drawn; pairs of which one has ended are lost."""
-        apart[self.model.terminal], apart[:, self.model.terminal] = 0.0, 0.0
-        inside = apart.diagonal()[:, None, None] * self._same
+        arrived[self.model.terminal], arrived[:, self.model.terminal] = 0.0, 0.0
+        inside = arrived.diagonal()[:, None, None] * self._same
         np.einsum("saa->sa", inside)[...] += (one * ~self.model.terminal)[:, None] * self.policy.probs
-        np.fill_diagonal(apart, 0.0)
-        return apart, inside
+        np.fill_diagonal(arrived, 0.0)
+        return arrived, inside
 
     def from_extra(self, x: Integers, y: Integers, weight: Floats) -> tuple[Floats, Floats]:
         """Where start pairs in different states get to."""
         from scipy.sparse import csr_array
 
         S = self.model.shape[0]
-        apart = np.zeros((S, S))
+        arrived = np.zeros((S, S))
         for p, scenarios in self.luck.scenarios:
             step = one_step(scenarios * ~self.model.terminal[:, None], self.model.next_state)
             both = csr_array(step[x].multiply(weight[:, None])).T @ step[y]
-            apart += p * np.asarray(both.todense())
-        return self.arrive(apart, np.zeros(S))
+            arrived += p * np.asarray(both.todense())
+        return self.arrive(arrived, np.zeros(S))
 
 
 def _stored(matrix: csr_array[np.float64], dense: bool) -> Any:

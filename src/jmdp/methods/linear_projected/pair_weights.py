@@ -126,9 +126,9 @@ class PairWeights:
     def everywhere(self, model: TabularJMDP) -> PairWeights:
         """All pairs alike: equations for what these weights do not see. They promise nothing."""
         S, _, A = model.shape
-        going = (~model.terminal).astype(np.float64)
-        same = np.broadcast_to(going[:, None, None], (S, A, A)) / A**2
-        between = np.multiply.outer(going, going) - np.diag(going)
+        not_terminal = (~model.terminal).astype(np.float64)
+        same = np.broadcast_to(not_terminal[:, None, None], (S, A, A)) / A**2
+        between = np.multiply.outer(not_terminal, not_terminal) - np.diag(not_terminal)
         none = self.extra[0][:0], self.extra[1][:0], self.extra[2][:0]
         drawn = [(1.0, np.full((S, A), 1 / A))]
         return replace(self, between=between, same=same, extra=none, drawn=drawn)
@@ -216,12 +216,12 @@ def _stationary(steps: PairSteps) -> PairWeights:
         if change <= _STILL * S:
             break
     for least in (1e-8, 1e-10, 1e-12, 1e-14, 0.0):  # the first that no mass leaks from is the recurrent part
-        kept = np.where(between > least, between, 0.0), np.where(same > least, same, 0.0)
-        following = steps(*kept)
-        contraction = max(_growth(*pair) for pair in zip(following, kept, strict=True))
+        recurrent = np.where(between > least, between, 0.0), np.where(same > least, same, 0.0)
+        following = steps(*recurrent)
+        contraction = max(_growth(*pair) for pair in zip(following, recurrent, strict=True))
         if contraction <= 1 + 1e-4:
             break
-    between, same = kept
+    between, same = recurrent
     drawn = between.sum(axis=1)[:, None] * steps.policy.probs
     nothing = np.zeros(0, np.int64)
     return _weights(steps, between, same, (nothing, nothing, np.zeros(0)), drawn + same.sum(axis=2), contraction)

@@ -126,14 +126,14 @@ def solve(G: Floats, M: Floats, b: Floats) -> tuple[Floats, Floats]:
     seen, unseen = np.flatnonzero(visible), np.flatnonzero(~visible)
     scaling = np.multiply.outer(size[seen], size[seen])
     factor, pivots, rank, _ = lapack.dpstrf(G[np.ix_(seen, seen)] / scaling, lower=1, tol=_RANK)
-    kept, left = pivots[:rank] - 1, pivots[rank:] - 1
+    pivotal, left = pivots[:rank] - 1, pivots[rank:] - 1
     scaled, right = M[np.ix_(seen, seen)] / scaling, b[seen] / size[seen]
     theta, null = np.zeros_like(b), np.zeros((b.size, unseen.size + left.size))
-    theta[seen[kept]] = _refined(scaled[np.ix_(kept, kept)], right[kept]) / size[seen[kept]]
+    theta[seen[pivotal]] = _refined(scaled[np.ix_(pivotal, pivotal)], right[pivotal]) / size[seen[pivotal]]
     null[unseen, np.arange(unseen.size)] = 1.0
     if left.size:  # theta + null space: take the least
         mixed = np.zeros((seen.size, left.size))
-        mixed[kept] = -solve_triangular(factor[:rank, :rank], factor[rank:, :rank].T, lower=True, trans=1)
+        mixed[pivotal] = -solve_triangular(factor[:rank, :rank], factor[rank:, :rank].T, lower=True, trans=1)
         mixed[left] = np.eye(left.size)
         null[seen, unseen.size :] = np.linalg.qr(mixed / size[seen, None])[0]
         theta -= null @ (null.T @ theta)
@@ -192,10 +192,10 @@ def _split(M: Floats, b: Floats, cone: Cone, start: Floats, tolerance: float, ma
     z, residuals, best, at_best = start, [], math.inf, 0
     for i in range(max_sweeps):
         x, _ = cone.nearest(z)
-        apart = inverse @ (b + rho * (2 * x - z)) - x
-        z = z + _RELAXED * apart
+        difference = inverse @ (b + rho * (2 * x - z)) - x
+        z = z + _RELAXED * difference
         size = float(np.linalg.norm(x)) or float(np.linalg.norm(start))  # 0 may be the answer
-        residuals.append(float(np.linalg.norm(apart)) / size)
+        residuals.append(float(np.linalg.norm(difference)) / size)
         if residuals[-1] <= tolerance:
             return Fit(x, True, np.array(residuals), Outcome.CONVERGED)
         if residuals[-1] < best:

@@ -9,7 +9,8 @@ from jmdp.methods.neural_gram.neural_gram import NeuralGram
 
 if TYPE_CHECKING:
     from jmdp.methods.neural_gram import encoders
-    from jmdp.methods.neural_gram.learned_evaluation import LearnedEvaluation, calibration_of, looked_ahead, worth
+    from jmdp.methods.neural_gram.learned_evaluation import LearnedEvaluation, calibration_of, equivalent_rollouts
+    from jmdp.methods.neural_gram.lookahead_rollouts import LookaheadRollouts
     from jmdp.methods.neural_gram.losses import Batch
     from jmdp.methods.neural_gram.replay import PairReplay
     from jmdp.methods.neural_gram.training_loop import TrainingData, train
@@ -18,14 +19,14 @@ __all__ = [
     "Batch",
     "LearnedEvaluation",
     "Lookahead",
+    "LookaheadRollouts",
     "NeuralGram",
     "PairReplay",
     "TrainingData",
     "calibration_of",
     "encoders",
-    "looked_ahead",
+    "equivalent_rollouts",
     "train",
-    "worth",
 ]
 
 _LOADED_LATER = {
@@ -33,10 +34,10 @@ _LOADED_LATER = {
     "LearnedEvaluation": "learned_evaluation",
     "PairReplay": "replay",
     "TrainingData": "training_loop",
+    "LookaheadRollouts": "lookahead_rollouts",
     "calibration_of": "learned_evaluation",
-    "looked_ahead": "learned_evaluation",
+    "equivalent_rollouts": "learned_evaluation",
     "train": "training_loop",
-    "worth": "learned_evaluation",
 }
 """`LearnedEvaluation`, and what those need who train on walks that they have stored."""
 

@@ -2,41 +2,28 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
-import equinox as eqx
-import jax
-import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 
 from jmdp.base.arrays import Floats
-from jmdp.base.interval import Estimate
 from jmdp.base.labels import Label, Labels
 from jmdp.base.luck import Shock
 from jmdp.methods.method import Method
 from jmdp.methods.neural_gram.lookahead import Lookahead
-from jmdp.methods.neural_gram.losses import compiled_means, compiled_moments, still_to_come
-from jmdp.methods.neural_gram.network import GramNetwork, blocks, covariances, gap_variances
+from jmdp.methods.neural_gram.lookahead_rollouts import LookaheadSimulation
+from jmdp.methods.neural_gram.network import Features, GramNetwork, covariances, outputs
 from jmdp.models.actors.actor import Actor, numpy_of
 from jmdp.models.coupling import Coupling
 from jmdp.results.calibration import Calibration, Judgement
-from jmdp.results.gaps.gap import Gap
+from jmdp.results.evaluation import Evaluation
 from jmdp.results.learning_curve import LearningCurve
 from jmdp.results.outcome import Outcome
-from jmdp.simulators.pair_walks import PairWalks, WalkPlan, walks_from
+from jmdp.simulators.pair_walks import PairWalks, WalkPlan
 from jmdp.simulators.simulator import Simulator
 from jmdp.simulators.workers import WorkerPool
-
-
-class Moments(NamedTuple):
-    """Joint moments of all actions, of many observations."""
-
-    mean: Floats  # [n, A]
-    covariance: Floats  # [n, A, A]
-    gap_variance: Floats  # [n, A, A]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -62,61 +49,41 @@ class LearnedEvaluation:
 
     certificate = None
 
-    def moments(self, observations: npt.ArrayLike) -> Moments:
-        """Of many observations at once, ``[n, ...]``."""
-        return Moments(*(np.asarray(part, np.float64) for part in _moments(self.network, numpy_of(observations))))
+    def at(self, state: Any, lookahead: Lookahead | None = None) -> Evaluation:
+        """The evaluation of this one state, which is called "here": ``learned.at(state).gap(0, a, b)``.
 
-    def mean(self, state: Any) -> Floats:
-        """[A], E[Z(state, ·)]."""
-        return np.asarray(self._at(state).mean[0])
-
-    def covariance(self, state: Any) -> Floats:
-        """[A, A], Cov(Z(state, a), Z(state, b)): positive semidefinite whatever was learned."""
-        return np.asarray(self._at(state).covariance[0])
-
-    def correlation(self, state: Any) -> Floats:
-        """[A, A]; nan where a variance is 0."""
-        found = self.covariance(state)
-        std = np.sqrt(np.where(np.diag(found) > 0, np.diag(found), np.nan))
-        return np.asarray(np.clip(found / (std[:, None] * std), -1, 1))
+        Covariances are positive semidefinite whatever was learned. A `lookahead` simulates some steps first.
+        """
+        if lookahead is None:
+            mean, covariance = _moments(self.network, self._seen(state)[None])
+        else:
+            simulation = LookaheadSimulation(self.simulator, self.actor, self.coupling, self.actions)
+            rollouts = simulation.run(state, lookahead, self.discount)
+            mean, covariance = rollouts.moments(self.network, self.equivalent_rollouts)
+        return Evaluation(
+            mean=mean,
+            covariance=covariance,
+            certificate=None,
+            outcome=self.outcome,
+            coupling=self.coupling,
+            method=self.method,
+            states=Labels.of("state", 1, ["here"]),
+            actions=self.actions,
+            residuals=np.zeros(0),
+        )
 
     def cross_covariance(self, state: Any, a: Label, other: Any, b: Label) -> float:
         """Cov(Z(state, a), Z(other, b)) for any two states."""
         same = self.simulator.digest(state) == self.simulator.digest(other)
-        seen = np.stack([self._seen(state), self._seen(other)])
         x, y = self.actions.index(a), self.actions.index(b)
-        return float(_cross(self.network, seen, x, y, np.bool_(same)))
-
-    def gap(self, state: Any, a: Label, b: Label, lookahead: Lookahead | None = None) -> Gap:
-        """The gap Z(state, a) − Z(state, b) under the shared luck."""
-        x, y = self.actions.index(a), self.actions.index(b)
-        found = self._at(state)
-        mean, variance = float(found.mean[0, x] - found.mean[0, y]), float(found.gap_variance[0, x, y])
-        if lookahead is not None and x != y:
-            walks = walks_from(
-                self.simulator, self.actor, self.coupling, [state], [(x, y)],
-                repeats=lookahead.repeats, length=lookahead.steps, root=Shock.of_sample(lookahead.seed, 0),
-            )  # fmt: skip
-            means, variances = looked_ahead(self.network, walks, self.discount, self.trust)
-            mean, variance = float(means[0]), float(variances[0])
-        return Gap(
-            state=f"{type(state).__name__}",
-            first=self.actions.name(x),
-            second=self.actions.name(y),
-            coupling=self.coupling,
-            mean=mean,
-            variance=variance,
-            correlation=float(self.correlation(state)[x, y]),
-            mean_interval=None,
-            variance_interval=None,
-            correlation_interval=None,
-            central_moments=(Estimate.around(1.0, 0.0), Estimate.around(0.0, 0.0), Estimate(variance, 0.0, math.inf)),
-        )
+        _, features = outputs(self.network, np.stack([self._seen(state), self._seen(other)]))
+        both = Features(*(part[[0, 1], [x, y]] for part in features))
+        return float(covariances(both, same, same and x == y)[0, 1])
 
     @property
-    def trust(self) -> float:
-        """Rollouts that the network's variance of a gap is worth, by its held-out record; 4 without one."""
-        return 4.0 if self.calibration is None else worth(self.calibration)
+    def equivalent_rollouts(self) -> float:
+        """How many rollouts the network's variance of a gap is as good as, by its held-out record; 4 without one."""
+        return 4.0 if self.calibration is None else equivalent_rollouts(self.calibration)
 
     def calibrate(self, *, seed: int, states: int = 160, rollouts: int = 24, workers: int = 1) -> Calibration:
         """Simulate fresh states and compare. No seed gives the walks that were learned from or stopped with."""
@@ -128,9 +95,6 @@ class LearnedEvaluation:
 
     def _seen(self, state: Any) -> npt.NDArray[Any]:
         return np.asarray(numpy_of(self.simulator.observe(state)))
-
-    def _at(self, state: Any) -> Moments:
-        return self.moments(self._seen(state)[None])
 
     @property
     def _so_far(self) -> str:
@@ -166,37 +130,23 @@ def calibration_of(
     """Learned gaps against walks long enough to be the truth, several from each state."""
     returns = walks.returns(discount)
     every, M = returns.shape[1], len(returns)
-    found = Moments(*(np.asarray(part, np.float64) for part in _moments(network, walks.observation[::every, 0, 0])))
+    mean, covariance = _moments(network, walks.observation[::every, 0, 0])
     i, (a, b) = np.arange(M), walks.action[::every, 0].T
-    variance = np.einsum("naa->na", found.covariance)
+    own = covariance[i, a, a] + covariance[i, b, b]
     return Calibration(
-        i, a, b, found.mean[i, a] - found.mean[i, b], found.gap_variance[i, a, b], variance[i, a] + variance[i, b],
-        returns, seed, closed_form,
-    )  # fmt: skip
+        state=i,
+        first=a,
+        second=b,
+        mean=mean[i, a] - mean[i, b],
+        variance=np.maximum(own - 2 * covariance[i, a, b], 0.0),
+        independent=own,
+        returns=returns,
+        seed=seed,
+        closed_form=closed_form,
+    )
 
 
-def looked_ahead(network: GramNetwork, walks: PairWalks, discount: float, trust: float) -> tuple[Floats, Floats]:
-    """[visits] each: means and variances of gaps, from walks of a few steps and the network where they end.
-
-    With Y = Σ_{t<k} γ^t (R − R̃)_t + γ^k (q(x_k) − q(y_k)): the mean is Y's, the variance Y's own plus γ^{2k} times the
-    network's at the end; of that and of the network's word at the beginning, as if it had been found in `trust`
-    rollouts, the average.
-    """
-    k, repeats = walks.length, int((walks.visit == walks.visit[0]).sum())
-    end, action, ended = walks.observation[:, -1], walks.action[:, -1], walks.ended[:, -1]
-    q = np.where(ended, 0.0, np.asarray(compiled_means(network, end, action), np.float64))
-    gain = walks.returns(discount) + discount**k * q.reshape(-1, repeats, 2)
-    gain = gain[..., 0] - gain[..., 1]
-    later = still_to_come(compiled_moments(network, end, action, walks.same[:, -1]), ended)
-    left = np.asarray(later.gap, np.float64).reshape(-1, repeats)
-    found = gain.var(axis=1, ddof=1) + discount ** (2 * k) * left.mean(axis=1)
-    rows = slice(None, None, repeats)
-    starts = compiled_moments(network, walks.observation[rows, 0], walks.action[rows, 0], walks.same[rows, 0])
-    word = np.asarray(starts.gap)
-    return gain.mean(axis=1), (trust * word + (repeats - 1) * found) / (trust + repeats - 1)
-
-
-def worth(record: Calibration) -> float:
+def equivalent_rollouts(record: Calibration) -> float:
     """How many rollouts, less one, would be off as much as the network's variances of gaps, relative: 2/τ².
 
     With s² from n rollouts around truth σ² = k(1 + τε): E[(s²/k)²] = (1 + τ²)(1 + 2/(n − 1)) for normal gaps.
@@ -210,14 +160,7 @@ def worth(record: Calibration) -> float:
     return float(np.clip(2 / max(spread, 1e-9), 0.5, 64.0))
 
 
-@eqx.filter_jit
-def _moments(network: GramNetwork, observations: Any) -> Any:
-    found = jax.vmap(network.features)(observations)
-    return jax.vmap(network.means)(observations), jax.vmap(covariances)(found), jax.vmap(gap_variances)(found)
-
-
-@eqx.filter_jit
-def _cross(network: GramNetwork, observations: Any, x: Any, y: Any, same: Any) -> Any:
-    found = jax.vmap(network.features)(observations)
-    one, other = (type(found)(*(part[i, z] for part in found)) for i, z in ((0, x), (1, y)))
-    return blocks(one, other, same, same & (jnp.asarray(x) == y)).covariance
+def _moments(network: GramNetwork, observations: npt.NDArray[Any]) -> tuple[Floats, Floats]:
+    """Means [n, A] and covariances [n, A, A] of all actions of observations ``[n, ...]``."""
+    mean, features = outputs(network, observations)
+    return mean, np.asarray(covariances(features, True, np.eye(mean.shape[1], dtype=np.bool_)))

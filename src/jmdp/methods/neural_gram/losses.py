@@ -159,5 +159,4 @@ def averaged(target: GramNetwork, network: GramNetwork, share: float) -> GramNet
 
 # For those outside of training: compiled once for all of them.
 compiled_targets = eqx.filter_jit(targets)
-compiled_means = eqx.filter_jit(means_of)
 compiled_moments = eqx.filter_jit(moments_of)

@@ -6,7 +6,7 @@ For coordinates x = (s, a), y = (t, b)
 
 a sum of three kernels. The paper (appendix on ALE) has the first alone. A smooth v cannot give two states that look
 alike a high variance each and no covariance; the other two can. The variance of a gap is a squared distance in the same
-features, so nothing is subtracted: Var(Z(x) − Z(y)) = ‖v(x) − v(y)‖² + ….
+features, so nothing is subtracted while learning: Var(Z(x) − Z(y)) = ‖v(x) − v(y)‖² + ….
 """
 
 from __future__ import annotations
@@ -18,8 +18,10 @@ from typing import Any, Literal, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 import numpy.typing as npt
 
+from jmdp.base.arrays import Floats
 from jmdp.methods.neural_gram.encoders import built
 
 Kernel = Literal["sum", "gram"]
@@ -28,9 +30,9 @@ Kernel = Literal["sum", "gram"]
 class Features(NamedTuple):
     """What covariances are made of, of one coordinate, or of all actions of a state with one more axis in front."""
 
-    v: jax.Array  # [D], shared by all states
-    w: jax.Array  # [E], shared by the actions of a state
-    n: jax.Array  # [], of this coordinate alone
+    v: Any  # [D], shared by all states
+    w: Any  # [E], shared by the actions of a state
+    n: Any  # [], of this coordinate alone
 
 
 class Blocks(NamedTuple):
@@ -133,19 +135,24 @@ def blocks(x: Features, y: Features, same_state: Any, same_coordinate: Any) -> B
     )
 
 
-def covariances(x: Features) -> jax.Array:
-    """[A, A], of all actions of one state."""
-    return x.v @ x.v.T + x.w @ x.w.T + jnp.diag(x.n)
+def covariances(x: Features, same_state: Any, same_coordinate: Any) -> Any:
+    """[…, B, B], of coordinates […, B] that stand in one state, or are one, where these say so."""
+    v, w = (part @ part.swapaxes(-1, -2) for part in (x.v, x.w))
+    return v + same_state * w + same_coordinate * x.n[..., None]
 
 
-def gap_variances(x: Features) -> jax.Array:
-    """[A, A], of all gaps of one state, without a difference of large numbers."""
+def outputs(network: GramNetwork, observations: npt.NDArray[Any]) -> tuple[Floats, Features]:
+    """Means ``[n, A]`` and features of all actions of observations ``[n, ...]``, in double precision.
 
-    def distances(z: jax.Array) -> jax.Array:
-        return ((z[:, None] - z[None]) ** 2).sum(-1)
+    In that, a variance of a gap loses nothing that matters when large covariances are subtracted.
+    """
+    mean, features = _outputs(network, observations)
+    return np.asarray(mean, np.float64), Features(*(np.asarray(part, np.float64) for part in features))
 
-    found = distances(x.v) + distances(x.w) + (x.n[:, None] + x.n[None])
-    return jnp.where(jnp.eye(len(x.n), dtype=bool), 0.0, found)  # fused, v(x) and v(x) may be rounded apart
+
+@eqx.filter_jit
+def _outputs(network: GramNetwork, observations: Any) -> Any:
+    return jax.vmap(network.means)(observations), jax.vmap(network.features)(observations)
 
 
 def _small(width: int, out: int, key: jax.Array) -> eqx.nn.Linear:
