@@ -2,6 +2,48 @@
 
 import os
 import signal
+from pathlib import Path
+
+import pytest
+
+SLOW = (
+    "base/test_machine.py",
+    "benchmarks/test_decisions.py",
+    "cli/test_cli_compare.py",
+    "cli/test_cli_evaluate.py",
+    "cli/test_cli_main.py",
+    "experiments/test_reproducing.py",
+    "methods/exact_distribution/test_exact_distribution.py",
+    "methods/exact_pairs/test_narrow_certificates.py",
+    "methods/incremental/",
+    "methods/kernels/test_branches.py",
+    "methods/kernels/test_moment_updates.py",
+    "methods/linear_projected/test_linear_projected.py",
+    "methods/monte_carlo/",
+    "methods/neural_gram/",
+    "methods/reachable_pairs/",
+    "models/actors/",
+    "plots/test_plots.py",
+    "project/test_docs.py::test_the_site",
+    "project/test_readme.py",
+    "promises/test_certificates.py",
+    "promises/test_ever_miss.py",
+    "promises/test_extreme_scales.py",
+    "promises/test_planted_bugs.py::test_p7",
+    "promises/test_relations.py",
+    "promises/test_tabular_truth.py",
+    "results/gaps/test_bounds.py",
+    "results/test_anytime.py",
+    "simulators/checking/",
+    "simulators/gymnasium/",
+    "simulators/jax/",
+    "simulators/test_ale.py",
+    "simulators/test_pair_walks.py",
+    "simulators/test_workers.py",
+    "test_comparing.py::test_a_tie_is_seldom_called",
+    "test_reward_bound.py",
+)
+"""Folders, files and tests that ``pytest -m fast`` leaves out, as their ids begin; add here what takes seconds."""
 
 # A shell that runs the tests in the background has them ignore interrupts, and so would all that they start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -13,3 +55,12 @@ def pytest_configure(config):
     if hasattr(config, "cache"):
         os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(config.cache.mkdir("jax")))
         os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
+
+
+def pytest_collection_modifyitems(items):
+    """Mark as fast what is neither slow nor long. The longest test comes first, so that nobody waits for it alone."""
+    for item in items:
+        name = item.path.relative_to(Path(__file__).parent).as_posix() + "::" + item.name
+        if not name.startswith(SLOW) and item.get_closest_marker("long") is None:
+            item.add_marker(pytest.mark.fast)
+    items.sort(key=lambda item: item.name != "test_the_site")
