@@ -16,7 +16,7 @@ from jmdp.methods.exact_pairs.pair_moments import PairMoments
 from jmdp.methods.exact_pairs.pair_sweep import PairSweep
 from jmdp.methods.shared.fixed_point import FixedPoint, StoppingRule, iterate
 from jmdp.methods.shared.pair_operator import PairOperator
-from jmdp.results.evaluation import Outcome
+from jmdp.results.outcome import Outcome
 
 Tables = dict[tuple[int, int], Floats]
 

@@ -15,7 +15,7 @@ from jmdp.errors import UnavailableError
 from jmdp.methods.exact_pairs.moment_errors import ErrorScales
 from jmdp.methods.exact_pairs.moment_operator import looked_up
 from jmdp.methods.shared.pair_operator import PairOperator
-from jmdp.results.evaluation import Outcome
+from jmdp.results.outcome import Outcome
 
 
 @dataclass(frozen=True, eq=False)

@@ -122,7 +122,7 @@ def sample_returns(
 
 
 @njit(cache=True, nogil=True)
-def fingerprint(before: int, t: int, reward: float) -> int:
+def fingerprint(before: np.int64, t: int, reward: float) -> np.int64:
     """The fingerprint of all rewards up to this one and of their steps, 64 bits: products with odd numbers, folded."""
     mixed = (before ^ np.float64(reward).view(np.int64)) * _SPREAD + t * _STEP_SPREAD
     return mixed ^ (mixed >> 29)

@@ -150,7 +150,8 @@ class LinearProjected(Method[Evaluation]):
 
         M, fill = G - model.discount**2 * H, elsewhere if S * A <= _SMALL else None
         found = fit(G, M, b, cone, self.tolerance, self.max_sweeps, self.solver, fill)
-        table = FittedMoments(basis, theta, *cone.blocks(found.parameters), mean, self.target, rewards.scale)
+        kernel, kernel_2 = cone.blocks(found.parameters)
+        table = FittedMoments(basis, theta, kernel, kernel_2, mean, self.target, rewards.scale)
         bounds = fitted_bounds(pairs, table, source, rewards)
         return self._evaluation(model, policy, coupling, table, found, bounds)
 
@@ -161,7 +162,8 @@ class LinearProjected(Method[Evaluation]):
         cone = Cone([f.shape[1] for f in (drawn.basis.phi, drawn.basis.psi)])
         M = drawn.G - model.discount**2 * drawn.H
         found = fit(drawn.G, M, drawn.b, cone, self.tolerance, self.max_sweeps, self.solver)
-        table = FittedMoments(drawn.basis, drawn.theta, *cone.blocks(found.parameters), drawn.mean, self.target, scale)
+        kernel, kernel_2 = cone.blocks(found.parameters)
+        table = FittedMoments(drawn.basis, drawn.theta, kernel, kernel_2, drawn.mean, self.target, scale)
         if found.outcome is Outcome.CONVERGED:
             found = Fit(found.parameters, found.constrained, found.residuals, Outcome.SAMPLED)
         bounds = Bounds.none(S, A, transitions.restart.alpha(model.discount), model.discount)
