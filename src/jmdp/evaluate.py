@@ -98,6 +98,7 @@ def _answer(
     if isinstance(model, Simulator):
         from jmdp.models.actors.as_policy import as_policy
 
+        method.check_takes_simulators()
         actor = as_policy(policy, model.actions)
         return method.on_simulator(model, actor, coupling, problem_discount(model.discount, discount), progress)
     if isinstance(model, LazyJMDP):

@@ -20,7 +20,7 @@ from scipy.integrate import quad
 from scipy.stats import binom
 
 import jmdp
-from jmdp.comparing import _Question
+from jmdp.comparing import _question, _Settings
 from jmdp.simulators import FunctionSimulator
 from jmdp.simulators.simulator import ENDED, Draws, Simulator, action_labels
 
@@ -175,8 +175,19 @@ def watched(distribution: Distribution, runs: int, budget: int, seed: int) -> Ra
     truth, ever, until_stop, stops = truths(distribution), Counter(), Counter(), []
     for run in range(runs):
         rng = np.random.default_rng([seed, run])
-        question = _Question(Given(), None, lambda state: 0, None, None, run, jmdp.Synchronous(), 0.95, None, None,
-                             None, None, distribution.return_range, 0.0, False)  # fmt: skip
+        settings = _Settings(
+            seed=run,
+            coupling=jmdp.Synchronous(),
+            confidence=0.95,
+            precision=None,
+            samples=budget,
+            max_steps=None,
+            horizon=None,
+            reward_bound=None,
+            return_range=distribution.return_range,
+            tie_tolerance=0.0,
+        )
+        question = _question(Given(), None, lambda state: 0, None, None, settings, False)
         parts, missed, stopped, n = [], set(), None, 0
         for count in batches(budget):
             common = distribution.common * rng.standard_normal(count)
