@@ -97,7 +97,7 @@ def public_names():
             and (inspect.isclass(thing) or inspect.isfunction(thing))
             and thing.__module__ == module.__name__
         ]
-        yield from (f"jmdp.{name}.{found}" for found in names)
+        yield from (f"jmdp.{name}.{found}" for found in names if found not in jmdp.__all__)
 
 
 def check_every_public_name_is_in_the_inventory(site):

@@ -24,7 +24,7 @@ from jmdp.models.actors.as_policy import as_policy
 from jmdp.simulators import FunctionSimulator, TabularSimulator
 from jmdp.simulators import workers as worker_module
 from jmdp.simulators.pair_walks import PairWalks, WalkPlan
-from jmdp.simulators.rollouts import _Rollouts
+from jmdp.simulators.rollouts import RolloutPlan, _Rollouts
 from jmdp.simulators.simulator import Simulator, Step
 from jmdp.simulators.workers import WorkerPool
 from reference import walks
@@ -136,8 +136,11 @@ def test_met_and_earned_as_in_paired_rollouts(coupling):
     for number in range(4):
         found = plan.walk(TABLE, UNIFORM, coupling, 2, number)
         root, pair = Shock.of_sample(2, number), found.action[0, 0].tolist()
-        rollouts = _Rollouts(TABLE, UNIFORM, coupling, 2, discount, plan.length, plan.repeats)
-        rollouts.run(TABLE.start(root), pair, [(i, root.derived(b"walk", i)) for i in range(plan.repeats)])
+        asked = RolloutPlan(
+            state=TABLE.start(root), actions=pair, coupling=coupling, discount=discount, horizon=plan.length, seed=0
+        )
+        rollouts = _Rollouts(TABLE, UNIFORM, asked, plan.repeats)
+        rollouts.run([(i, root.derived(b"walk", i)) for i in range(plan.repeats)])
         drawn = rollouts.drawn()
         for n in range(plan.repeats):
             returns, weight = [0.0, 0.0], 1.0
