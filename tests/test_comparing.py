@@ -35,7 +35,7 @@ def test_a_step_with_known_distributions():
     gap = found.gap(1, 0)
     assert gap.mean_interval is not None
     assert 1 / 30 in gap.mean_interval
-    assert found.mean(0).low <= 1 / 2 <= found.mean(0).high
+    assert found.mean_of(0).low <= 1 / 2 <= found.mean_of(0).high
     root = (1 - math.sqrt(0.2)) / 2  # u² − u + 0.2 > 0 below it and above its mirror image
     better = found.superiority(1, 0)
     assert better.low <= 2 * root <= better.high
@@ -55,10 +55,10 @@ def test_rewards_minus_one_and_minus_two_are_no_tie():
 def test_actions_keep_their_numbers_in_a_subset():
     found = compared(one_step(lambda a, u: a + 0.01 * u, 3), actions=[1, 0])
     assert found.best == "1"
-    assert found.mean(1) == pytest.approx(1.005, abs=0.01)
+    assert found.mean_of(1) == pytest.approx(1.005, abs=0.01)
     assert found.gap(1, 0).mean == pytest.approx(1)
     with pytest.raises(LabelError, match="Action 2 was not compared: 1, 0 were"):
-        found.mean(2)
+        found.mean_of(2)
 
 
 @pytest.mark.parametrize(("parts", "size"), [(10, 0.1), (20, 0.05), (30, 0.1)])
@@ -100,7 +100,7 @@ def test_rewards_of_small_types_add_up(kind):
             return 0
 
     found = compared(Steady(), discount=1.0, horizon=2000, samples=2)
-    assert found.mean(0) == 200_000
+    assert found.mean_of(0) == 200_000
     assert found.draws.largest_reward == 100
 
 
@@ -109,8 +109,8 @@ def test_any_scale(scale):
     """All is as at scale 1, up to a factor."""
     found = compared(one_step(lambda a, u: scale * (a * 0.01 + u * (1 + 0.5 * a))), samples=500, precision=1e-9 * scale)
     base = compared(one_step(lambda a, u: a * 0.01 + u * (1 + 0.5 * a)), samples=500, precision=1e-9)
-    assert found.mean(1) / scale == pytest.approx(float(base.mean(1)))
-    assert found.mean(1).high / scale == pytest.approx(base.mean(1).high)
+    assert found.mean_of(1) / scale == pytest.approx(float(base.mean_of(1)))
+    assert found.mean_of(1).high / scale == pytest.approx(base.mean_of(1).high)
     assert found.variance_reduction(0, 1) == pytest.approx(float(base.variance_reduction(0, 1)))
     assert repr(found)
 
@@ -138,7 +138,7 @@ def test_cut_rollouts_without_any_reward_say_nothing():
 
 def test_no_return_after_the_end():
     found = compared(one_step(lambda a, u: a + u), state=1, samples=64)
-    assert found.mean(0) == found.mean(1) == 0
+    assert found.mean_of(0) == found.mean_of(1) == 0
 
 
 # ------------------------------------------------------------------------------------------------------- ties
