@@ -57,10 +57,23 @@ def pytest_configure(config):
         os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
 
 
+def pytest_ignore_collect(collection_path, config):
+    """What is slow as a whole is not even imported: JAX and torch take seconds."""
+    if config.option.markexpr == "fast" and within_tests(collection_path).startswith(SLOW):
+        return True
+    return None
+
+
+def within_tests(path):
+    """Path below this folder, with a slash at the end if it is a folder; "" for any other."""
+    folder = Path(__file__).parent
+    return path.relative_to(folder).as_posix() + "/" * path.is_dir() if path.is_relative_to(folder) else ""
+
+
 def pytest_collection_modifyitems(items):
     """Mark as fast what is neither slow nor long. The longest test comes first, so that nobody waits for it alone."""
     for item in items:
-        name = item.path.relative_to(Path(__file__).parent).as_posix() + "::" + item.name
+        name = f"{within_tests(item.path)}::{item.name}"
         if not name.startswith(SLOW) and item.get_closest_marker("long") is None:
             item.add_marker(pytest.mark.fast)
     items.sort(key=lambda item: item.name != "test_the_site")

@@ -132,7 +132,7 @@ def nn():
         settings = jmdp.NeuralGram(seed=0, visits=30, updates=20, held_out=None, folder=folder)
         first, again = (jmdp.evaluate(shop(), filled_up, SHARED, settings, discount=0.5) for _ in range(2))
     state = np.array([4.0])
-    assert first.gap(state, 0, 1).std == again.gap(state, 0, 1).std
+    assert first.at(state).gap(0, 0, 1).std == again.at(state).gap(0, 0, 1).std
 
 
 def tracking():
