@@ -59,28 +59,6 @@ class SampledReturns(NamedTuple):
     totals: Floats  # [3], added to: steps taken, steps of branches that had met another, and the largest |reward|
 
 
-class OutcomeTables(NamedTuple):
-    """What steps are drawn from, for `draw_outcomes`."""
-
-    cumulative_prob: Floats  # [S, K]
-    reward: Floats  # [S, K, A]
-    successor: Integers  # [S, K, A], the next state, or ENDED
-    cumulative_policy: Floats  # [S, A]
-    in_state: bool
-    between_states: bool
-    shared_policy_luck: bool
-    state_of: Integers  # [X]
-
-
-class Updates(NamedTuple):
-    """Which cells are updated, in order, and what was drawn for each."""
-
-    one: Integers  # [updates]
-    other: Integers  # [updates], < 0 for one branch alone
-    gains: Floats  # [2, updates]
-    ahead: Integers  # [2, updates], where each branch stands after a step, or ENDED
-
-
 class Chain(NamedTuple):
     """The steps of a policy from states whose tables are known, for `push`."""
 
