@@ -22,7 +22,7 @@ import numpy as np
 from tqdm import tqdm
 
 import jmdp
-from jmdp.base import checkpoint
+from jmdp.base import checkpoint, whole_files
 from jmdp.methods.incremental import ConstantSteps, TrajectorySampling, incremental, stochastic_approximation
 
 WINDY = jmdp.worlds.windy_gridworld(3, 3)
@@ -213,7 +213,7 @@ class Deadly:
             def truncate(self, size):
                 return deadly(io.BufferedWriter.truncate, self, size)
 
-        checkpoint.open = lambda handle, mode: File(io.FileIO(handle, mode))
+        whole_files.open = lambda handle, mode: File(io.FileIO(handle, mode))
         os.fsync, os.replace = self.around(os.fsync), self.around(os.replace)
 
 

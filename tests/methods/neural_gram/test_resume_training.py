@@ -219,7 +219,7 @@ def test_an_interrupted_run_says_so_and_goes_on(tmp_path, uninterrupted, monkeyp
     resumed = jmdp.evaluate(SIMULATOR, POLICY, jmdp.Local(), method=method, progress=False)
     assert resumed.outcome is whole.outcome is not Outcome.INTERRUPTED
     assert bits(resumed) == bits(whole)
-    assert bits(resumed) != bits(stopped)
+    assert resumed.learning.updates.size > stopped.learning.updates.size
     assert curves(tmp_path / "run") == curves(folder)
 
 

@@ -33,9 +33,14 @@ class SampleMoments:
         return cls(mean, mean, square, square, square, square, square)
 
     def restored(self, scale: Scale) -> SampleMoments:
-        """On returns as they were before they were divided."""
+        """On returns as they were before they were divided; errors with what an underflow can hide."""
+
+        def back(name: str, x: Floats) -> Floats:
+            power = _POWERS[name]
+            return scale.restore_error(x, power) if name.endswith("_error") and power else scale.restore(x, power)
+
         with np.errstate(over="ignore", under="ignore"):
-            return SampleMoments(**{name: scale.restore(x, _POWERS[name]) for name, x in vars(self).items()})
+            return SampleMoments(**{name: back(name, x) for name, x in vars(self).items()})
 
     def with_unknown(self, open_returns: Floats, open_gaps: Floats) -> SampleMoments:
         """The same, where nothing is known of the rollouts that were cut: parts [A] and [A, A] of all."""
