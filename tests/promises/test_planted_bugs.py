@@ -194,7 +194,7 @@ BUGS = [
         "~self.asked & (self.mass",
         "methods/reachable_pairs/test_reachable_pairs.py::test_a_state_whose_mass_underflows_is_still_reached"),
     Bug("β is any number", "methods/linear_projected/bounds.py",
-        "beta = min(scale.divide(beta), sys.float_info.max)", "beta = scale.divide(beta)",
+        "return kappa, min(scale.divide(beta), sys.float_info.max)", "return kappa, scale.divide(beta)",
         PROJECTED + "test_rewards_of_any_scale[second_moment-1e-320]"),
     Bug("tables of pairs are scaled back without their underflow", "base/scale.py",
         "np.where(np.greater(error, 0), _HIDDEN, 0.0)", "0.0", SCALES + "[exact_pairs]"),

@@ -232,7 +232,7 @@ def test_a_discount_is_needed_below_one():
     with pytest.raises(SettingsError, match="discount"):
         run(Undiscounted())
     with pytest.raises(SettingsError, match="discount"):
-        run(Undiscounted(), discount=1.0)
+        jmdp.evaluate(Undiscounted(), POLICY, jmdp.Local(), METHOD, discount=1.0, progress=False)
 
 
 def test_actions_are_numbered():

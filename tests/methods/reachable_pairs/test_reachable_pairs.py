@@ -337,7 +337,7 @@ def test_budgets_end_it_with_an_interval_that_holds(monkeypatch):
         with pytest.raises(NotConvergedError, match=r"stopped after \d rounds: the budget is used up") as caught:
             jmdp.evaluate(world.model, policy, jmdp.Local(), method=method)
         assert violations(caught.value.evaluation, truth, state) == []
-    run, calls = ExactPairs.run, []
+    run, calls = ExactPairs.on_table, []
 
     def interrupted(self, *problem):
         calls.append(1)
@@ -345,7 +345,7 @@ def test_budgets_end_it_with_an_interval_that_holds(monkeypatch):
             raise KeyboardInterrupt
         return run(self, *problem)
 
-    monkeypatch.setattr(ExactPairs, "run", interrupted)
+    monkeypatch.setattr(ExactPairs, "on_table", interrupted)
     with pytest.raises(NotConvergedError, match="interrupted") as caught:
         jmdp.evaluate(world.model, policy, jmdp.Local(), method=jmdp.ReachablePairs("4,3"))
     assert violations(caught.value.evaluation, truth, state) == []
