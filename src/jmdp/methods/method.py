@@ -23,7 +23,7 @@ class Method(Generic[Answer]):
 
     A method implements `on_table`, `on_lazy_model` and `on_simulator` for the kinds of problem it takes, and inherits
     the refusal of the others. Users call `jmdp.evaluate`, which checks that model, policy and coupling fit one another.
-    What a method gives beyond means and covariances is declared in `jmdp.results.quantities`.
+    What a method gives beyond means and covariances is declared in ``results/quantities.py``.
     """
 
     step_name: ClassVar[str] = "sweep"  # what `Evaluation.residuals` has one number for each of

@@ -44,7 +44,7 @@ class WorkerPool:
     Parameters
     ----------
     simulator, actor, coupling
-        What is walked, as `jmdp.simulators.pair_walks.WalkPlan.walk` takes it. Workers get a copy, once.
+        What is walked, as ``WalkPlan.walk`` takes it. Workers get a copy, once.
     workers
         How many processes. 1 is this one.
     """
