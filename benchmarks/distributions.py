@@ -11,8 +11,8 @@ import numpy as np
 import jmdp
 from benchmarks.report import Goal, Report, agree
 from jmdp.methods.monte_carlo.monte_carlo import rollout_horizon
-from jmdp.methods.monte_carlo.table_rollouts import draws
-from jmdp.simulators.rollouts import RolloutPlan
+from jmdp.methods.monte_carlo.table_rollouts import CompiledTable
+from jmdp.simulators.rollouts import RolloutPlan, paired_draws
 
 _FALSE_ALARM = 1e-6
 """That simulation disagrees with a right distribution anywhere, for each policy."""
@@ -29,7 +29,7 @@ def compare(quick: bool) -> Report:
         start = time.perf_counter()
         result = jmdp.evaluate(world.model, policy, jmdp.Local(), method=jmdp.ExactDistribution(tolerance=0.02))
         seconds = time.perf_counter() - start
-        simulator, actor = jmdp.simulators.TabularSimulator(world.model), jmdp.as_policy(policy, world.model.actions)
+        simulator, actor = CompiledTable(world.model), jmdp.as_policy(policy, world.model.actions)
         live = np.flatnonzero(~world.model.terminal)
         questions = 3 * 6 * live.size
         radius = math.sqrt(math.log(2 * questions / _FALSE_ALARM) / (2 * samples))  # Hoeffding, for all at once
@@ -43,7 +43,7 @@ def compare(quick: bool) -> Report:
                 horizon=rollout_horizon(simulator, world.model.discount, None, samples),
                 seed=1,
             )
-            drawn = draws(simulator, actor, plan, 0, samples)
+            drawn = paired_draws(simulator, actor, plan, 0, samples)
             returns, ends, gains = drawn.returns, drawn.ends, drawn.gains
             for a, b in combinations(range(4), 2):
                 distribution = result.gap(int(s), a, b).distribution()

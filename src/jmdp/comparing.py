@@ -18,7 +18,7 @@ from jmdp.base.settings import probability, whole, whole_number
 from jmdp.errors import CouplingError, SettingsError
 from jmdp.methods.method import check_kind
 from jmdp.methods.monte_carlo.monte_carlo import LONGEST, MonteCarlo, rollout_horizon
-from jmdp.methods.monte_carlo.table_rollouts import draws, table_policy
+from jmdp.methods.monte_carlo.table_rollouts import compiled
 from jmdp.models.actors.actor import Actor
 from jmdp.models.actors.as_policy import as_policy
 from jmdp.models.coupling import Coupling, Synchronous
@@ -35,7 +35,7 @@ from jmdp.simulators import as_simulator
 from jmdp.simulators.candidates import candidate_actions
 from jmdp.simulators.checking.sampling import check_before_sampling, check_repeatable, policy_draws
 from jmdp.simulators.functions import TabularSimulator
-from jmdp.simulators.rollouts import RolloutPlan
+from jmdp.simulators.rollouts import RolloutPlan, paired_draws
 from jmdp.simulators.simulator import Draws, Simulator
 
 
@@ -158,7 +158,7 @@ def _question(
     progress: bool,
 ) -> _Question:
     """What is asked, once simulator, policy, actions and settings are known to fit one another."""
-    simulator = as_simulator(source)
+    simulator = compiled(as_simulator(source))
     simulator.check_coupling(settings.coupling)
     gamma = problem_discount(simulator.discount, discount)
     horizon = rollout_horizon(simulator, gamma, settings.horizon, MonteCarlo.samples)
@@ -221,8 +221,8 @@ class _Question:
         return found
 
     def _drawn(self, first: int, count: int) -> Draws:
-        drawn = draws(self.simulator, self.actor, self.plan, first, count)
-        if first == 0 and table_policy(self.simulator, self.actor) is None:
+        drawn = paired_draws(self.simulator, self.actor, self.plan, first, count)
+        if first == 0:
             check_repeatable(drawn, self.simulator, self.actor, self.plan)
         return drawn
 

@@ -53,7 +53,7 @@ class Shock:
         return key
 
     def seed(self) -> int:
-        """A whole number below 2**56, for those who take a seed."""
+        """A seed made of this shock: a whole number below 2**56."""
         return int.from_bytes(self.words[:7], "little")
 
     def uniform(self) -> float:

@@ -44,13 +44,16 @@ class Method(Generic[Answer]):
         self, simulator: Simulator, actor: Actor, coupling: Coupling, discount: float, progress: bool
     ) -> Answer:
         """Evaluate a policy in a simulator."""
-        raise NotImplementedError  # `check_takes_simulators` comes first
+        self._refuse_simulators()
 
     def check_takes_simulators(self) -> None:
         """Raise if this method needs a table: before anything else is asked of a simulator."""
         if type(self).on_simulator is Method.on_simulator:
-            able = who_gives(Quantity.FROM_SIMULATORS)
-            self._refuse(f"needs a table, and this is a simulator. Use {able}, or jmdp.compare")
+            self._refuse_simulators()
+
+    def _refuse_simulators(self) -> NoReturn:
+        able = who_gives(Quantity.FROM_SIMULATORS)
+        self._refuse(f"needs a table, and this is a simulator. Use {able}, or jmdp.compare")
 
     def _refuse(self, reason: str) -> NoReturn:
         raise ModelError(f"{type(self).__name__} {reason}.")

@@ -107,7 +107,7 @@ class _Cell:
 
 
 def _cells(evaluation: Evaluation, policy: TabularPolicy, ends: set[int]) -> dict[int, _Cell]:
-    """What is said of each state that is no end."""
+    """What is drawn in the cells of states that are not terminal."""
     S, A = evaluation.mean.shape
     if A < 2:
         raise SettingsError("There is one action, so there is no other to beat it.")

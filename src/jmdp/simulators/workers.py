@@ -123,7 +123,7 @@ class WorkerPool:
 
 
 class _Worker:
-    """A process that simulates blocks, and the connection to it, of which nobody else has the other end."""
+    """A worker process that simulates blocks, and the pipe to it, which no other process shares."""
 
     def __init__(self, pickled_parts: bytes) -> None:
         import multiprocessing

@@ -17,7 +17,7 @@ import jmdp
 from jmdp.base.luck import Shock
 from jmdp.methods.kernels.branches import advance
 from jmdp.methods.kernels.tables import Branches, BranchTables
-from jmdp.methods.monte_carlo.table_rollouts import draws
+from jmdp.methods.monte_carlo.table_rollouts import CompiledTable
 from jmdp.models.actors.as_policy import as_policy
 from jmdp.simulators.functions import TabularSimulator
 from jmdp.simulators.rollouts import RolloutPlan, paired_draws
@@ -77,7 +77,7 @@ def rolled_out(model, policy, coupling, state, actions, samples, horizon, first=
     plan = RolloutPlan(
         state=state, actions=actions, coupling=coupling, discount=model.discount, horizon=horizon, seed=3
     )  # fmt: skip
-    return draws(TabularSimulator(model), as_policy(policy, model.actions), plan, first, samples)
+    return paired_draws(CompiledTable(model), as_policy(policy, model.actions), plan, first, samples)
 
 
 @pytest.mark.parametrize("coupling", COUPLINGS, ids=repr)

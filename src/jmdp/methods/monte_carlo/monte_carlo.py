@@ -17,7 +17,7 @@ from jmdp.base.progress import state_bar
 from jmdp.base.settings import probability, whole
 from jmdp.errors import SettingsError
 from jmdp.methods.method import Method, check_table
-from jmdp.methods.monte_carlo.table_rollouts import draws, table_policy
+from jmdp.methods.monte_carlo.table_rollouts import CompiledTable, compiled
 from jmdp.methods.shared.return_range import ReturnRange
 from jmdp.models.actors.actor import Actor
 from jmdp.models.actors.as_policy import as_policy
@@ -30,7 +30,7 @@ from jmdp.results.samples.interval_rules import IntervalRule
 from jmdp.results.samples.limits import Limits, known_reward_bound
 from jmdp.simulators.checking.sampling import check_before_sampling, check_repeatable
 from jmdp.simulators.functions import TabularSimulator
-from jmdp.simulators.rollouts import RolloutPlan, enough_steps
+from jmdp.simulators.rollouts import RolloutPlan, enough_steps, paired_draws
 from jmdp.simulators.simulator import Draws, Simulator
 
 LONGEST = 100_000_000
@@ -92,7 +92,7 @@ class MonteCarlo(Method[Evaluation]):
         """Evaluate; see `jmdp.evaluate`."""
         if self.states is not None:
             raise SettingsError("states are for simulators. Of a table all are evaluated; leave them out.")
-        simulator, actor = TabularSimulator(model), as_policy(policy, model.actions)
+        simulator, actor = CompiledTable(model), as_policy(policy, model.actions)
         horizon = rollout_horizon(simulator, model.discount, self.horizon, self.samples)
         plans = self._plans(simulator, range(model.shape[0]), coupling, model.discount, horizon)
         return drawn_evaluation(
@@ -111,6 +111,7 @@ class MonteCarlo(Method[Evaluation]):
         if simulator.actions is None:
             raise SettingsError("The actions of this simulator are not numbered. Use jmdp.compare(…, actions=[…]).")
         simulator.check_coupling(coupling)
+        simulator = compiled(simulator)
         horizon = rollout_horizon(simulator, discount, self.horizon, self.samples)
         states = [simulator.start(Shock.of_sample(self.seed, 0))] if self.states is None else self.states
         bound = known_reward_bound(simulator, states, None)
@@ -118,8 +119,7 @@ class MonteCarlo(Method[Evaluation]):
         check_before_sampling(simulator, states[0], plans[0].actions, coupling)
         again = _DrawnAgain(simulator, actor, plans, self.samples)
         drawn = [again(int(s)) for s in state_bar(type(self).__name__, np.arange(len(states)), progress)]
-        if table_policy(simulator, actor) is None:
-            check_repeatable(drawn[0], simulator, actor, plans[0])
+        check_repeatable(drawn[0], simulator, actor, plans[0])
         return drawn_evaluation(
             SampledProblem(self, coupling, Labels.of("state", len(states), None), simulator.actions, discount),
             Stored(drawn),
@@ -165,7 +165,7 @@ def gap_samples(
     check_table(model, policy, coupling)
     settings = MonteCarlo(seed=seed, samples=samples, horizon=horizon)
     state, pair = model.states.index(s), [model.actions.index(a), model.actions.index(b)]
-    simulator = TabularSimulator(model)
+    simulator = CompiledTable(model)
     length = rollout_horizon(simulator, model.discount, settings.horizon, settings.samples)
     if pair[0] == pair[1]:  # one coordinate has one return
         return np.zeros(settings.samples)
@@ -177,7 +177,7 @@ def gap_samples(
         horizon=length,
         seed=_seed_of(settings.seed, state),
     )
-    returns = draws(simulator, as_policy(policy, model.actions), plan, 0, settings.samples).returns
+    returns = paired_draws(simulator, as_policy(policy, model.actions), plan, 0, settings.samples).returns
     return np.asarray(returns[:, 0] - returns[:, 1])
 
 
@@ -207,7 +207,7 @@ class _DrawnAgain:
     samples: int
 
     def __call__(self, s: int) -> Draws:
-        return draws(self.simulator, self.actor, self.plans[s], 0, self.samples)
+        return paired_draws(self.simulator, self.actor, self.plans[s], 0, self.samples)
 
 
 def _seed_of(seed: int, state: int) -> int:

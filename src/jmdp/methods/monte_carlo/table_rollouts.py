@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from jmdp.base.luck import Shock
 from jmdp.methods.kernels.tables import BranchTables, SampledReturns
 from jmdp.models.actors.actor import Actor
 from jmdp.models.policy import TabularPolicy
+from jmdp.models.tabular import TabularJMDP
 from jmdp.simulators.functions import TabularSimulator
-from jmdp.simulators.rollouts import RolloutPlan, paired_draws
+from jmdp.simulators.rollouts import RolloutPlan
 from jmdp.simulators.simulator import Draws, Simulator, exact_gains
 
 BLOCK = 64
@@ -19,28 +22,25 @@ _STEPS_A_CALL = 5_000_000
 """Steps of branches that one call of the kernel may take: a fraction of a second."""
 
 
-def draws(simulator: Simulator, actor: Actor, plan: RolloutPlan, first: int, count: int) -> Draws:
-    """`paired_draws`, compiled where the simulator is a table and the policy too."""
-    policy = table_policy(simulator, actor)
-    if policy is None or not isinstance(simulator, TabularSimulator):
-        return paired_draws(simulator, actor, plan, first, count)
-    return _TableRollouts(simulator, policy, plan).draw(first, count)
+class CompiledTable(TabularSimulator):
+    """A scenario table whose rollouts are compiled where the policy is a table too."""
+
+    def compiled_draws(self, actor: Actor, plan: RolloutPlan) -> Callable[[int, int], Draws] | None:
+        """Rollouts by the kernel, if the policy can be written as a table."""
+        S, _, A = self.model.shape
+        probabilities = actor.table(S, A)
+        return None if probabilities is None else _TableRollouts(self.model, TabularPolicy(probabilities), plan).draw
 
 
-def table_policy(simulator: Simulator, actor: Actor) -> TabularPolicy | None:
-    """The policy as a table, if the simulator is one and the policy can be written so."""
-    if not isinstance(simulator, TabularSimulator):
-        return None
-    S, _, A = simulator.model.shape
-    probabilities = actor.table(S, A)
-    return None if probabilities is None else TabularPolicy(probabilities)
+def compiled(simulator: Simulator) -> Simulator:
+    """The simulator itself, or a table in its compiled form; a subclass may step in another way and stays as it is."""
+    return CompiledTable(simulator.model) if type(simulator) is TabularSimulator else simulator
 
 
 class _TableRollouts:
     """The tables as the kernel wants them."""
 
-    def __init__(self, simulator: TabularSimulator, policy: TabularPolicy, plan: RolloutPlan) -> None:
-        model = simulator.model
+    def __init__(self, model: TabularJMDP, policy: TabularPolicy, plan: RolloutPlan) -> None:
         self._plan = plan
         self._start = model.states.index(plan.state)
         self._actions = np.array([model.actions.index(action) for action in plan.actions])

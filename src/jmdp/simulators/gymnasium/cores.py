@@ -116,7 +116,7 @@ class MuJoCoCore(Core):
 
 
 class _ReusableData:
-    """An mjData that goes back to the free ones when nobody needs it."""
+    """An mjData that returns to the free list when it is garbage-collected."""
 
     __slots__ = ("_free", "data", "model")
 

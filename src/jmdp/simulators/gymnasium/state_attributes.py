@@ -19,7 +19,7 @@ _DRAWING = {"screen", "window", "clock", "viewer", "window_surface", "surf", "re
 """The same where they are things to draw with; a number or an array of such a name may well matter."""
 
 _ELAPSED = {"TimeLimit": {"_elapsed_steps"}}
-"""The same, of wrappers, where a time limit is no end."""
+"""The same, of wrappers, where truncation by a time limit does not end the problem."""
 
 _BOOKKEEPING = {
     "OrderEnforcing": {"_has_reset"},
