@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, TypeVar, overload
 
+import numpy as np
+
+from jmdp.base.labels import Labels
 from jmdp.errors import CouplingError, NotConvergedError, PolicyError
 from jmdp.methods.exact_pairs.exact_pairs import ExactPairs
 from jmdp.methods.method import Method, check_kind, check_method, check_table
 from jmdp.models.coupling import Coupling
 from jmdp.models.discount import problem_discount
 from jmdp.models.lazy import LazyJMDP
+from jmdp.models.policy import TabularPolicy
 from jmdp.results.evaluation import Evaluation
 from jmdp.results.outcome import Outcome
+from jmdp.results.repeated import repeated
 from jmdp.simulators.simulator import Simulator
 
 Answer = TypeVar("Answer")
@@ -109,9 +115,45 @@ def _answer(
                 "probabilities of its actions."
             )
         return method.on_lazy_model(model, policy, coupling, progress)
+    if isinstance(policy, Mapping):
+        return _of_policies(model, policy, coupling, method, discount, progress)
     check_table(model, policy, coupling)
     problem_discount(model.discount, discount)
     return method.on_table(model, policy, coupling, progress)
+
+
+def _of_policies(
+    model: Any,
+    policies: Mapping[str, Any],
+    coupling: Coupling,
+    method: Method[Any],
+    discount: float | None,
+    progress: bool,
+) -> Any:
+    """What the method gives for several policies; those that are sure to have one and the same return are one to it."""
+    if not policies or not all(isinstance(name, str) for name in policies):
+        raise PolicyError('policies are given as a dictionary from names to policies: {"old": p, "new": q}.')
+    for policy in policies.values():
+        check_table(model, policy, coupling)
+    problem_discount(model.discount, discount)
+    tables = list(policies.values())
+    same = [
+        next(j for j in range(i + 1) if _one_return(tables[i], tables[j], coupling, i == j)) for i in range(len(tables))
+    ]
+    distinct = sorted(set(same))
+    names = list(policies)
+    answer = method.on_policies(model, {names[i]: tables[i] for i in distinct}, coupling, progress)
+    if len(distinct) == len(names):
+        return answer
+    return repeated(answer, Labels.of("policy", len(names), names), [distinct.index(i) for i in same])
+
+
+def _one_return(one: TabularPolicy, other: TabularPolicy, coupling: Coupling, is_itself: bool) -> bool:
+    """Whether two policies are sure to have the same return: they draw the same actions and meet the same scenarios."""
+    if is_itself:
+        return True
+    draw_alike = coupling.policy_luck == "shared" or bool((one.probs.max(axis=1) == 1).all())
+    return coupling.shared_in_a_state and draw_alike and np.array_equal(one.probs, other.probs)
 
 
 def _not_converged(method: Method[Any], answer: Any) -> NotConvergedError:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Generic, NoReturn, TypeVar
 
 from jmdp.errors import CouplingError, ModelError, PolicyError, SettingsError
@@ -39,6 +39,13 @@ class Method(Generic[Answer]):
         """Evaluate a policy in a model that is asked for state by state."""
         able = who_gives(Quantity.FROM_LAZY_MODELS)
         self._refuse(f"needs the whole table, and a LazyJMDP has none. Use {able}, which asks for what it needs")
+
+    def on_policies(
+        self, model: TabularJMDP, policies: Mapping[str, TabularPolicy], coupling: Coupling, progress: bool
+    ) -> Answer:
+        """Evaluate several policies in a scenario table, under the same luck."""
+        able = who_gives(Quantity.SEVERAL_POLICIES)
+        self._refuse(f"evaluates one policy at a time. For several, use {able}")
 
     def on_simulator(
         self, simulator: Simulator, actor: Actor, coupling: Coupling, discount: float, progress: bool

@@ -253,7 +253,7 @@ class Evaluation(arrays.FrozenArrays, Tabulated):
         return [
             {
                 "state": self.states.name(s),
-                "action": self.actions.name(a),
+                self.actions.kind: self.actions.name(a),
                 "mean": self.mean_of(s, a),
                 "std": self._std(s, a),
             }

@@ -18,13 +18,21 @@ class Quantity(Enum):
     CHECKED_TABLES = "a certificate that can be checked again from its tables"
     FROM_LAZY_MODELS = "answers for a model that is never enumerated"
     FROM_SIMULATORS = "answers for a simulator"
+    SEVERAL_POLICIES = "joint moments of the returns of several policies"
 
 
 _Q = Quantity
 
 GIVES: dict[str, frozenset[Quantity]] = {
     "ExactPairs()": frozenset(
-        {_Q.CROSS_COVARIANCES, _Q.HIGHER_MOMENTS, _Q.VARIANCE_INTERVALS, _Q.SWEEPS, _Q.CHECKED_TABLES}
+        {
+            _Q.CROSS_COVARIANCES,
+            _Q.HIGHER_MOMENTS,
+            _Q.VARIANCE_INTERVALS,
+            _Q.SWEEPS,
+            _Q.CHECKED_TABLES,
+            _Q.SEVERAL_POLICIES,
+        }
     ),
     "ExactDistribution()": frozenset(
         {_Q.CROSS_COVARIANCES, _Q.DISTRIBUTIONS, _Q.VARIANCE_INTERVALS, _Q.SWEEPS, _Q.CHECKED_TABLES}

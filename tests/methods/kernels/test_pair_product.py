@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from scipy.sparse import random_array
+from scipy.sparse import csr_array, random_array
 
 import jmdp
 from jmdp.base import machine as threads_room
 from jmdp.methods.exact_pairs import pair_sweep
 from jmdp.methods.kernels.changes import add_combination, inner_products, largest_combination
 from jmdp.methods.kernels.pair_product import pair_product
-from jmdp.methods.kernels.tables import PairOutput, PairStep
+from jmdp.methods.kernels.tables import PairLayout, PairOutput, PairStep
 from reference.tables import full_table, lower_triangle
 
 SIZES = [1, 2, 7, 8, 9, 16, 17, 61, 530]
@@ -27,12 +27,13 @@ def pair_step(Q, td, mirror):
     return PairStep(Q.indptr.astype(np.uint64), Q.indices.astype(np.uint64), Q.data, td, 0.5, 0.8, mirror)
 
 
-def product(Q, H, calls, td=None, diagonal=NOTHING, out=None, change=NO_CHANGE):
+def product(Q, H, calls, td=None, diagonal=NOTHING, out=None, change=NO_CHANGE, layout=None):
     """Several calls make one product; `out` is what to add to."""
+    layout = PairLayout.lower_triangle(len(H)) if layout is None else layout
     new = np.full_like(H, np.nan) if out is None else out.copy()
     step = pair_step(Q, np.zeros(len(H)) if td is None else td, 1.0)
     output = PairOutput(new, change, add=out is not None, measure=True)
-    parts = [pair_product(step, H, diagonal, first, calls, output) for first in range(calls)]
+    parts = [pair_product(step, H, diagonal, layout, first, calls, output) for first in range(calls)]
     return new, max(parts)
 
 
@@ -97,7 +98,7 @@ def test_changes_are_those_of_the_lower_triangle(size, kind):
     H = random_table(rng, size, kind)
     expected = H + sum(w * table.astype(float) for w, table in zip(weights, tables, strict=True))
     for first in range(3):
-        add_combination(weights, changes, first, 3, H, 1.0)
+        add_combination(weights, changes, PairLayout.lower_triangle(size), first, 3, H, 1.0)
     np.testing.assert_array_equal(H, H.T)
     np.testing.assert_allclose(H, expected, rtol=1e-6 if kind == "float32" else 1e-12, atol=1e-6)
 
@@ -125,14 +126,48 @@ def test_antisymmetric_tables_stay_so(size):
     source = source - source.T
     new, change = source.copy(), np.zeros(32 * (-(-size // 8)) * (-(-size // 8) + 1), np.float32)
     output = PairOutput(new, change, add=True, measure=True)
-    pair_product(pair_step(Q, np.zeros(size), -1.0), H, np.zeros(size), 0, 1, output)
+    layout = PairLayout.lower_triangle(size)
+    pair_product(pair_step(Q, np.zeros(size), -1.0), H, np.zeros(size), layout, 0, 1, output)
     right = source + 0.4 * (Q @ H @ Q.T)
     np.testing.assert_allclose(new, right, atol=1e-12 * max(1, np.abs(right).max()))
     np.testing.assert_array_equal(new, -new.T)
     moved = H.copy()
-    add_combination(np.ones(1), change[None, :], 0, 1, moved, -1.0)
+    add_combination(np.ones(1), change[None, :], layout, 0, 1, moved, -1.0)
     np.testing.assert_allclose(moved, new, atol=1e-5 * max(1, np.abs(right).max()))
     np.testing.assert_array_equal(moved, -moved.T)
+
+
+@pytest.mark.parametrize("block", [8, 24, 264])
+@pytest.mark.parametrize("count", [1, 2, 3])
+@pytest.mark.parametrize("mirror", [1.0, -1.0])
+def test_between_blocks_the_product_is_the_same_and_within_them_nothing_is_done(block, count, mirror):
+    """Block-diagonal steps, entries of one place replaced, changes recorded and added again."""
+    rng = np.random.default_rng(block + count)
+    size = block * count
+    block_of = np.arange(size) // block
+    between = block_of[:, None] != block_of
+    dense = np.where(between, 0.0, random_array((size, size), density=0.05, rng=rng).toarray())
+    Q = csr_array(dense)
+    H = rng.normal(size=(size, size)) * between
+    H = np.ascontiguousarray(H + mirror * H.T)
+    same = rng.normal(size=(count - 1, size))
+    layout = PairLayout.between_blocks(size, block, same)
+    expected = 0.4 * dense @ H @ dense.T * between
+    for lag in range(1, count):
+        s = np.arange(lag * block, size)
+        expected[s, s - lag * block], expected[s - lag * block, s] = same[lag - 1, s], mirror * same[lag - 1, s]
+    for calls in (1, 3):
+        new, change = np.zeros((size, size)), np.zeros(layout.recorded, np.float32)
+        output = PairOutput(new, change, add=False, measure=True)
+        step = pair_step(Q, np.zeros(size), mirror)
+        worst = max(pair_product(step, H, NOTHING, layout, first, calls, output) for first in range(calls))
+        np.testing.assert_allclose(new, expected, atol=1e-12)
+        assert worst == np.abs(new - H).max()
+        moved = H.copy()
+        for first in range(calls):
+            add_combination(np.ones(1), change[None, :], layout, first, calls, moved, mirror)
+        np.testing.assert_allclose(moved, new, atol=1e-5)
+        np.testing.assert_array_equal(moved, mirror * moved.T)
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 
 from jmdp.base.arrays import Floats, largest
+from jmdp.base.labels import Labels
 from jmdp.base.machine import budget, require
 from jmdp.base.progress import sweep_bar
 from jmdp.base.settings import nonnegative, refuse_overflow, whole
@@ -18,6 +20,7 @@ from jmdp.methods.exact_pairs.pair_refinement import refinable, refine, terms
 from jmdp.methods.exact_pairs.pair_sweep import PairSweep, change_record, is_compiled
 from jmdp.methods.exact_pairs.pair_table import PairTable
 from jmdp.methods.exact_pairs.pair_tolerance import Tolerance
+from jmdp.methods.exact_pairs.policy_pairs import PolicyMoments, PolicyRanges, PolicyTable, PolicyTolerance
 from jmdp.methods.method import Method
 from jmdp.methods.shared.fixed_point import FixedPoint, StoppingRule, iterate
 from jmdp.methods.shared.pair_operator import PairOperator, Precision
@@ -26,6 +29,7 @@ from jmdp.methods.shared.shaping import shape_rewards
 from jmdp.methods.shared.state_units import StateUnits
 from jmdp.models.coupling import Coupling
 from jmdp.models.policy import TabularPolicy
+from jmdp.models.policy_blocks import PolicyBlocks
 from jmdp.models.tabular import TabularJMDP
 from jmdp.results.certificate import Certificate
 from jmdp.results.evaluation import Evaluation
@@ -127,23 +131,68 @@ class ExactPairs(Method[Evaluation]):
                 outcome = Outcome.CONVERGED if moments is None else moments.outcome
         return self._evaluation(table, outcome, found.residuals, moments)
 
+    def on_policies(
+        self, model: TabularJMDP, policies: Mapping[str, TabularPolicy], coupling: Coupling, progress: bool
+    ) -> Evaluation:
+        """Evaluate; see `jmdp.evaluate`."""
+        if self.order > 2:
+            refuse_overflow(self.order, model.discount)
+        allowed_bytes = budget(self.memory_budget)
+        blocks = PolicyBlocks.of([model] * len(policies), list(policies.values()))
+        self._require(blocks.model, 2, allowed_bytes)
+        table, found, moments = self.solve_blocks(blocks, coupling, allowed_bytes, progress)
+        outcome = found.outcome
+        if outcome is Outcome.CONVERGED and moments is not None:
+            outcome = moments.outcome
+        operator = table.operator
+        return Evaluation(
+            mean=table.mean(),
+            covariance=table.covariance(),
+            certificate=table.certificate(),
+            outcome=outcome,
+            coupling=coupling,
+            method=self,
+            states=model.states,
+            actions=Labels.of("policy", len(policies), list(policies)),
+            residuals=operator.shaped.scale.restore(found.residuals, 2, 2 * int(operator.units.state.max())),
+            cross=table,
+            moments=None if moments is None else PolicyMoments(moments, blocks),
+            ranges=PolicyRanges([ReturnRange(model, policy) for policy in policies.values()]),
+        )
+
+    def solve_blocks(
+        self, blocks: PolicyBlocks, coupling: Coupling, allowed_bytes: float, progress: bool
+    ) -> tuple[PolicyTable, FixedPoint, PairMoments | None]:
+        """The tables between the blocks of several policies."""
+        model, policy = blocks.model, blocks.policy
+        shaped = shape_rewards(model, policy)
+        units = StateUnits.of(model, policy, shaped)
+        operator = PairOperator(model, policy, coupling, shaped, self.precision, units, blocks)
+        recorded = self._plan(operator, allowed_bytes)
+        tolerance = PolicyTolerance(operator, blocks, self.tolerance)
+        found, moments = self._solve(operator, tolerance, recorded, progress)
+        S = model.shape[0]
+        return PolicyTable(operator, blocks, found.point.reshape(S, S), found.residual), found, moments
+
     def _solve(
-        self, operator: PairOperator, tolerance: Tolerance, recorded: int, progress: bool
+        self, operator: PairOperator, tolerance: Tolerance | PolicyTolerance, recorded: int, progress: bool
     ) -> tuple[FixedPoint, PairMoments | None]:
         """The table of order 2, in units; and all of higher orders."""
         entry = largest(operator.V)  # no covariance is larger; near enough until the table can be asked
-        target = operator.largest_residual(entry, tolerance.step_error)
+        target = tolerance.target(entry)
         unit, scale = int(operator.units.state.max()), operator.shaped.scale
         higher, means_met = None, tolerance.means_met
         if self.order > 2:
             from jmdp.methods.exact_pairs.higher_moments import HigherMoments
 
-            plain = PairOperator(operator.model, operator.policy, operator.coupling, operator.shaped)
+            plain = PairOperator(
+                operator.model, operator.policy, operator.coupling, operator.shaped, blocks=operator.blocks
+            )
             higher = HigherMoments(plain, self.order, self.tolerance, self.max_sweeps)
             target = min(target, math.ldexp(higher.second_order_target(), -2 * unit))
 
         def enough(table: Floats, residual: float) -> bool:
-            return means_met and operator.step_error(operator.entry(table), residual) <= tolerance.step_error
+            return means_met and tolerance.reached(operator.entry(table), residual)
 
         def floor(table: Floats) -> float:
             return operator.floor(operator.entry(table))
@@ -196,8 +245,10 @@ class ExactPairs(Method[Evaluation]):
         if self.order > 2:
             tables += sum(o // 2 for o in range(3, self.order + 1)) + _SOURCE_TABLES
         if operator.same_state is not None:
-            tables += 4 * operator.same_state.weight.size / operator.size
+            tables += 4 * operator.same_state.sums.weight.size / operator.size
         self._require(operator.model, tables, allowed)
+        if operator.same_place is not None:
+            tables += 4 * operator.same_place.sums.weight.size / operator.size
         numbers, kind = change_record(operator)
         record = numbers * np.dtype(kind).itemsize * (1 if compiled else 3)  # NumPy copies it to multiply it
         fitting = (allowed - tables * np.dtype(self.precision).itemsize * operator.size) // record

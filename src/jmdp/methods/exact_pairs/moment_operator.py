@@ -24,7 +24,9 @@ import numpy as np
 from jmdp.base.arrays import Floats, Integers
 from jmdp.methods.shared.pair_operator import PairOperator
 from jmdp.methods.shared.policy_chain import averaged_step
+from jmdp.methods.shared.same_place import SamePlace
 from jmdp.methods.shared.shared_randomness import Branch, JointStep, joint_steps
+from jmdp.models.policy_blocks import PolicyBlocks
 from jmdp.models.tabular import TabularJMDP
 
 if TYPE_CHECKING:
@@ -45,8 +47,26 @@ class MomentOperator:
     mirror: float  # 1 for a symmetric part, −1 for an antisymmetric one
     pairs: PairOperator
     on_diagonal: Floats | None  # [S], what is known of h(s, s); None where entries between states serve
+    on_places: Floats | None = None  # the same at `SamePlace.one`, `.other`
 
     precision = "float64"
+
+    @property
+    def blocks(self) -> PolicyBlocks | None:
+        """Of several policies, where there are some."""
+        return self.pairs.blocks
+
+    @property
+    def same_place(self) -> SamePlace | None:
+        """Pairs of one place."""
+        return self.pairs.same_place
+
+    def placed(self, h: Floats) -> Floats | None:
+        """Entries of one place after a sweep."""
+        if self.on_places is None or self.same_place is None:
+            return None
+        # Its sums count γ² times.
+        return np.asarray(self.on_places + self.square / (self.pairs.square or 1.0) * self.same_place.sums.of(h))
 
     @property
     def size(self) -> int:
@@ -89,16 +109,45 @@ class MomentSources:
             h_pq [S, S] of all lower orders, p, q ≥ 1.
         """
         source = self._between(i, j, single, tables)
-        on_diagonal = self._on_diagonal(i, j, single, tables)
         rate = self._model.discount ** (i + j)
-        parts = [(1.0, source if i == j else (source + source.T) / 2, on_diagonal)]
+        parts = [(1.0, source if i == j else (source + source.T) / 2)]
         if i != j:
-            nothing = None if on_diagonal is None else np.zeros(len(on_diagonal))
-            parts.append((-1.0, (source - source.T) / 2, nothing))
-        return [
-            MomentOperator(self._model, self._without_td, rate, part, mirror, self._pairs, diagonal)
-            for mirror, part, diagonal in parts
-        ]
+            parts.append((-1.0, (source - source.T) / 2))
+        found = [MomentOperator(self._model, self._without_td, rate, part, mirror, self._pairs, None)
+                 for mirror, part in parts]  # fmt: skip
+        if self._pairs.blocks is not None:
+            places = self._on_places(i, j, single, tables)
+            return [replace(part, on_places=known) for part, known in zip(found, places, strict=False)]
+        on_diagonal = self._on_diagonal(i, j, single, tables)
+        if on_diagonal is None:
+            return found
+        known = [on_diagonal, np.zeros(len(on_diagonal))]
+        return [replace(part, on_diagonal=diagonal) for part, diagonal in zip(found, known, strict=False)]
+
+    def _on_places(
+        self, i: int, j: int, single: list[Floats], tables: dict[tuple[int, int], Floats]
+    ) -> tuple[Floats | None, Floats | None]:
+        """What is known of the symmetric and of the antisymmetric part of h_ij at pairs of one place."""
+        same, model, td = self._pairs.same_place, self._model, self._pairs.shaped.td
+        if same is None:
+            return None, None
+
+        def terms(x: Integers, y: Integers, i: int, j: int) -> Floats:
+            n, m = model.next_state[x][:, :, :, None], model.next_state[y][:, :, None, :]
+            d, e = td[x][:, :, :, None], td[y][:, :, None, :]
+            found = np.zeros(np.broadcast_shapes(d.shape, e.shape))
+            for p in range(i + 1):
+                for q in range(j + 1):
+                    if (p, q) != (i, j):
+                        following = looked_up(n, m, p, q, single, tables)
+                        found += _times(model.discount, i, p, j, q) * d ** (i - p) * e ** (j - q) * following
+            return found
+
+        forward = same.mean(lambda x, y: terms(x, y, i, j))
+        if i == j:
+            return forward, None
+        backward = same.mean(lambda x, y: terms(x, y, j, i))  # h_ji(x, y) = h_ij(y, x)
+        return (forward + backward) / 2, (forward - backward) / 2
 
     def _moment_steps(self, branch: Branch) -> list[csr_array[np.float64]]:
         return [averaged_step(self._model, branch.scenarios, branch.choices, power) for power in self._powers]
@@ -124,6 +173,8 @@ class MomentSources:
                         inner += times * np.asarray(other[j - q] @ tables[q, p]).T
                 term += np.asarray(one[i - p] @ inner)
             total += joint.weights() * term
+        if self._pairs.blocks is not None:
+            self._pairs.blocks.keep_between(total)
         return total
 
     def _on_diagonal(

@@ -11,6 +11,7 @@ import numpy as np
 
 from jmdp.base.arrays import ROUNDOFF, Floats, Integers
 from jmdp.base.interval import Estimate, Interval
+from jmdp.base.scale import Scale
 from jmdp.errors import UnavailableError
 from jmdp.methods.exact_pairs.moment_errors import ErrorScales
 from jmdp.methods.exact_pairs.moment_operator import looked_up
@@ -92,7 +93,7 @@ class PairMoments:
             terms = sum(math.comb(o, r) * gamma**r * gained ** (o - r) * following[r] for r in range(o + 1))
             value = outcomes.mean(terms)
             off = self.scales.sum(o, o + 1, errors, sizes) + self.scales.rounding(o, entries, sizes, td_error)
-            found.append(self._scaled(_within(value, off, o), o))
+            found.append(self._scaled(within(value, off, o), o))
         return tuple(found)
 
     def _central(self, x: tuple[int, int], i: int, y: tuple[int, int], j: int) -> Estimate:
@@ -121,7 +122,7 @@ class PairMoments:
                 terms += times * gained ** (i - p) * other ** (j - q) * self._looked_up(*following, p, q)
         off = self.scales.sum(o, o + 1, self.errors, self.scales.given)
         off += self.scales.rounding(o, self.entries, self.scales.given)
-        return _within(outcomes.mean(terms), off, o if i % 2 == j % 2 == 0 else 1)
+        return within(outcomes.mean(terms), off, o if i % 2 == j % 2 == 0 else 1)
 
     def _outcomes(self, s: int, t: int, *, alone: bool = False) -> _Outcomes:
         model, coupling = self.operator.model, self.operator.coupling
@@ -137,16 +138,19 @@ class PairMoments:
         return Estimate.around(float(self.operator.shaped.mean[s, a]), self.operator.shaped.mean_error)
 
     def _scaled(self, estimate: Estimate, o: int) -> Estimate:
-        """Back to rewards as they were given."""
-        scale = self.operator.shaped.scale
-        value, least, most = (scale.restore(x, o) for x in (float(estimate), estimate.low, estimate.high))
-        # What an underflow on the way back can hide; and what is too large for a float is not known to be infinite.
-        low = min(least, sys.float_info.max) - (2.0**-1073 if estimate.low else 0.0)
-        high = max(most, -sys.float_info.max) + (2.0**-1073 if estimate.high else 0.0)
-        return Estimate(value, 0.0 if estimate.low >= 0 > low else low, high)
+        return scaled_moment(self.operator.shaped.scale, estimate, o)
 
 
-def _within(value: float, error: float, power: int) -> Estimate:
+def scaled_moment(scale: Scale, estimate: Estimate, o: int) -> Estimate:
+    """A moment of order o, back on rewards as they were given."""
+    value, least, most = (scale.restore(x, o) for x in (float(estimate), estimate.low, estimate.high))
+    # What an underflow on the way back can hide; and what is too large for a float is not known to be infinite.
+    low = min(least, sys.float_info.max) - (2.0**-1073 if estimate.low else 0.0)
+    high = max(most, -sys.float_info.max) + (2.0**-1073 if estimate.high else 0.0)
+    return Estimate(value, 0.0 if estimate.low >= 0 > low else low, high)
+
+
+def within(value: float, error: float, power: int) -> Estimate:
     """Value ± error; an even power is not below 0."""
     wide = Interval.around(value, error)
     low = max(wide.low, 0.0) if power % 2 == 0 else wide.low

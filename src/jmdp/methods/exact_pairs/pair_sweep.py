@@ -12,7 +12,7 @@ import numpy as np
 
 from jmdp.base.arrays import Floats, largest
 from jmdp.base.machine import Threads
-from jmdp.methods.kernels.tables import PairOutput, PairStep
+from jmdp.methods.kernels.tables import PairLayout, PairOutput, PairStep
 from jmdp.methods.shared.fixed_point import Sweeps
 from jmdp.methods.shared.pair_operator import PairOperator
 from jmdp.methods.shared.shared_randomness import JointStep
@@ -106,6 +106,12 @@ class PairSweep:
             new += term
         if diagonal is not None:
             np.fill_diagonal(new, diagonal)
+        if operator.blocks is not None:
+            operator.blocks.keep_between(new)
+            placed = operator.placed(H)
+            if placed is not None and operator.same_place is not None:
+                one, other = operator.same_place.one, operator.same_place.other
+                new[one, other], new[other, one] = placed, operator.mirror * placed
         if not measure:
             return 0.0
         difference = change if change.size else np.empty_like(out)
@@ -122,7 +128,8 @@ class PairSweep:
             last = i == len(self._steps) - 1
             on_diagonal = diagonal if last and diagonal is not None else np.zeros(0)
             output = PairOutput(new, change, add=i > 0 or source is not None, measure=measure and last)
-            worst = max(self.threads.run(pair_product, (step, H, on_diagonal), (output,)))
+            layout = _layout(self.operator, H if last else None)
+            worst = max(self.threads.run(pair_product, (step, H, on_diagonal, layout), (output,)))
         return worst
 
 
@@ -162,9 +169,8 @@ class PastChanges:
         from jmdp.methods.kernels.changes import add_combination
 
         S = self.sweep.operator.model.shape[0]
-        self.sweep.threads.run(
-            add_combination, (weights, self.changes), (point.reshape(S, S), self.sweep.operator.mirror)
-        )
+        before, after = (weights, self.changes, _layout(self.sweep.operator)), self.sweep.operator.mirror
+        self.sweep.threads.run(add_combination, before, (point.reshape(S, S), after))
 
 
 def change_record(operator: PairOperator | MomentOperator) -> tuple[int, type[np.floating[Any]]]:
@@ -174,6 +180,18 @@ def change_record(operator: PairOperator | MomentOperator) -> tuple[int, type[np
     """
     if not is_compiled(operator):
         return operator.size, np.float64
-    S = operator.model.shape[0]
-    groups = -(-S // 8)
-    return 32 * groups * (groups + 1), np.float32
+    return _layout(operator).recorded, np.float32
+
+
+def _layout(operator: PairOperator | MomentOperator, H: Floats | None = None) -> PairLayout:
+    """Which entries a sweep computes; with those of one place after a sweep of H, if it is given."""
+    S, blocks = operator.model.shape[0], operator.blocks
+    if blocks is None:
+        return PairLayout.lower_triangle(S)
+    placed = None if H is None else operator.placed(H)
+    if placed is None or operator.same_place is None:
+        return PairLayout.between_blocks(S, blocks.block, np.zeros((0, S)))
+    one, other = operator.same_place.one, operator.same_place.other
+    same = np.zeros((blocks.count - 1, S))
+    same[(one - other) // blocks.block - 1, one] = placed
+    return PairLayout.between_blocks(S, blocks.block, same)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+from numba import float32, float64, uint64, void
 
 from jmdp.base.arrays import Floats
+from jmdp.methods.kernels.pair_product import PAIR_LAYOUT
 from jmdp.methods.kernels.straight_line import compiled
+from jmdp.methods.kernels.tables import PairLayout
 
 Changes = np.typing.NDArray[np.float32]
 
 _TILE = np.uint64(512)
-_0, _1, _2, _7, _8 = (np.uint64(i) for i in (0, 1, 2, 7, 8))
+_0, _1, _7, _8 = (np.uint64(i) for i in (0, 1, 7, 8))
 
 
 @compiled("void(f4[:, ::1], u8, u8, u8, f8[:, :, ::1])", fastmath={"reassoc", "nnan", "nsz"})
@@ -61,24 +66,28 @@ def largest_combination(weights: Floats, changes: Changes, first: int, stride: i
     return worst
 
 
-_TYPES = "void(f8[::1], f4[:, ::1], u8, u8, {0}[:, ::1], f8)"
+def _types(stored: Any) -> Any:
+    """Argument types of `add_combination` for tables of this precision."""
+    return void(float64[::1], float32[:, ::1], PAIR_LAYOUT, uint64, uint64, stored[:, ::1], float64)
 
 
-@compiled(_TYPES.format("f8"), _TYPES.format("f4"), fastmath={"nnan", "nsz"})
-def add_combination(weights: Floats, changes: Changes, first: int, stride: int, H: Floats, mirror: float) -> None:
+@compiled(_types(float64), _types(float32), fastmath={"nnan", "nsz"})
+def add_combination(
+    weights: Floats, changes: Changes, layout: PairLayout, first: int, stride: int, H: Floats, mirror: float
+) -> None:
     """H += Σ weights × changes, both triangles, on groups of eight rows first, first + stride, …."""
     S, n = np.uint64(H.shape[0]), np.uint64(changes.shape[0])
     row = np.empty(_TILE)
     for group in range(first, (S + _7) // _8, stride):
         top = group * _8
         bottom = min(top + _8, S)
-        place = _8 * _8 * group * (group + _1) // _2
-        for left in range(_0, bottom, _TILE):
-            right = min(left + _TILE, bottom)
+        reach = layout.reach[group]
+        for left in range(_0, reach, _TILE):
+            right = min(left + _TILE, reach)
             width = right - left
             for s in range(top, bottom):
                 row[:width] = H[s, left:right]
-                begin = place + (s - top) * (top + _8) + left
+                begin = layout.begin[group] + (s - top) * ((reach + _7) // _8 * _8) + left
                 for i in range(n):
                     weight, x = weights[i], changes[i, begin : begin + width]
                     for k in range(width):

@@ -18,29 +18,30 @@ from numba import boolean, float32, float64, types, uint64
 
 from jmdp.base.arrays import Floats
 from jmdp.methods.kernels.straight_line import compiled
-from jmdp.methods.kernels.tables import PairOutput, PairStep
+from jmdp.methods.kernels.tables import PairLayout, PairOutput, PairStep
 
 ROWS = 8
 _TILE = np.uint64(512)
 _0, _1, _2, _3, _4, _5, _6, _7, _8 = (np.uint64(i) for i in range(ROWS + 1))
 
 _FASTMATH = {"nnan", "nsz"}
+PAIR_LAYOUT = types.NamedTuple([uint64[::1], uint64[::1], uint64, float64[:, ::1]], PairLayout)
 _STEP = types.NamedTuple([uint64[::1], uint64[::1], float64[::1], float64[::1], float64, float64, float64], PairStep)
 
 
 def _types(stored: Any) -> Any:
     """Argument types of `pair_product` for tables of this precision."""
     output = types.NamedTuple([stored[:, ::1], float32[::1], boolean, boolean], PairOutput)
-    return float64(_STEP, stored[:, ::1], float64[::1], uint64, uint64, output)
+    return float64(_STEP, stored[:, ::1], float64[::1], PAIR_LAYOUT, uint64, uint64, output)
 
 
 @compiled(fastmath=_FASTMATH)
-def _left_product(step: PairStep, H: Floats, top: int, bottom: int, row: Floats, X: Floats) -> None:
-    """X [S, 8] = weight × square × Q H for rows top, …, bottom − 1, as far as the lower triangle asks for it."""
+def _left_product(step: PairStep, H: Floats, top: int, bottom: int, last: int, row: Floats, X: Floats) -> None:
+    """X [S, 8] = weight × square × Q H for rows top, …, bottom − 1, as far as columns 0, …, last − 1 ask for it."""
     starts, columns, values, _, weight, square, _ = step
     scale = weight * square
-    reach = _0  # columns of X that the lower triangle asks for
-    for i in range(starts[_0], starts[bottom]):
+    reach = _0  # columns of X that are asked for
+    for i in range(starts[_0], starts[last]):
         reach = max(reach, columns[i] + _1)
     for left in range(_0, reach, _TILE):
         width = min(_TILE, reach - left)
@@ -109,16 +110,29 @@ def _single_entries(
 
 
 @compiled(fastmath=_FASTMATH)
-def _largest_change(H: Floats, top: int, bottom: int, left: int, right: int, output: PairOutput) -> float:
+def _put_same_places(layout: PairLayout, top: int, left: int, right: int, mirror: float, output: PairOutput) -> None:
+    """Replace the entries of a tile that are of one place under two policies. No group or tile cuts through eight."""
+    out, same, block = output.table, layout.same, layout.block
+    for lag in range(np.uint64(same.shape[0])):
+        back = (lag + _1) * block
+        if top >= back and left <= top - back < right:
+            for s in range(top, top + _8):
+                out[s, s - back] = same[lag, s]
+                out[s - back, s] = mirror * same[lag, s]
+
+
+@compiled(fastmath=_FASTMATH)
+def _largest_change(
+    H: Floats, top: int, bottom: int, left: int, right: int, begin: int, width: int, output: PairOutput
+) -> float:
     """Return max |out − H| in a tile of rows and columns, and record out − H if there is a place for it."""
     out, change = output.table, output.change
-    place = _4 * top * (top // _8 + _1)
     worst = 0.0
     for r in range(bottom - top):
         new, old = out[top + r, left:right], H[top + r, left:right]
         if change.size > 0:
-            begin = place + r * (top + _8) + left
-            record = change[begin : begin + right - left]
+            at = begin + r * width + left
+            record = change[at : at + right - left]
             for t in range(right - left):
                 difference = new[t] - old[t]
                 record[t] = difference
@@ -134,6 +148,7 @@ def pair_product(
     step: PairStep,
     H: Floats,  # [S, S]
     diagonal: Floats,  # [S], to put on the diagonal; empty to leave the product there
+    layout: PairLayout,
     first: int,  # groups of eight rows first, first + stride, … are this call's
     stride: int,
     output: PairOutput,
@@ -141,7 +156,7 @@ def pair_product(
     """Fill the rows (and, by symmetry, columns) of some groups with weight × (td tdᵀ + square × Q H Qᵀ).
 
     With `measure` it returns max |out − H| over its part, and records out − H in `change` if that is not empty: group
-    after group, row after row, each up to the group's last column; 8 · 8 · groups · (groups + 1) / 2 numbers.
+    after group, row after row, as the layout says.
     """
     S = np.uint64(H.shape[0])
     row, X = np.empty(_TILE), np.zeros((S, _8))
@@ -149,12 +164,16 @@ def pair_product(
     for group in range(first, (S + _7) // _8, stride):
         top = group * _8
         bottom = min(top + _8, S)
-        _left_product(step, H, top, bottom, row, X)
-        for left in range(_0, bottom, _TILE):
-            right = min(left + _TILE, bottom)
+        reach = layout.reach[group]
+        _left_product(step, H, top, bottom, reach, row, X)
+        for left in range(_0, reach, _TILE):
+            right = min(left + _TILE, reach)
             full = min(right, top) if bottom - top == _8 else _0
             _eight_rows(step, X, top, left, full, output)
             _single_entries(step, X, diagonal, top, bottom, max(left, full), right, output)
+            _put_same_places(layout, top, left, right, step.mirror, output)
             if output.measure:
-                worst = max(worst, _largest_change(H, top, bottom, left, right, output))
+                width = (reach + _7) // _8 * _8
+                change = _largest_change(H, top, bottom, left, right, layout.begin[group], width, output)
+                worst = max(worst, change)
     return worst

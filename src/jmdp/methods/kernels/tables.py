@@ -85,6 +85,36 @@ class PairStep(NamedTuple):
     mirror: float  # 1 where H is symmetric, −1 where it is antisymmetric
 
 
+class PairLayout(NamedTuple):
+    """Which part of a table is swept, by groups of eight rows, and where it is recorded."""
+
+    reach: Unsigned  # [groups], columns 0, …, reach − 1 of a group's rows are computed, the rest follows by symmetry
+    begin: Unsigned  # [groups], where a group's changes begin: row after row, each reach rounded up to eights
+    block: np.uint64  # columns between places of policies; see `same`
+    same: Floats  # [lags, S], entries (s, s − (lag + 1) × block) that are known otherwise; none where there are no lags
+
+    @classmethod
+    def lower_triangle(cls, S: int) -> PairLayout:
+        """All pairs of states."""
+        return cls._of(np.minimum(8 * np.arange(1, -(-S // 8) + 1), S), S, np.zeros((0, S)))
+
+    @classmethod
+    def between_blocks(cls, S: int, block: int, same: Floats) -> PairLayout:
+        """Pairs of states of different blocks only."""
+        return cls._of(8 * np.arange(S // 8) // block * block, block, same)
+
+    @classmethod
+    def _of(cls, reach: Integers, block: int, same: Floats) -> PairLayout:
+        sizes = 8 * (-(-reach // 8) * 8)
+        begin = np.cumsum(sizes) - sizes
+        return cls(reach.astype(np.uint64), begin.astype(np.uint64), np.uint64(block), same)
+
+    @property
+    def recorded(self) -> int:
+        """Numbers in the record of one change."""
+        return int(self.begin[-1]) + 8 * (-(-int(self.reach[-1]) // 8) * 8)
+
+
 class PairOutput(NamedTuple):
     """What `pair_product` fills."""
 

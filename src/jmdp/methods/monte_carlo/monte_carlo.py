@@ -108,7 +108,8 @@ class MonteCarlo(Method[Evaluation]):
         self, simulator: Simulator, actor: Actor, coupling: Coupling, discount: float, progress: bool
     ) -> Evaluation:
         """Evaluate; see `jmdp.evaluate`."""
-        if simulator.actions is None:
+        actions = simulator.actions
+        if actions is None:
             raise SettingsError("The actions of this simulator are not numbered. Use jmdp.compare(…, actions=[…]).")
         simulator.check_coupling(coupling)
         simulator = compiled(simulator)
@@ -121,7 +122,7 @@ class MonteCarlo(Method[Evaluation]):
         drawn = [again(int(s)) for s in state_bar(type(self).__name__, np.arange(len(states)), progress)]
         check_repeatable(drawn[0], simulator, actor, plans[0])
         return drawn_evaluation(
-            SampledProblem(self, coupling, Labels.of("state", len(states), None), simulator.actions, discount),
+            SampledProblem(self, coupling, Labels.of("state", len(states), None), actions, discount),
             Stored(drawn),
             Limits.of_draws(drawn, discount, horizon, bound),
             IntervalRule.fixed(self.samples, self.confidence),

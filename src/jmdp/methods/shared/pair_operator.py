@@ -13,6 +13,10 @@ where D_j, Q_j are a branch's mean TD error and step given the common luck j, an
 action draws in one state: π ⊗ π, or equal actions where policy luck is shared. Under Independent the first line also
 serves s = t. The operator is monotone, substochastic and times γ², so it contracts with γ² in the maximum norm.
 
+With several policies (`policy_blocks`) only pairs of different blocks are swept: no other is asked for, and they feed
+on one another alone. Where the coupling shares scenarios within a state only, pairs of one place have a line of their
+own (`same_place`).
+
 V does not depend on H: it is solved for at once, and sweeps are over H alone.
 
 All is stored in the units w(s) of `state_units`: H(s, t) / (w(s) w(t)), V(s) / w(s)², d(s) / w(s), and each step from s
@@ -30,6 +34,7 @@ from typing import Literal
 import numpy as np
 
 from jmdp.base.arrays import ROUNDOFF, UNDERFLOW, Booleans, Floats, largest
+from jmdp.methods.shared.same_place import SamePlace
 from jmdp.methods.shared.same_state import SameState
 from jmdp.methods.shared.shaping import Shaped
 from jmdp.methods.shared.shared_randomness import JointStep, break_point_units, joint_steps
@@ -37,6 +42,7 @@ from jmdp.methods.shared.state_classes import happens
 from jmdp.methods.shared.state_units import StateUnits, in_units, variances
 from jmdp.models.coupling import Coupling
 from jmdp.models.policy import TabularPolicy
+from jmdp.models.policy_blocks import PolicyBlocks
 from jmdp.models.tabular import TabularJMDP
 
 Precision = Literal["float64", "float32"]
@@ -58,7 +64,9 @@ class PairOperator:
         shaped: Shaped,
         precision: Precision = "float64",
         units: StateUnits | None = None,
+        blocks: PolicyBlocks | None = None,
     ) -> None:
+        self.blocks = blocks
         self.model, self.policy, self.coupling, self.shaped, self.precision = model, policy, coupling, shaped, precision
         self.units = StateUnits.equal(model) if units is None else units
         S, _, _ = model.shape
@@ -79,7 +87,11 @@ class PairOperator:
             self.joint_steps = [JointStep(1.0, without_td, without_td)]
         self.V, self.V_residual = variances(model, policy, self.td, self.ratio)
         self.same_state: SameState | None = None
-        if coupling.shared_in_a_state and coupling.policy_luck == "independent":
+        self.same_place: SamePlace | None = None
+        if blocks is not None:
+            if coupling.shared_in_a_state and not coupling.shared_between_states:
+                self.same_place = SamePlace(blocks, coupling, self.td, self.ratio)
+        elif coupling.shared_in_a_state and coupling.policy_luck == "independent":
             self.same_state = SameState(model, policy, self.prob, self.td, self.V, self.ratio)
         self._set_error_scales()
 
@@ -92,9 +104,13 @@ class PairOperator:
 
     def diagonal(self, H: Floats) -> Floats | None:
         """H(s, s) [S] after a sweep of H [S, S]; None where the entries between states serve."""
-        if not self.coupling.shared_in_a_state:
+        if self.blocks is not None or not self.coupling.shared_in_a_state:
             return None
         return self.V if self.same_state is None else self.same_state.diagonal(H)
+
+    def placed(self, H: Floats) -> Floats | None:
+        """H at `SamePlace.one`, `.other` after a sweep; None where the entries between states serve."""
+        return None if self.same_place is None else self.same_place.after(H)
 
     def ahead(self, H: Floats, states: slice) -> Floats:
         """[·, K, A, A], δ_a δ_b + γ² H(n_a, n_b) for two branches that share scenario k; V where they are one."""
@@ -226,8 +242,9 @@ class PairOperator:
         means = 0 if len(self.joint_steps) <= 1 else 2 * (outcomes + 2)
         between = 2 * (over + outcomes + 2) + means + len(self.joint_steps) + 10
         within = 2 * over + 2 * A + 2 * K + 12
-        if self.same_state is not None:
-            within = max(within, 2 * over + self.same_state.rounding)
+        for same in (self.same_state, self.same_place):
+            if same is not None:
+                within = max(within, 2 * over + same.rounding)
         breaks = break_point_units(self.policy, self.coupling)
         self.rounding = (max(between, within) + breaks) * (1 + 2.0**-20)
         squares = np.einsum("sk,ska->sa", self.prob, self.td**2)

@@ -38,6 +38,11 @@ class ReturnRange:
         """Where Z(s, a) is."""
         return Interval(-float(self._lowest[s, a]), float(self._highest[s, a]))
 
+    def of_drawn(self, s: int) -> Interval:
+        """Where the return is if the first action is drawn too."""
+        drawn = np.flatnonzero(self.policy.probs[s] > 0)
+        return Interval(-float(self._lowest[s, drawn].max()), float(self._highest[s, drawn].max()))
+
     def of_gap(self, s: int, a: int, b: int) -> Interval:
         """Where Z(s, a) − Z(s, b) is, whatever luck they share."""
         one, other = self.of(s, a), self.of(s, b)

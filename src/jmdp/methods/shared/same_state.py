@@ -22,6 +22,31 @@ _AT_ONCE = 2_000_000
 """Pairs of actions that are looked at together: bounds the memory it takes to find equal ones."""
 
 
+class EntrySums:
+    """For each of some rows, Σ weight × an entry of H: what same-state entries of a sweep add up to.
+
+    Summed along two sides of a square: no order of few terms rounds much.
+    """
+
+    def __init__(self, row: Integers, entry: Integers, weight: Floats, rows: int) -> None:
+        counts = np.bincount(row, minlength=rows)
+        self.side = math.isqrt(max(int(counts.max(initial=0)) - 1, 0)) + 1  # a row's entries, laid out as a square
+        self.entry = np.zeros((self.side * self.side, rows), np.int64)
+        self.weight = np.zeros((self.side * self.side, rows))
+        at = np.arange(row.size) - (np.cumsum(counts) - counts)[row]
+        self.entry[at, row], self.weight[at, row] = entry, weight
+
+    def of(self, H: Floats) -> Floats:
+        """[rows]."""
+        terms = np.take(H, self.entry) * self.weight
+        return np.asarray(terms.reshape(self.side, self.side, -1).sum(axis=0).sum(axis=0))
+
+    @property
+    def rounding(self) -> int:
+        """Units on any term, at most."""
+        return 2 * self.side
+
+
 class SameState:
     """The same-state entries of a sweep, given TD errors [S, K, A] and variances V [S].
 
@@ -40,22 +65,16 @@ class SameState:
         states = max(1, _AT_ONCE // (K * A * A))
         parts = [_entries(model, pi, prob, ratio, s, min(s + states, S)) for s in range(0, S, states)]
         state, entry, weight = (np.concatenate([part[i] for part in parts]) for i in range(3))
-        counts = np.bincount(state, minlength=S)
-        self.side = math.isqrt(max(int(counts.max()) - 1, 0)) + 1  # a state's entries, laid out as a square
-        self.entry = np.zeros((self.side * self.side, S), np.int64)
-        self.weight = np.zeros((self.side * self.side, S))
-        at = np.arange(state.size) - (np.cumsum(counts) - counts)[state]
-        self.entry[at, state], self.weight[at, state] = entry, square * weight
-        self.rounding = max(part[3] for part in parts) + 2 * self.side + 6  # units on any term, at most
+        self.sums = EntrySums(state, entry, square * weight, S)
+        self.rounding = max(part[3] for part in parts) + self.sums.rounding + 6  # units on any term, at most
 
     def diagonal(self, H: Floats) -> Floats:
         """H(s, s) after a sweep."""
         return np.asarray(self.fixed + self.following(H))
 
     def following(self, H: Floats) -> Floats:
-        """What the entries of H add. Summed along two sides of a square: no order of few terms rounds much."""
-        terms = np.take(H, self.entry) * self.weight
-        return np.asarray(terms.reshape(self.side, self.side, -1).sum(axis=0).sum(axis=0))
+        """What the entries of H add."""
+        return self.sums.of(H)
 
 
 def _entries(
@@ -73,12 +92,17 @@ def _entries(
     state: Integers = at.astype(np.int64) + first
     one, other = model.next_state[state, k, a[pair]], model.next_state[state, k, b[pair]]
     entry: Integers = np.minimum(one, other) * model.shape[0] + np.maximum(one, other)
-    order = np.lexsort((entry, state))
-    state, entry, weight = state[order], entry[order], weight[order]
-    new = np.ones(state.size, bool)
-    new[1:] = (state[1:] != state[:-1]) | (entry[1:] != entry[:-1])
+    return merged_entries(state, entry, weight)
+
+
+def merged_entries(row: Integers, entry: Integers, weight: Floats) -> tuple[Integers, Integers, Floats, int]:
+    """The same with equal entries of a row brought together, sorted; and how many at most were one."""
+    order = np.lexsort((entry, row))
+    row, entry, weight = row[order], entry[order], weight[order]
+    new = np.ones(row.size, bool)
+    new[1:] = (row[1:] != row[:-1]) | (entry[1:] != entry[:-1])
     group = np.cumsum(new) - 1
     most = int(np.bincount(group, minlength=1).max())
     merged = np.zeros(int(new.sum()))
     np.add.at(merged, group, weight)
-    return state[new], entry[new], merged, most
+    return row[new], entry[new], merged, most

@@ -35,6 +35,7 @@ class Shaped:
 
     rewards: RewardUnits
     value: DoubleDouble  # [S]
+    value_errors: Floats  # [S], of both words of the value
     td: Floats  # [S, K, A], d = r + γ v(s') − v(s)
     centred: Floats  # [S, K, A], δ = r + γ v(s') − q(s, a)
     td_errors: Floats  # [S], of td where the policy can go, beyond the rounding of each entry itself
@@ -94,6 +95,7 @@ def shape_rewards(model: TabularJMDP, policy: TabularPolicy) -> Shaped:
     return Shaped(
         rewards,
         value,
+        value_error,
         td.high,
         centred,
         2 * value_error + 2 * drawn,

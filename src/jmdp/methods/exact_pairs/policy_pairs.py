@@ -1,0 +1,234 @@
+"""What a solved table between the blocks of several policies tells: moments of their returns from one state.
+
+Following policy i from state s is standing in the block of s under policy i and drawing an action there, so means,
+variances and covariances are entries of the tables themselves: no step ahead is needed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from jmdp.base.arrays import Booleans, Floats, Integers
+from jmdp.base.interval import Estimate, Interval
+from jmdp.errors import UnavailableError
+from jmdp.methods.exact_pairs.pair_moments import PairMoments, scaled_moment, within
+from jmdp.methods.exact_pairs.pair_tolerance import LARGEST_STD, VISIBLE
+from jmdp.methods.shared.pair_operator import PairOperator
+from jmdp.methods.shared.return_range import ReturnRange
+from jmdp.models.policy_blocks import PolicyBlocks
+from jmdp.results.certificate import Certificate
+
+
+@dataclass(frozen=True, eq=False)
+class PolicyTable:
+    """Covariances of the returns of policies, from one state or from two."""
+
+    operator: PairOperator
+    blocks: PolicyBlocks
+    H: Floats  # [S, S] over the states of all blocks, on rewards of size 1, in the units of the states
+    residual: float
+
+    def mean(self) -> Floats:
+        """[S, P]."""
+        shaped = self.operator.shaped
+        return shaped.scale.restore(self.blocks.at(shaped.value.high))
+
+    def covariance(self) -> Floats:
+        """[S, P, P]."""
+        found = np.empty((self.blocks.states, self.blocks.count, self.blocks.count))
+        for (i, j), rows, columns in self._same_states():
+            found[:, i, j] = self.operator.V[rows] if i == j else self.H[rows, columns]
+        return self.operator.shaped.scale.restore(found, 2, self._units())
+
+    def certificate(self) -> Certificate:
+        """Bounds on the errors of both."""
+        model, shaped = self.operator.model, self.operator.shaped
+        mean_errors = (shaped.value_errors + np.abs(shaped.value.low)) * (1 + 2.0**-40)
+        found = np.empty((self.blocks.states, self.blocks.count, self.blocks.count))
+        for (i, j), rows, columns in self._same_states():
+            error = self._variance_error if i == j else self._error
+            found[:, i, j] = np.where(self._is_zero[rows] | self._is_zero[columns], 0.0, error)
+        return Certificate.certified(
+            shaped.scale.restore_error(self.blocks.at(mean_errors)),
+            shaped.scale.restore_error(found, 2, self._units()),
+            model.discount,
+            model.reward_bound,
+        )
+
+    def cross_covariance(self, s: int, i: int, t: int, j: int) -> float:
+        """Covariance of the returns of policy i from s and of policy j from t."""
+        x, y = self._pair(s, i, t, j)
+        return self.operator.shaped.scale.restore(float(self.H[x, y]), 2, self._unit(x, y))
+
+    def cross_covariance_error(self, s: int, i: int, t: int, j: int) -> float:
+        """Bound on its error."""
+        x, y = self._pair(s, i, t, j)
+        if self._is_zero[x] or self._is_zero[y]:
+            return 0.0
+        return self.operator.shaped.scale.restore_error(self._error, 2, self._unit(x, y))
+
+    def _pair(self, s: int, i: int, t: int, j: int) -> tuple[int, int]:
+        if i == j:
+            raise UnavailableError(
+                "Covariances of one policy's returns from two states are not among those of several policies. "
+                "Evaluate that policy on its own: evaluate(model, policy, coupling)."
+            )
+        return self.blocks.place(s, i), self.blocks.place(t, j)
+
+    def _unit(self, x: int, y: int) -> int:
+        unit = self.operator.units.state
+        return int(unit[x] + unit[y])
+
+    def _units(self) -> Integers:
+        """[S, P, P]."""
+        unit = self.blocks.at(self.operator.units.state)
+        return np.asarray(unit[:, :, None] + unit[:, None, :])
+
+    def _same_states(self) -> list[tuple[tuple[int, int], Integers, Integers]]:
+        """All pairs of policies, and their blocks of all states."""
+        s, P = np.arange(self.blocks.states), self.blocks.count
+        return [((i, j), s + i * self.blocks.block, s + j * self.blocks.block) for i in range(P) for j in range(P)]
+
+    @cached_property
+    def _error(self) -> float:
+        return self.operator.table_error(self.operator.entry(self.H), self.residual)
+
+    @cached_property
+    def _variance_error(self) -> float:
+        return self.operator.variance_error()
+
+    @cached_property
+    def _is_zero(self) -> Booleans:
+        """[states of all blocks], where nothing is ever earned."""
+        return np.asarray(self.operator.shaped.td_errors == 0)
+
+
+class PolicyTolerance:
+    """What is asked of the errors: as for actions (`pair_tolerance`), of the returns of policies."""
+
+    def __init__(self, operator: PairOperator, blocks: PolicyBlocks, tolerance: float) -> None:
+        self._operator = operator
+        shaped, units = operator.shaped, operator.units
+        with np.errstate(divide="ignore"):
+            variance = shaped.classes.reachable_max(np.log2(operator.V) + 2 * units.state)
+            square = 2 * shaped.classes.reachable_max(np.log2(np.abs(shaped.value.high)))
+        allowed = tolerance * np.exp2(np.logaddexp2(variance, square) / 2)
+        self.means_met = bool((shaped.value_errors <= allowed).all())
+        std = np.minimum(np.maximum(variance, square + 2 * VISIBLE) / 2 - units.state, LARGEST_STD)
+        one, other = blocks.pairs()
+        earns = (shaped.td_errors[one] > 0) & (shaped.td_errors[other] > 0)
+        scales = np.exp2(std[one][earns]) * np.exp2(std[other][earns])
+        self.error = tolerance * float(scales.min(initial=np.inf))
+        """What `PairOperator.table_error` may be."""
+
+    def target(self, entry: float) -> float:
+        """The residual that is small enough for a table whose entries are at most `entry`."""
+        least = self._operator.table_error(entry, 0.0)
+        return (self.error * (1 - 2.0**-39) - least) * self._operator.one_minus_square
+
+    def reached(self, entry: float, residual: float) -> bool:
+        """Whether a table with this residual is good enough."""
+        return self._operator.table_error(entry, residual) <= self.error
+
+
+@dataclass(frozen=True, eq=False)
+class PolicyMoments:
+    """Moments of the returns of one or two policies up to an order."""
+
+    found: PairMoments  # over the states of all blocks
+    blocks: PolicyBlocks
+
+    @property
+    def operator(self) -> PairOperator:
+        """Of order 2, in units of 1."""
+        return self.found.operator
+
+    @property
+    def order(self) -> int:
+        """The highest there is."""
+        return self.found.order
+
+    def moment(self, coordinates: Sequence[tuple[int, int]]) -> Estimate:
+        """E[Π Z_i(s)] over coordinates (s, i) of which at most two differ."""
+        distinct = sorted(set(coordinates))
+        if len(distinct) > 2:
+            raise UnavailableError(
+                f"ExactPairs gives joint moments of two returns of policies, not of {len(distinct)}. "
+                "MonteCarlo(seed=…) draws all of them together."
+            )
+        (s, i), (t, j) = distinct[0], distinct[-1]
+        if i == j and s != t:
+            raise UnavailableError(
+                "Moments of one policy's returns from two states are not among those of several policies. "
+                "Evaluate that policy on its own: evaluate(model, policy, coupling, ExactPairs(order=…))."
+            )
+        x, y = self.blocks.place(s, i), self.blocks.place(t, j)
+        n = coordinates.count(distinct[0]) if x != y else len(coordinates)
+        m = len(coordinates) - n
+        value, wide = 0.0, Interval(0.0, 0.0)
+        means = [self._mean(z) for z in (x, y)]
+        for p in range(n + 1):
+            for q in range(m + 1):
+                times, central = float(math.comb(n, p) * math.comb(m, q)), self._central(x, p, y, q)
+                value += times * central * means[0] ** (n - p) * means[1] ** (m - q)
+                shifts = means[0].interval.power(n - p) * means[1].interval.power(m - q)
+                wide += Interval(times, times) * central.interval * shifts
+        low = max(wide.low, 0.0) if n % 2 == m % 2 == 0 else wide.low
+        return scaled_moment(self.operator.shaped.scale, Estimate(max(value, low), low, wide.high), n + m)
+
+    def gap_moments(self, s: int, i: int, j: int) -> tuple[Estimate, ...]:
+        """Central moments of the gap of policies i and j from s."""
+        x, y = self.blocks.place(s, i), self.blocks.place(s, j)
+        if self.operator.model.terminal[x]:
+            return tuple(Estimate.around(float(o == 0), 0.0) for o in range(self.order + 1))
+        moments = [Estimate.around(1.0, 0.0), Estimate.around(0.0, 0.0)]
+        for o in range(2, self.order + 1):
+            terms = [math.comb(o, p) * (-1.0) ** (o - p) * self._entry(x, p, y, o - p) for p in range(o + 1)]
+            rounding = (o + 4) * 2.0**-52 * math.fsum(map(abs, terms))
+            off = (2.0**o * self.found.errors[o] + rounding) * (1 + 2.0**-40)
+            moments.append(scaled_moment(self.operator.shaped.scale, within(math.fsum(terms), off, o), o))
+        return tuple(moments)
+
+    def _central(self, x: int, p: int, y: int, q: int) -> Estimate:
+        if p + q < 2:
+            return Estimate.around(float(p + q == 0), 0.0)
+        terminal = self.operator.model.terminal
+        if (p and terminal[x]) or (q and terminal[y]):
+            return Estimate.around(0.0, 0.0)
+        return within(self._entry(x, p, y, q), self.found.errors[p + q], p + q if p % 2 == q % 2 == 0 else 1)
+
+    def _entry(self, x: int, p: int, y: int, q: int) -> float:
+        if not p or not q or x == y:
+            one = y if not p else x
+            return float(self.found.single[p + q][one])
+        return float(self.found.tables[p, q][x, y])
+
+    def _mean(self, x: int) -> Estimate:
+        shaped = self.operator.shaped
+        error = float(shaped.value_errors[x] + abs(shaped.value.low[x])) * (1 + 2.0**-40)
+        return Estimate.around(float(shaped.value.high[x]), error)
+
+
+@dataclass(frozen=True, eq=False)
+class PolicyRanges:
+    """What the returns of policies and their gaps can be at least and at most."""
+
+    models: Sequence[ReturnRange]  # of each policy
+
+    def is_over(self, s: int) -> bool:
+        """Is nothing earned from this state on?"""
+        return self.models[0].is_over(s)
+
+    def of(self, s: int, i: int) -> Interval:
+        """Where Z_i(s) is."""
+        return self.models[i].of_drawn(s)
+
+    def of_gap(self, s: int, i: int, j: int) -> Interval:
+        """Where Z_i(s) − Z_j(s) is, whatever luck they share."""
+        one, other = self.of(s, i), self.of(s, j)
+        return one + Interval(-other.high, -other.low)

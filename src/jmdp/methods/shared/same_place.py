@@ -1,0 +1,86 @@
+"""Two branches of different policies in one state, where the coupling shares its scenario within a state alone.
+
+At x and y, blocks of one state under policies i and j (`models.policy_blocks`), both meet scenario k and take actions
+(a, b) with the joint probability ψ(a, b): π_i(a) π_j(b), or the length on which one uniform number means a to one and b
+to the other. So
+
+    H(x, y) = Σ_k p Σ_{a,b} ψ(a, b) [ d_a d_b + γ² H(n_a, n_b) ],
+
+a fixed number for each pair of blocks plus some entries of H. Branches of different policies never become one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from jmdp.base.arrays import Floats, Integers
+from jmdp.methods.shared.same_state import EntrySums, merged_entries
+from jmdp.methods.shared.shared_randomness import action_intervals
+from jmdp.models.coupling import Coupling
+from jmdp.models.policy_blocks import PolicyBlocks
+
+_AT_ONCE = 1_000_000
+"""Pairs of outcomes that are worked on together."""
+
+
+class SamePlace:
+    """The entries of a sweep for all pairs of blocks of one state, given TD errors and ratios of units [S, K, A]."""
+
+    def __init__(self, blocks: PolicyBlocks, coupling: Coupling, td: Floats, ratio: Floats) -> None:
+        self._blocks = blocks
+        self.one, self.other = blocks.pairs()  # [pairs]
+        self._joint = _joint_actions(blocks, coupling)
+        model = blocks.model
+        S, square = model.shape[0], model.discount * model.discount
+        self.fixed = self.mean(lambda x, y: td[x][:, :, :, None] * td[y][:, :, None, :])
+        parts = []
+        for rows, chance in self._chances():
+            x, y = self.one[rows], self.other[rows]
+            at, k, a, b = np.nonzero(chance)
+            weight = chance[at, k, a, b] * ratio[x[at], k, a] * ratio[y[at], k, b]
+            entry = model.next_state[x[at], k, a] * S + model.next_state[y[at], k, b]
+            parts.append(merged_entries(at + rows.start, entry, square * weight))
+        none = np.zeros(0, np.int64)
+        row, entry, weight = (np.concatenate([none, *(part[i] for part in parts)]) for i in range(3))
+        self.sums = EntrySums(row.astype(np.int64), entry.astype(np.int64), weight, self.one.size)
+        self.rounding = max((part[3] for part in parts), default=0) + self.sums.rounding + 8
+
+    def after(self, H: Floats) -> Floats:
+        """[pairs], H at all pairs after a sweep."""
+        return np.asarray(self.fixed + self.sums.of(H))
+
+    def mean(self, terms: Callable[[Integers, Integers], Floats]) -> Floats:
+        """[pairs], Σ_k p Σ_{a,b} ψ terms, where terms(x, y) are [·, K, A, A] for some pairs."""
+        found = np.zeros(self.one.size)
+        for rows, chance in self._chances():
+            # One axis after the other: sums of few terms round little.
+            weighted = chance * terms(self.one[rows], self.other[rows])
+            found[rows] = weighted.sum(axis=3).sum(axis=2).sum(axis=1)
+        return found
+
+    def _chances(self) -> Iterator[tuple[slice, Floats]]:
+        """Some pairs at a time, and the probabilities of what they meet and do, [·, K, A, A]."""
+        model = self._blocks.model
+        _, K, A = model.shape
+        at_once = max(1, _AT_ONCE // (K * A * A))
+        for first in range(0, self.one.size, at_once):
+            rows = slice(first, min(first + at_once, self.one.size))
+            joint = self._joint(self.one[rows], self.other[rows])
+            yield rows, model.prob[self.one[rows]][:, :, None, None] * joint[:, None]
+
+
+def _joint_actions(blocks: PolicyBlocks, coupling: Coupling) -> Callable[[Integers, Integers], Floats]:
+    """ψ [·, A, A] of pairs."""
+    pi = blocks.policy.probs
+    if coupling.policy_luck == "independent":
+        return lambda x, y: pi[x][:, :, None] * pi[y][:, None, :]
+    ends = np.stack(action_intervals(blocks.policy), axis=1)  # [S, A, 2]
+
+    def overlaps(x: Integers, y: Integers) -> Floats:
+        low = np.maximum(ends[x][:, :, None, 0], ends[y][:, None, :, 0])
+        high = np.minimum(ends[x][:, :, None, 1], ends[y][:, None, :, 1])
+        return np.asarray(np.maximum(high - low, 0.0))
+
+    return overlaps
