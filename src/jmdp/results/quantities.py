@@ -35,10 +35,17 @@ GIVES: dict[str, frozenset[Quantity]] = {
         }
     ),
     "ExactDistribution()": frozenset(
-        {_Q.CROSS_COVARIANCES, _Q.DISTRIBUTIONS, _Q.VARIANCE_INTERVALS, _Q.SWEEPS, _Q.CHECKED_TABLES}
+        {
+            _Q.CROSS_COVARIANCES,
+            _Q.DISTRIBUTIONS,
+            _Q.VARIANCE_INTERVALS,
+            _Q.SWEEPS,
+            _Q.CHECKED_TABLES,
+            _Q.SEVERAL_POLICIES,
+        }
     ),
     "JIPE()": frozenset({_Q.CROSS_COVARIANCES, _Q.HIGHER_MOMENTS, _Q.VARIANCE_INTERVALS, _Q.SWEEPS, _Q.CHECKED_TABLES}),
-    "ReachablePairs(state)": frozenset({_Q.VARIANCE_INTERVALS, _Q.FROM_LAZY_MODELS}),
+    "ReachablePairs(state)": frozenset({_Q.VARIANCE_INTERVALS, _Q.FROM_LAZY_MODELS, _Q.SEVERAL_POLICIES}),
     "MonteCarlo(seed=…)": frozenset({_Q.DISTRIBUTIONS, _Q.VARIANCE_INTERVALS, _Q.FROM_SIMULATORS}),
     "Incremental(seed=…)": frozenset({_Q.CROSS_COVARIANCES, _Q.VARIANCE_INTERVALS}),
     "LinearProjected(features)": frozenset({_Q.CROSS_COVARIANCES, _Q.VARIANCE_INTERVALS}),

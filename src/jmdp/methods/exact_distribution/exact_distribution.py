@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,15 +14,18 @@ from jmdp.base.machine import Threads, budget, require
 from jmdp.base.progress import sweep_bar
 from jmdp.base.scale import Scale
 from jmdp.base.settings import nonnegative, whole
+from jmdp.methods.exact_distribution.policy_steps import PolicySteps
 from jmdp.methods.exact_distribution.steps import DistributionSteps
 from jmdp.methods.exact_distribution.sweep import CELL_BYTES, DistributionSweep
 from jmdp.methods.exact_distribution.ties import Ties
 from jmdp.methods.exact_pairs.exact_pairs import ExactPairs
+from jmdp.methods.exact_pairs.policy_pairs import PolicyRanges
 from jmdp.methods.kernels.tables import Cells
 from jmdp.methods.method import Method
 from jmdp.methods.shared.return_range import ReturnRange
 from jmdp.models.coupling import Coupling
 from jmdp.models.policy import TabularPolicy
+from jmdp.models.policy_blocks import PolicyBlocks
 from jmdp.models.tabular import TabularJMDP
 from jmdp.results.evaluation import Evaluation
 from jmdp.results.gaps.distribution import Distribution, GapDistribution
@@ -91,35 +94,60 @@ class ExactDistribution(Method[Evaluation]):
 
     def on_table(self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, progress: bool) -> Evaluation:
         """Evaluate; see `jmdp.evaluate`."""
-        allowed = budget(self.memory_budget)
-        fix = "Use MonteCarlo(seed=…), which needs no table of pairs"
-        require(_bytes(model, self.cells), allowed, f"ExactDistribution on {model.shape[0]} states", fix)
+        S, _, A = model.shape
+        room = self._room(S, (S + 1) * (S + 2) / 2, S * A * (A + 1) / 2)
         moments = ExactPairs(memory_budget=self.memory_budget).on_table(model, policy, coupling, progress)
         scale = Scale.above(model.reward_bound)
-        ranges = ReturnRange(model, policy)
-        steps = DistributionSteps(model, policy, coupling, scale, allowed - _bytes(model, self.cells))
+        steps = DistributionSteps(model, policy, coupling, scale, room.for_steps(self.cells))
+        value = scale.divide((moments.mean * policy.probs).sum(axis=1))
+        return self._with_distributions(moments, _Problem(model, policy, coupling, steps, value, room), progress)
+
+    def on_policies(
+        self, model: TabularJMDP, policies: Mapping[str, TabularPolicy], coupling: Coupling, progress: bool
+    ) -> Evaluation:
+        """Evaluate; see `jmdp.evaluate`."""
+        S, P = model.shape[0], len(policies)
+        pairs = P * (P - 1) / 2
+        room = self._room(S, pairs * S * S + P * S + 1, S * (P + pairs))
+        moments = ExactPairs(memory_budget=self.memory_budget).on_policies(model, policies, coupling, progress)
+        blocks = PolicyBlocks.of([model] * P, list(policies.values()))
+        scale = Scale.above(model.reward_bound)
+        steps = PolicySteps(blocks, coupling, scale, room.for_steps(self.cells))
+        value = np.zeros((P, blocks.block))
+        value[:, :S] = scale.divide(moments.mean).T
+        problem = _Problem(blocks.model, blocks.policy, coupling, steps, value.ravel(), room)
+        return self._with_distributions(moments, problem, progress)
+
+    def _room(self, states: int, drawn: float, given: float) -> _Room:
+        """The memory there is, or refuse if that is too little for so many distributions."""
+        room = _Room(budget(self.memory_budget), drawn, given)
+        fix = "Use MonteCarlo(seed=…), which needs no table of pairs"
+        require(room.needed(self.cells), room.allowed, f"ExactDistribution on {states} states", fix)
+        return room
+
+    def _with_distributions(self, moments: Evaluation, problem: _Problem, progress: bool) -> Evaluation:
         with sweep_bar(type(self).__name__, progress) as report, Threads() as threads:
-            value = scale.divide((moments.mean * policy.probs).sum(axis=1))
-            sweep = DistributionSweep(model, policy, coupling, steps, value, threads)
-            widths, outcome = self._iterate(model, sweep, allowed, report)
+            sweep = DistributionSweep(
+                problem.model, problem.policy, problem.coupling, problem.steps, problem.value, threads
+            )
+            widths, outcome = self._iterate(problem, sweep, report)
             cells, slack = sweep.ahead()
-            ties = sweep.ties
         if outcome is Outcome.CONVERGED and not moments.outcome.successful:
             outcome = moments.outcome
+        assert isinstance(moments.ranges, ReturnRange | PolicyRanges)
         return replace(
             moments,
             outcome=outcome,
             method=self,
             residuals=np.array(widths),
-            distributions=DistributionTable(model, steps, cells, slack, ties, ranges),
-            ranges=ranges,
+            distributions=DistributionTable(problem.steps, cells, slack, sweep.ties, moments.ranges),
         )
 
     def _iterate(
-        self, model: TabularJMDP, sweep: DistributionSweep, allowed: float, report: Callable[[int, float, float], None]
+        self, problem: _Problem, sweep: DistributionSweep, report: Callable[[int, float, float], None]
     ) -> tuple[list[float], Outcome]:
         """Sweep until all widths are small enough or that is out of reach; return them, and why it ended."""
-        gamma = model.discount
+        gamma = problem.model.discount
         often = min(math.ceil(math.log(2) / -math.log(gamma)), _SELDOM) if gamma else 1
         cells, before, least = self.cells, (math.inf, math.inf), math.inf
         widths: list[float] = []
@@ -143,39 +171,60 @@ class ExactDistribution(Method[Evaluation]):
             now, least = (sweep.spread(), widths[-1]), min(least, widths[-1])
             if all(x > part * y for x, part, y in zip(now, _PLATEAU, before, strict=True)):
                 cells *= _TIMES
-                if cells > self.max_cells or _bytes(model, cells) > allowed:
+                if cells > self.max_cells or problem.room.needed(cells) > problem.room.allowed:
                     return widths, Outcome.BUDGET_EXHAUSTED
                 now = math.inf, math.inf
             before = now
 
 
-def _bytes(model: TabularJMDP, cells: int) -> float:
-    """Two tables of drawn pairs, and one of given actions."""
-    S, _, A = model.shape
-    pairs, ahead = (S + 1) * (S + 2) / 2, S * A * (A + 1) / 2
-    return CELL_BYTES * (cells + 1) * (2 * pairs + ahead)
+@dataclass(frozen=True)
+class _Room:
+    """What memory there is, and how many distributions are kept in it."""
+
+    allowed: float  # bytes
+    drawn: float  # distributions of drawn pairs, of which there are two tables
+    given: float  # of what is asked for
+
+    def needed(self, cells: int) -> float:
+        """Bytes for distributions of so many cells."""
+        return CELL_BYTES * (cells + 1) * (2 * self.drawn + self.given)
+
+    def for_steps(self, cells: int) -> float:
+        """Bytes that are left beside them."""
+        return self.allowed - self.needed(cells)
+
+
+@dataclass(frozen=True, eq=False)
+class _Problem:
+    """What is swept: a table, or the blocks of several policies."""
+
+    model: TabularJMDP
+    policy: TabularPolicy
+    coupling: Coupling
+    steps: DistributionSteps
+    value: Floats  # [S], of the policy
+    room: _Room
 
 
 @dataclass(frozen=True, eq=False)
 class DistributionTable:
-    """The distributions of all returns and gaps of given actions, in cells."""
+    """The distributions of all returns and gaps of given actions or policies, in cells."""
 
-    model: TabularJMDP
     steps: DistributionSteps
     cells: Cells  # of the rows of steps.given, on rewards of size 1
     slack: float
     ties: Ties
-    ranges: ReturnRange
+    ranges: ReturnRange | PolicyRanges
 
     def return_distribution(self, s: int, a: int) -> Distribution:
         """The distribution of Z(s, a)."""
-        if self.model.terminal[s]:
+        if self.ranges.is_over(s):
             return GapDistribution.zero()
         return Distribution(*self._masses(self.steps.return_row(s, a), forward=True), self.slack, self.ranges.of(s, a))
 
     def gap_distribution(self, s: int, a: int, b: int) -> GapDistribution:
         """The distribution of Z(s, a) − Z(s, b)."""
-        if self.model.terminal[s]:
+        if self.ranges.is_over(s):
             return GapDistribution.zero()
         row, support = self.steps.gap_row(s, min(a, b), max(a, b)), self.ranges.of_gap(s, a, b)
         at = row - self.steps.first_gap

@@ -47,7 +47,7 @@ class Steps:
 
 
 @dataclass(frozen=True, eq=False)
-class _Outcomes:
+class OutcomeList:
     """Outcomes of one branch or of a pair before they are brought together."""
 
     chance: Floats  # 0 where a positive product underflows: what can happen is listed
@@ -65,13 +65,13 @@ class DistributionSteps:
     ) -> None:
         self._model, self._policy, self._coupling = model, policy, coupling
         self.discount, self.scale = model.discount, scale
-        S, _, A = model.shape
+        S = model.shape[0]
         self.states = np.flatnonzero(~model.terminal)
         self.end = self.states.size
         number = np.full(S, self.end)
         number[self.states] = np.arange(self.end)
         self._next = number[model.next_state]
-        one, other = np.triu_indices(self.end + 1)
+        one, other = self._pairs = self._drawn_pairs()
         self._row = np.zeros((self.end + 1, self.end + 1), np.int64)
         self._row[one, other] = self._row[other, one] = np.arange(one.size)
         self._shared_draws = [(w, scenarios, choices) for w, scenarios in shared_scenarios(model, coupling)
@@ -86,12 +86,22 @@ class DistributionSteps:
         require(
             _OUTCOME_BYTES * pairs, allowed_bytes, f"ExactDistribution on {pairs:.2g} outcomes of pairs of states", fix
         )
-        self.actions = list(combinations(range(A), 2))
-        self.first_gap = self.end * A  # rows of `given` from here on are gaps
         self.drawn = self._steps([self._drawn(int(i), int(j)) for i, j in zip(one, other, strict=True)])
-        returns = [self._given(i, a) for i in range(self.end) for a in range(A)]
-        gaps = [self._given_pair(i, a, b) for i in range(self.end) for a, b in self.actions]
+        returns, gaps = self._alternatives()
+        self.first_gap = len(returns)  # rows of `given` from here on are gaps
         self.given = self._steps(returns + gaps)
+
+    def _drawn_pairs(self) -> tuple[Integers, Integers]:
+        """Pairs of states whose gaps are kept, each once; (end, end) is the last."""
+        one, other = np.triu_indices(self.end + 1)
+        return one, other
+
+    def _alternatives(self) -> tuple[list[OutcomeList], list[OutcomeList]]:
+        """The returns and the gaps that are asked for: of each state's actions."""
+        A = self._model.shape[2]
+        self.actions = list(combinations(range(A), 2))
+        returns = [self._given(i, a) for i in range(self.end) for a in range(A)]
+        return returns, [self._given_pair(i, a, b) for i in range(self.end) for a, b in self.actions]
 
     def list_all(self) -> bool:
         """Whether every outcome of positive probability is among the steps.
@@ -115,7 +125,7 @@ class DistributionSteps:
     def drawn_means(self, value: Floats) -> Floats:
         """Means of all drawn rows, from the value of the policy [S]."""
         values = np.append(value[self.states], 0.0)
-        one, other = np.triu_indices(self.end + 1)
+        one, other = self._pairs
         return np.asarray(values[one] - values[other])
 
     def _choices(self, weight: float) -> list[tuple[float, Floats]]:
@@ -125,7 +135,7 @@ class DistributionSteps:
         one_hot = np.eye(self._policy.probs.shape[1])
         return [(weight * float(width), one_hot[chosen]) for width, chosen in zip(widths, actions, strict=True)]
 
-    def _branch(self, i: int, scenarios: Floats, choices: Floats) -> _Outcomes:
+    def _branch(self, i: int, scenarios: Floats, choices: Floats) -> OutcomeList:
         """One branch that draws its action, given the luck it shares."""
         if i == self.end:
             return self._nothing(1.0)
@@ -135,18 +145,22 @@ class DistributionSteps:
         chance, gain, tail, n, _ = self._joined_equals(
             chance, self._model.reward[s, k, a], np.zeros(n.size), n, np.zeros(n.size)
         )
-        return _Outcomes(chance, gain, tail, n, np.full(n.size, self.end))
+        return OutcomeList(chance, gain, tail, n, np.full(n.size, self.end))
 
-    def _drawn(self, i: int, j: int) -> _Outcomes:
+    def _drawn(self, i: int, j: int) -> OutcomeList:
         """Two distinct branches in states i and j that draw their actions."""
         if i == j < self.end and self._coupling.shared_in_a_state:
             return self._same_state(i)
+        return self._apart(i, j)
+
+    def _apart(self, i: int, j: int) -> OutcomeList:
+        """Two branches that are independent given the luck that different states share."""
         parts = [
             _product(w, given[i], given[j]) for (w, _, _), given in zip(self._shared_draws, self._branches, strict=True)
         ]
-        return _joined(parts)
+        return joined(parts)
 
-    def _same_state(self, i: int) -> _Outcomes:
+    def _same_state(self, i: int) -> OutcomeList:
         """Two branches that meet the same scenario: one and the same where they draw the same action."""
         s = self.states[i]
         pi = self._policy.probs[s]
@@ -156,33 +170,34 @@ class DistributionSteps:
         parts = [self._nothing(float((pi * pi).sum()))]
         for x, y in zip(a, b, strict=True):
             if x != y:
-                parts.append(self._together(i, int(x), int(y), float(pi[x] * pi[y])))
-        return _joined(parts)
+                parts.append(self._together((i, int(x)), (i, int(y)), float(pi[x] * pi[y])))
+        return joined(parts)
 
-    def _nothing(self, chance: float) -> _Outcomes:
-        return _Outcomes(np.full(1, chance), np.zeros(1), np.zeros(1), np.full(1, self.end), np.full(1, self.end))
+    def _nothing(self, chance: float) -> OutcomeList:
+        return OutcomeList(np.full(1, chance), np.zeros(1), np.zeros(1), np.full(1, self.end), np.full(1, self.end))
 
-    def _together(self, i: int, a: int, b: int, weight: float) -> _Outcomes:
-        """Two given actions of one state that share its scenario."""
-        s = self.states[i]
+    def _together(self, one: tuple[int, int], other: tuple[int, int], weight: float) -> OutcomeList:
+        """Two given actions, each (state, action), that share the scenario of their state or place."""
+        (i, a), (j, b) = one, other
+        s, t = self.states[i], self.states[j]
         k = np.flatnonzero(self._model.prob[s])
-        gain, tail = dd.difference(self._model.reward[s, k, a], self._model.reward[s, k, b])
-        return _Outcomes(weight * self._model.prob[s, k], gain, tail, self._next[s, k, a], self._next[s, k, b])
+        gain, tail = dd.difference(self._model.reward[s, k, a], self._model.reward[t, k, b])
+        return OutcomeList(weight * self._model.prob[s, k], gain, tail, self._next[s, k, a], self._next[t, k, b])
 
-    def _given(self, i: int, a: int) -> _Outcomes:
+    def _given(self, i: int, a: int) -> OutcomeList:
         """One given action."""
         s = self.states[i]
         k = np.flatnonzero(self._model.prob[s])
         reward, end = self._model.reward[s, k, a], np.full(k.size, self.end)
-        return _Outcomes(self._model.prob[s, k], reward, np.zeros(k.size), self._next[s, k, a], end)
+        return OutcomeList(self._model.prob[s, k], reward, np.zeros(k.size), self._next[s, k, a], end)
 
-    def _given_pair(self, i: int, a: int, b: int) -> _Outcomes:
+    def _given_pair(self, i: int, a: int, b: int) -> OutcomeList:
         """Two given actions of one state."""
         if self._coupling.shared_in_a_state:
-            return self._together(i, a, b, 1.0)
+            return self._together((i, a), (i, b), 1.0)
         return _product(1.0, self._given(i, a), self._given(i, b))
 
-    def _steps(self, rows: list[_Outcomes]) -> Steps:
+    def _steps(self, rows: list[OutcomeList]) -> Steps:
         """Bring equal outcomes together, and write pairs as rows."""
         if not rows:
             none = np.zeros(0)
@@ -195,7 +210,7 @@ class DistributionSteps:
         scaled = np.where((scaled == 0) & (gain != 0), np.copysign(5e-324, gain), scaled)
         return Steps(np.cumsum([0, *counts]), chance, scaled, source, factor, dd.DoubleDouble(gain, tail))
 
-    def _merged(self, outcomes: _Outcomes) -> tuple[Floats, Floats, Floats, Integers, Floats]:
+    def _merged(self, outcomes: OutcomeList) -> tuple[Floats, Floats, Floats, Integers, Floats]:
         source = self._row[outcomes.one, outcomes.other]
         if self.discount == 0:  # the rest counts for nothing, as after the end
             source = np.full_like(source, self._row[self.end, self.end])
@@ -221,11 +236,11 @@ def _exact_choices(policy: TabularPolicy) -> set[tuple[int, ...]]:
     return {tuple(bisect_right(row, edge) for row in ends) for edge in edges}
 
 
-def _product(weight: float, one: _Outcomes, other: _Outcomes) -> _Outcomes:
+def _product(weight: float, one: OutcomeList, other: OutcomeList) -> OutcomeList:
     """Two branches that are independent given the luck they share."""
     shape = (one.chance.size, other.chance.size)
     gain, tail = dd.difference(one.gain[:, None], other.gain)  # single returns have no tail
-    return _Outcomes(
+    return OutcomeList(
         weight * np.multiply.outer(one.chance, other.chance).ravel(),
         gain.ravel(),
         tail.ravel(),
@@ -234,5 +249,8 @@ def _product(weight: float, one: _Outcomes, other: _Outcomes) -> _Outcomes:
     )
 
 
-def _joined(parts: list[_Outcomes]) -> _Outcomes:
-    return _Outcomes(*(np.concatenate([getattr(part, name) for part in parts]) for name in _Outcomes.__annotations__))
+def joined(parts: list[OutcomeList]) -> OutcomeList:
+    """All outcomes, one list after the other."""
+    return OutcomeList(
+        *(np.concatenate([getattr(part, name) for part in parts]) for name in OutcomeList.__annotations__)
+    )

@@ -61,7 +61,7 @@ class Explorer:
         self.asked: Booleans = np.zeros(0, bool)  # [found]
         self.reached: Booleans = np.zeros(0, bool)  # [found], whether a state looked at leads there
         self.mass: Floats = np.zeros(0)  # [found], on its way through these states
-        self._fit()
+        self.fit()
         self._ask(origin)
         if not model.terminal[origin]:
             np.add.at(self.mass, model.next_state[origin], model.discount * model.prob[origin][:, None])
@@ -84,7 +84,7 @@ class Explorer:
                 new = new[np.argsort(-self.mass[new], kind="stable")][:left]
                 for i in new.tolist():
                     model.expand(i)
-                    self._fit()
+                    self.fit()
                     self._ask(i)
                 bar(int(self.asked.sum()))
 
@@ -110,7 +110,15 @@ class Explorer:
         scaled = self.scale.divide(given)
         return scaled, following, not np.array_equal(self.scale.restore(scaled), given)
 
-    def _fit(self) -> None:
+    def ask(self, states: Integers) -> None:
+        """Ask for the policy in these states too, whether it gets there or not."""
+        for i in states[~self.asked[states]].tolist():
+            self.model.expand(i)
+            self.fit()
+            self._ask(i)
+
+    def fit(self) -> None:
+        """Make room for all states that the model has found by now."""
         size, A = len(self.model.known), self.model.reward.shape[2]
         if len(self.asked) < size or self.probs.shape[1] != A:
             for name, shape in (("probs", (size, A)), ("asked", (size,)), ("reached", (size,)), ("mass", (size,))):

@@ -19,6 +19,7 @@ from jmdp.base.arrays import Floats, Integers
 from jmdp.methods.shared.same_state import EntrySums, merged_entries
 from jmdp.methods.shared.shared_randomness import action_intervals
 from jmdp.models.coupling import Coupling
+from jmdp.models.policy import TabularPolicy
 from jmdp.models.policy_blocks import PolicyBlocks
 
 _AT_ONCE = 1_000_000
@@ -31,7 +32,7 @@ class SamePlace:
     def __init__(self, blocks: PolicyBlocks, coupling: Coupling, td: Floats, ratio: Floats) -> None:
         self._blocks = blocks
         self.one, self.other = blocks.pairs()  # [pairs]
-        self._joint = _joint_actions(blocks, coupling)
+        self._joint = joint_actions(blocks.policy, coupling)
         model = blocks.model
         S, square = model.shape[0], model.discount * model.discount
         self.fixed = self.mean(lambda x, y: td[x][:, :, :, None] * td[y][:, :, None, :])
@@ -71,12 +72,12 @@ class SamePlace:
             yield rows, model.prob[self.one[rows]][:, :, None, None] * joint[:, None]
 
 
-def _joint_actions(blocks: PolicyBlocks, coupling: Coupling) -> Callable[[Integers, Integers], Floats]:
-    """ψ [·, A, A] of pairs."""
-    pi = blocks.policy.probs
+def joint_actions(policy: TabularPolicy, coupling: Coupling) -> Callable[[Integers, Integers], Floats]:
+    """ψ [·, A, A] of pairs of states: the joint probabilities of the actions that two branches draw there."""
+    pi = policy.probs
     if coupling.policy_luck == "independent":
         return lambda x, y: pi[x][:, :, None] * pi[y][:, None, :]
-    ends = np.stack(action_intervals(blocks.policy), axis=1)  # [S, A, 2]
+    ends = np.stack(action_intervals(policy), axis=1)  # [S, A, 2]
 
     def overlaps(x: Integers, y: Integers) -> Floats:
         low = np.maximum(ends[x][:, :, None, 0], ends[y][:, None, :, 0])
