@@ -10,7 +10,7 @@ import pytest
 import jmdp
 from jmdp.errors import CouplingError, ModelError, NotConvergedError, PolicyError
 from jmdp.methods.exact_pairs.exact_pairs import ExactPairs
-from jmdp.methods.reachable_pairs.reachable_pairs import _Found
+from jmdp.methods.reachable_pairs.search import Found
 from reference.containment import Checks
 from reference.rationals import Truth, exact
 from sample_models import COUPLINGS, random_problem
@@ -312,7 +312,7 @@ def interrupt(*arguments):
 def test_correlations_near_one_are_turned_at_both_ends():
     """Vectors in the plane: an error of the engine and a part cut off, both the worst way."""
     error, cut = 1e-5, 1e-3
-    found = _Found(np.zeros(2), np.zeros(2), np.ones((2, 2)), error, np.full(2, cut))
+    found = Found(np.zeros(2), np.zeros(2), np.ones((2, 2)), error, np.full(2, cut))
     worst = np.cos(np.arccos(1 - error) + 2 * np.arcsin(cut))
     assert 1 - found.errors()[2][0, 1] <= worst
 
