@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from jmdp import plots, simulators, testing, worlds
     from jmdp.base.luck import Shock
     from jmdp.comparing import compare
+    from jmdp.comparing_policies import compare_policies
     from jmdp.methods.exact_distribution import ExactDistribution
     from jmdp.methods.incremental import Incremental
     from jmdp.methods.jipe import JIPE
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from jmdp.models.actors.as_policy import as_policy
     from jmdp.results.calibration import Calibration
     from jmdp.results.comparison import Comparison, Regret
+    from jmdp.results.policy_comparison import PolicyComparison
 
 __version__ = "0.1.0"
 
@@ -58,6 +60,7 @@ __all__ = [
     "MonteCarlo",
     "NeuralGram",
     "Outcome",
+    "PolicyComparison",
     "ReachablePairs",
     "Regret",
     "Shock",
@@ -67,6 +70,7 @@ __all__ = [
     "Verdict",
     "as_policy",
     "compare",
+    "compare_policies",
     "errors",
     "evaluate",
     "gap_samples",
@@ -81,10 +85,12 @@ _LOADED_LATER = {
     "Calibration": "results.calibration",
     "Comparison": "results.comparison",
     "LearnedEvaluation": "methods.neural_gram",
+    "PolicyComparison": "results.policy_comparison",
     "Regret": "results.comparison",
     "Shock": "base.luck",
     "as_policy": "models.actors.as_policy",
     "compare": "comparing",
+    "compare_policies": "comparing_policies",
     "gap_samples": "methods.monte_carlo",
     **{name: f"methods.{folder}" for name, folder in methods.METHODS.items()},
 }

@@ -2,41 +2,29 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from numbers import Real
 from typing import Any
 
-import numpy as np
-
-from jmdp.base.labels import Labels
 from jmdp.base.luck import Shock
-from jmdp.base.progress import count_bar
-from jmdp.base.settings import probability, whole, whole_number
-from jmdp.errors import CouplingError, SettingsError
-from jmdp.methods.method import check_kind
-from jmdp.methods.monte_carlo.monte_carlo import LONGEST, MonteCarlo, rollout_horizon
+from jmdp.errors import SettingsError
+from jmdp.methods.monte_carlo.monte_carlo import MonteCarlo, rollout_horizon
 from jmdp.methods.monte_carlo.table_rollouts import compiled
 from jmdp.models.actors.actor import Actor
 from jmdp.models.actors.as_policy import as_policy
 from jmdp.models.coupling import Coupling, Synchronous
 from jmdp.models.discount import problem_discount
-from jmdp.results.anytime import ENOUGH
+from jmdp.models.policy import TabularPolicy
 from jmdp.results.comparison import Comparison
-from jmdp.results.evaluation import Evaluation
-from jmdp.results.outcome import Outcome
-from jmdp.results.samples.bounded_returns import BoundedReturns
-from jmdp.results.samples.drawn_evaluation import SampledProblem, Stored, Within, drawn_evaluation
-from jmdp.results.samples.interval_rules import IntervalRule
-from jmdp.results.samples.limits import Limits, known_reward_bound
+from jmdp.results.samples.limits import known_reward_bound
+from jmdp.sequential import Question, Settings
 from jmdp.simulators import as_simulator
 from jmdp.simulators.candidates import candidate_actions
 from jmdp.simulators.checking.sampling import check_before_sampling, check_repeatable, policy_draws
 from jmdp.simulators.functions import TabularSimulator
 from jmdp.simulators.rollouts import RolloutPlan, paired_draws
-from jmdp.simulators.simulator import Draws, Simulator
+from jmdp.simulators.simulator import Draws
 
 
 def compare(
@@ -57,6 +45,7 @@ def compare(
     return_range: tuple[float, float] | None = None,
     tie_tolerance: float = 0.0,
     progress: bool = True,
+    policies: None = None,
 ) -> Comparison:
     """Compare actions from one state under shared luck, and stop when the question is decided.
 
@@ -105,47 +94,29 @@ def compare(
         Gaps of at most this size count as ties in chances.
     progress
         Show a bar on a terminal when the work is long.
+    policies
+        Not taken here: whole policies are compared by `jmdp.compare_policies`.
     """
-    settings = _Settings(
-        seed=seed,
-        coupling=coupling,
-        confidence=confidence,
-        precision=precision,
-        samples=samples,
-        max_steps=max_steps,
-        horizon=horizon,
-        reward_bound=reward_bound,
-        return_range=return_range,
-        tie_tolerance=tie_tolerance,
-    )
-    return _question(simulator, state, policy, actions, discount, settings, progress).answer([], settings.samples)
+    settings = Settings.of(locals())
+    _refuse_policies(state, policies)
+    question = _question(simulator, state, policy, actions, discount, settings, progress)
+    return question.answer([], settings.samples)
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Settings:
-    """The settings of a comparison; `compare` says what they are."""
+def _refuse_policies(state: Any, policies: Any) -> None:
+    """Raise where whole policies are given to be compared."""
+    given = policies if policies is not None else state
+    several = isinstance(given, Mapping) and given and all(map(_like_policy, given.values()))
+    if policies is not None or several or isinstance(state, TabularPolicy) or hasattr(state, "predict"):
+        what = "policies are given" if policies is not None else "state is a policy, or several"
+        raise SettingsError(
+            f"{what}, and jmdp.compare compares actions in one state. To compare whole policies: "
+            'jmdp.compare_policies(simulator, {"old": …, "new": …}, seed=…).'
+        )
 
-    seed: int
-    coupling: Coupling
-    confidence: float
-    precision: float | None
-    samples: int
-    max_steps: int | None
-    horizon: int | None
-    reward_bound: float | None
-    return_range: tuple[float, float] | None
-    tie_tolerance: float
 
-    def __post_init__(self) -> None:
-        check_kind("coupling", self.coupling, Coupling, CouplingError)
-        whole(self, "seed", 0)
-        whole(self, "samples", 2)
-        probability(self, "confidence")
-        whole(self, "horizon", 1, LONGEST, optional=True)
-        for name in ("precision", "max_steps", "reward_bound"):
-            _positive(name, getattr(self, name))
-        object.__setattr__(self, "return_range", _range(self.return_range))
-        object.__setattr__(self, "tie_tolerance", _tolerance(self.tie_tolerance))
+def _like_policy(value: Any) -> bool:
+    return callable(value) or isinstance(value, TabularPolicy) or hasattr(value, "predict")
 
 
 def _question(
@@ -154,7 +125,7 @@ def _question(
     policy: Any,
     actions: Sequence[Any] | Mapping[str, Any] | None,
     discount: float | None,
-    settings: _Settings,
+    settings: Settings,
     progress: bool,
 ) -> _Question:
     """What is asked, once simulator, policy, actions and settings are known to fit one another."""
@@ -175,21 +146,29 @@ def _question(
         seed=settings.seed,
     )
     uses_luck = check_before_sampling(simulator, place, candidates, settings.coupling)
-    return _Question(simulator, actor, plan, labels, settings, reward_bound, uses_luck, progress)
+    return _Question(
+        simulator=simulator,
+        labels=labels,
+        settings=settings,
+        discount=gamma,
+        horizon=horizon,
+        reward_bound=reward_bound,
+        progress=progress,
+        actor=actor,
+        plan=plan,
+        uses_luck=uses_luck,
+    )
 
 
-@dataclass(frozen=True, eq=False)
-class _Question:
-    """All that is settled before the first rollout."""
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Question(Question):
+    """Which action is better in one state, under one policy afterwards?"""
 
-    simulator: Simulator
+    verb = "compare"
+
     actor: Actor
     plan: RolloutPlan
-    labels: Labels
-    settings: _Settings
-    reward_bound: float | None
     uses_luck: bool  # whether steps use their randomness
-    progress: bool
 
     @cached_property
     def may_hide_luck(self) -> bool:
@@ -197,132 +176,15 @@ class _Question:
         table = isinstance(self.simulator, TabularSimulator)
         return not table and not policy_draws(self.simulator, self.plan.state, self.plan.actions[0], self.actor)
 
-    def answer(self, drawn: list[Draws], samples: int) -> Comparison:
-        n = sum(len(part.returns) for part in drawn)
-        found = self._comparison(drawn) if drawn else None
-        open_question = found is None or found.outcome is Outcome.BUDGET_EXHAUSTED
-        steps_left = None if drawn else self.settings.max_steps
-        try:
-            with count_bar("compare", self.progress, n, samples) as report:
-                while n < samples and not (steps_left and sum(part.steps for part in drawn) >= steps_left):
-                    count = min(samples - n, ENOUGH if n < ENOUGH else max(ENOUGH // 2, n // 4))
-                    drawn = [*drawn, self._drawn(n, count)]
-                    n += count
-                    report(n)
-                    found = self._comparison(drawn)
-                    if open_question and found.outcome is not Outcome.BUDGET_EXHAUSTED:
-                        break
-        except KeyboardInterrupt:
-            if found is None:
-                raise
-            if found.outcome is Outcome.BUDGET_EXHAUSTED:
-                return replace(found, outcome=Outcome.INTERRUPTED)
-        assert found is not None
-        return found
-
-    def _drawn(self, first: int, count: int) -> Draws:
-        drawn = paired_draws(self.simulator, self.actor, self.plan, first, count)
+    def _draw(self, first: int, count: int, drawn: list[Draws]) -> Draws:
+        new = paired_draws(self.simulator, self.actor, self.plan, first, count)
         if first == 0:
-            check_repeatable(drawn, self.simulator, self.actor, self.plan)
-        return drawn
+            check_repeatable(new, self.simulator, self.actor, self.plan)
+        return new
 
-    @property
-    def error(self) -> float:
-        """The chance of error of one interval: those of one action's gaps share what is allowed."""
-        return (1 - self.settings.confidence) / (self.labels.size - 1)
+    def _one_future(self, draws: Draws, decided: bool) -> bool:
+        return draws.one_future and (decided or not self.uses_luck) and self.may_hide_luck
 
-    def _evaluation(self, drawn: Draws, limits: Limits) -> tuple[Evaluation, BoundedReturns | None]:
-        """The evaluation of the one state, and where a range of returns is known what follows from that."""
-        settings, plan = self.settings, self.plan
-        n = len(drawn.returns)
-        method = MonteCarlo(seed=settings.seed, samples=n, confidence=settings.confidence, horizon=plan.horizon)
-        within = (-math.inf, math.inf) if settings.return_range is None else settings.return_range
-        evaluation = drawn_evaluation(
-            SampledProblem(method, plan.coupling, Labels.of("state", 1, ["here"]), self.labels, plan.discount),
-            Stored([drawn]),
-            limits,
-            IntervalRule.anytime(settings.confidence, self.error),
-            Within(*within),
-        )
-        if settings.return_range is None:
-            return evaluation, None
-        bounded = BoundedReturns(drawn, limits, *settings.return_range, self.error)
-        return _within(evaluation, bounded), bounded
-
-    def _comparison(self, drawn: list[Draws]) -> Comparison:
-        """What is known by now, and whether that decides the question."""
-        joined = Draws.joined(drawn)
-        limits = Limits.of_draws([joined], self.plan.discount, self.plan.horizon, self.reward_bound)
-        evaluation, bounded = self._evaluation(joined, limits)
-        outcome, sure = self._decided(joined, evaluation, bounded)
-        return Comparison(
-            evaluation=evaluation,
-            draws=joined,
-            outcome=outcome,
-            best=self.labels.name(int(evaluation.mean[0].argmax())) if sure else None,
-            simulator=repr(self.simulator),
-            policy=repr(self.actor),
-            discount=self.plan.discount,
-            horizon=self.plan.horizon,
-            seed=self.settings.seed,
-            confidence=self.settings.confidence,
-            limits=limits,
-            bounded=bounded,
-            tie_tolerance=self.settings.tie_tolerance,
-            numbers=None if self.simulator.actions is None else tuple(self.plan.actions),
-            continue_with=lambda samples: self.answer(drawn, whole_number("samples", samples, 2)),
-        )
-
-    def _decided(self, drawn: Draws, evaluation: Evaluation, bounded: BoundedReturns | None) -> tuple[Outcome, bool]:
-        """How it ends if it ends now, and whether one action is known to be best."""
-        assert evaluation.certificate is not None
-        means, errors = evaluation.mean[0], np.asarray(evaluation.certificate.gap_mean_error)[0]
-        lead = int(means.argmax())
-        low = means[lead] - means - errors[lead] if bounded is None else bounded.gap_means[0][lead]
-        enough = bounded is not None or len(drawn.returns) >= ENOUGH
-        sure = enough and bool((low > 0)[np.arange(means.size) != lead].all())
-        outcome = Outcome.BUDGET_EXHAUSTED
-        if self.settings.precision is None:
-            outcome = Outcome.BEST_FOUND if sure else outcome
-        elif errors.max() <= self.settings.precision:
-            outcome = Outcome.PRECISE
-        if drawn.one_future and (outcome is not Outcome.BUDGET_EXHAUSTED or not self.uses_luck) and self.may_hide_luck:
-            outcome, sure = Outcome.ONE_FUTURE, False
-        return outcome, sure
-
-
-def _within(evaluation: Evaluation, bounded: BoundedReturns) -> Evaluation:
-    """With errors of means that hold for any distribution within a range."""
-    assert evaluation.certificate is not None
-    mean = evaluation.mean[0]
-    off = [
-        np.maximum(high - values, values - low)[None] * (1 + 2.0**-50)
-        for values, (low, high) in ((mean, bounded.means), (mean[:, None] - mean, bounded.gap_means))
-    ]
-    certificate = replace(evaluation.certificate, mean_error=off[0], gap_mean_error=off[1], large_sample=False)
-    return replace(evaluation, certificate=certificate)
-
-
-def _positive(name: str, value: Any) -> Any:
-    """A number > 0, or None."""
-    if value is not None and (isinstance(value, bool) or not (isinstance(value, Real) and 0 < float(value) < np.inf)):
-        raise SettingsError(f"{name} is {value!r}. Give a number > 0, or None.")
-    return value
-
-
-def _tolerance(value: Any) -> float:
-    if isinstance(value, bool) or not (isinstance(value, Real) and 0 <= float(value) < np.inf):
-        raise SettingsError(f"tie_tolerance is {value!r}. Give a number of at least 0.")
-    return float(value)
-
-
-def _range(given: Any) -> tuple[float, float] | None:
-    if given is None:
-        return None
-    try:
-        low, high = (float(end) for end in given)
-    except (TypeError, ValueError):
-        low = high = np.nan
-    if not (-np.inf < low < high < np.inf and 2 * (high - low) < np.inf):
-        raise SettingsError(f"return_range is {given!r}. Give (least, most), e.g. (0.0, 1.0).")
-    return low, high
+    def _result(self, common: dict[str, Any], draws: Draws) -> Comparison:
+        numbers = None if self.simulator.actions is None else tuple(self.plan.actions)
+        return Comparison(**common, policy=repr(self.actor), numbers=numbers)

@@ -20,7 +20,8 @@ from scipy.integrate import quad
 from scipy.stats import binom
 
 import jmdp
-from jmdp.comparing import _question, _Settings
+from jmdp.comparing import _question
+from jmdp.sequential import Settings
 from jmdp.simulators import FunctionSimulator
 from jmdp.simulators.simulator import ENDED, Draws, Simulator, action_labels
 
@@ -175,7 +176,7 @@ def watched(distribution: Distribution, runs: int, budget: int, seed: int) -> Ra
     truth, ever, until_stop, stops = truths(distribution), Counter(), Counter(), []
     for run in range(runs):
         rng = np.random.default_rng([seed, run])
-        settings = _Settings(
+        settings = Settings(
             seed=run,
             coupling=jmdp.Synchronous(),
             confidence=0.95,
@@ -195,7 +196,7 @@ def watched(distribution: Distribution, runs: int, budget: int, seed: int) -> Ra
             ends, gains = np.full(returns.shape, ENDED), returns.view(np.int64)
             parts.append(Draws(returns, ends, gains, float(np.abs(returns).max()), 2 * count, 0))
             n += count
-            found = question._comparison(parts)
+            found = question.comparison(parts)
             missed |= outside(found, distribution, truth)
             if stopped is None and found.best is not None:
                 stopped = n

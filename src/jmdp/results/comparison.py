@@ -41,6 +41,8 @@ class Comparison(Tabulated):
     """
 
     index: ClassVar = ("action",)
+    alternative: ClassVar[str] = "action"  # what is compared, in words
+    run: ClassVar[str] = "rollout"  # what one sample of it is
 
     evaluation: Evaluation  # of the one state: means, covariances, gaps, distributions
     draws: Draws
@@ -75,6 +77,11 @@ class Comparison(Tabulated):
         return self.evaluation.actions.name(int(self.evaluation.mean[0].argmax()))
 
     @property
+    def reference(self) -> str:
+        """The one that the others are shown beside: the leader here."""
+        return self.leader
+
+    @property
     def mean(self) -> Floats:
         """[A], means of the returns."""
         mean: Floats = self.evaluation.mean[0]
@@ -95,7 +102,7 @@ class Comparison(Tabulated):
         if self.bounded is None or a == b:
             return gap
         low, high = self.bounded.gap_means
-        variance = self.bounded.gap_variance(a, b)
+        variance = replace(self.bounded, draws=self.draws.one_coupling).gap_variance(a, b)
         central = (*gap.central_moments[:2], Estimate(gap.variance, variance.low, variance.high))
         mean = Interval(float(low[a, b]), float(high[a, b]))
         return replace(gap, mean_interval=mean, variance_interval=variance, central_moments=central)
@@ -109,7 +116,8 @@ class Comparison(Tabulated):
         a, b = self._at(first), self._at(second)
         if a == b:
             return Estimate(0.0, 0.0, 0.0)
-        draws, n = self.draws, self.samples
+        draws = self.draws.one_coupling
+        n = len(draws.returns)
         x, y = draws.returns[:, a], draws.returns[:, b]
         same = draws.gains[:, a] == draws.gains[:, b]
         gaps = np.where(same, 0.0, x - y)
@@ -123,7 +131,8 @@ class Comparison(Tabulated):
     def regret(self, action: Label) -> Regret:
         """What the best action in hindsight would have earned more, under the same luck: max_b Z(b) − Z(action) ≥ 0."""
         a = self._at(action)
-        returns, ends = self.draws.returns, self.draws.ends
+        draws = self.draws.one_coupling
+        returns, ends = draws.returns, draws.ends
         cut = np.where((ends != ends[:, [a]]).any(axis=1), 2 * self.limits.cut, 0.0)
         hidden = cut + 2 * self.limits.rounding
         most = math.inf if self.bounded is None else self.bounded.width
@@ -136,7 +145,7 @@ class Comparison(Tabulated):
         Infinite where the gap never varied, nan where the returns did not either. An estimate without interval.
         """
         a, b = self._at(first), self._at(second)
-        x, y = (self.limits.scale.divide(self.draws.returns[:, i]) for i in (a, b))
+        x, y = (self.limits.scale.divide(self.draws.one_coupling.returns[:, i]) for i in (a, b))
         x, y = x - x.mean(), y - y.mean()
         noise = (2 * self.limits.scale.divide(self.limits.rounding)) ** 2  # of what is all rounding
         alone, together = float((x * x + y * y).mean()), float(((x - y) ** 2).mean())
@@ -184,7 +193,7 @@ class Comparison(Tabulated):
                 "regret_worst_5": regret.cvar(0.05),
             }
             about = {"samples": self.samples, "seed": self.seed, "confidence": self.confidence}
-            rows.append({"action": action} | self.beside_leader(action) | worst | about)
+            rows.append({self.alternative: action} | self.beside_leader(action) | worst | about)
         return rows
 
     def to_xarray(self) -> xarray.Dataset:

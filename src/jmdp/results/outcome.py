@@ -15,6 +15,7 @@ class Outcome(Enum):
     BUDGET_EXHAUSTED = "the budget is used up before the answer is as sure as asked"
     SAMPLED = "all samples asked for were drawn"
     BEST_FOUND = "one action is better on average than every other"
+    BASELINE_COMPARED = "every other policy is known to be better or worse on average than the baseline"
     PRECISE = "every mean gap is known to the precision asked for"
     ONE_FUTURE = "only one future was seen: all rollouts of each action gave the same return"
     TRAINED = "learned; in held-out states, variances of gaps are better than a constant"

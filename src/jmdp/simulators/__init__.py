@@ -32,6 +32,7 @@ __all__ = [
     "WorkerPool",
     "action_labels",
     "as_simulator",
+    "episode_simulator",
 ]
 
 _LOADED_LATER = {
@@ -79,3 +80,12 @@ def as_simulator(source: Any) -> Simulator:
         f"A {type(source).__name__} is not a simulator. Give a Gymnasium environment, a gymnax one, a TabularJMDP, or "
         "one of jmdp.simulators: FunctionSimulator for plain functions, Simulator to build your own on."
     )
+
+
+def episode_simulator(source: Any, *, digests: bool) -> Simulator:
+    """A simulator for whole episodes. Unless digests of states are needed, environments need not allow copies."""
+    if isinstance(source, Simulator) or digests or not hasattr(source, "unwrapped"):
+        return as_simulator(source)
+    from jmdp.simulators.gymnasium.gymnasium_simulator import GymnasiumSimulator
+
+    return GymnasiumSimulator(source, snapshot="replay", check=False)

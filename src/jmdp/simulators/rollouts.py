@@ -120,7 +120,7 @@ class _Rollouts:
                     total = returns[i] + weight * reward
                     exact[i] &= weight == 1 and bool(is_exact_sum(returns[i], reward, total))
                     returns[i] = total
-                    gains[i] = _mixed(gains[i], t, reward)
+                    gains[i] = mixed_gains(gains[i], t, reward)
             if terminated:
                 continue
             walker.state, walker.digest = state, None
@@ -169,7 +169,7 @@ class _Rollouts:
 _BITS = struct.Struct("<d"), struct.Struct("<Q")
 
 
-def _mixed(gains: int, t: int, reward: float) -> int:
+def mixed_gains(gains: int, t: int, reward: float) -> int:
     """The fingerprint of all rewards up to this one, 64 bits: products with odd numbers, folded."""
     (bits,) = _BITS[1].unpack(_BITS[0].pack(reward))
     mixed: int = ((gains ^ bits) * 0x9E3779B97F4A7C15 + t * 0xD1B54A32D192ED03) & 0xFFFFFFFFFFFFFFFF

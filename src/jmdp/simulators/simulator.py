@@ -66,6 +66,11 @@ class Draws:
             (self.returns == self.returns[0]).all() and (self.gains == self.gains[0]).all()
         )
 
+    @property
+    def one_coupling(self) -> Draws:
+        """The samples drawn under the coupling that was asked for: all of them here."""
+        return self
+
     @classmethod
     def joined(cls, parts: Sequence[Draws]) -> Draws:
         """One after the other."""
@@ -143,6 +148,30 @@ class Simulator(ABC):
         """A compiled program for samples (first, count) of a `RolloutPlan`, where there is one for this policy."""
         return None
 
+    @property
+    def episode_limit(self) -> int | None:
+        """The steps after which the simulator ends an episode, where it has a time limit."""
+        return None
+
+    @property
+    def episode_lanes(self) -> int:
+        """How many episodes are best kept under way at once."""
+        return min(self.lanes, 256)
+
+    def episode(
+        self, shock: Shock, state: Any = None, *, truncated_ends: bool = False, digests: bool = False
+    ) -> Episode:
+        """A new episode from a given state, or from the one that `start` draws with this luck.
+
+        `truncated_ends` is for environments that tell a truncation from an end: treat it as one. `digests` says that
+        `Episode.digest` will be asked for.
+        """
+        return SteppedEpisode(self, self.start(shock) if state is None else state)
+
+    def compiled_episodes(self, plan: Any) -> Callable[[int, int], Any] | None:
+        """A compiled program for samples (first, count) of an `EpisodePlan`, where there is one for these policies."""
+        return None
+
     def largest_reward_from(self, state: Any) -> float | None:
         """The largest |reward| that any actions can meet from this state on; None where that is not known."""
         return None
@@ -156,6 +185,51 @@ class Simulator(ABC):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
+
+
+class Episode(ABC):
+    """One episode under way. Only going on is possible, so that environments that cannot be copied have it too."""
+
+    @property
+    @abstractmethod
+    def observation(self) -> Any:
+        """What a policy sees now."""
+
+    @abstractmethod
+    def step(self, action: Any, shock: Shock) -> tuple[float, bool]:
+        """Take an action under this luck: the reward, and whether the episode is over."""
+
+    def digest(self) -> bytes:
+        """Bytes that are equal for equal states; needed by `Local` alone."""
+        raise SimulatorError(
+            "Local() shares randomness among branches in the same state, and this environment cannot say which states "
+            "are the same. Use Synchronous(), or a simulator with a digest."
+        )
+
+    def close(self) -> None:  # noqa: B027 (most hold nothing)
+        """Give back what the episode runs on."""
+
+
+class SteppedEpisode(Episode):
+    """An episode by `Simulator.step`."""
+
+    def __init__(self, simulator: Simulator, state: Any) -> None:
+        self._simulator, self._state, self._go = simulator, state, simulator.step
+
+    @property
+    def observation(self) -> Any:
+        """What the simulator shows of the state."""
+        return self._simulator.observe(self._state)
+
+    def step(self, action: Any, shock: Shock) -> tuple[float, bool]:
+        """One step; the first state is kept as it was, for other episodes may start in it."""
+        reward, self._state, over = three_parts(self._simulator, self._go(self._state, action, shock))
+        self._go = self._simulator.advance
+        return reward, over
+
+    def digest(self) -> bytes:
+        """The simulator's."""
+        return self._simulator.digest(self._state)
 
 
 def action_labels(actions: int | Sequence[str]) -> Labels:

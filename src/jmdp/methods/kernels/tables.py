@@ -11,6 +11,8 @@ from jmdp.models.coupling import Coupling
 from jmdp.models.policy import TabularPolicy
 from jmdp.models.tabular import TabularJMDP
 
+Unsigned = np.typing.NDArray[np.uint64]
+
 
 class BranchTables(NamedTuple):
     """What moves branches: a model, a policy and a coupling, for `branches`."""
@@ -37,6 +39,21 @@ class BranchTables(NamedTuple):
             coupling.shared_between_states,
             coupling.policy_luck == "shared",
         )
+
+
+class PolicyTables(NamedTuple):
+    """What moves branches of several policies, for `policy_returns`."""
+
+    cumulative_prob: Floats  # [S, K]
+    reward: Floats  # [S, K, A]
+    next_state: Integers  # [S, K, A]
+    terminal: Booleans  # [S]
+    cumulative_policy: Floats  # [P, S, A]
+    start_state: Integers  # [starts]
+    cumulative_start: Floats  # [starts]
+    in_state: bool  # branches in one state share its scenario
+    between_states: bool  # so do branches in different states
+    shared_policy_luck: bool
 
 
 class Branches(NamedTuple):
@@ -69,7 +86,6 @@ class Chain(NamedTuple):
     terminal: Booleans  # [S]
 
 
-Unsigned = np.typing.NDArray[np.uint64]
 Singles = np.typing.NDArray[np.float32]
 
 

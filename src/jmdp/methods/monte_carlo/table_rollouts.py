@@ -8,9 +8,11 @@ import numpy as np
 
 from jmdp.base.luck import Shock
 from jmdp.methods.kernels.tables import BranchTables, SampledReturns
+from jmdp.methods.monte_carlo.table_episodes import TableEpisodes
 from jmdp.models.actors.actor import Actor
 from jmdp.models.policy import TabularPolicy
 from jmdp.models.tabular import TabularJMDP
+from jmdp.simulators.episodes import EpisodeDraws, EpisodePlan
 from jmdp.simulators.functions import TabularSimulator
 from jmdp.simulators.rollouts import RolloutPlan
 from jmdp.simulators.simulator import Draws, Simulator, exact_gains
@@ -30,6 +32,13 @@ class CompiledTable(TabularSimulator):
         S, _, A = self.model.shape
         probabilities = actor.table(S, A)
         return None if probabilities is None else _TableRollouts(self.model, TabularPolicy(probabilities), plan).draw
+
+    def compiled_episodes(self, plan: EpisodePlan) -> Callable[[int, int], EpisodeDraws] | None:
+        """Episodes by the kernel, if all policies can be written as tables."""
+        S, _, A = self.model.shape
+        tables = [actor.table(S, A) for actor in plan.actors]
+        known = [table for table in tables if table is not None]
+        return TableEpisodes(self.model, known, plan).draw if len(known) == len(tables) else None
 
 
 def compiled(simulator: Simulator) -> Simulator:

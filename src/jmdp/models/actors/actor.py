@@ -24,6 +24,10 @@ class Actor(ABC):
     def act(self, observations: Sequence[Any], shocks: Sequence[Shock]) -> list[Any]:
         """One action for each observation. Equal observations with equal shocks get equal actions."""
 
+    def for_episode(self) -> Actor:
+        """Who acts in one episode: this one, or where a policy remembers, one with a memory of its own."""
+        return self
+
     def table(self, states: int, actions: int) -> Floats | None:
         """Probabilities ``[states, actions]``, if observations are indices of that many states and these are known."""
         return None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
 import operator
 import sys
 from collections.abc import Callable, Hashable, Sequence
@@ -17,6 +16,7 @@ from jmdp.base.labels import Labels
 from jmdp.base.luck import Shock
 from jmdp.errors import PolicyError
 from jmdp.models.actors.actor import Actor, ReadActor, Reading, numpy_of
+from jmdp.models.actors.remembering import RecurrentModel, RememberingActor, takes_luck
 from jmdp.models.actors.trained_policies import (
     Batched,
     fingerprint,
@@ -28,7 +28,14 @@ from jmdp.models.actors.trained_policies import (
 from jmdp.models.policy import TabularPolicy
 
 
-def as_policy(policy: Any, actions: Labels | None, *, logits: bool | None = None, greedy: bool = False) -> Actor:
+def as_policy(
+    policy: Any,
+    actions: Labels | None,
+    *,
+    logits: bool | None = None,
+    greedy: bool = False,
+    memory: bool = False,
+) -> Actor:
     """Take a policy of any kind.
 
     Parameters
@@ -44,6 +51,9 @@ def as_policy(policy: Any, actions: Labels | None, *, logits: bool | None = None
           model holds a VecNormalize, that is applied to observations;
         - a scikit-learn estimator: ``predict_proba``, else ``predict``;
         - ``"uniform"``: every action equally likely, for simulators with numbered actions;
+        - an object with ``reset()`` that is called as ``f(obs)`` or ``f(obs, rng)`` and remembers what it saw, where
+          `memory` is True: each episode has a copy of its own (``copy.deepcopy``), reset at its beginning. A recurrent
+          model of sb3-contrib needs no ``reset()``;
         - an `Actor`, which is returned as it is.
     actions
         The numbered actions of the simulator; None where they are not numbered.
@@ -51,6 +61,9 @@ def as_policy(policy: Any, actions: Labels | None, *, logits: bool | None = None
         Numbers returned for each action are logits. By default they are for torch modules, and not for others.
     greedy
         Take the most likely action instead of drawing one, as ``deterministic=True`` does in stable-baselines3.
+    memory
+        Whether policies may remember earlier observations of an episode: in `compare_policies`, which runs whole
+        episodes. Elsewhere the action must follow from the observation.
     """
     reading = Reading(_name(policy), actions, bool(logits), greedy)
     if isinstance(policy, Actor):
@@ -62,7 +75,8 @@ def as_policy(policy: Any, actions: Labels | None, *, logits: bool | None = None
     if isinstance(policy, str):
         return _uniform(policy, actions)
     if all(hasattr(policy, part) for part in ("predict", "action_space", "observation_space")):
-        return stable_baselines(policy, reading)
+        recurrent = hasattr(getattr(policy, "policy", policy), "lstm_actor")
+        return RecurrentModel(policy, reading) if memory and recurrent else stable_baselines(policy, reading)
     if isinstance(policy, getattr(sys.modules.get("torch.nn"), "Module", ())):
         return torch_module(policy, replace(reading, logits=logits is not False), logits is None)
     if hasattr(policy, "predict"):
@@ -71,6 +85,8 @@ def as_policy(policy: Any, actions: Labels | None, *, logits: bool | None = None
         return _Function(lambda observation: policy[0](policy[1], observation), reading)
     if isinstance(policy, (TabularPolicy, list, tuple)) or hasattr(policy, "__array__"):
         return _Table(_table(policy, actions), reading)
+    if callable(policy) and memory and callable(getattr(policy, "reset", None)):
+        return RememberingActor(policy, reading)
     if callable(policy):
         return _Function(policy, reading)
     raise PolicyError(f"A {type(policy).__name__} is no policy that jmdp knows. {_ACCEPTED}")
@@ -152,14 +168,7 @@ class _Function(ReadActor):
         super().__init__(reading)
         self._function, self._known = function, False
         self._together: Actor | None = None
-        parameters: list[inspect.Parameter] = []
-        with contextlib.suppress(ValueError):  # some functions of C do not tell
-            parameters = list(inspect.signature(function).parameters.values())
-        plain = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-        required = sum(p.default is p.empty for p in plain)
-        if required > 2:
-            raise reading.error(f"takes {required} arguments. Give f(obs) or f(obs, rng).")
-        self._takes_luck = required == 2 or any(p.name == "rng" for p in plain[1:2])
+        self._takes_luck = takes_luck(function, reading)
 
     def act(self, observations: Sequence[Any], shocks: Sequence[Shock]) -> list[Any]:
         if not self._known and observations:

@@ -18,6 +18,7 @@ from jmdp.models.actors.actor import Actor
 from jmdp.models.coupling import Coupling
 from jmdp.simulators.checking.simulator_check import quick_check
 from jmdp.simulators.digests import digest_of
+from jmdp.simulators.episodes import EpisodeDraws, EpisodePlan, paired_episodes
 from jmdp.simulators.functions import TabularSimulator
 from jmdp.simulators.rollouts import RolloutPlan, paired_draws
 from jmdp.simulators.simulator import Draws, Simulator
@@ -63,6 +64,26 @@ def check_repeatable(drawn: Draws, simulator: Simulator, actor: Actor, plan: Rol
                 f"{float(drawn.returns[sample, a])!r}, and when simulated again {float(single.returns[0, a])!r}. A "
                 "step, in a state that the quick check did not reach, depends on more than state, action and shock; or "
                 "the policy has a memory. To find out: jmdp.testing.check_simulator(simulator, steps=500)."
+            )
+
+
+def check_episodes(drawn: EpisodeDraws, simulator: Simulator, plan: EpisodePlan) -> None:
+    """Run two of these samples again, each alone, and raise unless they come out the same; compiled ones do."""
+    if simulator.compiled_episodes(plan) is not None:
+        return
+    for sample in sorted({0, min(63, len(drawn.returns) - 1)}, reverse=True):
+        again = paired_episodes(simulator, plan, sample, 1)
+        wrong = np.flatnonzero((again.returns[0] != drawn.returns[sample]) | (again.gains[0] != drawn.gains[sample]))
+        if wrong.size:
+            i = int(wrong[0])
+            raise SimulatorError(
+                f"{simulator!r} does not repeat itself: policy {i} ({plan.actors[i]!r}) returned "
+                f"{float(drawn.returns[sample, i])!r} in sample {sample}, and when run again from the same seed "
+                f"{float(again.returns[0, i])!r}. Either the environment draws from a generator that neither "
+                "reset(seed=…) nor np_random controls (for the global ones of NumPy and Python use "
+                "GymnasiumSimulator(env, global_generators=True)), or it or a wrapper keeps something from earlier "
+                "episodes (running means; make the environment without it), or the policy has a memory without a "
+                "reset() method."
             )
 
 

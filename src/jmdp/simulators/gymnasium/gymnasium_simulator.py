@@ -15,12 +15,13 @@ from jmdp.simulators.checking.simulator_check import quick_check
 from jmdp.simulators.digests import digest_of, generators_in
 from jmdp.simulators.gymnasium.copied import CopiedEnvs
 from jmdp.simulators.gymnasium.cores import AtariCore, Core, MuJoCoCore, UserCore
-from jmdp.simulators.gymnasium.env_operations import pickled, was_reset
+from jmdp.simulators.gymnasium.env_operations import layers, pickled, was_reset
+from jmdp.simulators.gymnasium.episodes import LiveEnvs, LiveEpisode
 from jmdp.simulators.gymnasium.global_generators import seeded_global_generators, untouched_global_generators
 from jmdp.simulators.gymnasium.replayed import ReplayedEnvs
 from jmdp.simulators.gymnasium.saved import SavedEnvs
 from jmdp.simulators.gymnasium.snapshots import EnvSnapshots, Snapshot
-from jmdp.simulators.simulator import Simulator, Step
+from jmdp.simulators.simulator import Episode, Simulator, Step
 
 
 class GymnasiumSimulator(Simulator):
@@ -79,6 +80,8 @@ class GymnasiumSimulator(Simulator):
         globals_in_step: Callable[[Shock], Any] = untouched_global_generators
         if global_generators:
             globals_in_step = seeded_global_generators
+        self._globals_in_step = globals_in_step
+        self._live_envs: LiveEnvs | None = None
         self._snapshots: EnvSnapshots
         core = _core(env)
         if snapshot == "replay":
@@ -124,9 +127,8 @@ class GymnasiumSimulator(Simulator):
     def _step(self, state: Snapshot, action: Any, shock: Shock, *, use_up: bool) -> Step:
         _refuse_used_up(state)
         state.used_up = use_up
-        taken = action if self.actions is None else self._first_action + self.actions.index(action)
         try:
-            saved, result = self._snapshots.step(state, taken, shock, use_up=use_up)
+            saved, result = self._snapshots.step(state, self._code(action), shock, use_up=use_up)
         except Exception as error:
             if state.truncated_at is None:
                 raise
@@ -137,6 +139,37 @@ class GymnasiumSimulator(Simulator):
             truncated_at = steps
         ended = terminated or (truncated and self._truncated_ends)
         return Step(float(reward), Snapshot(saved, observation, steps, truncated_at), bool(ended))
+
+    def _code(self, action: Any) -> Any:
+        """What the environment is given for an action."""
+        return action if self.actions is None else self._first_action + self.actions.index(action)
+
+    def episode(
+        self, shock: Shock, state: Snapshot | None = None, *, truncated_ends: bool = False, digests: bool = False
+    ) -> Episode:
+        """From a snapshot; or a new episode, in an environment of its own that is stepped in place."""
+        if state is None and not digests:
+            return LiveEpisode(self._live(), shock, self._code, truncated_ends or self._truncated_ends)
+        begun = self.reset(int.from_bytes(shock.words[:4], "little")) if state is None else state
+        return super().episode(shock, begun, truncated_ends=truncated_ends)
+
+    def _live(self) -> LiveEnvs:
+        self._live_envs = self._live_envs or LiveEnvs(self._env, self._globals_in_step)
+        return self._live_envs
+
+    @property
+    def episode_lanes(self) -> int:
+        """As many copies of the environment as run side by side."""
+        return self._live().lanes
+
+    @property
+    def episode_limit(self) -> int | None:
+        """The time limit of the environment's registration, or of a wrapper around it."""
+        for layer in layers(self._env):
+            if type(layer).__name__ == "TimeLimit":
+                return int(layer._max_episode_steps)
+        limit = getattr(self._env.spec, "max_episode_steps", None) or getattr(self._env.unwrapped, "max_steps", None)
+        return None if limit is None else int(limit)
 
     def digest(self, state: Snapshot) -> bytes:
         """Which states are the same; see `digest` above."""

@@ -41,6 +41,7 @@ class GymnaxSimulator(JaxSimulator):
             env = _made(environment) if isinstance(environment, str) else environment
             environment = env, env.default_params
         env, params = environment
+        self._limit = getattr(params, "max_steps_in_episode", None)
         separates_truncation = hasattr(env, "is_truncated")
         if not (truncated_ends or separates_truncation) and hasattr(params, "max_steps_in_episode"):
             params = params.replace(max_steps_in_episode=self.NO_LIMIT)
@@ -54,6 +55,11 @@ class GymnaxSimulator(JaxSimulator):
         start, observe = partial(_start, env, params), partial(_observe, env, params)
         step = partial(_step_to_limit if truncated_ends and separates_truncation else _step, env, params)
         super().__init__(step, operator.index(size), start=start, observe=observe, ignore=ignore, lanes=lanes)
+
+    @property
+    def episode_limit(self) -> int | None:
+        """The environment's ``max_steps_in_episode``."""
+        return None if self._limit is None else int(self._limit)
 
     def __repr__(self) -> str:
         return f"GymnaxSimulator({self.environment.name}{', truncated_ends=True' * self._truncated_ends})"

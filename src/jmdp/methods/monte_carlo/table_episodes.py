@@ -1,0 +1,68 @@
+"""Whole episodes of several policies on a scenario table, by a compiled kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from jmdp.base.arrays import Floats, cumulative_rows
+from jmdp.base.luck import Shock
+from jmdp.methods.kernels.tables import PolicyTables, SampledReturns, Unsigned
+from jmdp.models.tabular import TabularJMDP
+from jmdp.simulators.episodes import EpisodeDraws, EpisodePlan
+from jmdp.simulators.simulator import exact_gains
+
+BLOCK = 64
+"""Samples whose keys come from one generator. A sample depends on the seed and its number alone."""
+
+_STEPS_A_CALL = 5_000_000
+"""Steps that one call of the kernel may take: a fraction of a second."""
+
+
+class TableEpisodes:
+    """Episodes of policies [S, A] of a table."""
+
+    def __init__(self, model: TabularJMDP, policies: Sequence[Floats], plan: EpisodePlan) -> None:
+        self._plan = plan
+        self._root = Shock.of_sample(plan.seed, 0).derived(b"table episodes")
+        self._tables = PolicyTables(
+            cumulative_rows(model.prob),
+            model.reward,
+            model.next_state,
+            model.terminal,
+            np.stack([cumulative_rows(probabilities) for probabilities in policies]),
+            np.array([model.states.index(state) for state in plan.starts.states]),
+            plan.starts.cumulative,
+            plan.coupling.shared_in_a_state,
+            plan.coupling.shared_between_states,
+            plan.coupling.policy_luck == "shared",
+        )
+
+    def draw(self, first: int, count: int) -> EpisodeDraws:
+        """Samples first … first + count − 1."""
+        from jmdp.methods.kernels.policies import policy_returns
+
+        plan, keys = self._plan, self.keys(first, count)
+        shape = (count, len(plan.actors))
+        starts = np.empty(shape, np.int64)
+        returns, ends, gains = np.empty(shape), np.empty(shape, np.int64), np.empty(shape, np.int64)
+        exact, totals = np.empty(shape, np.bool_), np.zeros(3)
+        rows = max(1, _STEPS_A_CALL // (plan.horizon * shape[1]))
+        for row in range(0, count, rows):  # in parts, for an interrupt is noticed only between calls
+            part = slice(row, row + rows)
+            out = SampledReturns(returns[part], ends[part], gains[part], exact[part], totals)
+            policy_returns(self._tables, keys[part], plan.discount, plan.horizon, starts[part], out)
+        steps, _, largest = totals
+        gains = exact_gains(gains, returns, exact)
+        return EpisodeDraws(returns, ends, gains, float(largest), int(steps), 0, starts, count)
+
+    def keys(self, first: int, count: int) -> Unsigned:
+        """[count, 3], of start, steps and policies; what the plan has drawn anew has keys of its own."""
+        start, stop = first // BLOCK, -(-(first + count) // BLOCK)
+        generator, blocks = self._root.generator(), []
+        for block in range(start, stop):
+            self._root.derived(b"block", block).restart(generator)
+            blocks.append(generator.integers(2**64, size=(BLOCK, 5), dtype=np.uint64))
+        columns = [0, 3 if "steps" in self._plan.fresh else 1, 4 if "policies" in self._plan.fresh else 2]
+        return np.ascontiguousarray(np.concatenate(blocks)[first - start * BLOCK :][:count, columns])

@@ -1,0 +1,141 @@
+"""A comparison of policies as text: the answer in a sentence, one line a policy, and what pairing gained."""
+
+from __future__ import annotations
+
+import math
+from typing import Protocol
+
+from jmdp.base import rounding
+from jmdp.base.interval import Estimate
+from jmdp.results.comparison_table import aligned, shown
+from jmdp.results.evaluation import Evaluation
+from jmdp.results.outcome import Outcome
+from jmdp.results.pairing import Pairing
+from jmdp.results.samples.bounded_returns import BoundedReturns
+from jmdp.results.samples.limits import Limits
+from jmdp.simulators.episodes import EpisodeDraws
+
+
+class _PolicyComparison(Protocol):
+    """What the table reads of a `PolicyComparison`, which imports this module."""
+
+    @property
+    def policies(self) -> list[str]: ...
+    @property
+    def leader(self) -> str: ...
+    @property
+    def runner_up(self) -> str: ...
+    @property
+    def reference(self) -> str: ...
+    @property
+    def baseline(self) -> str | None: ...
+    @property
+    def best(self) -> str | None: ...
+    @property
+    def outcome(self) -> Outcome: ...
+    @property
+    def simulator(self) -> str: ...
+    @property
+    def discount(self) -> float: ...
+    @property
+    def horizon(self) -> int: ...
+    @property
+    def seed(self) -> int: ...
+    @property
+    def samples(self) -> int: ...
+    @property
+    def paired_samples(self) -> int: ...
+    @property
+    def confidence(self) -> float: ...
+    @property
+    def unseen(self) -> float: ...
+    @property
+    def evaluation(self) -> Evaluation: ...
+    @property
+    def draws(self) -> EpisodeDraws: ...
+    @property
+    def limits(self) -> Limits: ...
+    @property
+    def bounded(self) -> BoundedReturns | None: ...
+    @property
+    def pairing(self) -> Pairing: ...
+    def mean_of(self, action: str) -> Estimate: ...
+    def beside_reference(self, policy: str) -> dict[str, Estimate]: ...
+
+
+def answer_sentence(c: _PolicyComparison) -> str:
+    """Who beats whom, by how much and how often; or that it is not decided."""
+    if c.outcome is Outcome.ONE_FUTURE:
+        return (
+            f"All {c.samples:,} episodes of each policy gave the same return, so no confidence can be stated; "
+            f"{c.leader} has the largest."
+        )
+    others = [policy for policy in c.policies if policy != c.reference]
+    if c.baseline is None and len(others) > 1:
+        others = [c.runner_up]
+    return "; ".join(_against_reference(c, policy) for policy in others)
+
+
+def _against_reference(c: _PolicyComparison, policy: str) -> str:
+    """One policy and the reference, the one with the larger mean first."""
+    found, first, second = c.beside_reference(policy), policy, c.reference
+    gap, chance = found["gap"], found["better"]
+    if gap < 0:
+        gap, first, second, chance = Estimate(-gap, -gap.high, -gap.low), second, first, found["worse"]
+    often = f"{first} is better in {rounding.percentages([float(chance), 1 - float(chance)])[0]} of episodes"
+    if c.baseline is None and len(c.policies) > 2:
+        second = f"{second}, the second best" if c.best is not None else second
+    if gap.low > 0 and c.outcome.successful:
+        return f"{first} beats {second}: mean return higher by {rounding.plus_minus(gap)} ({_from(c)}); {often}"
+    gap_is = f"{first} − {second} = {rounding.plus_minus(gap)} ({_from(c)})"
+    return f"not decided between {first} and {second}: {gap_is}; {often}"
+
+
+def _from(c: _PolicyComparison) -> str:
+    paired = c.paired_samples == c.samples and c.evaluation.coupling.shared_in_a_state
+    episodes = f"{c.samples:,} paired episodes" if paired else f"{c.samples:,} episodes of each"
+    return f"{100 * c.confidence:g}% confidence, {episodes}"
+
+
+def policy_table(c: _PolicyComparison) -> str:
+    """The comparison in words and columns."""
+    reference, coupling = c.reference, c.evaluation.coupling
+    rows = [["policy", "mean return", f"minus {reference}", "std", "P(better)", "P(worse)", "correlation", "gain"]]
+    for policy in sorted(c.policies, key=lambda name: -float(c.mean_of(name))):
+        if policy == reference:
+            rows.append([policy, shown(c.mean_of(policy)), *[""] * 6])
+            continue
+        found = c.beside_reference(policy)
+        rows.append(
+            [
+                policy,
+                shown(found["mean"]),
+                shown(found["gap"]),
+                shown(found["gap_std"]),
+                rounding.percent(found["better"]),
+                rounding.percent(found["worse"]),
+                *("–" if math.isnan(found[name]) else form.format(float(found[name])) for name, form in _LAST),
+            ]
+        )
+    luck = f"{type(coupling).__name__} luck, policy luck {coupling.policy_luck}"
+    assumed = (
+        [] if c.limits.assumption is None else [f"assuming that {c.limits.assumption}; otherwise give reward_bound"]
+    )
+    holds = "large-sample" if c.bounded is None else "valid for any distribution of returns in that range"
+    return "\n".join(
+        [
+            answer_sentence(c),
+            f"{len(c.policies)} policies of {c.simulator}; {luck}, discount {c.discount:g}, horizon {c.horizon}",
+            "",
+            *aligned(rows),
+            "",
+            *c.pairing.sentences(),
+            f"{c.samples:,} episodes of each policy from seed {c.seed}; {c.draws.steps:,} steps simulated",
+            *assumed,
+            f"outcomes rarer than about 1 in {1 / c.unseen:.0f} may be missing from this sample",
+            f"intervals of means hold whenever sampling stops and are {holds}; those of chances hold for any distribution",
+        ]
+    )
+
+
+_LAST = (("correlation", "{:.3f}"), ("variance_reduction", "{:.1f} ×"))

@@ -1,0 +1,193 @@
+"""Paired episodes: every policy from one start, all of them under the luck that the coupling has them share.
+
+Sample i has a root key, H(seed, i). From it come the start H(root), the luck of step t H(root, t) and the number that
+policies invert at step t, H(root, t) for another purpose. `Local` adds the digest of the state to the key of a step,
+`Independent` the number of the policy to all three; so does independent policy luck to that of the policies. Policies
+differ, so branches of two of them never become one: they may be in the same state and separate again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from jmdp.base.arrays import Floats, Integers
+from jmdp.base.luck import Shock
+from jmdp.models.actors.actor import Actor
+from jmdp.models.coupling import Coupling
+from jmdp.simulators.rollouts import mixed_gains
+from jmdp.simulators.simulator import ENDED, Draws, Episode, Simulator, exact_gains, finite_step, is_exact_sum
+from jmdp.simulators.starts import Starts
+
+Luck = Literal["steps", "policies"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class EpisodePlan:
+    """What is run: each policy from one start, for at most `horizon` steps."""
+
+    starts: Starts
+    actors: Sequence[Actor]
+    coupling: Coupling
+    discount: float
+    horizon: int
+    seed: int
+    fresh: frozenset[Luck] = frozenset()  # luck drawn anew, to see how much depends on it
+
+    @property
+    def separate_starts(self) -> bool:
+        """Does each policy draw its own start?"""
+        return not self.coupling.shared_in_a_state
+
+    def start_shock(self, root: Shock, branch: int) -> Shock:
+        """The luck of an episode's start."""
+        return root.derived(b"start", 0, _branch(branch) if self.separate_starts else b"")
+
+    def step_shock(self, root: Shock, t: int, digest: bytes, branch: int) -> Shock:
+        """What a branch meets in step t."""
+        root = root.derived(b"fresh steps") if "steps" in self.fresh else root
+        return self.coupling.environment_shock(root, t, digest, branch)
+
+    def policy_shock(self, root: Shock, t: int, branch: int) -> Shock:
+        """The luck of a policy's own draw before step t."""
+        root = root.derived(b"fresh policies") if "policies" in self.fresh else root
+        return root.derived(b"policy", t, b"" if self.coupling.policy_luck == "shared" else _branch(branch))
+
+
+@dataclass(frozen=True)
+class LuckProbe:
+    """Samples run again with part of their luck drawn anew; returns [m, P] each."""
+
+    returns: Floats  # as they were
+    same_start: Floats  # the start alone was the same
+    same_steps: (
+        Floats | None
+    )  # start and steps were, the policies' own draws were not; None where policies draw nothing
+
+
+@dataclass(frozen=True, eq=False)
+class EpisodeDraws(Draws):
+    """Returns of several policies; `Draws` with what is known of starts and luck."""
+
+    starts: Integers  # [n, P], the number of the start; −1 where starts are the simulator's own
+    paired: int  # samples under the coupling asked for, which come first; the others are independent
+    probe: LuckProbe | None = None
+
+    @property
+    def one_coupling(self) -> Draws:
+        """The samples under the coupling that was asked for."""
+        n = self.paired
+        if n == len(self.returns):
+            return self
+        rows = {name: getattr(self, name)[:n] for name in ("returns", "ends", "gains", "starts")}
+        return replace(self, **rows)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Draws]) -> EpisodeDraws:
+        """One after the other."""
+        episodes = [part for part in parts if isinstance(part, EpisodeDraws)]
+        return cls(
+            **vars(Draws.joined(parts)),
+            starts=np.concatenate([part.starts for part in episodes]),
+            paired=sum(part.paired for part in episodes),
+            probe=next((part.probe for part in episodes if part.probe is not None), None),
+        )
+
+
+def paired_episodes(simulator: Simulator, plan: EpisodePlan, first: int, count: int) -> EpisodeDraws:
+    """Returns of the policies in samples first … first + count − 1; each follows from the seed and its number."""
+    compiled = simulator.compiled_episodes(plan)
+    if compiled is not None:
+        drawn: EpisodeDraws = compiled(first, count)
+        return drawn
+    return _Episodes(simulator, plan, first, count).run()
+
+
+class _Runner:
+    """One episode of one policy under way."""
+
+    __slots__ = ("actor", "branch", "episode", "exact", "gains", "root", "row", "t", "total", "weight")
+
+    def __init__(self, row: int, branch: int, root: Shock, episode: Episode, actor: Actor) -> None:
+        self.row, self.branch, self.root, self.episode, self.actor = row, branch, root, episode, actor
+        self.t, self.weight, self.total, self.gains, self.exact = 0, 1.0, 0.0, 0, True
+
+
+class _Episodes:
+    """Episodes side by side, so that a policy is asked for many at once; a new one begins when one is over."""
+
+    def __init__(self, simulator: Simulator, plan: EpisodePlan, first: int, count: int) -> None:
+        self._simulator, self._plan, self._first, self._count = simulator, plan, first, count
+        shape = (count, len(plan.actors))
+        self._returns, self._gains = np.zeros(shape), np.zeros(shape, np.uint64)
+        self._exact, self._ends = np.ones(shape, np.bool_), np.full(shape, ENDED, np.int64)
+        self._starts = np.full(shape, -1, np.int64)
+        self._largest, self._steps = 0.0, 0
+        self._places_matter = plan.coupling.shared_in_a_state and not plan.coupling.shared_between_states
+
+    def run(self) -> EpisodeDraws:
+        waiting = [(row, i) for row in range(self._count) for i in range(len(self._plan.actors))][::-1]
+        lanes = self._simulator.episode_lanes
+        under_way: list[_Runner] = []
+        try:
+            while waiting or under_way:
+                while waiting and len(under_way) < lanes:
+                    under_way.append(self._begin(*waiting.pop()))
+                under_way = self._step_all(under_way)
+        finally:
+            for runner in under_way:
+                runner.episode.close()
+        gains = exact_gains(self._gains.view(np.int64), self._returns, self._exact)
+        return EpisodeDraws(
+            self._returns, self._ends, gains, self._largest, self._steps, 0, self._starts, len(self._returns)
+        )
+
+    def _begin(self, row: int, branch: int) -> _Runner:
+        plan, root = self._plan, Shock.of_sample(self._plan.seed, self._first + row)
+        shock = plan.start_shock(root, branch)
+        number = self._starts[row, branch] = plan.starts.number(shock)
+        state = plan.starts.states[number] if plan.starts.given else None
+        episode = self._simulator.episode(shock, state, truncated_ends=plan.discount == 1, digests=self._places_matter)
+        return _Runner(row, branch, root, episode, plan.actors[branch].for_episode())
+
+    def _step_all(self, under_way: list[_Runner]) -> list[_Runner]:
+        """All go on by a step; those whose episode is not over."""
+        asked: dict[int, list[_Runner]] = {}
+        for runner in under_way:
+            asked.setdefault(id(runner.actor), []).append(runner)
+        left = []
+        for group in asked.values():
+            shocks = [self._plan.policy_shock(runner.root, runner.t, runner.branch) for runner in group]
+            actions = group[0].actor.act([runner.episode.observation for runner in group], shocks)
+            for runner, action in zip(group, actions, strict=True):
+                if self._goes_on(runner, action):
+                    left.append(runner)
+        return left
+
+    def _goes_on(self, runner: _Runner, action: Any) -> bool:
+        """One step of one episode."""
+        plan, t = self._plan, runner.t
+        digest = runner.episode.digest() if self._places_matter else b""
+        earned, ended = runner.episode.step(action, plan.step_shock(runner.root, t, digest, runner.branch))
+        reward, _, over = finite_step(self._simulator, (earned, None, ended), action, t)
+        self._largest = max(self._largest, abs(reward))
+        self._steps += 1
+        if reward:  # to earn nothing for longer is no difference
+            total = runner.total + runner.weight * reward
+            runner.exact &= runner.weight == 1 and bool(is_exact_sum(runner.total, reward, total))
+            runner.total, runner.gains = total, mixed_gains(runner.gains, t, reward)
+        runner.t, runner.weight = t + 1, runner.weight * plan.discount
+        if not over and runner.t < plan.horizon:
+            return True
+        at = runner.row, runner.branch
+        self._returns[at], self._gains[at], self._exact[at] = runner.total, runner.gains, runner.exact
+        self._ends[at] = ENDED if over else runner.branch
+        runner.episode.close()
+        return False
+
+
+def _branch(number: int) -> bytes:
+    return number.to_bytes(8, "little")

@@ -1,0 +1,99 @@
+"""Where episodes start: states that are given, with their chances, or the simulator's own resets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from jmdp.base.arrays import ROW_SUM_TOLERANCE, Floats, cumulative_rows
+from jmdp.base.luck import Shock
+from jmdp.errors import SettingsError
+from jmdp.simulators.functions import TabularSimulator
+from jmdp.simulators.simulator import Simulator
+
+
+@dataclass(frozen=True, eq=False)
+class Starts:
+    """States to start in and their probabilities; no states where the simulator draws its own."""
+
+    states: Sequence[Any]
+    probabilities: Floats  # [states]
+    names: Sequence[str]
+
+    @property
+    def given(self) -> bool:
+        """Whether the states are known."""
+        return bool(self.states)
+
+    @cached_property
+    def cumulative(self) -> Floats:
+        """[states], the last one 1."""
+        return cumulative_rows(self.probabilities[None])[0]
+
+    def number(self, shock: Shock) -> int:
+        """Which of the states this luck draws; −1 where none are given."""
+        if not self.given:
+            return -1
+        return int(np.searchsorted(self.cumulative, shock.uniform(), side="right"))
+
+    @classmethod
+    def of(cls, starts: Any, simulator: Simulator, source: Any = None) -> Starts:
+        """From what `compare_policies` takes; `source` is what the simulator was made of, which may have a `start`."""
+        table = isinstance(simulator, TabularSimulator)
+        if starts is None and table:
+            starts = getattr(source, "start", None)
+            if starts is None or callable(starts):
+                raise SettingsError(
+                    "A table does not say where episodes start. Give starts=…: a list of states, {state: probability}, "
+                    "or an array [S] of probabilities."
+                )
+        if starts is None:
+            return cls((), np.zeros(0), ())
+        states, chances = _states(starts, simulator)
+        if table:
+            assert isinstance(simulator, TabularSimulator)
+            labels = simulator.model.states
+            states = [labels.index(state) for state in states]
+            names = [labels.name(state) for state in states]
+        else:
+            names = [_name(state, i) for i, state in enumerate(states)]
+            names = names if len(set(names)) == len(names) else [f"start {i}" for i in range(len(names))]
+        if len(set(names)) < len(names):
+            raise SettingsError(
+                "starts names a state twice. Name each once, with its probability: {state: probability}."
+            )
+        return cls(states, chances, names)
+
+
+def _states(starts: Any, simulator: Simulator) -> tuple[list[Any], Floats]:
+    """States and their probabilities, those with probability 0 left out."""
+    if isinstance(starts, np.ndarray) and starts.dtype.kind == "f":
+        if not isinstance(simulator, TabularSimulator) or starts.shape != simulator.model.terminal.shape:
+            raise SettingsError(
+                f"starts is an array of shape {starts.shape}. Give probabilities [S] of a table, or a list of states."
+            )
+        states, chances = list(range(len(starts))), starts.astype(np.float64)
+    elif isinstance(starts, Mapping):
+        states, chances = list(starts), np.array([float(p) for p in starts.values()])
+    elif isinstance(starts, (str, bytes)) or not hasattr(starts, "__len__"):
+        raise SettingsError(f"starts is a {type(starts).__name__}. Give a list of states, or {{state: probability}}.")
+    else:
+        states = list(starts.tolist() if isinstance(starts, np.ndarray) else starts)
+        if isinstance(simulator, TabularSimulator) and any(isinstance(state, float) for state in states):
+            raise SettingsError("starts is a list of floats. Give states, or probabilities as an array: np.array([…]).")
+        chances = np.full(len(states), 1 / max(1, len(states)))
+    if not states:
+        raise SettingsError("starts is empty. Give at least one state.")
+    if not (np.isfinite(chances).all() and chances.min() >= 0 and abs(chances.sum() - 1) <= ROW_SUM_TOLERANCE):
+        raise SettingsError(f"Probabilities of starts are {chances}. Give numbers of at least 0 that sum to 1.")
+    kept = np.flatnonzero(chances > 0)
+    return [states[i] for i in kept], chances[kept] / chances[kept].sum()
+
+
+def _name(state: Any, i: int) -> str:
+    text = str(state) if isinstance(state, (str, int, float, tuple, np.generic)) else f"start {i}"
+    return text if len(text) <= 40 else f"start {i}"
