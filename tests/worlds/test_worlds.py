@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import jmdp
+from jmdp.errors import ModelError
 
 
 def test_windy_gridworld_moves_by_hand():
@@ -79,6 +80,30 @@ def test_inventory_orders_are_compared_under_the_same_demand():
     assert shared.gap("3", "order 3", "order 0").is_better() is jmdp.Verdict.YES
 
 
+def test_starts():
+    grid = jmdp.worlds.windy_gridworld(3, 4)
+    assert grid.model.states.name(int(grid.start.argmax())) == "2,0"
+    assert jmdp.worlds.coupled_reward_chain(5).start.tolist() == [1, 0, 0, 0, 0]
+    assert jmdp.worlds.anti_correlated_bandit().start.tolist() == [1]
+    np.testing.assert_allclose(jmdp.worlds.inventory(4).start, [0.2] * 5)
+    with pytest.raises(ValueError, match="read-only"):
+        grid.start[0] = 1
+
+
+@pytest.mark.parametrize(
+    ("start", "says"),
+    [
+        ([1.0], r"start has shape \(1,\), the model has 2 states. Give a probability for each."),
+        ([1.5, -0.5], "start has an entry -0.5. A probability lies in"),
+        ([0.5, 0.4], "start sums to 0.9"),
+    ],
+)
+def test_a_start_is_a_distribution(start, says):
+    model = jmdp.TabularJMDP([[1.0]] * 2, [[[0.0]]] * 2, [[[0]]] * 2, 0.5)
+    with pytest.raises(ModelError, match=says):
+        jmdp.worlds.World(model, {}, start=start)
+
+
 @pytest.mark.parametrize(
     "world",
     [
@@ -89,6 +114,10 @@ def test_inventory_orders_are_compared_under_the_same_demand():
         jmdp.worlds.coupled_reward_chain(100, reward=-2.0, up=1.0),
         jmdp.worlds.anti_correlated_bandit(discount=0.0),
         jmdp.worlds.inventory(1, most_ordered=1, mean_demand=0.0),
+        jmdp.worlds.inventory_with_lead_time(1, lead_time=3),
+        jmdp.worlds.inventory_with_lead_time(5, lead_time=1, price=0.0, holding_cost=0.0, shortage_cost=0.0),
+        jmdp.worlds.queue_admission(1, servers=1),
+        jmdp.worlds.queue_admission(12, arrivals=[0.9], service=0.05, fees=[-1.0]),
         jmdp.worlds.inventory(30, most_ordered=30, mean_demand=20.0, price=0.0),
     ],
 )

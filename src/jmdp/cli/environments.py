@@ -26,6 +26,8 @@ WORLDS: dict[str, Callable[..., World]] = {
         worlds.windy_gridworld,
         worlds.coupled_reward_chain,
         worlds.inventory,
+        worlds.inventory_with_lead_time,
+        worlds.queue_admission,
         worlds.anti_correlated_bandit,
     )
 }

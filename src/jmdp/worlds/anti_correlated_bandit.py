@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from jmdp.models.policy import TabularPolicy
 from jmdp.models.tabular import TabularJMDP
 from jmdp.worlds.world import World
@@ -19,4 +21,4 @@ def anti_correlated_bandit(*, discount: float = 0.9) -> World:
         [[0.5, 0.5]], [[[0.0, 1.0], [1.0, 0.0]]], [[[0, 0], [0, 0]]], discount, None, ["play"], ["first", "second"]
     )
     policies = {"first": TabularPolicy.deterministic(model, ["first"]), "uniform": TabularPolicy.uniform(model)}
-    return World(model, policies)
+    return World(model, policies, start=np.ones(1))

@@ -19,7 +19,7 @@ def coupled_reward_chain(length: int = 25, *, reward: float = 1.0, up: float = 0
     Paper: section 6, "Coupled-reward chain", Figure 3, with |S| = 25. Its rewards ±r leave the interval [0, 1] that its
     Lemma 5.2 asks for; here any bound is allowed. It does not say how r is drawn; a fair sign is ours.
 
-    Actions are named a1, a2. Policies: "uniform", "first", "second".
+    Actions are named a1, a2. Policies: "uniform", "first", "second". `World.start`: s0.
     """
     check_whole("length", length, 2, 10_000_000)
     check_range("up", up, 0, 1)
@@ -34,4 +34,4 @@ def coupled_reward_chain(length: int = 25, *, reward: float = 1.0, up: float = 0
         ["a1", "a2"],
     )
     always = {name: TabularPolicy.deterministic(model, [a] * length) for name, a in (("first", "a1"), ("second", "a2"))}
-    return World(model, {"uniform": TabularPolicy.uniform(model), **always})
+    return World(model, {"uniform": TabularPolicy.uniform(model), **always}, start=np.eye(1, length)[0])

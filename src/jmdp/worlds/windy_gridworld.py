@@ -40,7 +40,7 @@ def windy_gridworld(
     defaults are ours.
 
     States are named "row,column" from the top left, actions U, R, D, L. Policies: "goal_directed" (the paper's: right,
-    then up), "careless" (the same with one step in five at random), "uniform".
+    then up), "careless" (the same with one step in five at random), "uniform". `World.start`: the bottom left corner.
     """
     grid = _Grid(rows, columns, gust, goal_reward, step_reward, blown_reward)
     S = rows * columns
@@ -58,7 +58,7 @@ def windy_gridworld(
     directed = TabularPolicy(grid.directed(column))
     uniform = TabularPolicy.uniform(model)
     policies = {"goal_directed": directed, "careless": directed.mixed(uniform, _CARELESS), "uniform": uniform}
-    return World(model, policies, (rows, columns))
+    return World(model, policies, (rows, columns), start=np.arange(S) == (rows - 1) * columns)
 
 
 def lazy_windy_gridworld(

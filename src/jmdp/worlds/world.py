@@ -9,10 +9,13 @@ from typing import Any
 
 import numpy.typing as npt
 
-from jmdp.errors import SettingsError
+from jmdp.base import arrays
+from jmdp.base.arrays import Floats
+from jmdp.errors import ModelError, SettingsError
 from jmdp.models.lazy import LazyJMDP
 from jmdp.models.policy import TabularPolicy
 from jmdp.models.tabular import TabularJMDP
+from jmdp.simulators.simulator import Simulator
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,11 +30,31 @@ class World:
         Natural policies by name; the first is the one to start with.
     grid
         (rows, columns) where the states are the cells of a grid, row by row from the top; else None.
+    start
+        ``[S]``, probability that an episode begins in state s. None where no start is natural.
+    simulator
+        The same problem as a simulator that does not use the table; None where there is only the table. Its states are
+        tuples, and it has policies of its own as functions of them.
     """
 
     model: TabularJMDP
     policies: Mapping[str, TabularPolicy]
     grid: tuple[int, int] | None = None
+    start: Floats | None = None
+    simulator: Simulator | None = None
+
+    def __post_init__(self) -> None:
+        if self.start is None:
+            return
+        start = arrays.floats("start", self.start, "[S]", ModelError)
+        S = self.model.states.size
+        if start.shape != (S,):
+            raise ModelError(f"start has shape {start.shape}, the model has {S} states. Give a probability for each.")
+        if not (start >= 0).all():
+            raise ModelError(f"start has an entry {start.min()}. A probability lies in [0, 1].")
+        start = arrays.normalised_rows(start[None], lambda s: "start", ModelError)[0]
+        arrays.frozen(start)
+        object.__setattr__(self, "start", start)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,153 @@
+"""A stock room as a simulator: orders that arrive some days later, and the policies that are natural there."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from jmdp.base.arrays import Floats, Integers
+from jmdp.base.luck import Shock
+from jmdp.simulators.simulator import Step
+from jmdp.worlds.scenario_simulator import ScenarioSimulator
+from jmdp.worlds.world import check_range, check_whole
+
+
+class InventorySimulator(ScenarioSimulator):
+    """The rules of `inventory` (lead time 0) and of `inventory_with_lead_time`, as a simulator.
+
+    A state is a tuple: the stock on hand in the morning, then the outstanding orders, the one due today first. It has
+    1 + `lead_time` numbers. Parameters are those of the worlds. `policies` has "base_stock", "reorder" and "constant"
+    as functions of the state. A start has any stock from 0 to `capacity`, equally likely, and nothing on order.
+    """
+
+    def __init__(
+        self,
+        capacity: int = 20,
+        *,
+        lead_time: int = 2,
+        most_ordered: int | None = None,
+        mean_demand: float = 3.0,
+        price: float = 5.0,
+        unit_cost: float = 2.0,
+        order_cost: float = 1.0,
+        holding_cost: float = 0.2,
+        shortage_cost: float = 1.0,
+        discount: float = 0.95,
+    ) -> None:
+        check_whole("capacity", capacity, 1, 10_000)
+        check_whole("lead_time", lead_time, 0, 100)
+        most_ordered = min(8, capacity) if most_ordered is None else most_ordered
+        check_whole("most_ordered", most_ordered, 1, capacity)
+        check_range("mean_demand", mean_demand, 0, 500)
+        super().__init__([f"order {a}" for a in range(most_ordered + 1)], poisson(mean_demand), discount)
+        self.capacity, self.lead_time, self.most_ordered = capacity, lead_time, most_ordered
+        self.price, self.unit_cost, self.order_cost = price, unit_cost, order_cost
+        self.holding_cost, self.shortage_cost = holding_cost, shortage_cost
+        # Under-ordering by a unit costs its margin and the shortage, over-ordering a day's holding.
+        short, over = max(price - unit_cost + shortage_cost, 0.0), max(holding_cost, 0.0)
+        level = base_stock_level(demand_of_days(self.weights, lead_time + 1), short, over, capacity)
+        daily = base_stock_level(self.weights, short, over, capacity)
+        self.policies = {
+            "base_stock": OrderUpTo(level, level - 1, most_ordered),
+            "reorder": OrderUpTo(level, level - math.ceil(daily / 2), most_ordered),
+            "constant": ConstantOrder(min(round(mean_demand), most_ordered)),
+        }
+
+    def step(self, state: tuple[int, ...], action: Any, shock: Shock) -> Step:
+        """One day: an order is placed, the one due arrives, and the demand, which is the scenario, is met or lost."""
+        assert self.actions is not None
+        demand = self.scenario(shock)
+        on_hand, *outstanding = state
+        placed = min(self.actions.index(action), self.capacity - sum(state))
+        arrived, *outstanding = (*outstanding, placed)
+        ready = on_hand + arrived
+        sold = min(ready, demand)
+        left = ready - sold
+        paid = self.unit_cost * placed + (self.order_cost if placed > 0 else 0.0)
+        reward = self.price * sold - paid - self.holding_cost * left - self.shortage_cost * (demand - sold)
+        return Step(reward, (left, *outstanding), False)
+
+    def outcomes(self, states: Integers, actions: Integers, scenarios: Integers) -> tuple[Floats, Integers]:
+        """The same for many: rewards [...] and next states [..., 1 + lead_time]."""
+        placed = np.minimum(actions, self.capacity - states.sum(axis=-1))
+        placed, demand = np.broadcast_arrays(placed, scenarios)
+        moved = np.broadcast_to(states, (*placed.shape, states.shape[-1]))
+        moved = np.concatenate([moved, placed[..., None]], axis=-1)
+        ready = moved[..., 0] + moved[..., 1]
+        sold = np.minimum(ready, demand)
+        left = ready - sold
+        reward = (
+            self.price * sold
+            - (self.unit_cost * placed + self.order_cost * (placed > 0))
+            - self.holding_cost * left
+            - self.shortage_cost * (demand - sold)
+        )
+        return reward, np.concatenate([left[..., None], moved[..., 2:]], axis=-1)
+
+    def start(self, shock: Shock) -> tuple[int, ...]:
+        """Any stock, equally likely, and nothing on order."""
+        return (int(shock.uniform() * (self.capacity + 1)), *[0] * self.lead_time)
+
+    def largest_reward_from(self, state: Any) -> float:
+        """The largest |reward| for any stock, order and demand."""
+        ready, demand = np.arange(self.capacity + 1)[:, None], np.arange(self.weights.size)
+        sold = np.minimum(ready, demand)
+        earned = self.price * sold - self.holding_cost * (ready - sold) - self.shortage_cost * (demand - sold)
+        placed = np.arange(self.most_ordered + 1)
+        paid = self.unit_cost * placed + self.order_cost * (placed > 0)
+        return float(max(earned.max() - paid.min(), paid.max() - earned.min()))
+
+    def __repr__(self) -> str:
+        return f"InventorySimulator({self.capacity}, lead_time={self.lead_time}, most_ordered={self.most_ordered})"
+
+
+@dataclass(frozen=True)
+class OrderUpTo:
+    """Order up to `level` when the inventory position, stock on hand and on order, is at most `reorder_at`."""
+
+    level: int
+    reorder_at: int
+    most_ordered: int
+
+    def __call__(self, state: Any) -> Any:
+        """The action in one state, or in many [n, d]."""
+        position = np.sum(state, axis=-1)
+        missing = np.minimum(np.maximum(self.level - position, 0), self.most_ordered)
+        return np.where(position <= self.reorder_at, missing, 0)
+
+
+@dataclass(frozen=True)
+class ConstantOrder:
+    """The same order every day."""
+
+    units: int
+
+    def __call__(self, state: Any) -> Any:
+        """The action in one state, or in many [n, d]."""
+        return np.full(np.shape(state)[:-1], self.units)
+
+
+def base_stock_level(weights: Floats, short: float, over: float, capacity: int) -> int:
+    """The critical-ratio quantile of demand, for these costs of a unit too few and of one too many."""
+    ratio = short / (short + over) if short + over > 0 else 0.5
+    return min(int(np.searchsorted(np.cumsum(weights), ratio)), capacity)
+
+
+def demand_of_days(weights: Floats, days: int) -> Floats:
+    """The distribution of the demand of several days together."""
+    total = np.ones(1)
+    for _ in range(days):
+        total = np.convolve(total, weights)
+    return total
+
+
+def poisson(mean: float) -> Floats:
+    """Poisson probabilities up to the 0.9999 quantile, with the rest put on it."""
+    weights = [math.exp(-mean)]
+    while sum(weights) < 0.9999:
+        weights.append(weights[-1] * mean / len(weights))
+    weights[-1] += 1 - math.fsum(weights)
+    return np.array(weights)

@@ -1,0 +1,106 @@
+"""A queue with customers of several classes as a simulator, and the policies that are natural there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from jmdp.base.arrays import Floats, Integers
+from jmdp.base.luck import Shock
+from jmdp.errors import SettingsError
+from jmdp.simulators.simulator import Step
+from jmdp.worlds.scenario_simulator import ScenarioSimulator
+from jmdp.worlds.world import check_range, check_whole
+
+
+class QueueSimulator(ScenarioSimulator):
+    """The rules of `queue_admission` as a simulator.
+
+    A state is a tuple: how many customers are in the system, and the class of the one at the door, 0 if nobody is
+    there. Parameters are those of the world. `policies` has "threshold", "half_full" and "always_admit" as functions
+    of the state. It starts empty.
+    """
+
+    def __init__(
+        self,
+        room: int = 30,
+        *,
+        servers: int = 3,
+        arrivals: Sequence[float] = (0.25, 0.35),
+        service: float = 0.15,
+        fees: Sequence[float] = (4.0, 1.0),
+        holding_cost: float = 0.05,
+        discount: float = 0.99,
+    ) -> None:
+        check_whole("room", room, 1, 10_000)
+        check_whole("servers", servers, 1, room)
+        check_range("service", service, 0, 1 / servers)
+        for i, arrival in enumerate(arrivals):
+            check_range(f"arrivals[{i}]", arrival, 0, 1)
+        nobody = 1 - sum(arrivals)
+        if not len(arrivals) or nobody < -1e-12:
+            raise SettingsError(f"arrivals is {arrivals!r}. Give a probability for each class, with a sum up to 1.")
+        if len(fees) != len(arrivals):
+            raise SettingsError(f"{len(fees)} fees for {len(arrivals)} classes of arrivals. Give one for each class.")
+        coming = np.array([max(nobody, 0.0), *arrivals])
+        served = np.array([1 - servers * service, *[service] * servers])
+        super().__init__(["reject", "admit"], np.outer(coming, served).ravel(), discount)
+        self.room, self.servers, self.fees, self.holding_cost = room, servers, (0.0, *fees), holding_cost
+        best_paid = int(np.argmax(fees))
+        self.policies = {
+            "threshold": AdmitBelow(tuple(room if c == best_paid else servers for c in range(len(fees)))),
+            "half_full": AdmitBelow((max(room // 2, 1),) * len(fees)),
+            "always_admit": AdmitBelow((room,) * len(fees)),
+        }
+
+    def step(self, state: tuple[int, ...], action: Any, shock: Shock) -> Step:
+        """One time slot: the customer at the door is let in or not, then a service may end and another may come."""
+        assert self.actions is not None
+        coming, server = divmod(self.scenario(shock), self.servers + 1)
+        inside, at_door = state
+        reward = 0.0
+        if self.actions.index(action) == 1 and at_door and inside < self.room:
+            reward += self.fees[at_door]
+            inside += 1
+        reward -= self.holding_cost * max(inside - self.servers, 0)
+        if 1 <= server <= inside:  # customers in service occupy servers 1, 2, …
+            inside -= 1
+        return Step(reward, (inside, coming), False)
+
+    def outcomes(self, states: Integers, actions: Integers, scenarios: Integers) -> tuple[Floats, Integers]:
+        """The same for many: rewards [...] and next states [..., 2]."""
+        inside, at_door = states[..., 0], states[..., 1]
+        coming, server = np.divmod(scenarios, self.servers + 1)
+        admitted = (actions == 1) & (at_door > 0) & (inside < self.room)
+        inside = inside + admitted
+        reward = np.asarray(self.fees)[at_door] * admitted - self.holding_cost * np.maximum(inside - self.servers, 0)
+        left = inside - ((server >= 1) & (server <= inside))
+        reward, left, coming = np.broadcast_arrays(reward, left, coming)
+        return reward, np.stack([left, coming], axis=-1)
+
+    def start(self, shock: Shock) -> tuple[int, int]:
+        """Empty, with nobody at the door."""
+        return 0, 0
+
+    def largest_reward_from(self, state: Any) -> float:
+        """The largest |reward| for any number of customers."""
+        waiting = self.holding_cost * np.array([0.0, self.room - self.servers])
+        return float(np.abs(np.subtract.outer(self.fees, waiting)).max())
+
+    def __repr__(self) -> str:
+        return f"QueueSimulator({self.room}, servers={self.servers}, {len(self.fees) - 1} classes)"
+
+
+@dataclass(frozen=True)
+class AdmitBelow:
+    """Admit a customer of class c while fewer than limits[c − 1] are in the system."""
+
+    limits: tuple[int, ...]
+
+    def __call__(self, state: Any) -> Any:
+        """The action in one state, or in many [n, 2]."""
+        pairs = np.asarray(state)
+        return (pairs[..., 0] < np.array([0, *self.limits])[pairs[..., 1]]).astype(np.int64)

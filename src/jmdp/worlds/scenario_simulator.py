@@ -1,0 +1,78 @@
+"""Simulators of worlds: one of K scenarios a step, written directly, and the table that follows from the same rules."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from jmdp.base.arrays import Booleans, Floats, Integers, cumulative_rows
+from jmdp.base.luck import Shock
+from jmdp.errors import SettingsError
+from jmdp.models.discount import checked_discount
+from jmdp.models.tabular import TabularJMDP
+from jmdp.simulators.simulator import Simulator, action_labels
+
+MOST_STATES = 200_000
+"""Of a table."""
+
+
+class ScenarioSimulator(Simulator):
+    """A simulator with K scenarios, whose probabilities are the same in every state and for every action.
+
+    A state is a tuple of whole numbers. A step inverts the shock's uniform number through the cumulative probabilities
+    of the scenarios, so `Synchronous` gives every branch the same scenario. Nothing ever terminates.
+
+    `step` computes one step in plain Python. `outcomes` computes many at once with NumPy, for `step_many` and for the
+    table of the world; the tests compare the two in every state, action and scenario.
+    """
+
+    weights: Floats  # [K], probability of each scenario
+    policies: Mapping[str, Callable[[Any], Any]]  # by name; functions of one state, or of many [n, d]
+
+    def __init__(self, actions: Sequence[str], weights: Floats, discount: float) -> None:
+        self.actions, self.weights, self.discount = action_labels(actions), weights, checked_discount(discount)
+        self._cumulative = cumulative_rows(weights[None])[0]
+
+    @abstractmethod
+    def outcomes(self, states: Integers, actions: Integers, scenarios: Integers) -> tuple[Floats, Integers]:
+        """Rewards [...] and next states [..., d] of states [..., d], action indices [...] and scenarios [...]."""
+
+    def scenario(self, shock: Shock) -> int:
+        """The scenario of a shock, by inversion."""
+        return int(np.searchsorted(self._cumulative, shock.uniform(), side="right"))
+
+    def step_many(
+        self, states: Integers, actions: Integers, shocks: Sequence[Shock]
+    ) -> tuple[Floats, Integers, Booleans]:
+        """Rewards [n], next states [n, d] and terminations [n] of n steps: `step` for many branches at once."""
+        uniforms = np.array([shock.uniform() for shock in shocks])
+        scenarios = np.searchsorted(self._cumulative, uniforms, side="right")
+        rewards, after = self.outcomes(np.asarray(states), np.asarray(actions), scenarios)
+        return rewards, after, np.zeros(len(shocks), bool)
+
+    def table(self, states: Integers, names: Sequence[str]) -> TabularJMDP:
+        """The scenario table over these states [S, d], in lexicographic order, which no action leaves."""
+        assert self.actions is not None
+        assert self.discount is not None
+        K, A = self.weights.size, self.actions.size
+        reward, after = self.outcomes(states[:, None, None, :], np.arange(A), np.arange(K)[:, None])
+        sizes = tuple(int(most) + 1 for most in states.max(axis=0))
+        keys = np.ravel_multi_index(tuple(states.T), sizes)
+        next_state = np.searchsorted(keys, np.ravel_multi_index(tuple(np.moveaxis(after, -1, 0)), sizes))
+        prob = np.broadcast_to(self.weights, (len(states), K))
+        action_names = [self.actions.name(a) for a in range(A)]
+        return TabularJMDP(prob, reward, next_state, self.discount, None, names, action_names)
+
+
+def all_tuples(sizes: Sequence[int], fewer: str) -> Integers:
+    """All tuples [S, d] of whole numbers below these sizes, in lexicographic order.
+
+    Raises where they are more than a table can have; `fewer` says how to have fewer.
+    """
+    count = float(np.prod(np.array(sizes, float)))
+    if count > MOST_STATES:
+        raise SettingsError(f"The table would have up to {count:.3g} states, {MOST_STATES} are the most. {fewer}")
+    return np.indices(sizes).reshape(len(sizes), -1).T
