@@ -1,4 +1,6 @@
-"""PPO agents at two points of a short training, as small networks in one file; `python -m benchmarks.checkpoints` makes it.
+"""PPO agents at two points of a short training, as small networks in one file.
+
+`python -m benchmarks.checkpoints` makes it.
 
 stable-baselines3 and torch are needed to train, not to load. Only the actor is kept, in single precision.
 """

@@ -20,7 +20,7 @@ class Labels:
     Parameters
     ----------
     kind
-        "state" or "action", for messages.
+        "state", "action" or "policy", for messages.
     size
         How many there are.
     names
@@ -39,7 +39,7 @@ class Labels:
             return
         if len(names) != self.size:
             raise ModelError(
-                f"{self.kind}_names has {len(names)} entries for {self.size} {self.kind}s. Give one name each."
+                f"{self.kind}_names has {len(names)} entries for {self.size} {self.plural}. Give one name each."
             )
         if not all(isinstance(name, str) for name in names):
             raise ModelError(f"{self.kind}_names must be strings. Convert them, e.g. with map(str, names).")
@@ -53,6 +53,11 @@ class Labels:
         if names is not None and (isinstance(names, str) or not hasattr(names, "__iter__")):
             raise ModelError(f"{kind}_names is {names!r}. Give a list with one name each.")
         return cls(kind, size, None if names is None else tuple(names))
+
+    @property
+    def plural(self) -> str:
+        """The kind, of several: "states"."""
+        return f"{self.kind[:-1]}ies" if self.kind.endswith("y") else f"{self.kind}s"
 
     def index(self, label: Label) -> int:
         """Return the index of a name or of an index (NumPy integers too)."""

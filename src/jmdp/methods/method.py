@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Generic, NoReturn, TypeVar
 
+from jmdp.base.arrays import Floats
 from jmdp.errors import CouplingError, ModelError, PolicyError, SettingsError
 from jmdp.models.actors.actor import Actor
 from jmdp.models.coupling import Coupling
@@ -41,9 +42,14 @@ class Method(Generic[Answer]):
         self._refuse(f"needs the whole table, and a LazyJMDP has none. Use {able}, which asks for what it needs")
 
     def on_policies(
-        self, model: TabularJMDP, policies: Mapping[str, TabularPolicy], coupling: Coupling, progress: bool
+        self,
+        model: TabularJMDP,
+        policies: Mapping[str, TabularPolicy],
+        coupling: Coupling,
+        start: Floats | None,
+        progress: bool,
     ) -> Answer:
-        """Evaluate several policies in a scenario table, under the same luck."""
+        """Evaluate several policies in a scenario table, under the same luck; from a drawn `start` [S] too if given."""
         able = who_gives(Quantity.SEVERAL_POLICIES)
         self._refuse(f"evaluates one policy at a time. For several, use {able}")
 

@@ -12,17 +12,10 @@ import numpy as np
 from jmdp.base.arrays import Floats
 from jmdp.base.labels import Label, Labels
 from jmdp.results.comparison_table import aligned
+from jmdp.results.parts import VarianceSplit
 from jmdp.results.result import Tabulated
 from jmdp.simulators.episodes import EpisodeDraws
 from jmdp.simulators.starts import Starts
-
-
-@dataclass(frozen=True)
-class VarianceSplit:
-    """Var G = E[Var(G | start)] + Var(E[G | start]): within starts and between them."""
-
-    within: float
-    between: float
 
 
 @dataclass(frozen=True, eq=False, repr=False)

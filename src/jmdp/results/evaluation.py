@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from jmdp.base.rounding import at_most
 from jmdp.errors import MissingExtraError, UnavailableError
 from jmdp.models.coupling import Coupling
 from jmdp.results.certificate import Certificate
+from jmdp.results.gaps.correlation import clipped, fisher
 from jmdp.results.gaps.distribution import Distribution, GapDistribution
 from jmdp.results.gaps.gap import Gap
 from jmdp.results.learning_curve import LearningCurve
@@ -28,6 +29,8 @@ from jmdp.results.parts import (
     HigherMoments,
     MethodSettings,
     Ranges,
+    StartSplit,
+    VarianceSplit,
 )
 from jmdp.results.projection import Projection
 from jmdp.results.quantities import Quantity, unavailable
@@ -42,7 +45,10 @@ if TYPE_CHECKING:
 class Evaluation(arrays.FrozenArrays, Tabulated):
     """Joint moments of the returns Z(s, a) of one policy under one coupling."""
 
-    index: ClassVar = ("state", "action")
+    @property
+    def index(self) -> tuple[str, ...]:  # type: ignore[override]
+        """The columns that say what a row is about."""
+        return "state", self.actions.kind
 
     mean: Floats  # [S, A]
     covariance: Floats  # [S, A, A], Cov(Z(s, a), Z(s, b))
@@ -59,6 +65,7 @@ class Evaluation(arrays.FrozenArrays, Tabulated):
     ranges: Ranges | None = None
     projection: Projection | None = None
     learning: LearningCurve | None = None
+    start: StartSplit | None = None
 
     def __post_init__(self) -> None:
         for array in (self.mean, self.covariance, self.residuals):
@@ -211,6 +218,12 @@ class Evaluation(arrays.FrozenArrays, Tabulated):
             find_distribution=partial(self._gap_distribution, i, x, y),
         )
 
+    def variance_split(self, a: Label, b: Label) -> VarianceSplit:
+        """Var(Z(a) − Z(b)) from a start that is drawn: within starts, and between them."""
+        if self.start is None:
+            raise UnavailableError("This evaluation has no start. Give one: evaluate(model, policies, …, start=…).")
+        return self.start.split(self.actions.index(a), self.actions.index(b))
+
     def _gap_distribution(self, i: int, x: int, y: int) -> GapDistribution:
         return GapDistribution.zero() if x == y else self._distributions().gap_distribution(i, x, y)
 
@@ -242,7 +255,7 @@ class Evaluation(arrays.FrozenArrays, Tabulated):
             return Interval(-1.0, 1.0)
         if self.certificate.correlation_error is not None:
             middle, error = float(self.correlation[i, x, y]), float(self.certificate.correlation_error[i, x, y])
-            return _clipped(middle, error) if self.certificate.confidence is None else _fisher(middle, error)
+            return clipped(middle, error) if self.certificate.confidence is None else fisher(middle, error)
         corners = [e / math.sqrt(v) / math.sqrt(w) for e in (c.low, c.high) for v in (va.low, va.high)
                    for w in (vb.low, vb.high)]  # fmt: skip
         low, high = Interval.around(min(corners), 4 * ROUNDOFF), Interval.around(max(corners), 4 * ROUNDOFF)
@@ -279,7 +292,8 @@ class Evaluation(arrays.FrozenArrays, Tabulated):
         def names(labels: Labels) -> list[str] | list[int]:
             return list(range(labels.size)) if labels.names is None else list(labels.names)
 
-        square = ("state", "action", "action_2")
+        kind = self.actions.kind
+        square = ("state", kind, f"{kind}_2")
         errors: dict[str, tuple[tuple[str, ...], Floats]] = {}
         if self.certificate is not None:
             errors["mean_error"] = (square[:2], np.broadcast_to(self.certificate.mean_error, self.mean.shape))
@@ -289,12 +303,12 @@ class Evaluation(arrays.FrozenArrays, Tabulated):
             )
         return xarray.Dataset(
             {
-                "mean": (("state", "action"), self.mean),
+                "mean": (square[:2], self.mean),
                 "covariance": (square, self.covariance),
                 "correlation": (square, self.correlation),
                 **errors,
             },
-            {"state": names(self.states), "action": names(self.actions), "action_2": names(self.actions)},
+            {"state": names(self.states), kind: names(self.actions), f"{kind}_2": names(self.actions)},
             {
                 "coupling": repr(self.coupling),
                 "method": repr(self.method),
@@ -306,7 +320,7 @@ class Evaluation(arrays.FrozenArrays, Tabulated):
     def __repr__(self) -> str:
         S, A = self.mean.shape
         lines = [
-            f"Evaluation of {S} states × {A} actions, {self.outcome.name}: {self.outcome.value}",
+            f"Evaluation of {S} states × {A} {self.actions.plural}, {self.outcome.name}: {self.outcome.value}",
             f"  coupling     {self.coupling}",
             f"  method       {self.method}",
         ]
@@ -332,17 +346,3 @@ class Evaluation(arrays.FrozenArrays, Tabulated):
             known, pairs = self.projection.guaranteed_pairs
             lines.append(f"  projection   κ {self.projection.kappa:.3g}, guaranteed for {known} of {pairs} gaps")
         return "\n".join(lines)
-
-
-def _clipped(correlation: float, error: float) -> Interval:
-    wide = Interval.around(correlation, error)
-    return Interval(max(-1.0, wide.low), min(1.0, wide.high))
-
-
-def _fisher(correlation: float, error: float) -> Interval:
-    """Interval of a sampled correlation with this error, on Fisher's scale, where it is nearly symmetric."""
-    if abs(correlation) >= 1 or error == 0 or error > 1 - correlation * correlation:  # beyond what that scale is for
-        return _clipped(correlation, error)
-    middle, radius = math.atanh(correlation), error / (1 - correlation * correlation)
-    flat = _clipped(correlation, error)  # Fisher's scale never reaches ±1, where actions that share all their luck are
-    return Interval(min(flat.low, math.tanh(middle - radius)), max(flat.high, math.tanh(middle + radius)))

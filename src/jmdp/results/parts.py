@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar, Protocol, runtime_checkable
 
 from jmdp.base.interval import Estimate, Interval
@@ -60,3 +61,18 @@ class Ranges(Protocol):
 
     def of_gap(self, s: int, a: int, b: int) -> Interval:
         """Where Z(s, a) − Z(s, b) is."""
+
+
+@dataclass(frozen=True)
+class VarianceSplit:
+    """Var G = E[Var(G | start)] + Var(E[G | start]): within starts and between them."""
+
+    within: float
+    between: float
+
+
+class StartSplit(Protocol):
+    """What is known of a start that is drawn."""
+
+    def split(self, i: int, j: int) -> VarianceSplit:
+        """Of the gap of alternatives i and j."""

@@ -14,6 +14,7 @@ from jmdp.base.labels import Labels
 from jmdp.results.certificate import Certificate
 from jmdp.results.evaluation import Evaluation
 from jmdp.results.gaps.distribution import Distribution, GapDistribution
+from jmdp.results.parts import VarianceSplit
 
 
 def repeated(evaluation: Evaluation, names: Labels, columns: Sequence[int]) -> Evaluation:
@@ -22,7 +23,7 @@ def repeated(evaluation: Evaluation, names: Labels, columns: Sequence[int]) -> E
     certificate = None if evaluation.certificate is None else _certificate(evaluation, evaluation.certificate, at)
     parts: dict[str, Any] = {
         name: None if getattr(evaluation, name) is None else _Repeated(getattr(evaluation, name), tuple(columns))
-        for name in ("cross", "moments", "distributions", "ranges")
+        for name in ("cross", "moments", "distributions", "ranges", "start")
     }
     return replace(
         evaluation,
@@ -81,6 +82,12 @@ class _Repeated:
         if self.columns[i] == self.columns[j]:
             return tuple(Estimate.around(float(o == 0), 0.0) for o in range(self.order + 1))
         found: tuple[Estimate, ...] = self.part.gap_moments(s, self.columns[i], self.columns[j])
+        return found
+
+    def split(self, i: int, j: int) -> VarianceSplit:
+        if self.columns[i] == self.columns[j]:
+            return VarianceSplit(Estimate.around(0.0, 0.0), Estimate.around(0.0, 0.0))
+        found: VarianceSplit = self.part.split(self.columns[i], self.columns[j])
         return found
 
     def return_distribution(self, s: int, i: int) -> Distribution:

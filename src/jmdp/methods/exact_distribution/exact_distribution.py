@@ -30,6 +30,7 @@ from jmdp.models.tabular import TabularJMDP
 from jmdp.results.evaluation import Evaluation
 from jmdp.results.gaps.distribution import Distribution, GapDistribution
 from jmdp.results.outcome import Outcome
+from jmdp.results.start import with_start
 
 _TIMES = 4
 """How many times more cells there are when those at hand no longer help."""
@@ -103,20 +104,25 @@ class ExactDistribution(Method[Evaluation]):
         return self._with_distributions(moments, _Problem(model, policy, coupling, steps, value, room), progress)
 
     def on_policies(
-        self, model: TabularJMDP, policies: Mapping[str, TabularPolicy], coupling: Coupling, progress: bool
+        self,
+        model: TabularJMDP,
+        policies: Mapping[str, TabularPolicy],
+        coupling: Coupling,
+        start: Floats | None,
+        progress: bool,
     ) -> Evaluation:
         """Evaluate; see `jmdp.evaluate`."""
         S, P = model.shape[0], len(policies)
         pairs = P * (P - 1) / 2
         room = self._room(S, pairs * S * S + P * S + 1, S * (P + pairs))
-        moments = ExactPairs(memory_budget=self.memory_budget).on_policies(model, policies, coupling, progress)
+        moments = ExactPairs(memory_budget=self.memory_budget).on_policies(model, policies, coupling, None, progress)
         blocks = PolicyBlocks.of([model] * P, list(policies.values()))
         scale = Scale.above(model.reward_bound)
         steps = PolicySteps(blocks, coupling, scale, room.for_steps(self.cells))
         value = np.zeros((P, blocks.block))
         value[:, :S] = scale.divide(moments.mean).T
         problem = _Problem(blocks.model, blocks.policy, coupling, steps, value.ravel(), room)
-        return self._with_distributions(moments, problem, progress)
+        return with_start(self._with_distributions(moments, problem, progress), start)
 
     def _room(self, states: int, drawn: float, given: float) -> _Room:
         """The memory there is, or refuse if that is too little for so many distributions."""

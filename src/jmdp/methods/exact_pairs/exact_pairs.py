@@ -34,6 +34,7 @@ from jmdp.models.tabular import TabularJMDP
 from jmdp.results.certificate import Certificate
 from jmdp.results.evaluation import Evaluation
 from jmdp.results.outcome import Outcome
+from jmdp.results.start import with_start
 
 _RECORD_BYTES = 64e6
 """Bytes of past changes worth keeping: many of small tables, a few of large ones."""
@@ -132,7 +133,12 @@ class ExactPairs(Method[Evaluation]):
         return self._evaluation(table, outcome, found.residuals, moments)
 
     def on_policies(
-        self, model: TabularJMDP, policies: Mapping[str, TabularPolicy], coupling: Coupling, progress: bool
+        self,
+        model: TabularJMDP,
+        policies: Mapping[str, TabularPolicy],
+        coupling: Coupling,
+        start: Floats | None,
+        progress: bool,
     ) -> Evaluation:
         """Evaluate; see `jmdp.evaluate`."""
         if self.order > 2:
@@ -145,7 +151,7 @@ class ExactPairs(Method[Evaluation]):
         if outcome is Outcome.CONVERGED and moments is not None:
             outcome = moments.outcome
         operator = table.operator
-        return Evaluation(
+        evaluation = Evaluation(
             mean=table.mean(),
             covariance=table.covariance(),
             certificate=table.certificate(),
@@ -159,6 +165,7 @@ class ExactPairs(Method[Evaluation]):
             moments=None if moments is None else PolicyMoments(moments, blocks),
             ranges=PolicyRanges([ReturnRange(model, policy) for policy in policies.values()]),
         )
+        return with_start(evaluation, start)
 
     def solve_blocks(
         self, blocks: PolicyBlocks, coupling: Coupling, allowed_bytes: float, progress: bool

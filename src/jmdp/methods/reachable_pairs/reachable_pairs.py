@@ -9,9 +9,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from jmdp.base.arrays import Floats
 from jmdp.base.labels import Labels
 from jmdp.base.machine import budget
 from jmdp.base.settings import nonnegative, whole
+from jmdp.errors import SettingsError
 from jmdp.methods.method import Method
 from jmdp.methods.reachable_pairs.region import Explorer
 from jmdp.methods.reachable_pairs.search import Search, SearchLimits
@@ -74,9 +76,18 @@ class ReachablePairs(Method[Evaluation]):
         return self._search([explorer], None, model.states.name(state), coupling, progress)
 
     def on_policies(
-        self, model: TabularJMDP, policies: Mapping[str, TabularPolicy], coupling: Coupling, progress: bool
+        self,
+        model: TabularJMDP,
+        policies: Mapping[str, TabularPolicy],
+        coupling: Coupling,
+        start: Floats | None,
+        progress: bool,
     ) -> Evaluation:
         """Evaluate; see `jmdp.evaluate`."""
+        if start is not None:
+            raise SettingsError(
+                "ReachablePairs evaluates one state. For start=…, use ExactPairs() or MonteCarlo(seed=…)."
+            )
         state, lazy = model.states.index(self.state), LazyJMDP.of(model)  # type: ignore[arg-type]
         origin = lazy.index(state)
         tables = [policy.probs for policy in policies.values()]

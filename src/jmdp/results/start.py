@@ -1,0 +1,278 @@
+"""Whole policies: an evaluation with one more state, "start", which is drawn from a distribution for all at once.
+
+With start s₀ drawn once for all policies, the return of a policy from "start" is its return from s₀, and
+
+    E Z = Σ μ(s) E Z(s),    Cov(Z, Z̃) = Σ μ(s) Cov(Z(s), Z̃(s)) + Σ μ(s) (E Z(s) − E Z)(E Z̃(s) − E Z̃),
+
+the covariance within starts and between them. All sums are rounded outwards into the certificate.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from jmdp.base.arrays import ROUNDOFF, Floats, Integers
+from jmdp.base.interval import Estimate, Interval
+from jmdp.base.labels import Labels
+from jmdp.errors import SettingsError
+from jmdp.results.certificate import Certificate
+from jmdp.results.evaluation import Evaluation
+from jmdp.results.gaps.distribution import Distribution, GapDistribution
+from jmdp.results.parts import VarianceSplit
+
+START = "start"
+"""The name of the state that is drawn."""
+
+
+def with_start(evaluation: Evaluation, start: Floats | None) -> Evaluation:
+    """The evaluation with the state "start", drawn from `start` [S]; itself where there is none."""
+    if start is None or evaluation.certificate is None:
+        return evaluation
+    row = StartRow(evaluation, start)
+    parts = {
+        name: None if getattr(evaluation, name) is None else row for name in ("moments", "distributions", "ranges")
+    }
+    mean, covariance = row.mean(), row.covariance()
+    return replace(
+        evaluation,
+        mean=np.concatenate([evaluation.mean, mean[None]]),
+        covariance=np.concatenate([evaluation.covariance, covariance[None]]),
+        certificate=row.certificate(evaluation.certificate),
+        states=start_labels(evaluation.states),
+        start=row,
+        **parts,  # type: ignore[arg-type]
+    )
+
+
+def start_labels(states: Labels) -> Labels:
+    """The states and "start"."""
+    names = [states.name(s) for s in range(states.size)]
+    if START in names:
+        raise SettingsError('A state of the model is called "start", and so is the row of start=…. Rename the state.')
+    return Labels.of("state", states.size + 1, [*names, START])
+
+
+@dataclass(frozen=True, eq=False)
+class StartRow:
+    """What follows for a start drawn from a distribution, from what is known of each state."""
+
+    evaluation: Evaluation  # without it
+    start: Floats  # [S], of sum 1 up to rounding
+
+    @cached_property
+    def _states(self) -> Integers:
+        return np.flatnonzero(self.start > 0)
+
+    @cached_property
+    def _weights(self) -> Floats:
+        """[starts]; their exact sum is 1 up to a few units."""
+        weights = self.start[self._states]
+        return np.asarray(weights / math.fsum(weights))
+
+    @cached_property
+    def _units(self) -> float:
+        """Relative error of a weighted sum, beyond what its terms are off."""
+        return (self._states.size + 16) * 2 * ROUNDOFF
+
+    def mean(self) -> Floats:
+        """[P]."""
+        return np.asarray(self._weights @ self.evaluation.mean[self._states])
+
+    def _deviation(self) -> tuple[Floats, Floats]:
+        """Means of each start around their mean [starts, P], and how far these are off."""
+        values, mean = self.evaluation.mean[self._states], self.mean()
+        deviation = values - mean
+        error = self._mean_errors()[self._states] + self._start_mean_error() + ROUNDOFF * np.abs(deviation)
+        return deviation, error * (1 + self._units)
+
+    def _mean_errors(self) -> Floats:
+        assert self.evaluation.certificate is not None
+        return np.broadcast_to(self.evaluation.certificate.mean_error, self.evaluation.mean.shape)
+
+    def _start_mean_error(self) -> Floats:
+        """[P], of `mean`."""
+        errors, sizes = self._mean_errors()[self._states], np.abs(self.evaluation.mean[self._states])
+        return np.asarray(self._weights @ (errors + self._units * sizes) * (1 + self._units))
+
+    def covariance(self) -> Floats:
+        """[P, P], within and between starts."""
+        deviation, _ = self._deviation()
+        within = np.einsum("s,sij->ij", self._weights, self.evaluation.covariance[self._states])
+        return np.asarray(within + np.einsum("s,si,sj->ij", self._weights, deviation, deviation))
+
+    def certificate(self, certificate: Certificate) -> Certificate:
+        """Errors of all states and of the start."""
+        shape = self.evaluation.covariance.shape
+        deviation, off = self._deviation()
+        products = np.abs(deviation[:, :, None]) * off[:, None, :]
+        spread = products + products.transpose(0, 2, 1) + off[:, :, None] * off[:, None, :]
+        sizes = np.abs(self.evaluation.covariance[self._states]) + np.abs(deviation[:, :, None] * deviation[:, None, :])
+        rounding = self._average(self._units * sizes)
+
+        def errors(name: str) -> Floats:
+            return np.broadcast_to(getattr(certificate, name), shape)
+
+        gap_mean, gap_variance = self._gap_errors(errors("gap_mean_error"), errors("gap_variance_error"), rounding)
+        covariance = self._average(errors("covariance_error")[self._states] + spread) + rounding
+        kept = None if certificate.correlation_error is None else np.full((1, *shape[1:]), 2.0)
+        return replace(
+            certificate,
+            mean_error=np.concatenate([self._mean_errors(), self._start_mean_error()[None]]),
+            covariance_error=np.concatenate([errors("covariance_error"), covariance[None] * (1 + self._units)]),
+            gap_mean_error=np.concatenate([errors("gap_mean_error"), gap_mean[None]]),
+            gap_variance_error=np.concatenate([errors("gap_variance_error"), gap_variance[None]]),
+            correlation_error=None if kept is None else np.concatenate([errors("correlation_error"), kept]),
+        )
+
+    def _gap_errors(self, means: Floats, variances: Floats, rounding: Floats) -> tuple[Floats, Floats]:
+        """Of gaps' means and variances at the start [P, P]; 0 where all is known exactly and equal."""
+        values = self.evaluation.mean[self._states]
+        gaps = values[:, :, None] - values[:, None, :]
+        mean = self.mean()
+        off = means[self._states] + ROUNDOFF * np.abs(gaps)
+        mean_error = self._average(
+            off + self._units * np.abs(values[:, :, None]) + self._units * np.abs(values[:, None])
+        )
+        deviation = np.abs(gaps - (mean[:, None] - mean))
+        slip = off + mean_error + 4 * ROUNDOFF * (np.abs(mean[:, None]) + np.abs(mean))
+        between = self._average(2 * deviation * slip + slip * slip)
+        own = np.diag(rounding)
+        total = self._average(variances[self._states]) + between + own[:, None] + own + 2 * rounding
+        equal = (gaps == 0).all(axis=0) & (means[self._states] == 0).all(axis=0)
+        equal &= (variances[self._states] == 0).all(axis=0)
+        return np.where(equal, 0.0, mean_error), np.where(equal, 0.0, total * (1 + self._units))
+
+    def _average(self, terms: Floats) -> Floats:
+        """Σ μ terms over [starts, P, P], none of them negative, and no less."""
+        return np.asarray(np.einsum("s,sij->ij", self._weights, terms) * (1 + self._units))
+
+    def split(self, i: int, j: int) -> VarianceSplit:
+        """The variance of the gap of alternatives i and j: within starts and between them, with intervals."""
+        gaps = [self.evaluation.gap(int(s), i, j) for s in self._states]
+        mean = self._mixed([Estimate.within(gap.mean, gap.mean_interval) for gap in gaps])
+        within = self._mixed([Estimate.within(gap.variance, gap.variance_interval) for gap in gaps])
+        squares = []
+        for gap in gaps:
+            deviation = (gap.mean_interval or Interval(-math.inf, math.inf)) + Interval(-mean.high, -mean.low)
+            wide = deviation.power(2)
+            squares.append(Estimate((gap.mean - float(mean)) ** 2, wide.low, wide.high))
+        return VarianceSplit(within, self._mixed(squares))
+
+    def _mixed(self, estimates: Sequence[Estimate]) -> Estimate:
+        """Σ μ of what is known of each start."""
+        value = math.fsum(w * float(x) for w, x in zip(self._weights, estimates, strict=True))
+        wide = Interval(0.0, 0.0)
+        for weight, estimate in zip(self._weights.tolist(), estimates, strict=True):
+            wide += Interval.around(weight, 4 * ROUNDOFF * weight) * estimate.interval
+        return Estimate(min(max(value, wide.low), wide.high), wide.low, wide.high)
+
+    def _is_start(self, s: int) -> bool:
+        return s == self.evaluation.states.size
+
+    @property
+    def order(self) -> int:
+        """Of the moments there are."""
+        assert self.evaluation.moments is not None
+        return self.evaluation.moments.order
+
+    def moment(self, coordinates: Sequence[tuple[int, int]]) -> Estimate:
+        """As `Evaluation.moment`; all coordinates are of the start, or none."""
+        moments = self.evaluation.moments
+        assert moments is not None
+        at_start = [self._is_start(s) for s, _ in coordinates]
+        if not any(at_start):
+            return moments.moment(coordinates)
+        if not all(at_start):
+            raise SettingsError('Moments of "start" and of another state together are not known. Name one of them.')
+        return self._mixed([moments.moment([(int(s), i) for _, i in coordinates]) for s in self._states])
+
+    def gap_moments(self, s: int, i: int, j: int) -> tuple[Estimate, ...]:
+        """Central moments of the gap: of a mixture, Σ μ Σ_r C(o, r) (g(s) − g)^{o−r} M_r(s)."""
+        moments = self.evaluation.moments
+        assert moments is not None
+        if not self._is_start(s):
+            return moments.gap_moments(s, i, j)
+        own = [moments.gap_moments(int(t), i, j) for t in self._states]
+        gaps = [self.evaluation.gap(int(t), i, j) for t in self._states]
+        means = [Estimate.within(gap.mean, gap.mean_interval) for gap in gaps]
+        mean = self._mixed(means)
+        shifts = [Estimate.within(float(x) - float(mean), x.interval + Interval(-mean.high, -mean.low)) for x in means]
+        found = [Estimate.around(1.0, 0.0), Estimate.around(0.0, 0.0)]
+        for o in range(2, moments.order + 1):
+            terms = [_shifted(shift, known, o) for shift, known in zip(shifts, own, strict=True)]
+            mixed = self._mixed(terms)
+            low = max(mixed.low, 0.0) if o % 2 == 0 else mixed.low
+            found.append(Estimate(max(float(mixed), low), low, mixed.high))
+        return tuple(found)
+
+    def return_distribution(self, s: int, i: int) -> Distribution:
+        """Of the return of alternative i."""
+        known = self.evaluation.distributions
+        assert known is not None
+        if not self._is_start(s):
+            return known.return_distribution(s, i)
+        parts = [known.return_distribution(int(t), i) for t in self._states]
+        return Distribution(*self._mixture(parts), self._slack(parts), _hull(parts), parts[0].confidence)
+
+    def gap_distribution(self, s: int, i: int, j: int) -> GapDistribution:
+        """Of the gap of alternatives i and j."""
+        known = self.evaluation.distributions
+        assert known is not None
+        if not self._is_start(s):
+            return known.gap_distribution(s, i, j)
+        parts = [known.gap_distribution(int(t), i, j) for t in self._states]
+        tied = self._mixed([Estimate.within(part.tied.low, part.tied) for part in parts])
+        chance = Interval(max(tied.low, 0.0), min(tied.high, 1.0))
+        return GapDistribution(
+            *self._mixture(parts), self._slack(parts), _hull(parts), parts[0].confidence, tied=chance
+        )
+
+    def _mixture(self, parts: Sequence[Distribution]) -> tuple[Floats, Floats, Floats, Floats]:
+        """Ends, values and masses of all parts together."""
+        masses = [weight * part.mass for weight, part in zip(self._weights, parts, strict=True)]
+        low, high, value = (
+            np.concatenate([getattr(part, name) for part in parts]) for name in ("low", "high", "value")
+        )
+        return low, high, value, np.concatenate(masses)
+
+    def _slack(self, parts: Sequence[Distribution]) -> float:
+        return float(self._weights @ [part.slack for part in parts]) * (1 + self._units) + self._units
+
+    def is_over(self, s: int) -> bool:
+        """Is nothing earned from this state on?"""
+        return False if self._is_start(s) else bool(self._ranges_of("is_over", s))
+
+    def of(self, s: int, i: int) -> Interval:
+        """Where a return is."""
+        return self._ranges_of("of", s, i)  # type: ignore[return-value]
+
+    def of_gap(self, s: int, i: int, j: int) -> Interval:
+        """Where a gap is."""
+        return self._ranges_of("of_gap", s, i, j)  # type: ignore[return-value]
+
+    def _ranges_of(self, name: str, s: int, *alternatives: int) -> Interval | bool:
+        ask = getattr(self.evaluation.ranges, name)
+        if not self._is_start(s):
+            found: Interval | bool = ask(s, *alternatives)
+            return found
+        parts = [ask(int(t), *alternatives) for t in self._states]
+        return Interval(min(part.low for part in parts), max(part.high for part in parts))
+
+
+def _shifted(shift: Estimate, known: Sequence[Estimate], o: int) -> Estimate:
+    """E[(G − g + shift)^o] from central moments of G."""
+    value, wide = 0.0, Interval(0.0, 0.0)
+    for r in range(o + 1):
+        times = float(math.comb(o, r))
+        value += times * float(shift) ** (o - r) * float(known[r])
+        wide += Interval(times, times) * shift.interval.power(o - r) * known[r].interval
+    return Estimate(min(max(value, wide.low), wide.high), wide.low, wide.high)
+
+
+def _hull(parts: Sequence[Distribution]) -> Interval:
+    return Interval(min(part.support.low for part in parts), max(part.support.high for part in parts))
