@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar, overload
 
 import numpy as np
@@ -14,12 +14,14 @@ from jmdp.methods.exact_pairs.exact_pairs import ExactPairs
 from jmdp.methods.method import Method, check_kind, check_method, check_table
 from jmdp.models.coupling import Coupling
 from jmdp.models.discount import problem_discount
+from jmdp.models.horizon import Horizon, horizon_model, policy_steps
 from jmdp.models.lazy import LazyJMDP
 from jmdp.models.policy import TabularPolicy
 from jmdp.models.tabular import TabularJMDP
 from jmdp.results.evaluation import Evaluation
 from jmdp.results.outcome import Outcome
 from jmdp.results.repeated import repeated
+from jmdp.results.start import with_start
 from jmdp.simulators.functions import TabularSimulator
 from jmdp.simulators.simulator import Simulator
 from jmdp.simulators.starts import Starts
@@ -35,6 +37,8 @@ def evaluate(
     *,
     discount: float | None = ...,
     start: Any = ...,
+    horizon: int | None = ...,
+    terminal_value: Any = ...,
     throw: bool = ...,
     progress: bool = ...,
 ) -> Evaluation: ...
@@ -49,6 +53,8 @@ def evaluate(
     *,
     discount: float | None = ...,
     start: Any = ...,
+    horizon: int | None = ...,
+    terminal_value: Any = ...,
     throw: bool = ...,
     progress: bool = ...,
 ) -> Answer: ...
@@ -62,6 +68,8 @@ def evaluate(
     *,
     discount: float | None = None,
     start: Any = None,
+    horizon: int | None = None,
+    terminal_value: Any = None,
     throw: bool = True,
     progress: bool = True,
 ) -> Any:
@@ -86,11 +94,16 @@ def evaluate(
         How they are found: `ExactPairs`, `ExactDistribution`, `ReachablePairs`, `JIPE`, `MonteCarlo`, `Incremental`,
         `LinearProjected` or `NeuralGram`, with their settings. What `NeuralGram` has learned is a `LearnedEvaluation`.
     discount
-        γ, for a simulator that has none of its own. Models have theirs.
+        γ, for a simulator that has none of its own. Models have theirs; a finite horizon may have another.
     start
         With several policies: where they start, drawn once for all of them, as probabilities [S], {state: probability}
         or a list of equally likely states. The evaluation then has one more state, "start": its gaps are those of the
         whole policies, and `Evaluation.variance_split` tells the part within starts from that between them.
+    horizon, terminal_value
+        For a table: returns over so many steps, and what each state [S] is worth after the last (0 by default). A
+        policy may then depend on time: an array [H, S, A], or a list of H policies; and `discount`, which may be 1,
+        takes the place of the model's. `ExactPairs` computes this by backward recursion: only rounding is left to
+        certify.
     throw
         Raise `NotConvergedError` where the tolerance is not met. With False the evaluation comes back all the same, its
         `outcome` says so, and its certificate still holds. What `NeuralGram` learned has no tolerance to meet, so a
@@ -106,12 +119,17 @@ def evaluate(
     if coupling is None:
         raise CouplingError(_NO_COUPLING)
     check_kind("coupling", coupling, Coupling, CouplingError)
-    if isinstance(policy, Mapping):
+    if horizon is not None:
+        over = _Horizon(horizon, terminal_value, discount)
+        answer = over.answer(model, policy, coupling, method, start, progress)
+    elif terminal_value is not None:
+        raise SettingsError("terminal_value is for a finite horizon. Give horizon=… too.")
+    elif isinstance(policy, Mapping):
         answer = _of_policies(model, policy, coupling, method, discount, start, progress)
     elif start is None:
         answer = _answer(model, policy, coupling, method, discount, progress)
     else:
-        raise SettingsError('start=… is for several policies: evaluate(model, {"old": p, "new": q}, …, start=…).')
+        raise SettingsError(_START_IS_FOR_POLICIES)
     if throw and not answer.outcome.successful:
         raise _not_converged(method, answer)
     return answer
@@ -149,25 +167,78 @@ def _of_policies(
     start: Any,
     progress: bool,
 ) -> Any:
-    """What the method gives for several policies; those that are sure to have one and the same return are one to it."""
+    """What the method gives for several policies."""
+    _check_policies(model, policies)
+    for policy in policies.values():
+        check_table(model, policy, coupling)
+    problem_discount(model.discount, discount)
+    distinct = _Distinct({name: [policy] for name, policy in policies.items()}, coupling)
+    given = {name: steps[0] for name, steps in distinct.policies.items()}
+    drawn = None if start is None else _start(start, model)
+    return distinct.all_of(method.on_policies(model, given, coupling, drawn, progress))
+
+
+def _check_policies(model: Any, policies: Mapping[str, Any]) -> None:
     if isinstance(model, Simulator | LazyJMDP):
         raise ModelError("Several policies at once need a table. For a simulator use jmdp.compare_policies.")
     if not policies or not all(isinstance(name, str) for name in policies):
         raise PolicyError('Give several policies as a dictionary from names to policies: {"old": p, "new": q}.')
-    for policy in policies.values():
-        check_table(model, policy, coupling)
-    problem_discount(model.discount, discount)
-    names, tables = list(policies), list(policies.values())
-    same = [
-        next(j for j in range(i + 1) if i == j or _one_return(tables[i], tables[j], coupling))
-        for i in range(len(tables))
-    ]
-    distinct = sorted(set(same))
-    drawn = None if start is None else _start(start, model)
-    answer = method.on_policies(model, {names[i]: tables[i] for i in distinct}, coupling, drawn, progress)
-    if len(distinct) == len(names):
-        return answer
-    return repeated(answer, Labels.of("policy", len(names), names), [distinct.index(i) for i in same])
+
+
+class _Distinct:
+    """Policies, step by step, without those that are sure to have the same return as an earlier one."""
+
+    def __init__(self, policies: Mapping[str, Sequence[TabularPolicy]], coupling: Coupling) -> None:
+        self._names, tables = list(policies), list(policies.values())
+        same = [
+            next(j for j in range(i + 1) if i == j or _one_return(tables[i], tables[j], coupling))
+            for i in range(len(tables))
+        ]
+        kept = sorted(set(same))
+        self._columns = [kept.index(i) for i in same]
+        self.policies = {self._names[i]: tables[i] for i in kept}
+
+    def all_of(self, answer: Any) -> Any:
+        """The answer for all of them."""
+        if len(self.policies) == len(self._names):
+            return answer
+        return repeated(answer, Labels.of("policy", len(self._names), self._names), self._columns)
+
+
+def _one_return(one: Sequence[TabularPolicy], other: Sequence[TabularPolicy], coupling: Coupling) -> bool:
+    """Whether two policies are sure to have the same return: they draw the same actions and meet the same scenarios."""
+    draw_alike = coupling.policy_luck == "shared" or all((step.probs.max(axis=1) == 1).all() for step in one)
+    if not (coupling.shared_in_a_state and draw_alike):
+        return False
+    return all(x is y or np.array_equal(x.probs, y.probs) for x, y in zip(one, other, strict=True))
+
+
+class _Horizon:
+    """A question over a finite horizon, as it was given."""
+
+    def __init__(self, steps: Any, terminal_value: Any, discount: float | None) -> None:
+        self._steps, self._terminal_value, self._discount = steps, terminal_value, discount
+
+    def answer(
+        self, model: Any, policy: Any, coupling: Coupling, method: Method[Any], start: Any, progress: bool
+    ) -> Any:
+        """What the method gives."""
+        check_kind("model", model, TabularJMDP, ModelError)
+        coupling.check_fits(model)
+        horizon = Horizon.of(model, self._steps, self._terminal_value)
+        problem = horizon_model(model, self._discount)
+        if not isinstance(policy, Mapping):
+            if start is not None:
+                raise SettingsError(_START_IS_FOR_POLICIES)
+            return method.on_horizon(problem, policy_steps(policy, model, horizon.steps), coupling, horizon, progress)
+        _check_policies(model, policy)
+        steps = {name: policy_steps(one, model, horizon.steps) for name, one in policy.items()}
+        distinct = _Distinct(steps, coupling)
+        answer = method.on_horizon(problem, distinct.policies, coupling, horizon, progress)
+        return distinct.all_of(with_start(answer, None if start is None else _start(start, model)))
+
+
+_START_IS_FOR_POLICIES = 'start=… is for several policies: evaluate(model, {"old": p, "new": q}, …, start=…).'
 
 
 def _start(start: Any, model: TabularJMDP) -> Floats:
@@ -176,12 +247,6 @@ def _start(start: Any, model: TabularJMDP) -> Floats:
     probabilities = np.zeros(model.shape[0])
     probabilities[list(found.states)] = found.probabilities
     return probabilities
-
-
-def _one_return(one: TabularPolicy, other: TabularPolicy, coupling: Coupling) -> bool:
-    """Whether two policies are sure to have the same return: they draw the same actions and meet the same scenarios."""
-    draw_alike = coupling.policy_luck == "shared" or bool((one.probs.max(axis=1) == 1).all())
-    return coupling.shared_in_a_state and draw_alike and np.array_equal(one.probs, other.probs)
 
 
 def _not_converged(method: Method[Any], answer: Any) -> NotConvergedError:

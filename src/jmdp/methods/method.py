@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Generic, NoReturn, TypeVar
 
 from jmdp.base.arrays import Floats
 from jmdp.errors import CouplingError, ModelError, PolicyError, SettingsError
 from jmdp.models.actors.actor import Actor
 from jmdp.models.coupling import Coupling
+from jmdp.models.horizon import Horizon
 from jmdp.models.lazy import LazyJMDP
 from jmdp.models.policy import TabularPolicy
 from jmdp.models.tabular import TabularJMDP
@@ -52,6 +53,18 @@ class Method(Generic[Answer]):
         """Evaluate several policies in a scenario table, under the same luck; from a drawn `start` [S] too if given."""
         able = who_gives(Quantity.SEVERAL_POLICIES)
         self._refuse(f"evaluates one policy at a time. For several, use {able}")
+
+    def on_horizon(
+        self,
+        model: TabularJMDP,
+        policies: Sequence[TabularPolicy] | Mapping[str, Sequence[TabularPolicy]],
+        coupling: Coupling,
+        horizon: Horizon,
+        progress: bool,
+    ) -> Answer:
+        """Evaluate one policy, given step by step, or several in a scenario table over a finite horizon."""
+        able = who_gives(Quantity.FINITE_HORIZONS)
+        self._refuse(f"takes no finite horizon. Use {able}, or compare and compare_policies with horizon=…")
 
     def on_simulator(
         self, simulator: Simulator, actor: Actor, coupling: Coupling, discount: float, progress: bool

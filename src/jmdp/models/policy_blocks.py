@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from jmdp.base.arrays import Floats, Integers
 from jmdp.models.policy import TabularPolicy
-from jmdp.models.tabular import TabularJMDP
+from jmdp.models.tabular import TabularJMDP, with_discount
 
 Number = TypeVar("Number", np.float64, np.int64)
 
@@ -27,37 +27,34 @@ _ALIGNED = 8
 
 @dataclass(frozen=True, eq=False)
 class PolicyBlocks:
-    """A table of several models of one shape, a policy for each, and where the blocks are."""
+    """A table of several models of one shape, and where the blocks are."""
 
     model: TabularJMDP
-    policy: TabularPolicy
     states: int  # S, of each model
     block: int  # from a state of one block to that of the next
 
     @classmethod
-    def of(cls, models: Sequence[TabularJMDP], policies: Sequence[TabularPolicy]) -> PolicyBlocks:
-        """Models that differ in rewards at most, and the policy that is followed in each."""
+    def of(cls, models: Sequence[TabularJMDP]) -> PolicyBlocks:
+        """Models that differ in rewards at most, one for each policy."""
         S = models[0].shape[0]
         block = -(-S // _ALIGNED) * _ALIGNED
         more = block - S
-
-        def stacked(parts: Sequence[Floats]) -> Floats:
-            padded = [np.concatenate([part, np.repeat(part[:1], more, axis=0)]) for part in parts]
-            return np.concatenate(padded)
-
-        ends = [np.append(model.terminal, np.ones(more, bool)) for model in models]
         following = [
             np.concatenate([model.next_state, np.zeros((more, *model.next_state.shape[1:]), np.int64)]) + i * block
             for i, model in enumerate(models)
         ]
         table = TabularJMDP(
-            stacked([model.prob for model in models]),
-            stacked([model.reward for model in models]),
+            _stacked([model.prob for model in models], more),
+            _stacked([model.reward for model in models], more),
             np.concatenate(following),
-            models[0].discount,
-            np.concatenate(ends),
+            0.0,
+            np.concatenate([np.append(model.terminal, np.ones(more, bool)) for model in models]),
         )
-        return cls(table, TabularPolicy(stacked([policy.probs for policy in policies])), S, block)
+        return cls(with_discount(table, models[0].discount), S, block)
+
+    def policy(self, policies: Sequence[TabularPolicy]) -> TabularPolicy:
+        """The policy of the whole table that follows each in its block."""
+        return TabularPolicy(_stacked([policy.probs for policy in policies], self.block - self.states))
 
     @property
     def count(self) -> int:
@@ -83,3 +80,8 @@ class PolicyBlocks:
         later, earlier = np.tril_indices(self.count, -1)
         one, other = (goes_on + self.block * of[:, None] for of in (later, earlier))
         return one.ravel(), other.ravel()
+
+
+def _stacked(parts: Sequence[Floats], more: int) -> Floats:
+    """One after the other, each with so many more rows."""
+    return np.concatenate([np.concatenate([part, np.repeat(part[:1], more, axis=0)]) for part in parts])

@@ -6,6 +6,7 @@ at once. That joint row is what an ordinary MDP lacks: it says how the actions' 
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -187,3 +188,10 @@ class TabularJMDP(arrays.FrozenArrays):
             f"TabularJMDP({S} states, {K} scenarios, {A} actions, discount={self.discount:g}, "
             f"{int(self.terminal.sum())} terminal, reward_bound={self.reward_bound:g})"
         )
+
+
+def with_discount(model: TabularJMDP, discount: float) -> TabularJMDP:
+    """The same table with another discount, which is not checked: a finite horizon allows 1."""
+    other = copy.copy(model)
+    object.__setattr__(other, "discount", discount)
+    return other

@@ -13,6 +13,7 @@ class Outcome(Enum):
     SWEEPS_EXHAUSTED = "max_sweeps is used up before the tolerance is met"
     INTERRUPTED = "interrupted before it was done"
     BUDGET_EXHAUSTED = "the budget is used up before the answer is as sure as asked"
+    ALL_STEPS = "all steps of the horizon are done"
     SAMPLED = "all samples asked for were drawn"
     BEST_FOUND = "one action is better on average than every other"
     BASELINE_COMPARED = "every other policy is known to be better or worse on average than the baseline"

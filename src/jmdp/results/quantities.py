@@ -18,6 +18,7 @@ class Quantity(Enum):
     CHECKED_TABLES = "a certificate that can be checked again from its tables"
     FROM_LAZY_MODELS = "answers for a model that is never enumerated"
     FROM_SIMULATORS = "answers for a simulator"
+    FINITE_HORIZONS = "answers for a finite horizon"
     SEVERAL_POLICIES = "joint moments of the returns of several policies"
 
 
@@ -32,6 +33,7 @@ GIVES: dict[str, frozenset[Quantity]] = {
             _Q.SWEEPS,
             _Q.CHECKED_TABLES,
             _Q.SEVERAL_POLICIES,
+            _Q.FINITE_HORIZONS,
         }
     ),
     "ExactDistribution()": frozenset(

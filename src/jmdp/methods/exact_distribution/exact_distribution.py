@@ -116,12 +116,13 @@ class ExactDistribution(Method[Evaluation]):
         pairs = P * (P - 1) / 2
         room = self._room(S, pairs * S * S + P * S + 1, S * (P + pairs))
         moments = ExactPairs(memory_budget=self.memory_budget).on_policies(model, policies, coupling, None, progress)
-        blocks = PolicyBlocks.of([model] * P, list(policies.values()))
+        blocks = PolicyBlocks.of([model] * P)
+        policy = blocks.policy(list(policies.values()))
         scale = Scale.above(model.reward_bound)
-        steps = PolicySteps(blocks, coupling, scale, room.for_steps(self.cells))
+        steps = PolicySteps(blocks, policy, coupling, scale, room.for_steps(self.cells))
         value = np.zeros((P, blocks.block))
         value[:, :S] = scale.divide(moments.mean).T
-        problem = _Problem(blocks.model, blocks.policy, coupling, steps, value.ravel(), room)
+        problem = _Problem(blocks.model, policy, coupling, steps, value.ravel(), room)
         return with_start(self._with_distributions(moments, problem, progress), start)
 
     def _room(self, states: int, drawn: float, given: float) -> _Room:

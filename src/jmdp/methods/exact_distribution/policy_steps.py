@@ -11,16 +11,19 @@ from jmdp.base.scale import Scale
 from jmdp.methods.exact_distribution.steps import DistributionSteps, OutcomeList, joined
 from jmdp.methods.shared.same_place import joint_actions
 from jmdp.models.coupling import Coupling
+from jmdp.models.policy import TabularPolicy
 from jmdp.models.policy_blocks import PolicyBlocks
 
 
 class PolicySteps(DistributionSteps):
     """An alternative is a policy: its return and gaps are those of drawn branches themselves."""
 
-    def __init__(self, blocks: PolicyBlocks, coupling: Coupling, scale: Scale, allowed_bytes: float) -> None:
+    def __init__(
+        self, blocks: PolicyBlocks, policy: TabularPolicy, coupling: Coupling, scale: Scale, allowed_bytes: float
+    ) -> None:
         self._blocks = blocks
-        self._joint = joint_actions(blocks.policy, coupling)
-        super().__init__(blocks.model, blocks.policy, coupling, scale, allowed_bytes)
+        self._joint = joint_actions(policy, coupling)
+        super().__init__(blocks.model, policy, coupling, scale, allowed_bytes)
 
     def return_row(self, s: int, i: int) -> int:
         """Of `given`, for policy i from a state that goes on."""

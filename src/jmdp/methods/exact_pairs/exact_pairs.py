@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -15,6 +15,7 @@ from jmdp.base.machine import budget, require
 from jmdp.base.progress import sweep_bar
 from jmdp.base.settings import nonnegative, refuse_overflow, whole
 from jmdp.errors import SettingsError
+from jmdp.methods.exact_pairs.horizon_evaluation import HorizonSolver
 from jmdp.methods.exact_pairs.pair_moments import PairMoments
 from jmdp.methods.exact_pairs.pair_refinement import refinable, refine, terms
 from jmdp.methods.exact_pairs.pair_sweep import PairSweep, change_record, is_compiled
@@ -28,6 +29,7 @@ from jmdp.methods.shared.return_range import ReturnRange
 from jmdp.methods.shared.shaping import shape_rewards
 from jmdp.methods.shared.state_units import StateUnits
 from jmdp.models.coupling import Coupling
+from jmdp.models.horizon import Horizon
 from jmdp.models.policy import TabularPolicy
 from jmdp.models.policy_blocks import PolicyBlocks
 from jmdp.models.tabular import TabularJMDP
@@ -144,9 +146,11 @@ class ExactPairs(Method[Evaluation]):
         if self.order > 2:
             refuse_overflow(self.order, model.discount)
         allowed_bytes = budget(self.memory_budget)
-        blocks = PolicyBlocks.of([model] * len(policies), list(policies.values()))
+        blocks = PolicyBlocks.of([model] * len(policies))
         self._require(blocks.model, 2, allowed_bytes)
-        table, found, moments = self.solve_blocks(blocks, coupling, allowed_bytes, progress)
+        table, found, moments = self.solve_blocks(
+            blocks, blocks.policy(list(policies.values())), coupling, allowed_bytes, progress
+        )
         outcome = found.outcome
         if outcome is Outcome.CONVERGED and moments is not None:
             outcome = moments.outcome
@@ -167,11 +171,31 @@ class ExactPairs(Method[Evaluation]):
         )
         return with_start(evaluation, start)
 
+    def on_horizon(
+        self,
+        model: TabularJMDP,
+        policies: Sequence[TabularPolicy] | Mapping[str, Sequence[TabularPolicy]],
+        coupling: Coupling,
+        horizon: Horizon,
+        progress: bool,
+    ) -> Evaluation:
+        """Evaluate; see `jmdp.evaluate`."""
+        if self.precision != "float64":
+            raise SettingsError("precision is 'float32'. With a horizon it is 'float64'.")
+        count = len(policies) if isinstance(policies, Mapping) else 1
+        S, tables = count * model.shape[0], 3.0 * (self.order * (self.order - 1) / 2)
+        fix = "Use compare_policies or compare, which need no table of pairs"
+        require(8 * tables * S * S, budget(self.memory_budget), f"ExactPairs on {S} states over a horizon", fix)
+        solver = HorizonSolver(self, self.order, coupling, horizon)
+        if isinstance(policies, Mapping):
+            return solver.of_policies(model, policies, progress)
+        return solver.of_actions(model, policies, progress)
+
     def solve_blocks(
-        self, blocks: PolicyBlocks, coupling: Coupling, allowed_bytes: float, progress: bool
+        self, blocks: PolicyBlocks, policy: TabularPolicy, coupling: Coupling, allowed_bytes: float, progress: bool
     ) -> tuple[PolicyTable, FixedPoint, PairMoments | None]:
         """The tables between the blocks of several policies."""
-        model, policy = blocks.model, blocks.policy
+        model = blocks.model
         shaped = shape_rewards(model, policy)
         units = StateUnits.of(model, policy, shaped)
         operator = PairOperator(model, policy, coupling, shaped, self.precision, units, blocks)

@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 
@@ -19,7 +20,6 @@ from jmdp.errors import UnavailableError
 from jmdp.methods.exact_pairs.pair_moments import PairMoments, scaled_moment, within
 from jmdp.methods.exact_pairs.pair_tolerance import LARGEST_STD, VISIBLE
 from jmdp.methods.shared.pair_operator import PairOperator
-from jmdp.methods.shared.return_range import ReturnRange
 from jmdp.models.policy_blocks import PolicyBlocks
 from jmdp.results.certificate import Certificate
 
@@ -214,11 +214,21 @@ class PolicyMoments:
         return Estimate.around(float(shaped.value.high[x]), error)
 
 
+class DrawnRange(Protocol):
+    """What the return of a policy can be at least and at most."""
+
+    def is_over(self, s: int) -> bool:
+        """Is nothing earned from this state on?"""
+
+    def of_drawn(self, s: int) -> Interval:
+        """Where the return is, the first action drawn too."""
+
+
 @dataclass(frozen=True, eq=False)
 class PolicyRanges:
     """What the returns of policies and their gaps can be at least and at most."""
 
-    models: Sequence[ReturnRange]  # of each policy
+    models: Sequence[DrawnRange]  # of each policy
 
     def is_over(self, s: int) -> bool:
         """Is nothing earned from this state on?"""

@@ -255,8 +255,9 @@ class Search:
         self, solver: ExactPairs, arounds: list[Surroundings], cuts: list[Cut], origin: int
     ) -> tuple[Found, bool]:
         """The returns of the policies themselves from the origin, their first actions drawn too."""
-        blocks = PolicyBlocks.of([cut.model for cut in cuts], [cut.policy for cut in cuts])
-        table, solved, _ = solver.solve_blocks(blocks, self.coupling, 2.0**62, self.progress)
+        blocks = PolicyBlocks.of([cut.model for cut in cuts])
+        policy = blocks.policy([cut.policy for cut in cuts])
+        table, solved, _ = solver.solve_blocks(blocks, policy, self.coupling, 2.0**62, self.progress)
         rows = [explorer.probs[explorer.origin] for explorer in self.explorers]
         mean = [float(row @ around.mean) for row, around in zip(rows, arounds, strict=True)]
         rounding = 8 * (len(rows[0]) + 4) * ROUNDOFF

@@ -90,7 +90,7 @@ class PairOperator:
         self.same_place: SamePlace | None = None
         if blocks is not None:
             if coupling.shared_in_a_state and not coupling.shared_between_states:
-                self.same_place = SamePlace(blocks, coupling, self.td, self.ratio)
+                self.same_place = SamePlace(blocks, policy, coupling, self.td, self.ratio)
         elif coupling.shared_in_a_state and coupling.policy_luck == "independent":
             self.same_state = SameState(model, policy, self.prob, self.td, self.V, self.ratio)
         self._set_error_scales()

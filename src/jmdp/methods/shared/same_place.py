@@ -29,10 +29,12 @@ _AT_ONCE = 1_000_000
 class SamePlace:
     """The entries of a sweep for all pairs of blocks of one state, given TD errors and ratios of units [S, K, A]."""
 
-    def __init__(self, blocks: PolicyBlocks, coupling: Coupling, td: Floats, ratio: Floats) -> None:
+    def __init__(
+        self, blocks: PolicyBlocks, policy: TabularPolicy, coupling: Coupling, td: Floats, ratio: Floats
+    ) -> None:
         self._blocks = blocks
         self.one, self.other = blocks.pairs()  # [pairs]
-        self._joint = joint_actions(blocks.policy, coupling)
+        self._joint = joint_actions(policy, coupling)
         model = blocks.model
         S, square = model.shape[0], model.discount * model.discount
         self.fixed = self.mean(lambda x, y: td[x][:, :, :, None] * td[y][:, :, None, :])

@@ -91,7 +91,7 @@ def shape_rewards(model: TabularJMDP, policy: TabularPolicy) -> Shaped:
     value_error = classes.reachable_max(best_change * rows * (1 + 2.0**-40) + drawn) / (1 - model.discount)
     possible = (model.prob > 0) & ~model.terminal[:, None]
     ahead = np.where(possible[:, :, None], value_error[model.next_state], 0.0).max(axis=1)
-    mean, lost, centred = _means(model, value, td)
+    mean, lost, centred = action_values(model, value, td)
     return Shaped(
         rewards,
         value,
@@ -143,7 +143,7 @@ def td_errors(
     return td, mean
 
 
-def _means(model: TabularJMDP, value: DoubleDouble, td: DoubleDouble) -> tuple[Floats, Floats, Floats]:
+def action_values(model: TabularJMDP, value: DoubleDouble, td: DoubleDouble) -> tuple[Floats, Floats, Floats]:
     """q [S, A], its second word [S, A], and what is left of the TD errors around it [S, K, A].
 
     q − v = Σ_k p d / Σ_k p, where Σ_k p = 1 + θ is 1 only up to rounding: to first order in θ.

@@ -39,6 +39,11 @@ class StateClasses:
         between = between[:, between[0] != between[1]]
         return cls(label.astype(np.int64), int(count), np.unique(between, axis=1).astype(np.int64))
 
+    @classmethod
+    def none(cls) -> StateClasses:
+        """Of no states, where nobody asks."""
+        return cls(np.zeros(0, np.int64), 0, np.zeros((2, 0), np.int64))
+
     def reachable_max(self, values: Floats) -> Floats:
         """[S], the largest of `values` [S] over the states that each can reach, itself among them."""
         most = np.full(self.count, -np.inf)

@@ -1,0 +1,180 @@
+"""ExactPairs over a finite horizon: backward recursion, with nothing but rounding to certify."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from jmdp.base.arrays import ROUNDOFF, Floats, largest
+from jmdp.base.interval import Interval
+from jmdp.base.progress import count_bar
+from jmdp.base.scale import Scale
+from jmdp.methods.exact_pairs.horizon_step import HorizonStep, Problem, Values
+from jmdp.methods.exact_pairs.moment_errors import ErrorScales
+from jmdp.methods.exact_pairs.moment_operator import MomentSources
+from jmdp.methods.exact_pairs.pair_moments import PairMoments
+from jmdp.methods.exact_pairs.pair_sweep import PairSweep
+from jmdp.methods.shared import double_double as dd
+from jmdp.methods.shared.reward_units import RewardUnits
+from jmdp.models.coupling import Coupling
+from jmdp.models.horizon import Horizon
+from jmdp.models.policy import TabularPolicy
+from jmdp.models.policy_blocks import PolicyBlocks
+from jmdp.models.tabular import TabularJMDP
+from jmdp.results.outcome import Outcome
+
+Tables = dict[tuple[int, int], Floats]
+
+
+@dataclass(frozen=True, eq=False)
+class Recursion:
+    """The last step back, and all that it starts from."""
+
+    step: HorizonStep
+    before: Tables  # with one step less to go: what given actions lead to
+    errors_before: list[float]
+    values_before: Values
+    after: Tables
+    errors: list[float]
+
+    def moments(self, order: int) -> PairMoments:
+        """Moments of given actions, which look one step ahead."""
+        entries = [largest(values) for values in self.values_before.moments]
+        return self._moments(order, self.values_before.moments, self.before, self.errors_before, entries)
+
+    def drawn_moments(self, order: int) -> PairMoments:
+        """Moments of branches that draw their first action too, around their true means."""
+        off = float(self.step.after.error.max())
+        sizes = [largest(values) for values in self.step.after.moments]
+        errors = [
+            error + math.fsum(math.comb(o, m) * off ** (o - m) * (sizes[m] + self.errors[m]) for m in range(o))
+            for o, error in enumerate(self.errors)
+        ]
+        return self._moments(order, self.step.after.moments, self.after, errors, sizes)
+
+    def _moments(
+        self, order: int, single: list[Floats], tables: Tables, errors: list[float], entries: list[float]
+    ) -> PairMoments:
+        entries = [max([entry, *(largest(t) for (p, q), t in tables.items() if p + q == o)])
+                   for o, entry in enumerate(entries)]  # fmt: skip
+        scales = ErrorScales(self.step, order)
+        return PairMoments(order, self.step, scales, single, tables, entries, errors, Outcome.ALL_STEPS)
+
+
+def recursion(
+    problem: Problem, policies: Sequence[TabularPolicy], final: Floats, order: int, progress: bool
+) -> Recursion:
+    """All steps back from the horizon; `policies` are in the order of time, `final` [S] on rewards of size 1."""
+    S = problem.model.shape[0]
+    nothing = np.zeros(S)
+    values = Values(dd.of(final), nothing, [np.ones(S), *[nothing] * order], nothing)
+    tables: Tables = {(i, o - i): np.zeros((S, S)) for o in range(2, order + 1) for i in range(1, o)}
+    errors = [0.0] * (order + 1)
+    with count_bar("steps back", progress, 0, len(policies)) as bar:
+        for count, policy in enumerate(reversed(policies), 1):
+            step = HorizonStep(problem, policy, values)
+            found = Recursion(step, tables, errors, values, *_after(step, values, tables, errors))
+            tables, errors, values = found.after, found.errors, step.after
+            bar(count)
+    return found
+
+
+def _after(step: HorizonStep, before: Values, tables: Tables, errors: list[float]) -> tuple[Tables, list[float]]:
+    """Tables of all orders one step back, and errors of those above 2."""
+    S, order = step.model.shape[0], len(errors) - 1
+    found: Tables = {(1, 1): np.zeros((S, S))}
+    if step.joint_steps or step.coupling.shared_in_a_state:
+        with PairSweep(step) as sweep:
+            sweep(tables[1, 1], found[1, 1])
+    off = [0.0, float(step.after.error.max()), float((step.after.pair_error**2).max())]
+    if order == 2:
+        return found, off
+    sources, scales = MomentSources(step, order), ErrorScales(step, order)
+    sizes = [largest(moments) for moments in before.moments]
+    for o in range(3, order + 1):
+        for j in range(1, o // 2 + 1):
+            i = o - j
+            whole = np.zeros((S, S))
+            for part in sources.parts(i, j, before.moments, tables):
+                known = part
+                if step.same_state is None and part.on_diagonal is not None and part.mirror > 0:
+                    known = replace(part, on_diagonal=step.after.moments[o])  # branches that are one
+                old = np.ascontiguousarray((tables[i, j] + part.mirror * tables[i, j].T) / 2)
+                new = np.zeros((S, S))
+                with PairSweep(known) as sweep:
+                    sweep(old, new)
+                whole += new
+            found[i, j], found[j, i] = whole, whole.T
+        entries = [max([size, *(largest(t) for (p, q), t in tables.items() if p + q == m)])
+                   for m, size in enumerate(sizes)]  # fmt: skip
+        step_error = scales.rounding(o, entries, scales.drawn) + 4 * ROUNDOFF * largest(found[o - 1, 1])
+        off.append((step_error + scales.sum(o, o + 1, errors, scales.drawn)) * (1 + 2.0**-40))
+    return found, off
+
+
+def horizon_problem(
+    model: TabularJMDP, coupling: Coupling, horizon: Horizon, blocks: PolicyBlocks | None
+) -> tuple[Problem, Floats]:
+    """The problem on rewards of size 1, and final values [S] likewise."""
+    table = model if blocks is None else blocks.model
+    final = horizon.final
+    if blocks is not None:
+        final = np.zeros((blocks.count, blocks.block))
+        final[:, : blocks.states] = horizon.final
+        final = final.ravel()
+    scale = Scale.above(max(model.reward_bound, float(np.abs(final).max())))
+    rewards = RewardUnits(scale, scale.divide(model.reward_bound), scale.divide(table.reward))
+    return Problem(table, coupling, rewards, blocks), scale.divide(final)
+
+
+@dataclass(frozen=True, eq=False)
+class HorizonRange:
+    """The least and the greatest return of each alternative over the horizon, rounded outwards."""
+
+    model: TabularJMDP
+    policies: Sequence[TabularPolicy]
+    final: Floats
+
+    def is_over(self, s: int) -> bool:
+        """Is nothing earned from this state on?"""
+        return bool(self.model.terminal[s])
+
+    def of(self, s: int, a: int) -> Interval:
+        """Where Z(s, a) is."""
+        return Interval(-float(self._lowest[s, a]), float(self._highest[s, a]))
+
+    def of_drawn(self, s: int) -> Interval:
+        """Where the return is if the first action is drawn too."""
+        drawn = np.flatnonzero(self.policies[0].probs[s] > 0)
+        return Interval(-float(self._lowest[s, drawn].max()), float(self._highest[s, drawn].max()))
+
+    def of_gap(self, s: int, a: int, b: int) -> Interval:
+        """Where Z(s, a) − Z(s, b) is, whatever luck they share."""
+        one, other = self.of(s, a), self.of(s, b)
+        return one + Interval(-other.high, -other.low)
+
+    @cached_property
+    def _highest(self) -> Floats:
+        return self._bound(self.model.reward, self.final)
+
+    @cached_property
+    def _lowest(self) -> Floats:
+        """With the sign turned."""
+        return self._bound(-self.model.reward, -self.final)
+
+    def _bound(self, reward: Floats, final: Floats) -> Floats:
+        """[S, A], upper bounds."""
+        model = self.model
+        possible = np.where(model.prob > 0, 0.0, -np.inf)[:, :, None]
+        state = np.where(model.terminal, 0.0, final)
+        for policy in reversed(self.policies):
+            later = model.discount * state[model.next_state]
+            slip = 2.0**-50 * (np.abs(reward) + np.abs(later)) + np.where((reward != 0) | (later != 0), 2.0**-1073, 0.0)
+            action = (reward + later + slip + possible).max(axis=1)
+            drawn = np.where(policy.probs > 0, action, -np.inf).max(axis=1)
+            state = np.where(model.terminal, 0.0, drawn)
+        return np.where(model.terminal[:, None], 0.0, action)

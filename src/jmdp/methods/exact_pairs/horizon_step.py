@@ -1,0 +1,194 @@
+"""One step back from a finite horizon: values, TD errors and the operator of pairs, with what rounding adds.
+
+With h steps to go, v_h = r_π + γ P_π v_{h−1} is carried in two words; its TD error is d = r + γ v_{h−1}(s') − v_h(s).
+The numbers v that were computed define Y_h = Z_h − v_h, whose mean is 0 but for the error of v, and
+
+    E[Y_h Ỹ_h] = E[d d̃ + γ d Y'-means + γ² Y' Ỹ']:
+
+one sweep of `pair_operator`, without a fixed point. What it is off is bounded by products e(x) e(y): an error f(x) f(y)
+before the step is at most γ² √(P f²)(x) √(P f²)(y) after it, and each step adds s(x) s(y), so that
+
+    e_h² = γ² P_π e_{h−1}² + s²          (Cauchy and Schwarz, twice).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from jmdp.base.arrays import ROUNDOFF, UNDERFLOW, Floats
+from jmdp.methods.shared import double_double as dd
+from jmdp.methods.shared.double_double import DoubleDouble
+from jmdp.methods.shared.pair_operator import PairOperator
+from jmdp.methods.shared.reward_units import RewardUnits
+from jmdp.methods.shared.same_place import SamePlace
+from jmdp.methods.shared.same_state import SameState
+from jmdp.methods.shared.shaping import Shaped, action_values
+from jmdp.methods.shared.shared_randomness import joint_steps
+from jmdp.methods.shared.state_classes import StateClasses
+from jmdp.methods.shared.state_units import StateUnits
+from jmdp.models.coupling import Coupling
+from jmdp.models.policy import TabularPolicy
+from jmdp.models.policy_blocks import PolicyBlocks
+from jmdp.models.tabular import TabularJMDP
+
+_UP = 1 + 2.0**-40
+
+_SPLIT = 2.0**-40
+"""f g̃ + g f̃ ≤ (λ f + g/λ)(λ f̃ + g̃/λ), with this λ: g is some 2⁻⁹⁰ of f."""
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """What is the same in all steps; rewards are of size 1."""
+
+    model: TabularJMDP
+    coupling: Coupling
+    rewards: RewardUnits
+    blocks: PolicyBlocks | None
+
+    @property
+    def prob(self) -> Floats:
+        """[S, K], 0 from terminal states."""
+        return np.asarray(self.model.prob * ~self.model.terminal[:, None])
+
+    def mean_of_action(self, values: Floats) -> Floats:
+        """[S, A], means of [S, K, A] over scenarios."""
+        return np.asarray(np.einsum("sk,ska->sa", self.prob, values))
+
+
+@dataclass(frozen=True, eq=False)
+class Values:
+    """What is known of single returns with some steps to go."""
+
+    value: DoubleDouble  # [S]
+    error: Floats  # [S], of the value
+    moments: list[Floats]  # [S] each, E[Y^o], o = 0, 1, …
+    pair_error: Floats  # [S], e: moments of order 2 of x and y are off by at most e(x) e(y)
+
+
+class HorizonStep(PairOperator):
+    """The sweep of one step, from `before` to one step more to go."""
+
+    def __init__(self, problem: Problem, policy: TabularPolicy, before: Values) -> None:
+        self._problem, self._before = problem, before
+        self.model, self.policy, self.coupling, self.blocks = problem.model, policy, problem.coupling, problem.blocks
+        self.precision, self.units = "float64", StateUnits.equal(problem.model)
+        S = self.model.shape[0]
+        self.size, self.square, self.prob = S * S, self.model.discount**2, problem.prob
+        self.shaped = self._shaped()
+        self.td, self.centred = self.shaped.td, self.shaped.centred
+        self.ratio = self.ratio_ahead = np.ones(self.model.shape)
+        self.joint_steps = []
+        if self.coupling.shared_in_a_state or self.coupling.policy_luck == "shared":
+            self.joint_steps = joint_steps(self.model, policy, self.coupling, self.td)
+        self.V = before.moments[2]  # of branches that have become one and go on from here
+        self.same_state = self.same_place = None
+        if self.blocks is not None:
+            if self.coupling.shared_in_a_state and not self.coupling.shared_between_states:
+                self.same_place = SamePlace(self.blocks, policy, self.coupling, self.td, self.ratio)
+        elif self.coupling.shared_in_a_state and self.coupling.policy_luck == "independent":
+            self.same_state = SameState(self.model, policy, self.prob, self.td, self.V, self.ratio)
+        self._set_error_scales()
+        self.after = self._values()
+
+    def diagonal(self, H: Floats) -> Floats | None:
+        """H(s, s) after the step; None where the entries between states serve."""
+        if self.blocks is not None or not self.coupling.shared_in_a_state:
+            return None
+        return self.after.moments[2] if self.same_state is None else self.same_state.diagonal(H)
+
+    def action_error(self) -> Floats:
+        """[S, A], f: covariances of the returns of given actions x and y are off by at most f(x) f(y)."""
+        ahead = self._problem.mean_of_action
+        n, before = self.model.next_state, self._before
+        spread = ahead(self.centred**2) + self.square * ahead((before.moments[2] + before.pair_error**2)[n])
+        slip = self.shaped.centred_errors + self.model.discount * np.sqrt(ahead(before.error[n] ** 2))
+        later = self.square * ahead(before.pair_error[n] ** 2)
+        return self._error(spread, np.sqrt(ahead(self.centred**2)), slip, later) + self.shaped.mean_errors
+
+    def _values(self) -> Values:
+        before, pi = self._before, self.policy.probs
+        n, gamma = self.model.next_state, self.model.discount
+        order = len(before.moments) - 1
+
+        def drawn(values: Floats) -> Floats:
+            return np.asarray((self._problem.mean_of_action(values) * pi).sum(axis=1))
+
+        moments = [np.ones(len(pi)), np.zeros(len(pi))]
+        for o in range(2, order + 1):
+            terms = sum(math.comb(o, m) * gamma**m * self.td ** (o - m) * before.moments[m][n] for m in range(o + 1))
+            moments.append(drawn(np.asarray(terms)))
+        squares = drawn(self.td**2)
+        spread = squares + self.square * drawn((before.moments[2] + before.pair_error**2)[n])
+        slip = self.shaped.td_errors + gamma * np.sqrt(drawn(before.error[n] ** 2))
+        error = self._error(spread, np.sqrt(squares), slip, self.square * drawn(before.pair_error[n] ** 2))
+        return Values(self.shaped.value, self.shaped.value_errors, moments, error)
+
+    def _error(self, spread: Floats, rms: Floats, slip: Floats, later: Floats) -> Floats:
+        """e or f, from E[d²] + γ² E[V'], √E[d²], the error of d and of the mean of Y', and γ² E[e'²]."""
+        own = self.rounding * ROUNDOFF * spread + (_SPLIT * rms + slip / _SPLIT) ** 2
+        tiny = np.where(spread + slip > 0, UNDERFLOW, 0.0)
+        return np.asarray(np.sqrt((later + own + tiny) * _UP) * _UP)
+
+    def _shaped(self) -> Shaped:
+        """Values with one step more to go, and TD errors."""
+        model, reward, before = self.model, self._problem.rewards.reward, self._before
+        n, gamma = model.next_state, np.full(1, model.discount)
+        later = DoubleDouble(before.value.high[n], before.value.low[n])
+        ahead = dd.add_float(dd.scale(later, gamma), reward)
+        value = self._mean(ahead)
+        here = DoubleDouble(value.high[:, None, None], value.low[:, None, None])
+        td = dd.add(ahead, dd.negative(here))
+        td = DoubleDouble(*(np.where(model.terminal[:, None, None], 0.0, word) for word in td))
+        mean, lost, centred = action_values(model, value, td)
+        noise = self._noise(value)
+        drawn = np.where(self.policy.probs > 0, noise, 0.0).max(axis=1)
+        later_error = model.discount * self._problem.mean_of_action(before.error[n])
+        value_error = ((later_error * self.policy.probs).sum(axis=1) + drawn) * _UP
+        mean_error = (np.abs(lost) + later_error + noise) * _UP
+        return Shaped(
+            rewards=self._problem.rewards,
+            value=value,
+            value_errors=value_error,
+            td=td.high,
+            centred=centred,
+            td_errors=2 * drawn,
+            centred_errors=2 * noise,
+            mean=mean,
+            mean_errors=mean_error,
+            classes=StateClasses.none(),
+        )
+
+    def _mean(self, ahead: DoubleDouble) -> DoubleDouble:
+        """Mean [S] over scenarios and actions; rows are divided by their sums, to first order in what these miss."""
+        model, pi = self.model, self.policy.probs
+        over = dd.total(dd.scale(ahead, model.prob[:, :, None]), axis=1)
+        over = dd.add(over, dd.scale(over, -_missing(model.prob)[:, None]))
+        mean = dd.total(dd.scale(over, pi), axis=1)
+        mean = dd.add(mean, dd.scale(mean, -_missing(pi)))
+        return DoubleDouble(*(np.where(model.terminal, 0.0, word) for word in mean))
+
+    def _noise(self, value: DoubleDouble) -> Floats:
+        """[S, A], what rounding in two words puts on a TD error and on its means; 0 where nothing is earned."""
+        _, K, A = self.model.shape
+        size = np.abs(self._problem.rewards.reward) + np.abs(self._before.value.high)[self.model.next_state]
+        possible = (self.prob > 0)[:, :, None]
+        most = np.where(possible, size, 0.0).max(axis=1)
+        most = (
+            most
+            + np.max(np.where(self.policy.probs > 0, most, 0.0), axis=1, keepdims=True)
+            + np.abs(value.high)[:, None]
+        )
+        units = K * K + A * A + 8 * (K + A + 8)
+        # A reward that underflowed when it was divided is not nothing.
+        lost = np.where(possible & (self.model.reward != 0), UNDERFLOW, 0.0).max(axis=1)
+        lost = np.maximum(lost, np.max(np.where(self.policy.probs > 0, lost, 0.0), axis=1, keepdims=True))
+        return np.where(most + lost > 0, units * dd.RELATIVE_ERROR * most + UNDERFLOW, 0.0)
+
+
+def _missing(rows: Floats) -> Floats:
+    """[S], by how much each row exceeds 1."""
+    return dd.add_float(dd.total(dd.of(rows), axis=1), -np.ones(1)).high

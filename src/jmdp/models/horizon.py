@@ -1,0 +1,77 @@
+"""A finite horizon: so many steps, and what a state is worth when they are over."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from jmdp.base import arrays
+from jmdp.base.arrays import Floats
+from jmdp.base.settings import whole_number
+from jmdp.errors import PolicyError, SettingsError
+from jmdp.models.policy import TabularPolicy
+from jmdp.models.tabular import LARGEST_RETURN, TabularJMDP, with_discount
+
+_MOST_STEPS = 10_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class Horizon:
+    """Steps, and the value [S] of the state that is reached after the last."""
+
+    steps: int
+    final: Floats
+
+    @classmethod
+    def of(cls, model: TabularJMDP, steps: Any, final: Any) -> Horizon:
+        """Checked against the model, whose discount may be 1 here."""
+        count = whole_number("horizon", steps, 1)
+        if count > _MOST_STEPS:
+            raise SettingsError(f"horizon is {count}. Give at most {_MOST_STEPS} steps.")
+        S = model.shape[0]
+        values = np.zeros(S) if final is None else arrays.floats("terminal_value", final, "[S]", SettingsError)
+        if values.shape != (S,) or not np.isfinite(values).all():
+            raise SettingsError(f"terminal_value has shape {values.shape}. Give {S} finite numbers.")
+        if values[model.terminal].any():
+            s = int(np.flatnonzero(model.terminal & (values != 0))[0])
+            raise SettingsError(
+                f"terminal_value of state {model.states.name(s)} is {values[s]:g}, and nothing is earned from a "
+                "terminal state on. Give 0 there, and put the amount on the step into it."
+            )
+        if model.reward_bound * count + np.abs(values).max() > LARGEST_RETURN:
+            raise SettingsError(f"Squares of returns over {count} steps overflow. Divide the rewards by a constant.")
+        return cls(count, values)
+
+
+def horizon_model(model: TabularJMDP, discount: float | None) -> TabularJMDP:
+    """The model with a discount of 0 … 1, which a finite horizon allows; its own if None is given."""
+    if discount is None:
+        return model
+    if isinstance(discount, bool) or not 0 <= float(discount) <= 1:
+        raise SettingsError(f"discount is {discount!r}. Give a number from 0 to 1.")
+    return with_discount(model, float(discount))
+
+
+def policy_steps(policy: Any, model: TabularJMDP, steps: int) -> list[TabularPolicy]:
+    """The policy of each step: one for all, or one each, given as a list or as an array [H, S, A]."""
+    if isinstance(policy, TabularPolicy):
+        policy.check_fits(model)
+        return [policy] * steps
+    found: list[TabularPolicy] = []
+    if isinstance(policy, np.ndarray) and policy.ndim == 3:
+        found = [TabularPolicy(table) for table in policy]
+    elif isinstance(policy, Sequence) and all(isinstance(step, TabularPolicy) for step in policy):
+        found = list(policy)
+    else:
+        raise PolicyError(
+            f"policy is a {type(policy).__name__}. With a horizon give a TabularPolicy, a list with one for each step, "
+            "or an array [H, S, A]."
+        )
+    if len(found) != steps:
+        raise PolicyError(f"The policy has {len(found)} steps, the horizon {steps}. Give one table for each step.")
+    for table in found:
+        table.check_fits(model)
+    return found
