@@ -20,7 +20,7 @@ from jmdp.results.gaps.gap import Gap
 from jmdp.results.outcome import Outcome
 
 if TYPE_CHECKING:
-    from jmdp import plots, simulators, testing, worlds
+    from jmdp import plots, simulators, testing, training, worlds
     from jmdp.base.luck import Shock
     from jmdp.comparing import compare
     from jmdp.comparing_policies import compare_policies
@@ -78,6 +78,7 @@ __all__ = [
     "plots",
     "simulators",
     "testing",
+    "training",
     "worlds",
 ]
 
@@ -99,7 +100,7 @@ _LOADED_LATER = {
 
 def __getattr__(name: str) -> object:
     """Load what not every evaluation needs when it is first asked for."""
-    if name in ("plots", "simulators", "testing", "worlds"):
+    if name in ("plots", "simulators", "testing", "training", "worlds"):
         return import_module(f"jmdp.{name}")
     if name in _LOADED_LATER:
         found: object = getattr(import_module(f"jmdp.{_LOADED_LATER[name]}"), name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from inspect import isfunction
 from typing import Any
 
 from jmdp.base.luck import Shock
@@ -16,6 +17,7 @@ from jmdp.models.actors.as_policy import as_policy
 from jmdp.models.coupling import Coupling, Synchronous
 from jmdp.models.discount import problem_discount
 from jmdp.models.policy import TabularPolicy
+from jmdp.models.tabular import TabularJMDP
 from jmdp.results.comparison import Comparison
 from jmdp.results.samples.limits import known_reward_bound
 from jmdp.sequential import Question, Settings
@@ -98,16 +100,16 @@ def compare(
         Not taken here: whole policies are compared by `jmdp.compare_policies`.
     """
     settings = Settings.of(locals())
-    _refuse_policies(state, policies)
+    _refuse_policies(simulator, state, policies)
     question = _question(simulator, state, policy, actions, discount, settings, progress)
     return question.answer([], settings.samples)
 
 
-def _refuse_policies(state: Any, policies: Any) -> None:
+def _refuse_policies(source: Any, state: Any, policies: Any) -> None:
     """Raise where whole policies are given to be compared."""
-    given = policies if policies is not None else state
-    several = isinstance(given, Mapping) and given and all(map(_like_policy, given.values()))
-    if policies is not None or several or isinstance(state, TabularPolicy) or hasattr(state, "predict"):
+    table = isinstance(getattr(source, "model", source), TabularJMDP)  # whose states are no dictionaries
+    several = isinstance(state, Mapping) and state and (table or all(map(_like_policy, state.values())))
+    if policies is not None or several or isfunction(state) or isinstance(state, TabularPolicy):
         what = "policies are given" if policies is not None else "state is a policy, or several"
         raise SettingsError(
             f"{what}, and jmdp.compare compares actions in one state. To compare whole policies: "

@@ -72,6 +72,14 @@ class Environment:
             return GymnasiumSimulator(self.source, truncated_ends=self.truncated_ends, check=checked)
         return as_simulator(self.source)
 
+    def episode_simulator(self, *, digests: bool) -> Simulator:
+        """As a simulator for whole episodes, which need no copies of the environment unless digests are needed."""
+        if self.space is not None and not digests:
+            from jmdp.simulators import GymnasiumSimulator
+
+            return GymnasiumSimulator(self.source, snapshot="replay", truncated_ends=self.truncated_ends, check=False)
+        return self.simulator()
+
     def put(self, state: str | None, reset_seed: int | None, seed: int) -> None:
         """Let a Gymnasium environment stand where the user says, before it becomes a simulator."""
         if self.space is None:

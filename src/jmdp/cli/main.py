@@ -29,6 +29,9 @@ class _Entry(NamedTuple):
 COMMANDS = {
     "evaluate": _Entry("evaluate", "Evaluate", "A built-in world: means, covariances and gaps of all actions, exact."),
     "compare": _Entry("compare", "Compare", "A simulator, where it stands: which action is better, and how surely?"),
+    "compare-policies": _Entry(
+        "compare_policies", "ComparePolicies", "A simulator, whole episodes: which policy is better, and how surely?"
+    ),
     "check": _Entry("check", "Check", "A simulator: do all its actions really meet the same luck?"),
     "reproduce": _Entry("reproduce", "Reproduce", "The paper's experiments again: claims, measured values, verdicts."),
 }
@@ -36,6 +39,7 @@ COMMANDS = {
 _EXAMPLES = {
     "jmdp evaluate inventory --state 3": "how many to order, with three in stock?",
     "jmdp compare CartPole-v1 --discount 0.9 --after left left": "which way, with the pole leaning?",
+    "jmdp compare-policies world:inventory --policies base_stock reorder --starts 0 5": "which policy orders better?",
     "jmdp check FrozenLake-v1": "can its luck be shared?",
     "jmdp reproduce chain_correlation --out report": "a figure of the paper, in some seconds",
 }
@@ -115,7 +119,7 @@ def parsed(kind: type[Command], program: str, arguments: Sequence[str]) -> Comma
 
 
 def _help(stream: TextIO, code: Exit) -> Exit:
-    commands = "\n".join(f"  {name:<10} {entry.summary}" for name, entry in COMMANDS.items())
+    commands = "\n".join(f"  {name:<16} {entry.summary}" for name, entry in COMMANDS.items())
     print(
         f"usage: jmdp COMMAND [OPTIONS]\n\n{main.__doc__}\n\ncommands\n{commands}\n\n"
         "options\n"

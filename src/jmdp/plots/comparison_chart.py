@@ -1,4 +1,4 @@
-"""What a comparison found, at a glance: how far each action is behind the leader, and how often it does better."""
+"""What a comparison found, at a glance: how far each alternative is behind the leader, and how often it is better."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from jmdp.base.rounding import percentages, plus_minus, significant, typeset
 from jmdp.models.coupling import Independent
 from jmdp.plots.style import COLOURS, GREY, clear_spines, new_figure
 from jmdp.results.anytime import ENOUGH
+from jmdp.results.outcome import Outcome
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -66,14 +67,14 @@ def comparison_chart(comparison: Comparison, *, title: str | None = None) -> Fig
     Parameters
     ----------
     comparison
-        By `jmdp.compare`.
+        By `jmdp.compare` or `jmdp.compare_policies`; a baseline takes the place of the leader.
     title
         Shown above the axes instead of the verdict.
     """
-    c, leader = comparison, comparison.leader
+    c, leader = comparison, comparison.reference
     ranked = sorted(range(len(c.actions)), key=lambda a: -float(c.evaluation.mean[0, a]))
     ranked.sort(key=lambda a: c.actions[a] != leader)  # on top, also among equals
-    names = dict(zip(c.actions, _written(c.actions), strict=True))
+    names = dict(zip(c.actions, _written(c.actions, c.alternative), strict=True))
     rows = [_row(c, c.actions[a]) for a in ranked[1:]]
     said = names[leader] if len(names[leader]) <= 12 else "the leader"
     figure, [[left, right]] = new_figure(1, 2, size=(10.0, 2.2 + 0.42 * len(ranked)))
@@ -99,8 +100,8 @@ def comparison_chart(comparison: Comparison, *, title: str | None = None) -> Fig
 
 
 def _row(c: Comparison, action: str) -> _Row:
-    gap, labels, covariance = c.gap(c.leader, action), c.evaluation.actions, c.evaluation.covariance[0]
-    a, b = labels.index(c.leader), labels.index(action)
+    gap, labels, covariance = c.gap(c.reference, action), c.evaluation.actions, c.evaluation.covariance[0]
+    a, b = labels.index(c.reference), labels.index(action)
     interval = ANYWHERE if gap.mean_interval is None else gap.mean_interval
     independent_std = math.sqrt(covariance[a, a] + covariance[b, b])
     noise = 1e-7 * independent_std + 1e-12 * c.draws.largest_reward  # what rounding leaves of a variance that is 0
@@ -110,14 +111,14 @@ def _row(c: Comparison, action: str) -> _Row:
         interval.low > 0 and (c.bounded is not None or c.samples >= ENOUGH),
         gap.std if gap.std > noise else 0.0,
         independent_std if independent_std > noise else 0.0,
-        c.superiority(c.leader, action),
-        c.superiority(action, c.leader),
+        c.superiority(c.reference, action),
+        c.superiority(action, c.reference),
     )
 
 
-def _written(names: list[str]) -> list[str]:
+def _written(names: list[str], alternative: str) -> list[str]:
     """Names for labels: in one line, not too long, all different, and with no mathematics in them."""
-    lines = [f"action {name}" if name.isdigit() else " ".join(name.split()) for name in names]
+    lines = [f"{alternative} {name}" if name.isdigit() else " ".join(name.split()) for name in names]
     half = _LONGEST // 2 - 1
     short = [line if len(line) <= _LONGEST else f"{line[:half]} … {line[-half:]}" for line in lines]
     if len(set(short)) < len(short):
@@ -127,23 +128,37 @@ def _written(names: list[str]) -> list[str]:
 
 def _verdict(c: Comparison, labelled: list[str], rows: list[_Row]) -> str:
     leader, others = labelled[0], labelled[1:]
+    if c.reference != c.leader or c.outcome is Outcome.BASELINE_COMPARED:
+        return _beside_baseline(leader, others, rows)
     if c.best is not None:
         return f"{leader} is best"
     if c.samples < ENOUGH:
-        return f"Not decided, too few rollouts; {leader} leads"
+        return f"Not decided, too few {c.run}s; {leader} leads"
     near = [name for name, row in zip(others, rows, strict=True) if not row.sure]
     which = near[0] if len(near) == 1 else f"{len(near)} of the {len(others)} others"
     return f"Not decided: {leader} leads, but {which} may be as good"
 
 
+def _beside_baseline(baseline: str, others: list[str], rows: list[_Row]) -> str:
+    """Which of the others are better or worse than the baseline."""
+    words = [
+        f"{name} is {'worse' if row.interval.low > 0 else 'better'}" if row.sure or row.interval.high < 0 else ""
+        for name, row in zip(others, rows, strict=True)
+    ]
+    known = [word for word in words if word]
+    if not known:
+        return f"Not decided: none is known to be better or worse than {baseline}"
+    return f"Beside {baseline}: {', '.join(known)}"
+
+
 def _caption(c: Comparison) -> str:
     return " · ".join(
         (
-            f"n = {c.samples:,} rollouts of each action",
+            f"n = {c.samples:,} {c.run}s of each {c.alternative}",
             f"seed {c.seed}",
             f"{100 * c.confidence:g}% confidence{', large-sample' if c.bounded is None else ''}",
             f"{type(c.evaluation.coupling).__name__} luck",
-            "decided" if c.best is not None else "not decided",
+            "decided" if c.best is not None or c.outcome is Outcome.BASELINE_COMPARED else "not decided",
             f"ended: {c.outcome.name.lower().replace('_', ' ')}",
         )
     )
@@ -158,7 +173,15 @@ def _draw_gaps(axes: Axes, rows: list[_Row], c: Comparison, leader: str) -> None
     axes.axvline(0, color="black", linewidth=0.8, zorder=1)
     axes.plot(0, 0, "D", color=_BETTER, markersize=6, zorder=4)
     column = axes.get_yaxis_transform()
-    axes.text(1.02, 0, "leader", transform=column, va="center", fontsize=9, fontweight="bold")
+    axes.text(
+        1.02,
+        0,
+        "leader" if c.reference == c.leader else "baseline",
+        transform=column,
+        va="center",
+        fontsize=9,
+        fontweight="bold",
+    )
     luck, label = c.evaluation.coupling, _Once()
     own, shared = "± 1 std of a gap if each had its own luck", f"± 1 std of a gap, {type(luck).__name__} luck"
     for y, row in enumerate(rows, start=1):
@@ -182,7 +205,7 @@ def _draw_gaps(axes: Axes, rows: list[_Row], c: Comparison, leader: str) -> None
     axes.locator_params(axis="x", nbins=6)
     returns = "return" if c.discount == 1 else "discounted return"
     unit = f", × 10{str(power).translate(_RAISED)}" if power else ""
-    axes.set_xlabel(f"{returns} of {leader} less that of the action{unit}", fontsize=9)
+    axes.set_xlabel(f"{returns} of {leader} less that of the {c.alternative}{unit}", fontsize=9)
     axes.set_title(f"behind {leader} by{unit}", loc="left", fontsize=10)
 
 

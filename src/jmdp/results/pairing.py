@@ -22,7 +22,7 @@ class LuckShares:
     """Parts of the variance of a return, averaged over the policies by their variances; they sum to 1.
 
     By the law of total variance: that of the mean return given the start, what the steps add given the start, and what
-    the policies' own draws add given both. Estimated from a few samples run again with part of their randomness drawn anew.
+    the policies' own draws add given both. Estimated from some samples run again with part of their randomness anew.
     """
 
     start: float

@@ -121,7 +121,7 @@ def policy_table(c: _PolicyComparison) -> str:
     assumed = (
         [] if c.limits.assumption is None else [f"assuming that {c.limits.assumption}; otherwise give reward_bound"]
     )
-    holds = "large-sample" if c.bounded is None else "valid for any distribution of returns in that range"
+    holds = "large-sample" if c.bounded is None else "for any returns in that range"
     return "\n".join(
         [
             answer_sentence(c),
@@ -133,7 +133,7 @@ def policy_table(c: _PolicyComparison) -> str:
             f"{c.samples:,} episodes of each policy from seed {c.seed}; {c.draws.steps:,} steps simulated",
             *assumed,
             f"outcomes rarer than about 1 in {1 / c.unseen:.0f} may be missing from this sample",
-            f"intervals of means hold whenever sampling stops and are {holds}; those of chances hold for any distribution",
+            f"intervals hold whenever sampling stops: those of means {holds}, those of chances for any distribution",
         ]
     )
 

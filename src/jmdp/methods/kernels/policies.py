@@ -1,6 +1,6 @@
 """Whole episodes of several policies on a table.
 
-Luck is looked up, not drawn in order: the number for step t and a place is u(key, t, place), with a key for each sample.
+Luck is looked up, not drawn in order: the number for step t and a place is u(key, t, place), with keys of each sample.
 So each branch is simulated on its own, and what two of them share follows from equal places alone.
 """
 

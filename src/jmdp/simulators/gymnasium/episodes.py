@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -10,8 +11,10 @@ from jmdp.errors import SimulatorError
 from jmdp.simulators.gymnasium.env_operations import duplicate, replace_generator, seed_spaces, seeded_reset
 from jmdp.simulators.simulator import Episode
 
-LANES = 16
-"""Copies of the environment that run side by side, at most."""
+_MANY, _FEW = 64, 16
+"""Copies of the environment that run side by side, where one takes less than `_SOON` seconds to make or longer."""
+
+_SOON = 0.02
 
 
 class LiveEnvs:
@@ -25,9 +28,10 @@ class LiveEnvs:
         self._env, self._global_generators = env, global_generators
         self._generator = Shock(bytes(16)).generator()
         self._free: list[Any] = []
-        self.lanes = LANES
+        begun = time.perf_counter()
         try:
             self._free.append(duplicate(env))
+            self.lanes = _MANY if time.perf_counter() - begun < _SOON else _FEW  # samples do not depend on it
         except SimulatorError:
             self._free.append(env)
             self.lanes = 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -17,6 +18,7 @@ from jmdp.errors import CouplingError, MissingExtraError, PolicyError, SettingsE
 from jmdp.models.actors.actor import Actor
 from jmdp.models.coupling import Coupling
 from jmdp.simulators.digests import digest_of
+from jmdp.simulators.episodes import EpisodeDraws, EpisodePlan
 from jmdp.simulators.rollouts import RolloutPlan
 from jmdp.simulators.simulator import Draws, Simulator, Step, action_labels
 
@@ -27,6 +29,7 @@ except ImportError:
     raise MissingExtraError('Simulators in JAX need JAX: pip install "jmdp[jax]"') from None
 
 from jmdp.simulators.jax.lockstep import Lockstep
+from jmdp.simulators.jax.policy_episodes import CompiledEpisodes, EpisodeLockstep, start_number
 from jmdp.simulators.jax.rollouts import CompiledRollouts, Request, samples_at_once
 from jmdp.simulators.jax.traced_functions import (
     StepFunction,
@@ -104,9 +107,19 @@ class JaxSimulator(Simulator):
         self._table = jax.jit(jax.vmap(jax.vmap(self._checked_step, (None, None, 0)), (0, None, None)))
         self._dtypes: dict[Any, tuple[Any, ...]] = {}
         self._programs: list[tuple[Any, Any, CompiledRollouts]] = []
+        self._episode_programs: list[tuple[EpisodePlan, Callable[[int, int], EpisodeDraws]]] = []
 
     def __getstate__(self) -> dict[str, Any]:
-        compiled = ("_start", "_step", "_observation", "_table", "_checked_step", "_dtypes", "_programs")
+        compiled = (
+            "_start",
+            "_step",
+            "_observation",
+            "_table",
+            "_checked_step",
+            "_dtypes",
+            "_programs",
+            "_episode_programs",
+        )
         return {name: value for name, value in vars(self).items() if name not in compiled}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -154,6 +167,46 @@ class JaxSimulator(Simulator):
         """`paired_draws` of a policy that JAX can trace; None of another."""
         policy = actor.traceable(self.observe(plan.state))
         return None if policy is None else partial(self.paired_draws, plan, policy)
+
+    def compiled_episodes(self, plan: EpisodePlan) -> Callable[[int, int], EpisodeDraws] | None:
+        """Episodes of policies that JAX can trace; None where one of them cannot be. The last few are kept."""
+        for known, program in self._episode_programs:
+            same = (known.starts is plan.starts, known.coupling == plan.coupling, known.fresh == plan.fresh)
+            numbers = (known.discount, known.horizon, known.seed) == (plan.discount, plan.horizon, plan.seed)
+            if numbers and all(same) and all(map(operator.is_, known.actors, plan.actors)):
+                return program
+        example = self.settled(plan.starts.states[0]) if plan.starts.given else self.start(Shock(bytes(16)))
+        policies = [actor.traceable(self.observe(example)) for actor in plan.actors]
+        traced = [partial(_checked_policy, policy, self.actions.size) for policy in policies if policy is not None]
+        if len(traced) < len(policies):
+            return None
+        for policy in traced:
+            jax.eval_shape(policy, jax.eval_shape(self._observe, example))
+        lockstep = EpisodeLockstep(
+            self._checked_step,
+            self._observe,
+            _no_policy,
+            tuple(path is not None for path, _ in self._leaves(example)),
+            self.actions.size,
+            len(traced),
+            plan.coupling,
+            policies=tuple(traced),
+            draw_start=self._start_of(plan),
+            fresh=plan.fresh,
+        )
+        samples = samples_at_once(example, len(traced), self.lanes)
+        draw = CompiledEpisodes(lockstep, plan, example, samples).draw
+        self._episode_programs = [(plan, draw), *self._episode_programs[:7]]
+        return draw
+
+    def _start_of(self, plan: EpisodePlan) -> Callable[[Any], Any]:
+        """A function of a key that draws a start."""
+        if not plan.starts.given:
+            assert self._start_function is not None
+            return self._start_function
+        states = jax.tree.map(lambda *leaves: jnp.stack(leaves), *map(self.settled, plan.starts.states))
+        number = start_number(plan.starts.cumulative)
+        return lambda key: jax.tree.map(lambda leaf: leaf[number(key)], states)
 
     def paired_draws(self, plan: RolloutPlan, policy: Any, first: int, count: int) -> Draws:
         """Returns of the actions under shared luck, the policy followed afterwards: samples first … first + count − 1.
@@ -245,6 +298,14 @@ class JaxSimulator(Simulator):
 
     def __repr__(self) -> str:
         return f"JaxSimulator({self.actions.size} actions)"
+
+
+def _checked_policy(policy: Callable[[Any], Any], actions: int, observation: Any) -> jax.Array:
+    return checked_policy_output(policy(observation), actions)
+
+
+def _no_policy(parameters: Any, observation: Any) -> Any:
+    """In the place of the one policy of a `Lockstep`, where each branch has its own."""
 
 
 def _itself(state: Any) -> Any:

@@ -29,7 +29,7 @@ CHUNK = 32
 """Steps per compiled call; between two calls it is seen whether all branches have ended."""
 
 _ACTION = (0x9E3779B1, 0x85EBCA77)
-_POLICY = 0x27D4EB2F
+POLICY_WORD = 0x27D4EB2F
 _BRANCH = (0x165667B1, 0xC2B2AE3D)
 _GAIN = (0x9E3779B1, 0x85EBCA6B, 0xC2B2AE35)
 
@@ -68,7 +68,7 @@ class Lockstep:
 
     def begin(self, start: Any, first: jax.Array, seed: jax.Array, samples: jax.Array) -> tuple[jax.Array, Lanes]:
         """Root keys [N], and every branch on the first state with its first action."""
-        roots = jax.vmap(lambda sample: jax.random.fold_in(_key(seed), sample))(samples)
+        roots = jax.vmap(lambda sample: jax.random.fold_in(key_of(seed), sample))(samples)
         shape = (self.branches, samples.size)
         state = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, shape + leaf.shape), start)
         action = jnp.broadcast_to(first[:, None], shape)
@@ -109,7 +109,7 @@ class Lockstep:
     def _places(self, state: Any) -> Words:
         """Digests of all states, unless nothing hangs on them."""
         if self.coupling.shared_in_a_state:
-            places: Words = _of_lanes(lambda s: digest_words(s, self.counts))(state)
+            places: Words = of_lanes(lambda s: digest_words(s, self.counts))(state)
             return places
         nothing = jnp.zeros(jax.tree.leaves(state)[0].shape[:2], jnp.uint32)
         return nothing, nothing
@@ -121,21 +121,21 @@ class Lockstep:
         else:
             place = lanes.place if self.coupling.shared_in_a_state else self._branch_words()
         words = (jnp.broadcast_to(w[half] ^ place[half], lanes.alive.shape) for half in range(2))
-        found: tuple[jax.Array, Any, jax.Array] = _of_lanes(self.step)(
-            _key(jnp.stack(tuple(words), -1)), lanes.state, lanes.action
+        found: tuple[jax.Array, Any, jax.Array] = of_lanes(self.step)(
+            key_of(jnp.stack(tuple(words), -1)), lanes.state, lanes.action
         )
         return found
 
     def _choose(self, w: Words, before: Lanes, state: Any, parameters: Any) -> tuple[jax.Array, jax.Array]:
         """The next action of every branch, and where there is none."""
-        given = _of_lanes(lambda s: self.policy(parameters, self.observe(s)))(state)
+        given = of_lanes(lambda s: self.policy(parameters, self.observe(s)))(state)
         if jnp.issubdtype(given.dtype, jnp.integer):
             return jnp.clip(given, 0, self.actions - 1).astype(jnp.int32), (given < 0) | (given >= self.actions)
         if self.coupling.policy_luck == "shared":
             p: Any = (np.uint32(0), np.uint32(0))
         else:
             p = _coordinate(before) if self.coupling.shared_in_a_state else self._branch_words()
-        word = mixed(mixed(w[0] ^ p[0] ^ np.uint32(_POLICY)) ^ (w[1] + p[1]))
+        word = mixed(mixed(w[0] ^ p[0] ^ np.uint32(POLICY_WORD)) ^ (w[1] + p[1]))
         return inverted(given, jnp.broadcast_to(word, given.shape[:-1]))
 
     def _branch_words(self) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]:
@@ -174,7 +174,7 @@ def _gains(t: jax.Array, reward: jax.Array) -> Words:
     return first, second
 
 
-def _of_lanes(function: Callable[..., Any]) -> Callable[..., Any]:
+def of_lanes(function: Callable[..., Any]) -> Callable[..., Any]:
     """A function of one state, of all lanes [B, N]: mapped over one axis, for XLA scatters slowly over two."""
 
     def mapped(*given: Any) -> Any:
@@ -189,6 +189,7 @@ def _spread(mask: jax.Array, leaf: jax.Array) -> jax.Array:
     return mask.reshape(mask.shape + (1,) * (leaf.ndim - mask.ndim))
 
 
-def _key(words: jax.Array) -> jax.Array:
+def key_of(words: jax.Array) -> jax.Array:
+    """The key with these two words."""
     key: jax.Array = jax.random.wrap_key_data(words, impl="threefry2x32")
     return key
