@@ -1,8 +1,7 @@
 """PPO agents at two points of a short training, as small networks in one file.
 
-`python -m benchmarks.checkpoints` makes it.
-
-stable-baselines3 and torch are needed to train, not to load. Only the actor is kept, in single precision.
+`python -m benchmarks.checkpoints` makes the file. stable-baselines3 and torch are needed to train, not to load. Only
+the actor is kept, in single precision.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from jmdp.base.arrays import Floats
 FILE = Path(__file__).with_name("ppo_checkpoints.npz")
 
 TRAININGS: dict[str, tuple[str, int, dict[str, Any]]] = {
-    "FrozenLake": ("FrozenLake-v1", 40_000, {"ent_coef": 0.01}),
+    "FrozenLake": ("FrozenLake-v1", 12_000, {"ent_coef": 0.01}),
     "CartPole": ("CartPole-v1", 24_000, {}),
     "Acrobot": ("Acrobot-v1", 120_000, {"gamma": 0.99, "n_epochs": 4, "gae_lambda": 0.94}),
     "LunarLander": (

@@ -48,7 +48,7 @@ GIVES: dict[str, frozenset[Quantity]] = {
     ),
     "JIPE()": frozenset({_Q.CROSS_COVARIANCES, _Q.HIGHER_MOMENTS, _Q.VARIANCE_INTERVALS, _Q.SWEEPS, _Q.CHECKED_TABLES}),
     "ReachablePairs(state)": frozenset({_Q.VARIANCE_INTERVALS, _Q.FROM_LAZY_MODELS, _Q.SEVERAL_POLICIES}),
-    "MonteCarlo(seed=…)": frozenset({_Q.DISTRIBUTIONS, _Q.VARIANCE_INTERVALS, _Q.FROM_SIMULATORS}),
+    "MonteCarlo(seed=…)": frozenset({_Q.DISTRIBUTIONS, _Q.VARIANCE_INTERVALS, _Q.FROM_SIMULATORS, _Q.SEVERAL_POLICIES}),
     "Incremental(seed=…)": frozenset({_Q.CROSS_COVARIANCES, _Q.VARIANCE_INTERVALS}),
     "LinearProjected(features)": frozenset({_Q.CROSS_COVARIANCES, _Q.VARIANCE_INTERVALS}),
     "NeuralGram(seed=…)": frozenset({_Q.FROM_SIMULATORS}),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,9 @@ from jmdp.base.luck import Shock
 from jmdp.base.progress import state_bar
 from jmdp.base.settings import probability, whole
 from jmdp.errors import SettingsError
+from jmdp.methods.exact_pairs.policy_pairs import PolicyRanges
 from jmdp.methods.method import Method, check_table
+from jmdp.methods.monte_carlo.policy_samples import PolicySamples, PolicySupport
 from jmdp.methods.monte_carlo.table_rollouts import CompiledTable, compiled
 from jmdp.methods.shared.return_range import ReturnRange
 from jmdp.models.actors.actor import Actor
@@ -28,10 +30,13 @@ from jmdp.results.evaluation import Evaluation
 from jmdp.results.samples.drawn_evaluation import SampledProblem, Stored, Within, drawn_evaluation
 from jmdp.results.samples.interval_rules import IntervalRule
 from jmdp.results.samples.limits import Limits, known_reward_bound
+from jmdp.results.start import start_labels
 from jmdp.simulators.checking.sampling import check_before_sampling, check_repeatable
+from jmdp.simulators.episodes import EpisodePlan
 from jmdp.simulators.functions import TabularSimulator
 from jmdp.simulators.rollouts import RolloutPlan, enough_steps, paired_draws
 from jmdp.simulators.simulator import Draws, Simulator
+from jmdp.simulators.starts import Starts
 
 LONGEST = 100_000_000
 """Steps of a rollout beyond which it is not started."""
@@ -102,6 +107,44 @@ class MonteCarlo(Method[Evaluation]):
             IntervalRule.fixed(self.samples, self.confidence),
             ReturnRange(model, policy),
             state_bar(type(self).__name__, np.flatnonzero(~model.terminal), progress),
+        )
+
+    def on_policies(
+        self,
+        model: TabularJMDP,
+        policies: Mapping[str, TabularPolicy],
+        coupling: Coupling,
+        start: Floats | None,
+        progress: bool,
+    ) -> Evaluation:
+        """Evaluate; see `jmdp.evaluate`."""
+        if self.states is not None:
+            raise SettingsError("states are for simulators. Of a table all are evaluated; leave them out.")
+        simulator, S = CompiledTable(model), model.shape[0]
+        horizon = rollout_horizon(simulator, model.discount, self.horizon, self.samples)
+        actors = [as_policy(policy, model.actions) for policy in policies.values()]
+        plans = [
+            EpisodePlan(
+                starts=Starts([s % S], np.ones(1), [model.states.name(s % S)]),
+                actors=actors,
+                coupling=coupling,
+                discount=model.discount,
+                horizon=horizon,
+                seed=_seed_of(self.seed, s),
+            )
+            for s in range(S if start is None else 2 * S)
+        ]
+        support = PolicySupport(PolicyRanges([ReturnRange(model, policy) for policy in policies.values()]), start)
+        rows = np.flatnonzero(~model.terminal) if start is None else np.append(np.flatnonzero(~model.terminal), S)
+        labels = Labels.of("policy", len(policies), list(policies))
+        states = model.states if start is None else start_labels(model.states)
+        return drawn_evaluation(
+            SampledProblem(self, coupling, states, labels, model.discount),
+            PolicySamples(simulator, plans, self.samples, start, self.seed),
+            Limits.of_bound(model.reward_bound, model.discount, horizon),
+            IntervalRule.fixed(self.samples, self.confidence),
+            support,
+            state_bar(type(self).__name__, rows, progress),
         )
 
     def on_simulator(

@@ -78,9 +78,14 @@ def replace_generator(env: Any, old: np.random.Generator, new: np.random.Generat
             for name, part in list(places.items() if isinstance(places, dict) else enumerate(places)):
                 if part is old:
                     places[name] = new
-                todo.append(part)
-        if isinstance(value, (dict, list, tuple, set, frozenset, deque)):
-            todo += value.values() if isinstance(value, dict) else value
+                elif type(part) not in _LEAVES:
+                    todo.append(part)
+        if isinstance(value, (tuple, set, frozenset, deque)):
+            todo += [part for part in value if type(part) not in _LEAVES]
+
+
+_LEAVES = frozenset({bool, bytes, complex, float, int, str, type(None), np.ndarray})
+"""Types that hold no generator: tables of an environment have many of them."""
 
 
 def copies_by_rebuilding(env: Any) -> bool:

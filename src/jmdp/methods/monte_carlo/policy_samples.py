@@ -1,0 +1,81 @@
+"""Returns of several policies of a table, drawn from each state and from a start that is drawn itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from jmdp.base.arrays import Floats
+from jmdp.base.interval import Interval
+from jmdp.base.luck import Shock
+from jmdp.methods.exact_pairs.policy_pairs import PolicyRanges
+from jmdp.simulators.episodes import EpisodePlan, paired_episodes
+from jmdp.simulators.simulator import Draws, Simulator
+
+
+@dataclass(frozen=True, eq=False)
+class PolicySamples:
+    """The episodes of each state, drawn when they are asked for: the same each time."""
+
+    simulator: Simulator
+    plans: Sequence[EpisodePlan]  # one for each state; then one for each state as the start, with other luck
+    samples: int
+    start: Floats | None  # [S]
+    seed: int
+
+    def __call__(self, s: int) -> Draws:
+        """Of a state; of the start where s is the number of states."""
+        if self.start is not None and s == self.start.size:
+            return self._from_start(self.start)
+        return paired_episodes(self.simulator, self.plans[s], 0, self.samples)
+
+    def _from_start(self, start: Floats) -> Draws:
+        """Each sample from a start of its own, which all policies share whatever the coupling."""
+        rng = Shock.of_sample(self.seed, 0).derived(b"starts").generator()
+        drawn = rng.choice(start.size, size=self.samples, p=start)
+        parts, rows = [], []
+        for s in np.unique(drawn):
+            at = np.flatnonzero(drawn == s)
+            parts.append(paired_episodes(self.simulator, self.plans[start.size + int(s)], 0, at.size))
+            rows.append(at)
+        joined, order = Draws.joined(parts), np.argsort(np.concatenate(rows), kind="stable")
+        return Draws(
+            joined.returns[order],
+            joined.ends[order],
+            joined.gains[order],
+            joined.largest_reward,
+            joined.steps,
+            joined.shared_steps,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class PolicySupport:
+    """What returns and gaps can be, from each state and from the start."""
+
+    ranges: PolicyRanges
+    start: Floats | None
+
+    def is_over(self, s: int) -> bool:
+        """Is nothing earned from this state on?"""
+        return all(self.ranges.is_over(t) for t in self._states(s))
+
+    def of(self, s: int, i: int) -> Interval:
+        """Where a return is."""
+        return _hull([self.ranges.of(t, i) for t in self._states(s)])
+
+    def of_gap(self, s: int, i: int, j: int) -> Interval:
+        """Where a gap is."""
+        return _hull([self.ranges.of_gap(t, i, j) for t in self._states(s)])
+
+    def _states(self, s: int) -> list[int]:
+        if self.start is None or s < self.start.size:
+            return [s]
+        found: list[int] = np.flatnonzero(self.start > 0).tolist()
+        return found
+
+
+def _hull(parts: Sequence[Interval]) -> Interval:
+    return Interval(min(part.low for part in parts), max(part.high for part in parts))
