@@ -6,7 +6,6 @@ meet one scenario where the coupling says so, and take actions drawn apart or by
 
 from __future__ import annotations
 
-from fractions import Fraction
 from functools import cache
 from itertools import accumulate, product
 from math import comb
@@ -15,17 +14,17 @@ from flint import fmpq, fmpq_mat
 
 
 def _rows(table):
-    rows = [[Fraction(p) for p in row] for row in table.tolist()]
+    rows = [[exactly(float(p)) for p in row] for row in table.tolist()]
     return [[p / sum(row) for p in row] for row in rows]
 
 
 def _distribution(start):
-    row = [Fraction(float(p)) for p in start]
+    row = [exactly(float(p)) for p in start]
     return [p / sum(row) for p in row]
 
 
-def _q(x):
-    return fmpq(*Fraction(x).as_integer_ratio())
+def exactly(x):
+    return x if isinstance(x, fmpq) else fmpq(*x.as_integer_ratio()) if isinstance(x, float) else fmpq(int(x))
 
 
 class PolicyTruth:
@@ -36,14 +35,14 @@ class PolicyTruth:
 
     def __init__(self, model, policies, coupling, *, horizon=None, final=None, discount=None):
         self.model, self.coupling, self.horizon = model, coupling, horizon
-        self.gamma = Fraction(model.discount if discount is None else discount)
+        self.gamma = exactly(float(model.discount if discount is None else discount))
         self.prob = _rows(model.prob)
-        self.reward = [[[Fraction(r) for r in row] for row in table] for table in model.reward.tolist()]
+        self.reward = [[[exactly(float(r)) for r in row] for row in table] for table in model.reward.tolist()]
         self.policies = [
             [_rows(step.probs) for step in policy] if isinstance(policy, list) else [_rows(policy.probs)]
             for policy in policies
         ]
-        self.final = [Fraction(0)] * model.shape[0] if final is None else [Fraction(x) for x in final]
+        self.final = [fmpq(0)] * model.shape[0] if final is None else [exactly(float(x)) for x in final]
         self.single = cache(self._single)
         self.pair = cache(self._pair)
         self._solved = {}
@@ -67,7 +66,7 @@ class PolicyTruth:
                 if p and q:
                     yield p * q, a, b
             return
-        ends, others, u = list(accumulate(one)), list(accumulate(other)), Fraction(0)
+        ends, others, u = list(accumulate(one)), list(accumulate(other)), fmpq(0)
         while u < 1:
             a, b = (next(n for n, end in enumerate(row) if end > u) for row in (ends, others))
             yield min(ends[a], others[b]) - u, a, b
@@ -85,7 +84,7 @@ class PolicyTruth:
 
     def _single(self, i, s, p, left):
         if p == 0:
-            return Fraction(1)
+            return fmpq(1)
         if left == 0:
             return self.final[s] ** p
         return sum(
@@ -94,14 +93,14 @@ class PolicyTruth:
                 for w, r, n in self._step(i, s, left)
                 for m in range(p + 1)
             ),
-            Fraction(0),
+            fmpq(0),
         )
 
     def _pair(self, i, s, j, t, p, q, left):
         if p == 0 or q == 0:
             return self.single(j, t, q, left) if p == 0 else self.single(i, s, p, left)
         if self.model.terminal[s] or self.model.terminal[t]:
-            return Fraction(0)
+            return fmpq(0)
         if left == 0:
             return self.final[s] ** p * self.final[t] ** q
         return sum(
@@ -112,7 +111,7 @@ class PolicyTruth:
                 for m in range(p + 1)
                 for o in range(q + 1)
             ),
-            Fraction(0),
+            fmpq(0),
         )  # fmt: skip
 
     def moment(self, s, i, p, j=0, q=0, t=None):
@@ -121,15 +120,15 @@ class PolicyTruth:
         if self.horizon is not None:
             return self.pair(i, s, j, t, p, q, self.horizon)
         if q == 0 or p == 0:
-            return Fraction(1) if p == q == 0 else self._of_one(i, p)[s] if q == 0 else self._of_one(j, q)[t]
+            return fmpq(1) if p == q == 0 else self._of_one(i, p)[s] if q == 0 else self._of_one(j, q)[t]
         return self._of_two(i, j, p, q)[s, t]
 
     def _of_one(self, i, p):
         if p == 0:
-            return [Fraction(1)] * self.model.shape[0]
+            return [fmpq(1)] * self.model.shape[0]
         if (i, p) not in self._solved:
             S = self.model.shape[0]
-            rows, source = [{} for _ in range(S)], [Fraction(0)] * S
+            rows, source = [{} for _ in range(S)], [fmpq(0)] * S
             for s in range(S):
                 for w, r, n in self._step(i, s, 0):
                     rows[s][n] = rows[s].get(n, 0) + w * self.gamma**p
@@ -148,7 +147,7 @@ class PolicyTruth:
         if (i, j, p, q) not in self._solved:
             pairs = list(product(range(self.model.shape[0]), repeat=2))
             number = {pair: n for n, pair in enumerate(pairs)}
-            rows, source = [{} for _ in pairs], [Fraction(0)] * len(pairs)
+            rows, source = [{} for _ in pairs], [fmpq(0)] * len(pairs)
             for (s, t), x in number.items():
                 if self.model.terminal[s] or self.model.terminal[t]:
                     continue
@@ -170,7 +169,7 @@ class PolicyTruth:
 
     def gap_moment(self, s, i, j, order, starts=None):
         """Central moment of Z_i(s) − Z_j(s); or with the start drawn from `starts` [S]."""
-        starts = {s: Fraction(1)} if starts is None else dict(enumerate(_distribution(starts)))
+        starts = {s: fmpq(1)} if starts is None else dict(enumerate(_distribution(starts)))
         raw = [
             sum(
                 mu * comb(n, p) * (-1) ** (n - p) * self.moment(x, i, p, j, n - p)
@@ -189,21 +188,22 @@ def _linear(rows, source):
     for i, row in enumerate(rows):
         system[i, i] = fmpq(1)
         for j, w in row.items():
-            system[i, j] -= _q(w)
-        right[i, 0] = _q(source[i])
+            system[i, j] -= w
+        right[i, 0] = source[i]
     solution = system.solve(right)
-    return [Fraction(int(solution[i, 0].p), int(solution[i, 0].q)) for i in range(n)]
+    return [solution[i, 0] for i in range(n)]
 
 
 def contains(interval, value):
-    return Fraction(interval.low) <= value <= Fraction(interval.high)
+    low, high = (exactly(end) for end in (interval.low, interval.high))
+    return bool(low <= value <= high)
 
 
 def violations(evaluation, truth, order=2):
     """Every stated interval that does not contain the truth."""
     found = []
-    S, P = evaluation.mean.shape
-    for s in range(S):
+    P = evaluation.mean.shape[1]
+    for s in range(truth.model.shape[0]):
         for i in range(P):
             if not contains(evaluation.mean_interval(s, i), truth.mean(s, i)):
                 found.append(f"mean of {s, i}")
@@ -226,4 +226,69 @@ def violations(evaluation, truth, order=2):
                             stated = evaluation.moment(*[(s, i)] * p, *[(s, j)] * q)
                             if not contains(stated.interval, truth.moment(s, i, p, j, q)):
                                 found.append(f"moment {p, q} of {s, i, j}")
+    return found
+
+
+def start_violations(evaluation, truth, start, order=2):
+    """The same for the state "start", drawn from `start` [S]."""
+    found = []
+    chances, P = _distribution(start), evaluation.mean.shape[1]
+
+    def mixed(value):
+        return sum(chance * value(s) for s, chance in enumerate(chances))
+
+    means = [mixed(lambda s, i=i: truth.mean(s, i)) for i in range(P)]
+    for i in range(P):
+        if not contains(evaluation.mean_interval("start", i), means[i]):
+            found.append(f"mean of the start, {i}")
+        for j in range(P):
+            if i == j:
+                continue
+            both = mixed(lambda s, i=i, j=j: truth.moment(s, i, 1, j, 1)) - means[i] * means[j]
+            if not contains(evaluation.covariance_interval("start", i, j), both):
+                found.append(f"covariance of the start, {i, j}")
+            gap, split = evaluation.gap("start", i, j), evaluation.variance_split(i, j)
+            variance = truth.gap_moment(None, i, j, 2, start)
+            within = mixed(lambda s, i=i, j=j: truth.gap_moment(s, i, j, 2))
+            for name, interval, right in (
+                ("mean gap", gap.mean_interval, means[i] - means[j]),
+                ("gap variance", gap.variance_interval, variance),
+                ("variance within", split.within.interval, within),
+                ("variance between", split.between.interval, variance - within),
+            ):
+                if not contains(interval, right):
+                    found.append(f"{name} of the start, {i, j}")
+            for o in range(2, order + 1):
+                if not contains(gap.central_moments[o].interval, truth.gap_moment(None, i, j, o, start)):
+                    found.append(f"gap moment {o} of the start, {i, j}")
+    return found
+
+
+def enumerated_gaps(model, one, other, coupling, s):
+    """The distribution of Z_one(s) − Z_other(s) in a model that ends: every future listed, {gap: probability}."""
+    truth = PolicyTruth(model, [one, other], coupling)
+
+    def alone(i, s):
+        if model.terminal[s]:
+            return {fmpq(0): fmpq(1)}
+        return _collected(
+            (w * q, r + truth.gamma * z) for w, r, n in truth._step(i, s, 0) for z, q in alone(i, n).items()
+        )
+
+    def both(s, t):
+        if model.terminal[s] or model.terminal[t]:
+            return _collected((p * q, x - y) for x, p in alone(0, s).items() for y, q in alone(1, t).items())
+        return _collected(
+            (w * q, r - u + truth.gamma * z)
+            for w, r, n, u, m in truth._steps(0, s, 1, t, 0)
+            for z, q in both(n, m).items()
+        )
+
+    return both(s, s)
+
+
+def _collected(pairs):
+    found = {}
+    for chance, value in pairs:
+        found[value] = found.get(value, fmpq(0)) + chance
     return found
