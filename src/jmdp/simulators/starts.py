@@ -32,7 +32,7 @@ class Starts:
     @cached_property
     def cumulative(self) -> Floats:
         """[states], the last one 1."""
-        return cumulative_rows(self.probabilities[None])[0]
+        return np.asarray(cumulative_rows(self.probabilities[None])[0])
 
     def number(self, shock: Shock) -> int:
         """Which of the states this luck draws; −1 where none are given."""
