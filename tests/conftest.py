@@ -15,6 +15,7 @@ SLOW = (
     "base/test_machine.py",
     "benchmarks/test_decisions.py",
     "cli/test_cli_compare.py",
+    "cli/test_cli_compare_policies.py",
     "cli/test_cli_evaluate.py",
     "cli/test_cli_main.py",
     "experiments/test_reproducing.py",
@@ -23,6 +24,7 @@ SLOW = (
     "methods/incremental/",
     "methods/kernels/test_branches.py",
     "methods/kernels/test_moment_updates.py",
+    "methods/kernels/test_policies.py",
     "methods/linear_projected/test_linear_projected.py",
     "methods/monte_carlo/",
     "methods/neural_gram/",
@@ -35,6 +37,7 @@ SLOW = (
     "promises/test_ever_miss.py",
     "promises/test_extreme_scales.py",
     "promises/test_planted_bugs.py::test_p7",
+    "promises/test_policy_decisions.py",
     "promises/test_relations.py",
     "promises/test_tabular_truth.py",
     "results/gaps/test_bounds.py",
@@ -46,7 +49,9 @@ SLOW = (
     "simulators/test_pair_walks.py",
     "simulators/test_workers.py",
     "test_comparing.py::test_a_tie_is_seldom_called",
+    "test_comparing_policies.py",
     "test_reward_bound.py",
+    "test_training.py",
 )
 """Folders, files and tests that ``pytest -m fast`` leaves out, as their ids begin; add here what takes seconds."""
 

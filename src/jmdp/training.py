@@ -16,7 +16,18 @@ from jmdp.results.policy_comparison import PolicyComparison
 from jmdp.simulators import episode_simulator
 
 if TYPE_CHECKING:
-    BaseCallback: Any = object
+
+    class BaseCallback:
+        """What the callback uses of that of stable-baselines3, which has no part in type checks."""
+
+        logger: Any
+        model: Any
+        n_calls: int
+        num_timesteps: int
+        verbose: int
+
+        def __init__(self, verbose: int = 0) -> None: ...
+
 else:
     try:
         from stable_baselines3.common.callbacks import BaseCallback

@@ -32,7 +32,6 @@ __all__ = [
     "WorkerPool",
     "action_labels",
     "as_simulator",
-    "episode_simulator",
 ]
 
 _LOADED_LATER = {

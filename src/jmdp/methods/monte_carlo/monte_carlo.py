@@ -156,6 +156,7 @@ class MonteCarlo(Method[Evaluation]):
             raise SettingsError("The actions of this simulator are not numbered. Use jmdp.compare(…, actions=[…]).")
         simulator.check_coupling(coupling)
         simulator = compiled(simulator)
+        assert simulator.actions is not None
         horizon = rollout_horizon(simulator, discount, self.horizon, self.samples)
         states = [simulator.start(Shock.of_sample(self.seed, 0))] if self.states is None else self.states
         bound = known_reward_bound(simulator, states, None)
