@@ -28,6 +28,9 @@ from jmdp.simulators.functions import TabularSimulator
 from jmdp.simulators.simulator import Draws, Simulator
 from jmdp.simulators.starts import Starts
 
+_FIRST = 32
+"""Samples after which pairing may be given up."""
+
 _RUN_AGAIN = 32
 """Samples that are run again to see where the randomness is."""
 
@@ -176,6 +179,9 @@ class _Question(Question):
     baseline: str | None
 
     def _draw(self, first: int, count: int, drawn: list[Draws]) -> Draws:
+        if first == 0 and count > _FIRST:  # in two parts: little is lost where pairing costs
+            start = self._draw(0, _FIRST, [])
+            return EpisodeDraws.joined([start, self._draw(_FIRST, count - _FIRST, [start])])
         plan, past = self.plan, EpisodeDraws.joined(drawn) if drawn else None
         if past is not None and self._pairing_costs(past):
             apart = replace(plan, coupling=Independent())
@@ -183,17 +189,17 @@ class _Question(Question):
         new = paired_episodes(self.simulator, plan, first, count)
         if past is None:
             check_episodes(new, self.simulator, plan)
-        elif past.probe is None and plan.coupling.shared_in_a_state:
+        elif first >= ENOUGH and past.probe is None and plan.coupling.shared_in_a_state:
             probe, steps = self._probe(past)
             new = replace(new, probe=probe, steps=new.steps + steps)
         return new
 
     def _pairing_costs(self, past: EpisodeDraws) -> bool:
         """Whether sampling goes on independently: once it does, or when the gain so far is clearly below 1."""
-        if not self.plan.coupling.shared_in_a_state or past.paired < ENOUGH:
-            return past.paired < len(past.returns)
         if past.paired < len(past.returns):
             return True
+        if not self.plan.coupling.shared_in_a_state or past.paired < _FIRST:
+            return False
         means = past.returns.mean(axis=0)
         r = int(means.argmax()) if self.baseline is None else self.labels.index(self.baseline)
         return pairing_costs(past.returns, r)

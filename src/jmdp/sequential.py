@@ -98,7 +98,7 @@ class Question(ABC):
         try:
             with count_bar(self.verb, self.progress, n, samples) as report:
                 while n < samples and not (steps_left and sum(part.steps for part in drawn) >= steps_left):
-                    count = min(samples - n, ENOUGH if n < ENOUGH else max(ENOUGH // 2, n // 4))
+                    count = batch_size(n, samples)
                     drawn = [*drawn, self._draw(n, count, drawn)]
                     n += count
                     report(n)
@@ -187,6 +187,11 @@ class Question(ABC):
     def _errors_asked_for(self, errors: Floats) -> Floats:
         """Of the errors [A, A] of mean gaps those that have to meet `precision`."""
         return errors
+
+
+def batch_size(drawn: int, samples: int) -> int:
+    """How many samples are drawn before the next look: 64 first, then a quarter of those there are, at least 32."""
+    return min(samples - drawn, ENOUGH if drawn < ENOUGH else max(ENOUGH // 2, drawn // 4))
 
 
 def _within(evaluation: Evaluation, bounded: BoundedReturns) -> Evaluation:
