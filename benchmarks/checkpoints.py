@@ -1,6 +1,6 @@
 """PPO agents at two points of a short training, as small networks in one file.
 
-`python -m benchmarks.checkpoints` makes the file. stable-baselines3 and torch are needed to train, not to load. Only
+`python -m benchmarks.checkpoints` makes the file. stable-baselines3 is needed to train, not to load. Only
 the actor is kept, in single precision.
 """
 
@@ -62,11 +62,9 @@ def trained(task: str) -> dict[str, Network]:
 def train(task: str) -> dict[str, Any]:
     """Train one agent with a fixed seed and return its arrays by name."""
     import gymnasium
-    import torch
     from stable_baselines3 import PPO
     from stable_baselines3.common.env_util import make_vec_env
 
-    torch.set_num_threads(1)
     name, steps, settings = TRAININGS[task]
     envs = make_vec_env(lambda: gymnasium.make(name), 8, seed=0)
     settings = {"n_steps": 128, "policy_kwargs": {"net_arch": [32, 32]}, **settings}
@@ -75,7 +73,7 @@ def train(task: str) -> dict[str, Any]:
     for point in ("half", "end"):
         model.learn(steps // 2, reset_num_timesteps=False)
         actor = [*model.policy.mlp_extractor.policy_net, model.policy.action_net]
-        layers = [layer for layer in actor if isinstance(layer, torch.nn.Linear)]
+        layers = [layer for layer in actor if hasattr(layer, "weight")]
         for i, layer in enumerate(layers):
             found[f"{task}/{point}/{i}/weight"] = layer.weight.detach().numpy().copy()
             found[f"{task}/{point}/{i}/bias"] = layer.bias.detach().numpy().copy()

@@ -123,3 +123,25 @@ def test_compare_takes_the_simulator_with_its_own_policy():
     exact = jmdp.evaluate(world.model, world.policies["threshold"], jmdp.Synchronous())
     gap = exact.gap("3 | class 2", "admit", "reject").mean
     assert abs(found.evaluation.gap("here", "admit", "reject").mean - gap) <= 0.1
+
+
+@pytest.mark.parametrize(
+    ("world", "old", "new"),
+    [
+        (jmdp.worlds.inventory_with_lead_time(6, most_ordered=3, discount=0.9), "constant", "base_stock"),
+        (jmdp.worlds.queue_admission(6, discount=0.9), "half_full", "threshold"),
+    ],
+    ids=["lead time", "queue"],
+)
+def test_policies_compare_alike_as_table_and_as_simulator(world, old, new):
+    """Each estimate of the mean gap is within 5 standard errors of the exact one, from the world's own start."""
+    exact = {}
+    for name in (old, new):
+        mean = jmdp.evaluate(world.model, world.policies[name], jmdp.Local()).mean
+        exact[name] = world.start @ (mean * world.policies[name].probs).sum(axis=1)
+    cut = 0.9**80 * 2 * world.model.reward_bound / (1 - 0.9)
+    for source, policies in ((world, world.policies), (world.simulator, world.simulator.policies)):
+        chosen = {name: policies[name] for name in (old, new)}
+        found = jmdp.compare_policies(source, chosen, seed=0, samples=64, precision=1e-9, horizon=80, progress=False)
+        gap = found.draws.returns[:, 1] - found.draws.returns[:, 0]
+        assert abs(gap.mean() - (exact[new] - exact[old])) <= 5 * gap.std() / 8 + cut
