@@ -31,6 +31,9 @@ from jmdp.simulators.starts import Starts
 _FIRST = 32
 """Samples after which pairing may be given up."""
 
+_MANY_STARTS = 16
+"""Starts of a table beyond which its largest reward is taken, not that of the states that can be reached."""
+
 _RUN_AGAIN = 32
 """Samples that are run again to see where the randomness is."""
 
@@ -135,18 +138,26 @@ def _question(
         horizon=rollout_horizon(simulator, gamma, horizon, MonteCarlo.samples),
         seed=settings.seed,
     )
-    bound = known_reward_bound(simulator, begin.states, settings.reward_bound) if begin.given else settings.reward_bound
     return _Question(
         simulator=simulator,
         labels=Labels.of("policy", len(names), names),
         settings=settings,
         discount=gamma,
         horizon=plan.horizon,
-        reward_bound=bound,
+        reward_bound=_reward_bound(simulator, begin, settings.reward_bound),
         progress=progress,
         plan=plan,
         baseline=baseline,
     )
+
+
+def _reward_bound(simulator: Simulator, starts: Starts, given: float | None) -> float | None:
+    """The largest |reward| there can be, where it is known."""
+    if not starts.given:
+        return given
+    if isinstance(simulator, TabularSimulator) and len(starts.states) > _MANY_STARTS:
+        return simulator.model.reward_bound
+    return known_reward_bound(simulator, starts.states, given)
 
 
 def _names(policies: Any, baseline: Any) -> list[str]:

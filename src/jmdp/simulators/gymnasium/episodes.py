@@ -41,12 +41,15 @@ class LiveEnvs:
 
     def take(self, shock: Shock) -> tuple[Any, Any]:
         """An environment at the start that this luck draws, and its first observation."""
-        env = self._free.pop() if self._free else duplicate(self._env)
+        env = self._free.pop() if self._free else self._another()
         seed = int.from_bytes(shock.words[:4], "little")
         observation = seeded_reset(env, seed, None, self._global_generators)
         seed_spaces(env, seed)  # for a reset may make new ones
         replace_generator(env, env.unwrapped.np_random, self._generator)
         return env, observation
+
+    def _another(self) -> Any:
+        return self._env if self.lanes == 1 else duplicate(self._env)
 
     def step(self, env: Any, action: Any, shock: Shock) -> Any:
         """What ``env.step(action)`` returns under this luck."""

@@ -1,0 +1,75 @@
+"""What pairing gains, where the randomness is, and when pairing is given up."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+from jmdp.results.pairing import LuckShares, pairing_costs, pairing_gain
+from jmdp.sequential import batch_size
+from jmdp.simulators.episodes import LuckProbe
+
+
+def correlated(rng, n, rho):
+    x = rng.standard_normal((n, 2))
+    return np.stack([x[:, 0], rho * x[:, 0] + math.sqrt(1 - rho**2) * x[:, 1]], axis=1)
+
+
+@pytest.mark.parametrize("rho", [-0.5, 0.0, 0.5, 0.95])
+def test_the_interval_of_the_gain_covers_about_95_percent(rho):
+    """400 samples of 256 pairs; counts beyond limits of 1e-6 at a coverage of 91% to 98% are a fault."""
+    rng, truth = np.random.default_rng(0), 1 / (1 - rho)
+    covered = 0
+    for _ in range(400):
+        gain, correlation, _ = pairing_gain(correlated(rng, 256, rho), 0, 0.0)
+        covered += gain.low <= truth <= gain.high
+        assert abs(correlation - rho) < 0.35
+    assert binom.ppf(1e-6, 400, 0.91) <= covered <= binom.isf(1e-6, 400, 0.98)
+
+
+@pytest.mark.parametrize("rho", [-1.0, -0.7, -0.5, -0.3, -0.2, -0.1, -0.05, 0.0, 0.05])
+def test_pairing_costs_at_most_a_twentieth_of_640_samples(rho):
+    """n paired samples of N cost as many as N (1 + n/N (1/gain − 1)) independent ones; the mean over 60 runs."""
+    rng, N = np.random.default_rng(1), 640
+    looks = [32, 64]
+    while looks[-1] + batch_size(looks[-1], N) < N:
+        looks.append(looks[-1] + batch_size(looks[-1], N))
+    paired = []
+    for _ in range(60):
+        returns = correlated(rng, N, rho)
+        paired.append(next((n for n in looks if pairing_costs(returns[:n], 0)), N))
+    assert 1 + np.mean(paired) / N * -rho <= 1.05 + 1e-9
+
+
+@pytest.mark.parametrize("rho", [0.3, 0.6, 0.9])
+def test_pairing_that_gains_is_kept(rho):
+    rng = np.random.default_rng(2)
+    kept = [not any(pairing_costs(returns[:n], 0) for n in (32, 64, 128, 512))
+            for returns in (correlated(rng, 512, rho) for _ in range(50))]  # fmt: skip
+    assert np.mean(kept) >= 0.95
+
+
+def test_returns_that_never_vary():
+    same = np.ones((64, 2))
+    assert math.isnan(pairing_gain(same, 0, 1e-20)[0])
+    moving = np.arange(64.0)[:, None] + np.array([0.0, 1.0])
+    assert pairing_gain(moving, 0, 1e-20)[0] == math.inf
+    assert not pairing_costs(same, 0)
+    assert not pairing_costs(moving, 0)
+
+
+def test_shares_of_a_sum_of_three_parts():
+    """Z = a start of variance 5, steps of 3 and draws of 2, in 20,000 samples."""
+    rng, n = np.random.default_rng(3), 20_000
+    start, *parts = (math.sqrt(v) * rng.standard_normal((n, 1)) for v in (5, 3, 3, 2, 2, 2))
+    steps, other_steps, own, other_own, third_own = parts
+    probe = LuckProbe(start + steps + own, start + other_steps + other_own, start + steps + third_own)
+    shares = LuckShares.of(probe)
+    assert shares.start == pytest.approx(0.5, abs=0.03)
+    assert shares.steps == pytest.approx(0.3, abs=0.03)
+    assert shares.policies == pytest.approx(0.2, abs=0.03)
+    assert shares.start + shares.steps + shares.policies == pytest.approx(1)
+    assert LuckShares.of(LuckProbe(np.ones((4, 2)), np.ones((4, 2)), None)) is None
