@@ -155,6 +155,10 @@ def test_each_method_gives_what_is_declared_and_nothing_else(method, quantity, w
                 lazy = jmdp.LazyJMDP.of(model)
                 method_here = dataclasses.replace(method, state=2) if hasattr(method, "state") else method
                 return jmdp.evaluate(lazy, lambda s: policy.probs[s], jmdp.Local(), method_here) is None
+            case Quantity.SEVERAL_POLICIES:
+                return evaluated(followed={"one": policy, "other": world.policies["never"]}) is None
+            case Quantity.FINITE_HORIZONS:
+                return jmdp.evaluate(model, policy, jmdp.Local(), method, horizon=2) is None
             case Quantity.FROM_SIMULATORS:
                 return evaluated(jmdp.simulators.TabularSimulator(model)) is None
 

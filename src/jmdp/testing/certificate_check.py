@@ -14,6 +14,7 @@ from jmdp.models.exact import Coordinate, ExactStep
 from jmdp.models.policy import TabularPolicy
 from jmdp.models.tabular import TabularJMDP
 from jmdp.results.evaluation import Evaluation
+from jmdp.results.outcome import Outcome
 from jmdp.results.quantities import Quantity, unavailable, who_gives
 from jmdp.testing.moment_check import MomentCheck, exactly
 
@@ -30,6 +31,8 @@ def check_certificate(model: TabularJMDP, policy: TabularPolicy, evaluation: Eva
         raise UnavailableError(
             f"Only exact and certified results can be checked; {who_gives(Quantity.CHECKED_TABLES)} give them."
         )
+    if evaluation.actions.kind == "policy" or evaluation.outcome is Outcome.ALL_STEPS:
+        raise UnavailableError("Evaluations of one policy over all time can be checked; this is of another kind.")
     if certificate.discount != model.discount or certificate.reward_bound != model.reward_bound:
         raise CertificateError(
             f"The certificate is for discount {certificate.discount!r} and reward bound {certificate.reward_bound!r}; "

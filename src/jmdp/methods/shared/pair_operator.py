@@ -184,7 +184,11 @@ class PairOperator:
 
     def entry(self, table: Floats) -> float:
         """The largest entry of H and V."""
-        return max(largest(table), largest(self.V))
+        if self.blocks is None:
+            return max(largest(table), largest(self.V))
+        S, block = self.model.shape[0], self.blocks.block  # the rest is 0, or follows by symmetry
+        parts = [table.reshape(S, S)[first : first + block, :first] for first in range(block, S, block)]
+        return max(largest(self.V), *(largest(part) for part in parts), 0.0)
 
     def table_error(self, entry: float, residual: float) -> float:
         """Bound on the error of H and V, none larger than `entry`, in the maximum norm.
