@@ -82,7 +82,7 @@ class Pairing:
             )
         if self.independent:
             said.append(
-                f"Pairing cost more than it gained, so the last {self.independent:,} samples are independent; standard "
+                f"Pairing seemed to cost more than it gained, so the last {self.independent:,} samples are independent; standard "
                 f"deviations, correlations and chances are of the first {self.samples:,}."
             )
         return said
