@@ -82,7 +82,7 @@ class Pairing:
             )
         if self.independent:
             said.append(
-                f"Pairing seemed to cost more than it gained, so the last {self.independent:,} samples are independent; "
+                f"Pairing seems to cost more than it gains, so the last {self.independent:,} samples are independent; "
                 f"standard deviations, correlations and chances are of the first {self.samples:,}."
             )
         return said
