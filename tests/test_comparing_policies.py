@@ -391,13 +391,6 @@ def test_pairing_that_costs_is_given_up():
     assert 0.05 in gap
 
 
-def test_unrelated_episodes_are_called_so():
-    found = two(bandit([lambda u: math.sin(1e5 * u), lambda u: math.cos(1.7e5 * u)]))
-    assert abs(found.pairing.correlation) < 0.2
-    if abs(found.pairing.correlation) < 0.1 and found.pairing.gain.low < 1.1:
-        assert "unrelated episodes" in str(found.pairing)
-
-
 # ------------------------------------------------------------------------------------------------- environments
 
 

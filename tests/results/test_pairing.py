@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from jmdp.results.pairing import LuckShares, pairing_costs, pairing_gain
+from jmdp.base.interval import Estimate
+from jmdp.results.pairing import LuckShares, Pairing, pairing_costs, pairing_gain
 from jmdp.sequential import batch_size
 from jmdp.simulators.episodes import LuckProbe
 
@@ -73,3 +74,18 @@ def test_shares_of_a_sum_of_three_parts():
     assert shares.policies == pytest.approx(0.2, abs=0.03)
     assert shares.start + shares.steps + shares.policies == pytest.approx(1)
     assert LuckShares.of(LuckProbe(np.ones((4, 2)), np.ones((4, 2)), None)) is None
+
+
+def test_sentences():
+    shares = LuckShares(0.6, 0.4, 0.0, 32)
+    paid = str(Pairing(Estimate(7.4, 6.1, 9.0), 0.87, 640, shares, 0))
+    assert "would need 7.4 × as many episodes (6.1 to 9, from 640 pairs)" in paid
+    assert "about 60% comes from the start, 40% from the steps and 0% from the policies' own draws" in paid
+    assert "unrelated" not in paid
+    unrelated = str(Pairing(Estimate(1.01, 0.9, 1.15), 0.01, 640, None, 0))
+    assert "hardly correlated (0.01), although they meet the same randomness" in unrelated
+    apart = str(Pairing(Estimate(0.5, 0.48, 0.52), -0.99, 32, None, 288))
+    assert "the last 288 samples are independent" in apart
+    assert "chances are of the first 32" in apart
+    assert "removes all" in str(Pairing(Estimate(math.inf, 0, math.inf), math.nan, 64, None, 0))
+    assert "nothing that pairing could gain" in str(Pairing(Estimate(math.nan, 0, 0), math.nan, 64, None, 0))

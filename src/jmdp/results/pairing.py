@@ -82,8 +82,8 @@ class Pairing:
             )
         if self.independent:
             said.append(
-                f"Pairing cost more than it gained, so the last {self.independent:,} samples are independent; standard "
-                f"deviations, correlations and chances are of the first {self.samples:,}."
+                f"Pairing seems to cost more than it gains, so the last {self.independent:,} samples are independent; "
+                f"standard deviations, correlations and chances are of the first {self.samples:,}."
             )
         return said
 
