@@ -18,6 +18,7 @@ from reference.containment import Checks
 from reference.enumeration import Enumeration
 from reference.joint_moments import JointMoments
 from reference.mixed_moments import MixedMoments
+from reference.policies import PolicyTruth, start_violations, violations
 from reference.rationals import Truth
 from sample_models import COUPLINGS, extreme_problem
 
@@ -127,7 +128,31 @@ def exact_distribution(rng, coupling, checks):
     return result.outcome.name
 
 
+def two_policies(rng, coupling, checks):
+    """From each state and from a drawn start, over all time and over a few steps."""
+    model, one = extreme_problem(rng, coupling)
+    S, _, A = model.shape
+    other = rng.dirichlet(np.full(A, 0.3), size=S) if rng.random() < 0.5 else np.eye(A)[rng.integers(0, A, S)]
+    policies, order = {"one": one, "other": jmdp.TabularPolicy(other)}, int(rng.integers(2, 4))
+    start, horizon = rng.dirichlet(np.ones(S)), int(rng.integers(1, 4))
+    settings = {"horizon": horizon, "discount": float(rng.choice([model.discount, 1.0]))}
+    tables = list(policies.values())
+    for asked, truth in (
+        ({}, PolicyTruth(model, tables, coupling)),
+        (settings, PolicyTruth(model, tables, coupling, horizon=horizon, discount=settings["discount"])),
+    ):
+        method = jmdp.ExactPairs(order=order, max_sweeps=3000)
+        try:
+            result = jmdp.evaluate(model, policies, coupling, method, start=start, throw=False, **asked)
+        except SettingsError:  # moments of this order can overflow
+            return "refused"
+        checks.looked += 8 * S
+        checks.missed += violations(result, truth, order) + start_violations(result, truth, start, order)
+    return result.outcome.name
+
+
 MODELS = {
+    two_policies: 18,
     exact_pairs: 30,
     single_precision: 12,
     jipe: 18,

@@ -6,6 +6,7 @@ meet one scenario where the coupling says so, and take actions drawn apart or by
 
 from __future__ import annotations
 
+import math
 from functools import cache
 from itertools import accumulate, product
 from math import comb
@@ -195,8 +196,8 @@ def _linear(rows, source):
 
 
 def contains(interval, value):
-    low, high = (exactly(end) for end in (interval.low, interval.high))
-    return bool(low <= value <= high)
+    above = math.isinf(interval.low) or exactly(interval.low) <= value
+    return bool(above and (math.isinf(interval.high) or value <= exactly(interval.high)))
 
 
 def violations(evaluation, truth, order=2):

@@ -25,6 +25,9 @@ from jmdp.results.evaluation import Evaluation
 from jmdp.results.gaps.distribution import Distribution, GapDistribution
 from jmdp.results.parts import VarianceSplit
 
+_HIDDEN = 2.0**-1050
+"""More than underflows of a weighted sum can hide."""
+
 START = "start"
 """The name of the state that is drawn."""
 
@@ -97,7 +100,8 @@ class StartRow:
     def _start_mean_error(self) -> Floats:
         """[P], of `mean`."""
         errors, sizes = self._mean_errors()[self._states], np.abs(self.evaluation.mean[self._states])
-        return np.asarray(self._weights @ (errors + self._units * sizes) * (1 + self._units))
+        hidden = np.where((errors + sizes).max(axis=0) > 0, _HIDDEN, 0.0)
+        return np.asarray(self._weights @ (errors + self._units * sizes) * (1 + self._units) + hidden)
 
     def covariance(self) -> Floats:
         """[P, P], within and between starts."""
@@ -112,7 +116,8 @@ class StartRow:
         products = np.abs(deviation[:, :, None]) * off[:, None, :]
         spread = products + products.transpose(0, 2, 1) + off[:, :, None] * off[:, None, :]
         sizes = np.abs(self.evaluation.covariance[self._states]) + np.abs(deviation[:, :, None] * deviation[:, None, :])
-        rounding = self._average(self._units * sizes)
+        varies = (np.abs(deviation) + off).max(axis=0) > 0
+        rounding = self._average(self._units * sizes) + np.where(np.logical_and.outer(varies, varies), _HIDDEN, 0.0)
 
         def errors(name: str) -> Floats:
             return np.broadcast_to(getattr(certificate, name), shape)
@@ -142,10 +147,10 @@ class StartRow:
         slip = off + mean_error + 4 * ROUNDOFF * (np.abs(mean[:, None]) + np.abs(mean))
         between = self._average(2 * deviation * slip + slip * slip)
         own = np.diag(rounding)
-        total = self._average(variances[self._states]) + between + own[:, None] + own + 2 * rounding
+        total = self._average(variances[self._states]) + between + own[:, None] + own + 2 * rounding + _HIDDEN
         equal = (gaps == 0).all(axis=0) & (means[self._states] == 0).all(axis=0)
         equal &= (variances[self._states] == 0).all(axis=0)
-        return np.where(equal, 0.0, mean_error), np.where(equal, 0.0, total * (1 + self._units))
+        return np.where(equal, 0.0, mean_error + _HIDDEN), np.where(equal, 0.0, total * (1 + self._units))
 
     def _average(self, terms: Floats) -> Floats:
         """Σ μ terms over [starts, P, P], none of them negative, and no less."""
@@ -165,7 +170,8 @@ class StartRow:
 
     def _mixed(self, estimates: Sequence[Estimate]) -> Estimate:
         """Σ μ of what is known of each start."""
-        value = math.fsum(w * float(x) for w, x in zip(self._weights, estimates, strict=True))
+        with np.errstate(over="ignore", invalid="ignore"):
+            value = float(np.nan_to_num(self._weights @ np.array(estimates, np.float64)))
         wide = Interval(0.0, 0.0)
         for weight, estimate in zip(self._weights.tolist(), estimates, strict=True):
             wide += Interval.around(weight, 4 * ROUNDOFF * weight) * estimate.interval
@@ -266,12 +272,13 @@ class StartRow:
 
 def _shifted(shift: Estimate, known: Sequence[Estimate], o: int) -> Estimate:
     """E[(G − g + shift)^o] from central moments of G."""
-    value, wide = 0.0, Interval(0.0, 0.0)
-    for r in range(o + 1):
-        times = float(math.comb(o, r))
-        value += times * float(shift) ** (o - r) * float(known[r])
-        wide += Interval(times, times) * shift.interval.power(o - r) * known[r].interval
-    return Estimate(min(max(value, wide.low), wide.high), wide.low, wide.high)
+    value, wide = np.float64(0.0), Interval(0.0, 0.0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        for r in range(o + 1):
+            times = float(math.comb(o, r))
+            value += times * np.float64(shift) ** (o - r) * float(known[r])
+            wide += Interval(times, times) * shift.interval.power(o - r) * known[r].interval
+    return Estimate(min(max(float(np.nan_to_num(value)), wide.low), wide.high), wide.low, wide.high)
 
 
 def _hull(parts: Sequence[Distribution]) -> Interval:

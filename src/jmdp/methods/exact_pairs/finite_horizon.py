@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from jmdp.base.arrays import ROUNDOFF, Floats, largest
+from jmdp.base.arrays import ROUNDOFF, UNDERFLOW, Floats, largest
 from jmdp.base.interval import Interval
 from jmdp.base.progress import count_bar
 from jmdp.base.scale import Scale
@@ -65,13 +65,14 @@ class Recursion:
         return PairMoments(order, self.step, scales, single, tables, entries, errors, Outcome.ALL_STEPS)
 
 
-def recursion(
-    problem: Problem, policies: Sequence[TabularPolicy], final: Floats, order: int, progress: bool
-) -> Recursion:
-    """All steps back from the horizon; `policies` are in the order of time, `final` [S] on rewards of size 1."""
+def recursion(problem: Problem, policies: Sequence[TabularPolicy], order: int, progress: bool) -> Recursion:
+    """All steps back from the horizon; `policies` are in the order of time."""
     S = problem.model.shape[0]
     nothing = np.zeros(S)
-    values = Values(dd.of(final), nothing, [np.ones(S), *[nothing] * order], nothing)
+    worth = problem.final != 0
+    lost = np.where(worth, UNDERFLOW, 0.0)  # what is small may be lost when it is divided
+    final = dd.of(problem.rewards.scale.divide(problem.final))
+    values = Values(final, lost, [np.ones(S), *[nothing] * order], nothing, worth)
     tables: Tables = {(i, o - i): np.zeros((S, S)) for o in range(2, order + 1) for i in range(1, o)}
     errors = [0.0] * (order + 1)
     with count_bar("steps back", progress, 0, len(policies)) as bar:
@@ -116,19 +117,16 @@ def _after(step: HorizonStep, before: Values, tables: Tables, errors: list[float
     return found, off
 
 
-def horizon_problem(
-    model: TabularJMDP, coupling: Coupling, horizon: Horizon, blocks: PolicyBlocks | None
-) -> tuple[Problem, Floats]:
-    """The problem on rewards of size 1, and final values [S] likewise."""
-    table = model if blocks is None else blocks.model
-    final = horizon.final
+def horizon_problem(model: TabularJMDP, coupling: Coupling, horizon: Horizon, blocks: PolicyBlocks | None) -> Problem:
+    """The problem on rewards of size 1."""
+    table, final = model, horizon.final
     if blocks is not None:
-        final = np.zeros((blocks.count, blocks.block))
-        final[:, : blocks.states] = horizon.final
-        final = final.ravel()
+        table, worth = blocks.model, np.zeros((blocks.count, blocks.block))
+        worth[:, : blocks.states] = horizon.final
+        final = worth.ravel()
     scale = Scale.above(max(model.reward_bound, float(np.abs(final).max())))
     rewards = RewardUnits(scale, scale.divide(model.reward_bound), scale.divide(table.reward))
-    return Problem(table, coupling, rewards, blocks), scale.divide(final)
+    return Problem(table, coupling, rewards, final, blocks)
 
 
 @dataclass(frozen=True, eq=False)

@@ -31,8 +31,8 @@ class HorizonSolver:
 
     def of_actions(self, model: TabularJMDP, policy: Sequence[TabularPolicy], progress: bool) -> Evaluation:
         """Each action first, then the policy."""
-        problem, final = horizon_problem(model, self._coupling, self._horizon, None)
-        found = recursion(problem, policy, final, self._order, progress)
+        problem = horizon_problem(model, self._coupling, self._horizon, None)
+        found = recursion(problem, policy, self._order, progress)
         step = found.step
         error = step.action_error()
         return self._evaluation(
@@ -51,8 +51,8 @@ class HorizonSolver:
         """Each policy from the first step on."""
         blocks = PolicyBlocks.of([model] * len(policies))
         together = [blocks.policy(now) for now in zip(*policies.values(), strict=True)]
-        problem, final = horizon_problem(model, self._coupling, self._horizon, blocks)
-        found = recursion(problem, together, final, self._order, progress)
+        problem = horizon_problem(model, self._coupling, self._horizon, blocks)
+        found = recursion(problem, together, self._order, progress)
         values, shaped = found.step.after, found.step.shaped
         S, P = model.shape[0], len(policies)
         covariance = np.empty((S, P, P))

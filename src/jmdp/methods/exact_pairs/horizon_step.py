@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jmdp.base.arrays import ROUNDOFF, UNDERFLOW, Floats
+from jmdp.base.arrays import ROUNDOFF, UNDERFLOW, Booleans, Floats
 from jmdp.methods.shared import double_double as dd
 from jmdp.methods.shared.double_double import DoubleDouble
 from jmdp.methods.shared.pair_operator import PairOperator
@@ -47,6 +47,7 @@ class Problem:
     model: TabularJMDP
     coupling: Coupling
     rewards: RewardUnits
+    final: Floats  # [S], what states are worth at the end, as it was given
     blocks: PolicyBlocks | None
 
     @property
@@ -67,6 +68,7 @@ class Values:
     error: Floats  # [S], of the value
     moments: list[Floats]  # [S] each, E[Y^o], o = 0, 1, …
     pair_error: Floats  # [S], e: moments of order 2 of x and y are off by at most e(x) e(y)
+    earns: Booleans  # [S], whether anything but 0 can be earned: elsewhere all is 0 exactly
 
 
 class HorizonStep(PairOperator):
@@ -107,7 +109,14 @@ class HorizonStep(PairOperator):
         spread = ahead(self.centred**2) + self.square * ahead((before.moments[2] + before.pair_error**2)[n])
         slip = self.shaped.centred_errors + self.model.discount * np.sqrt(ahead(before.error[n] ** 2))
         later = self.square * ahead(before.pair_error[n] ** 2)
-        return self._error(spread, np.sqrt(ahead(self.centred**2)), slip, later) + self.shaped.mean_errors
+        rms = np.sqrt(ahead(self.centred**2))
+        return self._error(spread, rms, slip, later, self._action_earns()) + self.shaped.mean_errors
+
+    def _action_earns(self) -> Booleans:
+        """[S, A], whether anything but 0 can be earned after this action."""
+        later = self._before.earns[self.model.next_state] & (self.model.discount > 0)
+        possible = (self.prob > 0)[:, :, None] & ((self.model.reward != 0) | later)
+        return np.asarray(possible.any(axis=1))
 
     def _values(self) -> Values:
         before, pi = self._before, self.policy.probs
@@ -122,16 +131,21 @@ class HorizonStep(PairOperator):
             terms = sum(math.comb(o, m) * gamma**m * self.td ** (o - m) * before.moments[m][n] for m in range(o + 1))
             moments.append(drawn(np.asarray(terms)))
         squares = drawn(self.td**2)
-        spread = squares + self.square * drawn((before.moments[2] + before.pair_error**2)[n])
+        later = (before.moments[2] + before.pair_error**2)[n]
+        spread = squares + self.square * drawn(later)
+        if self.coupling.policy_luck == "shared":
+            # Rounding of break points moves mass from one action to another, however unlikely that is.
+            given = self._problem.mean_of_action(self.td**2 + self.square * later)
+            spread = np.maximum(spread, np.where(pi > 0, given, 0.0).max(axis=1))
         slip = self.shaped.td_errors + gamma * np.sqrt(drawn(before.error[n] ** 2))
-        error = self._error(spread, np.sqrt(squares), slip, self.square * drawn(before.pair_error[n] ** 2))
-        return Values(self.shaped.value, self.shaped.value_errors, moments, error)
+        earns = (self._action_earns() & (pi > 0)).any(axis=1)
+        error = self._error(spread, np.sqrt(squares), slip, self.square * drawn(before.pair_error[n] ** 2), earns)
+        return Values(self.shaped.value, self.shaped.value_errors, moments, error, earns)
 
-    def _error(self, spread: Floats, rms: Floats, slip: Floats, later: Floats) -> Floats:
+    def _error(self, spread: Floats, rms: Floats, slip: Floats, later: Floats, earns: Booleans) -> Floats:
         """e or f, from E[d²] + γ² E[V'], √E[d²], the error of d and of the mean of Y', and γ² E[e'²]."""
         own = self.rounding * ROUNDOFF * spread + (_SPLIT * rms + slip / _SPLIT) ** 2
-        tiny = np.where(spread + slip > 0, UNDERFLOW, 0.0)
-        return np.asarray(np.sqrt((later + own + tiny) * _UP) * _UP)
+        return np.where(earns, np.sqrt((later + own + UNDERFLOW) * _UP) * _UP, 0.0)
 
     def _shaped(self) -> Shaped:
         """Values with one step more to go, and TD errors."""
@@ -183,10 +197,9 @@ class HorizonStep(PairOperator):
             + np.abs(value.high)[:, None]
         )
         units = K * K + A * A + 8 * (K + A + 8)
-        # A reward that underflowed when it was divided is not nothing.
-        lost = np.where(possible & (self.model.reward != 0), UNDERFLOW, 0.0).max(axis=1)
-        lost = np.maximum(lost, np.max(np.where(self.policy.probs > 0, lost, 0.0), axis=1, keepdims=True))
-        return np.where(most + lost > 0, units * dd.RELATIVE_ERROR * most + UNDERFLOW, 0.0)
+        earns = self._action_earns()
+        earns |= (earns & (self.policy.probs > 0)).any(axis=1, keepdims=True)  # a state's value is taken off
+        return np.where(earns, units * dd.RELATIVE_ERROR * most + UNDERFLOW, 0.0)
 
 
 def _missing(rows: Floats) -> Floats:
