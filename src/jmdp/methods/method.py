@@ -11,7 +11,7 @@ from jmdp.models.actors.actor import Actor
 from jmdp.models.coupling import Coupling
 from jmdp.models.horizon import Horizon
 from jmdp.models.lazy import LazyJMDP
-from jmdp.models.policy import TabularPolicy
+from jmdp.models.policy import Policies, TabularPolicy
 from jmdp.models.tabular import TabularJMDP
 from jmdp.results.quantities import Quantity, who_gives
 from jmdp.simulators.simulator import Simulator
@@ -43,12 +43,7 @@ class Method(Generic[Answer]):
         self._refuse(f"needs the whole table, and a LazyJMDP has none. Use {able}, which asks for what it needs")
 
     def on_policies(
-        self,
-        model: TabularJMDP,
-        policies: Mapping[str, TabularPolicy],
-        coupling: Coupling,
-        start: Floats | None,
-        progress: bool,
+        self, model: TabularJMDP, policies: Policies, coupling: Coupling, start: Floats | None, progress: bool
     ) -> Answer:
         """Evaluate several policies in a scenario table, under the same luck; from a drawn `start` [S] too if given."""
         able = who_gives(Quantity.SEVERAL_POLICIES)

@@ -90,3 +90,7 @@ class TabularPolicy(arrays.FrozenArrays):
         S, A = self.probs.shape
         kind = "deterministic" if (self.probs.max(axis=1) == 1).all() else "stochastic"
         return f"TabularPolicy({S} states, {A} actions, {kind})"
+
+
+Policies = Mapping[str, TabularPolicy]
+"""Several, by name."""

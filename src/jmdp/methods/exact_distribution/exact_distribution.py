@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -24,7 +24,7 @@ from jmdp.methods.kernels.tables import Cells
 from jmdp.methods.method import Method
 from jmdp.methods.shared.return_range import ReturnRange
 from jmdp.models.coupling import Coupling
-from jmdp.models.policy import TabularPolicy
+from jmdp.models.policy import Policies, TabularPolicy
 from jmdp.models.policy_blocks import PolicyBlocks
 from jmdp.models.tabular import TabularJMDP
 from jmdp.results.evaluation import Evaluation
@@ -104,12 +104,7 @@ class ExactDistribution(Method[Evaluation]):
         return self._with_distributions(moments, _Problem(model, policy, coupling, steps, value, room), progress)
 
     def on_policies(
-        self,
-        model: TabularJMDP,
-        policies: Mapping[str, TabularPolicy],
-        coupling: Coupling,
-        start: Floats | None,
-        progress: bool,
+        self, model: TabularJMDP, policies: Policies, coupling: Coupling, start: Floats | None, progress: bool
     ) -> Evaluation:
         """Evaluate; see `jmdp.evaluate`."""
         S, P = model.shape[0], len(policies)

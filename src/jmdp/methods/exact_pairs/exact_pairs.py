@@ -30,7 +30,7 @@ from jmdp.methods.shared.shaping import shape_rewards
 from jmdp.methods.shared.state_units import StateUnits
 from jmdp.models.coupling import Coupling
 from jmdp.models.horizon import Horizon
-from jmdp.models.policy import TabularPolicy
+from jmdp.models.policy import Policies, TabularPolicy
 from jmdp.models.policy_blocks import PolicyBlocks
 from jmdp.models.tabular import TabularJMDP
 from jmdp.results.certificate import Certificate
@@ -135,12 +135,7 @@ class ExactPairs(Method[Evaluation]):
         return self._evaluation(table, outcome, found.residuals, moments)
 
     def on_policies(
-        self,
-        model: TabularJMDP,
-        policies: Mapping[str, TabularPolicy],
-        coupling: Coupling,
-        start: Floats | None,
-        progress: bool,
+        self, model: TabularJMDP, policies: Policies, coupling: Coupling, start: Floats | None, progress: bool
     ) -> Evaluation:
         """Evaluate; see `jmdp.evaluate`."""
         if self.order > 2:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 import numpy as np
 
 from jmdp.base.arrays import ROUNDOFF, UNDERFLOW, Floats, largest
-from jmdp.base.interval import Interval
 from jmdp.base.progress import count_bar
 from jmdp.base.scale import Scale
 from jmdp.methods.exact_pairs.horizon_step import HorizonStep, Problem, Values
@@ -19,6 +17,7 @@ from jmdp.methods.exact_pairs.moment_operator import MomentSources
 from jmdp.methods.exact_pairs.pair_moments import PairMoments
 from jmdp.methods.exact_pairs.pair_sweep import PairSweep
 from jmdp.methods.shared import double_double as dd
+from jmdp.methods.shared.return_range import TableRange
 from jmdp.methods.shared.reward_units import RewardUnits
 from jmdp.models.coupling import Coupling
 from jmdp.models.horizon import Horizon
@@ -130,43 +129,20 @@ def horizon_problem(model: TabularJMDP, coupling: Coupling, horizon: Horizon, bl
 
 
 @dataclass(frozen=True, eq=False)
-class HorizonRange:
+class HorizonRange(TableRange):
     """The least and the greatest return of each alternative over the horizon, rounded outwards."""
 
     model: TabularJMDP
     policies: Sequence[TabularPolicy]
     final: Floats
 
-    def is_over(self, s: int) -> bool:
-        """Is nothing earned from this state on?"""
-        return bool(self.model.terminal[s])
+    @property
+    def first_policy(self) -> TabularPolicy:
+        """That of the first step."""
+        return self.policies[0]
 
-    def of(self, s: int, a: int) -> Interval:
-        """Where Z(s, a) is."""
-        return Interval(-float(self._lowest[s, a]), float(self._highest[s, a]))
-
-    def of_drawn(self, s: int) -> Interval:
-        """Where the return is if the first action is drawn too."""
-        drawn = np.flatnonzero(self.policies[0].probs[s] > 0)
-        return Interval(-float(self._lowest[s, drawn].max()), float(self._highest[s, drawn].max()))
-
-    def of_gap(self, s: int, a: int, b: int) -> Interval:
-        """Where Z(s, a) − Z(s, b) is, whatever luck they share."""
-        one, other = self.of(s, a), self.of(s, b)
-        return one + Interval(-other.high, -other.low)
-
-    @cached_property
-    def _highest(self) -> Floats:
-        return self._bound(self.model.reward, self.final)
-
-    @cached_property
-    def _lowest(self) -> Floats:
-        """With the sign turned."""
-        return self._bound(-self.model.reward, -self.final)
-
-    def _bound(self, reward: Floats, final: Floats) -> Floats:
-        """[S, A], upper bounds."""
-        model = self.model
+    def _bound(self, sign: float) -> Floats:
+        model, reward, final = self.model, sign * self.model.reward, sign * self.final
         possible = np.where(model.prob > 0, 0.0, -np.inf)[:, :, None]
         state = np.where(model.terminal, 0.0, final)
         for policy in reversed(self.policies):

@@ -138,7 +138,7 @@ class HorizonStep(PairOperator):
             given = self._problem.mean_of_action(self.td**2 + self.square * later)
             spread = np.maximum(spread, np.where(pi > 0, given, 0.0).max(axis=1))
         slip = self.shaped.td_errors + gamma * np.sqrt(drawn(before.error[n] ** 2))
-        earns = (self._action_earns() & (pi > 0)).any(axis=1)
+        earns = np.asarray((self._action_earns() & (pi > 0)).any(axis=1))
         error = self._error(spread, np.sqrt(squares), slip, self.square * drawn(before.pair_error[n] ** 2), earns)
         return Values(self.shaped.value, self.shaped.value_errors, moments, error, earns)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +24,7 @@ from jmdp.methods.shared.return_range import ReturnRange
 from jmdp.models.actors.actor import Actor
 from jmdp.models.actors.as_policy import as_policy
 from jmdp.models.coupling import Coupling
-from jmdp.models.policy import TabularPolicy
+from jmdp.models.policy import Policies, TabularPolicy
 from jmdp.models.tabular import TabularJMDP
 from jmdp.results.evaluation import Evaluation
 from jmdp.results.samples.drawn_evaluation import SampledProblem, Stored, Within, drawn_evaluation
@@ -110,12 +110,7 @@ class MonteCarlo(Method[Evaluation]):
         )
 
     def on_policies(
-        self,
-        model: TabularJMDP,
-        policies: Mapping[str, TabularPolicy],
-        coupling: Coupling,
-        start: Floats | None,
-        progress: bool,
+        self, model: TabularJMDP, policies: Policies, coupling: Coupling, start: Floats | None, progress: bool
     ) -> Evaluation:
         """Evaluate; see `jmdp.evaluate`."""
         if self.states is not None:

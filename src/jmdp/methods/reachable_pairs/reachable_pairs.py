@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -19,7 +19,7 @@ from jmdp.methods.reachable_pairs.region import Explorer
 from jmdp.methods.reachable_pairs.search import Search, SearchLimits
 from jmdp.models.coupling import Coupling
 from jmdp.models.lazy import LazyJMDP
-from jmdp.models.policy import TabularPolicy
+from jmdp.models.policy import Policies, TabularPolicy
 from jmdp.models.tabular import TabularJMDP
 from jmdp.results.evaluation import Evaluation
 from jmdp.results.outcome import Outcome
@@ -76,12 +76,7 @@ class ReachablePairs(Method[Evaluation]):
         return self._search([explorer], None, model.states.name(state), coupling, progress)
 
     def on_policies(
-        self,
-        model: TabularJMDP,
-        policies: Mapping[str, TabularPolicy],
-        coupling: Coupling,
-        start: Floats | None,
-        progress: bool,
+        self, model: TabularJMDP, policies: Policies, coupling: Coupling, start: Floats | None, progress: bool
     ) -> Evaluation:
         """Evaluate; see `jmdp.evaluate`."""
         if start is not None:

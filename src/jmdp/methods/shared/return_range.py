@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -20,15 +21,10 @@ _ROUNDING = 2.0**-50
 """Relative to what is added up, more than a sweep rounds."""
 
 
-@dataclass(frozen=True, eq=False)
-class ReturnRange:
-    """The least and the greatest return of each coordinate, over all that can happen under the policy.
-
-    u(s) = max over what can be drawn of R + γ u(s'), from u = B/(1 − γ) down: a bound after every sweep.
-    """
+class TableRange(ABC):
+    """What each return of a table can be at least and at most."""
 
     model: TabularJMDP
-    policy: TabularPolicy
 
     def is_over(self, s: int) -> bool:
         """Is nothing earned from this state on?"""
@@ -40,7 +36,7 @@ class ReturnRange:
 
     def of_drawn(self, s: int) -> Interval:
         """Where the return is if the first action is drawn too."""
-        drawn = np.flatnonzero(self.policy.probs[s] > 0)
+        drawn = np.flatnonzero(self.first_policy.probs[s] > 0)
         return Interval(-float(self._lowest[s, drawn].max()), float(self._highest[s, drawn].max()))
 
     def of_gap(self, s: int, a: int, b: int) -> Interval:
@@ -50,16 +46,40 @@ class ReturnRange:
 
     @cached_property
     def _highest(self) -> Floats:
-        return self._bound(self.model.reward)
+        return self._bound(1.0)
 
     @cached_property
     def _lowest(self) -> Floats:
         """With the sign turned."""
-        return self._bound(-self.model.reward)
+        return self._bound(-1.0)
 
-    def _bound(self, reward: Floats) -> Floats:
-        """[S, A], upper bounds on returns with these rewards."""
-        model = self.model
+    @property
+    @abstractmethod
+    def first_policy(self) -> TabularPolicy:
+        """What draws the first action."""
+
+    @abstractmethod
+    def _bound(self, sign: float) -> Floats:
+        """[S, A], upper bounds on returns, or on what is lost."""
+
+
+@dataclass(frozen=True, eq=False)
+class ReturnRange(TableRange):
+    """The least and the greatest return of each coordinate, over all that can happen under the policy.
+
+    u(s) = max over what can be drawn of R + γ u(s'), from u = B/(1 − γ) down: a bound after every sweep.
+    """
+
+    model: TabularJMDP
+    policy: TabularPolicy
+
+    @property
+    def first_policy(self) -> TabularPolicy:
+        """The policy."""
+        return self.policy
+
+    def _bound(self, sign: float) -> Floats:
+        model, reward = self.model, sign * self.model.reward
         largest = model.reward_bound / (1 - model.discount) * (1 + _ROUNDING)
         rounding = _ROUNDING * largest
         if largest:  # rewards may be subnormal
