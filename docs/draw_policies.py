@@ -62,7 +62,8 @@ def draw() -> Figure:
     small_print = (
         "Inventory. Old: order up to 6 every day. New: wait until 3 are left. Return: profit, discounted by "
         f"{world.model.discount:g} a day.\n"
-        f"Exact: means, std, the chance to ± 2%. Simulated with seed {SEED}: {DOTS} dots, {DRAWS:,} draws of each colour."
+        "Exact: means, std, the chance to ± 2%. "
+        f"Simulated with seed {SEED}: {DOTS} dots, {DRAWS:,} draws of each colour."
     )
     figure.text(0.02, 0.02, small_print, size=8.5, color=GREY)
     return figure
