@@ -62,7 +62,8 @@ class PairedEvalCallback(BaseCallback):
     best_model_save_path
         Folder in which ``best_model.zip`` is saved; None saves nothing. `best_policy` has it anyway.
     deterministic
-        Compare the most likely actions instead of drawn ones.
+        Compare the most likely actions instead of drawn ones. Those of an untrained network may do well by accident
+        and then stay the best for long; False compares the policy that is trained.
     tolerance, confidence, seed
         Of the rule above; the seed is that of all luck.
     discount, horizon

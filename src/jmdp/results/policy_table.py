@@ -34,10 +34,9 @@ class _PolicyComparison(_Compared, Protocol):
 def answer_sentence(c: _PolicyComparison) -> str:
     """Who beats whom, by how much and how often; or that it is not decided."""
     if c.outcome is Outcome.ONE_FUTURE:
-        return (
-            f"All {c.samples:,} episodes of each policy gave the same return, so no confidence can be stated; "
-            f"{c.leader} has the largest."
-        )
+        tied = float(c.mean_of(c.leader)) == float(c.mean_of(c.runner_up))
+        ahead = f"{c.leader} and {c.runner_up} have the largest" if tied else f"{c.leader} has the largest"
+        return f"All {c.samples:,} episodes of each policy gave the same return, so no confidence can be stated; {ahead}."
     others = [policy for policy in c.policies if policy != c.reference]
     if c.baseline is None and len(others) > 1:
         others = [c.runner_up]
