@@ -38,6 +38,7 @@ SLOW = (
     "promises/test_extreme_scales.py",
     "promises/test_planted_bugs.py::test_p7",
     "promises/test_policy_decisions.py",
+    "promises/test_policy_truth.py",
     "promises/test_relations.py",
     "promises/test_tabular_truth.py",
     "results/gaps/test_bounds.py",

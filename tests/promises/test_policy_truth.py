@@ -15,7 +15,7 @@ from jmdp.errors import LabelError, ModelError, PolicyError, SettingsError, Unav
 from reference.policies import PolicyTruth, contains, enumerated_gaps, exactly, start_violations, violations
 from sample_models import COUPLINGS
 
-MODELS = 8
+MODELS = 5
 REWARDS = (1.0, 0.1, 2.0**-30, 1e6)
 
 
@@ -132,7 +132,7 @@ def test_actions_over_a_horizon_become_one(coupling):
         assert float(one) == pytest.approx(float(other), abs=1e-9)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("coupling", COUPLINGS, ids=repr)
 def test_distributions_of_gaps_hold_against_enumeration(seed, coupling):
     """Models that end after three steps: all futures are listed."""
@@ -182,8 +182,8 @@ def test_reachable_pairs_hold_against_rationals(coupling):
 
 @pytest.mark.parametrize("coupling", COUPLINGS, ids=repr)
 def test_samples_agree_with_the_exact_answer(coupling):
-    """At 4.9 standard errors: some 600 intervals raise a false alarm with probability 6e-4. Seeds are fixed."""
-    for seed in range(6):
+    """At 4.9 standard errors: some 300 intervals raise a false alarm with probability 3e-4. Seeds are fixed."""
+    for seed in range(3):
         model, policies, start = several_policies(seed, discounts=(0.0, 0.3, 0.9))
         exact = jmdp.evaluate(model, policies, coupling, start=start)
         method = jmdp.MonteCarlo(seed=seed, samples=4000, confidence=1 - 1e-6)
