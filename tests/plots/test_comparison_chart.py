@@ -212,3 +212,17 @@ def test_it_grows_with_the_actions():
 
 def test_a_comparison_draws_itself():
     assert len(noisy(ALE[:4]).plot().axes) == 2
+
+
+def test_beside_a_baseline_to_the_right_is_better():
+    """As in the printed table: gaps are policy less baseline."""
+    world = jmdp.worlds.inventory(6)
+    policies = {name: world.policies[name] for name in ("never", "base_stock")}
+    found = jmdp.compare_policies(world, policies, seed=0, baseline="never")
+    left, right = found.plot().axes
+    points = [line.get_xdata()[0] for line in left.lines if line.get_marker() == "o"]
+    assert points == [pytest.approx(found.gap("base_stock", "never").mean)]
+    assert points[0] > 0
+    assert left.get_title("left") == "gain over never"
+    assert right.get_title("left") == "how often each does better than never"
+    assert right.patches[0].get_width() == pytest.approx(float(found.superiority("base_stock", "never")))

@@ -39,20 +39,59 @@ _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 @dataclass(frozen=True)
 class _Row:
-    """One action against the leader; gaps are leader less action."""
+    """One alternative: gaps are leader less alternative, or alternative less baseline."""
 
-    behind: float
+    gap: float
     interval: Interval
-    sure: bool  # that it is behind
+    sure: bool  # that it is behind; beside a baseline, that it is better or worse
     std: float
-    independent_std: float  # the standard deviation if each action had its own luck
-    better: Estimate  # chances of the leader
+    independent_std: float  # the standard deviation if each alternative had its own luck
+    better: Estimate  # chances of the first of the two
     worse: Estimate
 
     @property
     def tie(self) -> float:
         left = 1.0 - self.better - self.worse
         return left if left > 1e-12 else 0.0
+
+
+@dataclass(frozen=True)
+class _Words:
+    """What is written: beside the leader, or beside a baseline."""
+
+    top: str
+    gap: str
+    difference: str
+    sure: str
+    chance: str
+    better: str
+    worse: str
+
+    @classmethod
+    def of(cls, c: Comparison, name: str) -> _Words:
+        if _has_baseline(c):
+            return cls(
+                "baseline",
+                f"gain over {name}",
+                f"of the {c.alternative} less that of {name}",
+                "known to be better or worse",
+                f"how often each does better than {name}",
+                f"better than {name}",
+                f"worse than {name}",
+            )
+        return cls(
+            "leader",
+            f"behind {name} by",
+            f"of {name} less that of the {c.alternative}",
+            "surely behind",
+            f"how often {name} does better",
+            f"{name} better",
+            f"{name} worse",
+        )
+
+
+def _has_baseline(c: Comparison) -> bool:
+    return getattr(c, "baseline", None) is not None
 
 
 def comparison_chart(comparison: Comparison, *, title: str | None = None) -> Figure:
@@ -67,7 +106,8 @@ def comparison_chart(comparison: Comparison, *, title: str | None = None) -> Fig
     Parameters
     ----------
     comparison
-        By `jmdp.compare` or `jmdp.compare_policies`; a baseline takes the place of the leader.
+        By `jmdp.compare` or `jmdp.compare_policies`. A baseline takes the place of the leader, and gaps are then those
+        of the policies over it, as in the printed table: to the right is better.
     title
         Shown above the axes instead of the verdict.
     """
@@ -76,12 +116,13 @@ def comparison_chart(comparison: Comparison, *, title: str | None = None) -> Fig
     ranked.sort(key=lambda a: c.actions[a] != leader)  # on top, also among equals
     names = dict(zip(c.actions, _written(c.actions, c.alternative), strict=True))
     rows = [_row(c, c.actions[a]) for a in ranked[1:]]
-    said = names[leader] if len(names[leader]) <= 12 else "the leader"
+    said = names[leader] if len(names[leader]) <= 12 else "the baseline" if _has_baseline(c) else "the leader"
+    words = _Words.of(c, said)
     figure, [[left, right]] = new_figure(1, 2, size=(10.0, 2.2 + 0.42 * len(ranked)))
     labelled = [names[c.actions[a]] for a in ranked]
     figure.suptitle(title or _verdict(c, labelled, rows), x=0.01, ha="left", fontsize=12, fontweight="bold")
-    _draw_gaps(left, rows, c, said)
-    _draw_chances(right, rows, said, type(c.evaluation.coupling).__name__)
+    _draw_gaps(left, rows, c, words)
+    _draw_chances(right, rows, words, type(c.evaluation.coupling).__name__)
     left.set_yticks(range(len(ranked)), labelled)
     left.get_yticklabels()[0].set_fontweight("bold")
     right.set_yticks([])
@@ -100,19 +141,21 @@ def comparison_chart(comparison: Comparison, *, title: str | None = None) -> Fig
 
 
 def _row(c: Comparison, action: str) -> _Row:
-    gap, labels, covariance = c.gap(c.reference, action), c.evaluation.actions, c.evaluation.covariance[0]
-    a, b = labels.index(c.reference), labels.index(action)
+    first, second = (action, c.reference) if _has_baseline(c) else (c.reference, action)
+    gap, labels, covariance = c.gap(first, second), c.evaluation.actions, c.evaluation.covariance[0]
+    a, b = labels.index(first), labels.index(second)
     interval = ANYWHERE if gap.mean_interval is None else gap.mean_interval
     independent_std = math.sqrt(covariance[a, a] + covariance[b, b])
     noise = 1e-7 * independent_std + 1e-12 * c.draws.largest_reward  # what rounding leaves of a variance that is 0
+    apart = interval.low > 0 or (_has_baseline(c) and interval.high < 0)
     return _Row(
         gap.mean,
         interval,
-        interval.low > 0 and (c.bounded is not None or c.samples >= ENOUGH),
+        apart and (c.bounded is not None or c.samples >= ENOUGH),
         gap.std if gap.std > noise else 0.0,
         independent_std if independent_std > noise else 0.0,
-        c.superiority(c.reference, action),
-        c.superiority(action, c.reference),
+        c.superiority(first, second),
+        c.superiority(second, first),
     )
 
 
@@ -128,7 +171,7 @@ def _written(names: list[str], alternative: str) -> list[str]:
 
 def _verdict(c: Comparison, labelled: list[str], rows: list[_Row]) -> str:
     leader, others = labelled[0], labelled[1:]
-    if c.reference != c.leader or c.outcome is Outcome.BASELINE_COMPARED:
+    if _has_baseline(c):
         return _beside_baseline(leader, others, rows)
     if c.best is not None:
         return f"{leader} is best"
@@ -142,7 +185,7 @@ def _verdict(c: Comparison, labelled: list[str], rows: list[_Row]) -> str:
 def _beside_baseline(baseline: str, others: list[str], rows: list[_Row]) -> str:
     """Which of the others are better or worse than the baseline."""
     words = [
-        f"{name} is {'worse' if row.interval.low > 0 else 'better'}" if row.sure or row.interval.high < 0 else ""
+        f"{name} is {'better' if row.gap > 0 else 'worse'}" if row.sure else ""
         for name, row in zip(others, rows, strict=True)
     ]
     known = [word for word in words if word]
@@ -164,7 +207,7 @@ def _caption(c: Comparison) -> str:
     )
 
 
-def _draw_gaps(axes: Axes, rows: list[_Row], c: Comparison, leader: str) -> None:
+def _draw_gaps(axes: Axes, rows: list[_Row], c: Comparison, words: _Words) -> None:
     low, high = _limits(rows)
     size = math.floor(math.log10(max(-low, high)))
     power = 0 if -2 <= size <= 4 else 3 * (size // 3)
@@ -173,19 +216,11 @@ def _draw_gaps(axes: Axes, rows: list[_Row], c: Comparison, leader: str) -> None
     axes.axvline(0, color="black", linewidth=0.8, zorder=1)
     axes.plot(0, 0, "D", color=_BETTER, markersize=6, zorder=4)
     column = axes.get_yaxis_transform()
-    axes.text(
-        1.02,
-        0,
-        "leader" if c.reference == c.leader else "baseline",
-        transform=column,
-        va="center",
-        fontsize=9,
-        fontweight="bold",
-    )
+    axes.text(1.02, 0, words.top, transform=column, va="center", fontsize=9, fontweight="bold")
     luck, label = c.evaluation.coupling, _Once()
     own, shared = "± 1 std of a gap if each had its own luck", f"± 1 std of a gap, {type(luck).__name__} luck"
     for y, row in enumerate(rows, start=1):
-        mean, std, independent_std = row.behind / scale, row.std / scale, row.independent_std / scale
+        mean, std, independent_std = row.gap / scale, row.std / scale, row.independent_std / scale
         spread = f"std {significant(std, 2)}"
         if not isinstance(luck, Independent):
             spread += f", own luck {significant(independent_std, 2)}"
@@ -194,10 +229,10 @@ def _draw_gaps(axes: Axes, rows: list[_Row], c: Comparison, leader: str) -> None
         if _bar(axes, y, (mean - std, mean + std), (low, high), 0.36, _SHARED):
             axes.containers[-1].set_label(label(shared))
         ends = row.interval.low / scale, row.interval.high / scale
-        colour, surely = (_BETTER, "surely") if row.sure else ("black", "not surely")
+        colour, surely = (_BETTER, words.sure) if row.sure else ("black", f"not {words.sure}")
         _whisker(axes, y, ends, (low, high), colour)
         axes.plot(mean, y, "o", color=colour, markerfacecolor=colour if row.sure else "white", markersize=5, zorder=4,
-                  label=label(f"mean gap and its interval, {surely} behind"))  # fmt: skip
+                  label=label(f"mean gap and its interval, {surely}"))  # fmt: skip
         gap = _with_error(Estimate(mean, *ends))
         axes.text(1.02, y - 0.02, gap, transform=column, va="bottom", fontsize=9)
         axes.text(1.02, y + 0.06, spread, transform=column, va="top", fontsize=7, color="#505050")
@@ -205,8 +240,8 @@ def _draw_gaps(axes: Axes, rows: list[_Row], c: Comparison, leader: str) -> None
     axes.locator_params(axis="x", nbins=6)
     returns = "return" if c.discount == 1 else "discounted return"
     unit = f", × 10{str(power).translate(_RAISED)}" if power else ""
-    axes.set_xlabel(f"{returns} of {leader} less that of the {c.alternative}{unit}", fontsize=9)
-    axes.set_title(f"behind {leader} by{unit}", loc="left", fontsize=10)
+    axes.set_xlabel(f"{returns} {words.difference}{unit}", fontsize=9)
+    axes.set_title(f"{words.gap}{unit}", loc="left", fontsize=10)
 
 
 def _bar(
@@ -250,8 +285,8 @@ class _Once:
 
 def _limits(rows: list[_Row]) -> tuple[float, float]:
     """Around 0, means, bars and intervals, but for what goes so far that nothing else could be seen."""
-    within = _finite([0.0, *(row.behind + side * row.std for row in rows for side in (-1, 0, 1))])
-    independent = _finite([row.behind + side * row.independent_std for row in rows for side in (-1, 1)])
+    within = _finite([0.0, *(row.gap + side * row.std for row in rows for side in (-1, 0, 1))])
+    independent = _finite([row.gap + side * row.independent_std for row in rows for side in (-1, 1)])
     ends = _finite([end for row in rows for end in (row.interval.low, row.interval.high)])
     low, high = min(within + independent), max(within + independent)
     far = _FAR * (high - low) or math.inf
@@ -277,7 +312,7 @@ def _with_error(gap: Estimate) -> str:
     return typeset(plus_minus(gap))
 
 
-def _draw_chances(axes: Axes, rows: list[_Row], leader: str, luck: str) -> None:
+def _draw_chances(axes: Axes, rows: list[_Row], words: _Words, luck: str) -> None:
     label = _Once()
     for y, row in enumerate(rows, start=1):
         parts = (float(row.better), row.tie, float(row.worse))
@@ -297,11 +332,11 @@ def _draw_chances(axes: Axes, rows: list[_Row], leader: str, luck: str) -> None:
         if row.tie:  # else it is the same
             axes.plot([1 - row.worse.high, 1 - row.worse.low], [y + 0.42] * 2, color=_WORSE, linewidth=1.5,
                       solid_capstyle="butt")  # fmt: skip
-    headings = [(0.0, f"{leader} better", _BETTER, "left"), (1.0, f"{leader} worse", _WORSE, "right")]
+    headings = [(0.0, words.better, _BETTER, "left"), (1.0, words.worse, _WORSE, "right")]
     headings += [(0.5, "tie", _TIE, "center")] if any(row.tie for row in rows) else []
-    for x, words, colour, side in headings:
-        axes.text(x, 0.1, words, color=colour, ha=side, va="center", fontsize=9, fontweight="bold")
+    for x, text, colour, side in headings:
+        axes.text(x, 0.1, text, color=colour, ha=side, va="center", fontsize=9, fontweight="bold")
     axes.set_xlim(0, 1)
     axes.set_xticks([0, 0.25, 0.5, 0.75, 1], ["0%", "25%", "50%", "75%", "100%"])
     axes.set_xlabel(f"of all outcomes, {luck} luck", fontsize=9)
-    axes.set_title(f"how often {leader} does better", loc="left", fontsize=10)
+    axes.set_title(words.chance, loc="left", fontsize=10)

@@ -36,7 +36,9 @@ def answer_sentence(c: _PolicyComparison) -> str:
     if c.outcome is Outcome.ONE_FUTURE:
         tied = float(c.mean_of(c.leader)) == float(c.mean_of(c.runner_up))
         ahead = f"{c.leader} and {c.runner_up} have the largest" if tied else f"{c.leader} has the largest"
-        return f"All {c.samples:,} episodes of each policy gave the same return, so no confidence can be stated; {ahead}."
+        return (
+            f"All {c.samples:,} episodes of each policy gave the same return, so no confidence can be stated; {ahead}."
+        )
     others = [policy for policy in c.policies if policy != c.reference]
     if c.baseline is None and len(others) > 1:
         others = [c.runner_up]
