@@ -585,3 +585,62 @@ def test_going_on_draws_nothing_twice():
     went_on = short.continued(400)
     assert (went_on.draws.returns == whole.draws.returns).all()
     assert replace(went_on, seed=1).seed == 1
+
+
+class _KeepsGenerator:
+    def __init__(self):
+        self.parts = {"noise": np.random.default_rng(0)}
+
+    def reset(self):
+        pass
+
+    def __call__(self, observation):
+        return 0
+
+
+class _ResetAsks:
+    def reset(self, seed):
+        pass
+
+    def __call__(self, observation):
+        return 0
+
+
+@pytest.mark.parametrize(
+    ("policy", "said"),
+    [(_KeepsGenerator(), "'new' .*keeps a random generator, parts.noise"), (_ResetAsks(), "needs arguments")],
+)
+def test_memories_that_would_repeat_themselves_are_refused(policy, said):
+    world = jmdp.worlds.inventory(4)
+    with pytest.raises(PolicyError, match=said):
+        jmdp.compare_policies(world, {"old": lambda s: 0, "new": policy}, seed=0)
+
+
+def test_the_answer_follows_the_interval():
+    """A pair whose interval excludes 0 is decided, whatever was asked for besides; ties are told apart."""
+    world = jmdp.worlds.inventory(6)
+    policies = {"never": world.policies["never"], "base": world.policies["base_stock"]}
+    found = jmdp.compare_policies(world, policies, seed=0, baseline="never", precision=1e-6, samples=200)
+    assert found.outcome is jmdp.Outcome.BUDGET_EXHAUSTED
+    assert found.answer.startswith("base beats never")
+    few = jmdp.compare_policies(world, policies, seed=0, samples=10)
+    assert few.answer.startswith("too few episodes to decide")
+    same = {"one": world.policies["never"], "other": world.policies["never"]}
+    equal = jmdp.compare_policies(world, same, seed=0, samples=100)
+    assert "both have the same return in every episode" in equal.answer
+
+
+def test_messages_for_common_mistakes():
+    gym = pytest.importorskip("gymnasium")
+    env = gym.make("Blackjack-v1")
+    pair = {"old": lambda hand: 0, "new": lambda hand: int(hand[0] < 17)}
+    with pytest.raises(SettingsError, match="has no time limit, and discount is 1"):
+        jmdp.compare_policies(env, pair, seed=0, discount=1.0)
+    with pytest.raises(LabelError, match="Did you mean 'old'"):
+        jmdp.compare_policies(env, pair, seed=0, discount=1.0, horizon=20, baseline="odl")
+    with pytest.raises(SettingsError, match="Starts of an environment are snapshots"):
+        jmdp.compare_policies(env, pair, seed=0, discount=1.0, horizon=20, starts=[0, 1])
+    with pytest.raises(SettingsError, match="compare_policies"):
+        jmdp.compare(env, policy=pair, seed=0, discount=1.0, horizon=20)
+    found = jmdp.compare_policies(env, pair, seed=0, discount=1.0, horizon=20, samples=200)
+    assert " equal in " in found.answer

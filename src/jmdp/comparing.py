@@ -100,7 +100,7 @@ def compare(
         Not taken here: whole policies are compared by `jmdp.compare_policies`.
     """
     settings = Settings.of(locals())
-    _refuse_policies(simulator, state, policies)
+    _refuse_policies(simulator, state, policy if isinstance(policy, Mapping) else policies)
     question = _question(simulator, state, policy, actions, discount, settings, progress)
     return question.answer([], settings.samples)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -92,7 +93,9 @@ def compare_policies(
         The budget: episodes of each policy, and simulated steps, if limited. Steps are counted after each batch, the
         first of which is 64 episodes of each policy.
     horizon
-        Steps of an episode at most. None is the environment's time limit where discount is 1; else as in `compare`.
+        Steps of an episode at most. None is the environment's time limit where discount is 1; else as in `compare`:
+        with a discount below 1 the question is the return over all time, and what a horizon cuts off is in the
+        intervals. For returns over so many steps of a table, see `evaluate`.
         With discount 1 a truncation signalled by a Gymnasium environment ends the episode; with a smaller one it does
         not, unless the simulator was made with ``truncated_ends=True``.
     reward_bound, return_range, tie_tolerance, progress
@@ -129,6 +132,11 @@ def _question(
     simulator.check_coupling(coupling)
     gamma = problem_discount(simulator.discount, discount)
     horizon = simulator.episode_limit if settings.horizon is None and gamma == 1 else settings.horizon
+    if gamma == 1 and horizon is None:
+        raise SettingsError(
+            f"{simulator!r} has no time limit, and discount is 1. Give horizon=…, the most steps that an episode may "
+            "take: one that ends before is not cut."
+        )
     begin = Starts.of(starts, simulator, source)
     plan = EpisodePlan(
         starts=begin,
@@ -169,13 +177,15 @@ def _names(policies: Any, baseline: Any) -> list[str]:
     if len(names) < 2 or len(set(names)) < len(names):
         raise SettingsError(f"policies are {names}. Give two or more, with different names.")
     if baseline is not None and baseline not in names:
-        raise LabelError(f"baseline is {baseline!r}. It is one of the policies: {', '.join(names)}.")
+        close = difflib.get_close_matches(str(baseline), names, n=1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        raise LabelError(f"baseline is {baseline!r}. It is one of the policies: {', '.join(names)}.{hint}")
     return names
 
 
 def _actor(name: str, policy: Any, simulator: Simulator) -> Any:
     try:
-        return as_policy(policy, simulator.actions, memory=True)
+        return as_policy(policy, simulator.actions, memory=True, name=name)
     except PolicyError as error:
         raise PolicyError(f"Policy {name!r}: {error}") from error
 
@@ -238,6 +248,5 @@ class _Question(Question):
         return errors if self.baseline is None else errors[self.labels.index(self.baseline)]
 
     def _result(self, common: dict[str, Any], draws: Any) -> Comparison:
-        names = [self.labels.name(i) for i in range(self.labels.size)]
-        said = ", ".join(f"{name}: {actor!r}" for name, actor in zip(names, self.plan.actors, strict=True))
+        said = ", ".join(repr(actor) for actor in self.plan.actors)
         return PolicyComparison(**common, policy=said, numbers=None, starts=self.plan.starts, baseline=self.baseline)

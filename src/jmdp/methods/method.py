@@ -59,7 +59,7 @@ class Method(Generic[Answer]):
     ) -> Answer:
         """Evaluate one policy, given step by step, or several in a scenario table over a finite horizon."""
         able = who_gives(Quantity.FINITE_HORIZONS)
-        self._refuse(f"takes no finite horizon. Use {able}, or compare and compare_policies with horizon=…")
+        self._refuse(f"takes no finite horizon. Use {able}")
 
     def on_simulator(
         self, simulator: Simulator, actor: Actor, coupling: Coupling, discount: float, progress: bool

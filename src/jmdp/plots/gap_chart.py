@@ -53,7 +53,7 @@ def gap_chart(evaluation: Evaluation, state: Label, *, action: Label | None = No
     axes.set_yticks(range(len(others)), [f"{name(first)} − {name(b)}" for b in others])
     axes.set_ylim(len(others) - 0.4, -0.6)
     axes.margins(x=0.06)
-    axes.set_xlabel("difference of discounted returns; right of 0 the first action did better")
+    axes.set_xlabel(f"difference of discounted returns; right of 0 the first {evaluation.actions.kind} did better")
     where = f"state {evaluation.states.name(s)}"
     axes.set_title(title or f"Gaps at {where}, {coupling} luck", loc="left")
     right = axes.secondary_yaxis("right")

@@ -278,8 +278,10 @@ class Evaluation(arrays.FrozenArrays, Tabulated):
         value = math.sqrt(max(0.0, float(self.covariance[s, a, a])))
         return Estimate.within(value, None if wide is None else wide.square_root())
 
-    def plot(self, state: Label = 0) -> Figure:
-        """Draw the gaps of one state, of its best action against the others: `jmdp.plots.gap_chart`."""
+    def plot(self, state: Label | None = None) -> Figure:
+        """Draw the gaps of one state (the start if there is one, else the first): `jmdp.plots.gap_chart`."""
+        if state is None:
+            state = 0 if self.start is None else self.states.size - 1
         return figure("gap_chart", self, state)
 
     def to_xarray(self) -> xarray.Dataset:

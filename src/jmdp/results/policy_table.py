@@ -7,6 +7,7 @@ from typing import Protocol
 
 from jmdp.base import rounding
 from jmdp.base.interval import Estimate
+from jmdp.results.anytime import ENOUGH
 from jmdp.results.comparison_table import _Compared, aligned, shown
 from jmdp.results.outcome import Outcome
 from jmdp.results.pairing import Pairing
@@ -48,16 +49,32 @@ def answer_sentence(c: _PolicyComparison) -> str:
 def _against_reference(c: _PolicyComparison, policy: str) -> str:
     """One policy and the reference, the one with the larger mean first."""
     found, first, second = c.beside_reference(policy), policy, c.reference
-    gap, chance = found["gap"], found["better"]
+    gap, better, worse = found["gap"], float(found["better"]), float(found["worse"])
     if gap < 0:
-        gap, first, second, chance = Estimate(-gap, -gap.high, -gap.low), second, first, found["worse"]
-    often = f"{first} is better in {rounding.percentages([float(chance), 1 - float(chance)])[0]} of episodes"
+        gap, first, second, better, worse = Estimate(-gap, -gap.high, -gap.low), second, first, worse, better
+    often = _how_often(first, better, worse)
     if c.baseline is None and len(c.policies) > 2:
         second = f"{second}, the second best" if c.best is not None else second
-    if gap.low > 0 and c.outcome.successful:
+    enough = c.bounded is not None or c.samples >= ENOUGH
+    if gap.low > 0 and enough:
         return f"{first} beats {second}: mean return higher by {rounding.plus_minus(gap)} ({_from(c)}); {often}"
-    gap_is = f"{first} − {second} = {rounding.plus_minus(gap)} ({_from(c)})"
-    return f"not decided between {first} and {second}: {gap_is}; {often}"
+    gap_is = f"{first} − {second} = {rounding.plus_minus(gap)} ({_from(c)}); {often}"
+    if not enough:
+        return f"too few episodes to decide between {first} and {second}: {gap_is}"
+    if c.outcome is Outcome.PRECISE:
+        return f"no difference is known between {first} and {second}: {gap_is}"
+    return f"not decided between {first} and {second}: {gap_is}"
+
+
+def _how_often(first: str, better: float, worse: float) -> str:
+    """In what part of episodes the first is better; and equal and worse, where that is not the rest."""
+    parts = [better, max(0.0, 1 - better - worse), worse]
+    if parts[1] > 1 - 1e-9:
+        return "both have the same return in every episode"
+    if parts[1] < 0.005:
+        return f"{first} is better in {rounding.percentages([better, 1 - better])[0]} of episodes"
+    said = rounding.percentages(parts)
+    return f"{first} is better in {said[0]} of episodes, equal in {said[1]} and worse in {said[2]}"
 
 
 def _from(c: _PolicyComparison) -> str:

@@ -35,6 +35,7 @@ def as_policy(
     logits: bool | None = None,
     greedy: bool = False,
     memory: bool = False,
+    name: str | None = None,
 ) -> Actor:
     """Take a policy of any kind.
 
@@ -64,8 +65,11 @@ def as_policy(
     memory
         Whether policies may remember earlier observations of an episode: in `compare_policies`, which runs whole
         episodes. Elsewhere the action must follow from the observation.
+    name
+        What messages call it, beside its kind.
     """
-    reading = Reading(_name(policy), actions, bool(logits), greedy)
+    said = _name(policy) if name is None else f"{name!r} ({_name(policy)})"
+    reading = Reading(said, actions, bool(logits), greedy)
     if isinstance(policy, Actor):
         return policy
     if policy is None:
@@ -191,7 +195,10 @@ class _Function(ReadActor):
             answers = {fingerprint(value) for value in found if not numpy_of(value).dtype.hasobject}
         if len(answers) > 1:
             what = f"returned {found} for one observation and the same luck"
-            raise self._reading.error(f"{what}. Take all luck from rng, in f(obs, rng), and remember nothing.")
+            raise self._reading.error(
+                f"{what}. Take all randomness from rng, in f(obs, rng). In compare_policies a policy may remember what "
+                "it saw if it has reset()."
+            )
         self._known, jax = True, sys.modules.get("jax")
         if jax is not None and isinstance(found[0], jax.Array) and not self._takes_luck:
             compiled = jax.jit(jax.vmap(self._function))

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import copy
 import inspect
-from collections.abc import Callable, Sequence
+import random
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,6 +22,15 @@ class RememberingActor(ReadActor):
     def __init__(self, policy: Any, reading: Reading) -> None:
         super().__init__(reading)
         self._policy, self._takes_luck = policy, takes_luck(policy, reading)
+        kept = next(_generators(policy), None)
+        if kept is not None:
+            raise reading.error(
+                f"keeps a random generator, {kept}: its copy in each episode would draw the same numbers. Draw from a "
+                "second argument: __call__(self, obs, rng)."
+            )
+        asked = inspect.signature(policy.reset).parameters.values()
+        if any(p.default is p.empty and p.kind in _BY_PLACE for p in asked):
+            raise reading.error("has a reset() that needs arguments. It is called without any, before each episode.")
 
     def for_episode(self) -> Actor:
         """A copy that remembers nothing yet."""
@@ -76,6 +86,22 @@ class RecurrentModel(ReadActor):
             self._begins = False
             actions.append(action)
         return self._reading.choose(actions, shocks)
+
+
+_BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+def _generators(value: Any, name: str = "", depth: int = 4) -> Iterator[str]:
+    """Names of generators among the attributes of an object, and among theirs."""
+    if isinstance(value, (np.random.Generator, np.random.RandomState, random.Random)):
+        yield name
+    elif depth:
+        parts: Any = value if isinstance(value, dict) else getattr(value, "__dict__", {})
+        if isinstance(value, (list, tuple)):
+            parts = {str(i): part for i, part in enumerate(value)}
+        for key, part in parts.items():
+            if not isinstance(part, (str, bytes, np.ndarray, type)):
+                yield from _generators(part, f"{name}.{key}" if name else str(key), depth - 1)
 
 
 def takes_luck(function: Callable[..., Any], reading: Reading) -> bool:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from jmdp.base.labels import Labels
 from jmdp.base.luck import Shock
 from jmdp.base.settings import whole_number
-from jmdp.errors import SimulatorError, UnavailableError
+from jmdp.errors import SettingsError, SimulatorError, UnavailableError
 from jmdp.simulators.checking.simulator_check import quick_check
 from jmdp.simulators.digests import digest_of, generators_in
 from jmdp.simulators.gymnasium.copied import CopiedEnvs
@@ -148,6 +148,11 @@ class GymnasiumSimulator(Simulator):
         self, shock: Shock, state: Snapshot | None = None, *, truncated_ends: bool = False, digests: bool = False
     ) -> Episode:
         """From a snapshot; or a new episode, in an environment of its own that is stepped in place."""
+        if state is not None and not isinstance(state, Snapshot):
+            raise SettingsError(
+                f"starts has a {type(state).__name__}. Starts of an environment are snapshots of it "
+                "(GymnasiumSimulator.current()); leave starts out for its own resets."
+            )
         if state is None and not digests:
             return LiveEpisode(self._live(), shock, self._code, truncated_ends or self._truncated_ends)
         begun = self.reset(int.from_bytes(shock.words[:4], "little")) if state is None else state
