@@ -214,10 +214,10 @@ def test_what_a_function_must_not_return(value, error, match):
 
 def test_hidden_luck_and_memory_are_noticed():
     rng = np.random.default_rng(0)
-    with pytest.raises(PolicyError, match="Take all luck from rng"):
+    with pytest.raises(PolicyError, match="Take all randomness from rng"):
         one(lambda obs: rng.random(), 0, None)
     seen = []
-    with pytest.raises(PolicyError, match="remember nothing"):
+    with pytest.raises(PolicyError, match="Take all randomness from rng"):
         one(lambda obs: seen.append(0) or len(seen) % 2, 0, TWO)
 
 
