@@ -74,6 +74,11 @@ class PolicyBlocks:
         for first in range(0, len(table), self.block):
             table[first : first + self.block, first : first + self.block] = 0.0
 
+    def mirror(self, table: Floats, sign: float = 1.0) -> None:
+        """Fill a table of pairs above its diagonal with ± what is below, block by block."""
+        for first in range(self.block, len(table), self.block):
+            table[:first, first : first + self.block] = sign * table[first : first + self.block, :first].T
+
     def pairs(self) -> tuple[Integers, Integers]:
         """All pairs of states at one place, the one of the later policy first; terminal states are left out."""
         goes_on = np.flatnonzero(~self.model.terminal[: self.block])

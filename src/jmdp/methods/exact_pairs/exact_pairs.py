@@ -227,6 +227,7 @@ class ExactPairs(Method[Evaluation]):
         in_rewards = partial(scale.restore, power=2, units=2 * unit)
         with sweep_bar(type(self).__name__, progress, in_rewards) as report, PairSweep(operator) as sweep:
             found = iterate(sweep.recording(recorded), operator.start(), operator.start(), stopping, report)
+            sweep.whole(found.point)
             if higher is None or found.outcome is Outcome.INTERRUPTED:
                 return found, None
             S, units, before = operator.model.shape[0], operator.units.state, found.residuals.size

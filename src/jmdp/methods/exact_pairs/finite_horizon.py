@@ -90,6 +90,7 @@ def _after(step: HorizonStep, before: Values, tables: Tables, errors: list[float
     if step.joint_steps or step.coupling.shared_in_a_state:
         with PairSweep(step) as sweep:
             sweep(tables[1, 1], found[1, 1])
+            sweep.whole(found[1, 1])
     off = [0.0, float(step.after.error.max()), float((step.after.pair_error**2).max())]
     if order == 2:
         return found, off
@@ -107,6 +108,7 @@ def _after(step: HorizonStep, before: Values, tables: Tables, errors: list[float
                 new = np.zeros((S, S))
                 with PairSweep(known) as sweep:
                     sweep(old, new)
+                    sweep.whole(new)
                 whole += new
             found[i, j], found[j, i] = whole, whole.T
         entries = [max([size, *(largest(t) for (p, q), t in tables.items() if p + q == m)])

@@ -88,6 +88,7 @@ class _Parts:
                 stopping,
                 lambda count, residual, aim: self._report(before + count, residual, aim),
             )
+            sweep.whole(found.point)
         if found.outcome is Outcome.INTERRUPTED:
             raise KeyboardInterrupt
         self._sweeps += found.residuals.size

@@ -80,6 +80,14 @@ class PairSweep:
         """Fill `out` with the sweep of `point`."""
         self._sweep(point, out, False, _NOTHING)
 
+    def whole(self, table: Floats) -> Floats:
+        """The table [S, S] with all entries: between blocks, compiled sweeps store those below the diagonal alone."""
+        S, blocks = self.operator.model.shape[0], self.operator.blocks
+        found = table.reshape(S, S)
+        if blocks is not None and self.compiled:
+            blocks.mirror(found, self.operator.mirror)
+        return found
+
     def measured(self, point: Floats, out: Floats, change: Any = None) -> float:
         """Fill `out` with the sweep of `point`, `change` with what changed, and return the most that changed."""
         return self._sweep(point, out, True, _NOTHING if change is None else change)

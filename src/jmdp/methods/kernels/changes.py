@@ -93,6 +93,7 @@ def add_combination(
                     for k in range(width):
                         row[k] += weight * x[k]
                 H[s, left:right] = row[:width]
-            for t in range(left, right):
-                for s in range(max(top, t + _1), bottom):
-                    H[t, s] = mirror * H[s, t]
+            if layout.mirrored:
+                for t in range(left, right):
+                    for s in range(max(top, t + _1), bottom):
+                        H[t, s] = mirror * H[s, t]

@@ -25,7 +25,7 @@ _TILE = np.uint64(512)
 _0, _1, _2, _3, _4, _5, _6, _7, _8 = (np.uint64(i) for i in range(ROWS + 1))
 
 _FASTMATH = {"nnan", "nsz"}
-PAIR_LAYOUT = types.NamedTuple([uint64[::1], uint64[::1], uint64, float64[:, ::1]], PairLayout)
+PAIR_LAYOUT = types.NamedTuple([uint64[::1], boolean, uint64[::1], uint64, float64[:, ::1]], PairLayout)
 _STEP = types.NamedTuple([uint64[::1], uint64[::1], float64[::1], float64[::1], float64, float64, float64], PairStep)
 
 
@@ -92,6 +92,38 @@ def _eight_rows(step: PairStep, X: Floats, top: int, left: int, right: int, outp
 
 
 @compiled(fastmath=_FASTMATH)
+def _eight_lower_rows(step: PairStep, X: Floats, top: int, left: int, right: int, output: PairOutput) -> None:
+    """The same where the mirrored entries are not stored."""
+    starts, columns, values, td, weight, _, _ = step
+    out, add = output.table, output.add
+    for t in range(left, right):
+        d = weight * td[t]
+        a0, a1, a2, a3 = d * td[top], d * td[top + _1], d * td[top + _2], d * td[top + _3]
+        a4, a5, a6, a7 = d * td[top + _4], d * td[top + _5], d * td[top + _6], d * td[top + _7]
+        for i in range(starts[t], starts[t + _1]):
+            v, x = values[i], X[columns[i]]
+            a0 += v * x[0]
+            a1 += v * x[1]
+            a2 += v * x[2]
+            a3 += v * x[3]
+            a4 += v * x[4]
+            a5 += v * x[5]
+            a6 += v * x[6]
+            a7 += v * x[7]
+        if add:
+            a0 += out[top, t]
+            a1 += out[top + _1, t]
+            a2 += out[top + _2, t]
+            a3 += out[top + _3, t]
+            a4 += out[top + _4, t]
+            a5 += out[top + _5, t]
+            a6 += out[top + _6, t]
+            a7 += out[top + _7, t]
+        out[top, t], out[top + _1, t], out[top + _2, t], out[top + _3, t] = a0, a1, a2, a3
+        out[top + _4, t], out[top + _5, t], out[top + _6, t], out[top + _7, t] = a4, a5, a6, a7
+
+
+@compiled(fastmath=_FASTMATH)
 def _single_entries(
     step: PairStep, X: Floats, diagonal: Floats, top: int, bottom: int, left: int, right: int, output: PairOutput
 ) -> None:
@@ -110,7 +142,7 @@ def _single_entries(
 
 
 @compiled(fastmath=_FASTMATH)
-def _put_same_places(layout: PairLayout, top: int, left: int, right: int, mirror: float, output: PairOutput) -> None:
+def _put_same_places(layout: PairLayout, top: int, left: int, right: int, output: PairOutput) -> None:
     """Replace the entries of a tile that are of one place under two policies. No group or tile cuts through eight."""
     out, same, block = output.table, layout.same, layout.block
     for lag in range(np.uint64(same.shape[0])):
@@ -118,7 +150,6 @@ def _put_same_places(layout: PairLayout, top: int, left: int, right: int, mirror
         if top >= back and left <= top - back < right:
             for s in range(top, top + _8):
                 out[s, s - back] = same[lag, s]
-                out[s - back, s] = mirror * same[lag, s]
 
 
 @compiled(fastmath=_FASTMATH)
@@ -169,9 +200,12 @@ def pair_product(
         for left in range(_0, reach, _TILE):
             right = min(left + _TILE, reach)
             full = min(right, top) if bottom - top == _8 else _0
-            _eight_rows(step, X, top, left, full, output)
+            if layout.mirrored:
+                _eight_rows(step, X, top, left, full, output)
+            else:
+                _eight_lower_rows(step, X, top, left, full, output)
             _single_entries(step, X, diagonal, top, bottom, max(left, full), right, output)
-            _put_same_places(layout, top, left, right, step.mirror, output)
+            _put_same_places(layout, top, left, right, output)
             if output.measure:
                 width = (reach + _7) // _8 * _8
                 change = _largest_change(H, top, bottom, left, right, layout.begin[group], width, output)

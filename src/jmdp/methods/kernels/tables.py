@@ -105,6 +105,7 @@ class PairLayout(NamedTuple):
     """Which part of a table is swept, by groups of eight rows, and where it is recorded."""
 
     reach: Unsigned  # [groups], columns 0, …, reach − 1 of a group's rows are computed, the rest follows by symmetry
+    mirrored: bool  # whether that rest is stored too; between blocks nothing reads it
     begin: Unsigned  # [groups], where a group's changes begin: row after row, each reach rounded up to eights
     block: np.uint64  # columns between places of policies; see `same`
     same: Floats  # [lags, S], entries (s, s − (lag + 1) × block) that are known otherwise; none where there are no lags
@@ -112,18 +113,18 @@ class PairLayout(NamedTuple):
     @classmethod
     def lower_triangle(cls, S: int) -> PairLayout:
         """All pairs of states."""
-        return cls._of(np.minimum(8 * np.arange(1, -(-S // 8) + 1), S), S, np.zeros((0, S)))
+        return cls._of(np.minimum(8 * np.arange(1, -(-S // 8) + 1), S), True, S, np.zeros((0, S)))
 
     @classmethod
     def between_blocks(cls, S: int, block: int, same: Floats) -> PairLayout:
         """Pairs of states of different blocks only."""
-        return cls._of(8 * np.arange(S // 8) // block * block, block, same)
+        return cls._of(8 * np.arange(S // 8) // block * block, False, block, same)
 
     @classmethod
-    def _of(cls, reach: Integers, block: int, same: Floats) -> PairLayout:
+    def _of(cls, reach: Integers, mirrored: bool, block: int, same: Floats) -> PairLayout:
         sizes = 8 * (-(-reach // 8) * 8)
         begin = np.cumsum(sizes) - sizes
-        return cls(reach.astype(np.uint64), begin.astype(np.uint64), np.uint64(block), same)
+        return cls(reach.astype(np.uint64), mirrored, begin.astype(np.uint64), np.uint64(block), same)
 
     @property
     def recorded(self) -> int:
