@@ -88,7 +88,8 @@ def _gymnasium(name: str, kind: str, env: Any, policies: dict[str, Policy]) -> T
         return returns
 
     horizon = 50 if name == "Blackjack" else None  # the one without a time limit; no hand lasts that long
-    episodes = {"LunarLander": 150, "CartPole": 400, "Acrobot": 400}.get(name, 1000)
+    episodes = {"LunarLander": 60, "CartPole": 100, "Acrobot": 100, "MountainCar": 300, "Taxi in the rain": 300,
+                "MiniGrid obstacles": 300}.get(name, 1000)  # fmt: skip
     return Task(name, kind, env, policies, plain, horizon=horizon, episodes=episodes)
 
 
