@@ -1,4 +1,4 @@
-"""Draw the picture at the top of the README: two orders under the same demand, and each under its own.
+"""Draw the picture of docs/tables.md: two orders under the same demand, and each under its own.
 
 Left, the returns of both orders, one dot for each simulated future. Each order alone fares the same whether or not luck
 is shared, but under one demand the two rise and fall together. Right, what that does to the gap between them. Means and
