@@ -205,7 +205,7 @@ def draw(gains: dict[str, Gains]) -> Figure:
     axes.annotate("independent", (1.0, 1.0), xycoords=("data", "axes fraction"), xytext=(0, 3),
                   textcoords="offset points", color=GREY, ha="center", fontsize=8)  # fmt: skip
     axes.set_xscale("log")
-    ticks = [0.8, 1, 2, 5, 10, 20, 50, 100]
+    ticks = [1, 2, 5, 10, 20, 50, 100]
     axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     axes.minorticks_off()
     axes.set_yticks(np.arange(len(names)), names)
