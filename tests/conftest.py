@@ -24,7 +24,7 @@ SLOW = (
     "methods/incremental/",
     "methods/kernels/test_branches.py",
     "methods/kernels/test_moment_updates.py",
-    "methods/kernels/test_policies.py",
+    "methods/kernels/test_policy_kernels.py",
     "methods/linear_projected/test_linear_projected.py",
     "methods/monte_carlo/",
     "methods/neural_gram/",
