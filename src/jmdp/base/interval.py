@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -39,6 +40,12 @@ class Interval:
         if error == 0:
             return cls(value, value)
         return cls(math.nextafter(value - error, -math.inf), math.nextafter(value + error, math.inf))
+
+    @classmethod
+    def hull(cls, parts: Iterable[Interval]) -> Interval:
+        """The smallest that contains all of these."""
+        known = list(parts)
+        return cls(min(part.low for part in known), max(part.high for part in known))
 
     def exceeds(self, threshold: float) -> Verdict:
         """Is the quantity > threshold?"""

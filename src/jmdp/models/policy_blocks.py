@@ -19,7 +19,7 @@ from jmdp.base.arrays import Floats, Integers
 from jmdp.models.policy import TabularPolicy
 from jmdp.models.tabular import TabularJMDP, with_discount
 
-Number = TypeVar("Number", np.float64, np.int64)
+Number = TypeVar("Number", np.float64, np.int64, np.bool_)
 
 _ALIGNED = 8
 """Blocks have a multiple of so many states, as compiled sweeps take them; what is added is terminal."""
@@ -64,6 +64,14 @@ class PolicyBlocks:
     def at(self, values: npt.NDArray[Number]) -> npt.NDArray[Number]:
         """[S, P], of values of all states of the table."""
         return np.asarray(values.reshape(self.count, self.block)[:, : self.states].T)
+
+    def within_states(self, own: Floats, between: Floats) -> Floats:
+        """[S, P, P]: `own` [states of the table] for a policy with itself, entries of a table of pairs for two."""
+        found = np.empty((self.states, self.count, self.count))
+        for i, j in np.ndindex(self.count, self.count):
+            x, y = (np.arange(self.states) + self.place(0, policy) for policy in (i, j))
+            found[:, i, j] = own[x] if i == j else between[x, y]
+        return found
 
     def place(self, s: int, i: int) -> int:
         """The state of the table for state s under policy i."""

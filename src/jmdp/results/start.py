@@ -37,9 +37,6 @@ def with_start(evaluation: Evaluation, start: Floats | None) -> Evaluation:
     if start is None or evaluation.certificate is None:
         return evaluation
     row = StartRow(evaluation, start)
-    parts = {
-        name: None if getattr(evaluation, name) is None else row for name in ("moments", "distributions", "ranges")
-    }
     mean, covariance = row.mean(), row.covariance()
     return replace(
         evaluation,
@@ -48,7 +45,9 @@ def with_start(evaluation: Evaluation, start: Floats | None) -> Evaluation:
         certificate=row.certificate(evaluation.certificate),
         states=start_labels(evaluation.states),
         start=row,
-        **parts,  # type: ignore[arg-type]
+        moments=None if evaluation.moments is None else row,
+        distributions=None if evaluation.distributions is None else row,
+        ranges=None if evaluation.ranges is None else row,
     )
 
 
@@ -223,7 +222,8 @@ class StartRow:
         if not self._is_start(s):
             return known.return_distribution(s, i)
         parts = [known.return_distribution(int(t), i) for t in self._states]
-        return Distribution(*self._mixture(parts), self._slack(parts), _hull(parts), parts[0].confidence)
+        support = Interval.hull(part.support for part in parts)
+        return Distribution(*self._mixture(parts), self._slack(parts), support, parts[0].confidence)
 
     def gap_distribution(self, s: int, i: int, j: int) -> GapDistribution:
         """Of the gap of alternatives i and j."""
@@ -234,9 +234,8 @@ class StartRow:
         parts = [known.gap_distribution(int(t), i, j) for t in self._states]
         tied = self._mixed([Estimate.within(part.tied.low, part.tied) for part in parts])
         chance = Interval(max(tied.low, 0.0), min(tied.high, 1.0))
-        return GapDistribution(
-            *self._mixture(parts), self._slack(parts), _hull(parts), parts[0].confidence, tied=chance
-        )
+        support = Interval.hull(part.support for part in parts)
+        return GapDistribution(*self._mixture(parts), self._slack(parts), support, parts[0].confidence, tied=chance)
 
     def _mixture(self, parts: Sequence[Distribution]) -> tuple[Floats, Floats, Floats, Floats]:
         """Ends, values and masses of all parts together."""
@@ -249,25 +248,11 @@ class StartRow:
     def _slack(self, parts: Sequence[Distribution]) -> float:
         return float(self._weights @ [part.slack for part in parts]) * (1 + self._units) + self._units
 
-    def is_over(self, s: int) -> bool:
-        """Is nothing earned from this state on?"""
-        return False if self._is_start(s) else bool(self._ranges_of("is_over", s))
-
-    def of(self, s: int, i: int) -> Interval:
-        """Where a return is."""
-        return self._ranges_of("of", s, i)  # type: ignore[return-value]
-
     def of_gap(self, s: int, i: int, j: int) -> Interval:
         """Where a gap is."""
-        return self._ranges_of("of_gap", s, i, j)  # type: ignore[return-value]
-
-    def _ranges_of(self, name: str, s: int, *alternatives: int) -> Interval | bool:
-        ask = getattr(self.evaluation.ranges, name)
-        if not self._is_start(s):
-            found: Interval | bool = ask(s, *alternatives)
-            return found
-        parts = [ask(int(t), *alternatives) for t in self._states]
-        return Interval(min(part.low for part in parts), max(part.high for part in parts))
+        ranges = self.evaluation.ranges
+        assert ranges is not None
+        return Interval.hull(ranges.of_gap(int(t), i, j) for t in (self._states if self._is_start(s) else [s]))
 
 
 def _shifted(shift: Estimate, known: Sequence[Estimate], o: int) -> Estimate:
@@ -279,7 +264,3 @@ def _shifted(shift: Estimate, known: Sequence[Estimate], o: int) -> Estimate:
             value += times * np.float64(shift) ** (o - r) * float(known[r])
             wide += Interval(times, times) * shift.interval.power(o - r) * known[r].interval
     return Estimate(min(max(float(np.nan_to_num(value)), wide.low), wide.high), wide.low, wide.high)
-
-
-def _hull(parts: Sequence[Distribution]) -> Interval:
-    return Interval(min(part.support.low for part in parts), max(part.support.high for part in parts))

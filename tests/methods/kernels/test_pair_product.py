@@ -151,7 +151,7 @@ def test_between_blocks_the_product_is_the_same_and_within_them_nothing_is_done(
     H = rng.normal(size=(size, size)) * between
     H = np.ascontiguousarray(H + mirror * H.T)
     same = rng.normal(size=(count - 1, size))
-    layout = PairLayout.between_blocks(size, block, same)
+    layout = PairLayout.between_blocks(size, block)._replace(same=same)
     expected = 0.4 * dense @ H @ dense.T * between
     for lag in range(1, count):
         s = np.arange(lag * block, size)
@@ -170,7 +170,7 @@ def test_between_blocks_the_product_is_the_same_and_within_them_nothing_is_done(
         more = new.copy()
         output = PairOutput(more, change, add=True, measure=True)
         for first in range(calls):
-            empty = PairLayout.between_blocks(size, block, np.zeros((0, size)))
+            empty = PairLayout.between_blocks(size, block)
             pair_product(step, H, NOTHING, empty, first, calls, output)
         np.testing.assert_allclose(more, new + np.tril(0.4 * dense @ H @ dense.T * between), atol=1e-12)
 

@@ -42,8 +42,7 @@ class Recursion:
 
     def moments(self, order: int) -> PairMoments:
         """Moments of given actions, which look one step ahead."""
-        entries = [largest(values) for values in self.values_before.moments]
-        return self._moments(order, self.values_before.moments, self.before, self.errors_before, entries)
+        return self._moments(order, self.values_before.moments, self.before, self.errors_before)
 
     def drawn_moments(self, order: int) -> PairMoments:
         """Moments of branches that draw their first action too, around their true means."""
@@ -53,14 +52,10 @@ class Recursion:
             error + math.fsum(math.comb(o, m) * off ** (o - m) * (sizes[m] + self.errors[m]) for m in range(o))
             for o, error in enumerate(self.errors)
         ]
-        return self._moments(order, self.step.after.moments, self.after, errors, sizes)
+        return self._moments(order, self.step.after.moments, self.after, errors)
 
-    def _moments(
-        self, order: int, single: list[Floats], tables: Tables, errors: list[float], entries: list[float]
-    ) -> PairMoments:
-        entries = [max([entry, *(largest(t) for (p, q), t in tables.items() if p + q == o)])
-                   for o, entry in enumerate(entries)]  # fmt: skip
-        scales = ErrorScales(self.step, order)
+    def _moments(self, order: int, single: list[Floats], tables: Tables, errors: list[float]) -> PairMoments:
+        scales, entries = ErrorScales(self.step, order), _largest_entries(single, tables)
         return PairMoments(order, self.step, scales, single, tables, entries, errors, Outcome.ALL_STEPS)
 
 
@@ -95,7 +90,7 @@ def _after(step: HorizonStep, before: Values, tables: Tables, errors: list[float
     if order == 2:
         return found, off
     sources, scales = MomentSources(step, order), ErrorScales(step, order)
-    sizes = [largest(moments) for moments in before.moments]
+    entries = _largest_entries(before.moments, tables)
     for o in range(3, order + 1):
         for j in range(1, o // 2 + 1):
             i = o - j
@@ -111,11 +106,17 @@ def _after(step: HorizonStep, before: Values, tables: Tables, errors: list[float
                     sweep.whole(new)
                 whole += new
             found[i, j], found[j, i] = whole, whole.T
-        entries = [max([size, *(largest(t) for (p, q), t in tables.items() if p + q == m)])
-                   for m, size in enumerate(sizes)]  # fmt: skip
         step_error = scales.rounding(o, entries, scales.drawn) + 4 * ROUNDOFF * largest(found[o - 1, 1])
         off.append((step_error + scales.sum(o, o + 1, errors, scales.drawn)) * (1 + 2.0**-40))
     return found, off
+
+
+def _largest_entries(single: list[Floats], tables: Tables) -> list[float]:
+    """The largest entry of each order, of single returns and of pairs."""
+    return [
+        max([largest(own), *(largest(table) for (p, q), table in tables.items() if p + q == o)])
+        for o, own in enumerate(single)
+    ]
 
 
 def horizon_problem(model: TabularJMDP, coupling: Coupling, horizon: Horizon, blocks: PolicyBlocks | None) -> Problem:

@@ -18,7 +18,7 @@ from jmdp.models.tabular import TabularJMDP
 from jmdp.results.certificate import Certificate
 from jmdp.results.evaluation import Evaluation
 from jmdp.results.outcome import Outcome
-from jmdp.results.parts import MethodSettings
+from jmdp.results.parts import HigherMoments, MethodSettings, Ranges
 
 _UP = 1 + 2.0**-40
 
@@ -54,16 +54,11 @@ class HorizonSolver:
         problem = horizon_problem(model, self._coupling, self._horizon, blocks)
         found = recursion(problem, together, self._order, progress)
         values, shaped = found.step.after, found.step.shaped
-        S, P = model.shape[0], len(policies)
-        covariance = np.empty((S, P, P))
-        for i in range(P):
-            for j in range(P):
-                x, y = np.arange(S) + i * blocks.block, np.arange(S) + j * blocks.block
-                covariance[:, i, j] = values.moments[2][x] if i == j else found.after[1, 1][x, y]
+        covariance = blocks.within_states(values.moments[2], found.after[1, 1])
         error = blocks.at(values.pair_error + values.error)
         return self._evaluation(
             model,
-            Labels.of("policy", P, list(policies)),
+            Labels.of("policy", len(policies), list(policies)),
             found,
             (blocks.at(shaped.value.high), blocks.at(shaped.value_errors + np.abs(shaped.value.low))),
             (covariance, error[:, :, None] * error[:, None, :] * _UP),
@@ -79,8 +74,8 @@ class HorizonSolver:
         mean: tuple[Floats, Floats],  # and its error
         covariance: tuple[Floats, Floats],
         *,
-        moments: object,
-        ranges: object,
+        moments: HigherMoments | None,
+        ranges: Ranges,
     ) -> Evaluation:
         scale = found.step.shaped.scale
         mean_error = scale.restore_error(mean[1] * _UP)
@@ -96,6 +91,6 @@ class HorizonSolver:
             states=model.states,
             actions=alternatives,
             residuals=np.zeros(0),
-            moments=moments,  # type: ignore[arg-type]
-            ranges=ranges,  # type: ignore[arg-type]
+            moments=moments,
+            ranges=ranges,
         )

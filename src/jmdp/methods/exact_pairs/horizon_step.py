@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -23,8 +24,6 @@ from jmdp.methods.shared import double_double as dd
 from jmdp.methods.shared.double_double import DoubleDouble
 from jmdp.methods.shared.pair_operator import PairOperator
 from jmdp.methods.shared.reward_units import RewardUnits
-from jmdp.methods.shared.same_place import SamePlace
-from jmdp.methods.shared.same_state import SameState
 from jmdp.methods.shared.shaping import Shaped, action_values
 from jmdp.methods.shared.shared_randomness import joint_steps
 from jmdp.methods.shared.state_classes import StateClasses
@@ -50,7 +49,7 @@ class Problem:
     final: Floats  # [S], what states are worth at the end, as it was given
     blocks: PolicyBlocks | None
 
-    @property
+    @cached_property
     def prob(self) -> Floats:
         """[S, K], 0 from terminal states."""
         return np.asarray(self.model.prob * ~self.model.terminal[:, None])
@@ -87,12 +86,7 @@ class HorizonStep(PairOperator):
         if self.coupling.shared_in_a_state or self.coupling.policy_luck == "shared":
             self.joint_steps = joint_steps(self.model, policy, self.coupling, self.td)
         self.V = before.moments[2]  # of branches that have become one and go on from here
-        self.same_state = self.same_place = None
-        if self.blocks is not None:
-            if self.coupling.shared_in_a_state and not self.coupling.shared_between_states:
-                self.same_place = SamePlace(self.blocks, policy, self.coupling, self.td, self.ratio)
-        elif self.coupling.shared_in_a_state and self.coupling.policy_luck == "independent":
-            self.same_state = SameState(self.model, policy, self.prob, self.td, self.V, self.ratio)
+        self._set_same_state()
         self._set_error_scales()
         self.after = self._values()
 
@@ -106,12 +100,13 @@ class HorizonStep(PairOperator):
         """[S, A], f: covariances of the returns of given actions x and y are off by at most f(x) f(y)."""
         ahead = self._problem.mean_of_action
         n, before = self.model.next_state, self._before
-        spread = ahead(self.centred**2) + self.square * ahead((before.moments[2] + before.pair_error**2)[n])
+        squares = ahead(self.centred**2)
+        spread = squares + self.square * ahead((before.moments[2] + before.pair_error**2)[n])
         slip = self.shaped.centred_errors + self.model.discount * np.sqrt(ahead(before.error[n] ** 2))
         later = self.square * ahead(before.pair_error[n] ** 2)
-        rms = np.sqrt(ahead(self.centred**2))
-        return self._error(spread, rms, slip, later, self._action_earns()) + self.shaped.mean_errors
+        return self._error(spread, np.sqrt(squares), slip, later, self._action_earns) + self.shaped.mean_errors
 
+    @cached_property
     def _action_earns(self) -> Booleans:
         """[S, A], whether anything but 0 can be earned after this action."""
         later = self._before.earns[self.model.next_state] & (self.model.discount > 0)
@@ -138,7 +133,7 @@ class HorizonStep(PairOperator):
             given = self._problem.mean_of_action(self.td**2 + self.square * later)
             spread = np.maximum(spread, np.where(pi > 0, given, 0.0).max(axis=1))
         slip = self.shaped.td_errors + gamma * np.sqrt(drawn(before.error[n] ** 2))
-        earns = np.asarray((self._action_earns() & (pi > 0)).any(axis=1))
+        earns = np.asarray((self._action_earns & (pi > 0)).any(axis=1))
         error = self._error(spread, np.sqrt(squares), slip, self.square * drawn(before.pair_error[n] ** 2), earns)
         return Values(self.shaped.value, self.shaped.value_errors, moments, error, earns)
 
@@ -197,8 +192,8 @@ class HorizonStep(PairOperator):
             + np.abs(value.high)[:, None]
         )
         units = K * K + A * A + 8 * (K + A + 8)
-        earns = self._action_earns()
-        earns |= (earns & (self.policy.probs > 0)).any(axis=1, keepdims=True)  # a state's value is taken off
+        # A state's value is taken off each of its actions.
+        earns = self._action_earns | (self._action_earns & (self.policy.probs > 0)).any(axis=1, keepdims=True)
         return np.where(earns, units * dd.RELATIVE_ERROR * most + UNDERFLOW, 0.0)
 
 

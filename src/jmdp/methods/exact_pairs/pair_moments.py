@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -58,18 +58,9 @@ class PairMoments:
             )
         x, y = distinct[0], distinct[-1]
         i = coordinates.count(x) if x != y else len(coordinates)
-        j = len(coordinates) - i
-        means = [self._mean(*z) for z in (x, y)]
-        value, wide = 0.0, Interval(0.0, 0.0)
-        for p in range(i + 1):
-            for q in range(j + 1):
-                times = float(math.comb(i, p) * math.comb(j, q))
-                central = self._central(x, p, y, q)
-                value += times * central * means[0] ** (i - p) * means[1] ** (j - q)
-                shifts = means[0].interval.power(i - p) * means[1].interval.power(j - q)
-                wide += Interval(times, times) * central.interval * shifts
-        low = max(wide.low, 0.0) if i % 2 == j % 2 == 0 else wide.low
-        return self._scaled(Estimate(max(value, low), low, wide.high), i + j)
+        powers = i, len(coordinates) - i
+        found = raw_moment(powers, (self._mean(*x), self._mean(*y)), lambda p, q: self._central(x, p, y, q))
+        return self._scaled(found, len(coordinates))
 
     def gap_moments(self, s: int, a: int, b: int) -> tuple[Estimate, ...]:
         """Central moments of Z(s, a) − Z(s, b): (δ_a − δ_b + γ (Y' − Ỹ'))^o, expanded."""
@@ -139,6 +130,21 @@ class PairMoments:
 
     def _scaled(self, estimate: Estimate, o: int) -> Estimate:
         return scaled_moment(self.operator.shaped.scale, estimate, o)
+
+
+def raw_moment(
+    powers: tuple[int, int], means: tuple[Estimate, Estimate], central: Callable[[int, int], Estimate]
+) -> Estimate:
+    """E[X^i Y^j] for powers (i, j): Σ_pq C(i, p) C(j, q) E[(X − x)^p (Y − y)^q] x^{i−p} y^{j−q} with the means x, y."""
+    i, j = powers
+    x, y = means
+    value, wide = 0.0, Interval(0.0, 0.0)
+    for p, q in np.ndindex(i + 1, j + 1):
+        times, known = float(math.comb(i, p) * math.comb(j, q)), central(p, q)
+        value += times * known * x ** (i - p) * y ** (j - q)
+        wide += Interval(times, times) * known.interval * (x.interval.power(i - p) * y.interval.power(j - q))
+    low = max(wide.low, 0.0) if i % 2 == j % 2 == 0 else wide.low
+    return Estimate(max(value, low), low, wide.high)
 
 
 def scaled_moment(scale: Scale, estimate: Estimate, o: int) -> Estimate:

@@ -56,6 +56,7 @@ class PairSweep:
         if self.compiled:
             self.threads.__enter__()
             self._steps = [self._kernel_step(joint) for joint in self.operator.joint_steps]
+            self._layout = _layout(self.operator)
         return self
 
     def _kernel_step(self, joint: JointStep) -> PairStep:
@@ -136,7 +137,7 @@ class PairSweep:
             last = i == len(self._steps) - 1
             on_diagonal = diagonal if last and diagonal is not None else np.zeros(0)
             output = PairOutput(new, change, add=i > 0 or source is not None, measure=measure and last)
-            layout = _layout(self.operator, H if last else None)
+            layout = self._layout._replace(same=_same_places(self.operator, H)) if last else self._layout
             worst = max(self.threads.run(pair_product, (step, H, on_diagonal, layout), (output,)))
         return worst
 
@@ -191,15 +192,18 @@ def change_record(operator: PairOperator | MomentOperator) -> tuple[int, type[np
     return _layout(operator).recorded, np.float32
 
 
-def _layout(operator: PairOperator | MomentOperator, H: Floats | None = None) -> PairLayout:
-    """Which entries a sweep computes; with those of one place after a sweep of H, if it is given."""
+def _layout(operator: PairOperator | MomentOperator) -> PairLayout:
+    """Which entries a sweep computes."""
     S, blocks = operator.model.shape[0], operator.blocks
-    if blocks is None:
-        return PairLayout.lower_triangle(S)
-    placed = None if H is None else operator.placed(H)
-    if placed is None or operator.same_place is None:
-        return PairLayout.between_blocks(S, blocks.block, np.zeros((0, S)))
+    return PairLayout.lower_triangle(S) if blocks is None else PairLayout.between_blocks(S, blocks.block)
+
+
+def _same_places(operator: PairOperator | MomentOperator, H: Floats) -> Floats:
+    """Entries of one place after a sweep of H, as `PairLayout.same` has them."""
+    S, blocks, placed = operator.model.shape[0], operator.blocks, operator.placed(H)
+    if blocks is None or placed is None or operator.same_place is None:
+        return np.zeros((0, S))
     one, other = operator.same_place.one, operator.same_place.other
     same = np.zeros((blocks.count - 1, S))
     same[(one - other) // blocks.block - 1, one] = placed
-    return PairLayout.between_blocks(S, blocks.block, same)
+    return same

@@ -17,7 +17,7 @@ import numpy as np
 from jmdp.base.arrays import Booleans, Floats, Integers
 from jmdp.base.interval import Estimate, Interval
 from jmdp.errors import UnavailableError
-from jmdp.methods.exact_pairs.pair_moments import PairMoments, scaled_moment, within
+from jmdp.methods.exact_pairs.pair_moments import PairMoments, raw_moment, scaled_moment, within
 from jmdp.methods.exact_pairs.pair_tolerance import LARGEST_STD, VISIBLE
 from jmdp.methods.shared.pair_operator import PairOperator
 from jmdp.models.policy_blocks import PolicyBlocks
@@ -40,19 +40,16 @@ class PolicyTable:
 
     def covariance(self) -> Floats:
         """[S, P, P]."""
-        found = np.empty((self.blocks.states, self.blocks.count, self.blocks.count))
-        for (i, j), rows, columns in self._same_states():
-            found[:, i, j] = self.operator.V[rows] if i == j else self.H[rows, columns]
+        found = self.blocks.within_states(self.operator.V, self.H)
         return self.operator.shaped.scale.restore(found, 2, self._units())
 
     def certificate(self) -> Certificate:
         """Bounds on the errors of both."""
         model, shaped = self.operator.model, self.operator.shaped
         mean_errors = (shaped.value_errors + np.abs(shaped.value.low)) * (1 + 2.0**-40)
-        found = np.empty((self.blocks.states, self.blocks.count, self.blocks.count))
-        for (i, j), rows, columns in self._same_states():
-            error = self._variance_error if i == j else self._error
-            found[:, i, j] = np.where(self._is_zero[rows] | self._is_zero[columns], 0.0, error)
+        zero = self.blocks.at(self._is_zero)
+        errors = np.where(np.eye(self.blocks.count, dtype=bool), self.operator.variance_error(), self._error)
+        found = np.where(zero[:, :, None] | zero[:, None, :], 0.0, errors)
         return Certificate.certified(
             shaped.scale.restore_error(self.blocks.at(mean_errors)),
             shaped.scale.restore_error(found, 2, self._units()),
@@ -89,18 +86,9 @@ class PolicyTable:
         unit = self.blocks.at(self.operator.units.state)
         return np.asarray(unit[:, :, None] + unit[:, None, :])
 
-    def _same_states(self) -> list[tuple[tuple[int, int], Integers, Integers]]:
-        """All pairs of policies, and their blocks of all states."""
-        s, P = np.arange(self.blocks.states), self.blocks.count
-        return [((i, j), s + i * self.blocks.block, s + j * self.blocks.block) for i in range(P) for j in range(P)]
-
     @cached_property
     def _error(self) -> float:
         return self.operator.table_error(self.operator.entry(self.H), self.residual)
-
-    @cached_property
-    def _variance_error(self) -> float:
-        return self.operator.variance_error()
 
     @cached_property
     def _is_zero(self) -> Booleans:
@@ -169,17 +157,9 @@ class PolicyMoments:
             )
         x, y = self.blocks.place(s, i), self.blocks.place(t, j)
         n = coordinates.count(distinct[0]) if x != y else len(coordinates)
-        m = len(coordinates) - n
-        value, wide = 0.0, Interval(0.0, 0.0)
-        means = [self._mean(z) for z in (x, y)]
-        for p in range(n + 1):
-            for q in range(m + 1):
-                times, central = float(math.comb(n, p) * math.comb(m, q)), self._central(x, p, y, q)
-                value += times * central * means[0] ** (n - p) * means[1] ** (m - q)
-                shifts = means[0].interval.power(n - p) * means[1].interval.power(m - q)
-                wide += Interval(times, times) * central.interval * shifts
-        low = max(wide.low, 0.0) if n % 2 == m % 2 == 0 else wide.low
-        return scaled_moment(self.operator.shaped.scale, Estimate(max(value, low), low, wide.high), n + m)
+        powers = n, len(coordinates) - n
+        found = raw_moment(powers, (self._mean(x), self._mean(y)), lambda p, q: self._central(x, p, y, q))
+        return scaled_moment(self.operator.shaped.scale, found, len(coordinates))
 
     def gap_moments(self, s: int, i: int, j: int) -> tuple[Estimate, ...]:
         """Central moments of the gap of policies i and j from s."""

@@ -57,44 +57,9 @@ def _left_product(step: PairStep, H: Floats, top: int, bottom: int, last: int, r
 
 
 @compiled(fastmath=_FASTMATH)
-def _eight_rows(step: PairStep, X: Floats, top: int, left: int, right: int, output: PairOutput) -> None:
+def _eight_rows(step: PairStep, X: Floats, top: int, left: int, right: int, mirrored: bool, output: PairOutput) -> None:
     """Columns left, …, right − 1 of a whole group, left of its own corner: eight sums side by side."""
     starts, columns, values, td, weight, _, mirror = step
-    out, add = output.table, output.add
-    for t in range(left, right):
-        d = weight * td[t]
-        a0, a1, a2, a3 = d * td[top], d * td[top + _1], d * td[top + _2], d * td[top + _3]
-        a4, a5, a6, a7 = d * td[top + _4], d * td[top + _5], d * td[top + _6], d * td[top + _7]
-        for i in range(starts[t], starts[t + _1]):
-            v, x = values[i], X[columns[i]]
-            a0 += v * x[0]
-            a1 += v * x[1]
-            a2 += v * x[2]
-            a3 += v * x[3]
-            a4 += v * x[4]
-            a5 += v * x[5]
-            a6 += v * x[6]
-            a7 += v * x[7]
-        mirrored = out[t, top : top + _8]
-        if add:
-            a0 += mirror * mirrored[0]
-            a1 += mirror * mirrored[1]
-            a2 += mirror * mirrored[2]
-            a3 += mirror * mirrored[3]
-            a4 += mirror * mirrored[4]
-            a5 += mirror * mirrored[5]
-            a6 += mirror * mirrored[6]
-            a7 += mirror * mirrored[7]
-        mirrored[0], mirrored[1], mirrored[2], mirrored[3] = mirror * a0, mirror * a1, mirror * a2, mirror * a3
-        mirrored[4], mirrored[5], mirrored[6], mirrored[7] = mirror * a4, mirror * a5, mirror * a6, mirror * a7
-        out[top, t], out[top + _1, t], out[top + _2, t], out[top + _3, t] = a0, a1, a2, a3
-        out[top + _4, t], out[top + _5, t], out[top + _6, t], out[top + _7, t] = a4, a5, a6, a7
-
-
-@compiled(fastmath=_FASTMATH)
-def _eight_lower_rows(step: PairStep, X: Floats, top: int, left: int, right: int, output: PairOutput) -> None:
-    """The same where the mirrored entries are not stored."""
-    starts, columns, values, td, weight, _, _ = step
     out, add = output.table, output.add
     for t in range(left, right):
         d = weight * td[t]
@@ -119,6 +84,10 @@ def _eight_lower_rows(step: PairStep, X: Floats, top: int, left: int, right: int
             a5 += out[top + _5, t]
             a6 += out[top + _6, t]
             a7 += out[top + _7, t]
+        if mirrored:
+            above = out[t, top : top + _8]
+            above[0], above[1], above[2], above[3] = mirror * a0, mirror * a1, mirror * a2, mirror * a3
+            above[4], above[5], above[6], above[7] = mirror * a4, mirror * a5, mirror * a6, mirror * a7
         out[top, t], out[top + _1, t], out[top + _2, t], out[top + _3, t] = a0, a1, a2, a3
         out[top + _4, t], out[top + _5, t], out[top + _6, t], out[top + _7, t] = a4, a5, a6, a7
 
@@ -200,10 +169,7 @@ def pair_product(
         for left in range(_0, reach, _TILE):
             right = min(left + _TILE, reach)
             full = min(right, top) if bottom - top == _8 else _0
-            if layout.mirrored:
-                _eight_rows(step, X, top, left, full, output)
-            else:
-                _eight_lower_rows(step, X, top, left, full, output)
+            _eight_rows(step, X, top, left, full, layout.mirrored, output)
             _single_entries(step, X, diagonal, top, bottom, max(left, full), right, output)
             _put_same_places(layout, top, left, right, output)
             if output.measure:

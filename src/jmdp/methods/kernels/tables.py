@@ -113,18 +113,18 @@ class PairLayout(NamedTuple):
     @classmethod
     def lower_triangle(cls, S: int) -> PairLayout:
         """All pairs of states."""
-        return cls._of(np.minimum(8 * np.arange(1, -(-S // 8) + 1), S), True, S, np.zeros((0, S)))
+        return cls._of(S, np.minimum(8 * np.arange(1, -(-S // 8) + 1), S), True, S)
 
     @classmethod
-    def between_blocks(cls, S: int, block: int, same: Floats) -> PairLayout:
+    def between_blocks(cls, S: int, block: int) -> PairLayout:
         """Pairs of states of different blocks only."""
-        return cls._of(8 * np.arange(S // 8) // block * block, False, block, same)
+        return cls._of(S, 8 * np.arange(S // 8) // block * block, False, block)
 
     @classmethod
-    def _of(cls, reach: Integers, mirrored: bool, block: int, same: Floats) -> PairLayout:
+    def _of(cls, S: int, reach: Integers, mirrored: bool, block: int) -> PairLayout:
         sizes = 8 * (-(-reach // 8) * 8)
         begin = np.cumsum(sizes) - sizes
-        return cls(reach.astype(np.uint64), mirrored, begin.astype(np.uint64), np.uint64(block), same)
+        return cls(reach.astype(np.uint64), mirrored, begin.astype(np.uint64), np.uint64(block), np.zeros((0, S)))
 
     @property
     def recorded(self) -> int:

@@ -95,8 +95,7 @@ class MonteCarlo(Method[Evaluation]):
 
     def on_table(self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, progress: bool) -> Evaluation:
         """Evaluate; see `jmdp.evaluate`."""
-        if self.states is not None:
-            raise SettingsError("states are for simulators. Of a table all are evaluated; leave them out.")
+        self._refuse_states()
         simulator, actor = CompiledTable(model), as_policy(policy, model.actions)
         horizon = rollout_horizon(simulator, model.discount, self.horizon, self.samples)
         plans = self._plans(simulator, range(model.shape[0]), coupling, model.discount, horizon)
@@ -113,8 +112,7 @@ class MonteCarlo(Method[Evaluation]):
         self, model: TabularJMDP, policies: Policies, coupling: Coupling, start: Floats | None, progress: bool
     ) -> Evaluation:
         """Evaluate; see `jmdp.evaluate`."""
-        if self.states is not None:
-            raise SettingsError("states are for simulators. Of a table all are evaluated; leave them out.")
+        self._refuse_states()
         simulator, S = CompiledTable(model), model.shape[0]
         horizon = rollout_horizon(simulator, model.discount, self.horizon, self.samples)
         actors = [as_policy(policy, model.actions) for policy in policies.values()]
@@ -151,7 +149,6 @@ class MonteCarlo(Method[Evaluation]):
             raise SettingsError("The actions of this simulator are not numbered. Use jmdp.compare(…, actions=[…]).")
         simulator.check_coupling(coupling)
         simulator = compiled(simulator)
-        assert simulator.actions is not None
         horizon = rollout_horizon(simulator, discount, self.horizon, self.samples)
         states = [simulator.start(Shock.of_sample(self.seed, 0))] if self.states is None else self.states
         bound = known_reward_bound(simulator, states, None)
@@ -167,6 +164,10 @@ class MonteCarlo(Method[Evaluation]):
             IntervalRule.fixed(self.samples, self.confidence),
             Within(ANYWHERE.low, ANYWHERE.high),
         )
+
+    def _refuse_states(self) -> None:
+        if self.states is not None:
+            raise SettingsError("states is for simulators: all states of a table are evaluated. Leave it out.")
 
     def _plans(
         self, simulator: Simulator, states: Sequence[Any], coupling: Coupling, discount: float, horizon: int

@@ -64,18 +64,14 @@ class PolicySupport:
 
     def of(self, s: int, i: int) -> Interval:
         """Where a return is."""
-        return _hull([self.ranges.of(t, i) for t in self._states(s)])
+        return Interval.hull(self.ranges.of(t, i) for t in self._states(s))
 
     def of_gap(self, s: int, i: int, j: int) -> Interval:
         """Where a gap is."""
-        return _hull([self.ranges.of_gap(t, i, j) for t in self._states(s)])
+        return Interval.hull(self.ranges.of_gap(t, i, j) for t in self._states(s))
 
     def _states(self, s: int) -> list[int]:
         if self.start is None or s < self.start.size:
             return [s]
         found: list[int] = np.flatnonzero(self.start > 0).tolist()
         return found
-
-
-def _hull(parts: Sequence[Interval]) -> Interval:
-    return Interval(min(part.low for part in parts), max(part.high for part in parts))

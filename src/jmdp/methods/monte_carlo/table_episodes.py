@@ -14,9 +14,9 @@ from jmdp.simulators.episodes import EpisodeDraws, EpisodePlan
 from jmdp.simulators.simulator import exact_gains
 
 BLOCK = 64
-"""Samples whose keys come from one generator. A sample depends on the seed and its number alone."""
+"""Samples that share one generator. A sample depends on the seed and its number alone."""
 
-_STEPS_A_CALL = 5_000_000
+STEPS_A_CALL = 5_000_000
 """Steps that one call of the kernel may take: a fraction of a second."""
 
 
@@ -48,7 +48,7 @@ class TableEpisodes:
         starts = np.empty(shape, np.int64)
         returns, ends, gains = np.empty(shape), np.empty(shape, np.int64), np.empty(shape, np.int64)
         exact, totals = np.empty(shape, np.bool_), np.zeros(3)
-        rows = max(1, _STEPS_A_CALL // (plan.horizon * shape[1]))
+        rows = max(1, STEPS_A_CALL // (plan.horizon * shape[1]))
         for row in range(0, count, rows):  # in parts, for an interrupt is noticed only between calls
             part = slice(row, row + rows)
             out = SampledReturns(returns[part], ends[part], gains[part], exact[part], totals)

@@ -8,7 +8,7 @@ import numpy as np
 
 from jmdp.base.luck import Shock
 from jmdp.methods.kernels.tables import BranchTables, SampledReturns
-from jmdp.methods.monte_carlo.table_episodes import TableEpisodes
+from jmdp.methods.monte_carlo.table_episodes import BLOCK, STEPS_A_CALL, TableEpisodes
 from jmdp.models.actors.actor import Actor
 from jmdp.models.policy import TabularPolicy
 from jmdp.models.tabular import TabularJMDP
@@ -16,12 +16,6 @@ from jmdp.simulators.episodes import EpisodeDraws, EpisodePlan
 from jmdp.simulators.functions import TabularSimulator
 from jmdp.simulators.rollouts import RolloutPlan
 from jmdp.simulators.simulator import Draws, Simulator, exact_gains
-
-BLOCK = 64
-"""Samples that share one stream of random numbers. A sample depends on the seed and its number alone."""
-
-_STEPS_A_CALL = 5_000_000
-"""Steps of branches that one call of the kernel may take: a fraction of a second."""
 
 
 class CompiledTable(TabularSimulator):
@@ -81,7 +75,7 @@ class _TableRollouts:
         from jmdp.methods.kernels.branches import sample_returns
 
         plan = self._plan
-        rows = max(1, _STEPS_A_CALL // (plan.horizon * self._actions.size))
+        rows = max(1, STEPS_A_CALL // (plan.horizon * self._actions.size))
         for row in range(0, BLOCK, rows):
             part = _rows(block, row, rows)
             sample_returns(generator, self._tables, plan.discount, plan.horizon, self._start, self._actions, part)

@@ -86,14 +86,19 @@ class PairOperator:
             without_td = replace(self.joint_steps[0].one, td=np.zeros(S))
             self.joint_steps = [JointStep(1.0, without_td, without_td)]
         self.V, self.V_residual = variances(model, policy, self.td, self.ratio)
+        self._set_same_state()
+        self._set_error_scales()
+
+    def _set_same_state(self) -> None:
+        """Entries of one state, or of one place, where the coupling gives them a line of their own."""
         self.same_state: SameState | None = None
         self.same_place: SamePlace | None = None
-        if blocks is not None:
+        coupling = self.coupling
+        if self.blocks is not None:
             if coupling.shared_in_a_state and not coupling.shared_between_states:
-                self.same_place = SamePlace(blocks, policy, coupling, self.td, self.ratio)
+                self.same_place = SamePlace(self.blocks, self.policy, coupling, self.td, self.ratio)
         elif coupling.shared_in_a_state and coupling.policy_luck == "independent":
-            self.same_state = SameState(model, policy, self.prob, self.td, self.V, self.ratio)
-        self._set_error_scales()
+            self.same_state = SameState(self.model, self.policy, self.prob, self.td, self.V, self.ratio)
 
     def start(self) -> Floats:
         """A table H [S × S] of zeros, as a vector that begins where a cache line does."""
