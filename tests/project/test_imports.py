@@ -124,20 +124,21 @@ def test_sizes():
 
 
 def test_import_is_light():
-    """No heavy package is loaded, and the time over numpy's own is at most 0.25 s of a core (best of five)."""
+    """No heavy package is loaded, and it takes at most 1.6 times the CPU time of importing numpy (best of five)."""
     code = (
         "import json, sys, time\n"
+        "start = time.process_time()\n"
         "import numpy\n"
-        "start = time.process_time()\n"  # not of the clock, which others' work moves too
+        "between = time.process_time()\n"
         "import jmdp\n"
-        "took = time.process_time() - start\n"
-        f"print(json.dumps([took, [name for name in {HEAVY} if name in sys.modules]]))"
+        "ratio = (time.process_time() - between) / (between - start)\n"
+        f"print(json.dumps([ratio, [name for name in {HEAVY} if name in sys.modules]]))"
     )
     runs = [json.loads(subprocess.check_output([sys.executable, "-c", code])) for _ in range(5)]
     assert runs[0][1] == []
-    took = min(seconds for seconds, _ in runs)
-    print(f"import jmdp adds {took:.3f} s")
-    assert took <= 0.25
+    ratio = min(ratio for ratio, _ in runs)
+    print(f"import jmdp takes {ratio:.2f} times as long as import numpy")
+    assert ratio <= 1.6
 
 
 def test_public_names_are_all_there_and_documented():

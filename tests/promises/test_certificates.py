@@ -52,10 +52,10 @@ def hold_intervals_against_rationals(models: int, seed: int) -> Counter:
 
 
 def test_p1_certified_intervals_contain_the_truth():
-    outcomes = hold_intervals_against_rationals(300, seed=1)
-    print(f"P1: 300 models, 0 violations, {dict(outcomes)}")
-    assert outcomes[1e-8, "CONVERGED"] >= 200
-    assert outcomes[0.0, "STALLED"] >= 200
+    outcomes = hold_intervals_against_rationals(100, seed=1)
+    print(f"P1: 100 models, 0 violations, {dict(outcomes)}")
+    assert outcomes[1e-8, "CONVERGED"] >= 67
+    assert outcomes[0.0, "STALLED"] >= 67
 
 
 @pytest.mark.long

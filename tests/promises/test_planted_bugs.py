@@ -520,8 +520,8 @@ def rewrite(file, text):
         stale.unlink()
 
 
-FIRST = [*{bug.test_file: bug.name for bug in reversed(BUGS)}.values()][::2]
-"""On every change one bug is planted for every second file of tests; all of them in the long run."""
+FIRST = [*{bug.test_file: bug.name for bug in reversed(BUGS) if "kernels/" not in bug.file}.values()][::2]
+"""On every change one bug is planted for every second file of tests, none where all kernels would be compiled anew."""
 
 
 @pytest.mark.parametrize(
