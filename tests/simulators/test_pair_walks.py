@@ -362,7 +362,7 @@ def test_no_worker_is_left_behind(how, tmp_path):
         env={**os.environ, "PYTHONPATH": paths},
     )  # fmt: skip
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 180
         while len(list(tmp_path.iterdir())) < 2:
             assert time.monotonic() < deadline
             assert run.poll() is None
@@ -370,8 +370,8 @@ def test_no_worker_is_left_behind(how, tmp_path):
         workers = [int(path.name) for path in tmp_path.iterdir()]
         assert all(is_alive(pid) for pid in workers)
         run.send_signal(signal.SIGINT if how == "interrupt" else signal.SIGKILL)
-        told = run.communicate(timeout=10)[1]
-        deadline = time.monotonic() + 5
+        told = run.communicate(timeout=60)[1]
+        deadline = time.monotonic() + 60
         while any(is_alive(pid) for pid in workers):
             assert time.monotonic() < deadline
             time.sleep(0.05)
