@@ -66,7 +66,7 @@ class SameState:
         parts = [_entries(model, pi, prob, ratio, s, min(s + states, S)) for s in range(0, S, states)]
         state, entry, weight = (np.concatenate([part[i] for part in parts]) for i in range(3))
         self.sums = EntrySums(state, entry, square * weight, S)
-        self.rounding = max(part[3] for part in parts) + self.sums.rounding + 6  # largest number of units of rounding on any term
+        self.rounding = max(part[3] for part in parts) + self.sums.rounding + 6  # units on any term
 
     def diagonal(self, H: Floats) -> Floats:
         """H(s, s) after a sweep."""

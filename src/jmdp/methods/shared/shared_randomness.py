@@ -5,8 +5,8 @@ the scenario (Synchronous), the policy's uniform number (policy_luck="shared"), 
 Σ_j w_j Q_j ⊗ Q_j over the values j of the shared randomness, with Q_j the step of one branch given j.
 
 One uniform number inverted through many different rows of π has as many pieces as there are different break points.
-It is then cheaper to sum over pairs of actions: Σ_{a,b} ψ_ab(s, t) Q_a ⊗ Q_b, with ψ_ab(s, t) the length of the interval
-on which the number selects action a in state s and action b in state t.
+It is then cheaper to sum over pairs of actions: Σ_{a,b} ψ_ab(s, t) Q_a ⊗ Q_b, with ψ_ab(s, t) the length of the
+interval on which the number selects action a in state s and action b in state t.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Units for the returns of each state, used for certificates and tolerances.
 
 Let w(s) be the power of two just above the largest standard deviation of any return that the policy can reach from s.
-No step leads to a larger unit, so for H(s, t) / (w(s) w(t)) the operator of `pair_operator` is still γ² times a monotone
-substochastic one. One residual in the maximum norm then bounds the error of every pair of states in its own units,
-w(s) w(t): a part of the model with large rewards does not widen the intervals of a part that cannot reach it.
+No step leads to a larger unit, so for H(s, t) / (w(s) w(t)) the operator of `pair_operator` is still γ² times a
+monotone substochastic one. One residual in the maximum norm then bounds the error of every pair of states in its own
+units, w(s) w(t): a part of the model with large rewards does not widen the intervals of a part that cannot reach it.
 Multiplication by powers of two is exact, so the units add no rounding.
 """
 
