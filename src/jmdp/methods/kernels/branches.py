@@ -1,8 +1,8 @@
 """Simulation of branches under shared randomness (luck): one step, and whole returns.
 
-A branch is at a coordinate (state, action). The randomness that two branches share in a step follows from the coupling's
-two flags and its `policy_luck`. With `in_state`, branches at the same coordinate have merged: they share all draws and
-stay equal.
+A branch is at a coordinate (state, action). The randomness that two branches share in a step follows from the two flags
+of the coupling and its `policy_luck`. With `in_state`, branches at the same coordinate have merged: they share all
+draws and stay equal.
 """
 
 from __future__ import annotations

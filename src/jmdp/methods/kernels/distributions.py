@@ -1,9 +1,9 @@
 """Backward steps of the distributions of many returns, represented by masses in cells.
 
 A distribution is a row: column 0 has the mass at exactly zero, and each other column has a mass, an interval
-[low, high] that contains all of this mass, and its mean. Each cell of the real line has two columns: one for its heaviest
-atom, which thus remains a point mass, and one for the remaining mass. Cells only determine which masses are combined;
-the intervals are valid for any choice of cells.
+[low, high] that contains all of this mass, and its mean. Each cell of the real line has two columns: one for its
+heaviest atom, which thus remains a point mass, and one for the remaining mass. Cells only determine which masses are
+combined; the intervals are valid for any choice of cells.
 """
 
 from __future__ import annotations

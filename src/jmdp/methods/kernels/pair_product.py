@@ -2,9 +2,9 @@
 
 Rows are processed eight at a time. Their X = Q H is stored with the eight rows side by side, so that each sparse column
 of the second product is one contiguous load. Only the lower triangle is computed, and each entry is stored twice.
-Columns are processed in tiles that fit in the L1 cache. Each entry is one sum in a fixed order, so the number of threads
-does not change a bit, and the result has the symmetry of H. Indices are unsigned, for which numba omits the test for
-negative values.
+Columns are processed in tiles that fit in the L1 cache. Each entry is one sum in a fixed order, so the number of
+threads does not change a bit, and the result has the symmetry of H. Indices are unsigned, for which numba omits the
+test for negative values.
 
 Tables may have single precision; sums are always in double precision.
 """
@@ -112,7 +112,7 @@ def _single_entries(
 
 @compiled(fastmath=_FASTMATH)
 def _put_same_places(layout: PairLayout, top: int, left: int, right: int, output: PairOutput) -> None:
-    """Replace the entries of a tile for copies of one state under two policies. Tiles are multiples of eight."""
+    """Replace the entries of a tile for copies of one state under two policies. Tiles are aligned to eight."""
     out, same, block = output.table, layout.same, layout.block
     for lag in range(np.uint64(same.shape[0])):
         back = (lag + _1) * block

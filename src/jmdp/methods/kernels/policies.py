@@ -1,7 +1,7 @@
 """Simulation of whole episodes of several policies on a table.
 
-Random numbers are counter-based, not drawn in sequence: the number for step t and a place is u(key, t, place), with keys
-for each sample. So each branch is simulated separately, and branches share a number exactly if their places are equal.
+Random numbers are counter-based, not drawn in sequence: the number for step t and a place is u(key, t, place), with
+keys for each sample. So each branch is simulated separately, and branches with equal places share their numbers.
 """
 
 from __future__ import annotations

@@ -15,8 +15,8 @@ def compiled(*signatures: Any, fastmath: set[str]) -> Callable[[Callable[..., An
 
     Parts of a kernel have no signatures: they are compiled with the kernel that calls them, later in the same module.
 
-    numba disables LLVM's straight-line vectoriser unless an environment variable enables it. Kernels with eight explicit
-    sums side by side are 2.5 times slower without it, so it is enabled only while they are compiled.
+    numba disables LLVM's straight-line vectoriser unless an environment variable enables it. Kernels with eight
+    explicit sums side by side are 2.5 times slower without it, so it is enabled while they are compiled.
     """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
