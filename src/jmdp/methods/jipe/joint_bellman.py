@@ -11,7 +11,8 @@ The tables A_l of all l ≤ m are stored side by side in one array whose i-th ax
 l_i = 1, …, m_i, so its length is 1 + m_i S. Given the randomness shared between states, branches in different states
 are independent, so the sum is one matrix product along each axis, with rows x_i and entries
 p C(m_i, l_i) γ^l_i R^(m_i − l_i). If only branches in the same state share a scenario (Local), c branches in one state
-have a common matrix, with rows (s, a_1, …, a_c). Each way to split the branches into such groups fills the corresponding entries.
+have a common matrix, with rows (s, a_1, …, a_c). Each way to split the branches into such groups fills the
+corresponding entries.
 """
 
 from __future__ import annotations
