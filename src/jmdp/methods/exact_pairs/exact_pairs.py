@@ -77,8 +77,8 @@ class ExactPairs(Method[Evaluation]):
     ----------
     tolerance
         The outcome is CONVERGED if every certified error is this small relative to the largest return that the policy
-        can reach from the state or after the action in question, as if the model had no other states. The error of a
-        mean is at most `tolerance` times the root mean square of that return. The error of the covariance of two
+        can reach from the state or after the action in question, as if the model had no other states. Then the error of
+        a mean is at most `tolerance` times the root mean square of that return. The error of the covariance of two
         returns is at most `tolerance` times the product of their scales. The scale of a return is the largest standard
         deviation it can reach, or 2⁻⁵⁰ of its largest mean if that is larger: float64 does not resolve smaller
         deviations of the returns. If rounding keeps any error above its limit, the outcome is STALLED. Moments of

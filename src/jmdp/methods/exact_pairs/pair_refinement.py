@@ -39,7 +39,7 @@ class Refined:
     H_low: Floats  # [S, S]
     V: DoubleDouble  # [S]
     covariance: Floats  # [S, A, A]
-    error: Floats  # [S, A, A], if the TD errors were exact
+    error: Floats  # [S, A, A], assuming exact TD errors
 
 
 def refinable(operator: PairOperator) -> bool:
@@ -124,7 +124,7 @@ class _Refinement:
             tables = operator.start(), operator.start()
             found = iterate(sweep.recording(recorded), *tables, stopping, lambda sweeps, left, aim: None)
         h = found.point.reshape(self.H.shape)
-        h = (h + h.T) / 2  # sweeps and residual are symmetric only up to rounding
+        h = (h + h.T) / 2  # sweeps, and so the residual of h, are symmetric up to rounding
         return h, found.residual + (operator.rounding + 4) * ROUNDOFF * (size + largest(h))
 
     def _residual(self, V: DoubleDouble) -> Floats:

@@ -18,7 +18,7 @@ class PairTable:
 
     operator: PairOperator
     H: Floats  # [S, S], for rewards scaled to size 1, in the units of the states
-    step_error: float  # error of any covariance, in its units, if the TD errors were exact
+    step_error: float  # error of any covariance, in its units, assuming exact TD errors
     refined: Refined | None = None
 
     def cross_covariance(self, s: int, a: int, t: int, b: int) -> float:

@@ -108,7 +108,7 @@ class PairLayout(NamedTuple):
     mirrored: bool  # True if the rest is stored too; between blocks it is not read
     begin: Unsigned  # [groups], start of a group's changes: row by row, each reach rounded up to a multiple of 8
     block: np.uint64  # columns between copies of a state under two policies; see `same`
-    same: Floats  # [lags, S], entries (s, s − (lag + 1) × block) computed separately; no lags if there are none
+    same: Floats  # [lags, S], entries (s, s − (lag + 1) × block) computed separately; empty if unused
 
     @classmethod
     def lower_triangle(cls, S: int) -> PairLayout:

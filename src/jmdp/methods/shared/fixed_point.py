@@ -75,8 +75,8 @@ def iterate(
     extrapolation (Sidi 1991), which for an affine sweep is restarted GMRES: x̄ = Σ g_i x_i, Σ g_i = 1, has the residual
     r̄ = Σ g_i d_i, and the next point is x̄ + r̄ with residual L r̄. The combination with the smallest ‖r̄‖₂ is used only
     if ‖r̄‖ is also smaller than the last residual in the norm of the iteration, so no step is worse than the guarantee
-    of a plain sweep. After a rejected combination, more plain sweeps are made before the next attempt, without
-    measuring their residuals if the sweeps support that. The outcome always depends on the residual of a sweep just
+    of a plain sweep. Each rejected combination doubles the number of plain sweeps before the next attempt; their
+    residuals are not measured if the sweeps support that. The outcome always depends on the residual of a sweep just
     measured, never on a combination.
 
     A KeyboardInterrupt ends the iteration at the current point, whose residual is then measured.

@@ -172,7 +172,7 @@ class PairOperator:
         return self._rounding_error(entry, self._source) + stored
 
     def step_error(self, entry: float, residual: float) -> float:
-        """Bound on the error of any covariance, in its units, if the TD errors were exact."""
+        """Bound on the error of any covariance, in its units, assuming exact TD errors."""
         ahead = self._rounding_error(entry, self._centred_source)
         below = (max(residual, self.V_residual) + self.floor(entry)) / self.one_minus_square
         return (self.square * below + ahead) * (1 + 2.0**-40)
