@@ -216,5 +216,5 @@ def test_single_precision_says_so_in_its_certificate():
     assert (np.abs(half.covariance - full.covariance) <= half.certificate.covariance_error).all()
     with pytest.raises(NotConvergedError, match="rounding keeps the error above"):
         jmdp.evaluate(world.model, policy, jmdp.Local(), method=jmdp.ExactPairs(1e-8, precision="float32"))
-    with pytest.raises(SettingsError, match=r"precision is 'half'\. It is 'float64' or 'float32'"):
+    with pytest.raises(SettingsError, match=r"precision is 'half'\. Use 'float64' or 'float32'"):
         jmdp.ExactPairs(precision="half")
