@@ -310,7 +310,7 @@ class Wrong(CoordinateSampling):
 @pytest.mark.parametrize(("one", "other"), [(-1, -1), (10, -1), (0, 10), (3, 2), (3, 3), (0, -3), (8, -1), (0, 8)])
 def test_coordinates_that_are_none_never_reach_a_kernel(one, other):
     """The chain has 5 states, the last of them terminal, and 2 actions."""
-    with pytest.raises(SettingsError, match="Wrong gave coordinates that are none"):
+    with pytest.raises(SettingsError, match="Wrong returned invalid coordinates"):
         learned("chain", seed=1, updates=1000, sampling=Wrong(one, other))
     with pytest.raises(SettingsError, match="int64"):
         learned("chain", seed=1, updates=1000, sampling=Wrong(0, -1, np.float64))
@@ -321,7 +321,7 @@ def test_coordinates_that_are_none_never_reach_a_kernel(one, other):
     [
         ({"updates": 3}, "updates"),
         ({"steps": 0.1}, "steps is 0.1"),
-        ({"steps": lambda counts: counts * 0}, r"steps gives 0\.0 after 0 updates"),
+        ({"steps": lambda counts: counts * 0}, r"steps returned 0\.0 after 0 updates"),
         ({"steps": lambda counts: counts[:5] + 1}, "shape"),
         ({"sampling": "uniform"}, "sampling is a str"),
         ({"averaging": False, "tolerance": 0.1}, "averaging"),

@@ -6,10 +6,10 @@ chain of (pair of states, value) contains all values that are required of later 
 1. Every atom is reached in finitely many steps. P(G = y | the first t steps) is a martingale and tends to the indicator
    of {G = y}. A pair has at most one value of probability above ½, and there are finitely many pairs. So if the
    martingale tends to 1 it equals 1 from some step on: the chain is at a pair whose gap is almost surely one value.
-2. A value that is not dyadic has probability 0. Values that the chain reaches from 0 are integers over powers of 2 and m. An
-   almost sure value solves c = Σ γ^t g_t ± γ^n c along a cycle of n steps, so it is an integer over powers of 2 times
-   2^(kn) ∓ m^n, which has no factor in common with m. At the final pair of 1 both hold, which is possible only for dyadic
-   values, and then all earlier values are dyadic.
+2. A value that is not dyadic has probability 0. Values that the chain reaches from 0 are integers over powers of 2
+   and m. An almost sure value solves c = Σ γ^t g_t ± γ^n c along a cycle of n steps, so it is an integer over powers of
+   2 times 2^(kn) ∓ m^n, which has no factor in common with m. At the final pair of 1 both hold, which is possible only
+   for dyadic values, and then all earlier values are dyadic.
 3. Dyadic values in the chain are multiples of the unit of the rewards, since (y − g)/γ divides by an odd number and
    multiplies by a power of two. They lie in the range of the gap. So the chain is finite.
 4. In a set of (pair, value) that no outcome leaves, y = Σ γ^t g_t + γ^n y_n with y_n bounded, so P(G = y) = 1. By 1,
