@@ -67,7 +67,7 @@ def step_table(rule: StepSizes) -> Floats:
     counts = np.concatenate([np.floor(leading * 2.0**doublings) - 1 for doublings in range(_DOUBLINGS)])
     steps = np.asarray(rule(counts), np.float64)
     if steps.shape != counts.shape:
-        raise SettingsError(f"steps returned shape {steps.shape} for counts of shape {counts.shape}. Return equal shapes.")
+        raise SettingsError(f"steps returned shape {steps.shape} for counts of shape {counts.shape}. Return one each.")
     bad = ~((steps > 0) & (steps <= 1))
     if bad.any():
         at = int(np.flatnonzero(bad)[0])
