@@ -197,9 +197,10 @@ def with_nan(shape):
     ("make", "message"),
     [
         (lambda: matrix_of(with_nan((S * A, 2)), MODEL),
-         r"features\[7, 1\] is nan at state 0,1, action L: a feature is a finite number"),
+         r"features\[7, 1\] is nan at state 0,1, action L: features must be finite numbers"),
         (lambda: matrix_of(np.ones((S, 2)), MODEL),
-         r"features has shape \(20, 2\), but the model has 20 states and 4 actions\. Give 80 rows, .* np\.kron"),
+         r"features has shape \(20, 2\), but the model has 20 states and 4 actions\. "
+         r"Give 80 rows, .* np\.kron\(features"),
         (lambda: matrix_of(np.ones((A, S, 2)), MODEL), r"features has shape \(4, 20, 2\), but the model has 20 states"),
         (lambda: matrix_of(np.ones(S * A), MODEL), r"features has shape \(80,\)\. Its axes are \[S·A, d\]"),
         (lambda: matrix_of(np.ones((S * A, 0)), MODEL), r"features has no columns: give at least one"),
@@ -217,7 +218,7 @@ def with_nan(shape):
         (lambda: matrix_of(Polynomial(CELLS[1:], 2), MODEL), r"positions has 19 rows, the model has 20 states"),
         (lambda: Polynomial(np.arange(S), 2), r"positions has shape \(20,\)\. Its axes are \[S, n\]"),
         (lambda: Polynomial(np.zeros((S, 0)), 2), r"positions has shape \(20, 0\)\. Give each state at least one"),
-        (lambda: Polynomial(with_nan((S, 2)), 2), r"positions\[7, 1\] is nan at state 7: a position is a finite"),
+        (lambda: Polynomial(with_nan((S, 2)), 2), r"positions\[7, 1\] is nan at state 7: positions must be finite"),
         (lambda: Polynomial(CELLS, -1), r"degree is -1\. Give a whole number of at least 0"),
         (lambda: Polynomial(CELLS, 1.5), r"degree is 1\.5"),
         (lambda: TileCoding(CELLS, 0), r"tiles is 0\. Give a whole number > 0"),

@@ -39,7 +39,7 @@ _SELDOM = 1000
 """Sweeps between computations of the widths, at most, however near 1 the discount is."""
 
 _PLATEAU = 0.8, 0.9
-"""Intervals halve and widths decay while only the horizon limits them. If both shrink less than this, cells do."""
+"""If the spread and the width both shrink by less than these factors, more cells are needed, not more sweeps."""
 
 
 @dataclass(frozen=True)
@@ -252,7 +252,7 @@ class DistributionTable:
 def _with_ties(
     low: Floats, high: Floats, mean: Floats, mass: Floats, tied: float
 ) -> tuple[Floats, Floats, Floats, Floats]:
-    """Move the mass of certain ties to 0, out of intervals that contain 0: only these can contain a tie.
+    """Move to 0 the mass that is certainly tied, out of intervals that contain 0: only these can contain a tie.
 
     The share of each interval is unknown. Lower ends lose mass where they are highest and upper ends where they are
     lowest, so that the distributions of the lower and of the upper ends still enclose the true one.

@@ -105,7 +105,7 @@ def half_widths(batches: Floats, times: Floats, confidence: float) -> Floats:
 
 
 def _excess(times: Floats, B: int) -> Floats:
-    """Ratio of the variance of an average over B batches to that of independent batches; ≥ 1.
+    """Ratio of the variance of an average over B batches to its estimate under independence; ≥ 1.
 
     If correlations decay like e^−t, the variance of an average over y memory times is proportional to
     f(y) = (1 − (1 − e^−y)/y)/y. So the sample variance of batches is proportional to f(y/B) − f(y), times B/(B − 1).

@@ -1,7 +1,7 @@
 """Rules that select the coordinates of the moments to update, and their order.
 
 For every rule, the random numbers that choose a coordinate are independent of those that update it. So the choice is
-independent of the sampling error of the update, and no step size makes the expected iterates converge to another point.
+independent of the errors made so far, and no step size makes the expected iterates converge to another point.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ class Incremental(Method[Evaluation]):
     of the initial values. They are large-sample intervals: an outcome too rare to be drawn a few dozen times is not
     included. Covariances between states have no intervals.
 
-    Memory is 60 bytes for each two of (state, action) pairs, 100 with a checkpoint.
+    Memory is 60 bytes for each pair of coordinates (state, action), 100 with a checkpoint.
 
     Parameters
     ----------

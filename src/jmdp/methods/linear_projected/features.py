@@ -72,7 +72,7 @@ def matrix_of(
     if table.shape[1] == 0:
         why = "every state is terminal" if model.terminal.all() else "give at least one"
         raise SettingsError(f"{name} has no columns: {why}.")
-    finite = "a feature is a finite number"
+    finite = "features must be finite numbers"
     arrays.refuse_where(
         ~np.isfinite(table), table, name, finite, lambda at: _place(model, *divmod(at[0], A)), SettingsError
     )
@@ -122,7 +122,7 @@ class _Placed(arrays.FrozenArrays, ABC):
         x = arrays.floats("positions", self.positions, "[S, n]", SettingsError)
         if x.size == 0:
             raise SettingsError(f"positions has shape {x.shape}. Give each state at least one coordinate.")
-        finite = "a position is a finite number"
+        finite = "positions must be finite numbers"
         arrays.refuse_where(~np.isfinite(x), x, "positions", finite, lambda at: f"state {at[0]}", SettingsError)
         arrays.frozen(x)
         object.__setattr__(self, "positions", x)

@@ -107,7 +107,7 @@ class LinearProjected(Method[Evaluation]):
         if (self.samples is None) != (self.seed is None):
             raise SettingsError(f"samples is {self.samples} and seed {self.seed}. Give both, or neither for the table.")
         if self.samples is not None and isinstance(self.weights, Stationary):
-            raise SettingsError("Sampled pairs must restart. Use weights=Restart(), or samples=None.")
+            raise SettingsError("samples does not work with Stationary(). Use weights=Restart(), or samples=None.")
         nonnegative(self, "tolerance")
         whole(self, "max_sweeps", 1)
         whole(self, "memory_budget", 1, optional=True)

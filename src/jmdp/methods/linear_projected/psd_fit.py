@@ -117,7 +117,7 @@ def solve(G: Floats, M: Floats, b: Floats) -> tuple[Floats, Floats]:
     """Minimum-norm θ with M θ = b, and a basis [n, ·] of the null space of G, which no weighted pair determines.
 
     Pairs with positive weight lead only to such pairs, so this is in the null space of M too. It is computed by
-    a pivoted Cholesky factorisation, with a unit diagonal.
+    a pivoted Cholesky factorisation, after scaling to a unit diagonal.
     """
     from scipy.linalg import lapack, solve_triangular
 

@@ -101,8 +101,8 @@ class Explorer:
     def outcomes(self, states: Integers) -> tuple[Floats, Integers, bool]:
         """Rewards of size 1 and next states, both [·, K, A], and whether an underflow changed a reward.
 
-        An action that the policy never takes matters only in the origin. Elsewhere it is replaced by reward 0 and no
-        transition.
+        An action that the policy never takes matters only in the origin. Elsewhere it is replaced by a self-loop with
+        reward 0.
         """
         taken = (self.probs[states] > 0) | (states == self.origin)[:, None]
         counts = (self.model.prob[states, :, None] > 0) & taken[:, None, :]

@@ -66,7 +66,7 @@ class Found:
         return covariance, gap, self._correlation_errors()
 
     def _correlation_errors(self) -> Floats:
-        """Errors by angle: a part of size m added to a vector of length σ rotates it by at most asin(m/σ)."""
+        """Errors by angle: a part of size m rotates a vector of length σ by at most asin(m/σ), at both ends of ρ."""
         variance = np.diag(self.covariance) - self.engine_error
         std = np.sqrt(np.maximum(variance, 0.0))
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -149,7 +149,7 @@ class Search:
             self.best = Found(np.zeros(n), np.zeros(n), np.zeros((n, n)), 0.0, np.zeros(n))
         self.threshold = _FIRST_THRESHOLD
         self.need = math.inf  # largest root mean square error allowed of a cut
-        self.hidden = math.inf  # error bound of the states that are unexplored
+        self.hidden = math.inf  # error bound due to unexplored states
         self.solved = 0  # states of the last table
         self.outcome = Outcome.BUDGET_EXHAUSTED
         self.widths: list[float] = []
@@ -215,7 +215,7 @@ class Search:
             raise KeyboardInterrupt
 
     def _inside(self, importances: list[Floats], need: float) -> Integers:
-        """Smallest set of states that leaves a root mean square error of `need`, limited by memory."""
+        """Smallest set of states with a root mean square error of at most `need`, limited by memory."""
         chosen = [
             self._inside_of(explorer, importance, need)
             for explorer, importance in zip(self.explorers, importances, strict=True)
