@@ -264,7 +264,7 @@ def test_p12_the_checkpoint_of_another_run_is_refused(name, halfway):
     method, change = OTHERS[name]
     path = halfway(method)
     before = path.read_bytes()
-    with pytest.raises(CheckpointError, match=r"different model.* settings(.|\n)*remove this one to start anew"):
+    with pytest.raises(CheckpointError, match=r"another model.* settings(.|\n)*remove this one to start anew"):
         run(**{"method": method, "path": path, **change})
     assert path.read_bytes() == before
 

@@ -291,7 +291,7 @@ def _resume(
     arrays = checkpoint.load(path, {**estimates.arrays(), "identity": run})
     if not np.array_equal(arrays.pop("identity"), run):
         raise CheckpointError(
-            f"{path} is the checkpoint of a run with a different model, policy, coupling or settings. {checkpoint.FIX}"
+            f"{path} is the checkpoint of a run with another model, policy, coupling or settings. {checkpoint.FIX}"
         )
     if not estimates.accepts(arrays, whole):
         raise CheckpointError(f"{path} contains invalid numbers. {checkpoint.FIX}")
