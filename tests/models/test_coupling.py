@@ -52,7 +52,7 @@ def test_wrong_arguments_of_the_verb_are_named():
         jmdp.evaluate(model, policy, jmdp.Local)
     with pytest.raises(SettingsError, match=r"Give an instance, JIPE\(…\)"):
         jmdp.evaluate(model, policy, jmdp.Local(), method=jmdp.JIPE)
-    with pytest.raises(CouplingError, match="The order is evaluate"):
+    with pytest.raises(CouplingError, match="The argument order is evaluate"):
         jmdp.evaluate(model, policy, jmdp.JIPE())
     with pytest.raises(CouplingError, match=r"Use Local\(\), Synchronous\(\) or Independent\(\)"):
         jmdp.evaluate(model, policy, "local")

@@ -282,7 +282,7 @@ def test_what_is_asked_for_wrongly_is_refused():
     model, policies = world.model, dict(world.policies)
     with pytest.raises(ModelError, match=r"JIPE evaluates one policy at a time. For several, use ExactPairs\(\)"):
         jmdp.evaluate(model, policies, jmdp.Local(), jmdp.JIPE())
-    with pytest.raises(ModelError, match=r"takes no finite horizon. Use ExactPairs\(\)"):
+    with pytest.raises(ModelError, match=r"does not support finite horizons. Use ExactPairs\(\)"):
         jmdp.evaluate(model, policies["never"], jmdp.Local(), jmdp.MonteCarlo(seed=1), horizon=3)
     with pytest.raises(SettingsError, match="start=… is for several policies"):
         jmdp.evaluate(model, policies["never"], jmdp.Local(), start=world.start)

@@ -382,9 +382,9 @@ def test_what_does_not_fit_is_refused():
         jmdp.evaluate(model, lambda n: [0.5, 0.5], jmdp.Local())
     with pytest.raises(PolicyError, match="give a function from a state"):
         jmdp.evaluate(model, [[0.5, 0.5]], jmdp.Local(), method=jmdp.ReachablePairs(0))
-    with pytest.raises(PolicyError, match=r"The policy in state 0: .* sums to 0\.9"):
+    with pytest.raises(PolicyError, match=r"Invalid policy in state 0: .* sums to 0\.9"):
         jmdp.evaluate(model, lambda n: [0.4, 0.5], jmdp.Local(), method=jmdp.ReachablePairs(0))
-    with pytest.raises(PolicyError, match="The policy gives 3 probabilities in state 0; there are 2 actions"):
+    with pytest.raises(PolicyError, match="The policy returned 3 probabilities in state 0; there are 2 actions"):
         jmdp.evaluate(model, lambda n: [0.2, 0.3, 0.5], jmdp.Local(), method=jmdp.ReachablePairs(0))
     with pytest.raises(ModelError, match="reward_bound is -1"):
         jmdp.LazyJMDP(lambda n: None, 0.9, -1.0)
