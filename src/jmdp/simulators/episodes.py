@@ -1,10 +1,9 @@
 """Paired episodes: every policy from one start state, under the randomness that the coupling shares.
 
-Sample i has a root key, H(seed, i). Three keys are derived from it: the start, H(root); the shock of step t, H(root, t);
+Sample i has a root key, H(seed, i). Three keys are derived from it: the start H(root), the shock of step t H(root, t),
 and the number that policies invert at step t, H(root, t) for another purpose. `Local` adds the digest of the state to
-the key of a step. `Independent` adds the number of the policy to all three keys, and independent policy luck adds it to
-the key of the policies. Policies differ, so branches of two policies never merge: they may reach equal states and
-separate again.
+the key of a step. `Independent` adds the number of the policy to all three keys, and policy_luck="independent" adds it
+to the key of the policies. Branches of two policies never merge: they may reach equal states and separate again.
 """
 
 from __future__ import annotations

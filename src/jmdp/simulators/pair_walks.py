@@ -206,9 +206,8 @@ class _BlockOfWalks:
         array = seen if known else _numbers(self._simulator, seen)
         if array.shape != stored.shape[3:] or not (known or np.can_cast(array.dtype, stored.dtype)):
             raise SimulatorError(
-                f"{self._simulator!r} returned observations of {stored.dtype} and shape {stored.shape[3:]} first, then of "
-                f"{array.dtype} and shape {array.shape}. They are stored in one array: return one dtype and shape from "
-                "observe()."
+                f"{self._simulator!r} returned observations of {stored.dtype} and shape {stored.shape[3:]} first, then "
+                f"{array.dtype} and shape {array.shape}. Return the same dtype and shape from observe() in all states."
             )
         stored[n, t, b] = array
         return seen
@@ -228,6 +227,6 @@ def _numbers(simulator: Simulator, seen: Any) -> npt.NDArray[Any]:
             if array.dtype.kind in "biuf":
                 return array
     raise SimulatorError(
-        f"{simulator!r} returned an observation of type {type(seen).__name__}. Observations must be arrays of numbers, the "
-        "input of an encoder. Flatten them in observe(), or with gymnasium.wrappers.FlattenObservation."
+        f"{simulator!r} returned an observation of type {type(seen).__name__}. Observations must be arrays of numbers, "
+        "the input of an encoder. Flatten them in observe(), or with gymnasium.wrappers.FlattenObservation."
     )

@@ -248,9 +248,7 @@ def three_parts(simulator: Simulator, outcome: Any) -> tuple[Any, Any, Any]:
         reward, state, terminated = outcome
     except (TypeError, ValueError):
         what = f"{len(outcome)} values" if isinstance(outcome, tuple) else f"a {type(outcome).__name__}"
-        raise SimulatorError(
-            f"{simulator!r}.step returned {what}. Return Step(reward, state, terminated)."
-        ) from None
+        raise SimulatorError(f"{simulator!r}.step returned {what}. Return Step(reward, state, terminated).") from None
     return reward, state, terminated
 
 

@@ -48,8 +48,8 @@ class Starts:
             starts = getattr(source, "start", None)
             if starts is None or callable(starts):
                 raise SettingsError(
-                    "A table has no start state. Give starts=…: a list of states, {state: probability}, or an array [S] "
-                    "of probabilities."
+                    "A table has no start state. Give starts=…: a list of states, {state: probability}, or an array "
+                    "[S] of probabilities."
                 )
         if starts is None:
             return cls((), np.zeros(0), ())

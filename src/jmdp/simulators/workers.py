@@ -2,7 +2,7 @@
 
 A block is a pure function of the seed and its number, so any worker can simulate it, and it is simulated again if a
 worker dies. Workers are spawned and not forked, because threads of JAX or of an emulator do not survive a fork. Each
-has its own connection: on the queue of a ProcessPoolExecutor, a worker that is killed while it sends blocks all others.
+has its own connection: on the shared queue of a ProcessPoolExecutor, a worker killed while sending stops all others.
 """
 
 from __future__ import annotations
