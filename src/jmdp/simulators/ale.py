@@ -163,7 +163,7 @@ class ALESimulator(Simulator):
         return self._step(state, action, shock, use_up=True)
 
     def digest(self, state: EmulatorState) -> bytes:
-        """Sixteen bytes from all that the emulator saves, with the frame counter, and the last action if `sticky` > 0."""
+        """Sixteen bytes from all that the emulator saves (frame counter too), and the last action if `sticky` > 0."""
         previous = bytes([state.previous if self.sticky else 0])
         return hashlib.blake2b(state.saved().serialize() + previous, digest_size=16).digest()
 
