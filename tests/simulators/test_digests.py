@@ -368,9 +368,7 @@ HIDDEN: list[Any] = [
 
 @pytest.mark.parametrize("value", HIDDEN, ids=lambda v: type(v).__name__)
 def test_what_hides_its_insides_is_refused(value):
-    with pytest.raises(
-        SimulatorError, match=r"cannot be inspected\. Define which states are equal with digest="
-    ):
+    with pytest.raises(SimulatorError, match=r"cannot be inspected\. Define which states are equal with digest="):
         digest_of({"a": [value]})
 
 

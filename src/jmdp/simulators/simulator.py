@@ -2,7 +2,7 @@
 
 A *state* is an opaque, immutable snapshot. `Simulator.step` returns the outcome of an action in a state under a `Shock`
 (the random key of one step), and may be called for any actions in any order. `digest` identifies equal states, and
-`observe` returns what a policy observes. Nothing else is needed to compare actions under common random numbers. The
+`observe` returns the policy's observation. Nothing else is needed to compare actions under common random numbers. The
 coupling decides which steps receive equal shocks.
 """
 
