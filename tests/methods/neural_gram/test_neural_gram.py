@@ -236,7 +236,7 @@ def test_a_discount_is_needed_below_one():
 
 
 def test_actions_are_numbered():
-    with pytest.raises(SettingsError, match="not numbered"):
+    with pytest.raises(SettingsError, match="no finite list of actions"):
         jmdp.evaluate(
             Nameless(), lambda seen, rng: 0, jmdp.Local(), METHOD, discount=0.5, progress=False
         )  # fmt: skip
