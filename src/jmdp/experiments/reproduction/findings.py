@@ -119,7 +119,7 @@ class Claim:
     remark: str = ""
 
     def at_most(self, limit: float, measured: Measured, *, better: bool = False) -> Finding:
-        """Judge by: the whole interval is at most the limit. `better` marks a claim that is stronger than the paper's."""
+        """Judge by: the whole interval is at most the limit. `better` marks a stronger claim than the paper's."""
         most = limit + ROUNDING * abs(limit)
         return self._decided(measured, f"must be ≤ {limit:.6g}", measured.high <= most, measured.low > most, better)
 
@@ -152,7 +152,7 @@ class Claim:
             verdict = Judgement.REPRODUCED
         else:
             verdict = Judgement.NOT_REPRODUCED if nearest > theirs else Judgement.CANNOT_BE_JUDGED
-        rule = f"must be nearer to 1 than {self.paper:g} (whole interval), or agree with it within a factor of {AGREEMENT:g}"
+        rule = f"interval must be nearer to 1 than {self.paper:g}, or agree with it within a factor of {AGREEMENT:g}"
         return self._finding(measured, rule, verdict)
 
     def _decided(self, measured: Measured, rule: str, holds: bool, fails: bool, better: bool = False) -> Finding:
