@@ -71,9 +71,7 @@ def compare(quick: bool) -> Report:
         report.rows.append(row)
     operations = [found.shared.median for found in gains.values() if found.kind == "operations"]
     report.goals += [
-        Goal.at_least(
-            "operations, shared randomness: gain, median of three tasks", float(np.median(operations)), 5.0
-        ),
+        Goal.at_least("operations, shared randomness: gain, median of three tasks", float(np.median(operations)), 5.0),
         Goal.at_most("all tasks, shared randomness: episodes / those of independent runs, worst", worst, 1.05),
     ]
     report.notes += [

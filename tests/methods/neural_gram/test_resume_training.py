@@ -121,7 +121,9 @@ def test_of_two_saves_of_a_step_the_first_stays(saved):
 
 
 def test_another_run_is_refused(saved):
-    with pytest.raises(CheckpointError, match=r"different simulator, policy, coupling or settings\. Use another folder"):
+    with pytest.raises(
+        CheckpointError, match=r"different simulator, policy, coupling or settings\. Use another folder"
+    ):
         Checkpoints(saved, b"that")
     with pytest.raises(CheckpointError, match=r"different encoder .*Use another folder"):
         latest(saved, fresh=5)
