@@ -79,7 +79,7 @@ def test_answers_that_differ_are_an_error_and_no_traceback(capsys, monkeypatch):
     monkeypatch.setattr("benchmarks.__main__.run", lambda name, quick: agree("means", 1.0, 0.1))
     found = run(capsys, "python -m benchmarks sweep")
     assert (found.code, found.out) == (2, "")
-    assert found.err == "jmdp: means: the answers differ by 1, and 0.1 is allowed.\n"
+    assert found.err == "jmdp: means: the results differ by 1; at most 0.1 is allowed.\n"
 
 
 @pytest.mark.parametrize(
