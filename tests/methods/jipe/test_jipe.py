@@ -247,7 +247,7 @@ def test_orders_that_cannot_be_had_are_refused_with_the_reason():
     with pytest.raises(MemoryBudgetError, match="up to order 40 needs"):
         jmdp.evaluate(world.model, policy, jmdp.Local(), method=jmdp.JIPE(40, memory_budget=10**9))
     near = jmdp.worlds.anti_correlated_bandit(discount=1 - 2**-50)
-    with pytest.raises(SettingsError, match="moments of orders over 18 can overflow"):
+    with pytest.raises(SettingsError, match="Give at most 18: higher moments can overflow"):
         jmdp.evaluate(near.model, near.policies["first"], jmdp.Local(), method=jmdp.JIPE(19))
 
 
