@@ -282,5 +282,5 @@ def test_the_checker_checks_moments_of_higher_order(coupling):
         moments = result.moments.moments.copy()
         result.moments.operator.tables(moments)[order,][0] += 10 * result.moments._off(order)
         table = type(result.moments)(result.moments.operator, moments, result.moments.error)
-        with pytest.raises(CertificateError, match="moments may be off by"):
+        with pytest.raises(CertificateError, match="moments may have an error of"):
             check_certificate(model, policy, dataclasses.replace(result, cross=table, moments=table))
