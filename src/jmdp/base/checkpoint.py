@@ -1,10 +1,11 @@
 """Checkpoints: arrays saved atomically, with a checksum that detects damage.
 
-A checkpoint is an uncompressed NumPy archive (.npz), written by `whole_files`: at every moment the file is
-either the complete old checkpoint or the complete new one.
+A checkpoint is an uncompressed NumPy archive (.npz), written by `whole_files`: at every moment the file is either the
+complete old checkpoint or the complete new one.
 
-The reader knows the names, types and shapes to expect, hence every header. It compares the headers and reads exactly
-the expected number of bytes; nothing in the file is decompressed, evaluated or unpickled. A checksum must agree.
+The caller of `load` gives the expected names, types and shapes, hence every header. `load` compares the headers and
+reads exactly the expected number of bytes; nothing in the file is decompressed, evaluated or unpickled. A checksum must
+agree.
 """
 
 from __future__ import annotations

@@ -94,9 +94,9 @@ def value_and_ends(number: NumberWithError, digits: int = _FLOAT_DIGITS) -> tupl
 
 
 def to_digits(number: NumberWithError, digits: int) -> str:
-    """``value in [low, high]``, each to so many significant digits, or ``value ± error`` where that says more.
+    """``value in [low, high]``, each to this many significant digits, or ``value ± error`` if the error is small.
 
-    It does where the error is below the last digit: then the value has three digits more, and the error one digit.
+    The error is small if it is below the last digit: then the value has three digits more, and the error one digit.
     """
     value, low, high = float(number), number.low, number.high
     if max(high - value, value - low) <= 10.0**-digits * abs(value):

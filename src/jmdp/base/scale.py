@@ -67,7 +67,7 @@ class Scale:
     def restore_error(
         self, error: float | Floats, power: int | Integers = 1, units: int | Integers = 0
     ) -> float | Floats:
-        """Return errors on the original scale, plus what an underflow can lose; infinite if too large."""
+        """Return errors on the original scale, plus the largest loss by underflow; infinite if too large."""
         with np.errstate(over="ignore"):
             restored = np.ldexp(error, power * self.exponent + units)
         restored = restored + np.where(np.greater(error, 0), _HIDDEN, 0.0)

@@ -77,7 +77,7 @@ def _limits(distribution: GapDistribution, p: float) -> tuple[float, float]:
     width = right - left
     if left - width <= 0 <= right + width:
         left, right = min(left, 0.0), max(right, 0.0)
-    # A distribution of one point has no width of its own.
+    # The width is 0 for a distribution of one point.
     margin = 0.06 * (right - left) or 0.5 * abs(left) or 1.0
     return left - margin, right + margin
 

@@ -59,7 +59,7 @@ class Compare(Command):
     discount: Optionally[float] = None
     """Discount factor per step. Tables have their own; with 1, give --horizon."""
     coupling: CouplingName = "synchronous"
-    """Randomness shared by all branches in a step, by branches in the same state (local), or by none (independent)."""
+    """Randomness shared by all branches in a step (synchronous), by those in the same state (local), or by none."""
     policy_luck: PolicyDraws = "independent"
     seed: int = 0
     """Random seed of the rollouts."""

@@ -60,7 +60,7 @@ class ComparePolicies(Command):
     discount: Optionally[float] = None
     """Discount factor per step. Tables have their own; with 1, a return is the sum over the whole episode."""
     coupling: CouplingName = "synchronous"
-    """Randomness shared by all branches in a step, by branches in the same state (local), or by none (independent)."""
+    """Randomness shared by all branches in a step (synchronous), by those in the same state (local), or by none."""
     policy_luck: PolicyDraws = "shared"
     seed: int = 0
     """Random seed of all draws."""

@@ -44,11 +44,12 @@ class Evaluate(Command):
 
     WORLD comes first, its options and all others after it in any order:
 
-    jmdp evaluate WORLD [world options] [--method METHOD] [settings of the method] [--state STATE] …
+    jmdp evaluate WORLD [world options] [--method METHOD] [method settings] [--state STATE] …
 
-    Options of a world: jmdp evaluate WORLD --help. Settings of a method: jmdp evaluate --method METHOD
-    --help. The policy is followed after the first action. Under shared randomness the returns of two actions are
-    correlated, so their gap may vary far less than either. The exit code is 1 if the tolerance was not reached.
+    Options of a world: jmdp evaluate WORLD --help. Settings of a method: jmdp evaluate --method METHOD --help.
+
+    The policy is followed after the first action. Under shared randomness the returns of two actions are correlated, so
+    their gap may vary far less than either. The exit code is 1 if the tolerance was not reached.
     """
 
     examples: ClassVar = {
@@ -65,7 +66,7 @@ class Evaluate(Command):
     policy: Annotated[Optionally[str], tyro.conf.arg(metavar="POLICY")] = None
     """A policy of the world; an action, taken in every step; or one per state: R,R,U. By default the world's first."""
     coupling: CouplingName = "local"
-    """Randomness shared by branches in the same state, by all branches in a step (synchronous), or by none."""
+    """Randomness shared by branches in the same state (local), by all in a step (synchronous), or by none."""
     policy_luck: PolicyDraws = "independent"
     method: MethodName = "exact-pairs"
     """Evaluation method. Each has its own settings."""
