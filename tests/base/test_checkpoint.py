@@ -464,7 +464,7 @@ for room in (0, 1, 100, 1_000, 4_096, 5_000, 100_000, 1_000_000, 1_600_000, 1_60
     assert left.pop() == "other run.npz"
     assert len(said) == 10
     for error in said:
-        assert error.startswith(f"CheckpointError: {path} cannot be saved: File too large. What was saved there before")
+        assert error.startswith(f"CheckpointError: {path} cannot be saved: File too large. An earlier checkpoint there")
         assert "run again" in error
     assert set(left) == {"run.npz"}
     assert path.read_bytes() == before

@@ -29,7 +29,7 @@ def check_certificate(model: TabularJMDP, policy: TabularPolicy, evaluation: Eva
     certificate = evaluation.certificate
     if certificate is None or certificate.kind == "statistical":
         raise UnavailableError(
-            f"Only exact and certified results can be checked. Use {who_gives(Quantity.CHECKED_TABLES)}."
+            f"Only exact and certified results can be checked: those of {who_gives(Quantity.CHECKED_TABLES)}."
         )
     if evaluation.actions.kind == "policy" or evaluation.outcome is Outcome.ALL_STEPS:
         raise UnavailableError(
