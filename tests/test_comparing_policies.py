@@ -560,7 +560,7 @@ def test_what_is_refused():
     pair = policies(model)
     with pytest.raises(SettingsError, match="two or more"):
         jmdp.compare_policies(model, {"old": pair["old"]}, starts=[0], seed=0)
-    with pytest.raises(SettingsError, match="dictionary of names and policies"):
+    with pytest.raises(SettingsError, match="dictionary from names to policies"):
         jmdp.compare_policies(model, list(pair.values()), starts=[0], seed=0)
     with pytest.raises(LabelError, match=r"baseline is 'older'. It is one of the policies: old, new"):
         jmdp.compare_policies(model, pair, starts=[0], seed=0, baseline="older")

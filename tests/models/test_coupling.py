@@ -128,5 +128,5 @@ def test_nothing_else_passes_for_a_coupling():
             jmdp.evaluate(model, policy, wrong)
         with pytest.raises(CouplingError, match=r"Use Local\(\), Synchronous\(\) or Independent\(\)"):
             jmdp.compare(model, 0, policy, seed=0, coupling=wrong)
-    with pytest.raises(CouplingError, match=r"none is given: evaluate\(model, policy, coupling\)"):
+    with pytest.raises(CouplingError, match=r"coupling is missing: evaluate\(model, policy, coupling\)"):
         jmdp.evaluate(model, policy, None)

@@ -284,7 +284,7 @@ def test_what_is_asked_for_wrongly_is_refused():
         jmdp.evaluate(model, policies, jmdp.Local(), jmdp.JIPE())
     with pytest.raises(ModelError, match=r"takes no finite horizon. Use ExactPairs\(\)"):
         jmdp.evaluate(model, policies["never"], jmdp.Local(), jmdp.MonteCarlo(seed=1), horizon=3)
-    with pytest.raises(SettingsError, match="start=… is for several policies"):
+    with pytest.raises(SettingsError, match="start=… requires several policies"):
         jmdp.evaluate(model, policies["never"], jmdp.Local(), start=world.start)
     with pytest.raises(PolicyError, match="dictionary from names"):
         jmdp.evaluate(model, {}, jmdp.Local())
