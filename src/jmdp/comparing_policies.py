@@ -173,7 +173,7 @@ def _reward_bound(simulator: Simulator, starts: Starts, given: float | None) -> 
 def _names(policies: Any, baseline: Any) -> list[str]:
     if not isinstance(policies, Mapping):
         raise SettingsError(
-            f'policies is a {type(policies).__name__}. Give a dictionary from names to policies: '
+            f"policies is a {type(policies).__name__}. Give a dictionary from names to policies: "
             '{"old": …, "new": …}.'
         )
     names = [str(name) for name in policies]

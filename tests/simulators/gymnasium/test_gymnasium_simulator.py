@@ -428,7 +428,7 @@ def test_replay_cannot_begin_in_the_middle():
     env = make("LunarLander-v3")
     env.reset(seed=0)
     simulator = GymnasiumSimulator(env, snapshot="replay", check=False)
-    with pytest.raises(SimulatorError, match="cannot be played again"):
+    with pytest.raises(SimulatorError, match="cannot be replayed"):
         simulator.current()
     assert simulator.digest(simulator.start(Shock(bytes(16)))) != simulator.digest(simulator.reset(5))
 
@@ -457,7 +457,7 @@ def test_wrong_things_are_refused():
         GymnasiumSimulator(Holding(), snapshot="copy")  # type: ignore[arg-type]
     with pytest.raises(SimulatorError, match="go together"):
         GymnasiumSimulator(Holding(), save=lambda env: 1)
-    with pytest.raises(SimulatorError, match="for discrete actions"):
+    with pytest.raises(SimulatorError, match="requires discrete actions"):
         GymnasiumSimulator(make("Pendulum-v1"), action_names=["a"])
     with pytest.raises(JMDPError, match="3"):
         GymnasiumSimulator(Holding(), action_names=["a", "b", "c"])
