@@ -639,7 +639,7 @@ def test_messages_for_common_mistakes():
         jmdp.compare_policies(env, pair, seed=0, discount=1.0)
     with pytest.raises(LabelError, match="Did you mean 'old'"):
         jmdp.compare_policies(env, pair, seed=0, discount=1.0, horizon=20, baseline="odl")
-    with pytest.raises(SettingsError, match="starts contains a .*Give snapshots"):
+    with pytest.raises(SettingsError, match=r"starts contains a .*Give snapshots"):
         jmdp.compare_policies(env, pair, seed=0, discount=1.0, horizon=20, starts=[0, 1])
     with pytest.raises(SettingsError, match="compare_policies"):
         jmdp.compare(env, policy=pair, seed=0, discount=1.0, horizon=20)
