@@ -609,7 +609,7 @@ class _ResetAsks:
 
 @pytest.mark.parametrize(
     ("policy", "said"),
-    [(_KeepsGenerator(), "'new' .*keeps a random generator, parts.noise"), (_ResetAsks(), "needs arguments")],
+    [(_KeepsGenerator(), "'new' .*contains a random generator, parts.noise"), (_ResetAsks(), "required arguments")],
 )
 def test_memories_that_would_repeat_themselves_are_refused(policy, said):
     world = jmdp.worlds.inventory(4)
