@@ -83,9 +83,9 @@ def compare(
         Budget: largest number of rollouts of each action and, optionally, of simulated steps. Steps are counted after
         each batch; the first batch has 64 rollouts of each action.
     horizon
-        Length of a rollout in steps. Default: the first with γ^horizon ≤ 1/1000; for a table, with
-        γ^horizon/(1 − γ) ≤ 1e-5. The intervals account for later rewards by `reward_bound`, except for pairs that have
-        merged or ended.
+        Length of a rollout in steps. Default: the smallest with γ^horizon ≤ 1/1000; for a table, with
+        γ^horizon/(1 − γ) ≤ 1e-5. Intervals are widened by the largest effect of later rewards, from `reward_bound`;
+        this is 0 for pairs of rollouts that have merged or ended.
     reward_bound
         Largest possible |reward| after the horizon. It is known for a table, and a smaller value raises an error. For
         other simulators the default is the largest |reward| observed, and the result states this assumption.
