@@ -345,7 +345,7 @@ def test_pickled():
         ({"actions": {0: "x", 1: "y"}}, "Give a list of actions"),
         ({"actions": [0, 0]}, "at least two different actions"),
         ({"discount": 1.5}, "discount is 1.5. Give a number from 0 to 1"),
-        ({"discount": None}, "no discount of its own"),
+        ({"discount": None}, "has no discount"),
         ({"discount": 0.9999999}, "Set the number of steps: horizon="),
         ({"discount": 1.0}, "Set the number of steps: horizon="),
         ({"seed": -1}, "seed is -1"),

@@ -560,9 +560,9 @@ def test_what_is_refused():
     pair = policies(model)
     with pytest.raises(SettingsError, match="two or more"):
         jmdp.compare_policies(model, {"old": pair["old"]}, starts=[0], seed=0)
-    with pytest.raises(SettingsError, match="dictionary of names and policies"):
+    with pytest.raises(SettingsError, match="dictionary from names to policies"):
         jmdp.compare_policies(model, list(pair.values()), starts=[0], seed=0)
-    with pytest.raises(LabelError, match=r"baseline is 'older'. It is one of the policies: old, new"):
+    with pytest.raises(LabelError, match=r"baseline is 'older'. Give the name of one of the policies: old, new"):
         jmdp.compare_policies(model, pair, starts=[0], seed=0, baseline="older")
     with pytest.raises(PolicyError, match="Policy 'new'"):
         jmdp.compare_policies(model, {**pair, "new": None}, starts=[0], seed=0)
@@ -609,7 +609,7 @@ class _ResetAsks:
 
 @pytest.mark.parametrize(
     ("policy", "said"),
-    [(_KeepsGenerator(), "'new' .*keeps a random generator, parts.noise"), (_ResetAsks(), "needs arguments")],
+    [(_KeepsGenerator(), "'new' .*contains a random generator, parts.noise"), (_ResetAsks(), "required arguments")],
 )
 def test_memories_that_would_repeat_themselves_are_refused(policy, said):
     world = jmdp.worlds.inventory(4)
@@ -639,7 +639,7 @@ def test_messages_for_common_mistakes():
         jmdp.compare_policies(env, pair, seed=0, discount=1.0)
     with pytest.raises(LabelError, match="Did you mean 'old'"):
         jmdp.compare_policies(env, pair, seed=0, discount=1.0, horizon=20, baseline="odl")
-    with pytest.raises(SettingsError, match="Starts of an environment are snapshots"):
+    with pytest.raises(SettingsError, match=r"starts contains a .*Give snapshots"):
         jmdp.compare_policies(env, pair, seed=0, discount=1.0, horizon=20, starts=[0, 1])
     with pytest.raises(SettingsError, match="compare_policies"):
         jmdp.compare(env, policy=pair, seed=0, discount=1.0, horizon=20)
