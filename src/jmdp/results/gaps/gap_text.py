@@ -104,11 +104,10 @@ def _otherwise(gap: _Gap, distribution: GapDistribution) -> str:
 
 
 def _percent(chance: Estimate) -> str:
-    """Whole percents: one number if the interval rounds to it, else the ends of the interval, rounded outwards."""
-    low, high = math.floor(100 * chance.low), math.ceil(100 * chance.high)
-    if high - low <= 1:
+    """Whole percents: the nearest one if the chance is known to 1%, else the ends of its interval, rounded outwards."""
+    if chance.high - chance.low <= 0.01:
         return rounding.percentages([float(chance), 1 - float(chance)])[0]
-    return f"{low} to {high}%"
+    return f"{math.floor(100 * chance.low)} to {math.ceil(100 * chance.high)}%"
 
 
 def _certainty(gap: _Gap) -> str:
