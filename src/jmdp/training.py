@@ -122,11 +122,11 @@ class PairedEvalCallback(BaseCallback):
         )
         self.comparisons.append(found)
         gap = found.beside_reference("now")
-        better = gap["gap"].low > -self.tolerance
+        better = gap["advantage"].low > -self.tolerance
         for name, value in (
-            ("gap", float(gap["gap"])),
-            ("gap_low", gap["gap"].low),
-            ("gap_high", gap["gap"].high),
+            ("gap", float(gap["advantage"])),
+            ("gap_low", gap["advantage"].low),
+            ("gap_high", gap["advantage"].high),
             ("chance_better", float(gap["better"])),
             ("mean_return", float(gap["mean"])),
             ("best_mean_return", float(found.mean_of("best"))),
