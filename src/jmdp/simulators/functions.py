@@ -134,4 +134,4 @@ class TabularSimulator(Simulator):
         return int(np.argmin(self.model.terminal))
 
     def __repr__(self) -> str:
-        return f"table of {self.model.shape[0]} states"
+        return f"table of {self.model.shape[0]} states × {self.model.shape[2]} actions"
