@@ -60,7 +60,7 @@ def test_monte_carlo_on_a_table_as_a_simulator_has_the_bound_and_horizon_of_the_
 
 def test_a_smaller_bound_than_the_table_has_is_refused():
     model = late_reward()
-    with pytest.raises(SettingsError, match=r"reward_bound is 1\.0, but rewards of size 10\.0 can be met"):
+    with pytest.raises(SettingsError, match=r"reward_bound is 1\.0, but rewards of size 10\.0 are possible"):
         jmdp.compare(model, 0, jmdp.TabularPolicy.uniform(model), seed=0, reward_bound=1.0)
 
 
@@ -108,7 +108,7 @@ def test_without_a_known_bound_the_result_says_what_it_assumes():
 
 
 def test_a_bound_that_a_reward_exceeds_is_refused():
-    with pytest.raises(SettingsError, match=r"reward_bound is 1\.0, but a reward of size 2\.0 was met"):
+    with pytest.raises(SettingsError, match=r"reward_bound is 1\.0, but a reward of size 2\.0 was observed"):
         jmdp.compare(
             endless(lambda s, a, u: 2.0 * a), policy=lambda s: 0, seed=0, discount=0.9, samples=64, reward_bound=1.0
         )
