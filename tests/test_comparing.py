@@ -261,7 +261,7 @@ def test_rare_losses_are_not_missed_where_returns_are_known_to_be_bounded():
     for seed in range(8):
         found = compared(game, seed=seed, samples=1000, return_range=(-10.0, 0.01))
         assert found.best != "1"
-    with pytest.raises(SettingsError, match="but a return of -10 was met"):
+    with pytest.raises(SettingsError, match="but a return of -10 was observed"):
         compared(game, seed=1, samples=5000, return_range=(-1.0, 1.0), precision=1e-9)
 
 

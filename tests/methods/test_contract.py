@@ -119,7 +119,7 @@ def test_between_states_or_the_message_that_says_who_can(method, coupling, world
             result.cross_covariance(0, 0, 1, 1)
         return
     if Quantity.CROSS_COVARIANCES not in gives(type(method).__name__):
-        with pytest.raises(UnavailableError, match=r"MonteCarlo gives no covariances between states. ExactPairs\(\), "):
+        with pytest.raises(UnavailableError, match=r"does not provide covariances between states. ExactPairs\(\), "):
             result.cross_covariance(0, 0, 1, 1)
         return
     there, back = result.cross_covariance(0, 0, 1, 1), result.cross_covariance(1, 1, 0, 0)

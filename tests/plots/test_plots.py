@@ -239,7 +239,7 @@ def test_gap_distribution_rounds_what_it_writes_outwards():
 
 
 def test_gap_distribution_refuses(result):
-    with pytest.raises(UnavailableError, match="gives no distributions"):
+    with pytest.raises(UnavailableError, match="does not provide distributions"):
         jmdp.plots.gap_distribution(result.gap(0, 0, 1))
     with pytest.raises(SettingsError, match=r"p is 0\.5\. Give a probability between 0 and ½"):
         jmdp.plots.gap_distribution(a_gap([1], [1]), p=0.5)
@@ -366,9 +366,9 @@ def test_beaten_grid_refuses(result, world):
         jmdp.plots.beaten_grid(given, jmdp.TabularPolicy([[0.5, 0.5]]), world.grid)
     with pytest.raises(SettingsError, match="All states are terminal"):
         jmdp.plots.beaten_grid(given, policy, world.grid, terminal=range(9))
-    with pytest.raises(UnavailableError, match="gives no distributions"):
+    with pytest.raises(UnavailableError, match="does not provide distributions"):
         jmdp.plots.beaten_grid(result, policy, world.grid)
-    with pytest.raises(UnavailableError, match="gives no distributions"):
+    with pytest.raises(UnavailableError, match="does not provide distributions"):
         jmdp.plots.superiority_matrix(result, 0)
 
 
