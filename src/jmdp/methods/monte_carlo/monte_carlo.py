@@ -49,7 +49,7 @@ _BIAS_OVER_NOISE = 1e-3
 class MonteCarlo(Method[Evaluation]):
     """Joint moments from rollouts of all actions of a state under common random numbers.
 
-    Branches follow the recursive process that defines the joint distribution (paper, section 4, "one-step coupling"):
+    Branches follow the recursive process that defines the joint distribution (paper, Section 4, "one-step coupling"):
     they share randomness as the coupling specifies, and branches in the same state with the same action merge. States
     are simulated separately, each from its own stream of random numbers, so adding a state does not change the numbers
     of the others.
