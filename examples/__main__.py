@@ -1,7 +1,7 @@
-"""Run the examples, each in a process of its own, and write what they print into docs/gallery.md.
+"""Run the examples, each in a separate process, and write their output to docs/gallery.md.
 
-``python -m examples`` runs all of them, ``python -m examples --quick`` those that need no training or emulator and
-writes nothing, and ``python -m examples taxi pong`` those named, keeping what the page says of the others.
+``python -m examples`` runs all examples. ``python -m examples taxi pong`` runs the named ones and leaves the others on
+the page unchanged. ``python -m examples --quick`` runs those without training or emulators and writes nothing.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ SLOW = {"trained_policy", "highway", "half_cheetah", "pong", "boxing", "minigrid
         "learned_gymnax", "learned_gymnasium", "learned_pong"}  # fmt: skip
 OPENING = """# Gallery
 
-Every script here was run as it stands, and is followed by what it printed. `python -m examples` runs them again and
-writes this page; they need `pip install -e ".[examples]"`. How to read the tables, and how to bring a simulator of your
-own: [simulators.md](simulators.md). Those named learned_… train networks: [neural.md](neural.md).
+Each script is followed by its output. `python -m examples` runs all scripts and writes this page; they need
+`pip install -e ".[examples]"`. The tables, and how to use your own simulator, are explained in
+[simulators.md](simulators.md). Scripts named learned_… train networks: [neural.md](neural.md).
 """
 
 
 def main(names: list[str]) -> None:
-    """Run, and keep what they print."""
+    """Run the named examples and write the page."""
     quick = "--quick" in names
     unknown = [name for name in names if name not in (*ORDER, "--quick")]
     if unknown:
-        sys.exit(f"There is no example {unknown[0]}. There are {', '.join(ORDER)}; or --quick.")
+        sys.exit(f"Unknown example {unknown[0]}. Choose from {', '.join(ORDER)}; or --quick.")
     chosen = [name for name in ORDER if name in names or (not names) or (quick and name not in SLOW)]
     kept = dict(re.findall(r"## `(\w+)\.py`\n(.*?)(?=\n## |\Z)", PAGE.read_text(), re.S)) if PAGE.exists() else {}
     for name in chosen:
         path = HERE / f"{name}.py"
         print(f"== {name}", flush=True)
-        strict = ["-W", "error", "-W", "ignore::DeprecationWarning"]  # Box2D's import crashes if that is an error
+        strict = ["-W", "error", "-W", "ignore::DeprecationWarning"]  # else importing Box2D fails
         done = subprocess.run([sys.executable, *strict, path], capture_output=True, text=True, check=False)
         print(done.stdout)
         if done.returncode:

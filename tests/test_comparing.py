@@ -343,7 +343,7 @@ def test_pickled():
         ({"precision": 0}, "precision is 0"),
         ({"actions": 2}, "actions is 2"),
         ({"actions": {0: "x", 1: "y"}}, "Give a list of actions"),
-        ({"actions": [0, 0]}, "two or more different ones"),
+        ({"actions": [0, 0]}, "at least two different actions"),
         ({"discount": 1.5}, "discount is 1.5. Give a number from 0 to 1"),
         ({"discount": None}, "no discount of its own"),
         ({"discount": 0.9999999}, "Set the number of steps: horizon="),
@@ -362,7 +362,7 @@ def test_bad_settings(settings, says):
 @pytest.mark.parametrize(
     ("outcome", "says"),
     [
-        ((0, 1.0, False, False, {}), "returned 5 values. It returns Step"),
+        ((0, 1.0, False, False, {}), "returned 5 values. Return Step"),
         (Step(None, 0, False), "the reward of step is NoneType"),
         (Step(math.nan, 0, False), "the reward of step is nan"),
         (3.0, "returned a float"),
@@ -390,7 +390,7 @@ def test_actions_without_numbers():
         def start(self, shock):
             return 0
 
-    with pytest.raises(SettingsError, match="not numbered"):
+    with pytest.raises(SettingsError, match="no finite list of actions"):
         compared(Throw(), policy=lambda state: np.zeros(1))
     near = [np.array([1.00001]), np.array([3.000011]), np.array([3.000012])]
     found = compared(Throw(), policy=lambda state: np.zeros(1), actions=near, samples=64)

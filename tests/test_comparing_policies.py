@@ -315,7 +315,7 @@ def test_starts_of_a_table_as_an_array_a_list_and_a_world():
 
     World.model = model
     assert (drawn(World(), pair, 50).draws.returns == same[0]).all()
-    with pytest.raises(SettingsError, match="A table does not say where episodes start"):
+    with pytest.raises(SettingsError, match="A table has no start state"):
         drawn(model, pair, 50)
     with pytest.raises(UnavailableError, match="Give them: starts="):
         drawn(TableEnv(model, STARTS), pair, 64, discount=0.5).by_start()
@@ -474,7 +474,7 @@ def test_an_uncontrolled_generator_is_refused():
             return observation, reward + Hidden.hidden.random(), *rest
 
     model = table()
-    with pytest.raises(SimulatorError, match=r"does not repeat itself: policy 0 .* np_random"):
+    with pytest.raises(SimulatorError, match=r"is not reproducible: policy 0 .* np_random"):
         jmdp.compare_policies(Hidden(model, STARTS), policies(model), seed=0, discount=0.8)
 
 

@@ -152,7 +152,7 @@ def test_saved_models_of_stable_baselines(here, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "stable_baselines3", package)
     saved = run(capsys, f"{LAKE} --policy PPO:model.zip --json").json
     assert saved["actions"] == run(capsys, f"{LAKE} --policy down --json").json["actions"]
-    assert "There is no model in 'x.zip'" in run(capsys, f"{LAKE} --policy PPO:x.zip").err
+    assert "There is no file 'x.zip'" in run(capsys, f"{LAKE} --policy PPO:x.zip").err
     assert (
         "no algorithm of stable-baselines3 'PPQ'. Did you mean 'PPO'?" in run(capsys, f"{LAKE} --policy PPQ:x.zip").err
     )

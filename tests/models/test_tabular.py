@@ -126,7 +126,7 @@ def test_states_and_actions_by_index_or_name():
         with pytest.raises(LabelError, match=message):
             result.gap(label, 0, 1)
     plain = build()
-    with pytest.raises(LabelError, match="they have no names"):
+    with pytest.raises(LabelError, match="the states have no names"):
         plain.states.index("idle")
 
 

@@ -167,5 +167,5 @@ def test_on_the_command_line(tmp_path, monkeypatch, capsys):
     assert "best: 1" in capsys.readouterr().out
     assert main(line) == 2
     assert "truncated at step 3" in capsys.readouterr().err
-    with pytest.raises(SettingsError, match="--truncated-ends is for environments"):
+    with pytest.raises(SettingsError, match="--truncated-ends is available for Gymnasium"):
         environment("world:inventory", truncated_ends=True)

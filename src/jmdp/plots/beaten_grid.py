@@ -1,4 +1,4 @@
-"""Where a policy would regret its choice: in each cell of a grid, the chance that another action does better."""
+"""Probability that another action does better than the policy's, in each cell of a grid."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 _ARROWS = {"U": "↑", "R": "→", "D": "↓", "L": "←"}
 
 _MOST_COLUMNS_WITH_WORDS = 12
-"""Columns that still leave room for all that is said of a cell; with more, the chance stands alone."""
+"""Most columns for which a cell has room for the full text; with more, it shows the probability alone."""
 _WHAT = """\
 number: the greatest chance that one other action, always the same,
 does strictly better (pairwise: not the chance that any of them does)"""
 _MORE = ";\nabove it the policy's action, below it the one that beats it most often"
 
 _EQUAL = 1e-9
-"""Chances that differ by less are equal, and one that is less is none."""
+"""Probabilities that differ by less count as equal, and smaller ones as 0."""
 
 
 def beaten_grid(
@@ -43,27 +43,27 @@ def beaten_grid(
     terminal: Sequence[Label] = (),
     title: str | None = None,
 ) -> Figure:
-    """The chance that the policy's action is beaten, in each cell of a gridworld.
+    """Plot the probability that the policy's action is beaten, in each cell of a gridworld.
 
-    For the policy's likeliest action a in state s, max over b of P(Z(s, b) > Z(s, a)): the chance that one other
-    action, the same in all luck, would have done strictly better. The chance that some action would have, one or
-    another as luck has it, is larger. Above it is the policy's action, below it the one that beats it most often (all
-    of them, where several do equally often).
+    For the policy's likeliest action a in state s, the number is max over b of P(Z(s, b) > Z(s, a)): the probability
+    that one fixed other action does strictly better. The probability that any of the others does better is larger.
+    Above the number is the policy's action, below it the action that beats it most often (all of them, if several do
+    equally often).
 
     Parameters
     ----------
     evaluation
-        With distributions: by `ExactDistribution`, or by `MonteCarlo`. Its states are the cells, row by row from the
-        top.
+        An evaluation with distributions, by `ExactDistribution` or `MonteCarlo`. Its states are the cells, row by row
+        from the top.
     policy
-        Whose action is held against the others, usually the policy that was evaluated. Of several likeliest actions
-        the first is taken.
+        Policy whose action is compared with the others, usually the policy that was evaluated. Of several equally
+        likely actions the first is used.
     grid
-        (rows, columns); `World.grid` has it.
+        (rows, columns), e.g. `World.grid`.
     terminal
-        States to mark as such.
+        Terminal states, to mark as such.
     title
-        Shown above.
+        Title of the figure.
     """
     rows, columns = checked_grid(evaluation, grid)
     cells = _cells(evaluation, policy, {evaluation.states.index(s) for s in terminal})
@@ -78,7 +78,7 @@ def beaten_grid(
     wide, high = words.cell_size()
     figure, [[axes]] = new_figure(size=(max(wide * columns + 1.2, 5.0), max(high * rows + 1.6, 2.8)))
     axes.set_facecolor(EMPTY)
-    hatch(axes.patch)  # seen where there is no number
+    hatch(axes.patch)  # visible in cells without a number
     image = axes.imshow(values.reshape(rows, columns), cmap="Oranges", vmin=0, vmax=1, aspect="auto")
     for s, value in enumerate(values):
         colour = ink(image, value) if s in cells else "black"
@@ -98,16 +98,16 @@ def beaten_grid(
 
 @dataclass(frozen=True)
 class _Cell:
-    """What is said of a cell."""
+    """Contents of a cell."""
 
     action: int  # the policy's
-    chance: Estimate  # that it is beaten
-    beaten_by: list[int]  # by these, equally often
-    distributions: list[GapDistribution]  # of all others against it
+    chance: Estimate  # probability that it is beaten
+    beaten_by: list[int]  # the actions that beat it most often
+    distributions: list[GapDistribution]  # gaps of all other actions to it
 
 
 def _cells(evaluation: Evaluation, policy: TabularPolicy, ends: set[int]) -> dict[int, _Cell]:
-    """What is drawn in the cells of states that are not terminal."""
+    """Return the contents of the cells of all states that are not terminal."""
     S, A = evaluation.mean.shape
     if A < 2:
         raise SettingsError("There is one action, so there is no other to beat it.")
@@ -132,21 +132,21 @@ def _cell(evaluation: Evaluation, s: int, a: int) -> _Cell:
 
 
 def _names(evaluation: Evaluation) -> list[str]:
-    """Arrows where all actions are steps on the grid."""
+    """Return the names of the actions, as arrows if all of them are moves on the grid."""
     names = [evaluation.actions.name(a) for a in range(evaluation.actions.size)]
     return [_ARROWS[name] for name in names] if set(names) <= set(_ARROWS) else names
 
 
 @dataclass(frozen=True)
 class _Words:
-    """How much is written into the cells."""
+    """Text of the cells."""
 
-    names: Sequence[str]  # of actions
-    everything: bool  # else the chance alone
-    intervals: bool  # of chances that are not well known
+    names: Sequence[str]  # names of the actions
+    everything: bool  # False: the probability alone
+    intervals: bool  # show intervals of imprecise probabilities
 
     def cell_size(self) -> tuple[float, float]:
-        """Width and height that leave room for it, in inches."""
+        """Return the width and height of a cell that fit the text, in inches."""
         return (max(0.8, 0.075 * (4 + max(map(len, self.names)))), 0.8) if self.everything else (0.4, 0.4)
 
     def write(self, axes: Axes, at: tuple[int, int], state: str, cell: _Cell | None, colour: str) -> None:
@@ -169,13 +169,13 @@ class _Words:
         arrows = self.names[cell.action] in _ARROWS.values()
         text(-0.24, self.names[cell.action], 13 if arrows else 7, "bold")
         if cell.beaten_by:
-            # All arrows fit; of names the first, and that there are more.
+            # All arrows fit; of several names only the first is written.
             which = [self.names[b] for b in cell.beaten_by]
             text(0.33, "by " + (" ".join(which) if arrows else which[0] + ", …" * (len(which) > 1)), 7)
 
 
 def _frame(axes: Axes, rows: int, columns: int) -> None:
-    """White lines between the cells, and nothing around them."""
+    """Draw white lines between the cells, without a frame."""
     axes.set_xticks([])
     axes.set_yticks([])
     axes.spines[:].set_visible(False)

@@ -1,4 +1,4 @@
-"""Learned gaps against simulated ones, gap by gap: variances on logarithmic axes, and means."""
+"""Scatter plots of learned against simulated gaps: variances on logarithmic axes, and means."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ if TYPE_CHECKING:
 _DOT, _INDEPENDENT, _BAR = COLOURS[0], COLOURS[1], "#9BBFD6"
 
 _WIDE = 1.96
-"""Standard errors to each side of a simulated number."""
+"""Half-width of the interval of a simulated number, in standard errors."""
 
 _CROWDED = 250
-"""More dots than these are drawn smaller and fainter."""
+"""Above this number, dots are drawn smaller and fainter."""
 
 _DECADES = 6.0
-"""Variances more decades below the largest than this go to the edge, with those that are 0."""
+"""Variances more than this many decades below the largest are drawn at the edge, like those that are 0."""
 
 
 def calibration_scatter(calibration: Calibration, *, title: str | None = None) -> Figure:
-    """What was learned of each gap (across) and what was simulated (up), with the line where both agree.
+    """Plot the learned value of each gap (x axis) against the simulated one (y axis), with the diagonal.
 
-    At the left the variance of a gap, on logarithmic axes, and beside it what independent marginals would say, Var
-    Z(first) + Var Z(second); variances that are 0 or less, or too small to be seen, are at the edge as triangles.
-    At the right its mean. Bars are 95% intervals of the simulation: dots may be off the line by as much with a perfect
-    learner.
+    The left panel shows the variance of each gap, on logarithmic axes, and the value that independent marginals would
+    give, Var Z(first) + Var Z(second). Variances that are not positive, or too small for the axes, are triangles at
+    the edge. The right panel shows the mean. Bars are 95% intervals of the simulation: with a perfect learner, dots
+    would deviate from the diagonal by about that much.
 
     Parameters
     ----------
     calibration
-        Of gaps in held-out states.
+        Calibration of the gaps in held-out states.
     title
-        Shown above the axes.
+        Title of the figure.
     """
     c = calibration
     figure, [[left, right]] = new_figure(1, 2, size=(10.0, 5.4))
@@ -108,7 +108,7 @@ def _draw_hidden(axes: Axes, x: Floats, y: Floats, hidden: Booleans, to_the_left
 
 
 def _plain_ticks(axis: Axis, low: float, high: float) -> None:
-    """0.1, 1, 10 as plain numbers, and some between them where powers of ten alone would be too few."""
+    """Write 0.1, 1, 10 as plain numbers, with ticks between them if powers of ten alone are too few."""
     from matplotlib.ticker import LogLocator, NullFormatter
 
     axis.set_minor_formatter(NullFormatter())

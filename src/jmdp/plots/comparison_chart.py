@@ -1,4 +1,4 @@
-"""What a comparison found, at a glance: how far each alternative is behind the leader, and how often it is better."""
+"""Chart of a comparison: mean gap of each alternative to the leader, and probabilities of better, tie and worse."""
 
 from __future__ import annotations
 
@@ -23,30 +23,30 @@ _BETTER, _WORSE, _TIE = COLOURS[0], COLOURS[1], GREY
 _SHARED, _INDEPENDENT = "#A9D3EF", "#E4E4E4"
 
 _FITS = 0.11
-"""From this chance on, its percentage fits into its part of the bar."""
+"""Smallest probability whose percentage fits into its part of the bar."""
 
 _LONGEST = 24
-"""Longer names lose their middle."""
+"""Longest name; longer ones are abbreviated in the middle."""
 
 _FAR = 1.5
-"""An interval that goes farther beyond all bars than their width times this is cut, with an arrow."""
+"""An interval that extends beyond all bars by more than this multiple of their width is cut, with an arrow."""
 
 _WIDEST = 1.0
-"""The same for bars of independent luck, beside all else: they must not press the rest together."""
+"""The same for bars of independent sampling, relative to everything else, so that the rest stays readable."""
 
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 @dataclass(frozen=True)
 class _Row:
-    """One alternative: gaps are leader less alternative, or alternative less baseline."""
+    """Numbers of one alternative: gaps are leader minus alternative, or alternative minus baseline."""
 
     gap: float
     interval: Interval
-    sure: bool  # that it is behind; beside a baseline, that it is better or worse
+    sure: bool  # whether it is known to be behind; with a baseline: to be better or worse
     std: float
-    independent_std: float  # the standard deviation if each alternative had its own luck
-    better: Estimate  # chances of the first of the two
+    independent_std: float  # standard deviation of the gap under independent sampling
+    better: Estimate  # probabilities for the first of the two
     worse: Estimate
 
     @property
@@ -57,7 +57,7 @@ class _Row:
 
 @dataclass(frozen=True)
 class _Words:
-    """What is written: beside the leader, or beside a baseline."""
+    """Texts of the chart, relative to the leader or to a baseline."""
 
     top: str
     gap: str
@@ -95,25 +95,25 @@ def _has_baseline(c: Comparison) -> bool:
 
 
 def comparison_chart(comparison: Comparison, *, title: str | None = None) -> Figure:
-    """What `compare` found, action by action, the best on top.
+    """Plot the result of a comparison, one row per action, the best on top.
 
-    At the left, how far an action is behind the leader on average, E[Z(leader)] − E[Z(action)], with the interval that
-    holds whenever one stops; blue and filled where the leader is surely ahead. The broad bars are one standard
-    deviation of the gap to each side: under the luck that was shared, and √(Var Z(leader) + Var Z(action)), what it
-    would be if each action had its own. At the right, how often the leader does better, equally well and worse under
-    the same luck, with the intervals of both chances below the bar.
+    The left panel shows the mean gap to the leader, E[Z(leader)] − E[Z(action)], with its anytime-valid interval; the
+    marker is blue and filled if the leader is better with the stated confidence. The broad bars are one standard
+    deviation of the gap to each side: under the shared randomness, and √(Var Z(leader) + Var Z(action)), its value
+    under independent sampling. The right panel shows how often the leader does better, equally well and worse under
+    the same randomness, with the intervals of the probabilities of better and worse below the bar.
 
     Parameters
     ----------
     comparison
-        By `jmdp.compare` or `jmdp.compare_policies`. A baseline takes the place of the leader, and gaps are then those
-        of the policies over it, as in the printed table: to the right is better.
+        By `jmdp.compare` or `jmdp.compare_policies`. A baseline replaces the leader, and gaps are then policy
+        minus baseline, as in the printed table: larger is better.
     title
-        Shown above the axes instead of the verdict.
+        Title of the figure, instead of the verdict.
     """
     c, leader = comparison, comparison.reference
     ranked = sorted(range(len(c.actions)), key=lambda a: -float(c.evaluation.mean[0, a]))
-    ranked.sort(key=lambda a: c.actions[a] != leader)  # on top, also among equals
+    ranked.sort(key=lambda a: c.actions[a] != leader)  # the reference first, also among equal means
     names = dict(zip(c.actions, _written(c.actions, c.alternative), strict=True))
     rows = [_row(c, c.actions[a]) for a in ranked[1:]]
     said = names[leader] if len(names[leader]) <= 12 else "the baseline" if _has_baseline(c) else "the leader"
@@ -146,7 +146,7 @@ def _row(c: Comparison, action: str) -> _Row:
     a, b = labels.index(first), labels.index(second)
     interval = ANYWHERE if gap.mean_interval is None else gap.mean_interval
     independent_std = math.sqrt(covariance[a, a] + covariance[b, b])
-    noise = 1e-7 * independent_std + 1e-12 * c.draws.largest_reward  # what rounding leaves of a variance that is 0
+    noise = 1e-7 * independent_std + 1e-12 * c.draws.largest_reward  # rounding error of a variance that is 0
     apart = interval.low > 0 or (_has_baseline(c) and interval.high < 0)
     return _Row(
         gap.mean,
@@ -160,7 +160,7 @@ def _row(c: Comparison, action: str) -> _Row:
 
 
 def _written(names: list[str], alternative: str) -> list[str]:
-    """Names for labels: in one line, not too long, all different, and with no mathematics in them."""
+    """Return the names as labels: on one line, abbreviated, unique, and with $ escaped."""
     lines = [f"{alternative} {name}" if name.isdigit() else " ".join(name.split()) for name in names]
     half = _LONGEST // 2 - 1
     short = [line if len(line) <= _LONGEST else f"{line[:half]} … {line[-half:]}" for line in lines]
@@ -183,7 +183,7 @@ def _verdict(c: Comparison, labelled: list[str], rows: list[_Row]) -> str:
 
 
 def _beside_baseline(baseline: str, others: list[str], rows: list[_Row]) -> str:
-    """Which of the others are better or worse than the baseline."""
+    """Return the title: which policies are better or worse than the baseline."""
     words = [
         f"{name} is {'better' if row.gap > 0 else 'worse'}" if row.sure else ""
         for name, row in zip(others, rows, strict=True)
@@ -247,7 +247,7 @@ def _draw_gaps(axes: Axes, rows: list[_Row], c: Comparison, words: _Words) -> No
 def _bar(
     axes: Axes, y: int, ends: tuple[float, float], limits: tuple[float, float], height: float, colour: str
 ) -> bool:
-    """With arrows where it goes beyond the limits. Returns whether there is anything to see."""
+    """Draw a bar, with arrows where it exceeds the limits; return whether any of it is visible."""
     left, right = max(ends[0], limits[0]), min(ends[1], limits[1])
     if not left < right:
         return False
@@ -259,19 +259,19 @@ def _bar(
 
 
 def _whisker(axes: Axes, y: int, ends: tuple[float, float], limits: tuple[float, float], colour: str) -> None:
-    """An interval: a line with caps, or with arrows where it goes beyond the limits."""
+    """Draw an interval: a line with caps, or with arrows where it exceeds the limits."""
     width = limits[1] - limits[0]
     cap = 0.015 * width
     inner = max(ends[0], limits[0] + cap), min(ends[1], limits[1] - cap)
     axes.plot(inner, [y, y], color=colour, linewidth=2.2, solid_capstyle="butt", zorder=3)
     if inner[1] - inner[0] < cap:
-        return  # the point hides it
+        return  # the marker covers it
     for at, cut, arrow in ((inner[0], ends[0] < limits[0], "<"), (inner[1], ends[1] > limits[1], ">")):
         axes.plot(at, y, arrow if cut else "|", color=colour, markersize=6 if cut else 8, markeredgewidth=1.5, zorder=3)
 
 
 class _Once:
-    """Labels for a legend: each the first time only."""
+    """Legend labels, each returned the first time only."""
 
     def __init__(self) -> None:
         self._seen: set[str] = set()
@@ -284,7 +284,7 @@ class _Once:
 
 
 def _limits(rows: list[_Row]) -> tuple[float, float]:
-    """Around 0, means, bars and intervals, but for what goes so far that nothing else could be seen."""
+    """Return axis limits around 0, means, bars and intervals, except for those that are too wide."""
     within = _finite([0.0, *(row.gap + side * row.std for row in rows for side in (-1, 0, 1))])
     independent = _finite([row.gap + side * row.independent_std for row in rows for side in (-1, 1)])
     ends = _finite([end for row in rows for end in (row.interval.low, row.interval.high)])
@@ -304,7 +304,7 @@ def _finite(values: list[float]) -> list[float]:
 
 
 def _with_error(gap: Estimate) -> str:
-    """12.3 ± 0.5. The error is left out where it is below the fourth digit of the value."""
+    """Return e.g. ``12.3 ± 0.5``, without the error if it is below the fourth digit of the value."""
     if not math.isfinite(gap.error):
         return f"{significant(gap, 3)} ± ∞"
     if gap.error < 5e-5 * abs(gap) or gap.error == 0:
@@ -329,7 +329,7 @@ def _draw_chances(axes: Axes, rows: list[_Row], words: _Words, luck: str) -> Non
         axes.text(1.02, y, "\n".join(outside), va="center", fontsize=8)
         axes.plot([row.better.low, row.better.high], [y + 0.35] * 2, color=_BETTER, linewidth=1.5,
                   solid_capstyle="butt", label=label("interval of a chance"))  # fmt: skip
-        if row.tie:  # else it is the same
+        if row.tie:  # without ties the two intervals coincide
             axes.plot([1 - row.worse.high, 1 - row.worse.low], [y + 0.42] * 2, color=_WORSE, linewidth=1.5,
                       solid_capstyle="butt")  # fmt: skip
     headings = [(0.0, words.better, _BETTER, "left"), (1.0, words.worse, _WORSE, "right")]

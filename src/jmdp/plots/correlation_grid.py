@@ -1,4 +1,4 @@
-"""How the returns of a state's actions move together, a small matrix for each cell of a grid."""
+"""Correlations of the returns of a state's actions, one small matrix per cell of a grid."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.image import AxesImage
 
 _MOST_CELLS_WITH_NUMBERS = 40
-"""Cells of a tile row that still leave room for numbers in them."""
+"""Most matrix cells in a row of tiles for which numbers fit into them."""
 
 
 def correlation_grid(
@@ -28,18 +28,18 @@ def correlation_grid(
     terminal: Sequence[Label] = (),
     title: str | None = None,
 ) -> Figure:
-    """Correlation matrices of all states of a gridworld, laid out as the grid (paper, Figure 4).
+    """Plot the correlation matrices of all states of a gridworld, laid out as the grid (paper, Figure 4).
 
     Parameters
     ----------
     evaluation
-        Its states are the cells, row by row from the top.
+        Evaluation whose states are the cells, row by row from the top.
     grid
-        (rows, columns); `World.grid` has it.
+        (rows, columns), e.g. `World.grid`.
     terminal
-        States to mark as such. Cells without a correlation, for want of variance, are hatched.
+        Terminal states, to mark as such. Cells without variance, and so without correlation, are hatched.
     title
-        Shown above.
+        Title of the figure.
     """
     S, A = evaluation.mean.shape
     rows, columns = checked_grid(evaluation, grid)
@@ -84,6 +84,6 @@ def _tile(
 
 
 def _short(value: float) -> str:
-    """Two decimals, three where two would read as 1."""
+    """Return a number with two decimals, or three if two would round it to 1."""
     text = f"{value:.2f}" if abs(value) < 0.995 or abs(value) > 0.9995 else f"{value:.3f}"
     return text.replace("0.", ".")

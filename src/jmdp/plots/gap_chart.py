@@ -1,4 +1,4 @@
-"""One state, one action against the others: gaps under shared luck, beside what independent luck would show."""
+"""Chart of one action's gaps to the others in a state, under shared randomness and under independent sampling."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ if TYPE_CHECKING:
 
 
 def gap_chart(evaluation: Evaluation, state: Label, *, action: Label | None = None, title: str | None = None) -> Figure:
-    """Gaps Z(action) − Z(other) of one state: mean with its interval, and one standard deviation to each side.
+    """Plot the gaps Z(action) − Z(other) of one state: mean with interval, and one standard deviation to each side.
 
-    The broad bar is the spread under the evaluation's own coupling, the line below it the spread that the same
-    returns would have if each action had its own luck. At the right, Cantelli's bound on P(gap ≤ 0). The other actions
-    stand in the order of their means.
+    The broad bar is the standard deviation under the evaluation's coupling; the line below it is the standard deviation
+    for independent returns with the same marginals. At the right is Cantelli's bound on P(gap ≤ 0). The other actions
+    are sorted by their means.
 
     Parameters
     ----------
     evaluation
-        Of any method.
+        Evaluation by any method.
     state
-        By index or name.
+        State, by index or name.
     action
-        The action to compare with all others; by default the one with the largest mean.
+        Action to compare with all others; by default the one with the largest mean.
     title
-        Shown above the axes.
+        Title of the figure.
     """
     s = evaluation.states.index(state)
     first = int(evaluation.mean[s].argmax()) if action is None else evaluation.actions.index(action)

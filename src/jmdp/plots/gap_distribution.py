@@ -1,4 +1,4 @@
-"""The distribution of one gap: how likely each difference of two returns is."""
+"""Plot of the distribution of one gap, the difference of two returns."""
 
 from __future__ import annotations
 
@@ -22,30 +22,31 @@ _BETTER, _WORSE, _TIE = COLOURS[0], COLOURS[1], GREY
 _CURVE, _BAND = COLOURS[4], "#56B4E9"
 
 _CUT = 50
-"""Beyond the quantiles of p/50 and 1 − p/50 the axis may end."""
+"""The axis may end beyond the quantiles of p/50 and 1 − p/50."""
 
 _RARE = 1e-5
-"""Outcomes far away of which one is likelier than this are spoken of."""
+"""Distant outcomes of a larger probability than this are mentioned in a note."""
 
 _BINS = 1000
-"""Steps that are nearer than the width over this many are drawn as one; a pixel is not narrower."""
+"""Steps closer than the width divided by this number are drawn as one; a pixel is wider."""
 
 
 def gap_distribution(gap: Gap, *, p: float = 0.05, title: str | None = None) -> Figure:
-    """The distribution of a gap Z(first) − Z(second): its cdf with the band that holds the truth.
+    """Plot the distribution of a gap Z(first) − Z(second): its cdf, with the band that contains the true cdf.
 
-    On the curve, the quantiles of p, ½ and 1 − p; in the strip below p, CVaR_p, the mean of the worst p of all
-    outcomes. The line at 0 is split at the chances that the first action does worse, equally well and better, which
-    are written above it. The axis ends where next to no mass is left, which may be long before the support does.
+    Markers on the curve are the quantiles of p, ½ and 1 − p; the marker in the strip below p is CVaR_p, the mean of the
+    worst share p of all outcomes. The line at 0 is divided by the probabilities that the first action does worse,
+    equally well and better, which are written above the axes. The axis ends where little mass is left, which may be
+    well inside the support.
 
     Parameters
     ----------
     gap
-        Of an evaluation that has distributions, e.g. ``evaluate(…, method=ExactDistribution()).gap(s, a, b)``.
+        Gap of an evaluation with distributions, e.g. ``evaluate(…, method=ExactDistribution()).gap(s, a, b)``.
     p
-        The chance that counts as bad luck, below ½.
+        Probability of the tail, below ½.
     title
-        Shown above the axes.
+        Title of the figure.
     """
     if not 0 < p < 0.5:
         raise SettingsError(f"p is {p!r}. Give a probability between 0 and ½, e.g. 0.05 for the worst twentieth.")
@@ -70,13 +71,13 @@ def gap_distribution(gap: Gap, *, p: float = 0.05, title: str | None = None) -> 
 
 
 def _limits(distribution: GapDistribution, p: float) -> tuple[float, float]:
-    """Where the axis begins and ends: around the mass and all marks, and 0 unless it is far from all that."""
+    """Return the limits of the axis: around the mass and all markers, and around 0 unless it is far away."""
     left = min(float(distribution.quantile(p / _CUT)), float(distribution.cvar(p)))
     right = float(distribution.quantile(1 - p / _CUT))
     width = right - left
     if left - width <= 0 <= right + width:
         left, right = min(left, 0.0), max(right, 0.0)
-    # A distribution of one point has no width of its own.
+    # The width is 0 for a distribution of one point.
     margin = 0.06 * (right - left) or 0.5 * abs(left) or 1.0
     return left - margin, right + margin
 
@@ -85,7 +86,7 @@ def _draw_curve(axes: Axes, distribution: GapDistribution, left: float, right: f
     x = _steps(distribution, left, right)
     after, before = [distribution.cdf(point) for point in x], [distribution.below(point) for point in x[1:]]
     low = [estimate.low for estimate in after]
-    # From one step to the next the cdf is one number, unless steps between them were left out: then the largest holds.
+    # The cdf is constant between steps, unless steps were left out: then the largest value is the bound.
     high = [*(estimate.high for estimate in before), after[-1].high]
     seen = float(np.sum((np.array(high) - low)[:-1] * np.diff(x))) > 2e-3 * (right - left)
     axes.step(x, np.array(after), where="post", color=_CURVE, linewidth=1.4, zorder=2, label="best estimate")
@@ -94,7 +95,7 @@ def _draw_curve(axes: Axes, distribution: GapDistribution, left: float, right: f
 
 
 def _steps(distribution: GapDistribution, left: float, right: float) -> Floats:
-    """The places of all steps of the curve and its band from left to right; of very many, the ends of each crowd."""
+    """Return the positions of all steps of the curve and its band; of those in one bin, only the first and the last."""
     steps = np.unique(
         np.concatenate(
             (
@@ -112,7 +113,7 @@ def _steps(distribution: GapDistribution, left: float, right: float) -> Floats:
 
 
 def _note_beyond(axes: Axes, distribution: GapDistribution, left: float, right: float) -> None:
-    """Say so where the axis leaves out mass that is far away: rare, but it may be what matters."""
+    """Write a note if distant mass is beyond the axis: it is rare, but may be important."""
     there, width = distribution.value[distribution.mass > _RARE], right - left
     if there.size and left - there.min() > width:
         below = f"{100 * distribution.below(left):.2g}%"
@@ -140,14 +141,14 @@ def _draw_marks(axes: Axes, distribution: GapDistribution, p: float, decimals: i
 
 
 def _draw_zero(axes: Axes, distribution: GapDistribution) -> None:
-    """The line at 0, split as the mass is: worse below, better on top."""
+    """Draw the line at 0, divided like the mass: worse below, better on top."""
     worse, no_better = float(distribution.below(0.0)), float(distribution.cdf(0.0))
     for low, high, colour in ((0.0, worse, _WORSE), (worse, no_better, _TIE), (no_better, 1.0, _BETTER)):
         axes.plot([0, 0], [low, high], color=colour, linewidth=4, alpha=0.8, solid_capstyle="butt", zorder=1.5)
 
 
 def _write_chances(axes: Axes, distribution: GapDistribution, gap: Gap) -> int:
-    """Above the axes; returns how many lines that takes."""
+    """Write the probabilities above the axes; return the number of lines."""
     chances = (
         ("left", f"{gap.first} worse", "<", distribution.inferiority(), _WORSE),
         ("center", "tie", "=", distribution.ties(), _TIE),
@@ -157,7 +158,7 @@ def _write_chances(axes: Axes, distribution: GapDistribution, gap: Gap) -> int:
     lines = max(text.count("\n") for text in written) + 2
     for x, text, (side, words, sign, _, colour) in zip((0.0, 0.5, 1.0), written, chances, strict=True):
         whole = f"{words}\nP(gap {sign} 0) = {text}"
-        whole += "\n" * (lines - 1 - whole.count("\n"))  # so that all begin at the same height
+        whole += "\n" * (lines - 1 - whole.count("\n"))  # so that all texts start at the same height
         axes.text(x, 1.02, whole, transform=axes.transAxes, ha=side, va="bottom", color=colour, fontsize=9,
                   fontweight="bold")  # fmt: skip
     return lines

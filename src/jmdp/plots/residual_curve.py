@@ -1,4 +1,4 @@
-"""How fast a method converged: the residual of every sweep on a logarithmic scale."""
+"""Convergence plot: the residual of every sweep on a logarithmic scale."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def residual_curve(evaluations: Evaluation | Mapping[str, Evaluation], *, title: str | None = None) -> Figure:
-    """Residual against sweep, one line for each evaluation, beside the rate γ per sweep.
+    """Plot the residual of every sweep, one line per evaluation, with the slope γ per sweep for reference.
 
     Each method measures its residual in its own norm: `JIPE` in the paper's ‖·‖_λ, `ExactPairs` in the maximum norm of
     covariances. Slopes can be compared, heights cannot.
@@ -26,9 +26,9 @@ def residual_curve(evaluations: Evaluation | Mapping[str, Evaluation], *, title:
     Parameters
     ----------
     evaluations
-        One evaluation, or several by the name to show.
+        One evaluation, or a mapping from legend names to evaluations.
     title
-        Shown above the axes.
+        Title of the figure.
     """
     if isinstance(evaluations, Evaluation):
         evaluations = {type(evaluations.method).__name__: evaluations}

@@ -1,4 +1,4 @@
-"""Who beats whom: for each two actions of a state, the chance that one does better than the other."""
+"""Matrix of the probabilities that one action of a state does better than another."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ if TYPE_CHECKING:
 
 
 def superiority_matrix(evaluation: Evaluation, state: Label, *, title: str | None = None) -> Figure:
-    """P(Z(state, row) > Z(state, column)) for each two actions: the chance that the row beats the column.
+    """Plot P(Z(state, row) > Z(state, column)), the probability that the row's action beats the column's.
 
-    Beating is strict, so the two numbers of a pair add up to 1 less the chance of a tie, which is written below them
-    where there is one. The colours run from 0 to 1, for with ties ½ is no middle: an action that wins with chance .4
-    and ties otherwise never loses.
+    The inequality is strict, so the two numbers of a pair add up to 1 minus the probability of a tie, which is written
+    below them if it is positive. The colour scale is sequential, because with ties ½ is not neutral: an action that
+    wins with probability .4 and ties otherwise never loses.
 
     Parameters
     ----------
     evaluation
-        With distributions: by `ExactDistribution`, or by `MonteCarlo`.
+        An evaluation with distributions, by `ExactDistribution` or `MonteCarlo`.
     state
-        By index or name.
+        State, by index or name.
     title
-        Shown above the axes.
+        Title of the figure.
     """
     s, A = evaluation.states.index(state), evaluation.actions.size
     if A < 2:
@@ -72,7 +72,7 @@ def superiority_matrix(evaluation: Evaluation, state: Label, *, title: str | Non
 
 
 def _chances(distributions: Mapping[tuple[int, int], GapDistribution]) -> tuple[dict[tuple[int, int], Estimate], ...]:
-    """Chances to win and to tie, of both orders of each pair from one distribution, so that the three add up to 1."""
+    """Return probabilities of wins and ties; both orders of a pair use one distribution, so that they add up to 1."""
     wins, ties = {}, {}
     for (a, b), distribution in distributions.items():
         wins[a, b], wins[b, a] = distribution.superiority(), distribution.inferiority()

@@ -1,4 +1,4 @@
-"""How learning went: moving averages of the TD errors of each block, against updates."""
+"""Learning curves: moving averages of the TD errors of each block, against updates."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CENTRED = {
     "mean": "E Z(s,a)", "diagonal": "Var Z(s,a)", "same state": "Cov(Z(s,a), Z(s,b))",
     "cross": "Cov(Z(s,a), Z(t,b))", "gap mean": "E[Z(s,a) − Z(t,b)]", "gap": "Var(Z(s,a) − Z(t,b))",
 }  # fmt: skip
-"""The same for `NeuralGram`, which learns covariances, and gaps as well."""
+"""The same for `NeuralGram`, which learns covariances and gaps."""
 
 _MEANS = ("mean", "gap mean")
 """Blocks in units of return; the others are in units of its square."""
@@ -34,10 +34,10 @@ _MEANS = ("mean", "gap mean")
 _FLOOR = "noise of one sample"
 
 _POINTS = 4
-"""Points for each doubling of updates; more would show little but the noise of single windows."""
+"""Points per doubling of updates; more would mainly show the noise of single windows."""
 
 _PLAIN = 1e3
-"""Up to this ratio of the largest and the least error, ticks are 1, 2, 5 and plain numbers."""
+"""Up to this ratio of the largest to the smallest error, ticks are at 1, 2, 5 with plain numbers."""
 
 _ROUNDING = 1e-17
 
@@ -47,26 +47,27 @@ def td_errors(
     *,
     title: str | None = None,
 ) -> Figure:
-    """TD errors δ = target − estimate against updates, both on logarithmic scales, a line for each block.
+    """Plot the TD errors δ = target − estimate against updates on logarithmic axes, one line per block.
 
-    The model is the paper's figure of TD errors ("Incremental JIPE-2 with neural functional approximation", blocks μ,
-    σ_diag, σ_same, σ_cross): averages move, and with several seeds the bold line is their mean, as far as all of
-    them go, and faint ones are the single runs. At the left √(average of δ²), which falls to the noise of one sample
-    and stays there. At the right |average of δ|, in which noise averages out, so it goes on falling. Errors of
-    different coordinates can cancel in it: it is a sign of convergence, while the certificate says how far.
+    The figure follows the paper's figure of TD errors ("Incremental JIPE-2 with neural functional approximation",
+    blocks μ, σ_diag, σ_same, σ_cross): it shows moving averages; with several seeds the bold line is the mean over
+    them, up to the end of the shortest run, and faint lines are single runs. The left panel shows √(average of δ²),
+    which falls to the noise of one sample and stays there. The right panel shows |average of δ|, which keeps falling
+    because noise averages out. Errors of different coordinates can cancel in it: it indicates convergence, while the
+    certificate bounds the error.
 
-    Unlike the paper's, an average after n updates is over the last half of them, which is as smooth at each place of a
-    logarithmic axis, and errors are shares of the returns' spread: those of means of the largest standard deviation,
-    those of products of the largest variance, as in the tolerance of `Incremental`. Where no return certainly varies,
-    errors are in units of return and of its square. For `NeuralGram` the spread is the one first seen in its walks, and
-    thin lines at the left are the noise of one sample where walks begin, where it was measured.
+    Unlike in the paper, an average after n updates is over the last half of them, which is equally smooth everywhere
+    on a logarithmic axis, and errors are divided by the spread of the returns: those of means by the largest standard
+    deviation, those of products by the largest variance, as in the tolerance of `Incremental`. If no return is known to
+    vary, errors are in units of return and of its square. For `NeuralGram` the spread is the one first observed in its
+    rollouts, and thin lines at the left are the noise of one sample at the start of rollouts, if it was measured.
 
     Parameters
     ----------
     evaluations
-        One evaluation by `Incremental` or `NeuralGram`, or several with the same settings but for their seeds.
+        One evaluation by `Incremental` or `NeuralGram`, or several that differ only in their seeds.
     title
-        Shown above the axes.
+        Title of the figure.
     """
     runs: list[Any] = list(evaluations) if isinstance(evaluations, Iterable) else [evaluations]
     if not runs:
@@ -116,7 +117,7 @@ def _curve(evaluation: Any) -> LearningCurve:
 
 
 def _shared_windows(curves: Sequence[LearningCurve]) -> int:
-    """How many windows all runs have; one that stopped early may have cut its last window short."""
+    """Return the number of windows that all runs have; the last window of a run that stopped early may be shorter."""
     shortest = min((curve.updates for curve in curves), key=len)
     longest = max((curve.updates for curve in curves), key=len)
     shared = len(shortest) - int(shortest[-1] != longest[len(shortest) - 1])
@@ -127,7 +128,7 @@ def _shared_windows(curves: Sequence[LearningCurve]) -> int:
 
 
 def _largest_std(runs: Sequence[Evaluation]) -> float | None:
-    """Of any return in any run; None where none certainly varies."""
+    """Return the largest standard deviation of any return in any run; None if no return is known to vary."""
     largest = 0.0
     for run in runs:
         error = 0.0 if run.certificate is None else run.certificate.covariance_error
@@ -138,16 +139,16 @@ def _largest_std(runs: Sequence[Evaluation]) -> float | None:
 
 
 def _places(updates: Floats) -> Integers:
-    """Windows to draw: the first that reach updates[0] × 2^(k / _POINTS), and the last."""
+    """Return the windows to draw: the first that reach updates[0] × 2^(k / _POINTS), and the last."""
     doublings = math.log2(updates[-1] / updates[0])
     wanted = updates[0] * 2 ** (np.arange(0, doublings * _POINTS) / _POINTS)
     return np.unique(np.append(np.searchsorted(updates, wanted), updates.size - 1))
 
 
 def _moving(curve: LearningCurve, values: Floats) -> Floats:
-    """[T], averages over the windows that ended within the last half of all updates so far.
+    """Return averages [T] over the windows that ended within the last half of all updates so far.
 
-    Windows weigh as their updates, and those without a value nothing.
+    Windows are weighted by their updates; those without a value have weight 0.
     """
     lengths = np.where(np.isnan(values), 0.0, np.diff(curve.updates, prepend=0.0))
     total, known = np.full(values.shape, np.nan), np.nan_to_num(values)
@@ -162,7 +163,7 @@ def _moving(curve: LearningCurve, values: Floats) -> Floats:
 def _block(
     axes: Axes, i: int, name: str, curves: Sequence[LearningCurve], errors: Sequence[Floats], shared: int
 ) -> None:
-    """Draw the mean of all runs, and before it each run; nothing of a block without errors."""
+    """Draw the mean of all runs, and each run behind it; nothing for a block without errors."""
     updates = curves[0].updates[:shared]
     at = _places(updates)
     mean = _positive(np.mean([error[:shared] for error in errors], axis=0)[at])
@@ -191,7 +192,7 @@ def _named(block: str, centred: bool) -> str:
 
 
 def _draw_floor(axes: Axes, i: int, curves: Sequence[LearningCurve], scale: float) -> None:
-    """A thin line at the noise of one sample, the mean of all runs that know it."""
+    """Draw a thin line at the noise of one sample, averaged over the runs in which it was measured."""
     known = [curve.floor[i] for curve in curves if curve.floor is not None]
     floor = float(np.mean(known)) / scale if known else math.nan
     if floor > 0:
@@ -199,12 +200,12 @@ def _draw_floor(axes: Axes, i: int, curves: Sequence[LearningCurve], scale: floa
 
 
 def _positive(errors: Floats) -> Floats:
-    """The errors, nan where they are 0 and a logarithm has no place for them."""
+    """Return the errors, with nan in place of 0, which a logarithmic axis cannot show."""
     return np.where(errors > 0, errors, np.nan)
 
 
 def _dress(axes: Axes, updates: str, unit: str) -> None:
-    """Label, and leave out of sight how deep single runs dip, and what is less than rounding."""
+    """Label the axes; their limits exclude the dips of single runs and values below rounding."""
     from matplotlib.ticker import LogLocator, NullFormatter
 
     lines = [(str(line.get_label()), np.asarray(line.get_ydata(), float)) for line in axes.get_lines()]

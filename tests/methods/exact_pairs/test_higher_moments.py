@@ -246,5 +246,5 @@ def test_any_scale_gives_bounds_that_hold(scale):
 
 def test_orders_that_overflow_are_refused():
     model = jmdp.TabularJMDP([[1.0]], [[[1.0]]], [[[0]]], 1 - 1e-10)
-    with pytest.raises(SettingsError, match="moments of orders over 27 can overflow"):
+    with pytest.raises(SettingsError, match="Give at most 27: higher moments can overflow"):
         jmdp.evaluate(model, jmdp.TabularPolicy([[1.0]]), jmdp.Local(), method=jmdp.ExactPairs(order=32))

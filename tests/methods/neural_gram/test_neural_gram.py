@@ -236,7 +236,7 @@ def test_a_discount_is_needed_below_one():
 
 
 def test_actions_are_numbered():
-    with pytest.raises(SettingsError, match="not numbered"):
+    with pytest.raises(SettingsError, match="no finite list of actions"):
         jmdp.evaluate(
             Nameless(), lambda seen, rng: 0, jmdp.Local(), METHOD, discount=0.5, progress=False
         )  # fmt: skip
@@ -247,17 +247,17 @@ def test_actions_are_numbered():
     [
         ({"batch": 30}, "multiple of 4"),
         ({"batch": 0}, "batch"),
-        ({"steps": 9, "length": 4}, "longer walks"),
+        ({"steps": 9, "length": 4}, "larger length"),
         ({"dropout": 1.0}, "below 1"),
         ({"dropout": -0.1}, "dropout"),
         ({"learning_rate": float("nan")}, "learning_rate"),
-        ({"kernel": "rbf"}, "'sum' or 'gram'"),
+        ({"kernel": "rbf"}, "'sum', or 'gram'"),
         ({"rank": 0}, "rank"),
         ({"seed": -1}, "seed"),
         ({"held_out": 0}, "held_out"),
         ({"patience": 0}, "patience"),
         ({"target_averaging": 1.5}, "target_averaging"),
-        ({"folder": 5}, "name of a folder"),
+        ({"folder": 5}, "path of a folder"),
         ({"workers": 0}, "workers"),
     ],
 )

@@ -519,7 +519,7 @@ def test_bad_settings_are_refused():
         JaxSimulator(lambda k, s, a: (0.0, s, False), 2, ignore=["rng"]).digest({"clock": 0})
     with pytest.raises(SettingsError, match=r"Give a list of names, \['key'\]"):
         JaxSimulator(lambda k, s, a: (0.0, s, False), 2, ignore="key")
-    with pytest.raises(jmdp.errors.UnavailableError, match="does not say where to start"):
+    with pytest.raises(jmdp.errors.UnavailableError, match="defines no start state"):
         simulator.start(Shock.of_sample(0, 0))
     pytest.importorskip("gymnax")
     with pytest.raises(SimulatorError, match="no environment"):

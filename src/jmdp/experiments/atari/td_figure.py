@@ -1,4 +1,4 @@
-"""TD errors of several games while networks learn, as in the paper's figure."""
+"""Figure of TD errors during training for several games, as in the paper."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 def td_figure(rows: Mapping[str, Mapping[str, tuple[Floats, Floats]]], blocks: Sequence[str]) -> Figure:
-    """A row for each kind of network and a column for each game: bold is the geometric mean of the seeds, faint each.
+    """Plot one row per kind of network, one column per game: geometric mean over seeds (bold), single seeds (faint).
 
-    Of a game: updates [T], and mean squares of TD errors [seeds, T, blocks]. Each curve is shown over its own start.
+    Data of a game: updates [T], and mean square TD errors [seeds, T, blocks]. Each curve is divided by its first value.
     """
     columns = max(len(curves) for curves in rows.values())
     figure, axes = new_figure(len(rows), columns, size=(3.1 * columns, 2.7 * len(rows) + 0.5))

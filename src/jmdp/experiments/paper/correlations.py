@@ -1,4 +1,4 @@
-"""What both figures of correlation matrices need."""
+"""Shared functions of both figures of correlation matrices."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ if TYPE_CHECKING:
 
 
 def correlation(result: jmdp.Evaluation, s: int, a: int, b: int) -> jmdp.Estimate:
-    """Of the returns of two actions in a state, with its certified interval."""
+    """Return the correlation of the returns of two actions in a state, with its certified interval."""
     gap = result.gap(s, a, b)
     assert gap.correlation_interval is not None
     return jmdp.Estimate(gap.correlation, gap.correlation_interval.low, gap.correlation_interval.high)
 
 
 def size(estimate: jmdp.Estimate) -> jmdp.Estimate:
-    """Its absolute value."""
+    """Return the absolute value of an estimate."""
     least, most = sorted((abs(estimate.low), abs(estimate.high)))
     return jmdp.Estimate(abs(estimate), 0.0 if estimate.low <= 0 <= estimate.high else least, most)
 
 
 def draw_matrix(axes: Axes, rho: Sequence[Sequence[float]]) -> AxesImage:
-    """Draw a correlation matrix, numbers in its cells."""
+    """Plot a correlation matrix with the numbers in its cells."""
     image = axes.imshow(rho, cmap="PuOr", vmin=-1, vmax=1)
     axes.tick_params(length=0)
     for a, row in enumerate(rho):

@@ -1,4 +1,4 @@
-"""Theorem 5.4: iterates of incremental JIPE-2 converge with steps of Robbins and Monro, and not with constant ones."""
+"""Theorem 5.4: incremental JIPE-2 converges with Robbins-Monro step sizes, and not with constant ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from jmdp.plots.style import COLOURS, DASHES, clear_spines, new_figure
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-SHRINKING, CONSTANT = "steps n^−0.8, as Robbins and Monro ask", "constant steps 0.1"
+SHRINKING, CONSTANT = "Robbins-Monro step sizes, n^−0.8", "constant step size 0.1"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,20 +27,20 @@ class IncrementalConvergence(Experiment):
     title = "Incremental JIPE-2 converges"
     where = "Theorem 5.4"
     ours = (
-        "The paper has no experiment of the tabular version. Ours: the 2 × 3 windy gridworld, γ = 0.9, −1 where the "
-        "wind moves one, one step in five at random; moments that are not centred and last iterates, as in the "
-        "theorem; coordinates drawn at random, a block at a time; steps ½ (1 + n/100)^−0.8 after n updates of a "
-        "coordinate. Almost sure convergence cannot be seen in a finite run: judged is that the error goes on "
-        "falling, by the factor below over the last hundredfold of the updates. With constant steps it must not, or "
-        "the rule would show nothing."
+        "The paper has no experiment of the tabular version. Ours: the 2 × 3 windy gridworld, γ = 0.9, reward −1 if "
+        "the wind moves the agent, a random action with probability 0.2; moments that are not centred and last "
+        "iterates, as in the theorem; coordinates drawn at random, one block at a time; step sizes "
+        "½ (1 + n/100)^−0.8 after n updates of a coordinate. A finite run cannot show almost sure convergence. We "
+        "judge whether the error keeps decreasing, by the factor below as the number of updates grows a hundredfold. "
+        "With constant step sizes it must not, as a control for the rule."
     )
 
     updates: tuple[int, ...] = (100_000, 1_000_000, 10_000_000)
-    """Of runs whose last iterates are compared; the last is a hundred times the first."""
+    """Updates of the runs whose last iterates are compared; the last number is a hundred times the first."""
     seeds: tuple[int, ...] = (1, 2, 3, 4, 5, 6, 7, 8)
     discount: float = 0.9
     falls: float = 0.5
-    """What a hundredfold of the updates must leave of the error, at most: steps alone would leave about 0.16."""
+    """Largest allowed factor of the error for a hundredfold of the updates; the step sizes alone give about 0.16."""
 
     @classmethod
     def quick(cls) -> Self:
@@ -48,7 +48,7 @@ class IncrementalConvergence(Experiment):
         return cls(seeds=(1, 2, 3))
 
     def run(self, work: Work) -> Numbers:
-        """Learn with both kinds of steps, for every number of updates and every seed."""
+        """Run both kinds of step sizes for every number of updates and every seed."""
         world = jmdp.worlds.windy_gridworld(2, 3, blown_reward=-1.0, discount=self.discount)
         policy = world.policies["careless"]
         truth = jmdp.evaluate(world.model, policy, jmdp.Local(), progress=work.progress)
@@ -79,10 +79,10 @@ class IncrementalConvergence(Experiment):
         quantity = f"‖M − M*‖_λ after {self.updates[-1]:,} updates over that after {self.updates[0]:,} (geometric mean)"
         return [
             Claim(
-                "With steps of Robbins and Monro the iterates converge to the true moments.", self.where, quantity
+                "With Robbins-Monro step sizes the iterates converge to the true moments.", self.where, quantity
             ).at_most(self.falls, left[SHRINKING]),
             Claim(
-                "(Not in the paper: the rule can fail) With constant steps they do not.", self.where, quantity
+                "(Not in the paper: control of the rule) With constant step sizes they do not.", self.where, quantity
             ).above(self.falls, left[CONSTANT]),
         ]  # fmt: skip
 
@@ -90,7 +90,7 @@ class IncrementalConvergence(Experiment):
         return Measured.over_seeds(errors[:, -1] / errors[:, 0], self.seeds, "runs")
 
     def figure(self, data: dict[str, Any]) -> Figure:
-        """Errors against updates: bold is the geometric mean of the seeds, faint the single ones."""
+        """Plot errors against updates: geometric mean over seeds (bold) and single seeds (faint)."""
         figure, [[axes]] = new_figure(size=(6.4, 4.2))
         for i, (name, errors) in enumerate(data["errors"].items()):
             style: dict[str, Any] = {"color": COLOURS[i], "linestyle": DASHES[i]}
@@ -99,7 +99,7 @@ class IncrementalConvergence(Experiment):
             middle = np.exp(np.log(errors).mean(axis=0))
             axes.loglog(data["updates"], middle, marker="o", linewidth=2, label=name, **style)
         axes.set_xlabel("updates of single coordinates")
-        axes.set_ylabel("distance of last iterates from the truth, λ-norm")
+        axes.set_ylabel("error of last iterates, λ-norm")
         axes.grid(alpha=0.3)
         axes.legend(frameon=False)
         clear_spines(axes)
