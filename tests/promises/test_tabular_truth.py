@@ -393,7 +393,7 @@ def test_what_is_missing_is_said():
         method = jmdp.MonteCarlo(seed=0, samples=4, **settings)
         jmdp.evaluate(source, POLICY, jmdp.Local(), method, discount=discount, progress=False)
 
-    with pytest.raises(SettingsError, match="has no discount of its own"):
+    with pytest.raises(SettingsError, match="has no discount"):
         run(states=[0])
     with pytest.raises(SettingsError, match=r"discount is 1\.5"):
         run(states=[0], discount=1.5)
@@ -403,7 +403,7 @@ def test_what_is_missing_is_said():
         run(discount=0.9)
     with pytest.raises(SettingsError, match="Give a list of states"):
         run(states=3, discount=0.9)
-    with pytest.raises(SettingsError, match=r"discount is 0\.9, and the problem's own is 0\.7. Leave it out"):
+    with pytest.raises(SettingsError, match=r"discount is 0\.9, but the problem's own is 0\.7. Omit discount"):
         run(MODEL, discount=0.9)
     with pytest.raises(SettingsError, match="is for simulators"):
         run(MODEL, states=[0])

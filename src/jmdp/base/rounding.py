@@ -173,8 +173,11 @@ def exactly(value: float) -> str:
 
 
 def significant(value: float, digits: int) -> str:
-    """Return a number without error to this many significant digits, without an exponent if short: 430."""
-    return typeset(f"{float(f'{value:.{digits}g}'):g}")
+    """A number without error to so many significant digits, and without an exponent if they are few: 430, 3.00."""
+    text = f"{float(f'{value:.{digits}g}'):g}"
+    if 10.0 ** (1 - digits) <= abs(value) < 10.0**digits and value != round(value):
+        text = f"{value:#.{digits}g}".rstrip(".")
+    return typeset(text)
 
 
 def percentages(parts: Sequence[float]) -> list[str]:
