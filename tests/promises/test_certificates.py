@@ -219,7 +219,7 @@ def test_p2_for_another_policy_another_model_and_jipe():
         narrow = dataclasses.replace(result.certificate, gap_variance_error=0.0)
         with pytest.raises(CertificateError, match="errors stated for gaps"):
             check_certificate(world.model, policy, dataclasses.replace(result, certificate=narrow))
-        with pytest.raises(CertificateError, match="holds nan"):
+        with pytest.raises(CertificateError, match="contains nan"):
             check_certificate(world.model, policy, dataclasses.replace(result, mean=result.mean * np.nan))
     sampled = jmdp.evaluate(world.model, policy, jmdp.Local(), method=jmdp.MonteCarlo(seed=0, samples=10))
     with pytest.raises(UnavailableError, match="Only exact and certified"):
