@@ -126,7 +126,7 @@ class Synchronous(Coupling):
 
 
 class Independent(Coupling):
-    """Independent scenario draws for every branch: the baseline.
+    """Independent scenario draws for every branch: the baseline, the "independent marginals" of Section C.
 
     With policy_luck="independent" the returns of distinct (state, action) pairs have covariance 0. Branches never
     merge.

@@ -32,7 +32,7 @@ class Projection(arrays.FrozenArrays):
     """How a fit in linear features was weighted, and how far it can be off.
 
     ‖f‖²_w = Σ w(x, y) f(x, y)² over pairs of coordinates, ‖f‖²_ν = Σ ν(x) f(x)². A fitted table M̂ with Bellman residual
-    M̂ − T M̂ is off by at most ‖M̂ − T M̂‖/(1 − κ) in these norms (paper, appendix "JIPE-2 with Function Approximation";
+    M̂ − T M̂ is off by at most ‖M̂ − T M̂‖/(1 − κ) in these norms (compare Theorem B.4;
     docs/projection.md). Bounds are None where the fit is of samples.
     """
 

@@ -201,7 +201,8 @@ def gap_samples(
 ) -> Floats:
     """Samples of the gap Z(s, a) − Z(s, b) under shared randomness, [samples].
 
-    Settings as in `MonteCarlo`. A rollout is cut after `horizon` steps; the error is at most 2 γ^horizon B/(1 − γ).
+    Under Local this is the paper's recursive-pair Monte Carlo (Section C). Settings as in `MonteCarlo`. A rollout is
+    cut after `horizon` steps; the error is at most 2 γ^horizon B/(1 − γ).
     """
     check_table(model, policy, coupling)
     settings = MonteCarlo(seed=seed, samples=samples, horizon=horizon)
