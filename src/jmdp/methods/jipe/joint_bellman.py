@@ -86,7 +86,7 @@ class JointBellman:
         return float(self.weight ** (k - 1))
 
     def norm(self, moments: Floats) -> float:
-        """‖M‖_λ = max_k ‖M_k‖∞ / λ_k (Eq. (34); Eq. (20) for order 2)."""
+        """‖M‖_λ = max_k ‖M_k‖∞ / λ_k (Eq. (34); for order 2 Eq. (20), the norm of Lemma 5.2)."""
         return max(largest(table) / self.scale(sum(m)) for m, table in self.tables(moments).items())
 
     def measured(self, moments: Floats, out: Floats, change: None = None) -> float:

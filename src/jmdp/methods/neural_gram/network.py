@@ -6,8 +6,8 @@ For coordinates x = (s, a), y = (t, b)
 
 a sum of three kernels. The paper (Eq. (88)) uses only the first. A smooth v cannot give two similar states high
 variances and no covariance; the other two terms can. The variance of a gap is a squared distance in the same
-features, so training involves no subtraction: Var(Z(x) − Z(y)) = ‖v(x) − v(y)‖² + …, the
-centred form of Eq. (89).
+features, so training involves no subtraction: Var(Z(x) − Z(y)) = ‖v(x) − v(y)‖² + … (Eq. (89),
+centred).
 """
 
 from __future__ import annotations
