@@ -172,7 +172,7 @@ def test_interrupted_is_130_and_prints_what_is_known(capsys, monkeypatch):
         ("ale:pong", "ALESimulator('pong', frame_skip=4, sticky=0.25)"),
         ("gymnax:CartPole-v1", "GymnaxSimulator(CartPole-v1)"),
         ("gymnasium:CartPole-v1", "GymnasiumSimulator(CartPole-v1)"),
-        ("jmdp.worlds:anti_correlated_bandit", "TabularSimulator(TabularJMDP(1 states"),
+        ("jmdp.worlds:anti_correlated_bandit", "table of 1 states × 2 actions"),
     ],
     ids=["ale", "gymnax", "gymnasium's own colon", "a function"],
 )

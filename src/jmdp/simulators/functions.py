@@ -135,4 +135,4 @@ class TabularSimulator(Simulator):
         return int(np.argmin(self.model.terminal))
 
     def __repr__(self) -> str:
-        return f"TabularSimulator({self.model!r})"
+        return f"table of {self.model.shape[0]} states × {self.model.shape[2]} actions"
