@@ -88,10 +88,10 @@ class Coupling:
 
 
 class Local(Coupling):
-    """One scenario draw per state and time step, independent between states: the paper's one-step coupling.
+    """One scenario draw per state and time step, independent between states: the paper's one-step coupling (Section 4).
 
-    Branches in the same state share its draw. Two branches with the same state and action have merged and stay equal.
-    `policy_luck` as in `Coupling`.
+    In two different states it gives Eq. (17), in one state Eq. (18). Branches in the same state share its draw. Two
+    branches with the same state and action have merged and stay equal. `policy_luck` as in `Coupling`.
     """
 
     shared_in_a_state = True
@@ -100,6 +100,8 @@ class Local(Coupling):
 
 class Synchronous(Coupling):
     """One scenario draw per time step for all states: common random numbers, as the term is used in simulation.
+
+    Paper: Assumption 4.5 read literally, where Eq. (8) has one U_t for every state.
 
     Scenario k must be the same event in all states (today's demand, today's weather), so ``prob[s]`` must be equal for
     all non-terminal states. `policy_luck` as in `Coupling`.
@@ -124,7 +126,7 @@ class Synchronous(Coupling):
 
 
 class Independent(Coupling):
-    """Independent scenario draws for every branch: the baseline.
+    """Independent scenario draws for every branch: the baseline, the "independent marginals" of Section C.
 
     With policy_luck="independent" the returns of distinct (state, action) pairs have covariance 0. Branches never
     merge.

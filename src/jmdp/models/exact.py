@@ -31,7 +31,7 @@ class ExactStep:
         self._cumulative = [list(accumulate(row)) for row in self.policy]
 
     def one(self, x: Coordinate) -> Iterator[tuple[Fraction, int, Fraction, int]]:
-        """Outcomes of a branch at x: probability, scenario, reward, next state. Empty for a terminal state."""
+        """Outcomes of a branch at x (Eq. (5)): probability, scenario, reward, next state. Empty in a terminal state."""
         s, a = x
         if self.model.terminal[s]:
             return
@@ -42,7 +42,8 @@ class ExactStep:
     def two(self, x: Coordinate, y: Coordinate) -> Iterator[tuple[Fraction, Fraction, int, Fraction, int]]:
         """Joint outcomes of two distinct branches at x and y: probability, reward and next state of each.
 
-        Empty if one of them is in a terminal state: its return is 0, and so is the product of both returns.
+        Under Local, Eq. (17) in different states and Eq. (18) in one. Empty if one of them is in a terminal state: its
+        return is 0, and so is the product of both returns.
         """
         c = self.coupling
         together = c.shared_between_states or (c.shared_in_a_state and x[0] == y[0])

@@ -37,7 +37,7 @@ class OutcomeDistribution(arrays.FrozenArrays):
     the second action's reward and so on, so that equal distributions have equal arrays in whatever order their
     scenarios were given.
 
-    Paper: Definition 4.1 (m-JSTM), induced from the table as in Remark 4.4; with one action the classical J_1.
+    Paper: Definition 4.1 (m-JSTM), induced from the table as in Eq. (6); with one action the classical J_1, Eq. (5).
     """
 
     prob: Floats  # [L]
@@ -54,7 +54,7 @@ class MarginalMDP(arrays.FrozenArrays):
     ``P = mdp.transition.toarray().reshape(S, A, S)``, QuantEcon's product form beside `reward`; pymdptoolbox takes
     ``P.transpose(1, 0, 2)``, also beside `reward`. Terminal states stay in place with reward 0.
 
-    Paper: Remark 4.4. The dependence between reward and next state of one action is also lost.
+    Paper: Remark 4.4, Definition 3.1 (MDP). The dependence between reward and next state of one action is also lost.
     """
 
     reward: Floats  # [S, A], E[R | s, a]
@@ -65,7 +65,10 @@ class MarginalMDP(arrays.FrozenArrays):
 def draw(
     prob: Floats, reward: Floats, next_state: Integers, actions: Integers, rng: np.random.Generator, size: int | None
 ) -> Outcomes:
-    """Draw from J_m, one scenario for all m actions, in the state with rows prob [K], reward and next_state [K, A]."""
+    """Draw from J_m, one scenario for all m actions, in the state with rows prob [K], reward and next_state [K, A].
+
+    Paper: Eq. (3).
+    """
     if not isinstance(rng, np.random.Generator):
         seed = rng if isinstance(rng, int) else "seed"
         raise SettingsError(
@@ -88,7 +91,10 @@ def _whole_size(size: int) -> int:
 
 
 def distribution(prob: Floats, reward: Floats, next_state: Integers, actions: Integers) -> OutcomeDistribution:
-    """J_m in the state with rows prob [K], reward and next_state [K, A]; sums of probabilities are rounded once."""
+    """J_m in the state with rows prob [K], reward and next_state [K, A]; sums of probabilities are rounded once.
+
+    Paper: Eq. (6); Eq. (5) for one action.
+    """
     chances: defaultdict[tuple[tuple[float, int], ...], list[float]] = defaultdict(list)
     for p, r, n in zip(prob.tolist(), reward[:, actions].tolist(), next_state[:, actions].tolist(), strict=True):
         if p > 0:

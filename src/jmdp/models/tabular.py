@@ -38,8 +38,8 @@ class TabularJMDP(arrays.FrozenArrays):
     terminal states are ignored and replaced by one certain scenario that stays in the state with reward 0. Rewards of
     scenarios with probability 0 are set to 0.
 
-    Paper: Definition 4.3 (JMDP). Here the reward and next state of one action are drawn jointly; in the paper's
-    Definition 3.2 they are independent.
+    Paper: Definition 4.3 (JMDP). Here the reward and next state of one action are drawn jointly; the paper's
+    Definition 3.2, Eq. (2) and Eq. (4) write them as independent.
 
     Parameters
     ----------
@@ -139,18 +139,22 @@ class TabularJMDP(arrays.FrozenArrays):
         Draws ((R_i, S'_i))_i ~ J_m(· | s, a_1 … a_m): one scenario, which determines the rewards and next states of all
         m actions. Arrays are [m], or [size, m] if `size` is given. A terminal state gives reward 0 and stays.
 
-        Paper: Definition 4.1 (m-JSTM). Actions need not be distinct: a repeated one repeats its outcome.
+        Paper: Definition 4.1 (m-JSTM), Eq. (3); with one action Definition 3.2 (STM), given the state and action.
+        Actions need not be distinct: a repeated one repeats its outcome.
         """
         s = self.states.index(state)
         return outcomes.draw(self.prob[s], self.reward[s], self.next_state[s], self._actions_asked(actions), rng, size)
 
     def outcome_distribution(self, state: Label, actions: Actions | None = None) -> OutcomeDistribution:
-        """Exact distribution J_m(· | s, a_1 … a_m) of the outcomes that `sample` draws; see `OutcomeDistribution`."""
+        """Exact distribution J_m(· | s, a_1 … a_m) of the outcomes that `sample` draws; see `OutcomeDistribution`.
+
+        Paper: Eq. (6).
+        """
         s = self.states.index(state)
         return outcomes.distribution(self.prob[s], self.reward[s], self.next_state[s], self._actions_asked(actions))
 
     def marginal_mdp(self) -> MarginalMDP:
-        """Ordinary MDP of single actions, in the format of other packages; see `MarginalMDP`."""
+        """Ordinary MDP (Definition 3.1) of single actions, in the format of other packages; see `MarginalMDP`."""
         return outcomes.marginal_mdp(self.prob, self.reward, self.next_state, self.discount)
 
     @cached_property

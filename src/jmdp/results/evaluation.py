@@ -43,7 +43,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Evaluation(arrays.FrozenArrays, Tabulated):
-    """Joint moments of the returns Z(s, a) of one policy under one coupling."""
+    """Joint moments of the returns Z(s, a) of one policy under one coupling.
+
+    Z(s, a) is Eq. (1). `mean` is Eq. (10); `covariance` contains the covariances of the joint return vector of each
+    state (Definition 4.6).
+    """
 
     @property
     def index(self) -> tuple[str, ...]:  # type: ignore[override]
@@ -98,14 +102,14 @@ class Evaluation(arrays.FrozenArrays, Tabulated):
         return self.cross.cross_covariance(i, x, j, y) if i < j else self.cross.cross_covariance(j, y, i, x)
 
     def second_moment(self, s: Label, a: Label, t: Label, b: Label) -> float:
-        """E[Z(s, a) Z(t, b)], the paper's Σ(s, a, t, b)."""
+        """E[Z(s, a) Z(t, b)], the paper's Σ(s, a, t, b) (Eq. (11))."""
         i, x, j, y = self.states.index(s), self.actions.index(a), self.states.index(t), self.actions.index(b)
         return self.cross_covariance(i, x, j, y) + float(self.mean[i, x] * self.mean[j, y])
 
     def moment(self, *coordinates: tuple[Label, Label]) -> Estimate:
         """E[Z(x) Z(y) …] for coordinates x = (state, action); a repeated coordinate is a power of the same return.
 
-        ``moment((s, a), (s, a), (s, b))`` is E[Z(s, a)² Z(s, b)], the paper's n-th order joint moment (section 5).
+        ``moment((s, a), (s, a), (s, b))`` is E[Z(s, a)² Z(s, b)], the paper's n-th order joint moment (Eq. (31)).
         """
         at = [(self.states.index(s), self.actions.index(a)) for s, a in coordinates]
         if not at:
@@ -182,7 +186,7 @@ class Evaluation(arrays.FrozenArrays, Tabulated):
         return Interval.around(float(values[at]), float(errors[at]))
 
     def gap(self, s: Label, a: Label, b: Label) -> Gap:
-        """Return the gap Z(s, a) − Z(s, b) under shared randomness."""
+        """Return the gap Z(s, a) − Z(s, b) under shared randomness. Its variance is Eq. (35), sign corrected."""
         i, x, y = self.states.index(s), self.actions.index(a), self.actions.index(b)
         va, vb, cab = (float(self.covariance[i, p, q]) for p, q in ((x, x), (y, y), (x, y)))
         mean = float(self.mean[i, x] - self.mean[i, y])

@@ -32,8 +32,8 @@ class Projection(arrays.FrozenArrays):
     """Weights and error bounds of a fit in linear features.
 
     ‖f‖²_w = Σ w(x, y) f(x, y)² over pairs of coordinates, ‖f‖²_ν = Σ ν(x) f(x)². A fitted table M̂ with Bellman residual
-    M̂ − T M̂ has an error of at most ‖M̂ − T M̂‖/(1 − κ) in these norms (paper, appendix "JIPE-2 with Function
-    Approximation"; docs/projection.md). Bounds are None if the fit is from samples.
+    M̂ − T M̂ has an error of at most ‖M̂ − T M̂‖/(1 − κ) in these norms (compare Theorem B.4; docs/projection.md). Bounds
+    are None if the fit is from samples.
     """
 
     features: int  # columns of φ, and of ψ if there is a kernel for pairs in one state

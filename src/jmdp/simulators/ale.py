@@ -114,8 +114,8 @@ class ALESimulator(Simulator):
     clip_rewards
         Replace the points of a step by their sign, −1, 0 or 1, as is usual in deep learning.
     shared_noise, action_noise
-        σ and τ in reward + ξ·(σ + τ·ℓ(a)), the reward shock of the paper's Atari diagnostic: ξ ~ N(0, 1) from the
-        shock, loadings ℓ evenly spaced from −1 for the first action to 1 for the last (0 for a single one).
+        σ and τ in reward + ξ·(σ + τ·ℓ(a)), the reward shock of the paper's Atari diagnostic (Section C): ξ ~ N(0, 1)
+        from the shock, loadings ℓ evenly spaced from −1 for the first action to 1 for the last (0 for a single one).
     max_emulators
         Maximum number of emulators, loaded when that saves time. Results do not depend on it.
     """

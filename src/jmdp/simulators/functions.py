@@ -29,7 +29,8 @@ class FunctionSimulator(Simulator):
     u does not depend on the action: it is drawn once per shock, before g and h are called, so all actions receive the
     same u.
 
-    Paper: the coupled environment of Assumption 4.5.
+    Paper: the coupled environment of Assumption 4.5, Eq. (7) and Eq. (8); the outcomes of all actions at one u are the
+    table of Eq. (9).
 
     Parameters
     ----------

@@ -24,7 +24,7 @@ Ahead = tuple[tuple[int, int], ...]
 
 
 class MomentCheck:
-    """Error bounds proven by the moments of `JIPE`, in the paper's norm, with an exact residual."""
+    """Error bounds proven by the moments of `JIPE` (Theorem 5.3), in the norm of Eq. (34), with an exact residual."""
 
     def __init__(self, step: ExactStep, table: MomentTable) -> None:
         self.step, self.order = step, table.order
@@ -71,7 +71,7 @@ class MomentCheck:
 
     @cached_property
     def _errors(self) -> tuple[Fraction, Fraction]:
-        """‖M − T M‖_λ/(1 − γ), and the resulting bound for a covariance; raise if the tables state a smaller one."""
+        """‖M − T M‖_λ/(1 − γ), Eq. (23), and the resulting bound for a covariance; raise if the tables state less."""
         bound, rest = Fraction(self.step.model.reward_bound), 1 - self.step.discount
         weight = 2 * bound / rest if bound else Fraction(1)
         ahead: dict[Ahead, Fraction] = {}
@@ -88,7 +88,7 @@ class MomentCheck:
         return error, weight * error + 2 * largest * error + error**2
 
     def _swept(self, branches: Branches, ahead: dict[Ahead, Fraction]) -> Fraction:
-        """E of the product of (R + γ Z')^power over distinct branches."""
+        """E of the product of (R + γ Z')^power over distinct branches: Eq. (33), and Eq. (19) for order 2."""
         gamma, total = self.step.discount, Fraction(0)
         for w, outcomes in self._steps([x for x, _ in branches]):
             for later_powers in product(*(range(power + 1) for _, power in branches)):

@@ -16,7 +16,7 @@ def coupled_reward_chain(length: int = 25, *, reward: float = 1.0, up: float = 0
     opposite; both lead to the next state, and the last state is terminal. So the two rewards of a step have
     correlation −1, while everything after it is shared.
 
-    Paper: section 6, "Coupled-reward chain", Figure 3, with |S| = 25. Its rewards ±r are outside the interval [0, 1]
+    Paper: Section 6, "Coupled-reward chain", Figure 3, with |S| = 25. Its rewards ±r are outside the interval [0, 1]
     that its Lemma 5.2 requires; here any bound is allowed. It does not specify how r is drawn; the fair sign is our
     choice.
 

@@ -36,7 +36,7 @@ def windy_gridworld(
     other step earns `step_reward`, plus `blown_reward` if the wind moved the agent. Scenario probabilities are the same
     in every cell, so `Synchronous` applies.
 
-    Paper: section 6, "Windy gridworld", Figure 1. It gives no gust probability, rewards or discount; the
+    Paper: Section 6, "Windy gridworld", Figure 1. It gives no gust probability, rewards or discount; the
     defaults are our choice.
 
     States are named "row,column" from the top left, actions U, R, D, L. Policies: "goal_directed" (the paper's: right,

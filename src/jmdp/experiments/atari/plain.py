@@ -1,6 +1,6 @@
 """Incremental JIPE-2 with networks as in the paper: default initialisation, Gram kernel, squared TD errors.
 
-M_μ(x) and v(x) are networks, M_Σ(x, y) = M_μ(x) M_μ(y) + ⟨v(x), v(y)⟩ (appendix C). Layers have the library's default
+M_μ(x) and v(x) are networks, M_Σ(x, y) = M_μ(x) M_μ(y) + ⟨v(x), v(y)⟩ (Eq. (88)). Layers have the library's default
 initialisation, whatever the scale of the returns. Each update is a step of Adam on the squares of
 
     R + γ M_μ(x') − M_μ(x)    and    R R̃ + γ R M_μ(y') + γ R̃ M_μ(x') + γ² M_Σ(x', y') − M_Σ(x, y)
@@ -90,18 +90,18 @@ class Moments(NamedTuple):
 
     @property
     def gap(self) -> jax.Array:
-        """Second moment of the gap, E[(Z(x) − Z(y))²], [B]."""
+        """Second moment of the gap, E[(Z(x) − Z(y))²] (Eq. (89)), [B]."""
         return self.square.sum(axis=1) - 2 * self.product
 
 
 def moments(network: PlainNetwork, observation: Any, action: Any) -> Moments:
-    """Return the network's moments of each pair."""
+    """Return the network's moments of each pair (Eq. (88))."""
     mean, v = jax.vmap(jax.vmap(network))(observation, action)
     return Moments(mean, mean**2 + (v**2).sum(-1), mean[:, 0] * mean[:, 1] + (v[:, 0] * v[:, 1]).sum(-1))
 
 
 def targets(network: PlainNetwork, batch: Batch) -> Moments:
-    """Return one-sample backups of all blocks. Branches whose episode is over have no further reward."""
+    """Return one-sample backups of all blocks: Eq. (25), Eq. (26), Eq. (27). Ended branches have no further reward."""
     later = moments(network, batch.end_observation, batch.end_action)
     on, g = ~batch.ended, DISCOUNT
     mean, square = g * on * later.mean, g**2 * on * later.square

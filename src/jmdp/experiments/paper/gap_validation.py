@@ -1,4 +1,4 @@
-"""Means and variances of gaps, and bounds on P(gap ≤ 0), compared with simulation."""
+"""Means and variances of gaps, and bounds on P(gap ≤ 0), compared with simulation (Section 5.4)."""
 
 from __future__ import annotations
 

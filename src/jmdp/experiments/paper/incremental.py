@@ -21,7 +21,7 @@ SHRINKING, CONSTANT = "Robbins-Monro step sizes, n^−0.8", "constant step size 
 
 @dataclass(frozen=True, kw_only=True)
 class IncrementalConvergence(Experiment):
-    """Distance of the last iterates from the true moments, against the number of updates."""
+    """Distance (Eq. (30)) of the last iterates from the true moments, against the number of updates."""
 
     name = "incremental"
     title = "Incremental JIPE-2 converges"
@@ -107,7 +107,7 @@ class IncrementalConvergence(Experiment):
 
 
 def distance(truth: jmdp.Evaluation, found: jmdp.Evaluation, model: jmdp.TabularJMDP) -> float:
-    """‖M − M*‖_λ = max(largest error of a mean, largest error of a second moment / λ), λ = 2B/(1 − γ)."""
+    """‖M − M*‖_λ (Eq. (20)) = max(largest error of a mean, of a second moment / λ), λ = 2B/(1 − γ)."""
     live = np.flatnonzero(~model.terminal)
     coordinates = [(int(s), a) for s in live for a in range(model.actions.size)]
     seconds = max(

@@ -27,7 +27,7 @@ Moments = dict[tuple[int, ...], Fraction]
 
 @dataclass(frozen=True, kw_only=True)
 class JIPEn(Experiment):
-    """Joint moments up to order n, computed by the paper's iteration."""
+    """Joint moments up to order n (Eq. (31)), computed by the paper's iteration (Eq. (33))."""
 
     name = "jipe_n"
     title = "Moments of higher order (JIPE-n)"

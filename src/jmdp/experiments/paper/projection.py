@@ -23,7 +23,7 @@ FEATURES = np.array([[1.0, 0.0], [1.0, 0.5], [0.5, 1.0], [1.0, -0.5]])
 
 
 class Collection(NamedTuple):
-    """Moments: means [X] and second moments [X, X]."""
+    """Moments (Eq. (12)): means [X] and second moments [X, X]."""
 
     mean: Floats
     second: Floats
@@ -35,7 +35,7 @@ class Collection(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class ProjectedContraction(Experiment):
-    """Projected JIPE-2 with the paper's stationary weights, on a model small enough for all pairs X²."""
+    """Projected JIPE-2 (Eq. (72)) with the paper's stationary weights, on a model small enough for all pairs X²."""
 
     name = "projection"
     title = "Projected JIPE-2 contracts"
@@ -60,7 +60,7 @@ class ProjectedContraction(Experiment):
         return cls(pairs=100, starts=3)
 
     def run(self, work: Work) -> Numbers:
-        """Apply the operator to pairs of collections, and iterate it."""
+        """Apply the operator to pairs of collections, and iterate it; check Eq. (85), Eq. (78) and Eq. (79)."""
         world = PairWorld(two_towns(self.discount))
         rng = np.random.default_rng(self.seed)
         ratios = []
@@ -145,7 +145,7 @@ class ProjectedContraction(Experiment):
 
 
 class PairWorld:
-    """Small model with dense tables over X²: T₂, the stationary distributions, and the paper's projection."""
+    """Small model with dense tables over X²: T₂, the stationary distributions, and the projection of Section B."""
 
     def __init__(self, model: jmdp.TabularJMDP) -> None:
         self.model, self.policy = model, jmdp.TabularPolicy.uniform(model)
@@ -201,7 +201,7 @@ class PairWorld:
                 yield p * q, r, n, u, m
 
     def backup(self, moments: Collection) -> Collection:
-        """Return T₂ M."""
+        """Return T₂ M (Definition 5.1)."""
         g, ahead = self.model.discount, self.cross @ moments.mean
         later = (self.pair_step @ moments.second.ravel()).reshape(self.count, self.count)
         return Collection(
@@ -209,7 +209,10 @@ class PairWorld:
         )
 
     def projected(self, moments: Collection) -> Collection:
-        """Return Π M: least squares for means; for second moments within the cone, by projected gradients if needed."""
+        """Return Π M: least squares for means (Eq. (69)); for second moments within the cone (Eq. (70)).
+
+        The second projection uses projected gradients if the cone constraint is active.
+        """
         left = FEATURES.T * self.stationary
         mean = FEATURES @ np.linalg.solve(left @ FEATURES, left @ moments.mean)
         right = self._features.T @ (self.weights * moments.second).ravel()
@@ -229,7 +232,7 @@ class PairWorld:
         return Collection(mean, (self._features @ new).reshape(self.count, self.count))
 
     def norm(self, moments: Collection) -> float:
-        """Return the theorem's norm, max(‖M_μ‖_ν, β ‖M_Σ‖_μ₂)."""
+        """Return the norm of Theorem B.4, max(‖M_μ‖_ν, β ‖M_Σ‖_μ₂) (Eq. (77))."""
         first = float(np.sqrt(self.stationary @ moments.mean**2))
         return max(first, self.beta * float(np.sqrt((self.weights * moments.second**2).sum())))
 

@@ -33,7 +33,7 @@ class Setting(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Residuals(Experiment):
-    """Residual convergence of JIPE-2 in a windy gridworld and a coupled-reward chain."""
+    """Residual convergence of JIPE-2 (Theorem 5.3) in a windy gridworld and a coupled-reward chain."""
 
     name = "residuals"
     title = "Bellman residuals decrease geometrically"

@@ -55,7 +55,7 @@ class ExactDistribution(Method[Evaluation]):
     probability of an exact tie, which can also arise from rewards that cancel, is computed in integer arithmetic
     (`jmdp.methods.exact_distribution.ties`).
 
-    The paper (section 5.4) bounds quantiles, CVaR and the probability of superiority by two moments. Means and
+    The paper (Section 5.4) bounds quantiles, CVaR and the probability of superiority by two moments. Means and
     covariances are those of `ExactPairs`.
 
     Memory is proportional to pairs of states times cells. Intended for models of up to a few hundred states.

@@ -60,8 +60,8 @@ class ExactPairs(Method[Evaluation]):
 
     Solves v = r_π + γ P_π v, replaces rewards by TD errors, and iterates W = b + γ² L W over pairs of states (see
     `jmdp.methods.shared.pair_operator`). Covariances of actions follow from W by a one-step lookahead. The paper's
-    operator is defined on pairs of (state, action); this one gives the same moments with A² times less memory, without
-    subtracting squares. Plain sweeps contract with γ²; combining their changes converges faster
+    operator (Definition 5.1) is defined on pairs of (state, action); this one gives the same moments with A² times less
+    memory, without subtracting squares. Plain sweeps contract with γ²; combining their changes converges faster
     (`jmdp.methods.shared.fixed_point`). From 300 states on, sweeps are compiled and use all cores; the number of
     threads does not change a bit of the result.
 

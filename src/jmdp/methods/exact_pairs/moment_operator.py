@@ -5,10 +5,10 @@ states s and t that draw their actions from the policy. Expanding both powers,
 
     h_ij(s, t) = Σ_{p ≤ i, q ≤ j} C(i, p) C(j, q) γ^{p+q} E[ d^{i−p} d̃^{j−q} h_pq(s', t') ],
 
-so h_ij = source + γ^{i+j} L h_ij with the same averages L as for second moments (`pair_operator`), and a source from
-lower orders. The iteration contracts with γ^{i+j}. Between states the expectation is Σ_J w_J M_{i−p} h_pq M_{j−q}ᵀ over
-the shared randomness J, with M_r(s, s') = Σ π p d^r 1{s → s'}. Within one state it is read from the table. For merged
-branches it is the moment of order i + j of a single return.
+which is Eq. (33) for two distinct branches. So h_ij = source + γ^{i+j} L h_ij with the same averages L as for second
+moments (`pair_operator`), and a source from lower orders. The iteration contracts with γ^{i+j}. Between states the
+expectation is Σ_J w_J M_{i−p} h_pq M_{j−q}ᵀ over the shared randomness J, with M_r(s, s') = Σ π p d^r 1{s → s'}. Within
+one state it is read from the table. For merged branches it is the moment of order i + j of a single return.
 
 h_ij(s, t) = h_ji(t, s), so the symmetric and the antisymmetric part of h_ij are solved separately.
 """

@@ -49,7 +49,7 @@ class PairMoments:
     outcome: Outcome
 
     def moment(self, coordinates: Sequence[tuple[int, int]]) -> Estimate:
-        """E[Π Z(x)] over the given coordinates, at most two of them distinct."""
+        """E[Π Z(x)] over the given coordinates (Eq. (31)), at most two of them distinct."""
         distinct = sorted(set(coordinates))
         if len(distinct) > 2:
             raise UnavailableError(

@@ -1,7 +1,8 @@
 """Rules that select the coordinates of the moments to update, and their order.
 
-For every rule, the random numbers that choose a coordinate are independent of those that update it. So the choice is
-independent of the errors made so far, and no step size makes the expected iterates converge to another point.
+These are the indices I_k of Eq. (28). For every rule, the random numbers that choose a coordinate are independent of
+those that update it, so the noise of an update has mean 0 (Lemma A.3, Eq. (46)). The choice is then independent of the
+errors made so far, and no step size makes the expected iterates converge to another point.
 """
 
 from __future__ import annotations

@@ -53,17 +53,17 @@ _REVISION = 2
 class Incremental(Method[Evaluation]):
     """Joint moments by stochastic approximation: sample a step and update one coordinate.
 
-    M(i) ← M(i) + α (T̂(M, i) − M(i)), where i is a mean, a square, or a product of two branches, and T̂ the paper's
-    one-sample backup (section 5, "Incremental JIPE-2", Theorem 5.4). Only samples of one step of one branch or of two
-    are used: the paper's 1- and 2-JSTM.
+    M(i) ← M(i) + α (T̂(M, i) − M(i)) (Eq. (28)), where i is a mean, a square, or a product of two branches, and T̂ the
+    one-sample backup of the paper's incremental JIPE-2 (Section 5.2): Eq. (25), Eq. (26) or Eq. (27). Only samples of
+    one step of one branch or of two are used: the paper's 1- and 2-JSTM.
 
     The results are averages of the iterates over the last three quarters of the run (Polyak and Ruppert). T̂ is affine
     in M and each sample is independent of the past, so the averages converge to the fixed point with constant steps
     too, if each coordinate receives a share of the updates that tends to a positive number (`sampling`;
-    docs/mathematics.md). The paper's theorem is about iterates. It needs decreasing steps, and only infinitely many
-    updates of each coordinate. Intervals come from averages of 32 successive batches, widened by the remaining weight
-    of the initial values. They are large-sample intervals: an outcome too rare to be drawn a few dozen times is not
-    included. Covariances between states have no intervals.
+    docs/mathematics.md). Theorem 5.4 (repeated as Theorem A.4) is about iterates, Eq. (30). It needs the decreasing
+    steps of Eq. (29), and only infinitely many updates of each coordinate. Intervals come from averages of 32
+    successive batches, widened by the remaining weight of the initial values. They are large-sample intervals: an
+    outcome too rare to be drawn a few dozen times is not included. Covariances between states have no intervals.
 
     Memory is 60 bytes for each pair of coordinates (state, action), 100 with a checkpoint.
 
@@ -87,7 +87,7 @@ class Incremental(Method[Evaluation]):
         `CoordinateSampling`.
     centred
         Learn moments of Z − m, with m the mean estimated earlier in the run. This is exact for any m and far less noisy
-        if means are large compared with standard deviations. False learns the paper's E[Z Z̃].
+        if means are large compared with standard deviations. False learns the paper's E[Z Z̃] (Eq. (11)).
     averaging
         False returns the last iterates, without intervals.
     checkpoint

@@ -1,7 +1,7 @@
-"""Coordinates of the paper's M = (M_μ, M_Σ) with their cells, and samples of one step of one branch or two.
+"""Coordinates of the paper's M = (M_μ, M_Σ), Eq. (12), with their cells, and samples of one step of one branch or two.
 
-A coordinate is written as two numbers (`jmdp.methods.kernels.coordinates`). Paper, section 5: (x, μ), (x, x, Σ) and
-(x, y, Σ), where (x, y) and (y, x) are the same here.
+A coordinate is written as two numbers (`jmdp.methods.kernels.coordinates`). The index set I_2 of Eq. (24) consists of
+(x, μ), (x, x, Σ) and (x, y, Σ); here (x, y) and (y, x) are the same.
 """
 
 from __future__ import annotations
@@ -47,7 +47,10 @@ class MomentCells:
 
 
 class PairSource(Protocol):
-    """Sampler of one step of one branch or of two distinct ones: the 1- and 2-JSTM, all that learning needs."""
+    """Sampler of one step of one branch or of two distinct ones: the 1- and 2-JSTM, all that learning needs.
+
+    The distributions are Eq. (15) for one branch, Eq. (17) for two in different states, Eq. (18) for two in one state.
+    """
 
     def draw(self, rng: np.random.Generator, one: Integers, other: Integers) -> tuple[Floats, Integers]:
         """Rewards [2, n], and next coordinates of the branches [2, n], or `ENDED`.

@@ -20,7 +20,10 @@ _DOUBLINGS = 48
 
 @dataclass(frozen=True)
 class ConstantSteps:
-    """Constant α = `size`. Averages of iterates converge if every coordinate is updated regularly (`Incremental`)."""
+    """Constant α = `size`. Averages of iterates converge if every coordinate is updated regularly (`Incremental`).
+
+    Constant steps do not satisfy Eq. (29).
+    """
 
     size: float = 0.1
 
@@ -36,8 +39,8 @@ class ConstantSteps:
 class PolynomialSteps:
     """α_n = `first` × (1 + n/`delay`)^−`exponent` after n updates of the coordinate.
 
-    With ½ < exponent ≤ 1 these are the steps of Robbins and Monro required by the paper's Theorem 5.4. A larger delay
-    keeps them large for longer.
+    With ½ < exponent ≤ 1 these are the steps of Robbins and Monro required by the paper's Theorem 5.4 (Eq. (29)). A
+    larger delay keeps them large for longer.
     """
 
     exponent: float = 0.6

@@ -28,11 +28,14 @@ from jmdp.results.evaluation import Evaluation
 
 @dataclass(frozen=True)
 class JIPE(Method[Evaluation]):
-    """The paper's JIPE-n (section 5): iterates M ← T_n M on joint moments of all orders up to n, from 0.
+    """The paper's JIPE-n (Section 5.3): iterates M ← T_n M on joint moments of all orders up to n, from 0.
 
-    T_n is a γ-contraction in ‖M‖_λ = max_k ‖M_k‖∞/λ_k, λ_k = (2B/(1 − γ))^(k − 1), for rewards up to any B (the paper's
-    λ assumes [0, 1]), so ‖M − M*‖_λ ≤ ‖M − T_n M‖_λ/(1 − γ). Rounding is added to the residual. Here a
-    repeated coordinate is a power of a single return, while the paper's T_n draws its next actions independently.
+    T_n is Eq. (33); JIPE-2 is the iteration Eq. (21) of Definition 5.1. T_n is a γ-contraction in
+    ‖M‖_λ = max_k ‖M_k‖∞/λ_k (Eq. (34); Lemma 5.2, repeated as Lemma A.1, for n = 2), λ_k = (2B/(1 − γ))^(k − 1), for
+    rewards up to any B (the paper's λ assumes [0, 1]). So the error falls as γ^k after k sweeps (Eq. (22)), and
+    ‖M − M*‖_λ ≤ ‖M − T_n M‖_λ/(1 − γ) (Eq. (23); both are Theorem 5.3, repeated as Theorem A.2). Rounding is added to
+    the residual. Here a repeated coordinate is a power of a single return, while the paper's T_n draws its next actions
+    independently.
 
     `ExactPairs` gives the same moments of two coordinates with A² times less memory and with far smaller error near
     γ = 1, where JIPE computes a variance as the difference of two large second moments. Use JIPE to reproduce the
@@ -43,7 +46,7 @@ class JIPE(Method[Evaluation]):
     order
         Largest order of the moments, at least 2.
     tolerance
-        Stop when the certified ‖M − M*‖_λ is at most this fraction of B/(1 − γ), the bound on returns.
+        Stop when the certified ‖M − M*‖_λ (Eq. (23)) is at most this fraction of B/(1 − γ), the bound on returns.
     max_sweeps
         Maximum number of sweeps.
     memory_budget
@@ -140,7 +143,7 @@ class MomentTable:
         return self.operator.rewards.scale.restore(found, 2)
 
     def moment(self, coordinates: Sequence[tuple[int, int]]) -> Estimate:
-        """E[Π Z(x)] over at most `order` coordinates; a repeated coordinate is a power."""
+        """E[Π Z(x)] over at most `order` coordinates (Eq. (31)); a repeated coordinate is a power."""
         k = len(coordinates)
         return self._restored(self._raw(coordinates), self._off(k), k)
 

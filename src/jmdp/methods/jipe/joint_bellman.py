@@ -1,4 +1,4 @@
-"""Sweep of the paper's operator T_n on joint moments of distinct branches, of every order up to n.
+"""Sweep of the paper's operator T_n (Eq. (33)) on joint moments of distinct branches, of every order up to n.
 
 A moment of order k is E[Z(x_1)^m_1 ⋯ Z(x_j)^m_j] of j distinct branches, with m = (m_1 ≥ … ≥ m_j) a partition of k.
 There is one return per coordinate; a repeated coordinate is a power. With Z = R + γ Z' and each power expanded,
@@ -6,6 +6,7 @@ There is one return per coordinate; a repeated coordinate is a power. With Z = R
     M_m(x_1, …, x_j) = Σ_{l ≤ m} E[ Π_i C(m_i, l_i) γ^l_i R_i^(m_i − l_i)  A_l(n_1, …, n_j) ]
 
 where A_l(n_1, …, n_j) is M_l averaged over the next actions in the next states, and branches with l_i = 0 drop out.
+For n = 2, m = (1) is Eq. (13), m = (1, 1) is Eq. (14) and m = (2) is its diagonal, Eq. (16).
 
 The tables A_l of all l ≤ m are stored side by side in one array whose i-th axis runs over (l_i = 0) and (l_i, n_i) for
 l_i = 1, …, m_i, so its length is 1 + m_i S. Given the randomness shared between states, branches in different states
@@ -43,7 +44,7 @@ Groups = list[tuple[int, ...]]
 
 
 class JointBellman:
-    """The paper's T_n on joint moments over coordinates x = (s, a), for every coupling.
+    """The paper's T_n (Eq. (33); T_2 is Definition 5.1) on joint moments over coordinates (s, a), for every coupling.
 
     The moments are stored as one vector of all tables M_m [X, …, X], see `tables`. If the coupling shares scenarios
     within a state, branches at the same coordinate have merged, and an entry with x_i = x_j is that of the partition
@@ -69,7 +70,7 @@ class JointBellman:
         self.common_choices = {j: _common_choices(policy, j) for j in range(2, most + 1)}
 
     def tables(self, moments: Floats) -> dict[Powers, Floats]:
-        """Views M_m [X, …, X] of the vector of moments."""
+        """Views M_m [X, …, X] of the vector of moments (Eq. (31); Eq. (12) for order 2)."""
         X, found, start = self.model.shape[0] * self.model.shape[2], {}, 0
         for m in self.partitions:
             stop = start + X ** len(m)
@@ -78,15 +79,18 @@ class JointBellman:
         return found
 
     def scale(self, k: int) -> float:
-        """λ_k = (2B/(1 − γ))^(k − 1): an error λ_k in a moment of order k weighs as much as an error 1 in a mean."""
+        """λ_k = (2B/(1 − γ))^(k − 1): an error λ_k in a moment of order k weighs as much as an error 1 in a mean.
+
+        The weights of Eq. (34), for rewards bounded by B instead of 1.
+        """
         return float(self.weight ** (k - 1))
 
     def norm(self, moments: Floats) -> float:
-        """‖M‖_λ = max_k ‖M_k‖∞ / λ_k."""
+        """‖M‖_λ = max_k ‖M_k‖∞ / λ_k (Eq. (34); for order 2 Eq. (20), the norm of Lemma 5.2)."""
         return max(largest(table) / self.scale(sum(m)) for m, table in self.tables(moments).items())
 
     def measured(self, moments: Floats, out: Floats, change: None = None) -> float:
-        """Fill `out` with T_n of the moments, and return ‖T_n M − M‖_λ."""
+        """Fill `out` with T_n of the moments, and return ‖T_n M − M‖_λ, the Bellman residual of Theorem 5.3."""
         self.sweep(moments, out)
         return self.norm(out - moments)
 
@@ -149,7 +153,7 @@ class JointBellman:
         return found
 
     def _step(self, prob: Floats, powers: Powers) -> csr_array[np.float64]:
-        """Matrix of branches in one state that share its scenario, with rows (s, a_1, …, a_c)."""
+        """Matrix of branches in one state that share its scenario (Eq. (32)), with rows (s, a_1, …, a_c)."""
         from scipy.sparse import csr_array
 
         S, K, A = self.model.shape
@@ -210,7 +214,10 @@ def needed_bytes(model: TabularJMDP, coupling: Coupling, order: int) -> float:
 
 
 def _splits(j: int, model: TabularJMDP, coupling: Coupling) -> Iterator[Groups]:
-    """Ways to split j branches into groups such that each group shares a state and its scenario; most groups first."""
+    """Ways to split j branches into groups such that each group shares a state and its scenario; most groups first.
+
+    Under Local these are the groups of Eq. (32).
+    """
     if coupling.shared_between_states or not coupling.shared_in_a_state:
         yield [(i,) for i in range(j)]
         return

@@ -126,7 +126,10 @@ def draw_outcomes(
     gains: Floats,  # [2, updates]
     ahead: Integers,  # [2, updates], coordinate of each branch after the step, or ENDED
 ) -> None:
-    """Sample a step of one branch, or of two distinct ones, from nonterminal states."""
+    """Sample a step of one branch (Eq. (15)), or of two distinct ones, from nonterminal states.
+
+    Under Local, two branches in different states follow Eq. (17), in one state Eq. (18).
+    """
     reward, successor, state_of = tables.reward, tables.successor, tables.state_of
     cumulative_prob, cumulative_policy = tables.cumulative_prob, tables.cumulative_policy
     actions = reward.shape[2]
@@ -160,7 +163,10 @@ def update(
     ahead: Integers,
     td: Floats,  # [4, 3]: updates, sum of TD errors and of their squares in each block
 ) -> None:
-    """Move each cell in turn towards its sampled target."""
+    """Move each cell in turn towards its sampled target (Eq. (28)).
+
+    The targets are Eq. (25) for means, Eq. (26) for squares and Eq. (27) for products, of returns minus `reference`.
+    """
     steps, discount, reference, state_of = rule.steps, rule.discount, rule.reference, rule.state_of
     X = reference.size
     square = discount * discount

@@ -6,7 +6,8 @@ weight, because these lead only to such pairs. So the error of a fitted k with r
     ‖k − C‖ ≤ ( ‖k − T̂ k‖ + ‖T̂ k − T k‖ ) / (1 − κ),          |k − C|(x, y) ≤ ‖k − C‖_w / √w(x, y),
 
 T̂ the Bellman operator with the fitted means, T with the true ones. The effect of an error e of the means is derived
-in docs/projection.md. The paper bounds ‖M̂ − M‖ by the distance of M from its projection, which is unknown.
+in docs/projection.md. The second bound is Eq. (79). In place of the first, the paper bounds ‖M̂ − M‖ by the distance
+of M from its projection (Theorem B.4, Eq. (78)), which is unknown.
 """
 
 from __future__ import annotations
@@ -162,9 +163,10 @@ def fitted_bounds(pairs: PairFeatures, fit: FittedMoments, source: Source, rewar
 
 
 def _joint_contraction(kappa: float, kappa_1: float, bound: float, scale: Scale) -> tuple[float, float]:
-    """κ of means and second moments together, and the weight β of means in their norm.
+    """κ of means and second moments together, and the weight β of second moments in their norm (Eq. (77)).
 
-    κ = max(κ₁, 2 β B κ₁ + γ²√c): the largest β that leaves κ unchanged or, if κ₁ is smaller, increases it little.
+    κ = max(κ₁, 2 β B κ₁ + γ²√c), which is Eq. (85) for B = c = 1: the largest β that leaves κ unchanged or, if κ₁ is
+    smaller, increases it little. Eq. (86) would permit a larger β.
     """
     spare = kappa_1 - kappa if kappa_1 > kappa else (1 - kappa) / 16
     beta = spare / (2 * bound * kappa_1) if bound * kappa_1 > 0 else 1.0

@@ -42,18 +42,19 @@ _SMALL = 256
 
 @dataclass(frozen=True, repr=False)
 class LinearProjected(Method[Evaluation]):
-    """Projected JIPE-2 (paper, appendix "JIPE-2 with Function Approximation"): moments in the span of features.
+    """Projected JIPE-2 (paper, Section B): moments in the span of features.
 
-    Means are φ(x)ᵀ θ and covariances φ(x)ᵀ Θ φ(y) + 1{s = t} ψ(x)ᵀ Λ ψ(y), Θ and Λ positive semidefinite: the fixed
-    point of M ← Π T M, with Π the least-squares projection under weights of pairs (`Restart`, `Stationary`). From
-    a table it is computed by matrix products over states: sums over S²A² pairs in time S² d² + S A² K d⁴ + d⁶.
+    Means are φ(x)ᵀ θ (Eq. (63)) and covariances φ(x)ᵀ Θ φ(y) + 1{s = t} ψ(x)ᵀ Λ ψ(y) (the first term is Eq. (64)), Θ
+    and Λ positive semidefinite: the fixed point of M ← Π T M (Eq. (71), Eq. (72)), with Π the least-squares projection
+    (Eq. (69), Eq. (70)) under weights of pairs (`Restart`, `Stationary`). From a table it is computed by matrix
+    products over states: sums over S²A² pairs in time S² d² + S A² K d⁴ + d⁶.
 
     Deviates from the paper in four ways. By default, weights restart, because a stationary distribution of pairs gives
     no weight to gaps. By default, the covariance is fitted instead of the second moment: its cone is a stronger
     constraint, and no squares are subtracted. Pairs in one state may have a separate kernel, because a smooth φ alone
     cannot represent large variances in two neighbouring states and a small covariance between them. The error of the
     fit is bounded: the certificate bounds each error from the Bellman residual of every pair of the table, rounding
-    included (docs/projection.md).
+    included (docs/projection.md), where Theorem B.4 uses the unknown distance of the moments from their projection.
 
     Parameters
     ----------
@@ -278,7 +279,7 @@ def _said(value: object) -> str:
 def _mean_parameters(
     model: TabularJMDP, policy: TabularPolicy, weights: PairWeights, basis: Floats, reward: Floats
 ) -> Floats:
-    """Solution θ of Φᵀ D_ν (Φ − γ P_π Φ) θ = Φᵀ D_ν r."""
+    """Solution θ of Φᵀ D_ν (Φ − γ P_π Φ) θ = Φᵀ D_ν r: the fixed point of Eq. (73)."""
     S, _, A = model.shape
     prob = model.prob * ~model.terminal[:, None]
     ahead = one_step(prob, model.next_state) @ np.einsum("sa,sad->sd", policy.probs, basis.reshape(S, A, -1))

@@ -82,7 +82,7 @@ class PairFeatures:
     # ------------------------------------------------------------------------------------------ equations
 
     def equations(self, source: Source) -> tuple[Floats, Floats, Floats]:
-        """Equations G, H [n, n] and b [n] over all pairs with positive weight."""
+        """Equations G, H [n, n] and b [n] over all pairs with positive weight, with inner products as in Eq. (68)."""
         n = sum(d * (d + 1) // 2 for d in self.sizes)
         G, H, b = np.zeros((n, n)), np.zeros((n, n)), np.zeros(n)
         for g, h, value, weight in self._one_by_one(source):
@@ -240,7 +240,8 @@ class PairFeatures:
 def orthonormal(features: Floats, nu: Floats) -> tuple[Floats, Floats]:
     """Orthonormal features X [X, r] with Σ ν x xᵀ = 1, and T [d, r] with X = features @ T.
 
-    Directions in which features vanish under ν are left out: r may be 0.
+    The inner product is Eq. (65). Directions in which features vanish under ν are left out, so Assumption B.1 (full
+    column rank) is not required: r may be 0.
     """
     if not features.shape[1]:
         return features, np.zeros((0, 0))

@@ -59,7 +59,7 @@ class Luck:
 
 
 class PairSteps:
-    """One step of the distribution of pairs: from their coordinates to their next states."""
+    """One step of the distribution of pairs, from their coordinates to their next states: the P₂ of Eq. (66)."""
 
     def __init__(self, model: TabularJMDP, policy: TabularPolicy, luck: Luck) -> None:
         from scipy.sparse import csr_array

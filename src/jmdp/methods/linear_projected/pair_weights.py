@@ -1,8 +1,8 @@
 """Weights of pairs of coordinates for a projected fit, and the contraction of the pair chain under them.
 
 P₂ is the step of two branches on coordinates x ≠ y; branches on the same coordinate have merged and step together. With
-any weights w for which w P₂ ≤ c w, Jensen's inequality gives ‖P₂ f‖²_w ≤ Σ w P₂ f² ≤ c ‖f‖²_w. A pair with an ended
-branch has moment 0 and weight 0; the mean's weights ν still count the other branch.
+any weights w for which w P₂ ≤ c w, Jensen's inequality gives ‖P₂ f‖²_w ≤ Σ w P₂ f² ≤ c ‖f‖²_w (Lemma B.3 has c = 1). A
+pair with an ended branch has moment 0 and weight 0; the mean's weights ν still count the other branch.
 
 After a step, actions are drawn from the policy, so all of w except the start is a table over states:
 
@@ -96,16 +96,20 @@ class Restart:
 
 @dataclass(frozen=True)
 class Stationary:
-    """Stationary weights of pairs from the default start: w = w P₂, the paper's μ₂.
+    """Stationary weights of pairs from the default start: w = w P₂, the paper's μ₂ (Eq. (66)).
 
-    P₂ is non-expansive in this norm. In an irreducible aperiodic chain branches merge almost surely, so w is
-    concentrated on pairs (x, x): the fit determines variances, but not gaps.
+    P₂ is non-expansive in this norm (Lemma B.3). Assumption B.2 is not required: bounds hold on the support of w. In an
+    irreducible aperiodic chain branches merge almost surely, so w is concentrated on pairs (x, x): the fit determines
+    variances, but not gaps.
     """
 
 
 @dataclass(frozen=True, eq=False)
 class PairWeights:
-    """Weights w of pairs, ν of coordinates, and c with w P₂ ≤ c w, ν P_π ≤ c₁ ν."""
+    """Weights w of pairs, ν of coordinates, and c with w P₂ ≤ c w, ν P_π ≤ c₁ ν.
+
+    They define the norms of Eq. (68) and Eq. (65). Pairs with positive weight are the support of Eq. (67).
+    """
 
     between: Floats  # [S, S], ρ for s ≠ t, 0 on the diagonal
     same: Floats  # [S, A, A], w((s, a), (s, b)), sum of all parts

@@ -6,7 +6,7 @@ fixed point solves
 
     ⟨M θ − b, θ' − θ⟩ ≥ 0 for every θ' in the cone,          M = G − γ² H,
 
-which is θ = argmin_{cone} ‖g·θ − (source + γ² P₂ g·θ)‖_w, paper, "Projected JIPE-2". As θᵀ M θ ≥ (1 − κ) θᵀ G θ, M is
+which is θ = argmin_{cone} ‖g·θ − (source + γ² P₂ g·θ)‖_w, the fixed point of Eq. (74). As θᵀ M θ ≥ (1 − κ) θᵀ G θ, M is
 monotone, so operator splitting applies: one factorisation and clipped eigenvalues, without a projection in the
 weighted norm inside each step.
 """
@@ -90,7 +90,7 @@ class Fit:
 
 
 class Cone:
-    """Cone of blocks of positive semidefinite matrices of these sizes."""
+    """Cone of blocks of positive semidefinite matrices of these sizes: the paper's K_Σ (Eq. (64)) in parameters."""
 
     def __init__(self, sizes: Sequence[int]) -> None:
         self.sizes = tuple(sizes)
@@ -206,7 +206,10 @@ def _split(M: Floats, b: Floats, cone: Cone, start: Floats, tolerance: float, ma
 
 
 def _convex(G: Floats, M: Floats, b: Floats, cone: Cone, start: Floats, tolerance: float, max_sweeps: int) -> Fit:
-    """The paper's iteration: θ ← argmin_{cone} ½ θ' G θ' − (b + γ² H θ)·θ', each by an interior-point method."""
+    """The paper's iteration (Eq. (72), Eq. (74)), each step by an interior-point method.
+
+    θ ← argmin_{cone} ½ θ' G θ' − (b + γ² H θ)·θ'.
+    """
     try:
         cp: Any = import_module("cvxpy")
     except ImportError:

@@ -49,7 +49,7 @@ _BIAS_OVER_NOISE = 1e-3
 class MonteCarlo(Method[Evaluation]):
     """Joint moments from rollouts of all actions of a state under common random numbers.
 
-    Branches follow the recursive process that defines the joint distribution (paper, section 4, "one-step coupling"):
+    Branches follow the recursive process that defines the joint distribution (paper, Section 4, "one-step coupling"):
     they share randomness as the coupling specifies, and branches in the same state with the same action merge. States
     are simulated separately, each from its own stream of random numbers, so adding a state does not change the numbers
     of the others.
@@ -201,7 +201,8 @@ def gap_samples(
 ) -> Floats:
     """Samples of the gap Z(s, a) − Z(s, b) under shared randomness, [samples].
 
-    Settings as in `MonteCarlo`. A rollout is cut after `horizon` steps; the error is at most 2 γ^horizon B/(1 − γ).
+    Under Local this is the paper's recursive-pair Monte Carlo (Section C). Settings as in `MonteCarlo`. A rollout is
+    cut after `horizon` steps; the error is at most 2 γ^horizon B/(1 − γ).
     """
     check_table(model, policy, coupling)
     settings = MonteCarlo(seed=seed, samples=samples, horizon=horizon)

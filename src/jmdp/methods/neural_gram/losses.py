@@ -4,8 +4,9 @@ With Y = Σ_{k<n} γ^k R_k + γ^n q(x_n) and δ = Y − q(x), along a pair of br
 
     μ(x) ← Y(x),    Cov(x, y) ← δ(x) δ(y) + γ^{2n} Cov(x_n, y_n),    Var G ← (δ(x) − δ(y))² + γ^{2n} Var G_n
 
-(paper, section 6 and appendix on ALE, for n = 1). For two independent rollouts with equal starts, ½(Y − Ỹ)(Y′ − Ỹ′)
-replaces δδ′: it does not use the mean, so errors of the mean do not inflate the variance. Targets carry no gradient.
+(for n = 1 the centred forms of Eq. (25), Eq. (27) and of the gap's Eq. (89)). For two independent rollouts with equal
+starts, ½(Y − Ỹ)(Y′ − Ỹ′) replaces δδ′: it does not use the mean, so errors of the mean do not inflate the variance.
+Targets carry no gradient.
 
 Variances are fitted by the quasi-likelihood log k + target/k. Its minimum is the target's mean, and it gives every
 state the same weight, however small its variance. Covariances can have any sign and use squared errors in units of the

@@ -4,9 +4,10 @@ For coordinates x = (s, a), y = (t, b)
 
     k(x, y) = ⟨v(x), v(y)⟩ + 1{s = t} ⟨w(x), w(y)⟩ + 1{x = y} n(x),   n ≥ 0,
 
-a sum of three kernels. The paper (appendix on ALE) uses only the first. A smooth v cannot give two similar states high
+a sum of three kernels. The paper (Eq. (88)) uses only the first. A smooth v cannot give two similar states high
 variances and no covariance; the other two terms can. The variance of a gap is a squared distance in the same
-features, so training involves no subtraction: Var(Z(x) − Z(y)) = ‖v(x) − v(y)‖² + ….
+features, so training involves no subtraction: Var(Z(x) − Z(y)) = ‖v(x) − v(y)‖² + … (Eq. (89),
+centred).
 """
 
 from __future__ import annotations

@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 class NeuralGram(Method["LearnedEvaluation"]):
     """Neural networks for means and covariances, trained on pairs of branches under shared randomness.
 
-    The paper's incremental JIPE-2 with function approximation (section 6 and appendix on ALE): TD learning of means,
-    variances, covariances within and between states, and of the gap. The covariance is a sum of kernels (`kernel`),
-    so it is always positive semidefinite.
+    The paper's incremental JIPE-2 with function approximation (Section 6 and Section C): TD learning of means,
+    variances, covariances within and between states, and of the gap (Eq. (89)). The covariance is a sum of kernels
+    (`kernel`), so it is always positive semidefinite.
 
     Three differences from the paper. Both branches of a pair are simulated for several steps, not only one, so that
     the data contain branches that stay close or merge. Every pair is simulated twice with independent randomness,
@@ -57,7 +57,8 @@ class NeuralGram(Method["LearnedEvaluation"]):
         from a moving average of the network with decay `target_averaging`. `mean_rate` scales the learning rate of
         the means.
     kernel
-        "sum": ⟨v(x), v(y)⟩ + 1{same state}⟨w(x), w(y)⟩ + 1{x = y} n(x). "gram": only the first term, as in the paper.
+        "sum": ⟨v(x), v(y)⟩ + 1{same state}⟨w(x), w(y)⟩ + 1{x = y} n(x). "gram": only the first term, as
+        in Eq. (88).
     rank
         Size of v and of w.
     encoder

@@ -22,7 +22,9 @@ V does not depend on H: it is solved directly, and sweeps update H alone.
 All quantities are stored in the units w(s) of `state_units`: H(s, t) / (w(s) w(t)), V(s) / w(s)², d(s) / w(s), and each
 step from s to s' has the factor w(s') / w(s) ≤ 1.
 
-The paper iterates on (s, a, t, b) instead (Definition 5.1); every entry there is a one-step lookahead on H and V.
+The paper iterates on (s, a, t, b) instead (Definition 5.1, Eq. (14)); every entry there is a one-step lookahead on H
+and V. Under Local, the three cases above are Eq. (17), Eq. (18) and Eq. (16); Eq. (17) applies to a = b too, which the
+paper's cases leave out.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Two branches in one state that share the scenario and draw their actions independently.
 
-They draw a and b with probability π(a) π(b), and merge if a = b. So
+They draw a and b with probability π(a) π(b). If a ≠ b the step is that of Eq. (18); if a = b they merge (Eq. (16)). So
 
     H(s, s) = Σ_k p Σ_{a,b} π(a) π(b) [ d_a d_b + γ² (H(n_a, n_b) if a ≠ b else V(n_a)) ],
 

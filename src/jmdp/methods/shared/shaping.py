@@ -1,8 +1,9 @@
 """Reward shaping: the value of the policy, and rewards replaced by their TD errors.
 
-With v = r_π + γ P_π v, replace each reward by d(s, k, a) = r + γ v(s') − v(s). The shaped return is Z − v(s); its
-policy mean is 0, so each of its moments is central and no variance is the difference of two large numbers. v is kept
-in double-double precision, so that d keeps full float64 accuracy as γ approaches 1. The remaining error is bounded.
+With v = r_π + γ P_π v, the fixed point of Eq. (13) averaged over actions, replace each reward by
+d(s, k, a) = r + γ v(s') − v(s). The shaped return is Z − v(s); its policy mean is 0, so each of its moments is central
+and no variance is the difference of two large numbers. v is kept in double-double precision, so that d keeps full
+float64 accuracy as γ approaches 1. The remaining error is bounded.
 """
 
 from __future__ import annotations

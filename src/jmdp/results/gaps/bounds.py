@@ -27,7 +27,8 @@ from jmdp.results.gaps.touching import Polynomial
 def cantelli(mean: float, variance: float) -> float:
     """Upper bound on P(G ≤ 0) from a lower bound on E[G] and an upper bound on Var G.
 
-    P(G ≤ 0) ≤ σ²/(σ² + μ²) for μ > 0, and 1 otherwise. The result is rounded up.
+    P(G ≤ 0) ≤ σ²/(σ² + μ²) for μ > 0, and 1 otherwise. The result is rounded up. (Paper: Section 5.4, where it is
+    called Chebyshev's.)
     """
     if not mean > 0:
         return 1.0

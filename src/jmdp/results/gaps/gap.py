@@ -18,8 +18,8 @@ from jmdp.results.quantities import Quantity, who_gives
 class Gap:
     """Moments of Z(state, first) − Z(state, second), with the intervals their certificate supports.
 
-    Var G = Var Z(a) + Var Z(b) − 2 Cov(Z(a), Z(b)). The paper (section 5.4) prints a minus before the second
-    variance; it is a plus.
+    Var G = Var Z(a) + Var Z(b) − 2 Cov(Z(a), Z(b)). The paper's Eq. (35) has the wrong sign before the second moment of
+    the second action; it is a plus.
 
     An interval is None if no error bound is available. Statistical intervals hold at the confidence of the certificate,
     each separately; with `large_sample` they are approximations for many samples (see `Certificate`).
@@ -137,7 +137,7 @@ class Gap:
         """Upper bound on P(G ≤ 0), the chance that the first action earns no more than the second.
 
         Cantelli's inequality, σ²/(σ² + μ²) for μ = E[G] > 0, with the smallest mean and the largest variance in their
-        intervals; 1 if the mean may be 0 or negative. (Paper, section 5.4, where it is called Chebyshev's and μ > 0 is
+        intervals; 1 if the mean may be 0 or negative. (Paper, Section 5.4, where it is called Chebyshev's and μ > 0 is
         assumed.)
         """
         from jmdp.results.gaps.bounds import cantelli
