@@ -78,7 +78,7 @@ def comparison_table(comparison: _Comparison) -> str:
         [
             answer_sentence(c),
             *(_ONE_FUTURE if c.outcome is Outcome.ONE_FUTURE else [f"stopped: {c.outcome.value}"]),
-            f"{len(c.actions)} actions of {c.simulator}, then {c.policy}; {coupling}",
+            f"{len(c.actions)} actions of {c.simulator}, followed by the policy ({c.policy}); {coupling}",
             *_overturned(c),
             "",
             *aligned(rows),
