@@ -128,7 +128,7 @@ def _row(c: Comparison, action: str) -> _Row:
     )
 
 
-def _draw_gaps(axes: Axes, rows: list[_Row], c: Comparison, words: _Words) -> None:
+def _draw_gaps(axes: Axes, rows: list[_Row], c: Comparison, words: Words) -> None:
     low, high = _limits(rows)
     size = math.floor(math.log10(max(-low, high)))
     power = 0 if -2 <= size <= 4 else 3 * (size // 3)

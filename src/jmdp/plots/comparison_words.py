@@ -27,6 +27,7 @@ class Words:
 
     @classmethod
     def of(cls, c: Comparison, name: str) -> Words:
+        """Labels for this comparison; `name` is that of the leader or baseline."""
         if has_baseline(c):
             return cls(
                 "baseline",
