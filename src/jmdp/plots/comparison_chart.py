@@ -10,6 +10,7 @@ from jmdp.base.interval import ANYWHERE, Estimate, Interval
 from jmdp.base.rounding import percentages, plus_minus, significant, typeset
 from jmdp.models.coupling import Independent
 from jmdp.plots.comparison_words import Words, caption, has_baseline, verdict, written
+from jmdp.plots.spread_bars import INDEPENDENT, INDEPENDENT_LABEL, SHARED, bar_limits, draw_bar
 from jmdp.plots.style import COLOURS, GREY, SMALL, WIDTH, clear_spines, new_figure, wrapped
 from jmdp.results.anytime import ENOUGH
 
@@ -22,20 +23,11 @@ if TYPE_CHECKING:
 _BETTER, _WORSE, _TIE = COLOURS[0], COLOURS[1], GREY
 _PARTS = ((_BETTER, "white"), ("#E2E2E2", "black"), ("#F3AC6A", "black"))
 """Fill and text of the parts better, tie and worse: dark, light and medium in grey prints too."""
-_SHARED, _INDEPENDENT = ("#A9D3EF", COLOURS[0]), ("#F4F4F4", "#999999")
-"""Fill and edge of the bars of standard deviations."""
-
 _FITS = 0.16
 """From this chance on, its percentage fits into its part of the bar."""
 
 _ROW = 0.44
 """Height of a row in inches: two lines of text."""
-
-_FAR = 1.5
-"""An interval that goes farther beyond all bars than their width times this is cut, with an arrow."""
-
-_WIDEST = 1.0
-"""The same for bars of independent draws relative to all else, so that they do not compress the rest."""
 
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
@@ -129,7 +121,7 @@ def _row(c: Comparison, action: str) -> _Row:
 
 
 def _draw_gaps(axes: Axes, rows: list[_Row], c: Comparison, words: Words) -> None:
-    low, high = _limits(rows)
+    low, high = bar_limits(rows)
     size = math.floor(math.log10(max(-low, high)))
     power = 0 if -2 <= size <= 4 else 3 * (size // 3)
     scale = 10.0**power
@@ -144,9 +136,9 @@ def _draw_gaps(axes: Axes, rows: list[_Row], c: Comparison, words: Words) -> Non
         spread = f"std {significant(std, 2)}"
         if not isinstance(coupling, Independent):
             spread += f" ({significant(independent_std, 2)})"
-            if _bar(axes, y, (mean - independent_std, mean + independent_std), (low, high), 0.62, _INDEPENDENT):
-                axes.containers[-1].set_label(label("± 1 std with independent draws (std in brackets)"))
-        if _bar(axes, y, (mean - std, mean + std), (low, high), 0.36, _SHARED):
+            if draw_bar(axes, y, (mean - independent_std, mean + independent_std), (low, high), 0.62, INDEPENDENT):
+                axes.containers[-1].set_label(label(INDEPENDENT_LABEL))
+        if draw_bar(axes, y, (mean - std, mean + std), (low, high), 0.36, SHARED):
             axes.containers[-1].set_label(label(f"± 1 std of the gap, {type(coupling).__name__} coupling"))
         ends = row.interval.low / scale, row.interval.high / scale
         colour, known = (_BETTER, words.sure) if row.sure else ("black", words.not_sure)
@@ -162,23 +154,6 @@ def _draw_gaps(axes: Axes, rows: list[_Row], c: Comparison, words: Words) -> Non
     unit = f", × 10{str(power).translate(_RAISED)}" if power else ""
     axes.set_xlabel(f"{returns}, {words.difference}{unit}", fontsize=SMALL)
     axes.set_title(f"{words.gap}{unit}", loc="left", fontsize=10)
-
-
-def _bar(
-    axes: Axes, y: int, ends: tuple[float, float], limits: tuple[float, float], height: float, colours: tuple[str, str]
-) -> bool:
-    """A bar, with arrows where it goes beyond the limits. Returns False if there is nothing to show."""
-    left, right = max(ends[0], limits[0]), min(ends[1], limits[1])
-    if not left < right:
-        return False
-    axes.barh(
-        y, right - left, left=left, height=height, color=colours[0], edgecolor=colours[1], linewidth=0.7,
-        zorder=1 - height,
-    )  # fmt: skip
-    for cut, at, arrow in ((left > ends[0], 0.015, "<"), (right < ends[1], 0.985, ">")):
-        if cut:
-            axes.plot(at, y, arrow, transform=axes.get_yaxis_transform(), color=GREY, markersize=5, zorder=2)
-    return True
 
 
 def _whisker(axes: Axes, y: int, ends: tuple[float, float], limits: tuple[float, float], colour: str) -> None:
@@ -204,26 +179,6 @@ class _Once:
             return "_nolegend_"
         self._seen.add(text)
         return text
-
-
-def _limits(rows: list[_Row]) -> tuple[float, float]:
-    """Around 0, means, bars and intervals, but for what goes so far that nothing else could be seen."""
-    within = _finite([0.0, *(row.gap + side * row.std for row in rows for side in (-1, 0, 1))])
-    independent = _finite([row.gap + side * row.independent_std for row in rows for side in (-1, 1)])
-    ends = _finite([end for row in rows for end in (row.interval.low, row.interval.high)])
-    low, high = min(within + independent), max(within + independent)
-    far = _FAR * (high - low) or math.inf
-    within += [end for end in ends if low - far <= end <= high + far]
-    low, high = min(within), max(within)
-    most = _WIDEST * (high - low) or math.inf
-    if all(low - most <= end <= high + most for end in independent):
-        low, high = min([low, *independent]), max([high, *independent])
-    margin = 0.05 * (high - low) or 1.0
-    return low - margin, high + margin
-
-
-def _finite(values: list[float]) -> list[float]:
-    return [value for value in values if math.isfinite(value)]
 
 
 def _with_error(gap: Estimate) -> str:
