@@ -27,7 +27,9 @@ DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)))
 GREY = "#767676"
 
 
-def new_figure(rows: int = 1, columns: int = 1, *, size: tuple[float, float]) -> tuple[Figure, list[list[Axes]]]:
+def new_figure(
+    rows: int = 1, columns: int = 1, *, size: tuple[float, float], sharex: bool = False, sharey: bool = False
+) -> tuple[Figure, list[list[Axes]]]:
     """A figure with a grid of axes, size in inches."""
     try:
         from matplotlib.figure import Figure
@@ -35,7 +37,7 @@ def new_figure(rows: int = 1, columns: int = 1, *, size: tuple[float, float]) ->
         raise MissingExtraError('Figures need matplotlib: pip install "jmdp[plot]"') from None
     # Not through pyplot, which would keep every figure until it is closed.
     figure = Figure(figsize=size, layout="constrained")
-    return figure, figure.subplots(rows, columns, squeeze=False).tolist()
+    return figure, figure.subplots(rows, columns, squeeze=False, sharex=sharex, sharey=sharey).tolist()
 
 
 def span_row(axes: list[Axes]) -> Axes:

@@ -130,14 +130,14 @@ def write(folder: Path) -> str:
     for (coupling, c, game, kernel), (alone, ahead, _) in found.items():
         if kernel == "sum":
             for name, record in (("alone", alone), ("ahead", ahead)):
-                title = f"{game.replace('_', ' ')}, {coupling} luck, c = {c:g}" + (
+                title = f"{game.replace('_', ' ')}, {coupling} coupling, c = {c:g}" + (
                     ", with lookahead" * (name == "ahead")
                 )
                 figure = plots.calibration_scatter(record, title=title)
                 figure.savefig(folder / f"scatter-{game}-{coupling}-{c:g}-{name}.svg")
     if all(("Synchronous", 1.0, game, "sum") in found for game in PAPER):
         shown, blocks = curves(folder, "Synchronous", 1.0)
-        figure = td_figure({"NeuralGram": shown}, blocks)
-        figure.suptitle("Synchronous luck, c = 1")
+        figure = td_figure(shown, blocks)
+        figure.suptitle("NeuralGram, Synchronous coupling, c = 1")
         figure.savefig(folder / "td_errors.svg")
     return text
