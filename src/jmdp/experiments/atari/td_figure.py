@@ -66,14 +66,16 @@ def fall_figure(falls: Mapping[str, Mapping[str, Floats]], blocks: Sequence[str]
         panel.set_title(game, fontsize=10)
         panel.grid(axis="x", alpha=0.3)
         clear_spines(panel)
-    figure.supxlabel("mean square TD error, end / start of training", fontsize=10)
+    for panel in grid[-1]:
+        panel.set_xlabel("error at the end / at the start", fontsize=SMALL)
+    figure.suptitle("Mean square TD error: end of training relative to its start", fontsize=10)
     handles = [
         Line2D([], [], color=colour, marker=marker, markerfacecolor="white", linestyle="", label=name)
         for name, (colour, marker, _) in zip(falls, styles, strict=True)
     ]
     handles += [
         Line2D([], [], color=GREY, linewidth=1, label="1: no change; left of it the error fell"),
-        Line2D([], [], color="black", linestyle=":", linewidth=1, label=f"{claim:g}: the fall that the paper claims"),
+        Line2D([], [], color="black", linestyle=":", linewidth=1, label=f"{claim:g}: threshold for the paper's claim"),
     ]
     figure.legend(handles=handles, loc="outside lower left", frameon=False, fontsize=SMALL, alignment="left",
                   title="Large: geometric mean of the seeds; small: single seeds.", title_fontsize=SMALL)  # fmt: skip

@@ -11,7 +11,7 @@ import numpy as np
 import jmdp
 from jmdp.experiments.reproduction.experiment import Experiment, Numbers, Work
 from jmdp.experiments.reproduction.findings import Claim, Measured
-from jmdp.plots.style import COLOURS, DASHES, WIDTH, clear_spines, ink, new_figure, span_row
+from jmdp.plots.style import COLOURS, DASHES, SMALL, WIDTH, clear_spines, ink, new_figure, span_row
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -100,7 +100,7 @@ class Example2(Experiment):
             panel.set_yticks([0, 1])
             panel.set_xlabel("next state of action 2")
             panel.set_ylabel("next state of action 1")
-            panel.set_title(name, fontsize=10)
+            panel.set_title(name, fontsize=SMALL)
         for i, (name, variances) in enumerate(zip(NAMES, data["variances"], strict=True)):
             curves.plot(
                 data["discounts"],

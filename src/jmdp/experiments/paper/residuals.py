@@ -147,11 +147,11 @@ class Residuals(Experiment):
                 what = name.rpartition(", ")[2]
                 what = "" if what == name else ("goal-directed policy" if "ending" in what else what)
                 for method, label in (("JIPE", "JIPE-2"), ("ExactPairs", "ExactPairs (ours)")):
-                    colour, dashes = COLOURS[i], DASHES[0] if method == "JIPE" else DASHES[2]
+                    colour, dashes = COLOURS[i], DASHES[i] if method == "JIPE" else DASHES[2 + i]
                     _draw(panel, curves[method], colour, dashes, ", ".join(filter(None, (label, what))))
             _slope(panel, data["discount"], max(len(curves["JIPE"]) for curves in here.values()))
             _mark_end(panel, here)
-            panel.set_title(title, fontsize=10)
+            panel.set_title(title.replace("the goal ends the walk", "the goal is terminal"), fontsize=10)
             panel.set_xlabel("sweep")
             panel.set_ylabel("residual / first residual")
             panel.set_ylim(1e-13, 3)
