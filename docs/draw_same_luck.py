@@ -89,7 +89,7 @@ def draw_gaps(axes: Axes) -> None:
     axes.plot(gaps[SAME].mean, 68, "v", color="black", markersize=7)
     axes.text(5, 68, f"both: mean {gaps[SAME].mean:.2f}", size=10.5, va="center")
     axes.text(9, 38, f"same\ndemand:\nstd {gaps[SAME].std:.1f}", color=SAME, size=12, weight="bold")
-    axes.text(-68, 14, f"independent:\nstd {gaps[OWN].std:.1f}", color=OWN, size=12, weight="bold")
+    axes.text(-68, 14, f"independent:\nstd {gaps[OWN].std:.1f}", color=OWN, size=10.5, weight="bold")
     finish(axes, "order 3 − order 0 (money)", "chance (%)")
 
 

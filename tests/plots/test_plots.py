@@ -98,7 +98,7 @@ def test_gap_chart_shows_each_gap(world, result, tmp_path, sampled):
 
 
 @pytest.mark.parametrize(
-    ("mean", "bound"), [(1.0, "≤ 0.5"), (0.1, "≤ 0.991"), (0.01, "< 1"), (1e-7, "< 1"), (-1.0, "≤ 1")]
+    ("mean", "bound"), [(1.0, "≤ 0.501"), (0.1, "≤ 0.991"), (0.01, "< 1"), (1e-7, "< 1"), (-1.0, "≤ 1")]
 )
 def test_a_bound_below_1_is_not_written_as_1(mean, bound):
     exact = jmdp.Interval(mean, mean)

@@ -57,7 +57,7 @@ def calibration_scatter(calibration: Calibration, *, title: str | None = None) -
     figure.suptitle(answer, x=0.01, ha="left", fontsize=11.5, fontweight="bold")
     handles, labels = upper.get_legend_handles_labels()
     seeds = f"seed{'s' * (len(c.seeds) > 1)} {', '.join(map(str, c.seeds))}"
-    about = f"{c.gaps:,} gaps in {states} · {c.rollouts} rollouts each · {seeds} · intervals: 95%, over states"
+    about = f"{c.gaps:,} gaps in {states} · {c.rollouts} rollouts each\n{seeds} · intervals: 95%, over states"
     figure.legend(handles, labels, loc="outside lower left", ncols=2, frameon=False, fontsize=SMALL,
                   title=wrapped(about, 70), title_fontsize=SMALL, alignment="left")  # fmt: skip
     return figure
