@@ -10,7 +10,7 @@ import numpy as np
 from jmdp.experiments.paper.atari import TITLES, AtariExperiment
 from jmdp.experiments.reproduction.experiment import Numbers, Work
 from jmdp.experiments.reproduction.findings import Claim, Finding, Measured
-from jmdp.plots.style import COLOURS, DASHES, GREY, SMALL, WIDTH, clear_spines, new_figure
+from jmdp.plots.style import COLOURS, GREY, SMALL, WIDTH, clear_spines, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -20,7 +20,7 @@ PRINTED = {"atlantis": (1.03, 83.3), "battle_zone": (3.87, 115.7), "boxing": (3.
 
 KINDS = {
     "learned": ("learned jointly", COLOURS[0], "o", -0.2),
-    "formula": ("closed form from the shock's scale", "black", "s", 0.05),
+    "formula": ("closed form from the shock's scale", GREY, "s", 0.05),
     "independent": ("independent marginals", COLOURS[1], "^", -0.2),
 }
 """Label, colour, marker and vertical offset of each ratio in the figure."""
@@ -91,7 +91,7 @@ class AtariGapVariances(AtariExperiment):
                 axes.plot(row[key], [y + up] * len(row[key]), "|", color=colour, markersize=9, alpha=0.5)
             for printed, colour in zip(PRINTED[row["game"]], COLOURS, strict=False):
                 axes.plot(printed, y + 0.3, "D", markersize=6, markerfacecolor="white", color=colour)
-        axes.axvline(1.0, color=GREY, linewidth=1, linestyle=DASHES[1], zorder=0)
+        axes.axvline(1.0, color=GREY, linewidth=1, linestyle="--", zorder=0)
         axes.set_ylim(len(data["rows"]) - 0.5, -0.5)
         axes.set_xscale("log")
         axes.set_xticks([0.5, 1, 2, 5, 10, 20, 50, 100, 200], ["½", "1", "2", "5", "10", "20", "50", "100", "200"])
@@ -106,7 +106,7 @@ class AtariGapVariances(AtariExperiment):
                    label="the paper: learned jointly"),
             Line2D([], [], color=COLOURS[1], marker="D", markerfacecolor="white", linestyle="",
                    label="the paper: independent marginals"),
-            Line2D([], [], color=GREY, linestyle=DASHES[1], label="equal to the simulation"),
+            Line2D([], [], color=GREY, linestyle="--", label="equal to the simulation"),
         ]  # fmt: skip
         figure.legend(handles=handles, loc="outside lower left", frameon=False, fontsize=SMALL,
                       title="Mean over networks with its 95% interval:", title_fontsize=SMALL,

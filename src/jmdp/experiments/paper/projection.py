@@ -131,7 +131,7 @@ class ProjectedContraction(Experiment):
             )
         sweeps = np.arange(ways.shape[1])
         bound = f"bound of the theorem: κ = {data['kappa']:.3g} per sweep"
-        style = {"color": COLOURS[1], "linestyle": DASHES[1], "linewidth": 2}
+        style: dict[str, Any] = {"color": COLOURS[1], "linestyle": DASHES[1], "linewidth": 2}
         ways_axes.semilogy(sweeps, data["kappa"] ** sweeps, label=bound, **style)
         ways_axes.set_xlabel("projected sweep")
         ways_axes.set_ylabel("distance to the fixed point,\nrelative to that of the start")
