@@ -1,4 +1,4 @@
-"""Text for figures of probabilities: the numbers in their cells, and error bounds."""
+"""Shared by figures of chances: texts of their cells, and the largest error of the chances."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from jmdp.base.rounding import at_most, chance, ends_to_decimals
 from jmdp.results.gaps.distribution import Distribution
 
 NOTABLE = 0.005
-"""Smallest probability or error that is visible at two decimals."""
+"""The smallest chance, or error of a chance, that is visible at two decimals."""
 
 
 def short_chance(value: float) -> str:
-    """Return a probability for a cell: two decimals, without the leading zero."""
+    """Two decimals and no zero before them, for the cells of a matrix."""
     return chance(value, 2).replace("0.", ".")
 
 
 def short_interval(estimate: Estimate) -> str:
-    """Return the interval of a probability for a cell."""
+    """An interval of a chance for the cells of a matrix."""
     return ends_to_decimals(estimate, 2, chance).replace("0.", ".")
 
 
 def confidence_of_pairs(distributions: Iterable[Distribution]) -> str:
-    """Return the smallest confidence of the distributions as text; each distribution has its own band."""
+    """The lowest confidence of the distributions in words; each has its own band."""
     sure = [distribution.confidence for distribution in distributions if distribution.confidence is not None]
     return f"each pair at {100 * min(sure):g}% confidence" if sure else "certified"
 
 
 def largest_error(estimates: Iterable[Estimate]) -> str:
-    """Return the largest error of any estimate, rounded up to two digits because it is a bound."""
+    """The largest error, to two digits and rounded up, because it is a bound."""
     return at_most(max(estimate.error for estimate in estimates), 2)
 
 
 def uneven(estimates: Iterable[Estimate]) -> bool:
-    """Return whether errors differ so much that the largest does not describe all estimates."""
+    """True if errors differ so much that the largest one does not describe all."""
     errors = [estimate.error for estimate in estimates]
     return max(errors) - min(errors) >= NOTABLE

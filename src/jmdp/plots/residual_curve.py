@@ -1,4 +1,4 @@
-"""Convergence plot: the residual of every sweep on a logarithmic scale."""
+"""Convergence of a method: the residual of every sweep on a logarithmic scale."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from jmdp.errors import SettingsError, UnavailableError
-from jmdp.plots.style import COLOURS, DASHES, GREY, clear_spines, new_figure
+from jmdp.plots.style import COLOURS, DASHES, GREY, WIDTH, clear_spines, new_figure
 from jmdp.results.evaluation import Evaluation
 from jmdp.results.quantities import Quantity, who_gives
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def residual_curve(evaluations: Evaluation | Mapping[str, Evaluation], *, title: str | None = None) -> Figure:
-    """Plot the residual of every sweep, one line per evaluation, with the slope γ per sweep for reference.
+    """Residual against sweep, one line for each evaluation, beside the rate γ per sweep.
 
     Each method measures its residual in its own norm: `JIPE` in the paper's ‖·‖_λ, `ExactPairs` in the maximum norm of
     covariances. Slopes can be compared, heights cannot.
@@ -26,15 +26,15 @@ def residual_curve(evaluations: Evaluation | Mapping[str, Evaluation], *, title:
     Parameters
     ----------
     evaluations
-        One evaluation, or a mapping from legend names to evaluations.
+        One evaluation, or several by the name to show.
     title
-        Title of the figure.
+        Shown above the axes.
     """
     if isinstance(evaluations, Evaluation):
         evaluations = {type(evaluations.method).__name__: evaluations}
     if not evaluations:
         raise SettingsError("There is no evaluation to show.")
-    figure, [[axes]] = new_figure(size=(6.4, 4.0))
+    figure, [[axes]] = new_figure(size=(WIDTH, 3.8))
     for i, (name, evaluation) in enumerate(evaluations.items()):
         residuals = evaluation.residuals
         if residuals.size == 0 or evaluation.method.step_name != "sweep":
@@ -72,4 +72,4 @@ def _rate_line(axes: Axes, evaluations: Mapping[str, Evaluation]) -> None:
         return
     sweeps = np.arange(longest.residuals.size)
     rate = longest.residuals[0] * gamma**sweeps
-    axes.semilogy(sweeps + 1, rate, color=GREY, linewidth=0.8, label=f"γ = {gamma:g} per sweep")
+    axes.semilogy(sweeps + 1, rate, color=GREY, linewidth=3, alpha=0.4, zorder=0, label=f"γ = {gamma:g} per sweep")

@@ -1,7 +1,8 @@
-"""Shared style of all figures: creation without pyplot, and colours that suit print and colour-blind readers."""
+"""Shared by all figures: new figures without pyplot, sizes legible on a phone, colours that can be told apart."""
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,32 +14,54 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.image import AxesImage
 
-__all__ = ["COLOURS", "DASHES", "GREY", "clear_spines", "ink", "new_figure"]
+__all__ = ["COLOURS", "DASHES", "GREY", "SMALL", "WIDTH", "clear_spines", "ink", "new_figure", "span_row", "wrapped"]
 
-# Okabe and Ito's palette, darkest first; lines also differ in dash, so that they are distinguishable in greyscale.
+WIDTH = 5.6
+"""Inches. Text of `SMALL` points is then 9.4 px high where a figure is shown 420 px wide."""
+SMALL = 9
+"""Points: the smallest text of a figure of this width."""
+
+# Okabe and Ito's palette, darkest first; lines also differ in dash, so that grey prints stay readable.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00")
 DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)))
 GREY = "#767676"
 
 
-def new_figure(rows: int = 1, columns: int = 1, *, size: tuple[float, float]) -> tuple[Figure, list[list[Axes]]]:
-    """Return a new figure with a grid of axes; the size is in inches."""
+def new_figure(
+    rows: int = 1, columns: int = 1, *, size: tuple[float, float], sharex: bool = False, sharey: bool = False
+) -> tuple[Figure, list[list[Axes]]]:
+    """A figure with a grid of axes, size in inches."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
         raise MissingExtraError('Figures need matplotlib: pip install "jmdp[plot]"') from None
-    # pyplot is avoided because it keeps every figure until it is closed.
+    # Not through pyplot, which would keep every figure until it is closed.
     figure = Figure(figsize=size, layout="constrained")
-    return figure, figure.subplots(rows, columns, squeeze=False).tolist()
+    return figure, figure.subplots(rows, columns, squeeze=False, sharex=sharex, sharey=sharey).tolist()
+
+
+def span_row(axes: list[Axes]) -> Axes:
+    """Replace all axes of one row by a single one."""
+    figure, grid = axes[0].figure, axes[0].get_subplotspec()
+    assert grid is not None
+    row = grid.rowspan.start
+    for panel in axes:
+        panel.remove()
+    return figure.add_subplot(grid.get_gridspec()[row, :])
+
+
+def wrapped(text: str, characters: int = 50) -> str:
+    """The text in lines of at most this many characters; line breaks stay."""
+    return "\n".join(textwrap.fill(line, characters) for line in text.split("\n"))
 
 
 def clear_spines(axes: Axes) -> None:
-    """Hide the spines without ticks."""
+    """Leave only the two spines that carry ticks."""
     axes.spines[["top", "right"]].set_visible(False)
 
 
 def ink(image: AxesImage, value: float) -> str:
-    """Return black or white, whichever has more contrast with the image's colour of this value (WCAG 2)."""
+    """Black or white, whichever is read more easily on the image's colour of this value (contrast as in WCAG 2)."""
     colour = image.to_rgba(np.array([value]))[0, :3]
     linear = np.where(colour <= 0.04045, colour / 12.92, ((colour + 0.055) / 1.055) ** 2.4)
     luminance = float(linear @ [0.2126, 0.7152, 0.0722])

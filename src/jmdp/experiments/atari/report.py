@@ -137,7 +137,7 @@ def write(folder: Path) -> str:
                 figure.savefig(folder / f"scatter-{game}-{coupling}-{c:g}-{name}.svg")
     if all(("Synchronous", 1.0, game, "sum") in found for game in PAPER):
         shown, blocks = curves(folder, "Synchronous", 1.0)
-        figure = td_figure({"NeuralGram": shown}, blocks)
-        figure.suptitle("Synchronous coupling, c = 1")
+        figure = td_figure(shown, blocks)
+        figure.suptitle("NeuralGram, Synchronous coupling, c = 1")
         figure.savefig(folder / "td_errors.svg")
     return text

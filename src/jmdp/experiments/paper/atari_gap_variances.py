@@ -10,13 +10,20 @@ import numpy as np
 from jmdp.experiments.paper.atari import TITLES, AtariExperiment
 from jmdp.experiments.reproduction.experiment import Numbers, Work
 from jmdp.experiments.reproduction.findings import Claim, Finding, Measured
-from jmdp.plots.style import COLOURS, GREY, clear_spines, new_figure
+from jmdp.plots.style import COLOURS, GREY, SMALL, WIDTH, clear_spines, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PRINTED = {"atlantis": (1.03, 83.3), "battle_zone": (3.87, 115.7), "boxing": (3.97, 111.1), "pong": (1.30, 135.4)}
 """The paper's ratios: learned, and independent marginals."""
+
+KINDS = {
+    "learned": ("learned jointly", COLOURS[0], "o", -0.2),
+    "formula": ("closed form from the shock's scale", GREY, "s", 0.05),
+    "independent": ("independent marginals", COLOURS[1], "^", -0.2),
+}
+"""Label, colour, marker and vertical offset of each ratio in the figure."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,32 +79,36 @@ class AtariGapVariances(AtariExperiment):
         ]  # fmt: skip
 
     def figure(self, data: dict[str, Any]) -> Figure:
-        """Plot the ratios of each game: mean over networks with its interval, single networks, and the paper's."""
-        figure, [[axes]] = new_figure(size=(8.4, 4.2))
-        kinds = (
-            ("learned", "learned jointly", COLOURS[0], "o", -0.2),
-            ("formula", "closed form from the shock's scale", GREY, "s", 0.05),
-            ("independent", "independent marginals", COLOURS[1], "o", -0.2),
-        )
+        """Ratios of each game: mean over networks with its interval, single networks, and the paper's values."""
+        from matplotlib.lines import Line2D
+
+        figure, [[axes]] = new_figure(size=(WIDTH, 5.4))
         for y, row in enumerate(data["rows"]):
-            for key, label, colour, marker, up in kinds:
+            for key, (_, colour, marker, up) in KINDS.items():
                 m = self._measured(row, key)
-                known = m.high < np.inf
-                error = [[m.value - m.low], [m.high - m.value]] if known else None
-                axes.errorbar(m.value, y + up, xerr=error, fmt=marker, markersize=5, capsize=3, color=colour,
-                              label=label if y == 0 else None)  # fmt: skip
+                error = [[m.value - m.low], [m.high - m.value]] if m.high < np.inf else None
+                axes.errorbar(m.value, y + up, xerr=error, fmt=marker, markersize=5, capsize=3, color=colour)
                 axes.plot(row[key], [y + up] * len(row[key]), "|", color=colour, markersize=9, alpha=0.5)
-            for i, printed in enumerate(PRINTED[row["game"]]):
-                axes.plot(printed, y + 0.28, "D", markersize=6, markerfacecolor="white", color=COLOURS[i],
-                          label="paper" if (y, i) == (0, 0) else None)  # fmt: skip
-        axes.axvline(1.0, color=GREY, linewidth=1)
-        axes.text(1.0, -0.75, "ideal", color=GREY, ha="center", va="center", fontsize=9)
-        axes.set_ylim(len(data["rows"]) - 0.4, -1.0)
+            for printed, colour in zip(PRINTED[row["game"]], COLOURS, strict=False):
+                axes.plot(printed, y + 0.3, "D", markersize=6, markerfacecolor="white", color=colour)
+        axes.axvline(1.0, color=GREY, linewidth=1, linestyle="--", zorder=0)
+        axes.set_ylim(len(data["rows"]) - 0.5, -0.5)
         axes.set_xscale("log")
         axes.set_xticks([0.5, 1, 2, 5, 10, 20, 50, 100, 200], ["½", "1", "2", "5", "10", "20", "50", "100", "200"])
         axes.minorticks_off()
         axes.set_yticks(range(len(data["rows"])), [TITLES[row["game"]] for row in data["rows"]])
-        axes.set_xlabel("gap variance / simulated gap variance (mean over networks, 95% interval; |: single networks)")
+        axes.set_xlabel("variance of the gap / simulated variance")
         clear_spines(axes)
-        figure.legend(loc="outside lower center", ncols=2, frameon=False)
+        handles = [Line2D([], [], color=c, marker=marker, label=label) for label, c, marker, _ in KINDS.values()]
+        handles += [
+            Line2D([], [], color="black", marker="|", markersize=9, linestyle="", label="single networks"),
+            Line2D([], [], color=COLOURS[0], marker="D", markerfacecolor="white", linestyle="",
+                   label="the paper: learned jointly"),
+            Line2D([], [], color=COLOURS[1], marker="D", markerfacecolor="white", linestyle="",
+                   label="the paper: independent marginals"),
+            Line2D([], [], color=GREY, linestyle="--", label="equal to the simulation"),
+        ]  # fmt: skip
+        figure.legend(handles=handles, loc="outside lower left", frameon=False, fontsize=SMALL,
+                      title="Mean over networks with its 95% interval:", title_fontsize=SMALL,
+                      alignment="left")  # fmt: skip
         return figure

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from jmdp.experiments.atari.td_figure import td_figure
+from jmdp.experiments.atari.td_figure import fall_figure
 from jmdp.experiments.paper.atari import TITLES, AtariExperiment
 from jmdp.experiments.reproduction.experiment import Numbers, Work
-from jmdp.experiments.reproduction.findings import Claim, Finding, Measured
+from jmdp.experiments.reproduction.findings import Claim, Finding, Floats, Measured
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-BLOCKS = {"mean": "mean (μ)", "diagonal": "diagonal (σ diag)", "same state": "same state (σ same)",
-          "cross": "cross (σ cross)", "gap": "gap"}  # fmt: skip
-"""Our names with the paper's. The paper's figure omits the gap, which its appendix trains as well. For plain networks
-this is the gap's second moment, for ours its variance."""
+BLOCKS = {"mean": "mean\n(μ)", "diagonal": "diagonal\n(σ diag)", "same state": "same state\n(σ same)",
+          "cross": "cross\n(σ cross)", "gap": "gap\n(ours)"}  # fmt: skip
+"""The paper's names beside ours. The gap, which its appendix trains as well, is not in its figure: here its second
+moment, of our networks its variance."""
 
 PAPER = ("mean", "diagonal", "same state", "cross")
 """Blocks of the paper's figure."""
@@ -107,26 +107,26 @@ class AtariTDErrors(AtariExperiment):
         return findings
 
     def _least(self, start: str, curve: dict[str, Any]) -> tuple[str, Measured]:
-        """Return description and value of the measured quantity: the decrease of the block that decreases least."""
-        square = np.array(curve["squares"])[:, :, [list(BLOCKS).index(block) for block in PAPER]]
-        last = max(1, square.shape[1] // 6)
-        falls = square[:, -last:].mean(axis=1) / square[:, 0]  # [seeds, blocks]
+        """What is measured: the fall of the block that falls least."""
+        falls = _falls(curve)[:, [list(BLOCKS).index(block) for block in PAPER]]
         found = {block: Measured.over_seeds(falls[:, i], self.seeds, "networks") for i, block in enumerate(PAPER)}
         least = max(PAPER, key=lambda block: (found[block].high, found[block].value))
         quantity = f"final mean square TD error over that of {start}, in the block that decreases least ({least})"
         return quantity, found[least]
 
     def figure(self, data: dict[str, Any]) -> Figure:
-        """Plot one row per kind of network (plain without and with the perturbation, ours), one column per game."""
-        rows = {
-            "plain, points alone": data["plain"],
-            "plain, perturbed": data["perturbed"],
-            "NeuralGram, perturbed": data["ours"],
+        """Mean square TD error at the end of training over that at its start, for each game, block and network."""
+        kinds = {
+            "paper's networks, game points only": data["plain"],
+            "paper's networks, perturbed rewards": data["perturbed"],
+            "NeuralGram, perturbed rewards": data["ours"],
         }
-        return td_figure(
-            {
-                name: {game: (np.array(c["updates"]), np.array(c["squares"])) for game, c in curves.items()}
-                for name, curves in rows.items()
-            },
-            list(BLOCKS.values()),
-        )
+        falls = {name: {game: _falls(curve) for game, curve in curves.items()} for name, curves in kinds.items()}
+        return fall_figure(falls, list(BLOCKS.values()), self.fall)
+
+
+def _falls(curve: dict[str, Any]) -> Floats:
+    """[seeds, blocks], mean square TD error at the end over that at the start."""
+    square = np.array(curve["squares"])
+    last = max(1, square.shape[1] // 6)
+    return np.asarray(square[:, -last:].mean(axis=1) / square[:, 0])

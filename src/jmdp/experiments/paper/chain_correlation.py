@@ -7,10 +7,10 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import jmdp
-from jmdp.experiments.paper.correlations import correlation, draw_matrix, size
+from jmdp.experiments.paper.correlations import correlation, size
 from jmdp.experiments.reproduction.experiment import Experiment, Numbers, Work
 from jmdp.experiments.reproduction.findings import Claim, Measured
-from jmdp.plots.style import new_figure
+from jmdp.plots.style import COLOURS, GREY, WIDTH, clear_spines, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -64,13 +64,20 @@ class ChainCorrelation(Experiment):
         )
 
     def figure(self, data: dict[str, Any]) -> Figure:
-        """Plot the correlation matrix."""
-        figure, [[axes]] = new_figure(size=(4.2, 3.6))
-        image = draw_matrix(axes, data["correlation"])
-        axes.set_xticks([0, 1], data["actions"])
-        axes.set_yticks([0, 1], data["actions"])
-        axes.set_title("returns from the first state of the chain", fontsize=10)
-        figure.colorbar(image, ax=axes, label="correlation")
+        """Correlation against the number of steps left, from the recursion, and the value found by JIPE-2."""
+        figure, [[axes]] = new_figure(size=(WIDTH, 3.0))
+        steps = range(1, self.length)
+        exact = [float(exact_correlation(n + 1, Fraction(self.discount))) for n in steps]
+        axes.plot(steps, exact, ".-", color=COLOURS[0], label="exact recursion")
+        found = data["correlation"][0][1]
+        axes.plot(self.length - 1, found, "s", color=COLOURS[1], markersize=9, markerfacecolor="none",
+                  markeredgewidth=1.8, label=f"JIPE-2, first state of the chain: {found:.2f}")  # fmt: skip
+        axes.axhline(0, color=GREY, linewidth=1)
+        axes.set_xlabel("steps to the end of the chain")
+        axes.set_ylabel("correlation of the returns\nof the two actions")
+        axes.set_ylim(-1.1, 1)
+        axes.legend(frameon=False, loc="lower right")
+        clear_spines(axes)
         return figure
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import jmdp
-from jmdp.plots.style import ink
+from jmdp.plots.style import SMALL, ink
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,5 +33,5 @@ def draw_matrix(axes: Axes, rho: Sequence[Sequence[float]]) -> AxesImage:
     for a, row in enumerate(rho):
         for b, value in enumerate(row):
             text = f"{value:.2f}".replace("0.", ".").replace("1.00", "1")
-            axes.text(b, a, text, ha="center", va="center", fontsize=8, color=ink(image, value))
+            axes.text(b, a, text, ha="center", va="center", fontsize=SMALL, color=ink(image, value))
     return image

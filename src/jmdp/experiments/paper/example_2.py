@@ -11,7 +11,7 @@ import numpy as np
 import jmdp
 from jmdp.experiments.reproduction.experiment import Experiment, Numbers, Work
 from jmdp.experiments.reproduction.findings import Claim, Measured
-from jmdp.plots.style import COLOURS, DASHES, clear_spines, ink, new_figure
+from jmdp.plots.style import COLOURS, DASHES, SMALL, WIDTH, clear_spines, ink, new_figure, span_row
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -89,9 +89,10 @@ class Example2(Experiment):
         return {"discounts": discounts.tolist(), "variances": variances}
 
     def figure(self, data: dict[str, Any]) -> Figure:
-        """Plot both joint distributions of next states, and the variance of the gap against the discount."""
-        figure, [axes] = new_figure(1, 3, size=(11.4, 3.6))
-        for panel, name, table in zip(axes, NAMES, data["joint"], strict=False):
+        """The two joint distributions of next states, and the variance of the gap against the discount."""
+        figure, [axes, lower] = new_figure(2, 2, size=(WIDTH, 5.6))
+        curves = span_row(lower)
+        for panel, name, table in zip(axes, NAMES, data["joint"], strict=True):
             image = panel.imshow(table, cmap="Blues", vmin=0, vmax=1)
             for i, j in np.ndindex(2, 2):
                 panel.text(j, i, f"{table[i][j]:g}", ha="center", va="center", color=ink(image, table[i][j]))
@@ -99,22 +100,22 @@ class Example2(Experiment):
             panel.set_yticks([0, 1])
             panel.set_xlabel("next state of action 2")
             panel.set_ylabel("next state of action 1")
-            panel.set_title(name, fontsize=10)
+            panel.set_title(name, fontsize=SMALL)
         for i, (name, variances) in enumerate(zip(NAMES, data["variances"], strict=True)):
-            axes[2].plot(
+            curves.plot(
                 data["discounts"],
                 variances,
                 color=COLOURS[i],
                 linestyle=DASHES[i],
-                marker="o",
-                markersize=3,
+                marker="os"[i],
+                markersize=4,
                 label=name,
             )
-        axes[2].set_xlabel("discount γ")
-        axes[2].set_ylabel("variance of the gap")
-        axes[2].set_title("return of action 1 minus return of action 2", fontsize=10)
-        axes[2].legend(frameon=False, fontsize=9)
-        clear_spines(axes[2])
+        curves.set_xlabel("discount γ")
+        curves.set_ylabel("variance of the gap (return²)")
+        curves.set_title("gap: return of action 1 − return of action 2", fontsize=10)
+        curves.legend(frameon=False)
+        clear_spines(curves)
         return figure
 
 

@@ -11,7 +11,7 @@ from scipy.stats import beta
 import jmdp
 from jmdp.experiments.reproduction.experiment import Experiment, Numbers, Work
 from jmdp.experiments.reproduction.findings import Claim, Finding, Floats, Measured
-from jmdp.plots.style import COLOURS, DASHES, GREY, clear_spines, new_figure
+from jmdp.plots.style import COLOURS, DASHES, GREY, SMALL, WIDTH, clear_spines, new_figure, span_row
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -149,33 +149,41 @@ class GapValidation(Experiment):
         )
 
     def figure(self, data: dict[str, Any]) -> Figure:
-        """Plot means, variances, and three empirical distribution functions of ratios."""
-        figure, [axes] = new_figure(1, 3, size=(12.6, 4.3))
+        """Means, variances, and the three ECDFs."""
+        figure, [upper, lower] = new_figure(2, 2, size=(WIDTH, 6.2))
         d = {key: np.array(values) for key, values in data.items()}
-        for panel, what, name in ((axes[0], "mean", "mean of the gap"), (axes[1], "variance", "variance of the gap")):
+        for panel, what, unit in zip(upper, ("mean", "variance"), ("return", "return²"), strict=True):
             panel.errorbar(d[what], d[f"simulated_{what}"], yerr=d[f"{what}_error"], fmt="o", markersize=3.5,
-                           color=COLOURS[0], ecolor=GREY, elinewidth=1, label="a state and two actions")  # fmt: skip
+                           color=COLOURS[0], ecolor=GREY, elinewidth=1, label="one gap")  # fmt: skip
             ends = [min(d[what].min(), d[f"simulated_{what}"].min()), max(d[what].max(), d[f"simulated_{what}"].max())]
-            panel.plot(ends, ends, color=COLOURS[1], linewidth=1, label="equal")
-            panel.set_xlabel(f"{name}, predicted by JIPE-2")
-            panel.set_ylabel(f"{name}, simulated")
-            panel.legend(frameon=False)
+            panel.plot(ends, ends, color="black", linewidth=1, zorder=0, label="equal")
+            panel.set_title(f"{what} of the gap ({unit})", fontsize=10)
+            panel.set_xlabel("predicted by JIPE-2")
+            panel.locator_params(nbins=5)
+            panel.legend(frameon=False, loc="upper left")
             clear_spines(panel)
+        upper[0].set_ylabel("simulated, with its interval")
+        self._draw_ratios(span_row(lower), d)
+        return figure
+
+    def _draw_ratios(self, axes: Axes, d: dict[str, Floats]) -> None:
+        """Distribution functions of the ratios for three bounds; the first two nearly coincide, so one is wider."""
         positive = d["positive"].astype(bool)
         curves = (
-            ("bound", "frequency", "Cantelli, moments by JIPE-2"),
-            ("simulated_bound", "frequency", "Cantelli, simulated moments"),
-            ("sharper_bound", "frequency", f"{self.moments} moments (ours)"),
+            ("bound", "Cantelli bound, moments by JIPE-2", "#8FC1E0", "-", 5.0),
+            ("simulated_bound", "Cantelli bound, simulated moments", "black", DASHES[1], 1.4),
+            ("sharper_bound", f"bound from {self.moments} moments (ours)", COLOURS[2], DASHES[2], 1.8),
         )
-        for i, (bound, chance, label) in enumerate(curves):
-            _ecdf(axes[2], d[chance][positive] / d[bound][positive], COLOURS[i], DASHES[i], label)
-        axes[2].axvline(1.0, color=GREY, linewidth=1)
-        axes[2].set_xlabel("simulated P(gap ≤ 0) / its upper bound")
-        axes[2].set_ylabel("share of the gaps")
-        axes[2].set_xlim(0, 1.05)
-        axes[2].legend(frameon=False, loc="upper left", fontsize=9)
-        clear_spines(axes[2])
-        return figure
+        for bound, label, colour, dashes, width in curves:
+            _ecdf(axes, d["frequency"][positive] / d[bound][positive], colour, dashes, label, width)
+        axes.axvline(1.0, color=GREY, linewidth=1)
+        axes.set_title("a valid bound has no ratio above 1", fontsize=10)
+        axes.set_xlabel("simulated P(gap ≤ 0) / its upper bound")
+        axes.set_ylabel("fraction of the gaps")
+        axes.set_xlim(0, 1.05)
+        axes.set_ylim(-0.02, 1.02)
+        axes.legend(frameon=False, loc="upper left", fontsize=SMALL)
+        clear_spines(axes)
 
 
 def _as_if_exact(gap: jmdp.Gap) -> jmdp.Gap:
@@ -184,7 +192,7 @@ def _as_if_exact(gap: jmdp.Gap) -> jmdp.Gap:
     return replace(gap, mean_interval=mean, variance_interval=variance)
 
 
-def _ecdf(axes: Axes, values: Floats, colour: str, dashes: Any, label: str) -> None:
+def _ecdf(axes: Axes, values: Floats, colour: str, dashes: Any, label: str, width: float) -> None:
     seen = np.sort(values)
     axes.step(
         [0, *seen, 1.05],
@@ -192,5 +200,6 @@ def _ecdf(axes: Axes, values: Floats, colour: str, dashes: Any, label: str) -> N
         where="post",
         color=colour,
         linestyle=dashes,
+        linewidth=width,
         label=label,
     )

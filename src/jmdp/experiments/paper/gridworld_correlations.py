@@ -12,7 +12,7 @@ import jmdp
 from jmdp.experiments.paper.correlations import correlation, draw_matrix, size
 from jmdp.experiments.reproduction.experiment import Experiment, Numbers, Work
 from jmdp.experiments.reproduction.findings import Claim, Measured
-from jmdp.plots.style import new_figure
+from jmdp.plots.style import SMALL, WIDTH, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -95,7 +95,7 @@ class GridworldCorrelations(Experiment):
     def figure(self, data: dict[str, Any]) -> Figure:
         """Plot one matrix per cell, at its place in the grid."""
         side, actions = data["side"], data["actions"]
-        figure, axes = new_figure(side, side, size=(7.2, 6.6))
+        figure, axes = new_figure(side, side, size=(WIDTH, 6.6))
         tiles = [axes[row][column] for row in range(side) for column in range(side)]
         image = None
         for s, (tile, rho) in enumerate(zip(tiles, data["correlation"], strict=True)):
@@ -108,9 +108,10 @@ class GridworldCorrelations(Experiment):
                 tile.set_aspect("equal")
                 continue
             image = draw_matrix(tile, rho)
-            tile.set_title(f"row {s // side}, column {s % side}", fontsize=9)
+            tile.set_title(f"row {s // side}, column {s % side}", fontsize=SMALL)
         assert image is not None
-        figure.colorbar(image, ax=tiles, label="correlation of the two actions' returns", shrink=0.7)
+        figure.colorbar(image, ax=tiles, location="bottom", aspect=40,
+                        label="correlation of the two actions' returns")  # fmt: skip
         return figure
 
 

@@ -11,7 +11,7 @@ import jmdp
 from jmdp.experiments.reproduction.experiment import Experiment, Numbers, Work
 from jmdp.experiments.reproduction.findings import Claim, Finding, Floats, Measured
 from jmdp.methods.incremental import ConstantSteps, PolynomialSteps
-from jmdp.plots.style import COLOURS, DASHES, clear_spines, new_figure
+from jmdp.plots.style import COLOURS, DASHES, GREY, SMALL, WIDTH, clear_spines, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -90,18 +90,23 @@ class IncrementalConvergence(Experiment):
         return Measured.over_seeds(errors[:, -1] / errors[:, 0], self.seeds, "runs")
 
     def figure(self, data: dict[str, Any]) -> Figure:
-        """Plot errors against updates: geometric mean over seeds (bold) and single seeds (faint)."""
-        figure, [[axes]] = new_figure(size=(6.4, 4.2))
+        """Errors against updates: bold is the geometric mean of the seeds, faint the single ones."""
+        figure, [[axes]] = new_figure(size=(WIDTH, 4.2))
         for i, (name, errors) in enumerate(data["errors"].items()):
             style: dict[str, Any] = {"color": COLOURS[i], "linestyle": DASHES[i]}
             for single in errors:
                 axes.loglog(data["updates"], single, alpha=0.3, linewidth=1, **style)
             middle = np.exp(np.log(errors).mean(axis=0))
-            axes.loglog(data["updates"], middle, marker="o", linewidth=2, label=name, **style)
+            label = "step sizes $n^{-0.8}$ (Robbins–Monro)" if "n^" in name else name.replace("steps", "step size")
+            axes.loglog(data["updates"], middle, marker="os"[i], linewidth=2, label=label, **style)
+        axes.plot([], [], color=GREY, linewidth=1, label="thin: single seeds; bold: their geometric mean")
+        axes.set_ylim(0.02, 1)
+        axes.set_yticks([0.02, 0.05, 0.1, 0.2, 0.5, 1], ["0.02", "0.05", "0.1", "0.2", "0.5", "1"])
+        axes.tick_params(axis="y", which="minor", labelleft=False)
         axes.set_xlabel("updates of single coordinates")
-        axes.set_ylabel("error of last iterates, λ-norm")
+        axes.set_ylabel("error of the last iterate (λ-norm)")
         axes.grid(alpha=0.3)
-        axes.legend(frameon=False)
+        figure.legend(loc="outside lower left", frameon=False, fontsize=SMALL)
         clear_spines(axes)
         return figure
 

@@ -16,7 +16,7 @@ import jmdp
 from jmdp.experiments.paper.residuals import CLEAR, rate
 from jmdp.experiments.reproduction.experiment import Experiment, Numbers, Work
 from jmdp.experiments.reproduction.findings import Claim, Finding, Measured
-from jmdp.plots.style import COLOURS, DASHES, GREY, clear_spines, new_figure
+from jmdp.plots.style import COLOURS, DASHES, GREY, SMALL, WIDTH, clear_spines, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -114,37 +114,40 @@ class JIPEn(Experiment):
 
     def figure(self, data: dict[str, Any]) -> Figure:
         """Plot residuals of each order, and errors of moments relative to their certificates."""
-        figure, [axes] = new_figure(1, 2, size=(10.2, 4.0))
+        figure, [[residual_axes], [share_axes]] = new_figure(2, 1, size=(WIDTH, 6.6))
         for i, (order, residuals) in enumerate(data["residuals"].items()):
             seen = np.array([r for r in residuals if r > 0])
-            axes[0].semilogy(
+            residual_axes.semilogy(
                 np.arange(1, seen.size + 1),
                 seen / seen[0],
                 color=COLOURS[i],
                 linestyle=DASHES[i],
+                linewidth=(3.5, 2.5, 1.5)[i % 3],
                 label=f"JIPE-{order}",
             )
         sweeps = np.arange(1, max(map(len, data["residuals"].values())) + 1)
-        axes[0].semilogy(
-            sweeps, data["discount"] ** (sweeps - 1.0), color=GREY, linewidth=4, alpha=0.35, zorder=0,
+        residual_axes.semilogy(
+            sweeps, data["discount"] ** (sweeps - 1.0), color=GREY, linewidth=8, alpha=0.35, zorder=0,
             label=f"γ = {data['discount']:g} per sweep",
         )  # fmt: skip
-        axes[0].set_xlabel("sweep")
-        axes[0].set_ylabel("residual / residual of the first sweep")
-        axes[0].legend(frameon=False)
-        for i, (key, label) in enumerate((("product_shares", "three actions, vs exact fractions"),
-                                          ("gap_shares", "gaps, vs ExactPairs"))):  # fmt: skip
+        residual_axes.set_xlabel("sweep")
+        residual_axes.set_ylabel("residual / first residual")
+        residual_axes.set_title("all orders converge at the same rate", fontsize=10)
+        residual_axes.legend(frameon=False, handlelength=4)
+        for i, (key, label) in enumerate((("product_shares", "products of three actions, exact: rational arithmetic"),
+                                          ("gap_shares", "moments of gaps, reference: ExactPairs"))):  # fmt: skip
             shares = np.sort(np.maximum(data[key], 1e-12))
-            axes[1].step(
+            share_axes.step(
                 shares, (np.arange(shares.size) + 1) / shares.size, where="post", color=COLOURS[i], linestyle=DASHES[i],
                 label=label,
             )  # fmt: skip
-        axes[1].axvline(1.0, color=GREY, linewidth=1)
-        axes[1].set_xscale("log")
-        axes[1].set_xlabel("difference / certified error (line: 1)")
-        axes[1].set_ylabel("share of the moments")
-        axes[1].legend(frameon=False, fontsize=9, loc="upper center", bbox_to_anchor=(0.5, -0.16))
-        for panel in axes:
+        share_axes.axvline(1.0, color=GREY, linewidth=2, alpha=0.6, label="certified error")
+        share_axes.set_xscale("log")
+        share_axes.set_xlabel("difference from the reference / certified error")
+        share_axes.set_ylabel("fraction of the moments")
+        share_axes.set_title("no moment is outside its certificate", fontsize=10)
+        figure.legend(*share_axes.get_legend_handles_labels(), loc="outside lower left", frameon=False, fontsize=SMALL)
+        for panel in (residual_axes, share_axes):
             panel.grid(alpha=0.3)
             clear_spines(panel)
         return figure

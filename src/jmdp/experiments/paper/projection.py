@@ -13,7 +13,7 @@ import jmdp
 from jmdp.experiments.reproduction.experiment import Experiment, Numbers, Work
 from jmdp.experiments.reproduction.findings import Claim, Finding, Floats, Measured
 from jmdp.methods.linear_projected import Restart
-from jmdp.plots.style import COLOURS, GREY, clear_spines, new_figure
+from jmdp.plots.style import COLOURS, DASHES, WIDTH, clear_spines, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -121,25 +121,27 @@ class ProjectedContraction(Experiment):
         ]  # fmt: skip
 
     def figure(self, data: dict[str, Any]) -> Figure:
-        """Plot distances to the fixed point, and the ratios of single sweeps with κ."""
-        figure, [axes] = new_figure(1, 2, size=(9.6, 4.0))
+        """Distances to the fixed point, and the ratios of single sweeps beside κ."""
+        figure, [[ways_axes], [ratio_axes]] = new_figure(2, 1, size=(WIDTH, 6.4))
         ways = np.array(data["distances"])
         for i, way in enumerate(ways):
             shown = way[way > 1e-14 * way[0]] / way[0]
-            axes[0].semilogy(
-                shown, color=COLOURS[0], alpha=0.4, linewidth=1, label="from each start" if i == 0 else None
+            ways_axes.semilogy(
+                shown, color=COLOURS[0], alpha=0.4, linewidth=1, label="single starts" if i == 0 else None
             )
         sweeps = np.arange(ways.shape[1])
-        axes[0].semilogy(sweeps, data["kappa"] ** sweeps, color=GREY, label=f"κ = {data['kappa']:.3g} per sweep")
-        axes[0].set_xlabel("projected sweep")
-        axes[0].set_ylabel("distance to the fixed point / initial distance")
-        axes[0].legend(frameon=False)
-        axes[1].hist(data["ratios"], bins=40, color=COLOURS[0])
-        axes[1].axvline(data["kappa"], color=COLOURS[1], linewidth=2, label="κ, the theorem's bound")
-        axes[1].set_xlabel("distance after a projected sweep / before")
-        axes[1].set_ylabel("pairs of moment collections")
-        axes[1].legend(frameon=False, loc="upper left")
-        for panel in axes:
+        bound = f"bound of the theorem: κ = {data['kappa']:.3g} per sweep"
+        style: dict[str, Any] = {"color": COLOURS[1], "linestyle": DASHES[1], "linewidth": 2}
+        ways_axes.semilogy(sweeps, data["kappa"] ** sweeps, label=bound, **style)
+        ways_axes.set_xlabel("projected sweep")
+        ways_axes.set_ylabel("distance to the fixed point,\nrelative to that of the start")
+        ways_axes.legend(frameon=False)
+        ratio_axes.hist(data["ratios"], bins=40, color=COLOURS[0])
+        ratio_axes.axvline(data["kappa"], label="bound κ", **style)
+        ratio_axes.set_xlabel("distance of two moment collections,\nafter / before a projected sweep")
+        ratio_axes.set_ylabel("number of pairs")
+        ratio_axes.legend(frameon=False, loc="upper left")
+        for panel in (ways_axes, ratio_axes):
             clear_spines(panel)
         return figure
 

@@ -10,7 +10,7 @@ import numpy as np
 import jmdp
 from jmdp.experiments.reproduction.experiment import Experiment, Numbers, Work
 from jmdp.experiments.reproduction.findings import Claim, Finding, Floats, Measured
-from jmdp.plots.style import COLOURS, DASHES, GREY, clear_spines, new_figure
+from jmdp.plots.style import COLOURS, DASHES, GREY, SMALL, WIDTH, clear_spines, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -140,24 +140,25 @@ class Residuals(Experiment):
     def figure(self, data: dict[str, Any]) -> Figure:
         """Plot residuals of the paper's models and of ours, with the slope γ."""
         names = list(dict.fromkeys(curves["panel"] for curves in data["curves"].values()))
-        figure, [axes] = new_figure(1, len(names), size=(13.2, 5.2))
+        figure, grid = new_figure(len(names), 1, size=(WIDTH, 3.4 * len(names)))
+        axes = [row[0] for row in grid]
         for panel, title in zip(axes, names, strict=True):
             here = {name: curves for name, curves in data["curves"].items() if curves["panel"] == title}
             for i, (name, curves) in enumerate(here.items()):
                 what = name.rpartition(", ")[2]
                 what = "" if what == name else ("goal-directed policy" if "ending" in what else what)
                 for method, label in (("JIPE", "JIPE-2"), ("ExactPairs", "ExactPairs (ours)")):
-                    colour, dashes = COLOURS[i], DASHES[0] if method == "JIPE" else DASHES[2]
+                    colour, dashes = COLOURS[i], DASHES[i] if method == "JIPE" else DASHES[2 + i]
                     _draw(panel, curves[method], colour, dashes, ", ".join(filter(None, (label, what))))
             _slope(panel, data["discount"], max(len(curves["JIPE"]) for curves in here.values()))
             _mark_end(panel, here)
-            panel.set_title(title, fontsize=10)
+            panel.set_title(title.replace("the goal ends the walk", "the goal is terminal"), fontsize=10)
             panel.set_xlabel("sweep")
+            panel.set_ylabel("residual / first residual")
             panel.set_ylim(1e-13, 3)
             panel.grid(alpha=0.3)
-            panel.legend(frameon=False, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.16))
+            panel.legend(fontsize=SMALL, frameon=False, loc="upper left", bbox_to_anchor=(0, -0.2), ncols=1)
             clear_spines(panel)
-        axes[0].set_ylabel("residual / residual of the first sweep")
         return figure
 
 
