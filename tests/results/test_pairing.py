@@ -80,7 +80,10 @@ def test_sentences():
     shares = LuckShares(0.6, 0.4, 0.0, 32)
     paid = str(Pairing(Estimate(7.4, 6.1, 9.0), 0.87, 640, shares, 0))
     assert "would need 7.4 × as many episodes (6.1 to 9, from 640 pairs)" in paid
-    assert "About 60% of the variance of returns comes from the start, 40% from the steps and 0% from the" in paid
+    assert (
+        "About 60% of the variance of returns comes from the initial state, 40% from randomness during the episode"
+        in paid
+    )
     assert "unrelated" not in paid
     unrelated = str(Pairing(Estimate(1.01, 0.9, 1.15), 0.01, 640, None, 0))
     assert "hardly correlated (0.01) although they share randomness" in unrelated

@@ -119,8 +119,8 @@ def _overturned(c: _Comparison) -> list[str]:
         return []
     cost = rounding.at_least(c.break_even, 2)
     return [
-        f"the verdict would change if an unseen outcome with a chance of 1 in {1 / c.unseen:.0f} costs {c.best} more "
-        f"than {cost} compared with {c.runner_up}"
+        f"rare outcomes: one with a chance of 1 in {1 / c.unseen:.0f}, which this sample may have missed, would change the "
+        f"verdict only if it cost {c.best} more than {cost} compared with {c.runner_up}"
     ]
 
 
@@ -128,7 +128,9 @@ def assumptions(c: _Sampled) -> list[str]:
     """What the intervals cover and assume."""
     lines = []
     if c.limits.assumption is not None:
-        lines.append(f"assumption: {c.limits.assumption}; otherwise set reward_bound")
+        lines.append(
+            f"intervals include rewards beyond the horizon, assuming that {c.limits.assumption}; else set reward_bound"
+        )
     lines.append(f"outcomes rarer than about 1 in {1 / c.unseen:.0f} may be missing from this sample")
     if c.bounded is None:
         means = "those of means assume a large sample"

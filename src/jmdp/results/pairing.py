@@ -67,13 +67,13 @@ class Pairing:
             said = [f"The gap did not vary in {self.samples} pairs: shared randomness removes all of its variance."]
         else:
             ends = f"{self.gain.low:.2g} to {self.gain.high:.2g}, from {self.samples:,} pairs"
-            said = [f"Independent runs would need {self.gain:.2g} × as many episodes ({ends})."]
+            said = [f"For the same precision, independent runs would need {self.gain:.2g} × as many episodes ({ends})."]
         if self.shares is not None:
             parts = self.shares
             said.append(
-                f"About {100 * parts.start:.0f}% of the variance of returns comes from the start, "
-                f"{100 * parts.steps:.0f}% from the steps and {100 * parts.policies:.0f}% from the policies' random "
-                f"actions (estimated by running {parts.samples} samples again)."
+                f"About {100 * parts.start:.0f}% of the variance of returns comes from the initial state, "
+                f"{100 * parts.steps:.0f}% from randomness during the episode and {100 * parts.policies:.0f}% from the "
+                f"policies' random actions (estimated by repeating {parts.samples} samples in part)."
             )
         if abs(self.correlation) < 0.1 and self.gain.low < 1.1:
             said.append(

@@ -49,7 +49,8 @@ def policy_table(c: _PolicyComparison) -> str:
             *aligned(rows),
             "",
             *c.pairing.sentences(),
-            f"{c.samples:,} episodes of each policy from seed {c.seed}; {c.draws.steps:,} steps simulated",
+            f"{c.samples:,} episodes of each policy from seed {c.seed}; {c.draws.steps:,} steps simulated"
+            + ", those of repeated samples included" * (c.pairing.shares is not None),
             *assumptions(c),
             *undefined(rows),
         ]

@@ -38,9 +38,9 @@ def gap(mean, interval, *, confidence=None, values=None, state="3", **more):
 @pytest.mark.parametrize(
     ("found", "sentence"),
     [
-        (gap(3.0, Interval(3.0, 3.0)), "In state 3, new earns 3 more than old on average (certain)"),
-        (gap(-0.12345, Interval(-0.13, -0.12), state="here"), "new earns 0.123 less than old on average (certain)"),
-        (gap(0.0, Interval(0.0, 0.0), state="here"), "new and old earn the same on average (certain)"),
+        (gap(3.0, Interval(3.0, 3.0)), "In state 3, new earns 3 more than old on average (certified)"),
+        (gap(-0.12345, Interval(-0.13, -0.12), state="here"), "new earns 0.123 less than old on average (certified)"),
+        (gap(0.0, Interval(0.0, 0.0), state="here"), "new and old earn the same on average (certified)"),
         (
             gap(2.0, Interval(1.0, 3.0), confidence=0.95, large_sample=True, state="start"),
             "From the start distribution, new earns 2.0 ± 1.0 more than old on average (95% confidence, large-sample)",
@@ -52,11 +52,11 @@ def gap(mean, interval, *, confidence=None, values=None, state="3", **more):
         (gap(1.0, None, state="here"), "new earns about 1 more than old on average (an estimate without an interval)"),
         (
             gap(1.0, Interval(1.0, 1.0), values=[-2, -1, 3, 4], state="here"),
-            "new earns 1 more than old on average (certain); new earns less in 50% of cases, by about 1.5 on average",
+            "new earns 1 more than old on average (certified); new earns less in 50% of cases, then by about 1.5",
         ),
         (
             gap(-1.0, Interval(-1.0, -1.0), values=[-2, -1, -1, 0], state="here"),
-            "new earns 1 less than old on average (certain); new never earns more",
+            "new earns 1 less than old on average (certified); new never earns more",
         ),
     ],
 )
@@ -69,7 +69,7 @@ def test_a_wide_chance_is_printed_as_an_interval():
     low, high = np.array([-1.0, -1.0]), np.array([-1.0, 3.0])
     wide = GapDistribution(low, high, high, np.array([0.1, 0.9]), 0.0, Interval(-1.0, 3.0))
     found = dataclasses.replace(gap(2.6, Interval(2.0, 3.0), state="here"), find_distribution=lambda: wide)
-    assert "new earns less in 9 to 100% of cases" in str(found)
+    assert "new earns less in 10% of cases (9.9 to 100%)" in str(found)
 
 
 def test_missing_numbers_say_why():

@@ -99,20 +99,22 @@ def _otherwise(gap: _Gap, distribution: GapDistribution) -> str:
     if chance.high == 0:
         return f"{gap.first} never earns {word}"
     lost = float(distribution.mass @ [max(0.0, sign * value) for value in distribution.value.tolist()])
-    size = f", by about {rounding.significant(lost / chance, 2)} on average" if chance > 0 and lost > 0 else ""
-    return f"{gap.first} earns {word} in {_percent(chance)} of cases{size}"
+    size = f", then by about {rounding.significant(lost / chance, 2)}" if chance > 0 and lost > 0 else ""
+    return f"{gap.first} earns {word} in {_percent(chance)}{size}"
 
 
 def _percent(chance: Estimate) -> str:
-    """Whole percents: the nearest one if the chance is known to 1%, else the ends of its interval, rounded outwards."""
+    """The nearest whole percent, followed by the interval, rounded outwards, if it is wider than 1%."""
+    nearest = rounding.percentages([float(chance), 1 - float(chance)])[0]
     if chance.high - chance.low <= 0.01:
-        return rounding.percentages([float(chance), 1 - float(chance)])[0]
-    return f"{math.floor(100 * chance.low)} to {math.ceil(100 * chance.high)}%"
+        return f"{nearest} of cases"
+    low, high = math.floor(1000 * chance.low) / 10, math.ceil(1000 * chance.high) / 10
+    return f"{nearest} of cases ({low:g} to {high:g}%)"
 
 
 def _certainty(gap: _Gap) -> str:
     if gap.confidence is None:
-        return "certain"
+        return "certified"
     return f"{100 * gap.confidence:g}% confidence" + ", large-sample" * gap.large_sample
 
 
