@@ -40,6 +40,7 @@ METHODS: list[Part] = [
     (
         "You have a simulator",
         [
+            ("Whole policies?", "jmdp.compare_policies(env)", "needs reset and step only"),
             ("One decision in\none state?", "jmdp.compare(simulator)", "stops when decided"),
             ("A list of a few\nstates?", "MonteCarlo(states=[…])", "intervals, also of distributions"),
             ("", "NeuralGram(seed=0)", "all states; tested on held-out ones"),

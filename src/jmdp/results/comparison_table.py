@@ -119,8 +119,8 @@ def _overturned(c: _Comparison) -> list[str]:
         return []
     cost = rounding.at_least(c.break_even, 2)
     return [
-        f"rare outcomes: one with a chance of 1 in {1 / c.unseen:.0f}, which this sample may have missed, would change the "
-        f"verdict only if it cost {c.best} more than {cost} compared with {c.runner_up}"
+        f"rare outcomes: one with a chance of 1 in {1 / c.unseen:.0f}, which this sample may have missed, would change "
+        f"the verdict only if it cost {c.best} more than {cost} compared with {c.runner_up}"
     ]
 
 
