@@ -214,7 +214,7 @@ def test_what_has_no_interval_without_a_range():
     assert found.evaluation.covariance_interval(0, 0, 1) is None
     for estimate in (regret.mean, regret.cvar(0.05), found.variance_reduction(1, 0)):
         assert (estimate.low, estimate.high) == (-math.inf, math.inf)
-    assert "assume a large sample" in repr(found)
+    assert "intervals of means for large samples" in repr(found)
     assert found.to_dataframe()[["std low", "mean regret high", "correlation low"]].loc["0"].isna().all()
     gap, regret = bounded.gap(1, 0), bounded.regret(0)
     assert math.sqrt(1 / 48) in gap.std_interval
@@ -222,7 +222,7 @@ def test_what_has_no_interval_without_a_range():
     assert regret.mean.low <= 0.55 <= regret.mean.high
     assert regret.cvar(0.05).low <= 0.3 + 0.5 * 0.975 <= regret.cvar(0.05).high <= 1.5
     assert regret.quantile(0.9999).high == 1.5
-    assert "large sample" not in repr(bounded)
+    assert "large samples" not in repr(bounded)
     assert not gap.large_sample
     assert not bounded.to_dataframe()[["std low", "mean regret high"]].loc["0"].isna().any()
 
@@ -233,8 +233,8 @@ def test_the_headline_says_what_would_overturn_it():
     p = -math.log(0.05) / 64
     assert found.break_even == pytest.approx(0.5 * (1 - p) / p)
     assert (1 - p) * found.gap(1, 0).mean - p * found.break_even == pytest.approx(0)
-    assert "a chance of 1 in 21, which this sample may have missed" in repr(found)
-    assert "only if it cost 1 more than 10 compared with 0" in repr(found)
+    assert "an event with a chance of 1 in 21 could be missing" in repr(found)
+    assert "only if 1 then lost more than 10 compared with 0" in repr(found)
     bounded = compared(one_step(lambda a, u: 0.5 * a + u), return_range=(0.0, 1.5))
     assert bounded.break_even is None
     assert "rare outcomes" not in repr(bounded)

@@ -317,7 +317,7 @@ def test_starts_of_a_table_as_an_array_a_list_and_a_world():
     assert (drawn(World(), pair, 50).draws.returns == same[0]).all()
     with pytest.raises(SettingsError, match="A table has no start state"):
         drawn(model, pair, 50)
-    with pytest.raises(UnavailableError, match="Give them: starts="):
+    with pytest.raises(UnavailableError, match="Pass them: starts="):
         drawn(TableEnv(model, STARTS), pair, 64, discount=0.5).by_start()
 
 
@@ -383,7 +383,7 @@ def test_pairing_that_costs_is_given_up():
     assert found.samples > 64
     assert found.best == "one"
     assert found.pairing.gain == pytest.approx(0.5, abs=0.05)
-    assert "of the first 32" in str(found.pairing)
+    assert "use the first 32" in str(found.pairing)
     assert found.gap("one", "zero").correlation == pytest.approx(-1)  # of the paired samples alone
     assert found.superiority("one", "zero").low > 0.2
     rest = found.draws.returns[32:]

@@ -86,7 +86,7 @@ def test_an_interrupt_keeps_the_best_certified_answer(monkeypatch):
         return sweep(self, point, out, change)
 
     monkeypatch.setattr(PairSweep, "measured", interrupted)
-    with pytest.raises(NotConvergedError, match="interrupted before it was done") as caught:
+    with pytest.raises(NotConvergedError, match="interrupted by the user") as caught:
         jmdp.evaluate(world.model, policy, jmdp.Local())
     kept = caught.value.evaluation
     assert kept.outcome is jmdp.Outcome.INTERRUPTED

@@ -399,7 +399,7 @@ def test_what_is_missing_is_said():
         run(states=[0], discount=1.5)
     with pytest.raises(SettingsError, match="horizon="):
         run(states=[0], discount=1.0)
-    with pytest.raises(jmdp.errors.UnavailableError, match="where to start"):
+    with pytest.raises(jmdp.errors.UnavailableError, match="has no start state"):
         run(discount=0.9)
     with pytest.raises(SettingsError, match="Give a list of states"):
         run(states=3, discount=0.9)

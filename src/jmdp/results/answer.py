@@ -60,7 +60,7 @@ def answer_sentence(c: _Compared) -> str:
         return "; ".join(_between(c, name, c.reference) for name in others)
     if c.best is None:
         return _between(c, c.leader, c.runner_up)
-    gap, often = _gap(c, c.best, c.runner_up), _how_often(c, c.best, c.runner_up)
+    gap, often = _gap(c, c.best, c.runner_up), _how_often(c, c.best, c.runner_up, f"it earns more than {c.runner_up}")
     return (
         f"{c.best} is the best of {len(c.actions)} {c.evaluation.actions.plural} on average ({_from(c)}): it earns "
         f"{rounding.plus_minus(gap)} more than {c.runner_up}, the second best; {often}"
@@ -72,7 +72,7 @@ def _between(c: _Compared, first: str, second: str) -> str:
     gap = _gap(c, first, second)
     if gap < 0:
         gap, first, second = Estimate(-gap, -gap.high, -gap.low), second, first
-    often = _how_often(c, first, second)
+    often = _how_often(c, first, second, f"{first} earns more")
     enough = c.bounded is not None or c.samples >= ENOUGH
     if gap.low > 0 and enough:
         return f"{first} earns {rounding.plus_minus(gap)} more than {second} on average ({_from(c)}); {often}"
@@ -89,16 +89,16 @@ def _gap(c: _Compared, first: str, second: str) -> Estimate:
     return Estimate.within(gap.mean, gap.mean_interval)
 
 
-def _how_often(c: _Compared, first: str, second: str) -> str:
+def _how_often(c: _Compared, first: str, second: str, earns_more: str) -> str:
     """Shares of runs in which the first earns more, the same and less; less is omitted where nothing is equal."""
     better, worse = float(c.superiority(first, second)), float(c.superiority(second, first))
     parts = [better, max(0.0, 1 - better - worse), worse]
     if parts[1] > 1 - 1e-9:
         return f"both have the same return in every {c.run}"
     if parts[1] < 0.005:
-        return f"{first} earns more in {rounding.percentages([better, 1 - better])[0]} of {c.run}s"
+        return f"{earns_more} in {rounding.percentages([better, 1 - better])[0]} of {c.run}s"
     more, same, less = rounding.percentages(parts)
-    return f"{first} earns more in {more} of {c.run}s, the same in {same} and less in {less}"
+    return f"{earns_more} in {more} of {c.run}s, the same in {same} and less in {less}"
 
 
 def _from(c: _Compared) -> str:

@@ -119,8 +119,8 @@ def _overturned(c: _Comparison) -> list[str]:
         return []
     cost = rounding.at_least(c.break_even, 2)
     return [
-        f"rare outcomes: one with a chance of 1 in {1 / c.unseen:.0f}, which this sample may have missed, would change "
-        f"the verdict only if it cost {c.best} more than {cost} compared with {c.runner_up}"
+        f"rare outcomes: an event with a chance of 1 in {1 / c.unseen:.0f} could be missing from this sample; it would "
+        f"change the verdict only if {c.best} then lost more than {cost} compared with {c.runner_up}"
     ]
 
 
@@ -129,16 +129,17 @@ def assumptions(c: _Sampled) -> list[str]:
     lines = []
     if c.limits.assumption is not None:
         lines.append(
-            f"intervals include rewards beyond the horizon, assuming that {c.limits.assumption}; else set reward_bound"
+            f"{c.run}s are cut at step {c.horizon}; the intervals allow for later rewards, assuming that "
+            f"{c.limits.assumption}. If they can be larger, set reward_bound"
         )
     lines.append(f"outcomes rarer than about 1 in {1 / c.unseen:.0f} may be missing from this sample")
     if c.bounded is None:
-        means = "those of means assume a large sample"
+        means = "intervals of means for large samples"
     else:
         least, most = rounding.exactly(c.bounded.least), rounding.exactly(c.bounded.most)
-        means = f"those of means for any returns in [{least}, {most}]"
+        means = f"intervals of means for any returns in [{least}, {most}]"
     lines.append(
-        f"intervals hold whenever sampling stops: those of chances and quantiles for any distribution, {means}"
+        f"intervals are valid at any stopping time: intervals of chances and quantiles for any distribution, {means}"
     )
     return [*lines, "numbers without an interval are estimates"]
 

@@ -50,7 +50,7 @@ def policy_table(c: _PolicyComparison) -> str:
             "",
             *c.pairing.sentences(),
             f"{c.samples:,} episodes of each policy from seed {c.seed}; {c.draws.steps:,} steps simulated"
-            + ", those of repeated samples included" * (c.pairing.shares is not None),
+            + ", including these reruns" * (c.pairing.shares is not None),
             *assumptions(c),
             *undefined(rows),
         ]

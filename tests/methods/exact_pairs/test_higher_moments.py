@@ -159,7 +159,7 @@ def cumulants(moments):
 def test_what_there_is_not():
     world = jmdp.worlds.anti_correlated_bandit()
     two = jmdp.evaluate(world.model, world.policies["uniform"], jmdp.Local())
-    with pytest.raises(UnavailableError, match=r"ExactPairs\(order=3\) gives them for two coordinates"):
+    with pytest.raises(UnavailableError, match=r"ExactPairs\(order=3\) for two coordinates"):
         two.moment((0, 0), (0, 0), (0, 1))
     with pytest.raises(UnavailableError, match=r"moments up to order 2. ExactPairs\(order=3\)"):
         two.gap(0, 0, 1).skewness  # noqa: B018

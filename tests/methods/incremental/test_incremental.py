@@ -492,7 +492,7 @@ def test_an_interrupt_waits_for_the_leg_and_saves(tmp_path, monkeypatch):
         advance(self, segment)
 
     monkeypatch.setattr(StochasticApproximation, "advance", pressed)
-    with pytest.raises(NotConvergedError, match=r"(?s)interrupted before it was done.*reached so far\.$") as caught:
+    with pytest.raises(NotConvergedError, match=r"(?s)interrupted by the user.*reached so far\.$") as caught:
         learned("chain", **settings)
     assert len(calls) == 5
     assert caught.value.evaluation.certificate is None

@@ -319,7 +319,7 @@ def test_a_directory_is_no_checkpoint(tmp_path, monkeypatch):
     monkeypatch.setattr(
         stochastic_approximation.StochasticApproximation, "advance", lambda *_: pytest.fail("the run has begun")
     )
-    with pytest.raises(CheckpointError, match="is not a file"):
+    with pytest.raises(CheckpointError, match="is not a regular file"):
         run(METHOD, tmp_path)
 
 

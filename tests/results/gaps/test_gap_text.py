@@ -52,7 +52,7 @@ def gap(mean, interval, *, confidence=None, values=None, state="3", **more):
         (gap(1.0, None, state="here"), "new earns about 1 more than old on average (an estimate without an interval)"),
         (
             gap(1.0, Interval(1.0, 1.0), values=[-2, -1, 3, 4], state="here"),
-            "new earns 1 more than old on average (certified); new earns less in 50% of cases, then by about 1.5",
+            "new earns 1 more than old on average (certified); new earns less in 50% of cases, by about 1.5 on average in these cases",
         ),
         (
             gap(-1.0, Interval(-1.0, -1.0), values=[-2, -1, -1, 0], state="here"),
@@ -100,6 +100,6 @@ def test_an_answer_names_the_best_of_many():
     assert found.answer.startswith(
         "2 is the best of 3 actions on average (95% confidence, 64 paired rollouts): it earns 1"
     )
-    assert "more than 1, the second best; 2 earns more in 100% of rollouts" in found.answer
+    assert "more than 1, the second best; it earns more than 1 in 100% of rollouts" in found.answer
     assert repr(found).startswith(found.answer)
     assert "–: undefined, because a return did not vary" not in repr(found)

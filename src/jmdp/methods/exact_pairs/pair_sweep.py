@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from jmdp.methods.exact_pairs.moment_operator import MomentOperator
 
 _COMPILED_FROM = 300
-"""Number of states from which compiled sweeps are worth the import time of numba."""
+"""Number of states from which compiled sweeps are worth the time to load the compiler."""
 
 _COMPILED_FROM_TERMS = 8_000_000
 """Number of terms of a sweep from which this also holds for smaller tables with many outcomes per state."""

@@ -115,7 +115,7 @@ class Distribution(arrays.FrozenArrays):
     def __repr__(self) -> str:
         lines = [
             f"{self._sentence()} ({self.confidence_text})",
-            f"  {'possible':<14} {_ends(self.support)}",
+            f"  {'outer bounds':<14} {_ends(self.support)}",
             *(f"  {name:<14} {value}" for name, value in self._shown().items()),
         ]
         return "\n".join(lines)

@@ -62,7 +62,7 @@ def gap_text(gap: _Gap) -> str:
         lines.append(f"  P(gap < 0)   {distribution.inferiority()}")
     elif gap.mean_interval is not None and gap.std_interval is not None and gap.inferiority_bound() < 1:
         bound = rounding.at_most(gap.inferiority_bound())
-        lines.append(f"  P(gap ≤ 0)   at most {bound}, from mean and std; ExactDistribution() gives the value")
+        lines.append(f"  P(gap ≤ 0)   not computed; at most {bound} by mean and std. ExactDistribution() computes it")
     return "\n".join(lines)
 
 
@@ -99,7 +99,11 @@ def _otherwise(gap: _Gap, distribution: GapDistribution) -> str:
     if chance.high == 0:
         return f"{gap.first} never earns {word}"
     lost = float(distribution.mass @ [max(0.0, sign * value) for value in distribution.value.tolist()])
-    size = f", then by about {rounding.significant(lost / chance, 2)}" if chance > 0 and lost > 0 else ""
+    size = (
+        f", by about {rounding.significant(lost / chance, 2)} on average in these cases"
+        if chance > 0 and lost > 0
+        else ""
+    )
     return f"{gap.first} earns {word} in {_percent(chance)}{size}"
 
 
