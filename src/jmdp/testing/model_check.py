@@ -33,8 +33,8 @@ def _copies(model: TabularJMDP) -> Iterator[str]:
         if first != s:
             yield (
                 f"states {model.states.name(first)} and {model.states.name(int(s))} have the same table. Local() draws "
-                "separate scenarios for them, so returns are less correlated than if they were one state. Merge them if they "
-                "represent the same state."
+                "separate scenarios for them, so returns are less correlated than if they were one state. "
+                "Merge them if they represent the same state."
             )
 
 

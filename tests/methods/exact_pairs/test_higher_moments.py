@@ -161,7 +161,7 @@ def test_what_there_is_not():
     two = jmdp.evaluate(world.model, world.policies["uniform"], jmdp.Local())
     with pytest.raises(UnavailableError, match=r"ExactPairs\(order=3\) for two coordinates"):
         two.moment((0, 0), (0, 0), (0, 1))
-    with pytest.raises(UnavailableError, match=r"moments up to order 2. ExactPairs\(order=3\)"):
+    with pytest.raises(UnavailableError, match=r"moments up to order 2\. Use ExactPairs\(order=3\)"):
         two.gap(0, 0, 1).skewness  # noqa: B018
     assert two.moment((0, 0)) == two.mean[0, 0]
     assert two.moment((0, 0), (0, 1)) == two.second_moment(0, 0, 0, 1)
