@@ -405,7 +405,7 @@ def test_what_is_missing_is_said():
         run(states=3, discount=0.9)
     with pytest.raises(SettingsError, match=r"discount is 0\.9, but the problem's own is 0\.7. Omit discount"):
         run(MODEL, discount=0.9)
-    with pytest.raises(SettingsError, match="is for simulators"):
+    with pytest.raises(SettingsError, match="states is given for a table"):
         run(MODEL, states=[0])
     with pytest.raises(jmdp.errors.JMDPError, match="MonteCarlo"):
         jmdp.evaluate(simulator, POLICY, jmdp.Local(), jmdp.ExactPairs())

@@ -52,8 +52,8 @@ def gap(mean, interval, *, confidence=None, values=None, state="3", **more):
         (gap(1.0, None, state="here"), "new earns about 1 more than old on average (an estimate without an interval)"),
         (
             gap(1.0, Interval(1.0, 1.0), values=[-2, -1, 3, 4], state="here"),
-            "new earns 1 more than old on average (certified); new earns less in 50% of cases, by about 1.5 on average in "
-            "these cases",
+            "new earns 1 more than old on average (certified); new earns less in 50% of cases, "
+            "by about 1.5 on average in these cases",
         ),
         (
             gap(-1.0, Interval(-1.0, -1.0), values=[-2, -1, -1, 0], state="here"),

@@ -152,7 +152,8 @@ class GapDistribution(Distribution):
         more, less = (
             rounding.percentages([float(p), 1 - float(p)])[0] for p in (self.superiority(), self.inferiority())
         )
-        return f"The gap is positive in {more} of cases and negative in {less}, {float(self.mean):.3g} on average"
+        mean = rounding.significant(self.mean, 3)
+        return f"The mean gap is {mean}; the gap is positive in {more} of cases and negative in {less}"
 
     def superiority(self) -> Estimate:
         """P(Z(s, a) > Z(s, b)): the first action earns strictly more; ties do not count."""

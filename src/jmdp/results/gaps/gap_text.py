@@ -62,7 +62,9 @@ def gap_text(gap: _Gap) -> str:
         lines.append(f"  P(gap < 0)   {distribution.inferiority()}")
     elif gap.mean_interval is not None and gap.std_interval is not None and gap.inferiority_bound() < 1:
         bound = rounding.at_most(gap.inferiority_bound())
-        lines.append(f"  P(gap ≤ 0)   not computed; at most {bound} by mean and std. ExactDistribution() computes it")
+        lines.append(
+            f"  P(gap ≤ 0)   not computed; mean and std only imply that it is at most {bound}. Use ExactDistribution()"
+        )
     return "\n".join(lines)
 
 
