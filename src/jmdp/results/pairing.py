@@ -73,7 +73,8 @@ class Pairing:
             said.append(
                 f"About {100 * parts.start:.0f}% of the variance of returns comes from the initial state, "
                 f"{100 * parts.steps:.0f}% from randomness during the episode and {100 * parts.policies:.0f}% from the "
-                f"policies' random actions (estimated by rerunning {parts.samples} episodes with some random numbers redrawn)."
+                f"policies' random actions (estimated by rerunning {parts.samples} episodes with some random numbers "
+                "redrawn)."
             )
         if abs(self.correlation) < 0.1 and self.gain.low < 1.1:
             said.append(
