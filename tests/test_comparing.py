@@ -214,7 +214,7 @@ def test_what_has_no_interval_without_a_range():
     assert found.evaluation.covariance_interval(0, 0, 1) is None
     for estimate in (regret.mean, regret.cvar(0.05), found.variance_reduction(1, 0)):
         assert (estimate.low, estimate.high) == (-math.inf, math.inf)
-    assert "intervals of means for large samples" in repr(found)
+    assert "those of means are large-sample approximations" in repr(found)
     assert found.to_dataframe()[["std low", "mean regret high", "correlation low"]].loc["0"].isna().all()
     gap, regret = bounded.gap(1, 0), bounded.regret(0)
     assert math.sqrt(1 / 48) in gap.std_interval
@@ -222,7 +222,7 @@ def test_what_has_no_interval_without_a_range():
     assert regret.mean.low <= 0.55 <= regret.mean.high
     assert regret.cvar(0.05).low <= 0.3 + 0.5 * 0.975 <= regret.cvar(0.05).high <= 1.5
     assert regret.quantile(0.9999).high == 1.5
-    assert "large samples" not in repr(bounded)
+    assert "large-sample" not in repr(bounded)
     assert not gap.large_sample
     assert not bounded.to_dataframe()[["std low", "mean regret high"]].loc["0"].isna().any()
 

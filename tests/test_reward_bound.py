@@ -97,7 +97,7 @@ def endless(reward) -> FunctionSimulator:
 def test_without_a_known_bound_the_result_says_what_it_assumes():
     noisy = endless(lambda s, a, u: float(u) + a)
     found = jmdp.compare(noisy, policy=lambda s: 0, seed=0, discount=0.9, samples=64, horizon=20)
-    says = "rewards after step 20 are no larger than "
+    says = "rewards after step 20 are at most "
     assert says in repr(found)
     method = jmdp.MonteCarlo(seed=0, samples=64, horizon=20)
     assert says in repr(jmdp.evaluate(noisy, lambda s: 0, jmdp.Synchronous(), method, discount=0.9))

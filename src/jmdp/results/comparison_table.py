@@ -134,12 +134,12 @@ def assumptions(c: _Sampled) -> list[str]:
         )
     lines.append(f"outcomes rarer than about 1 in {1 / c.unseen:.0f} may be missing from this sample")
     if c.bounded is None:
-        means = "intervals of means for large samples"
+        means = "those of means are large-sample approximations"
     else:
         least, most = rounding.exactly(c.bounded.least), rounding.exactly(c.bounded.most)
-        means = f"intervals of means for any returns in [{least}, {most}]"
+        means = f"those of means for any returns in [{least}, {most}]"
     lines.append(
-        f"intervals are valid at any stopping time: intervals of chances and quantiles for any distribution, {means}"
+        f"intervals are valid at any stopping time: those of chances and quantiles hold for any distribution, {means}"
     )
     return [*lines, "numbers without an interval are estimates"]
 

@@ -63,7 +63,7 @@ def gap_text(gap: _Gap) -> str:
     elif gap.mean_interval is not None and gap.std_interval is not None and gap.inferiority_bound() < 1:
         bound = rounding.at_most(gap.inferiority_bound())
         lines.append(
-            f"  P(gap ≤ 0)   not computed; mean and std only imply that it is at most {bound}. Use ExactDistribution()"
+            f"  P(gap ≤ 0)   not computed; certainly at most {bound} by mean and std. ExactDistribution() computes it"
         )
     return "\n".join(lines)
 

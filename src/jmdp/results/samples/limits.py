@@ -57,7 +57,9 @@ class Limits:
             if bound == 0:
                 cut = math.inf
             else:
-                assumption = f"rewards after step {horizon} are no larger than {at_most(met)}, the largest observed"
+                assumption = (
+                    f"rewards after step {horizon} are at most {at_most(met)} in absolute value, the largest observed"
+                )
         scale = Scale.above(max(largest, cut if math.isfinite(cut) else 0.0))
         return cls(bound, cut, (horizon + 64) * ROUNDOFF * most, scale, assumption)
 
