@@ -251,6 +251,9 @@ class Comparison(Tabulated):
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "continue_with": _forgotten}
 
+    def _title(self) -> str:
+        return self.answer
+
     def __repr__(self) -> str:
         return comparison_table(self)
 

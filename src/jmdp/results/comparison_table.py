@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from textwrap import fill
 from typing import Protocol
 
 from jmdp.base import rounding
@@ -74,29 +75,40 @@ def comparison_table(comparison: _Comparison) -> str:
     regret = c.regret(leader)
     skipped = c.draws.shared_steps / max(1, c.draws.steps + c.draws.shared_steps)
     saved = f", {100 * skipped:.0f}% of steps skipped: rollouts had reached identical states" if skipped else ""
-    return "\n".join(
+    return joined(
         [
             answer_sentence(c),
-            *(_ONE_FUTURE if c.outcome is Outcome.ONE_FUTURE else [f"stopped: {c.outcome.value}"]),
+            *([_ONE_FUTURE] if c.outcome is Outcome.ONE_FUTURE else [f"stopped: {c.outcome.value}"]),
             f"{len(c.actions)} actions of {c.simulator}, followed by the policy ({c.policy}); {coupling}",
             *_overturned(c),
-            "",
-            *aligned(rows),
-            "",
+        ],
+        rows,
+        [
             f"regret of {leader}: mean {shown(regret.mean)}, 95% quantile {shown(regret.quantile(0.95))}, "
             f"worst 5% {shown(regret.cvar(0.05))}",
             f"{c.samples:,} rollouts of each action from seed {c.seed}; {c.draws.steps:,} steps simulated{saved}",
             *assumptions(c),
             *undefined(rows),
-        ]
+        ],
     )
 
 
 _ONE_FUTURE = (
-    "If the simulator is deterministic from this state, the means are exact. If its randomness was drawn earlier, in",
-    "start or reset (a shuffled deck, recorded demand), or changes the return too rarely, other returns are possible:",
-    "draw it in step, or compare from several starts.",
+    "If the simulator is deterministic from this state, the means are exact. If its randomness was drawn earlier, in "
+    "start or reset (a shuffled deck, recorded demand), or changes the return too rarely, other returns are possible: "
+    "draw it in step, or compare from several starts."
 )
+
+
+def joined(above: Sequence[str], rows: Sequence[Sequence[str]], below: Sequence[str]) -> str:
+    """Sentences, a table and sentences; long sentences are wrapped."""
+    parts = [*map(wrapped, above), "", *aligned(rows), "", *map(wrapped, below)]
+    return "\n".join(parts)
+
+
+def wrapped(sentence: str) -> str:
+    """The sentence in lines of at most 100 characters, all but the first indented."""
+    return fill(sentence, 100, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
 
 
 def cells(found: Mapping[str, Estimate]) -> list[str]:

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from jmdp.base.interval import Estimate
 from jmdp.results.answer import answer_sentence
-from jmdp.results.comparison_table import _Sampled, aligned, assumptions, cells, shown, undefined
+from jmdp.results.comparison_table import _Sampled, assumptions, cells, joined, shown, undefined
 from jmdp.results.pairing import Pairing
 
 
@@ -40,18 +40,18 @@ def policy_table(c: _PolicyComparison) -> str:
         own = [shown(c.mean_of(policy)), *[""] * (len(columns) - 1)]
         rows.append([policy, *(own if policy == reference else cells(c.beside_reference(policy)))])
     shared = f"{type(coupling).__name__} coupling, policy_luck {coupling.policy_luck}"
-    return "\n".join(
+    return joined(
         [
             answer_sentence(c),
             f"stopped: {c.outcome.value}",
             f"{len(c.policies)} policies of {c.simulator}; {shared}, discount {c.discount:g}, horizon {c.horizon}",
-            "",
-            *aligned(rows),
-            "",
+        ],
+        rows,
+        [
             *c.pairing.sentences(),
             f"{c.samples:,} episodes of each policy from seed {c.seed}; {c.draws.steps:,} steps simulated"
             + ", including these reruns" * (c.pairing.shares is not None),
             *assumptions(c),
             *undefined(rows),
-        ]
+        ],
     )

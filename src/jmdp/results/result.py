@@ -62,6 +62,10 @@ class Tabulated(ABC):
 
         return pd.DataFrame([_flat(row) for row in self.rows()]).set_index(list(self.index))
 
+    def _title(self) -> str:
+        """The sentence above the HTML table."""
+        return repr(self).partition("\n")[0]
+
     def _repr_html_(self) -> str:
         rows = self.rows()
         head = "".join(f"<th>{escape(name)}</th>" for name in rows[0])
@@ -70,7 +74,7 @@ class Tabulated(ABC):
             for row in rows[:_MOST_ROWS]
         )
         more = f"<p>… and {len(rows) - _MOST_ROWS} more rows</p>" if len(rows) > _MOST_ROWS else ""
-        title = escape(repr(self).partition("\n")[0])
+        title = escape(self._title())
         return f"<p>{title}</p><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from html import escape
+from textwrap import fill
 from typing import Protocol
 
 from jmdp.base import rounding
@@ -51,7 +52,7 @@ def gap_text(gap: _Gap) -> str:
     except UnavailableError:
         distribution = None
     lines = [
-        sentence(gap, distribution),
+        fill(sentence(gap, distribution), 100, break_long_words=False, break_on_hyphens=False),
         f"  gap          Z({gap.first}) − Z({gap.second}), {type(gap.coupling).__name__} coupling, {_trust(gap)}",
         f"  mean         {_shown(gap.mean, gap.mean_interval)}",
         f"  std          {_shown(gap.std, gap.std_interval)}",
@@ -142,6 +143,6 @@ def _shown(value: float, interval: Interval | None) -> str:
 
 
 def html_of(text: str) -> str:
-    """For notebooks: the first line as a paragraph, the others as they are printed."""
-    first, _, rest = text.partition("\n")
-    return f"<p>{escape(first)}</p><pre>{escape(rest)}</pre>"
+    """For notebooks: the sentence as a paragraph, the indented lines below it as they are printed."""
+    first, indent, rest = text.partition("\n  ")
+    return f"<p>{escape(first)}</p><pre>{escape(indent[1:] + rest)}</pre>"
