@@ -69,7 +69,7 @@ def test_readme_numbers_are_those_of_the_run():
     result = jmdp.evaluate(world.model, rules, jmdp.Synchronous(), start=world.start)
     gap = result.gap("start", "new", "old")
     said = re.search(
-        r"better by (\S+) on average.*standard deviations of (\d+)\s+and (\d+), .* gap is (\S+), not (\d+)\.",
+        r"better by (\S+) on average.*standard deviations of (\d+)\s+and (\d+), .* gap is\s+(\S+), not (\d+)\.",
         README.read_text(),
         flags=re.DOTALL,
     )
