@@ -1,1 +1,1 @@
-"""Side by side with peers and with the engine bare: `python -m benchmarks`."""
+"""Benchmarks against other software and against bare loops: `python -m benchmarks`."""

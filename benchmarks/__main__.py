@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: comparisons with peers and with the bare engine, on this machine."""
+"""`python -m benchmarks`: comparisons with other software and with bare loops, on this machine."""
 
 from __future__ import annotations
 
@@ -19,33 +19,33 @@ from jmdp.cli.command import Command, Exit, aside, plain, print_json
 from jmdp.cli.main import exit_code, parsed
 from jmdp.cli.options import Flag, Names, Optionally
 
-_NAMES = f"Which comparisons, all by default: {', '.join(COMPARISONS)}."
+_NAMES = f"Comparisons to run (default: all): {', '.join(COMPARISONS)}."
 
 
 @dataclass(frozen=True, kw_only=True)
 class Benchmarks(Command):
-    """Time jmdp beside what one would use instead, on this machine.
+    """Compare the speed of jmdp with that of alternatives, on this machine.
 
-    A comparison gives the same problem to jmdp and to a peer (the paper's operator in NumPy and SciPy, QuantEcon,
-    Storm), or to a part of jmdp alone; sees that the answers agree; and only then tells the times, in turns in one
-    process. In full they take from seconds to some minutes each, and each is held to goals: 1 is returned if one is
-    missed. What was found is in docs/benchmarks.md.
+    A comparison gives the same problem to jmdp and to an alternative (the paper's operator in NumPy and SciPy,
+    QuantEcon, Storm), or to a part of jmdp alone. It checks that the results agree, then times both alternately in one
+    process. A full comparison takes from seconds to some minutes and has goals; the exit code is 1 if a goal is
+    missed. Results are in docs/benchmarks.md.
     """
 
     examples: ClassVar = {
-        "python -m benchmarks orders --quick": "does it run? Tiny sizes, some seconds",
-        "python -m benchmarks sweep whole_solve": "two of them in full",
-        "python -m benchmarks --out results": "all, saved as JSON files and figures",
+        "python -m benchmarks orders --quick": "a test run with tiny sizes, some seconds",
+        "python -m benchmarks sweep whole_solve": "two comparisons in full",
+        "python -m benchmarks --out results": "all comparisons, saved as JSON files and figures",
     }
 
     names: Annotated[Names, tyro.conf.arg(help=_NAMES)] = ()
     quick: Flag = False
-    """Tiny sizes, to see that it runs; goals mean nothing there."""
+    """Use tiny sizes, for a test run; its times and goals are not meaningful."""
     out: Optionally[Path] = None
-    """Save what is found in this folder, a JSON file each, and figures where there are some."""
+    """Save the results in this folder: one JSON file per comparison, and figures."""
 
     def run(self) -> Exit:
-        """Run them in order, each once."""
+        """Run the comparisons in order, each once."""
         for name in self.names:
             if name not in COMPARISONS:
                 raise unknown("comparison", name, COMPARISONS)
@@ -62,7 +62,7 @@ class Benchmarks(Command):
                         report.figure.savefig(self.out / f"{name}.svg", metadata={"Date": None})
             met &= self.quick or all(goal.met for goal in report.goals)
             if not self.json:
-                sizes = " at tiny sizes, where goals mean nothing" if self.quick else ""
+                sizes = " at tiny sizes (goals are not meaningful)" if self.quick else ""
                 print(f"## {name}{sizes}\n\n{report.table()}\n", flush=True)
         if self.json:
             print_json(records)
@@ -70,14 +70,14 @@ class Benchmarks(Command):
 
 
 def _writable(folder: Path) -> None:
-    """Make it, or raise now: not after minutes of work."""
+    """Create the folder, or raise before minutes of work are lost."""
     folder.mkdir(parents=True, exist_ok=True)
     if not os.access(folder, os.W_OK | os.X_OK):
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(folder))
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run what the arguments ask for and return the exit code."""
+    """Run the command line and return the exit code."""
 
     def run() -> int:
         command = parsed(Benchmarks, "python -m benchmarks", arguments)

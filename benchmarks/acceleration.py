@@ -1,4 +1,4 @@
-"""Sweeps that ExactPairs needs against plain iteration, to the same certificate."""
+"""Number of sweeps of ExactPairs compared with plain iteration, to the same certified error."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CHECKED_PAIRS = 50
 
 
 def compare(quick: bool) -> Report:
-    """Walks that end in a goal, and slowly mixing ones that never do."""
+    """Compare on models with a terminal goal, and on slowly mixing ones without terminal states."""
     report = Report("acceleration", quick)
     for side in (5,) if quick else (30, 50):
         world = jmdp.worlds.windy_gridworld(side, side, discount=0.99)
@@ -31,14 +31,14 @@ def compare(quick: bool) -> Report:
     }.items():
         ratio = _count(report, problem, model, jmdp.TabularPolicy.uniform(model))
         report.goals.append(Goal.at_least(f"{problem}, γ = {discount:g}: plain sweeps / ours", ratio, 3))
-    report.notes.append("Goals are set for the recurrent models only; walks to a goal end before γ² matters.")
+    report.notes.append("Goals apply to recurrent models only; with a terminal goal, episodes end before γ² matters.")
     return report
 
 
 def _count(report: Report, problem: str, model: jmdp.TabularJMDP, policy: jmdp.TabularPolicy) -> float:
     ours = jmdp.evaluate(model, policy, jmdp.Local(), method=METHOD, progress=False)
     shaped = shape_rewards(model, policy)
-    scale = 4.0**shaped.scale.exponent  # tables are of rewards of size 1
+    scale = 4.0**shaped.scale.exponent  # tables are in units of scaled rewards
     square = model.discount**2
     variance = _largest_variance(ours, policy)
     # Certified covariances are one step ahead of the tables: γ²‖residual‖/(1 − γ²) ≤ tolerance × variance.
@@ -71,7 +71,7 @@ def _count(report: Report, problem: str, model: jmdp.TabularJMDP, policy: jmdp.T
 
 
 def _largest_variance(result: jmdp.Evaluation, policy: jmdp.TabularPolicy) -> float:
-    """Return the largest variance of a return, its first action given or drawn: what the tolerance is relative to."""
+    """Return the largest variance of a return, with a given or a drawn first action: the unit of the tolerance."""
     variance = np.einsum("saa->sa", result.covariance)
     value = (policy.probs * result.mean).sum(axis=1)
     drawn = (policy.probs * (variance + (result.mean - value[:, None]) ** 2)).sum(axis=1)
@@ -79,7 +79,7 @@ def _largest_variance(result: jmdp.Evaluation, policy: jmdp.TabularPolicy) -> fl
 
 
 def _difference(result: jmdp.Evaluation, policy: jmdp.TabularPolicy, H: Floats) -> float:
-    """Largest difference of the plain table from our covariances, on some pairs of two states."""
+    """Return the largest difference of the plain table from our covariances, for some pairs of states."""
     S, A = policy.probs.shape
     rng = np.random.default_rng(0)
     worst = 0.0

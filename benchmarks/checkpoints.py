@@ -1,7 +1,7 @@
-"""PPO agents at two points of a short training, as small networks in one file.
+"""PPO agents at two checkpoints of a short training, as small networks in one file.
 
-`python -m benchmarks.checkpoints` makes the file. stable-baselines3 is needed to train, not to load. Only
-the actor is kept, in single precision.
+`python -m benchmarks.checkpoints` writes the file. Training needs stable-baselines3; loading does not. Only
+the actor is stored, in single precision.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ TRAININGS: dict[str, tuple[str, int, dict[str, Any]]] = {
         {"n_steps": 1024, "batch_size": 64, "gae_lambda": 0.98, "gamma": 0.999, "n_epochs": 4, "ent_coef": 0.01},
     ),
 }
-"""Environment, steps in all and settings of PPO. The agents are those at a half and at the end."""
+"""Environment, total steps and settings of PPO. The checkpoints are taken halfway and at the end."""
 
 
 @dataclass(frozen=True, eq=False)
 class Network:
-    """A trained actor as a policy: the most likely action. Whole-number observations are made one-hot."""
+    """Trained actor as a policy that returns the most likely action. Integer observations are encoded as one-hot."""
 
     layers: tuple[tuple[Floats, Floats], ...]  # weight [out, in] and bias [out] of each
 
     def __call__(self, observation: Any) -> int:
-        """The action for one observation."""
+        """Return the action for one observation."""
         x = np.asarray(observation)
         if x.ndim == 0:
             x = np.eye(self.layers[0][0].shape[1])[int(x)]
@@ -49,7 +49,7 @@ class Network:
 
 @cache
 def trained(task: str) -> dict[str, Network]:
-    """The agents of a task, by name: "half" and "end"."""
+    """Return the agents of a task by name: "half" and "end"."""
     with np.load(FILE) as saved:
         return {
             point: Network(

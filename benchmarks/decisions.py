@@ -1,4 +1,4 @@
-"""Decisions under shared luck in worlds whose best action is known: how often wrong, after how many steps."""
+"""Error rate and simulated steps of decisions under shared randomness, in worlds whose best action is known."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
 
 CONFIDENCE = 0.95
 MOST_NEEDED = 10_000
-"""Samples that the unpaired decision is expected to need at most, for a state to be asked about."""
+"""Largest expected number of samples of the unpaired decision; states that need more are left out."""
 
 BUDGET = 10 * MOST_NEEDED
 HIDDEN = 1 / 50
-"""Of the least margin: what the horizon may hide of a gap. Unpaired branches never meet, and could not decide else."""
+"""Largest truncation error of the horizon, relative to the smallest gap. Otherwise unpaired runs could not decide."""
 
 _LOOKS = 2000
-"""Samples up to which all intervals are watched, decided or not."""
+"""Samples up to which all intervals are checked, decided or not."""
 
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """A world and a policy, solved, and ready to be drawn from by the compiled door."""
+    """A world and a policy with exact solutions and a compiled simulator."""
 
     name: str
     model: jmdp.TabularJMDP
@@ -47,7 +47,7 @@ class Problem:
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """Which action is best in a state, and what the exact moments say of it."""
+    """A state with its best action and the exact moments that decide it."""
 
     problem: Problem
     state: int
@@ -59,7 +59,7 @@ class Question:
     horizon: int
 
     def ask(self, coupling: Coupling, seed: int, samples: int = BUDGET, **more: Any) -> jmdp.Comparison:
-        """Let `compare` decide."""
+        """Decide by `compare`."""
         import jax.numpy as jnp
 
         return jmdp.compare(
@@ -78,22 +78,22 @@ class Question:
 
 
 def compare(quick: bool) -> Report:
-    """Some hundred states, paired and unpaired; then intervals of gap means, watched at every look."""
+    """Decide in hundreds of states, paired and unpaired; then check intervals of gap means at every look."""
     report = Report("decisions", quick)
     states, seeds, runs = (12, 1, 10) if quick else (200, 2, 100)
     chosen = questions(problems(quick), states)
-    numbers = itertools.count()  # a seed of its own for every run, so that they are independent
+    numbers = itertools.count()  # a separate seed for every run, so that runs are independent
     found = [(question, *decided(question, next(numbers))) for _ in range(seeds) for question in chosen]
     wrong = {side: sum(pair[side].wrong for _, *pair in found) for side in (0, 1)}
     undecided = {side: sum(pair[side].undecided for _, *pair in found) for side in (0, 1)}
     n = len(found)
     report.goals += [
-        Goal.at_most(f"{side}: wrong decisions of {n}, in per cent", 100 * wrong[i] / n, 5.0)
+        Goal.at_most(f"{side}: wrong decisions out of {n}, %", 100 * wrong[i] / n, 5.0)
         for i, side in enumerate(("paired", "unpaired"))
     ]
     promised = [(q.variance_ratio, p.steps, u.steps) for q, p, u in found if q.variance_ratio >= 5]
     times = np.array([unpaired / paired for _, paired, unpaired in promised])
-    what = f"{len(promised)} runs whose exact variance ratio is 5 or more: times fewer steps"
+    what = f"{len(promised)} runs with an exact variance ratio of at least 5: ratio of steps, unpaired / paired"
     report.goals += [
         Goal.at_least(f"{what}, mean", float(times.mean()), 5.0),
         Goal.at_least(f"{what}, in total", sum(u for *_, u in promised) / sum(p for _, p, _ in promised), 5.0),
@@ -103,19 +103,19 @@ def compare(quick: bool) -> Report:
         report.rows.append(_row(name, [q for q, *_ in rows], [p for _, p, _ in rows], [u for *_, u in rows]))
     report.rows.append(_row("all", [q for q, *_ in found], [p for _, p, _ in found], [u for *_, u in found]))
     report.notes += [
-        f"{states} states × {seeds} runs, each with its own seed, {CONFIDENCE:.0%} confidence, at most {BUDGET} "
-        "samples. Asked about: states "
-        f"where the exact moments say that the unpaired decision takes at most {MOST_NEEDED} samples, an equal number "
-        "of each world and policy as far as there are. Horizons hide at most "
-        f"{HIDDEN:.0%} of the least margin; by default the unpaired ones would often never decide.",
+        f"{states} states × {seeds} runs, each with a separate seed, {CONFIDENCE:.0%} confidence, at most {BUDGET} "
+        "samples. The states are those "
+        f"where the unpaired decision needs at most {MOST_NEEDED} samples according to the exact moments, an equal "
+        "number of each world and policy where possible. Horizons truncate at most "
+        f"{HIDDEN:.0%} of the smallest gap; with default horizons many unpaired runs would never decide.",
         *(
-            f"{side}: {wrong[i]} wrong of {n}, so at most {100 * upper_bound(wrong[i], n):.2g}% are, with confidence "
-            f"95% (exact, one-sided); {undecided[i]} undecided; samples needed, least, quartiles and most: "
+            f"{side}: {wrong[i]} wrong of {n}, so the error rate is at most {100 * upper_bound(wrong[i], n):.2g}% with "
+            f"95% confidence (exact, one-sided); {undecided[i]} undecided; samples: minimum, quartiles and maximum "
             f"{_quartiles([pair[i].samples for _, *pair in found])}."
             for i, side in enumerate(("paired", "unpaired"))
         ),
-        "Steps are those simulated: branches that have met go on as one. No decision comes before 64 samples, which "
-        "holds paired ones back where the exact ratio is large.",
+        "Steps are simulated steps: merged branches count once. No decision is made before 64 samples, which limits "
+        "paired runs where the exact ratio is large.",
     ]
     _watch(report, quick, runs, numbers)
     return report
@@ -123,7 +123,7 @@ def compare(quick: bool) -> Report:
 
 @dataclass(frozen=True)
 class Run:
-    """What one decision took, and whether it was right."""
+    """Cost and correctness of one decision."""
 
     samples: int
     steps: int
@@ -132,7 +132,7 @@ class Run:
 
 
 def decided(question: Question, seed: int) -> tuple[Run, Run]:
-    """Paired and unpaired, with one seed."""
+    """Decide paired and unpaired, with one seed."""
     paired, unpaired = (_run(question, coupling, seed) for coupling in (jmdp.Synchronous(), jmdp.Independent()))
     return paired, unpaired
 
@@ -144,7 +144,7 @@ def _run(question: Question, coupling: Coupling, seed: int) -> Run:
 
 
 def problems(quick: bool) -> list[Problem]:
-    """Windy gridworlds where being blown costs 1, stock rooms, and chains with opposite rewards."""
+    """Return windy gridworlds with reward −1 for being blown, inventories, and chains with opposite rewards."""
     grids, rooms, chains = ((4,), (6,), (0.6,)) if quick else ((4, 6, 8), (6, 10, 15), (0.6, 0.7))
     worlds = {f"windy {n}×{n}": jmdp.worlds.windy_gridworld(n, n, blown_reward=-1.0, discount=0.9) for n in grids}
     worlds |= {f"inventory of {n}": jmdp.worlds.inventory(n, discount=0.9) for n in rooms}
@@ -158,11 +158,11 @@ def problems(quick: bool) -> list[Problem]:
 
 
 def problem(name: str, world: World, policy: str) -> Problem:
-    """Solve it, and compile its table."""
+    """Solve a world exactly and compile its table."""
     from jmdp.models.actors.as_policy import as_policy
 
     model, table = world.model, world.policies[policy]
-    actor = as_policy(table, model.actions)  # once, for what is compiled belongs to it
+    actor = as_policy(table, model.actions)  # made once, because compiled functions are cached per actor
     paired, unpaired = (
         jmdp.evaluate(model, table, coupling, jmdp.ExactPairs())
         for coupling in (jmdp.Synchronous(), jmdp.Independent())
@@ -172,7 +172,7 @@ def problem(name: str, world: World, policy: str) -> Problem:
 
 
 def table_simulator(model: jmdp.TabularJMDP) -> JaxSimulator:
-    """The table as a function of JAX; it refuses single steps, so that none goes by another way unseen."""
+    """Return the table as a JAX simulator. Single steps raise, so that only the compiled path can be used."""
     import jax
     import jax.numpy as jnp
 
@@ -190,13 +190,13 @@ def table_simulator(model: jmdp.TabularJMDP) -> JaxSimulator:
 
     class Compiled(JaxSimulator):
         def step(self, state: Any, action: Any, shock: Shock) -> Step:
-            raise AssertionError("compare did not take the compiled way")
+            raise AssertionError("compare did not use the compiled path")
 
     return Compiled(step, [model.actions.name(a) for a in range(model.actions.size)])
 
 
 def questions(problems: Iterable[Problem], count: int) -> list[Question]:
-    """The first `count`, in turns from all problems; within one, states in an order drawn once and for all."""
+    """Return the first `count` questions, alternating between problems, with states in a fixed random order."""
     turns = itertools.zip_longest(*(_questions(one) for one in problems))
     return [question for turn in turns for question in turn if question is not None][:count]
 
@@ -210,7 +210,7 @@ def _questions(problem: Problem) -> Iterator[Question]:
 
 
 def question_in(problem: Problem, s: int) -> Question:
-    """What is true in a state."""
+    """Return the question of a state with its exact answer."""
     mean, model = problem.paired.mean[s], problem.model
     best = int(mean.argmax())
     gap = mean[best] - mean
@@ -230,7 +230,7 @@ def question_in(problem: Problem, s: int) -> Question:
 
 
 def needed(std: float, rivals: int) -> int:
-    """The first look at which an interval of a gap with this std, its mean being 1, is expected to leave out 0."""
+    """Return the first look at which the interval of a gap with mean 1 and this std is expected to exclude 0."""
     error = (1 - CONFIDENCE) / rivals
     for n in looks(10 * BUDGET):
         if anytime.mean_radius(n, error) * std <= math.sqrt(n):
@@ -239,7 +239,7 @@ def needed(std: float, rivals: int) -> int:
 
 
 def looks(last: int) -> Iterator[int]:
-    """After how many samples `compare` looks whether it can decide."""
+    """Yield the numbers of samples after which `compare` checks whether it can decide."""
     n = 64
     while n < last:
         yield n
@@ -247,7 +247,7 @@ def looks(last: int) -> Iterator[int]:
 
 
 def upper_bound(count: int, n: int, error: float = 0.05) -> float:
-    """The largest chance that lets `count` or fewer of n happen with probability `error` (Clopper and Pearson)."""
+    """Return the upper Clopper-Pearson bound of a probability, given `count` events in n trials."""
     from scipy.stats import beta
 
     return 1.0 if count == n else float(beta.ppf(1 - error, count + 1, n - count))
@@ -263,10 +263,10 @@ def _row(name: str, asked: list[Question], paired: list[Run], unpaired: list[Run
         "unpaired": sum(run.wrong for run in unpaired),
         "undecided": sum(run.undecided for run in [*paired, *unpaired]),
         "exact variance ratio, median": float(np.median([q.variance_ratio for q in asked])),
-        "expected ratio of samples": float(np.median([q.unpaired_needs / q.paired_needs for q in asked])),
-        "measured": float(np.median(samples[:, 1] / samples[:, 0])),
+        "ratio of samples, expected": float(np.median([q.unpaired_needs / q.paired_needs for q in asked])),
+        "ratio of samples, measured": float(np.median(samples[:, 1] / samples[:, 0])),
         "ratio of steps, median": float(np.median(steps[:, 1] / steps[:, 0])),
-        "in total": float(steps[:, 1].sum() / steps[:, 0].sum()),
+        "ratio of steps, total": float(steps[:, 1].sum() / steps[:, 0].sum()),
         "paired samples, median": float(np.median(samples[:, 0])),
         "unpaired samples, median": float(np.median(samples[:, 1])),
     }
@@ -277,10 +277,10 @@ def _quartiles(values: list[int]) -> str:
 
 
 def _watch(report: Report, quick: bool, runs: int, numbers: Iterator[int]) -> None:
-    """How often any interval of the best action's mean gaps leaves out the truth, at any look."""
+    """Measure how often an interval of the best action's mean gaps excludes the true value, at any look."""
     small = {
         "windy 3×3, careless": (jmdp.worlds.windy_gridworld(3, 3, blown_reward=-1.0, discount=0.9), "careless"),
-        "windy 3×3, goal pays only": (jmdp.worlds.windy_gridworld(3, 3, discount=0.9), "uniform"),
+        "windy 3×3, reward at the goal only": (jmdp.worlds.windy_gridworld(3, 3, discount=0.9), "uniform"),
         "inventory of 4": (jmdp.worlds.inventory(4, discount=0.9), "base_stock"),
         "bandit": (jmdp.worlds.anti_correlated_bandit(), "first"),
     }
@@ -300,22 +300,22 @@ def _watch(report: Report, quick: bool, runs: int, numbers: Iterator[int]) -> No
                 {
                     "world, policy": f"intervals: {name}, {type(coupling).__name__}",
                     "runs": runs,
-                    "truth outside up to the decision, %": float(shares[0]),
+                    "true value outside an interval, up to the decision, %": float(shares[0]),
                     "up to the last look, %": float(shares[1]),
                 }
             )
     report.goals += [
-        Goal.at_most(f"{len(outside)} runs: truth outside any interval up to {until}, %", 100 * float(share), 5.0)
+        Goal.at_most(f"{len(outside)} runs: true value outside any interval up to {until}, %", 100 * float(share), 5.0)
         for until, share in zip(("the decision", "the last look"), np.mean(outside, axis=0), strict=True)
     ]
     report.notes.append(
-        "Intervals: is the true mean of any gap of the best action outside its interval at any look, up to the "
-        f"decision and up to some {_LOOKS} samples? All states, those without a best action too."
+        "Intervals: share of runs in which the true mean of any gap of the best action is outside its interval at any "
+        f"look, up to the decision and up to about {_LOOKS} samples. All states, including those without a best action."
     )
 
 
 def watched(question: Question, coupling: Coupling, seed: int, last: int) -> tuple[bool, bool]:
-    """Did an interval leave out the truth up to the decision, and up to the last look?"""
+    """Return whether an interval excluded the true value, up to the decision and up to the last look."""
     missed, until_decided = False, None
     answer = question.ask(coupling, seed, 64, precision=1e-12)
     for n in looks(last):

@@ -1,4 +1,4 @@
-"""Certified chances that one action beats another, in how long, and against a million simulated pairs."""
+"""Certified probabilities that one action beats another: time, and comparison with a million simulated pairs."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from jmdp.methods.monte_carlo.table_rollouts import CompiledTable
 from jmdp.simulators.rollouts import RolloutPlan, paired_draws
 
 _FALSE_ALARM = 1e-6
-"""That simulation disagrees with a right distribution anywhere, for each policy."""
+"""Probability that simulation disagrees with a correct distribution anywhere, per policy."""
 
 
 def compare(quick: bool) -> Report:
-    """The 5 × 5 windy gridworld, all states and pairs of actions, under each of its policies."""
+    """Evaluate the 5 × 5 windy gridworld: all states and pairs of actions, under each policy."""
     report = Report("distributions", quick)
     side, samples = (3, 2000) if quick else (5, 1_000_000)
     world = jmdp.worlds.windy_gridworld(side, side, discount=0.95)
@@ -32,7 +32,7 @@ def compare(quick: bool) -> Report:
         simulator, actor = CompiledTable(world.model), jmdp.as_policy(policy, world.model.actions)
         live = np.flatnonzero(~world.model.terminal)
         questions = 3 * 6 * live.size
-        radius = math.sqrt(math.log(2 * questions / _FALSE_ALARM) / (2 * samples))  # Hoeffding, for all at once
+        radius = math.sqrt(math.log(2 * questions / _FALSE_ALARM) / (2 * samples))  # Hoeffding, simultaneously for all
         widest = furthest = 0.0
         for s in live:
             plan = RolloutPlan(
@@ -66,9 +66,9 @@ def compare(quick: bool) -> Report:
                 "seconds": seconds,
                 "sweeps": result.residuals.size,
                 "widest interval of P(gap > 0)": widest,
-                "simulated pairs of each": samples,
-                "furthest frequency outside its interval": furthest,
-                "allowed": radius,
+                "simulated pairs per gap": samples,
+                "largest distance of a frequency from its interval": furthest,
+                "allowed distance": radius,
             }
         )
         report.goals += [
@@ -76,6 +76,6 @@ def compare(quick: bool) -> Report:
             Goal.at_most(f"{name}: widest interval", widest, 0.02),
         ]
     report.notes.append(
-        f"Simulation may disagree with a right distribution once in {1 / _FALSE_ALARM:.0g} runs of a policy."
+        f"The false-alarm rate of the comparison with simulation is 1 in {1 / _FALSE_ALARM:.0g} per policy."
     )
     return report

@@ -1,4 +1,4 @@
-"""Contenders timed turn by turn in one process, so that all of them meet the same machine."""
+"""Alternating timing of contenders in one process, so that all run under the same conditions."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from benchmarks.report import Row
 
 ROUNDS = 5
 FAST, FAST_ROUNDS = 1.0, 15
-"""Seconds a run below which a contender takes part in more rounds: short runs are disturbed more."""
+"""Runs shorter than `FAST` seconds are timed in `FAST_ROUNDS` rounds, because they are disturbed more."""
 
 SLOW = 60.0
-"""Seconds a run from which a contender takes part in the first rounds only."""
+"""Runs longer than this many seconds are timed in the first `SLOW_ROUNDS` rounds only."""
 
 SLOW_ROUNDS = 1
 SHORTEST_TURN = 0.05
-"""Seconds a turn lasts at least: a shorter contender is run several times in it, and its time is their mean."""
+"""Minimum seconds of a turn: a shorter contender is run several times per turn, and the mean is its time."""
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """How many times longer one contender takes than another."""
+    """Ratio of the times of two contenders."""
 
-    best: float  # of the best times of both
-    low: float  # least and most of the ratios of single rounds
+    best: float  # ratio of the best times
+    low: float  # smallest and largest ratio of a single round
     high: float
 
     def times(self, count: float) -> Ratio:
@@ -34,50 +34,50 @@ class Ratio:
         return Ratio(count * self.best, count * self.low, count * self.high)
 
     def spread(self) -> str:
-        """Words for the ratios of single rounds."""
+        """Return the range of the ratios of single rounds as text."""
         return f"{self.low:.3g} … {self.high:.3g}"
 
 
 @dataclass(frozen=True)
 class Timings:
-    """Seconds of each contender in each round it took part in; all took part in the first rounds."""
+    """Seconds of each contender in each of its rounds; all take part in the first rounds."""
 
     seconds: Mapping[str, list[float]]
 
     def best(self, name: str) -> float:
-        """Return the shortest time of a contender: what it takes where nothing disturbs it."""
+        """Return the shortest time of a contender, which is disturbed least."""
         return min(self.seconds[name])
 
     def ratio(self, name: str, to: str) -> Ratio:
-        """Compare two contenders, best with best and round with round."""
+        """Return the ratio of two contenders: of their best times, and per round."""
         rounds = [a / b for a, b in zip(self.seconds[name], self.seconds[to], strict=False)]
         return Ratio(self.best(name) / self.best(to), min(rounds), max(rounds))
 
     def rows(self, to: str) -> list[Row]:
-        """One row for each contender, with its ratio to the contender `to`."""
+        """Return one row per contender, with its ratio to the contender `to`."""
         return [
             {
                 "contender": name,
                 "best, s": self.best(name),
                 "rounds": len(seconds),
                 f"ratio to {to}": self.ratio(name, to).best,
-                "in single rounds": self.ratio(name, to).spread(),
+                "range over rounds": self.ratio(name, to).spread(),
             }
             for name, seconds in self.seconds.items()
         ]
 
 
 def interleave(contenders: Mapping[str, Callable[[], object]]) -> Timings:
-    """Time the contenders A B A B …, five rounds or more after a round that compiles, loads and fills caches.
+    """Time the contenders alternately (A B A B …), in at least five rounds after a warm-up that compiles code.
 
-    One that takes over a minute is run once, in the first; if all take less than a second there are
-    fifteen. `Timings.rows` says in how many each did.
+    A contender that takes over a minute is run once. If all take less than a second, there are fifteen rounds.
+    `Timings.rows` reports the number of rounds of each.
     """
     repeats, rounds = {}, {}
     seconds: dict[str, list[float]] = {name: [] for name in contenders}
     for name, contender in contenders.items():
         first = _turn(contender, 1)
-        usual = _turn(contender, 1) if first < SLOW / 6 else first  # the first may have compiled
+        usual = _turn(contender, 1) if first < SLOW / 6 else first  # the first run may include compilation
         repeats[name] = math.ceil(SHORTEST_TURN / usual)
         rounds[name] = SLOW_ROUNDS if usual > SLOW else ROUNDS if usual > FAST else FAST_ROUNDS
         if usual > SLOW:

@@ -1,4 +1,4 @@
-"""The certified mean against a bare sparse solve, and beside QuantEcon and Storm on the same chain."""
+"""The certified mean compared with a bare sparse solve, and with QuantEcon and Storm on the same chain."""
 
 from __future__ import annotations
 
@@ -20,25 +20,26 @@ from jmdp.methods.shared.shaping import shape_rewards
 Solver = Callable[[], Floats]
 
 _DIRECT = 1e-10
-"""Allowed error, relative to the largest value, of what solves a linear system."""
+"""Allowed error of direct linear solvers, relative to the largest value."""
 
 _STORM = 1e-5
-"""The same of Storm as it comes: it stops at a relative 1e-6."""
+"""Allowed error of Storm with default settings, which stops at a relative 1e-6."""
 
 
 def compare(quick: bool) -> Report:
-    """10⁴ states; peers that are not installed are left out."""
+    """Compare on 10⁴ states; alternatives that are not installed are left out."""
     report = Report("mean", quick)
     side = 15 if quick else 100
     world = jmdp.worlds.windy_gridworld(side, side, discount=0.99)
     for peer in ("quantecon", "stormpy"):
         if find_spec(peer) is None:
-            report.notes.append(f"{peer} is not installed and left out: pip install {peer}")
+            report.notes.append(f"{peer} is not installed and was left out: pip install {peer}")
     for name in ("goal_directed", "careless"):
         _compare(report, f"windy {side}×{side}, {name}", world.model, world.policies[name])
     report.notes.append(
-        "Peers get the chain ready-made in their own storage and are timed on solving it. Ours starts from the "
-        "scenario table: it forms the chain, solves, refines in two words and certifies, and has the TD errors too."
+        "The others receive the chain in their own data structures, and only solving is timed. Ours starts from the "
+        "scenario table: it builds the chain, solves, refines in double-double precision, certifies, and also computes "
+        "the TD errors."
     )
     return report
 
@@ -52,7 +53,7 @@ def _compare(report: Report, problem: str, model: jmdp.TabularJMDP, policy: jmdp
     if find_spec("quantecon") is not None:
         peers["QuantEcon"] = (quantecon_solver(model, P, reward), _DIRECT)
     if find_spec("stormpy") is not None:
-        peers["Storm, as it comes"] = (storm_solver(model, P, reward, direct=False), _STORM)
+        peers["Storm, default settings"] = (storm_solver(model, P, reward, direct=False), _STORM)
         peers["Storm, sparse LU"] = (storm_solver(model, P, reward, direct=True), _DIRECT)
     size = float(np.abs(value).max())
     errors = {}
@@ -66,16 +67,16 @@ def _compare(report: Report, problem: str, model: jmdp.TabularJMDP, policy: jmdp
     )
     for row in timings.rows("spsolve"):
         ours = shaped.scale.restore(shaped.mean_error)
-        row["error, certified or found"] = errors.get(str(row["contender"]), ours)
+        row["error (ours: certified)"] = errors.get(str(row["contender"]), ours)
         report.rows.append({"problem": problem, **row})
     ratio = timings.ratio("shape, certified", "spsolve").best
     report.goals.append(Goal.at_most(f"{problem}: certified mean / spsolve", ratio, 1.3))
 
 
 def quantecon_solver(model: jmdp.TabularJMDP, P: csr_array[np.float64], reward: Floats) -> Solver:
-    """QuantEcon's DiscreteDP in its sparse state-action form, with the policy as the one action of every state.
+    """Return a solver by QuantEcon's DiscreteDP in sparse state-action form, with the policy as the only action.
 
-    Its policies are deterministic, so the mixture is an action; a terminal state stays where it is for no reward.
+    Its policies are deterministic, so the mixture is one action; terminal states are absorbing with reward 0.
     """
     from quantecon.markov import DiscreteDP
     from scipy.sparse import csr_matrix, diags_array
@@ -88,14 +89,14 @@ def quantecon_solver(model: jmdp.TabularJMDP, P: csr_array[np.float64], reward: 
 
 
 def storm_solver(model: jmdp.TabularJMDP, P: csr_array[np.float64], reward: Floats, *, direct: bool) -> Solver:
-    """Storm's expected reward until a sink that each step falls into with probability 1 − γ: the discounted value.
+    """Return a solver by Storm: expected reward until a sink, reached with probability 1 − γ per step.
 
-    `direct` asks for Eigen's solver with sound results, which is a sparse LU; without it Storm takes its own default.
+    `direct` selects Eigen's solver with sound results, which is a sparse LU; otherwise Storm uses its default.
     """
     import stormpy
 
     S = model.shape[0]
-    P = P.sorted_indices()  # Storm takes the entries of a row in order
+    P = P.sorted_indices()  # Storm needs the entries of a row in order
     rows = stormpy.datastructures.SparseMatrixBuilder[float](rows=S + 1, columns=S + 1)
     for s in range(S):
         inside = slice(P.indptr[s], P.indptr[s + 1])

@@ -1,4 +1,4 @@
-"""How far bounds on P(gap ≤ 0) from moments alone are above the truth, with two moments and with eight."""
+"""Slack of bounds on P(gap ≤ 0) from two to eight moments, relative to the true probability."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ORDERS = (2, 4, 6, 8)
 
 
 def compare(quick: bool) -> Report:
-    """Every gap of the worlds, the better action first, against its certified distribution."""
+    """Compare the bounds of every gap of the worlds, better action first, with its certified distribution."""
     report = Report("moment_bounds", quick)
     everything: dict[str, list[float]] = {}
     for name, model, policy, coupling in _problems(quick):
@@ -32,7 +32,7 @@ def compare(quick: bool) -> Report:
                 few = replace(gap, central_moments=gap.central_moments[: n + 1])
                 slack[f"{n} moments"].append(few.cdf_bounds(0.0).high - truth)
         if not slack["Cantelli"]:
-            report.notes.append(f"{name}: no action is certainly better on average, so Cantelli says nothing.")
+            report.notes.append(f"{name}: no action is certainly better on average; Cantelli's bound does not apply.")
             continue
         row: dict[str, str | float | int] = {"world": name, "gaps": len(slack["Cantelli"])}
         report.rows.append(row | {f"{what}, median slack": float(np.median(found)) for what, found in slack.items()})
@@ -42,7 +42,7 @@ def compare(quick: bool) -> Report:
     row = {"world": "all", "gaps": len(everything["Cantelli"])}
     report.rows.append(row | {f"{what}, median slack": median for what, median in medians.items()})
     report.goals.append(
-        Goal.at_most("8 moments' median slack over Cantelli's", medians["8 moments"] / medians["Cantelli"], 0.5)
+        Goal.at_most("median slack: 8 moments / Cantelli", medians["8 moments"] / medians["Cantelli"], 0.5)
     )
     return report
 
@@ -62,7 +62,7 @@ def _problems(quick: bool) -> Iterator[tuple[str, jmdp.TabularJMDP, jmdp.Tabular
 
 
 def _gaps(moments: Evaluation, distribution: Evaluation) -> Iterator[tuple[Gap, float]]:
-    """Gaps whose mean is certainly positive, and P(gap ≤ 0). Raises where a bound on any gap does not hold."""
+    """Yield gaps whose mean is certainly positive, with P(gap ≤ 0). Raise if the bound of any gap is violated."""
     S, A = moments.mean.shape
     for s in range(S):
         for a, b in combinations(range(A), 2):
@@ -71,8 +71,12 @@ def _gaps(moments: Evaluation, distribution: Evaluation) -> Iterator[tuple[Gap, 
             for x in (0.0, float(truth.quantile(0.1)), float(truth.quantile(0.7))):
                 bounds, right = gap.cdf_bounds(x), truth.cdf(x)
                 if not (bounds.low <= right.high and right.low <= bounds.high):
-                    raise DisagreementError(f"state {s}, {first} and {second}, x = {x}: {bounds} against {right!r}")
+                    raise DisagreementError(
+                        f"state {s}, actions {first} and {second}, x = {x}: bounds {bounds}, true value {right!r}"
+                    )
             if gap.inferiority_bound() < truth.cdf(0.0).low:
-                raise DisagreementError(f"state {s}, {first} and {second}: Cantelli's bound is below the truth")
+                raise DisagreementError(
+                    f"state {s}, actions {first} and {second}: Cantelli's bound is below the true probability"
+                )
             if gap.variance > 0 and gap.inferiority_bound() < 1:
                 yield gap, float(truth.cdf(0.0))

@@ -1,4 +1,4 @@
-"""What learning costs: the whole loop against its bare update, and walks of pairs against a bare emulator."""
+"""Overhead of learning: the training loop compared with bare updates, paired rollouts with a bare emulator."""
 
 from __future__ import annotations
 
@@ -22,27 +22,28 @@ from jmdp.simulators.pair_walks import PairWalks, WalkPlan
 from jmdp.simulators.workers import WorkerPool
 
 _SHARE = 0.8
-"""Of the bare throughput: the goal of both."""
+"""Goal of both: fraction of the bare throughput."""
 
 _DISCOUNT, _ACTIONS = 0.95, 6
 
 
 def compare(quick: bool) -> Report:
-    """Learning from made-up bytes of the size of an Atari memory; walks of Pong on one worker and on two."""
+    """Train on random bytes of the size of an Atari RAM; simulate paired rollouts of Pong on one and two workers."""
     report = Report("neural", quick)
     _learning(report, 100 if quick else 600, 20 if quick else 1000)
     _walking(report, WalkPlan(4, 4, 2, 4) if quick else WalkPlan(40, 8, 2, 12), 2 if quick else 8)
     report.notes.append(
-        "Ratios are throughputs, ours over bare. The whole loop draws batches from the replay, looks at held-out "
-        "walks, writes curves, and sets the scale at the end; bare are the same compiled updates on batches that lie "
-        "on the device. A step of Pong is four frames; bare are as many steps in as many processes, from one to the "
-        "next, with sticky coins and the memory read, but no state is ever saved or restored, and no policy asked."
+        "Ratios are throughputs, ours / bare. The training loop draws batches from the replay buffer, evaluates on "
+        "held-out rollouts, writes learning curves, and rescales at the end. Bare: the same compiled updates on "
+        "batches already on the device. A step of Pong is four frames. Bare: as many consecutive steps in as many "
+        "processes, with sticky actions and reading of the RAM, but without saving or restoring states and without a "
+        "policy."
     )
     return report
 
 
 def _learning(report: Report, updates: int, visits: int) -> None:
-    """`train` as `NeuralGram` calls it, and `Trainer.update` alone."""
+    """Time `train` as called by `NeuralGram`, and `Trainer.update` alone."""
     import jax
 
     from jmdp.base.luck import Shock
@@ -80,19 +81,19 @@ def _learning(report: Report, updates: int, visits: int) -> None:
             learning, errors = trainer.update(learning, batches, key)
         np.asarray(errors)
 
-    timings = interleave({"bare updates": baseline, "the whole loop": whole})
-    what = f"learning, {updates} updates of {settings.batch} pairs"
+    timings = interleave({"bare updates": baseline, "training loop": whole})
+    what = f"training, {updates} updates of {settings.batch} pairs"
     for name in timings.seconds:
-        row: Row = {"what": what, "contender": name, "a second": updates / timings.best(name)}
+        row: Row = {"task": what, "contender": name, "per second": updates / timings.best(name)}
         if name != "bare updates":
             ratio = timings.ratio("bare updates", name)
-            row |= {"share of bare": ratio.best, "in single rounds": ratio.spread()}
-            report.goals.append(Goal.at_least("learning: share of bare updates", ratio.best, _SHARE))
+            row |= {"throughput / bare": ratio.best, "range over rounds": ratio.spread()}
+            report.goals.append(Goal.at_least("training: throughput / bare updates", ratio.best, _SHARE))
         report.rows.append(row)
 
 
 def _made_up(visits: int, repeats: int, length: int) -> PairWalks:
-    """Walks that nobody walked, for how fast one learns does not depend on what."""
+    """Return random data in place of rollouts; the speed of training does not depend on the values."""
     rng = np.random.default_rng(0)
     N = visits * repeats
     same = np.zeros((N, length + 1), np.bool_)
@@ -107,7 +108,7 @@ def _made_up(visits: int, repeats: int, length: int) -> PairWalks:
 
 
 def _walking(report: Report, plan: WalkPlan, blocks: int) -> None:
-    """`WorkerPool` with one worker and with two, under two couplings, and bare loops of as many steps."""
+    """Time `WorkerPool` with one and two workers under two couplings, and bare loops of as many steps."""
     from jmdp.simulators import ALESimulator
 
     simulator = ALESimulator("pong")
@@ -134,17 +135,17 @@ def _walking(report: Report, plan: WalkPlan, blocks: int) -> None:
             for pool in several:
                 pool.close()
         for name in contenders:
-            row: Row = {"what": f"Pong, {_processes(workers)}", "contender": name}
-            row["a second"] = steps / timings.best(name)
+            row: Row = {"task": f"Pong, {_processes(workers)}", "contender": name}
+            row["per second"] = steps / timings.best(name)
             if name != "bare":
                 ratio = timings.ratio("bare", name)
-                goal = f"Pong, {_processes(workers)}, {name}: share of bare"
+                goal = f"Pong, {_processes(workers)}, {name}: throughput / bare"
                 report.goals.append(Goal.at_least(goal, ratio.best, _SHARE))
-                row |= {"share of bare": ratio.best, "in single rounds": ratio.spread()}
+                row |= {"throughput / bare": ratio.best, "range over rounds": ratio.spread()}
             if workers == 1:
                 speed[name] = timings.best(name)
             else:
-                row["times one process"] = speed[name] / timings.best(name)
+                row["speed-up over one process"] = speed[name] / timings.best(name)
             report.rows.append(row)
 
 
@@ -153,7 +154,7 @@ def _processes(workers: int) -> str:
 
 
 def _steps(walks: PairWalks) -> int:
-    """That were simulated: one for both branches where they have met, none for one that has ended."""
+    """Return the number of simulated steps: one for two merged branches, none for a branch that has ended."""
     merged = walks.same[:, :-1] & (walks.action[:, :-1, 0] == walks.action[:, :-1, 1])
     live = ~walks.ended[:, :-1]
     return int(np.where(merged, live[..., 0], live.sum(axis=-1)).sum())
@@ -161,7 +162,7 @@ def _steps(walks: PairWalks) -> int:
 
 @contextmanager
 def _plain_loop(workers: int, steps: int) -> Iterator[Callable[[], None]]:
-    """A plain loop over the emulator, here or shared out over processes that are kept."""
+    """Yield a function that runs a plain loop over the emulator, in this process or in a pool of processes."""
     if workers == 1:
         yield lambda: _play(steps)
         return
@@ -174,7 +175,7 @@ def _plain_loop(workers: int, steps: int) -> Iterator[Callable[[], None]]:
 
 
 def _play(steps: int) -> None:
-    """So many steps of four frames with random actions that stick, as one would write it."""
+    """Play this many steps of four frames with random sticky actions, in a straightforward loop."""
     ale, moves, rng = _emulator()
     actions = rng.integers(len(moves), size=steps).tolist()
     coins = (rng.random((steps, 4)) >= 0.25).tolist()

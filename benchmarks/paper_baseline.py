@@ -1,8 +1,8 @@
-"""The paper's T₂ on pairs of coordinates (state, action) in plain NumPy and SciPy, as well as that can be done.
+"""Optimised baseline: the paper's T₂ on pairs of coordinates (state, action) in NumPy and SciPy.
 
-It is given all that needs none of our ideas: means solved for first, so that only second moments are iterated, with γ²
-and not γ; everything that does not change from sweep to sweep computed once; no passes over the table but the two
-products and one addition; a start with zero covariance; and a look at the residual in one sweep of ten only.
+It has all optimisations that do not need the ideas of this library: means are solved for first, so that only second
+moments are iterated, with γ² instead of γ; everything constant is computed once; a sweep passes over the table only for
+the two products and one addition; it starts with zero covariance; and it computes the residual in every tenth sweep.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from jmdp.base.arrays import Floats, largest
 LOOK_EVERY = 10
 
 Product = Literal["sparse", "dense", "policy first"]
-"""How γ²·E[M(x', y')] of independent branches is formed.
+"""How γ²·E[M(x', y')] of independent branches is computed.
 
 "sparse": S M Sᵀ with the step matrix S [X, X] of coordinates in compressed rows. "dense": the same with S as a full
-matrix, by BLAS. "policy first": M averaged over next actions, then over next states, two thinner products.
+matrix, by BLAS. "policy first": M averaged over next actions, then over next states, by two smaller products.
 """
 
 
 class PaperOperator:
-    """T₂ of one model and policy under the paper's one-step coupling, on tables M [X, X] with X = S·A."""
+    """Operator T₂ of one model and policy under the paper's one-step coupling, on tables M [X, X] with X = S·A."""
 
     def __init__(self, model: TabularJMDP, policy: TabularPolicy) -> None:
         S, K, A = model.shape
@@ -48,7 +48,7 @@ class PaperOperator:
         self._set_source(reward)
 
     def _set_source(self, reward: Floats) -> None:
-        """All of T₂M but its γ² term: E[R R̃ + γ R μ̃' + γ R̃ μ']."""
+        """Compute all of T₂M except its γ² term: E[R R̃ + γ R μ̃' + γ R̃ μ']."""
         S, _, A = self.model.shape
         ahead = self.step @ self.mean
         self.source = np.multiply.outer(reward, reward + ahead)
@@ -60,7 +60,7 @@ class PaperOperator:
         self.square = np.einsum("saa->sa", self.same_state).reshape(S * A)
 
     def sweep(self, M: Floats, product: Product) -> Floats:
-        """T₂ once on second moments; M is symmetric."""
+        """Apply T₂ once to second moments; M is symmetric."""
         S, _, A = self.model.shape
         pair = np.asarray(self.choose @ (self.choose @ M).T)  # [S, S], averaged over the next actions
         if product == "policy first":
@@ -82,11 +82,11 @@ class PaperOperator:
         return result
 
     def start(self) -> Floats:
-        """Second moments where nothing varies."""
+        """Return the second moments of constant returns."""
         return np.asarray(np.multiply.outer(self.mean, self.mean))
 
     def run(self, accuracy: float, product: Product) -> tuple[Floats, int]:
-        """Iterate until ‖M − M*‖∞ ≤ γ²‖residual‖∞/(1 − γ²) is `accuracy` times the largest variance: M and sweeps."""
+        """Return M and the number of sweeps until γ²‖residual‖∞/(1 − γ²) ≤ `accuracy` times the largest variance."""
         square = self.model.discount**2
         M, sweeps = self.start(), 0
         while True:
@@ -99,11 +99,11 @@ class PaperOperator:
             M = new
 
     def largest_variance(self, M: Floats) -> float:
-        """max Var Z(x) of a table of second moments."""
+        """Return max Var Z(x) for a table of second moments."""
         return float((M.diagonal() - self.mean**2).max())
 
     def covariance(self, M: Floats) -> Floats:
-        """[S, A, A], covariances of the returns of one state's actions."""
+        """Return the covariances of the returns of each state's actions, [S, A, A]."""
         S, _, A = self.model.shape
         same = np.arange(S)
         mean = self.mean.reshape(S, A)

@@ -1,4 +1,4 @@
-"""ExactPairs against the paper's operator on pairs of (state, action), to the same certified accuracy."""
+"""ExactPairs compared with the paper's operator on pairs of (state, action), to the same certified accuracy."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from benchmarks.problems import random_model
 from benchmarks.report import Goal, Report, agree
 
 ACCURACY = 1e-8
-"""Certified error of every covariance, relative to the largest variance, on both sides."""
+"""Certified error of every covariance, relative to the largest variance, for both methods."""
 
 _DENSE_FROM = 0.01
-"""Share of entries of the step matrix from which BLAS on the full matrix is worth a try."""
+"""Density of the step matrix from which BLAS on the full matrix is timed as well."""
 
 
 def compare(quick: bool) -> Report:
-    """Two gridworld policies and a random model with many actions."""
+    """Compare on two gridworld policies and a random model with many actions."""
     report = Report("paper_operator", quick)
     side = 5 if quick else 30
     world = jmdp.worlds.windy_gridworld(side, side, discount=0.99)
@@ -32,10 +32,10 @@ def compare(quick: bool) -> Report:
     model = random_model(S, 4, A, 0.99)
     _compare(report, f"random, {S} states, {A} actions", model, jmdp.TabularPolicy.uniform(model), 300)
     report.notes.append(
-        "A baseline's time is its sweeps (counted by one complete run) × its best time of a sweep, which leaves out "
-        "its setting up; ours is a whole `evaluate`. The complete run's own time stands beside it. The goal is held "
-        "against the faster of sparse and dense, which apply the operator as it is written. Averaging over next "
-        "actions first is half of what ExactPairs does, and is shown for that."
+        "The time of a baseline is its number of sweeps (from one complete run) × its best time per sweep, without "
+        "setup; ours is a whole `evaluate`. The time of the complete run is listed as well. The goal refers to the "
+        "faster of sparse and dense, which apply the operator as written. Averaging over next actions first is half of "
+        "the method of ExactPairs and is shown for reference."
     )
     return report
 
@@ -86,8 +86,8 @@ def _compare(report: Report, problem: str, model: jmdp.TabularJMDP, policy: jmdp
                 "total, s": sweeps * timings.best(product),
                 "rounds": len(timings.seconds[product]),
                 "complete run, s": complete if product == quickest else "",
-                "times ours": ratio.best,
-                "in single rounds": ratio.spread(),
+                "ratio to ours": ratio.best,
+                "range over rounds": ratio.spread(),
                 "largest difference": difference if product == quickest else "",
             }
         )

@@ -1,4 +1,4 @@
-"""How many episodes tell two policies apart: unpaired, with the same seed for each reset, and with shared luck."""
+"""Episodes needed to compare two policies: unpaired, with the same seed per reset, and with shared randomness."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ if TYPE_CHECKING:
 
 _RESAMPLES = 1000
 _ENOUGH = 64
-"""Episodes from which means are held against one another."""
+"""Minimum number of episodes for a comparison of means."""
 
 _OTHER_SEEDS = 10**6
-"""Seeds of unpaired episodes are those of paired ones plus this."""
+"""Offset of the seeds of unpaired episodes from those of paired ones."""
 
 
 @dataclass(frozen=True)
 class Gain:
-    """Var Z_old + Var Z_new over the variance of the paired gap: times as many episodes as independent runs need."""
+    """(Var Z_old + Var Z_new) / variance of the paired gap: factor by which independent runs need more episodes."""
 
     median: float  # over seeds
     low: float
-    high: float  # ends of a 95% bootstrap interval of the median
+    high: float  # low and high: 95% bootstrap interval of the median
 
     @classmethod
     def of(cls, runs: list[Floats], rng: np.random.Generator) -> Gain:
-        """From returns [n, 2] of each seed."""
+        """Estimate the gain from the returns [n, 2] of each seed."""
 
         def median(sampled: list[Floats]) -> float:
             return float(np.median([_gain(returns) for returns in sampled]))
@@ -47,12 +47,12 @@ class Gain:
         return cls(median(runs), *np.quantile(again, [0.025, 0.975], method="inverted_cdf").tolist())
 
     def interval(self) -> str:
-        """Its ends."""
+        """Return the interval as text."""
         return f"{self.low:.3g} to {self.high:.3g}"
 
 
 class Gains(NamedTuple):
-    """What a task shows."""
+    """Gains of a task."""
 
     kind: str
     same_seed: Gain
@@ -60,7 +60,7 @@ class Gains(NamedTuple):
 
 
 def compare(quick: bool) -> Report:
-    """Twelve tasks, two policies each; then what `compare_policies` takes to the same precision."""
+    """Measure gains in twelve tasks with two policies each, and the episodes that `compare_policies` needs."""
     report = Report("policies", quick)
     seeds = 1 if quick else 5
     gains: dict[str, Gains] = {}
@@ -71,21 +71,19 @@ def compare(quick: bool) -> Report:
         report.rows.append(row)
     operations = [found.shared.median for found in gains.values() if found.kind == "operations"]
     report.goals += [
-        Goal.at_least(
-            "operations, shared luck: times fewer episodes, median of three", float(np.median(operations)), 5.0
-        ),
-        Goal.at_most("all tasks, shared luck: episodes over those of independent runs, worst", worst, 1.05),
+        Goal.at_least("operations, shared randomness: gain, median of three tasks", float(np.median(operations)), 5.0),
+        Goal.at_most("all tasks, shared randomness: episodes / those of independent runs, worst", worst, 1.05),
     ]
     report.notes += [
-        f"Gains are variance ratios (Var old + Var new)/Var(new − old): at the same standard error of the mean gap, "
-        f"independent runs need this many times as many episodes. Medians over seeds 0 to {seeds - 1}, with the "
-        f"episodes of each policy that the table says, and 95% bootstrap intervals ({_RESAMPLES} resamples within each "
+        f"Gains are variance ratios (Var old + Var new)/Var(new − old): for the same standard error of the mean gap, "
+        f"independent runs need this factor more episodes. Medians over seeds 0 to {seeds - 1}, with the listed number "
+        f"of episodes per policy, and 95% bootstrap intervals ({_RESAMPLES} resamples within each "
         "seed). Same seed: `env.reset(seed=i)` before episode i of either policy, then the environment's own "
-        "generator. Shared luck: `jmdp.compare_policies` with its switch to independent episodes where sharing costs; "
-        "the gain of a run that switched is that of all its episodes.",
-        "compare_policies takes: episodes of each policy until the mean gap is known with 95% confidence to ± 6 times "
-        f"the standard error that the episodes of one seed have unpaired; totals of {seeds} seeds. Independent: the "
-        "same call with `coupling=Independent()`. The first look is after 64 episodes.",
+        "generator. Shared randomness: `jmdp.compare_policies`, which switches to independent episodes if sharing "
+        "increases the variance; the gain of such a run is that of all its episodes.",
+        "Episodes, compare_policies: episodes of each policy until the 95% confidence interval of the mean gap is ± 6 "
+        f"standard errors of the unpaired episodes of one seed; totals of {seeds} seeds. Independent: the "
+        "same call with `coupling=Independent()`. The first check is after 64 episodes.",
     ]
     if not quick:
         report.figure = draw(gains)
@@ -93,7 +91,7 @@ def compare(quick: bool) -> Report:
 
 
 def _all_tasks(quick: bool, seeds: int) -> list[tuple[str, Row, Gains]]:
-    """What each task shows; side by side on all cores, since nothing is timed."""
+    """Return the results of all tasks, computed in parallel, since nothing is timed."""
     count = len(tasks(quick))
     if quick:
         return [_one_task(i, quick, seeds) for i in range(count)]
@@ -102,19 +100,21 @@ def _all_tasks(quick: bool, seeds: int) -> list[tuple[str, Row, Gains]]:
 
 
 def _one_task(i: int, quick: bool, seeds: int) -> tuple[str, Row, Gains]:
-    """The task of this number."""
+    """Return the results of the task with this number."""
     task = tasks(quick)[i]
     n = 8 if quick else task.episodes
     row, same_seed, shared = _measured(task, seeds, n)
     ours, alone = _taken(task, seeds, n, 8 if quick else 100 * n)
-    taken: Row = {"compare_policies takes": ours, "independent": alone, "times fewer": alone / ours}
+    taken: Row = {"episodes, compare_policies": ours, "episodes, independent": alone, "ratio": alone / ours}
     if not quick:
-        print(f"{task.name}: same seed {same_seed.median:.3g}, shared luck {shared.median:.3g}, {taken}", flush=True)
+        print(
+            f"{task.name}: same seed {same_seed.median:.3g}, shared randomness {shared.median:.3g}, {taken}", flush=True
+        )
     return task.name, row | taken, Gains(task.kind, same_seed, shared)
 
 
 def _measured(task: Task, seeds: int, n: int) -> tuple[Row, Gain, Gain]:
-    """The gains of a task by the plain loop and by `compare_policies`, and its row of the report."""
+    """Return the row of a task, and its gains by the plain loop and by `compare_policies`."""
     old, new = task.policies
     plain, other, shared, switched = [], [], [], 0
     for seed in range(seeds):
@@ -140,7 +140,7 @@ def _measured(task: Task, seeds: int, n: int) -> tuple[Row, Gain, Gain]:
         "± one standard error": float(gap.std() / np.sqrt(len(gap))),
         "gain, same seed": gains[0].median,
         "95%": gains[0].interval(),
-        "gain, shared luck": gains[1].median,
+        "gain, shared randomness": gains[1].median,
         "95% ": gains[1].interval(),
         "switched": f"{switched} of {seeds}",
     }
@@ -148,7 +148,7 @@ def _measured(task: Task, seeds: int, n: int) -> tuple[Row, Gain, Gain]:
 
 
 def _taken(task: Task, seeds: int, n: int, most: int) -> tuple[int, int]:
-    """Episodes of each policy until the mean gap is known to a precision: with shared luck, and independent."""
+    """Return the episodes of each policy until the mean gap is precise enough: with shared randomness, independent."""
     old, new = task.policies
     numbers = range(2 * _OTHER_SEEDS, 2 * _OTHER_SEEDS + n)
     variance = task.plain(old, numbers).var() + task.plain(new, numbers).var()
@@ -175,18 +175,18 @@ def _asked(task: Task, coupling: Coupling, seed: int, precision: float, samples:
 
 
 def _gain(returns: Floats) -> float:
-    """(Var old + Var new)/Var(new − old) of returns [n, 2]."""
+    """Return (Var old + Var new)/Var(new − old) for returns [n, 2]."""
     gap = float((returns[:, 1] - returns[:, 0]).var())
     return float(returns.var(axis=0).sum()) / gap if gap > 0 else np.inf
 
 
 def draw(gains: dict[str, Gains]) -> Figure:
-    """Both gains of every task with their intervals, on a logarithmic scale."""
+    """Plot both gains of every task with their intervals, on a logarithmic scale."""
     figure, [[axes]] = new_figure(size=(7.5, 4.6))
     names = list(gains)[::-1]
     series = (
-        ("same seed for each reset", [gains[name].same_seed for name in names], -0.16, "s", COLOURS[1]),
-        ("shared luck in each step (jmdp)", [gains[name].shared for name in names], 0.16, "o", COLOURS[0]),
+        ("same seed per reset", [gains[name].same_seed for name in names], -0.16, "s", COLOURS[1]),
+        ("shared randomness in each step (jmdp)", [gains[name].shared for name in names], 0.16, "o", COLOURS[0]),
     )
     for label, found, shift, marker, colour in series:
         medians = np.array([gain.median for gain in found])
@@ -209,7 +209,7 @@ def draw(gains: dict[str, Gains]) -> Figure:
     axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     axes.minorticks_off()
     axes.set_yticks(np.arange(len(names)), names)
-    axes.set_xlabel("times fewer episodes than independent runs, at the same standard error")
+    axes.set_xlabel("episodes of independent runs / paired episodes, at the same standard error")
     axes.grid(True, axis="x", color="#dddddd", linewidth=0.6)
     axes.set_axisbelow(True)
     clear_spines(axes)

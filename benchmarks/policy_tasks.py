@@ -1,7 +1,7 @@
-"""Twelve tasks with two policies each, and plain loops that run their episodes as one would without jmdp.
+"""Twelve tasks with two policies each, and plain loops that run their episodes without jmdp.
 
-A plain loop starts an episode with its own seed and lets the generator run on from there. Policies are PPO agents at a
-half and at the end of a short training in four tasks, and rules of thumb in the others.
+A plain loop seeds the generator once per episode. Policies are PPO agents halfway and at the end of a short training in
+four tasks, and heuristics in the others.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from jmdp.worlds import InventorySimulator, QueueSimulator
 from jmdp.worlds.queue_simulator import AdmitBelow
 
 Policy = Any
-"""What `jmdp.as_policy` takes."""
+"""Any argument of `jmdp.as_policy`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,16 +28,16 @@ class Task:
 
     name: str
     kind: str  # "control", "games" or "operations"
-    source: Any  # what `compare_policies` takes
-    policies: Mapping[str, Policy]  # the old one, the new one
-    plain: Callable[[str, Sequence[int]], Floats]  # returns of a policy, by its name, in an episode of each seed
-    discount: float | None = 1.0  # None: the world's own
+    source: Any  # first argument of `compare_policies`
+    policies: Mapping[str, Policy]  # old, new
+    plain: Callable[[str, Sequence[int]], Floats]  # returns of a policy, given its name, one episode per seed
+    discount: float | None = 1.0  # None: that of the world
     horizon: int | None = None  # None: the time limit of the environment
-    episodes: int = 1000  # of each policy with each seed, fewer where they take long
+    episodes: int = 1000  # per policy and seed; fewer for slow tasks
 
 
 def tasks(quick: bool) -> list[Task]:
-    """All of them, in the order of the report; without those that take long if `quick`."""
+    """Return all tasks in the order of the report; without slow ones if `quick`."""
     return [
         *(_gymnasium(name, "games", env, policies) for name, env, policies in _games()),
         *(_gymnasium(name, "control", env, policies) for name, env, policies in ([] if quick else _control())),
@@ -87,14 +87,14 @@ def _gymnasium(name: str, kind: str, env: Any, policies: dict[str, Policy]) -> T
                 over = terminated or truncated
         return returns
 
-    horizon = 50 if name == "Blackjack" else None  # the one without a time limit; no hand lasts that long
+    horizon = 50 if name == "Blackjack" else None  # Blackjack has no time limit; no hand lasts that long
     episodes = {"LunarLander": 60, "CartPole": 100, "Acrobot": 100, "MountainCar": 300, "Taxi in the rain": 300,
                 "MiniGrid obstacles": 300}.get(name, 1000)  # fmt: skip
     return Task(name, kind, env, policies, plain, horizon=horizon, episodes=episodes)
 
 
 def _plan(env: Any) -> Callable[[Any], int]:
-    """The best actions by value iteration on the table of a toy-text environment, γ = 0.99."""
+    """Return the optimal policy by value iteration on the table of a toy-text environment, γ = 0.99."""
     table = env.unwrapped.P
     most = max(len(outcomes) for actions in table.values() for outcomes in actions.values())
     rows = [
@@ -115,7 +115,7 @@ def _stick_at_17(hand: Any) -> int:
 
 
 def _mind_dealer(hand: Any) -> int:
-    """Stick at 12 while the dealer shows 4 to 6, at 13 while it shows 2 or 3; with an ace as 11, at 18."""
+    """Stick at 12 if the dealer shows 4 to 6, at 13 for 2 or 3, else at 17; with an ace as 11, at 18."""
     total, shown, soft = hand
     if soft:
         return int(total < 18)
@@ -123,11 +123,11 @@ def _mind_dealer(hand: Any) -> int:
 
 
 _WALL, _BALL = 2, 6
-"""Objects of MiniGrid."""
+"""Object codes of MiniGrid."""
 
 
 def _straight_on(observation: Any) -> int:
-    """East or south to the goal in the south-east corner; another way only at walls."""
+    """Go east or south to the goal in the south-east corner; turn only at walls."""
     east, ahead = observation["direction"] == 0, observation["image"][3, 5, 0]
     if observation["direction"] > 1 or (ahead == _WALL and east):
         return 1  # turn right
@@ -135,7 +135,7 @@ def _straight_on(observation: Any) -> int:
 
 
 def _evade(observation: Any) -> int:
-    """The same, but turn where an obstacle is ahead."""
+    """Act like `_straight_on`, but turn if an obstacle is ahead."""
     if observation["image"][3, 5, 0] == _BALL and observation["direction"] < 2:
         return 1 if observation["direction"] == 0 else 0
     return _straight_on(observation)
@@ -147,7 +147,7 @@ def _push_along(observation: Any) -> int:
 
 
 def _parabolas(observation: Any) -> int:
-    """The rule of the environment's leaderboard: push right where the speed is between two curves of the position."""
+    """Rule of the environment's leaderboard: push right if the speed is between two curves of the position."""
     x, speed = observation
     low = min(-0.09 * (x + 0.25) ** 2 + 0.03, 0.3 * (x + 0.9) ** 4 - 0.008)
     high = -0.07 * (x + 0.38) ** 2 + 0.07
@@ -155,7 +155,7 @@ def _parabolas(observation: Any) -> int:
 
 
 def _breakout() -> Task:
-    """Follow the ball, with one action in five or in ten at random: the policy's luck, for the start is but a coin."""
+    """Follow the ball, with a random action in 1 of 5 or 1 of 10 steps. Most randomness is that of the policy."""
     import gymnax
     import jax
     import jax.numpy as jnp
@@ -195,7 +195,7 @@ def _breakout() -> Task:
 
 
 def _inventory(name: str, world: jmdp.worlds.World) -> Task:
-    """As one would write it: the stock, then the demand of each day, from one generator."""
+    """Straightforward implementation: the stock, then the demand of each day, from one generator."""
     simulator = world.simulator
     assert isinstance(simulator, InventorySimulator)
     most, mean, steps = simulator.weights.size - 1, 3.0, 300
@@ -218,7 +218,7 @@ def _inventory(name: str, world: jmdp.worlds.World) -> Task:
 
 
 def _queue() -> Task:
-    """As one would write it: a service is drawn where a server is busy, then the next arrival, from one generator."""
+    """Straightforward implementation: a service if a server is busy, then the next arrival, from one generator."""
     world, steps = jmdp.worlds.queue_admission(), 1000
     simulator = world.simulator
     assert isinstance(simulator, QueueSimulator)

@@ -1,4 +1,4 @@
-"""Models that more than one comparison needs, or that are too long to stand inside one. Luck is seeded."""
+"""Models shared by several comparisons, and long model definitions. Random numbers have fixed seeds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from jmdp.base.arrays import Floats
 
 
 def random_model(states: int, scenarios: int, actions: int, discount: float) -> TabularJMDP:
-    """A model with no structure: next states and rewards anywhere, every probability positive."""
+    """Return a model without structure: random next states and rewards, every probability positive."""
     rng = np.random.default_rng(0)
     return TabularJMDP(
         rng.dirichlet(np.ones(scenarios), size=states),
@@ -21,7 +21,7 @@ def random_model(states: int, scenarios: int, actions: int, discount: float) -> 
 
 
 def torus(side: int, discount: float) -> TabularJMDP:
-    """A walk on a torus with a drift to the right in one scenario of four: recurrent, and it mixes in side² steps."""
+    """Return a random walk on a torus with a drift to the right with probability ¼: recurrent, mixes in side² steps."""
     rng = np.random.default_rng(1)
     S = side * side
     row, column = np.divmod(np.arange(S), side)
@@ -33,9 +33,9 @@ def torus(side: int, discount: float) -> TabularJMDP:
 
 
 def queue(places: int, discount: float) -> TabularJMDP:
-    """A birth-death queue served slowly or, at a cost, fast: waiting costs, and a long queue lasts.
+    """Return a birth-death queue with slow or, at a cost, fast service, and waiting costs; it mixes slowly.
 
-    Scenarios: an arrival; a service that either speed completes; one that only the fast completes; nothing.
+    Scenarios: an arrival; a service completed at either speed; a service completed only at the fast one; nothing.
     """
     length = np.arange(places)
     up, down = np.minimum(length + 1, places - 1), np.maximum(length - 1, 0)
@@ -47,10 +47,10 @@ def queue(places: int, discount: float) -> TabularJMDP:
 
 
 def neighbour_grid(side: int, actions: int, discount: float) -> TabularJMDP:
-    """A torus where each action's scenario leads to one of the five cells around, at least two actions.
+    """Return a torus where every scenario of an action leads to one of five adjacent cells; at least two actions.
 
     The first five outcomes of a state are a permutation of its five cells, so that under the uniform policy P_π
-    has the same five entries in each row however many actions there are: only the number of actions grows.
+    has the same five nonzero entries per row for any number of actions.
     """
     rng = np.random.default_rng(2)
     S, K = side * side, 4
@@ -66,7 +66,7 @@ def neighbour_grid(side: int, actions: int, discount: float) -> TabularJMDP:
 
 
 def policy_chain(model: TabularJMDP, policy: TabularPolicy) -> tuple[csr_array[np.float64], Floats]:
-    """P_π [S, S] in compressed rows with 32-bit indices, and r_π [S]; terminal states go nowhere and earn nothing."""
+    """Return P_π [S, S] in compressed rows with 32-bit indices, and r_π [S]; rows of terminal states are 0."""
     S, K, A = model.shape
     live = model.prob * ~model.terminal[:, None]
     weight = live[:, :, None] * policy.probs[:, None, :]

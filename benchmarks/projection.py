@@ -1,4 +1,4 @@
-"""How well a fit in few linear features knows the gaps of a large world: its error against the number of features."""
+"""Error of gap variances of a fit with few linear features in a large world, against the number of features."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _SMALL = 1e-6
-"""A gap variance below this fraction of the largest counts as that much: nothing is divided by 0."""
+"""Gap variances are replaced by at least this fraction of the largest, to avoid division by 0."""
 
 _OWN = 28
-"""Of the features of all pairs, how many the kernel of pairs in one state has too."""
+"""Number of features of all pairs that the kernel of pairs in one state uses as well."""
 
 _SHORT = 3.0
-"""Cells over which the pull of a wall or of the goal is felt."""
+"""Length in cells of the influence of a wall or of the goal."""
 
 
 def compare(quick: bool) -> Report:
-    """The windy gridworld of 40 × 40, careless policy: polynomials of the cell, with and without what knows walls."""
+    """Fit the 40 × 40 windy gridworld, careless policy: polynomials of the cell, and features of walls and goal."""
     report = Report("projection", quick)
     side = 8 if quick else 40
     curves: dict[str, dict[int, float]] = {}
@@ -62,7 +62,7 @@ def compare(quick: bool) -> Report:
                         "features": name,
                         "count": phi.shape[1],
                         "median error": float(np.median(errors)),
-                        "90% below": float(np.quantile(errors, 0.9)),
+                        "90% quantile of the error": float(np.quantile(errors, 0.9)),
                         "κ": float(result.projection.kappa) if result.projection else 0.0,
                         "s": seconds,
                     }
@@ -71,8 +71,8 @@ def compare(quick: bool) -> Report:
     best = min(error for name, error in largest.items() if "costs" in name)
     report.goals.append(Goal.at_most("median relative error of gap variances, at most 64 features", best, 0.1))
     report.notes.append(
-        "Errors are of Var(Z(s, a) − Z(s, b)) over all states and pairs of actions, relative to ExactPairs; variances "
-        f"below {_SMALL:g} of the largest count as that much."
+        "Errors are those of Var(Z(s, a) − Z(s, b)) over all states and pairs of actions, relative to ExactPairs; "
+        f"variances below {_SMALL:g} of the largest are replaced by that value."
     )
     if not quick:
         report.figure = draw(curves)
@@ -80,7 +80,7 @@ def compare(quick: bool) -> Report:
 
 
 def relative_errors(result: Evaluation, truth: Evaluation) -> Floats:
-    """Of the variances of all gaps, states that are not terminal."""
+    """Return the relative errors of the variances of all gaps, in nonterminal states."""
     one, other = _gap_variances(result.covariance), _gap_variances(truth.covariance)
     varied = other.max(axis=1) > 0
     return np.asarray(np.abs(one - other)[varied] / np.maximum(other[varied], _SMALL * other.max()))
@@ -93,12 +93,12 @@ def _gap_variances(covariance: Floats) -> Floats:
 
 
 def walls_and_goal(side: int, count: int) -> Floats:
-    """[S, count ≤ 16], what matters first: a constant, each wall, the steps to the goal, and products of these."""
+    """Return features [S, count ≤ 16], most important first: constant, walls, steps to the goal, and their products."""
     row, column = np.divmod(np.arange(side * side), side)
     left, right = np.exp(-column / _SHORT), np.exp(-(side - 1 - column) / _SHORT)
     top, bottom = np.exp(-row / _SHORT), np.exp(-(side - 1 - row) / _SHORT)
     along = side - 1 - column
-    steps = row + along / 0.7  # the wind takes back a step in three
+    steps = row + along / 0.7  # the wind undoes a step with probability 0.3
     far, near, nearer = (0.95 ** (steps * power) for power in (1, 2, 4))
     columns = [
         np.ones(side * side), far, right, top,
@@ -110,7 +110,7 @@ def walls_and_goal(side: int, count: int) -> Floats:
 
 
 def draw(curves: dict[str, dict[int, float]]) -> Figure:
-    """Median error against the number of features, a panel for each world."""
+    """Plot the median error against the number of features, one panel per world."""
     figure, [axes] = new_figure(1, 2, size=(9.0, 3.8))
     names = {"being blown costs 1": axes[0], "being blown is free": axes[1]}
     styles: dict[str, int] = {}

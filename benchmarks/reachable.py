@@ -1,4 +1,4 @@
-"""ReachablePairs in a world of a million cells, and against the whole table of a small one."""
+"""ReachablePairs in a world of a million cells, and compared with the full table of a small one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PAIRS = [(a, b) for a in range(4) for b in range(a)]
 
 
 def compare(quick: bool) -> Report:
-    """A state in the middle and one near the goal, under three policies; each in a process of its own."""
+    """Evaluate a state in the middle and one near the goal, under three policies, each in a separate process."""
     report = Report("reachable", quick)
     side = 30 if quick else 1000
     for name in ("goal_directed", "careless", "uniform"):
@@ -23,8 +23,8 @@ def compare(quick: bool) -> Report:
             report.rows.append(_measured(report, side, name, cell))
     _check(8 if quick else 30)
     report.notes.append(
-        "Each interval is certified, rounding included. The time is of one evaluation, the tables of the cells and the "
-        "loading of compiled code among it; W for all pairs of cells would take 8 TB."
+        "Each interval is certified, rounding included. The time is that of one evaluation, including the tables of "
+        "the cells and the loading of compiled code; W for all pairs of cells would need 8 TB."
     )
     return report
 
@@ -53,15 +53,15 @@ def _run(side: int, name: str, cell: tuple[int, int]) -> Row:
     return {
         "time, s": seconds,
         "peak memory, MB": status("VmHWM") / 1e6,
-        "cells asked for": int(world.model.known.sum()),
+        "cells evaluated": int(world.model.known.sum()),
         "rounds": result.residuals.size,
-        "least gap variance": min(gap.variance for gap in gaps),
+        "smallest gap variance": min(gap.variance for gap in gaps),
         "widest interval / gap variance": max(widths),
     }
 
 
 def _check(side: int) -> None:
-    """The intervals of a small grid hold the answers of ExactPairs."""
+    """Check that the intervals of a small grid contain the results of ExactPairs."""
     rules = {"blown_reward": -1.0, "discount": 0.95}
     table, lazy = (
         jmdp.worlds.windy_gridworld(side, side, **rules),

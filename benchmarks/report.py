@@ -1,4 +1,4 @@
-"""What a comparison found: rows of a table, the goals it was held to, and where both are written."""
+"""Report of a comparison: rows of a table, goals, and their output."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Row = dict[str, str | float | int]
-"""One line of a table, by column; numbers carry their unit in the column's name."""
+"""Row of a table, by column; units are in the column names."""
 
 
 class DisagreementError(JMDPError, RuntimeError):
-    """Contenders differ by more than their accuracy: how fast a wrong answer comes is of no interest."""
+    """The results of two contenders differ by more than their accuracy."""
 
 
 @dataclass(frozen=True)
 class Goal:
-    """What was aimed at, what was measured, and whether that is enough."""
+    """Goal of a comparison with its measured value; `met` is True if it is reached."""
 
     goal: str
     measured: float
@@ -34,18 +34,18 @@ class Goal:
 
     @classmethod
     def at_most(cls, what: str, measured: float, limit: float) -> Goal:
-        """A number that is to be small."""
+        """Return the goal that a number is at most `limit`."""
         return cls(f"{what} ≤ {limit:g}", measured, measured <= limit)
 
     @classmethod
     def at_least(cls, what: str, measured: float, limit: float) -> Goal:
-        """A number that is to be large."""
+        """Return the goal that a number is at least `limit`."""
         return cls(f"{what} ≥ {limit:g}", measured, measured >= limit)
 
 
 @dataclass
 class Report:
-    """The findings of one comparison; `quick` ones come from tiny sizes and say only that the code runs."""
+    """Results of one comparison; those of `quick` runs with tiny sizes only show that the code runs."""
 
     name: str
     quick: bool
@@ -55,13 +55,13 @@ class Report:
     figure: Figure | None = None  # not in the record
 
     def record(self) -> dict[str, object]:
-        """Return what is saved: the findings, and the machine they were made on."""
+        """Return the results as they are saved, with a description of the machine."""
         found = asdict(replace(self, figure=None))
         del found["figure"]
         return found | {"machine": machine()}
 
     def table(self) -> str:
-        """Return the findings as Markdown, which also reads well on a terminal."""
+        """Return the results as Markdown, which is also readable on a terminal."""
         goals: list[Row] = [
             {"goal": goal.goal, "measured": goal.measured, "met": "yes" if goal.met else "no"} for goal in self.goals
         ]
@@ -70,14 +70,14 @@ class Report:
 
 
 def agree(what: str, difference: float, allowed: float) -> float:
-    """Return the difference of two answers, or raise where it is more than their accuracy allows."""
+    """Return the difference of two results, or raise if it is larger than allowed."""
     if not difference <= allowed:
-        raise DisagreementError(f"{what}: the answers differ by {difference:.3g}, and {allowed:.3g} is allowed.")
+        raise DisagreementError(f"{what}: the results differ by {difference:.3g}; at most {allowed:.3g} is allowed.")
     return difference
 
 
 def machine() -> dict[str, str | int]:
-    """What a time depends on, and nothing that names the machine or its owner."""
+    """Return processor and versions, without anything that identifies the machine or its owner."""
     model = platform.machine()
     try:
         with open("/proc/cpuinfo") as lines:
@@ -95,7 +95,7 @@ def machine() -> dict[str, str | int]:
 
 
 def markdown(rows: list[Row]) -> str:
-    """Rows as a Markdown table, columns in the order they first appear; a row may leave cells empty."""
+    """Return rows as a Markdown table, with columns in order of first appearance; cells may be missing."""
     if not rows:
         return ""
     columns = list(dict.fromkeys(column for row in rows for column in row))
@@ -107,12 +107,12 @@ def markdown(rows: list[Row]) -> str:
 
 
 def _cell(value: str | float | int | None) -> str:
-    if value is None:  # what was saved of a number that is not finite
+    if value is None:  # saved in place of a number that is not finite
         return "–"
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def save(record: object, path: Path) -> None:
-    """Write one record, or several by name, as JSON, which has no number that is not finite: give None for those."""
+    """Write one record, or several by name, as JSON. Replace numbers that are not finite by None before."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(record, indent=1, ensure_ascii=False, allow_nan=False) + "\n", encoding="utf-8")

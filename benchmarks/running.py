@@ -1,4 +1,4 @@
-"""Which comparisons there are, and how one is run."""
+"""List of all comparisons, and a function that runs one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ COMPARISONS = (
     "paper_operator", "sweep", "whole_solve", "acceleration", "mean", "scaling", "reachable", "orders", "distributions",
     "moment_bounds", "projection", "updates", "decisions", "policies", "simulators", "neural",
 )  # fmt: skip
-"""Files with `compare(quick)`, in the order of the docs' page."""
+"""Modules with a function `compare(quick)`, in the order of docs/benchmarks.md."""
 
 
 def run(name: str, quick: bool) -> Report:

@@ -1,4 +1,4 @@
-"""How the time of a sweep grows with states, which should be as S², and with actions, which it should not."""
+"""Time of a sweep against the number of states (expected: proportional to S²) and of actions (expected: constant)."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _LARGE = 1000
-"""States from which starting threads no longer shows."""
+"""Number of states from which the start of threads is negligible."""
 
 
 def compare(quick: bool) -> Report:
-    """Windy gridworlds of growing size, and a torus of one size with growing numbers of actions."""
+    """Time windy gridworlds of growing size, and a torus of one size with growing numbers of actions."""
     report = Report("scaling", quick)
     sides = (10, 14, 20) if quick else (10, 18, 32, 56, 100)
     worlds = {side * side: jmdp.worlds.windy_gridworld(side, side, discount=0.99) for side in sides}
@@ -45,7 +45,7 @@ def compare(quick: bool) -> Report:
     flat = max(by_actions.values()) / min(by_actions.values())
     report.goals += [
         Goal("exponent of time in S, all sizes, 2.0 ± 0.1", everywhere, abs(everywhere - 2) <= 0.1),
-        Goal("exponent of time in S, from 10³ states on, 2.0 ± 0.1", exponent, abs(exponent - 2) <= 0.1),
+        Goal("exponent of time in S, at least 10³ states, 2.0 ± 0.1", exponent, abs(exponent - 2) <= 0.1),
         Goal.at_most("longest / shortest time over numbers of actions", flat, 1.1),
     ]
     if not quick:
@@ -54,7 +54,7 @@ def compare(quick: bool) -> Report:
 
 
 def _times(problems: dict[int, tuple[jmdp.TabularJMDP, jmdp.TabularPolicy]]) -> dict[int, float]:
-    """Best time of a bare sweep for each problem, all of them in turns."""
+    """Return the best time of a bare sweep for each problem, timed alternately."""
     with ExitStack() as stack:
         contenders = {}
         for size, (model, policy) in problems.items():
@@ -80,16 +80,16 @@ def _fit(times: dict[int, float]) -> tuple[float, float]:
 
 
 def _large(by_states: dict[int, float]) -> dict[int, float]:
-    """The upper half at least, and all from 10³ states on."""
+    """Return the times with at least 10³ states, but no fewer than the upper half of all sizes."""
     middle = sorted(by_states)[len(by_states) // 2]
     return {S: seconds for S, seconds in by_states.items() if min(middle, _LARGE) <= S}
 
 
 def draw(by_states: dict[int, float], by_actions: dict[int, float]) -> Figure:
-    """Both curves on logarithmic axes, with the fitted power of S."""
+    """Plot both curves on logarithmic axes, with the fitted powers of S."""
     figure, [[left, right]] = new_figure(1, 2, size=(9.0, 3.8))
     left.loglog(list(by_states), list(by_states.values()), "o", color=COLOURS[0], label="measured")
-    for i, (what, times) in enumerate({"all sizes": by_states, "10³ states on": _large(by_states)}.items(), start=1):
+    for i, (what, times) in enumerate({"all sizes": by_states, "≥ 10³ states": _large(by_states)}.items(), start=1):
         exponent, factor = _fit(times)
         sizes: Floats = np.array([min(times), max(times)], dtype=np.float64)
         label = f"fit, {what}: $S^{{{exponent:.2f}}}$"
@@ -105,7 +105,7 @@ def draw(by_states: dict[int, float], by_actions: dict[int, float]) -> Figure:
     right.set_xlabel("actions A")
     right.set_title("Time of a sweep against actions")
     for axes in (left, right):
-        axes.set_ylabel("seconds a sweep")
+        axes.set_ylabel("seconds per sweep")
         axes.grid(True, which="major", color="#dddddd", linewidth=0.6)
         axes.legend(frameon=False)
         clear_spines(axes)

@@ -1,4 +1,4 @@
-"""What the adapters cost: coupled queries and rollouts against bare loops over the same simulators."""
+"""Overhead of the adapters: coupled steps and rollouts compared with bare loops over the same simulators."""
 
 from __future__ import annotations
 
@@ -19,28 +19,28 @@ from jmdp.simulators.rollouts import RolloutPlan, paired_draws
 
 _DISCOUNT = 0.99
 _SHARES = {"ALE": 0.8, "JAX": 0.7, "Gymnasium": 0.5}
-"""Of the bare throughput: the goals."""
+"""Goals: fraction of the bare throughput."""
 
 _PLAIN_LANES = 4096
-"""Of a block of the bare loop, which may be faster in blocks; the goal is held against the faster of both."""
+"""Lanes per block of the bare loop, which may be faster in blocks; the goal refers to the faster variant."""
 
 
 def compare(quick: bool) -> Report:
-    """Pong in the emulator, CartPole and Breakout in JAX, FrozenLake in Gymnasium."""
+    """Time Pong in the emulator, CartPole and Breakout in JAX, FrozenLake in Gymnasium."""
     report = Report("simulators", quick)
     _emulator(report, 5 if quick else 100)
     for name, horizon in (("CartPole-v1", 64), ("Breakout-MinAtar", 64)):
         _jax(report, name, 1 if quick else 3, 8 if quick else horizon)
     _gymnasium(report, 20 if quick else 200)
     report.notes.append(
-        "Ratios are throughputs, ours over bare. Steps are those that the bare loop makes; ours are as many, except "
-        "where branches have met and go on as one (FrozenLake), which is counted as it is: by steps simulated."
+        "Ratios are throughputs, ours / bare. Steps are those of the bare loop; ours are as many, except for merged "
+        "branches (FrozenLake), where simulated steps are counted."
     )
     return report
 
 
 def _emulator(report: Report, queries: int) -> None:
-    """All actions of Pong from one state under one shock, and the next state by the last of them."""
+    """Time all actions of Pong from one state with one shock; the first action gives the next state."""
     from jmdp.simulators import ALESimulator
 
     simulator = ALESimulator("pong")
@@ -54,7 +54,7 @@ def _emulator(report: Report, queries: int) -> None:
             shock = Shock.of_sample(1, next(numbers))
             after = [simulator.step(state, a, shock).state for a in actions]
             for one in after:
-                one.saved()  # as the bare loop does, whether it will be needed or not
+                one.saved()  # the bare loop saves every state as well
             state = begin if after[0].over else after[0]
 
     baseline = _plain_emulator(simulator, begin.saved(), queries)
@@ -63,7 +63,7 @@ def _emulator(report: Report, queries: int) -> None:
 
 
 def _plain_emulator(simulator: Any, begin: Any, queries: int) -> Callable[[], None]:
-    """Restore, act, clone and read the memory, in a plain loop; sticky coins of NumPy, as one would write it."""
+    """Return a plain loop that restores, acts, clones and reads the RAM, with sticky actions drawn by NumPy."""
     from ale_py import ALEInterface, roms
 
     ale = ALEInterface()
@@ -93,7 +93,7 @@ def _plain_emulator(simulator: Any, begin: Any, queries: int) -> Callable[[], No
 
 
 def _jax(report: Report, name: str, blocks: int, horizon: int) -> None:
-    """Pairs of all actions, then the uniform policy, against a compiled scan of the same number of steps."""
+    """Time paired rollouts of all actions with the uniform policy, and a compiled scan of as many steps."""
     import jax
     import jax.numpy as jnp
 
@@ -154,7 +154,7 @@ def _jax(report: Report, name: str, blocks: int, horizon: int) -> None:
 
 
 def _gymnasium(report: Report, samples: int) -> None:
-    """FrozenLake: rollouts of all actions by the engine, and single queries, against copying and stepping."""
+    """Time rollouts of all actions and single steps in FrozenLake, and copying and stepping the environment."""
     import gymnasium
 
     from jmdp.simulators import GymnasiumSimulator
@@ -195,13 +195,13 @@ def _gymnasium(report: Report, samples: int) -> None:
     rollouts()
     before = walked
     timings = interleave({"bare": baseline, "queries": queries, "rollouts": rollouts})
-    least = min(before, walked)  # numbers of steps differ from seed to seed, little
+    least = min(before, walked)  # numbers of steps differ slightly between seeds
     steps = {"bare": 4 * samples, "queries": 4 * samples, "rollouts": least}
     for name in ("rollouts", "queries"):
         ratio = timings.ratio("bare", name).times(steps[name] / steps["bare"])
         row = _row(f"FrozenLake: {name}, 4 actions", f"ours, {name}", steps[name], timings.best(name))
-        report.rows.append({**row, "share of bare": ratio.best, "in single rounds": ratio.spread()})
-        report.goals.append(Goal.at_least(f"FrozenLake, {name}: share of bare", ratio.best, _SHARES["Gymnasium"]))
+        report.rows.append({**row, "throughput / bare": ratio.best, "range over rounds": ratio.spread()})
+        report.goals.append(Goal.at_least(f"FrozenLake, {name}: throughput / bare", ratio.best, _SHARES["Gymnasium"]))
     report.rows.append(_row("FrozenLake: copy and step", "bare", steps["bare"], timings.best("bare")))
 
 
@@ -212,11 +212,11 @@ def _timed(report: Report, kind: str, what: str, steps: int, contenders: dict[st
         row = _row(what, name, steps, timings.best(name))
         if not name.startswith("bare"):
             ratio = timings.ratio(baseline, name)
-            row |= {"share of bare": ratio.best, "in single rounds": ratio.spread()}
-            goal = f"{what.split(':')[0]}, {name}: share of bare"
+            row |= {"throughput / bare": ratio.best, "range over rounds": ratio.spread()}
+            goal = f"{what.split(':')[0]}, {name}: throughput / bare"
             report.goals.append(Goal.at_least(goal, ratio.best, _SHARES[kind]))
         report.rows.append(row)
 
 
 def _row(what: str, contender: str, steps: int, seconds: float) -> Row:
-    return {"what": what, "contender": contender, "steps": steps, "thousand steps a second": steps / seconds / 1e3}
+    return {"task": what, "contender": contender, "steps": steps, "thousand steps per second": steps / seconds / 1e3}

@@ -1,4 +1,4 @@
-"""One sweep over pairs of states against a bare copy of the table, and against SciPy's sparse products."""
+"""One sweep over pairs of states compared with a copy of the table, and with SciPy's sparse products."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from jmdp.methods.shared.pair_operator import PairOperator
 from jmdp.methods.shared.shaping import shape_rewards
 
 ROUNDING = 1e-12
-"""Largest relative difference of two sums of the same few terms in another order."""
+"""Largest relative difference of two sums of the same few terms in different order."""
 
 
 def compare(quick: bool) -> Report:
-    """10⁴ states under a policy with two successors a state and one with more."""
+    """Compare on 10⁴ states, with a policy that has two successors per state and one that has more."""
     report = Report("sweep", quick)
     side = 20 if quick else 100
     world = jmdp.worlds.windy_gridworld(side, side, discount=0.99)
     for name in ("goal_directed", "careless"):
         _compare(report, f"windy {side}×{side}, {name}", world.model, world.policies[name])
     report.notes.append(
-        "SciPy's product is P W Pᵀ alone; ours is the whole sweep, which also scales it and puts in the entries of one "
-        "state. The goal is held against SciPy's fastest form."
+        "SciPy's product is P W Pᵀ alone; ours is the whole sweep, which also scales it and computes the entries of "
+        "single states. The goal refers to SciPy's fastest form."
     )
     return report
 
@@ -40,7 +40,7 @@ def _compare(report: Report, problem: str, model: jmdp.TabularJMDP, policy: jmdp
     point, out = operator.start(), operator.start()
     W = point.reshape(S, S)
     u = np.random.default_rng(0).random(S)
-    np.multiply.outer(u, u, out=W)  # symmetric, and no entry so small that arithmetic on it is slow
+    np.multiply.outer(u, u, out=W)  # symmetric, without subnormal entries, which are slow
     copy = np.empty_like(W)
     P, _ = policy_chain(model, policy)
     forms = {
@@ -72,7 +72,7 @@ def _left_and_right(P: csr_array[np.float64], transposed: csc_array[np.float64],
 
 
 def difference_between_states(swept: Floats, product: Floats, discount: float) -> float:
-    """Largest difference between two states, relative to the largest entry; entries of one state are not a product."""
+    """Return the largest difference of entries between two states, relative to the largest entry."""
     product *= discount * discount
     size = largest(product)
     product -= swept.reshape(product.shape)

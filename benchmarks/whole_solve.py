@@ -1,4 +1,4 @@
-"""A whole evaluation against the sweeps it is made of, and the memory it takes beyond its table."""
+"""Time of a whole evaluation compared with its sweeps alone, and its peak memory."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ CHECKED_ROWS = 200
 
 
 def compare(quick: bool) -> Report:
-    """10⁴ states, 800 MB of table."""
+    """Compare on 10⁴ states, with a table of 800 MB."""
     report = Report("whole_solve", quick)
     side = 20 if quick else 100
     for name in ("goal_directed", "careless"):
         problem = f"windy {side}×{side}, {name}"
-        memory = _memory(report, problem, side, name)  # in a process of its own, while this one is small
+        memory = _memory(report, problem, side, name)  # in a separate process, while this one is small
         report.rows.append({"problem": problem, **_time(report, problem, side, name), **memory})
     report.notes.append(
-        "Bare sweeps are the number of sweeps of the evaluation × the best time of one, taken in turns with it. Memory "
-        "is the peak of a process of its own, less what it held just before the call."
+        "Bare sweeps: the number of sweeps of the evaluation × the best time of one, timed alternately with it. Memory "
+        "is the peak of a separate process minus its memory just before the call."
     )
     return report
 
@@ -69,13 +69,13 @@ def _time(report: Report, problem: str, side: int, name: str) -> Row:
         "evaluate, s": timings.best("evaluate"),
         "rounds": len(timings.seconds["evaluate"]),
         "ratio": ratio.best,
-        "in single rounds": ratio.spread(),
+        "range over rounds": ratio.spread(),
         "residual by SciPy": difference,
     }
 
 
 def _residual(model: jmdp.TabularJMDP, policy: jmdp.TabularPolicy, result: jmdp.Evaluation) -> float:
-    """Return the largest residual of some rows of the table between two states, in SciPy's arithmetic."""
+    """Return the largest residual of some rows of the table between two states, computed by SciPy."""
     assert isinstance(result.cross, PairTable)
     units, scale = result.cross.operator.units.state, 4.0**result.cross.operator.shaped.scale.exponent
     H = np.ldexp(result.cross.H, units[:, None] + units[None, :])
@@ -96,10 +96,10 @@ def _memory(report: Report, problem: str, side: int, name: str) -> Row:
 
 
 def _grown(side: int, name: str) -> int:
-    """Bytes by which an evaluation raises this process's peak above what it held before.
+    """Return the bytes by which an evaluation raises the peak memory of this process above its memory before.
 
-    A small evaluation comes first, so that compiled code is not counted. The peak is VmHWM and not getrusage's
-    ru_maxrss, which a new process inherits from the one that started it.
+    A small evaluation comes first, so that compiled code is not counted. The peak is VmHWM instead of getrusage's
+    ru_maxrss, which a new process inherits from its parent.
     """
     small = jmdp.worlds.windy_gridworld(20, 20)
     jmdp.evaluate(small.model, small.policies[name], jmdp.Local(), method=METHOD, progress=False)
@@ -110,7 +110,7 @@ def _grown(side: int, name: str) -> int:
 
 
 def status(name: str) -> int:
-    """Bytes from the process's own status, a number of Linux."""
+    """Return a number of bytes from /proc/self/status (Linux only)."""
     with open("/proc/self/status") as lines:
         return next(1024 * int(line.split()[1]) for line in lines if line.startswith(name + ":"))
 

@@ -14,53 +14,54 @@ from jmdp.plots.style import COLOURS
 
 IMAGES = Path(__file__).parent / "images"
 BLUE, ORANGE = COLOURS[:2]
-WIDTH, LEFT, RIGHT = 5.4, 2.36, 2.52  # inches: of the page (so that a point is a pixel on a telephone), of both columns
+WIDTH, LEFT, RIGHT = 5.4, 2.36, 2.52  # inches: of the page (on a phone a point is a pixel), of both columns
 GAP, MARGIN = 0.26, 0.06
 
-Row = tuple[str, str, str]  # a question, what to take if the answer is yes, a word on it; no question: what is left
+Row = tuple[str, str, str]  # question, choice if the answer is yes, remark; an empty question: the choice that is left
 Part = tuple[str, list[Row]]
 
 METHODS: list[Part] = [
     (
         "You have a table",
         [
-            ("One state of a world\ntoo large to list?", "ReachablePairs(state)", "certified, any size"),
+            ("One state of a model\ntoo large to list?", "ReachablePairs(state)", "certified, any size"),
             (
-                "Chances, quantiles, CVaR:\nthe whole distribution of a gap?",
+                "Chances, quantiles or\nCVaR of a gap?",
                 "ExactDistribution()",
-                "certified, some hundred states",
+                "certified, hundreds of states",
             ),
-            ("Three or more returns\nin one moment?", "JIPE(order=3)", "certified, small tables"),
-            ("Learning from single steps\nis the subject?", "Incremental(seed=0)", "intervals, up to 10³ states"),
-            ("A table of pairs of states\nfits in memory?", "ExactPairs()", "certified, up to 10⁴ states"),
-            ("A few features tell\nstates apart?", "LinearProjected(features)", "with samples=…; no certificate"),
+            ("Moments of three or\nmore returns?", "JIPE(order=3)", "certified, small tables"),
+            ("Do you study learning\nfrom single steps?", "Incremental(seed=0)", "intervals, up to 10³ states"),
+            ("Does a table of pairs of\nstates fit in memory?", "ExactPairs()", "certified, up to 10⁴ states"),
+            ("Do a few features\ndescribe a state?", "LinearProjected(features)", "with samples=…; no certificate"),
             ("", "MonteCarlo(seed=0)", "intervals, any number of states"),
         ],
     ),
     (
         "You have a simulator",
         [
-            ("One decision, now?", "jmdp.compare(simulator)", "stops when it is decided"),
-            ("A few states\nyou can name?", "MonteCarlo(states=[…])", "intervals, bands around distributions"),
-            ("", "NeuralGram(seed=0)", "any state; a held-out record"),
+            ("Whole policies?", "jmdp.compare_policies(env)", "needs reset and step only"),
+            ("One decision in\none state?", "jmdp.compare(simulator)", "stops when decided"),
+            ("A list of a few\nstates?", "MonteCarlo(states=[…])", "intervals, also of distributions"),
+            ("", "NeuralGram(seed=0)", "all states; tested on held-out ones"),
         ],
     ),
 ]
 
 COUPLINGS: list[Part] = [
     (
-        "Two branches, two states, one day",
+        "Two branches in different states",
         [
-            ("Does one piece of luck\nhit both? (demand, weather)", "Synchronous()", "one draw for all"),
-            ("Has each place luck of its\nown? (this queue, that road)", "Local()", "one draw a state; the paper’s"),
-            ("", "Independent()", "nothing shared: the baseline"),
+            ("Same randomness for both?\n(demand, weather)", "Synchronous()", "one draw for all branches"),
+            ("Separate randomness in each\nstate? (queues, roads)", "Local()", "one draw per state (the paper)"),
+            ("", "Independent()", "nothing shared (for reference)"),
         ],
     ),
 ]
 
 
 def draw(parts: list[Part]) -> Figure:
-    """Questions down the left, what to take on the right: yes leads right, no leads down."""
+    """Questions on the left, choices on the right: yes leads right, no leads down."""
     heights = [0.46 + sum(_height(row) + GAP for row in rows) for _, rows in parts]
     height = sum(heights) - GAP + 2 * MARGIN
     figure = Figure(figsize=(WIDTH, height), facecolor="white")
@@ -96,7 +97,7 @@ def _ladder(axes: Axes, rows: list[Row], top: float) -> None:
         if i + 1 < len(rows):
             last = not rows[i + 1][0]
             end = top - tall - GAP
-            if last:  # down and to the right, to what is left
+            if last:  # down and to the right, to the choice that is left
                 below = end - _height(rows[i + 1]) / 2
                 axes.plot([down, down], [top - tall, below], color="black", lw=1.1, solid_capstyle="butt")
                 _arrow(axes, (down, below), (right, below))

@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 import jmdp
-from jmdp.plots.style import COLOURS, GREY, clear_spines
+from jmdp.plots.style import COLOURS, clear_spines
 
 OUT = Path(__file__).parent / "images" / "policies.svg"
 DOTS, DRAWS, SEED = 400, 100_000, 0
@@ -42,10 +42,10 @@ def returns(coupling: jmdp.Coupling, samples: int) -> np.ndarray:
 
 def draw() -> Figure:
     """Two panels under one message."""
-    figure = Figure(figsize=(6.8, 4.3), facecolor="white", dpi=600)  # finely, for the widths of words below
+    figure = Figure(figsize=(6.8, 4.5), facecolor="white", dpi=600)  # finely, for the widths of words below
     drawn = {colour: returns(coupling, DRAWS) for colour, coupling in COUPLINGS.items()}
-    draw_returns(figure.add_axes((0.115, 0.225, 0.355, 0.52)), drawn)
-    draw_gaps(figure.add_axes((0.585, 0.225, 0.4, 0.52)), drawn)
+    draw_returns(figure.add_axes((0.115, 0.275, 0.355, 0.49)), drawn)
+    draw_gaps(figure.add_axes((0.585, 0.275, 0.4, 0.49)), drawn)
     chance = gap.distribution().superiority()
     figure.text(
         0.02, 0.925, f"New rule: {gap.mean:.1f} more on average, better in {100 * chance:.0f}% of futures",
@@ -60,26 +60,26 @@ def draw() -> Figure:
         part = figure.text(x, 0.855, words, color=colour, size=12.5)
         x = part.get_window_extent().x1 / figure.bbox.width + 0.016
     small_print = (
-        "Inventory. Old: order up to 6 every day. New: wait until 3 are left. Return: profit, discounted by "
-        f"{world.model.discount:g} a day.\n"
-        "Exact: means, std, the chance to ± 2%. "
-        f"Simulated with seed {SEED}: {DOTS} dots, {DRAWS:,} draws of each colour."
+        "Inventory. Old rule: order up to 6 every day; new rule: wait until 3 are left.\n"
+        f"Return: profit, discounted by {world.model.discount:g} a day. Exact: mean, std, chance (to ± 2%).\n"
+        f"Simulated with seed {SEED}: {DOTS} marks and {DRAWS:,} draws of each kind."
     )
-    figure.text(0.02, 0.02, small_print, size=8.5, color=GREY)
+    figure.text(0.02, 0.02, small_print, size=10.5, color="#555555")
     return figure
 
 
 def draw_returns(axes: Axes, drawn: dict[str, np.ndarray]) -> None:
     """Draw the pairs of returns."""
     for colour, pairs in drawn.items():
-        fade = 0.45 if colour == APART else 0.8  # so that a grey print tells them apart
-        axes.plot(*pairs[:DOTS].T, "o", color=colour, markersize=3, markeredgewidth=0, alpha=fade)
+        fade = 0.7 if colour == APART else 0.8
+        marker = {"marker": "x", "markeredgewidth": 0.8} if colour == APART else {"marker": "o", "markeredgewidth": 0}
+        axes.plot(*pairs[:DOTS].T, linestyle="", color=colour, markersize=3, alpha=fade, **marker)
     axes.axline((150, 150), slope=1, color="black", linewidth=0.8, zorder=0)
     axes.set(xlim=(85, 215), ylim=(85, 215), xticks=(100, 150, 200), yticks=(100, 150, 200))
     axes.text(87, 214, "same demand", color=SAME, size=12, weight="bold", va="top")
     axes.text(215, 87, "separate", color=APART, size=12, weight="bold", ha="right")
     axes.text(214, 177, "equal", size=11, ha="right", va="center")  # under the end of the diagonal
-    axes.set_title("one dot: one future", size=12)
+    axes.set_title("one mark: one future", size=12)
     finish(axes, "return of the old rule", "return of the new rule")
 
 
@@ -88,9 +88,10 @@ def draw_gaps(axes: Axes, drawn: dict[str, np.ndarray]) -> None:
     axes.axvline(0, color="black", linewidth=0.8)
     for colour, pairs in drawn.items():
         chances = 100 * np.histogram(pairs[:, 1] - pairs[:, 0], EDGES)[0] / len(pairs)
-        axes.stairs(chances, EDGES, fill=True, color=colour, alpha=0.75)
-        if colour == APART:  # its outline goes over the other's bars
-            axes.stairs(chances, EDGES, color=colour, linewidth=1.5, baseline=None, zorder=3)
+        if colour == APART:  # an outline, so that both are seen without colour too
+            axes.stairs(chances, EDGES, color=colour, linewidth=2, baseline=None, zorder=3)
+        else:
+            axes.stairs(chances, EDGES, fill=True, color=colour, alpha=0.75)
     axes.set(xlim=(-70, 70), ylim=(0, 52), xticks=(-50, 0, 50), yticks=(0, 20, 40))
     axes.text(-3, 53.5, "◀ old better", size=12, ha="right")
     axes.text(3, 53.5, "new better ▶", size=12)

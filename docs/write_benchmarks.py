@@ -1,6 +1,6 @@
-"""Put saved benchmarks into benchmarks.md, so that no number is copied by hand.
+"""Write the saved benchmark results into benchmarks.md.
 
-``python -m benchmarks --out docs/benchmark_results`` saves them; this, run after it, writes the page.
+First run ``python -m benchmarks --out docs/benchmark_results``, which saves them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ BEGIN, END = "<!-- results: begin, written by docs/write_benchmarks.py -->", "<!
 
 
 def render(results: Path = HERE / "benchmark_results") -> str:
-    """Return a section for each comparison that has been run in full, with the machine it ran on."""
+    """Return one section per comparison, with its results and the machine it ran on."""
     sections = []
     for name in COMPARISONS:
         path = results / f"{name}.json"
@@ -26,7 +26,7 @@ def render(results: Path = HERE / "benchmark_results") -> str:
         saved = json.loads(path.read_text(encoding="utf-8"))
         if saved["quick"]:
             raise ValueError(
-                f"{path} is from --quick, where numbers mean nothing. Run it in full: python -m benchmarks {name}"
+                f"{path} is from --quick, whose numbers are not meaningful. Run it in full: python -m benchmarks {name}"
             )
         machine = saved.pop("machine")
         report = Report(**saved | {"goals": [Goal(**goal) for goal in saved["goals"]]})

@@ -1,7 +1,7 @@
-"""Write reproduction.md and its figures from the committed numbers, so that nothing is copied by hand.
+"""Write reproduction.md and its figures from the committed numbers.
 
-``jmdp reproduce all --out FOLDER`` makes the numbers; those in FOLDER/numbers, copied to
-docs/reproduction_results/paper, are what this reads.
+``jmdp reproduce all --out FOLDER`` computes the numbers. Copy FOLDER/numbers to docs/reproduction_results/paper, from
+where this script reads them.
 """
 
 from __future__ import annotations
@@ -18,31 +18,31 @@ HERE = Path(__file__).parent
 RESULTS = HERE / "reproduction_results" / "paper"
 OPENING = """# The paper, reproduced
 
-Every figure and table of the experiments in *Joint MDPs and Reinforcement Learning in Coupled-Dynamics Environments*
-(Kaya, Ghasemi & Hashemi, UAI 2026) made again, and its theorems and its second example put to the test, by one command:
+One command reproduces every figure and table of the experiments in *Joint MDPs and Reinforcement Learning in
+Coupled-Dynamics Environments* (Kaya, Ghasemi & Hashemi, UAI 2026), and tests its theorems and its second example:
 
 ```bash
 pip install ".[reproduce]"
 jmdp reproduce all --out report            # {full}
-jmdp reproduce all --quick --out quick     # little data, to see that it works: some minutes
+jmdp reproduce all --quick --out quick     # little data, to test the installation: some minutes
 jmdp reproduce residuals gap_validation --out report
 ```
 
-It writes `numbers/NAME.json`, `figures/NAME.svg` and `report.html`, which holds everything in one file that loads
-nothing; a quick run, `NAME-quick` and `report-quick.html`. Interrupted, the same command goes on where it stopped. It
-returns 1 if something was not reproduced.
+It writes `numbers/NAME.json`, `figures/NAME.svg` and a self-contained `report.html`; a quick run writes `NAME-quick`
+and `report-quick.html`. Repeat the command to resume an interrupted run. The exit code is 1 if a claim was not
+reproduced.
 
-Each claim of the paper stands beside what was measured, with its interval and where it comes from. The verdict
-follows from the numbers by the rule beside it: **reproduced**, **better** (the claim goes beyond the paper's, or the
-whole interval is nearer to the truth than its number), **not reproduced**, or **cannot be judged**. Where the paper
-does not say a setting, ours is said, and why. Its mistakes are in [the errata](mathematics.md#errata-of-the-paper).
+Each claim of the paper is listed with its measured value, the interval and the source. The rule next to it decides the
+verdict: **reproduced**, **better** (the claim is stronger than the paper's, or the whole interval is nearer to the
+ideal value than the paper's number), **not reproduced**, or **cannot be judged**. Settings that the paper does not
+state are listed with our reasons. Its mistakes are in [the errata](mathematics.md#errata-of-the-paper).
 
 Below are the numbers of the committed full run: {counts}.
 """
 
 
 def page(full: str = "within 90 minutes on two cores") -> str:
-    """The whole page."""
+    """Return the page as Markdown."""
     records = {name: Record.load(RESULTS / f"{name}.json") for name in EXPERIMENTS}
     found = Counter(finding.verdict for record in records.values() for finding in record.findings)
     counts = ", ".join(f"{found[verdict]} {verdict.value}" for verdict in Judgement if found[verdict])
@@ -53,7 +53,7 @@ def page(full: str = "within 90 minutes on two cores") -> str:
         parts.append(f"![{kind.title}](images/paper/{name}.svg)\n")
         parts.append("| claim | measured | rule | verdict |\n|---|---|---|---|")
         for finding in record.findings:
-            paper = "" if finding.paper is None else f"; the paper: {number(finding.paper)}"
+            paper = "" if finding.paper is None else f"; paper: {number(finding.paper)}"
             parts.append(
                 f"| {finding.claim} | **{measured_text(finding.measured)}**{paper}<br>{finding.quantity} "
                 f"({source(finding.measured)}) | {finding.rule} | **{finding.verdict.value}** |"

@@ -1,7 +1,8 @@
-"""Run the examples, each in a process of its own, and write what they print into docs/gallery.md.
+"""Run the examples, each in its own process, and write their charts and output into docs/gallery.md.
 
-``python -m examples`` runs all of them, ``python -m examples --quick`` those that need no training or emulator and
-writes nothing, and ``python -m examples taxi pong`` those named, keeping what the page says of the others.
+``python -m examples`` runs all of them. ``python -m examples --quick`` runs those that need no training or emulator and
+writes nothing. ``python -m examples taxi pong`` runs the named ones and keeps the output of the others on the page, and
+``python -m examples --page`` only rewrites the page from the scripts and the output it contains.
 """
 
 from __future__ import annotations
@@ -13,38 +14,75 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 PAGE = HERE.parent / "docs" / "gallery.md"
-ORDER = ["own_simulator", "frozen_lake", "taxi", "blackjack", "cart_pole", "trained_policy", "lunar_lander", "highway",
-         "minigrid_obstacles", "half_cheetah", "pong", "boxing", "gymnax_cart_pole", "gymnax_breakout",
-         "learned_gymnax", "learned_gymnasium", "learned_pong"]  # fmt: skip
+TITLES = {
+    "own_simulator": "A simulator of your own: a shop",
+    "frozen_lake": "FrozenLake: which way to step on slippery ice",
+    "taxi": "Taxi in the rain: which way to drive",
+    "blackjack": "Blackjack: hit or stick",
+    "cart_pole": "CartPole: push left or right",
+    "trained_policy": "CartPole with a policy trained by stable-baselines3",
+    "lunar_lander": "LunarLander in the wind: which engine to fire",
+    "highway": "Highway: which lane to take in traffic",
+    "minigrid_obstacles": "MiniGrid: moving obstacles",
+    "half_cheetah": "HalfCheetah: two continuous actions",
+    "pong": "Atari Pong: where to move the paddle",
+    "boxing": "Atari Boxing: which punch or step",
+    "gymnax_cart_pole": "CartPole in JAX",
+    "gymnax_breakout": "MinAtar Breakout in JAX",
+    "learned_gymnax": "CartPole in JAX: a network for all states",
+    "learned_gymnasium": "Pendulum: a network for all states",
+    "learned_pong": "Atari Pong: a network for all states",
+}
+"""Examples in the order of the page, with their headings."""
+ORDER = list(TITLES)
 SLOW = {"trained_policy", "highway", "half_cheetah", "pong", "boxing", "minigrid_obstacles", "lunar_lander",
         "learned_gymnax", "learned_gymnasium", "learned_pong"}  # fmt: skip
 OPENING = """# Gallery
 
-Every script here was run as it stands, and is followed by what it printed. `python -m examples` runs them again and
-writes this page; they need `pip install -e ".[examples]"`. How to read the tables, and how to bring a simulator of your
-own: [simulators.md](simulators.md). Those named learned_… train networks: [neural.md](neural.md).
+Each entry is a script from the folder `examples`, its chart and its printed output. `python -m examples` runs all of
+them and writes this page; they need `pip install -e ".[examples]"`. [Simulators](simulators.md) explains the tables and
+how to connect your own simulator, [networks](neural.md) the last entries, which train a network.
+
+How to read the charts: above, how far each action is behind the best one on average (dot and interval) and how much
+that varies from rollout to rollout (bars); below, how often the best one does better, equally well and worse than each
+of the others with the same random numbers.
 """
+PICTURES = PAGE.parent / "images" / "gallery"
+
+
+def entry(name: str, output: str) -> str:
+    """One section of the page: heading, chart if there is one, script and printed output."""
+    code = (HERE / f"{name}.py").read_text(encoding="utf-8").strip()
+    chart = f"![Chart of the result of {name}.py](images/gallery/{name}.svg)\n\n"
+    return (
+        f"\n## {TITLES[name]}\n\n`examples/{name}.py`\n\n"
+        f"{chart if (PICTURES / f'{name}.svg').exists() else ''}"
+        f"```python\n{code}\n```\n\n```text\n{output.strip()}\n```\n"
+    )
 
 
 def main(names: list[str]) -> None:
-    """Run, and keep what they print."""
-    quick = "--quick" in names
-    unknown = [name for name in names if name not in (*ORDER, "--quick")]
+    """Run the named examples and write the page."""
+    quick, page_only = "--quick" in names, "--page" in names
+    unknown = [name for name in names if name not in (*ORDER, "--quick", "--page")]
     if unknown:
-        sys.exit(f"There is no example {unknown[0]}. There are {', '.join(ORDER)}; or --quick.")
+        sys.exit(f"Unknown example {unknown[0]}. Choose from {', '.join(ORDER)}; or --quick, --page.")
     chosen = [name for name in ORDER if name in names or (not names) or (quick and name not in SLOW)]
-    kept = dict(re.findall(r"## `(\w+)\.py`\n(.*?)(?=\n## |\Z)", PAGE.read_text(), re.S)) if PAGE.exists() else {}
+    page = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
+    kept = dict(re.findall(r"\n`examples/(\w+)\.py`\n.*?\n```text\n(.*?)\n```\n", page, re.S))
     for name in chosen:
-        path = HERE / f"{name}.py"
         print(f"== {name}", flush=True)
-        strict = ["-W", "error", "-W", "ignore::DeprecationWarning"]  # Box2D's import crashes if that is an error
-        done = subprocess.run([sys.executable, *strict, path], capture_output=True, text=True, check=False)
+        strict = ["-W", "error", "-W", "ignore::DeprecationWarning"]  # else importing Box2D fails
+        script = (
+            [HERE / f"{name}.py"] if quick else [HERE / "drawing.py", HERE / f"{name}.py", PICTURES / f"{name}.svg"]
+        )
+        done = subprocess.run([sys.executable, *strict, *script], capture_output=True, text=True, check=False)
         print(done.stdout)
         if done.returncode:
             sys.exit(f"{name} failed:\n{done.stderr}")
-        kept[name] = f"\n```python\n{path.read_text().strip()}\n```\n\n```text\n{done.stdout.strip()}\n```\n"
-    if not quick:
-        PAGE.write_text(OPENING + "".join(f"\n## `{name}.py`\n{kept[name]}" for name in ORDER if name in kept))
+        kept[name] = done.stdout
+    if page_only or not quick:
+        PAGE.write_text(OPENING + "".join(entry(name, kept[name]) for name in ORDER if name in kept), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Blackjack, 15 against an 8: the card that busts who hits would have busted the dealer, so returns move apart."""
+"""Blackjack, 15 against an 8: a card that busts the player on a hit busts the dealer on a stick; returns move apart."""
 
 import gymnasium
 

@@ -1,4 +1,4 @@
-"""Boxing, in the middle of a round."""
+"""Atari Boxing, from a state in the middle of a round."""
 
 import jmdp
 

@@ -1,4 +1,4 @@
-"""CartPole: nothing is left to chance but the policy, and that can be shared too."""
+"""CartPole: only the policy is random, and its random numbers can be shared too."""
 
 import gymnasium
 

@@ -1,4 +1,4 @@
-"""FrozenLake: the ice slips the same way whichever way one steps."""
+"""FrozenLake: the ice slips the same way for every action."""
 
 import gymnasium
 

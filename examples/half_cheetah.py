@@ -1,4 +1,4 @@
-"""HalfCheetah: two torques, and a policy whose noise is the same after both."""
+"""HalfCheetah: two torques, followed by a random policy with the same noise for both."""
 
 import gymnasium
 import numpy as np
@@ -11,7 +11,7 @@ torques = {"push": np.full(6, 0.5, np.float32), "pull": np.full(6, -0.5, np.floa
 
 
 def noise(seen, rng):
-    """Torques all over the place."""
+    """Return uniformly random torques."""
     return rng.uniform(-1, 1, 6).astype(np.float32)
 
 

@@ -1,4 +1,4 @@
-"""Highway: the same traffic for every lane."""
+"""Highway: all actions receive the same traffic."""
 
 import gymnasium
 import highway_env  # noqa: F401 (registers its environments)

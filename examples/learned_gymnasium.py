@@ -1,4 +1,4 @@
-"""Pendulum: a torque of −2, 0 or 2, so that actions have numbers; learned from a thousand walks of two branches."""
+"""Pendulum with the discrete torques −2, 0 and 2: joint moments learned from a thousand paired rollouts."""
 
 import gymnasium
 import numpy as np

@@ -1,4 +1,4 @@
-"""Pong from its RAM, at a size that takes a minute: read the record before the numbers."""
+"""Pong from its RAM, trained for about a minute: read the calibration before the numbers."""
 
 import jmdp
 from jmdp.methods.neural_gram import Lookahead

@@ -1,4 +1,4 @@
-"""LunarLander in the wind: its physics cannot be copied, so states are played again from their reset."""
+"""LunarLander with wind: its physics cannot be copied, so states are restored by replaying actions from the reset."""
 
 import gymnasium
 

@@ -1,4 +1,4 @@
-"""MiniGrid: balls that roll the same way whatever one does."""
+"""MiniGrid: the obstacles move the same way for every action."""
 
 import gymnasium
 import minigrid  # noqa: F401 (registers its environments)

@@ -1,4 +1,4 @@
-"""A shop of one's own: thirty lines, and every order meets the same customers."""
+"""Your own simulator in thirty lines: a shop in which every order quantity faces the same customers."""
 
 import numpy as np
 
@@ -6,20 +6,20 @@ import jmdp
 
 
 class Shop(jmdp.simulators.Simulator):
-    """Order every evening, sell every day; what is not sold by the third day is thrown away."""
+    """Order every evening, sell every day. Goods that are not sold by the third day are thrown away."""
 
     actions = jmdp.simulators.action_labels([f"order {n}" for n in range(0, 10, 3)])
 
     def step(self, state, action, shock):
-        """One day: reward, next state, and whether it is all over."""
+        """Simulate one day: reward, next state, and whether the episode is over."""
         rng = shock.generator()
-        customers = rng.poisson(5)  # all luck first, before the action matters
-        late = rng.random() < 0.1  # the van comes after closing time
+        customers = rng.poisson(5)  # draw all random numbers before the action is used
+        late = rng.random() < 0.1  # the delivery arrives after closing time
         fresh, old, tomorrow = state
         delivered = 3 * self.actions.index(action)
         stock = [old, fresh, tomorrow + (0 if late else delivered)]
         sold = 0
-        for i in range(3):  # the oldest first
+        for i in range(3):  # oldest goods first
             taken = min(stock[i], customers - sold)
             stock[i] -= taken
             sold += taken
@@ -28,12 +28,12 @@ class Shop(jmdp.simulators.Simulator):
         return jmdp.simulators.Step(reward, (stock[2], stock[1], delivered if late else 0), False)
 
     def start(self, shock):
-        """Two fresh loaves, two of yesterday, none on the way."""
+        """Start with two fresh loaves, two of yesterday, and none on the way."""
         return (2, 2, 0)
 
 
 def policy(state):
-    """Fill up to twelve."""
+    """Order up to a stock of twelve."""
     return int(np.clip((12 - sum(state)) // 3, 0, 3))
 
 

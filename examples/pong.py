@@ -1,4 +1,4 @@
-"""Pong, two seconds into a game, with a joystick that sticks at the same moments for every action."""
+"""Pong, two seconds into a game, with sticky actions that repeat at the same moments for every action."""
 
 import jmdp
 

@@ -1,4 +1,4 @@
-"""Taxi in the rain: the street is as wet for every turn."""
+"""Taxi in the rain: the taxi slips at the same moments for every action."""
 
 import gymnasium
 

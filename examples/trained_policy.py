@@ -1,4 +1,4 @@
-"""A policy that stable-baselines3 trained for a minute, asked where it stands."""
+"""Compare actions under a policy that stable-baselines3 trained for a minute."""
 
 import gymnasium
 from stable_baselines3 import PPO

@@ -83,5 +83,5 @@ def test_settings_are_checked():
     env = gymnasium.make("CartPole-v1")
     with pytest.raises(jmdp.errors.SettingsError, match="tolerance is -1"):
         PairedEvalCallback(env, tolerance=-1)
-    with pytest.raises(jmdp.errors.SimulatorError, match="vector of environments"):
+    with pytest.raises(jmdp.errors.SimulatorError, match="vector environment"):
         PairedEvalCallback(gymnasium.make_vec("CartPole-v1", 2))

@@ -1,4 +1,4 @@
-"""Joint Markov decision processes: same luck, different action."""
+"""Joint Markov decision processes: compare actions and policies under shared randomness (luck)."""
 
 from __future__ import annotations
 
@@ -95,11 +95,11 @@ _LOADED_LATER = {
     "gap_samples": "methods.monte_carlo",
     **{name: f"methods.{folder}" for name, folder in methods.METHODS.items()},
 }
-"""Names that not every evaluation needs, and the modules that have them."""
+"""Lazily imported names and the modules that define them."""
 
 
 def __getattr__(name: str) -> object:
-    """Load what not every evaluation needs when it is first asked for."""
+    """Import a submodule or name on first access."""
     if name in ("plots", "simulators", "testing", "training", "worlds"):
         return import_module(f"jmdp.{name}")
     if name in _LOADED_LATER:
@@ -110,5 +110,5 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    """All names, loaded or not."""
+    """All public names, including those not imported yet."""
     return sorted({*globals(), *__all__})

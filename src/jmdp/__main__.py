@@ -1,4 +1,4 @@
-"""`python -m jmdp` is `jmdp`."""
+"""Run the command line: `python -m jmdp` is equivalent to `jmdp`."""
 
 import sys
 

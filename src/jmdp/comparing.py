@@ -1,4 +1,4 @@
-"""The verb at a decision point: every action from one state, the same luck, until one is known to be better."""
+"""`compare`: simulate all actions from one state under shared randomness until the best one is known."""
 
 from __future__ import annotations
 
@@ -49,55 +49,63 @@ def compare(
     progress: bool = True,
     policies: None = None,
 ) -> Comparison:
-    """Compare actions from one state under shared luck, and stop when the question is decided.
+    """Compare actions in one state under shared randomness (luck), and stop when the comparison is decided.
 
-    Each sample rolls out every action, then the policy, all branches meeting the luck that `coupling` has them share.
-    After every batch the mean gaps have intervals that hold whenever one stops.
+    Each sample simulates one rollout per action: the action first, then `policy`. The rollouts of a sample share random
+    numbers as `coupling` specifies. After every batch the confidence intervals of the mean gaps are updated; they are
+    valid at any stopping time.
 
     Parameters
     ----------
     simulator
-        A Gymnasium environment, a gymnax one, a table, or any `Simulator`.
+        A Gymnasium or gymnax environment, a table (`TabularJMDP`), or any `Simulator`.
     state
-        Where to compare. None is where the simulator stands, or starts.
+        State in which the actions are compared. None: the current state of the simulator, else its start state.
     policy
-        What is followed after the first action: a table, a function of the observation, a model of stable-baselines3, a
-        torch module, a JAX function; see `as_policy`.
+        Policy followed after the first action: a table, a function of the observation, a stable-baselines3 model, a
+        torch module or a JAX function; see `as_policy`.
     actions
-        The candidates, by index or name; None takes all. Where actions are not numbered, the actions themselves, or a
-        dictionary from names to actions.
+        Candidate actions, by index or name; None compares all of them. For continuous actions: a list of the actions
+        to compare, or a dictionary from names to actions.
     seed
-        Of all luck. Sample i depends on the seed and i alone.
+        Random seed of all draws. Sample i depends only on the seed and i.
     discount
-        γ; a table has its own. With 1 the return is the sum over `horizon` steps.
+        Discount factor γ; a table has its own. With 1 the return is the sum of rewards over `horizon` steps.
     coupling
-        `Synchronous`: common random numbers, one shock for all branches in each step. `Local`, the paper's: branches
-        share a shock only while they are in the same state; where states never recur that is the first step alone.
-        `Independent`: nothing is shared, the baseline.
+        Which randomness the rollouts share. `Synchronous`: common random numbers, one shock for all branches in each
+        step. `Local`, the paper's coupling: branches share a shock only while they are in the same state; if states
+        never recur, only in the first step. `Independent`: nothing is shared (baseline).
     confidence
-        Of the decision, and of all gaps of one action together.
+        Confidence level of the decision, and of all gaps of one action jointly.
     precision
-        If given, stop when every mean gap is known to ± this, instead of when one action is known to be best.
+        If given, stop when every mean gap is known to ± this value, instead of when the best action is known.
     samples, max_steps
-        The budget: rollouts of each action, and simulated steps, if limited. Steps are counted after each batch, the
-        first of which is 64 rollouts of each action.
+        Budget: largest number of rollouts of each action and, optionally, of simulated steps. Steps are counted after
+        each batch; the first batch has 64 rollouts of each action.
     horizon
-        Steps of a rollout. None is where γ^horizon ≤ 1/1000; on a table, where γ^horizon/(1 − γ) ≤ 1e-5. What is cut
-        off is in the intervals, by `reward_bound`; pairs that have met or ended lose nothing.
+        Length of a rollout in steps. Default: the smallest with γ^horizon ≤ 1/1000; for a table, with
+        γ^horizon/(1 − γ) ≤ 1e-5. Intervals are widened by the largest effect of later rewards, from `reward_bound`;
+        this is 0 for pairs of rollouts that have merged or ended.
     reward_bound
-        The largest |reward| there can be after the horizon. A table knows its own, and a smaller one is refused. Other
-        simulators do not: without it, later rewards are taken to be no larger than those met, and the result says so.
+        Largest possible |reward| after the horizon. It is known for a table, and a smaller value raises an error. For
+        other simulators the default is the largest |reward| observed, and the result states this assumption.
     return_range
-        Where all returns are, if it is known. Intervals of means, of standard deviations of gaps and of regret then
-        hold for any distribution and any number of samples. Without it those of means are large-sample ones, and
-        standard deviations, mean regret and the mean of the worst outcomes have none. Chances and quantiles never need
-        it.
+        (lowest, highest) possible return, if known. Intervals of means, regret and standard deviations of gaps are then
+        valid for any distribution and sample size. Without it, intervals of means are asymptotic (large-sample), and
+        those of standard deviations, mean regret and expected shortfall (CVaR) are unavailable. Probabilities and
+        quantiles never need it.
     tie_tolerance
-        Gaps of at most this size count as ties in chances.
+        Gaps of at most this absolute value count as ties.
     progress
-        Show a bar on a terminal when the work is long.
+        Show a progress bar on a terminal if the computation takes long.
     policies
-        Not taken here: whole policies are compared by `jmdp.compare_policies`.
+        Raises an error: use `jmdp.compare_policies` to compare whole policies.
+
+    Returns
+    -------
+    Comparison
+        The best action, if known with the requested confidence, with estimates and intervals of mean returns, gaps,
+        probabilities of superiority and regret. `outcome` states why sampling stopped.
     """
     settings = Settings.of(locals())
     _refuse_policies(simulator, state, policy if isinstance(policy, Mapping) else policies)
@@ -106,13 +114,13 @@ def compare(
 
 
 def _refuse_policies(source: Any, state: Any, policies: Any) -> None:
-    """Raise where whole policies are given to be compared."""
-    table = isinstance(getattr(source, "model", source), TabularJMDP)  # whose states are no dictionaries
+    """Raise if the caller passed whole policies to compare."""
+    table = isinstance(getattr(source, "model", source), TabularJMDP)  # states of a table are never dictionaries
     several = isinstance(state, Mapping) and state and (table or all(map(_like_policy, state.values())))
     if policies is not None or several or isfunction(state) or isinstance(state, TabularPolicy):
-        what = "policies are given" if policies is not None else "state is a policy, or several"
+        what = "policies was given" if policies is not None else "state is one policy or several"
         raise SettingsError(
-            f"{what}, and jmdp.compare compares actions in one state. To compare whole policies: "
+            f"{what}, but jmdp.compare compares actions in one state. To compare whole policies, use "
             'jmdp.compare_policies(simulator, {"old": …, "new": …}, seed=…).'
         )
 
@@ -130,7 +138,7 @@ def _question(
     settings: Settings,
     progress: bool,
 ) -> _Question:
-    """What is asked, once simulator, policy, actions and settings are known to fit one another."""
+    """Check that simulator, policy, actions and settings are compatible, and combine them."""
     simulator = compiled(as_simulator(source))
     simulator.check_coupling(settings.coupling)
     gamma = problem_discount(simulator.discount, discount)
@@ -164,7 +172,7 @@ def _question(
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Question(Question):
-    """Which action is better in one state, under one policy afterwards?"""
+    """Comparison of actions in one state, followed by one policy."""
 
     verb = "compare"
 
@@ -174,7 +182,7 @@ class _Question(Question):
 
     @cached_property
     def may_hide_luck(self) -> bool:
-        """If all rollouts are the same, was randomness drawn before? Not in a table, nor if the policy draws."""
+        """Whether hidden randomness could explain identical rollouts: not in a table, nor if the policy is random."""
         table = isinstance(self.simulator, TabularSimulator)
         return not table and not policy_draws(self.simulator, self.plan.state, self.plan.actions[0], self.actor)
 

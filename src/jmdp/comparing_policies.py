@@ -1,4 +1,4 @@
-"""The verb for whole policies: every policy from the same starts, the same luck, until one is known to be better."""
+"""`compare_policies`: simulate policies from the same starts under shared randomness until the best one is known."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from jmdp.simulators.simulator import Draws, Simulator
 from jmdp.simulators.starts import Starts
 
 _FIRST = 32
-"""Samples after which pairing may be given up."""
+"""Samples after which pairing may be switched off."""
 
 _MANY_STARTS = 16
-"""Starts of a table beyond which its largest reward is taken, not that of the states that can be reached."""
+"""With more starts, the reward bound of a table covers all its states, not only the reachable ones."""
 
 _RUN_AGAIN = 32
-"""Samples that are run again to see where the randomness is."""
+"""Samples simulated again to attribute variance to starts, steps and policies."""
 
 
 def compare_policies(
@@ -58,45 +58,46 @@ def compare_policies(
     tie_tolerance: float = 0.0,
     progress: bool = True,
 ) -> PolicyComparison:
-    """Compare whole policies under shared luck, and stop when the question is decided.
+    """Compare whole policies under shared randomness (luck), and stop when the comparison is decided.
 
-    Each sample draws one start and runs an episode of every policy from there, all of them meeting the luck that
-    `coupling` has them share. After every batch the mean gaps have intervals that hold whenever one stops. Nothing is
-    copied or restored, so environments that `compare` cannot branch are fine.
+    Each sample draws one start state and simulates one episode of every policy from there. The episodes share random
+    numbers as `coupling` specifies. After every batch the confidence intervals of the mean gaps are updated; they are
+    valid at any stopping time. No state is copied or restored, so environments that `compare` cannot branch work too.
 
     Parameters
     ----------
     simulator
-        A Gymnasium environment, a gymnax one, a table, a world, or any `Simulator`. Environments are reset for each
-        episode, with a seed from the sample's luck.
+        A Gymnasium or gymnax environment, a table (`TabularJMDP`), a world, or any `Simulator`. Environments are reset
+        for each episode, with a seed derived from `seed` and the number of the sample.
     policies
-        Two or more, by name; each as `as_policy` takes it. One with a memory has ``reset()`` and is called on the
-        observation: each episode has a copy of its own, reset at its beginning.
+        Dictionary from names to two or more policies of any kind that `as_policy` accepts. A policy with memory is an
+        object that has ``reset()`` and is called with the observation; each episode uses its own copy, after a reset.
     starts
-        Where episodes start. None: the simulator's own start, or the `start` of a world. A list of states, equally
-        likely; a dictionary from states to probabilities; of a table also an array [S] of probabilities.
+        Start states of the episodes. None: the simulator's own start, or the `start` of a world. Otherwise a list of
+        equally likely states, a dictionary from states to probabilities or, for a table, an array [S] of probabilities.
     seed
-        Of all luck. Sample i depends on the seed and i alone.
+        Random seed of all draws. Sample i depends only on the seed and i.
     discount
-        γ; a table has its own. With 1 the return is the sum of an episode's rewards.
+        Discount factor γ; a table has its own. With 1 the return is the sum of an episode's rewards.
     coupling
-        As in `compare`. By default all policies meet the same shock in each step and invert the same uniform number
-        for their own draws. `Independent` draws starts independently too.
+        Which randomness the episodes share, as in `compare`. By default all policies receive the same shock in each
+        step, and random policies draw their actions with the same uniform number. `Independent` also draws starts
+        independently.
     baseline
-        The policy that the others are compared with: sampling stops when each is known to be better or worse than it.
-        None stops when one policy is known to be better than every other.
+        Name of the policy to compare the others with: sampling stops when each is known to be better or worse than the
+        baseline. None: sampling stops when one policy is known to be better than all others.
     confidence
-        Of the decision, and of all gaps of one policy together.
+        Confidence level of the decision, and of all gaps of one policy jointly.
     precision
-        If given, stop when every mean gap (to the baseline, if there is one) is known to ± this instead.
+        If given, stop when every mean gap (to the baseline, if one is given) is known to ± this value instead.
     samples, max_steps
-        The budget: episodes of each policy, and simulated steps, if limited. Steps are counted after each batch, the
-        first of which is 64 episodes of each policy.
+        Budget: largest number of episodes of each policy and, optionally, of simulated steps. Steps are counted after
+        each batch; the first batch has 64 episodes of each policy.
     horizon
-        Steps of an episode at most. None is the environment's time limit where discount is 1; else as in `compare`:
-        with a discount below 1 the question is the return over all time, and what a horizon cuts off is in the
-        intervals. For returns over so many steps of a table, see `evaluate`.
-        With discount 1 a truncation signalled by a Gymnasium environment ends the episode; with a smaller one it does
+        Largest number of steps of an episode. Default with discount 1: the environment's time limit; otherwise as in
+        `compare`. With a discount below 1 the return is that over infinitely many steps, and the intervals account for
+        rewards after the horizon. For finite-horizon returns of a table, see `evaluate`.
+        With discount 1, a truncation signalled by a Gymnasium environment ends the episode. With a smaller one it does
         not, unless the simulator was made with ``truncated_ends=True``.
     reward_bound, return_range, tie_tolerance, progress
         As in `compare`.
@@ -104,9 +105,10 @@ def compare_policies(
     Returns
     -------
     PolicyComparison
-        A `Comparison` with policies as alternatives: `answer` in one sentence, `pairing` (what sharing luck gained and
-        where the luck is), `by_start`. If sharing is seen to cost more than it gains, later samples are drawn
-        independently: decided from earlier batches alone, so means stay unbiased and their intervals hold.
+        A `Comparison` of policies, with `answer` (the decision in one sentence), `pairing` (variance reduction by
+        shared randomness, and the sources of variance) and `by_start`. If shared randomness increases the variance,
+        later samples are drawn independently. This depends on earlier batches only, so means stay unbiased and their
+        intervals valid.
     """
     settings = Settings.of(locals())
     question = _question(simulator, policies, starts, discount, baseline, settings, progress)
@@ -124,7 +126,7 @@ def _question(
     settings: Settings,
     progress: bool,
 ) -> _Question:
-    """What is asked, once simulator, policies, starts and settings are known to fit one another."""
+    """Check that simulator, policies, starts and settings are compatible, and combine them."""
     names = _names(policies, baseline)
     coupling = settings.coupling
     branches_meet = coupling.shared_in_a_state and not coupling.shared_between_states
@@ -134,8 +136,8 @@ def _question(
     horizon = simulator.episode_limit if settings.horizon is None and gamma == 1 else settings.horizon
     if gamma == 1 and horizon is None:
         raise SettingsError(
-            f"{simulator!r} has no time limit, and discount is 1. Give horizon=…, the most steps that an episode may "
-            "take: one that ends before is not cut."
+            f"{simulator!r} has no time limit, and discount is 1. Give horizon=…, the largest number of steps of an "
+            "episode. Episodes that end earlier are not affected."
         )
     begin = Starts.of(starts, simulator, source)
     plan = EpisodePlan(
@@ -160,7 +162,7 @@ def _question(
 
 
 def _reward_bound(simulator: Simulator, starts: Starts, given: float | None) -> float | None:
-    """The largest |reward| there can be, where it is known."""
+    """Largest possible |reward|, or None if unknown."""
     if not starts.given:
         return given
     if isinstance(simulator, TabularSimulator) and len(starts.states) > _MANY_STARTS:
@@ -171,15 +173,16 @@ def _reward_bound(simulator: Simulator, starts: Starts, given: float | None) -> 
 def _names(policies: Any, baseline: Any) -> list[str]:
     if not isinstance(policies, Mapping):
         raise SettingsError(
-            f'policies is a {type(policies).__name__}. Give a dictionary of names and policies: {{"old": …, "new": …}}.'
+            f"policies is a {type(policies).__name__}. Give a dictionary from names to policies: "
+            '{"old": …, "new": …}.'
         )
     names = [str(name) for name in policies]
     if len(names) < 2 or len(set(names)) < len(names):
-        raise SettingsError(f"policies are {names}. Give two or more, with different names.")
+        raise SettingsError(f"policies has the names {names}. Give two or more policies with different names.")
     if baseline is not None and baseline not in names:
         close = difflib.get_close_matches(str(baseline), names, n=1)
         hint = f" Did you mean {close[0]!r}?" if close else ""
-        raise LabelError(f"baseline is {baseline!r}. It is one of the policies: {', '.join(names)}.{hint}")
+        raise LabelError(f"baseline is {baseline!r}. Give the name of one of the policies: {', '.join(names)}.{hint}")
     return names
 
 
@@ -192,7 +195,7 @@ def _actor(name: str, policy: Any, simulator: Simulator) -> Any:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Question(Question):
-    """Which policy is better?"""
+    """Comparison of policies over whole episodes."""
 
     verb = "compare policies"
 
@@ -200,7 +203,7 @@ class _Question(Question):
     baseline: str | None
 
     def _draw(self, first: int, count: int, drawn: list[Draws]) -> Draws:
-        if first == 0 and count > _FIRST:  # in two parts: little is lost where pairing costs
+        if first == 0 and count > _FIRST:  # in two parts, so that harmful pairing is noticed after few samples
             start = self._draw(0, _FIRST, [])
             return EpisodeDraws.joined([start, self._draw(_FIRST, count - _FIRST, [start])])
         plan, past = self.plan, EpisodeDraws.joined(drawn) if drawn else None
@@ -216,7 +219,7 @@ class _Question(Question):
         return new
 
     def _pairing_costs(self, past: EpisodeDraws) -> bool:
-        """Whether sampling goes on independently: once it does, or when the gain so far is clearly below 1."""
+        """Whether to sample independently: if this has begun, or if the gain so far is clearly below 1."""
         if past.paired < len(past.returns):
             return True
         if not self.plan.coupling.shared_in_a_state or past.paired < _FIRST:
@@ -226,7 +229,7 @@ class _Question(Question):
         return pairing_costs(past.returns, r)
 
     def _probe(self, past: EpisodeDraws) -> tuple[LuckProbe, int]:
-        """Some samples again: with the same start alone, and with the same start and steps where policies draw."""
+        """Simulate some samples again: with the same start only; and, if policies are random, the same steps too."""
         count = min(_RUN_AGAIN, past.paired)
         both = paired_episodes(self.simulator, replace(self.plan, fresh=frozenset({"steps", "policies"})), 0, count)
         own = None

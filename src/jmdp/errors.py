@@ -1,7 +1,6 @@
-"""The errors of jmdp. Every message says what is wrong, where, and the mend.
+"""Exceptions raised by jmdp. Every message states what is wrong, where, and the fix.
 
-All derive from `JMDPError`, and from the built-in error a caller would expect, so that
-``except ValueError`` keeps working.
+All derive from `JMDPError` and from the corresponding built-in exception, so that ``except ValueError`` works.
 """
 
 from __future__ import annotations
@@ -10,39 +9,39 @@ from typing import Any
 
 
 class JMDPError(Exception):
-    """Base of every error this package raises on purpose."""
+    """Base class of all errors that jmdp raises deliberately."""
 
 
 class ModelError(JMDPError, ValueError):
-    """A scenario table that is not one: a shape, a probability, an index or a number is wrong."""
+    """Invalid scenario table: a shape, probability, index or value is wrong."""
 
 
 class PolicyError(JMDPError, ValueError):
-    """A policy that does not fit: its probabilities, or the model it is used with."""
+    """Invalid policy, or a policy that does not match the model."""
 
 
 class CouplingError(JMDPError, ValueError):
-    """A coupling that this model, method or setting does not allow."""
+    """Coupling that the model, method or setting does not support."""
 
 
 class SettingsError(JMDPError, ValueError):
-    """A setting of a method or world outside its range."""
+    """Invalid argument or setting of a function, method or world."""
 
 
 class SimulatorError(JMDPError, ValueError):
-    """A simulator that does not do what is needed to compare actions under shared luck."""
+    """Simulator that cannot be used for comparisons under shared randomness."""
 
 
 class MemoryBudgetError(JMDPError, MemoryError):
-    """A method that would need more memory than it may use; nothing was allocated."""
+    """Method that would exceed its memory limit; raised before anything is allocated."""
 
 
 class LabelError(JMDPError, LookupError):
-    """A state or action that the model does not have."""
+    """Unknown state, action or policy name."""
 
 
 class NotConvergedError(JMDPError, RuntimeError):
-    """A method stopped before its tolerance. What it reached is in `evaluation`, with a valid certificate."""
+    """Method stopped before reaching its tolerance. `evaluation` has the result so far, with a valid certificate."""
 
     def __init__(self, message: str, evaluation: Any) -> None:
         super().__init__(message)
@@ -53,20 +52,20 @@ class NotConvergedError(JMDPError, RuntimeError):
 
 
 class UnavailableError(JMDPError, AttributeError):
-    """A quantity the chosen method does not give. The message names a method that does."""
+    """Quantity that the chosen method does not provide. The message names a method that does."""
 
 
 class UndecidedError(JMDPError, ValueError):
-    """A yes or no was asked of an answer that is UNKNOWN: the threshold lies inside the interval."""
+    """Verdict UNKNOWN used as a truth value: the threshold lies inside the interval."""
 
 
 class CertificateError(JMDPError, ValueError):
-    """A certificate that does not hold when it is checked again from the table."""
+    """Certificate that failed verification against the table."""
 
 
 class MissingExtraError(JMDPError, ImportError):
-    """An optional package is not installed. The message is the command that installs it."""
+    """Missing optional package. The message contains the command that installs it."""
 
 
 class CheckpointError(JMDPError, ValueError):
-    """A checkpoint that is damaged, or that belongs to another run."""
+    """Damaged checkpoint, or checkpoint of another run."""

@@ -1,4 +1,4 @@
-"""The verb: evaluate a policy in a model under a coupling, by a method."""
+"""`evaluate`: joint moments of the returns of a policy, in a model, under a coupling, by a method."""
 
 from __future__ import annotations
 
@@ -73,43 +73,48 @@ def evaluate(
     throw: bool = True,
     progress: bool = True,
 ) -> Any:
-    """Joint moments of the returns of all actions in all states.
+    """Compute means and covariances of the returns of all actions in all states, under shared randomness (luck).
 
     Parameters
     ----------
     model
-        The scenario table (`TabularJMDP`), or a function that gives it state by state (`LazyJMDP`); or, for
-        `MonteCarlo` and `NeuralGram`, a simulator (`jmdp.simulators`) or an environment of Gymnasium or gymnax.
+        The scenario table (`TabularJMDP`), or a function that computes it state by state (`LazyJMDP`). `MonteCarlo` and
+        `NeuralGram` also accept a simulator (`jmdp.simulators`) or an environment of Gymnasium or gymnax.
     policy
-        What is followed after the first action: a `TabularPolicy`; for a `LazyJMDP` a function from a state to its
-        actions' probabilities; for a simulator anything that `as_policy` takes. Or, for a table, several policies by
-        name, {"old": p, "new": q}: the evaluation is then of the returns of the policies, each followed from the first
-        step on, and its second axis is the policies. Branches of different policies in one state meet the same scenario
-        (with `Synchronous` in all states, with `Independent` nowhere); with policy_luck="shared" they draw their
-        actions with the same uniform number.
+        Policy followed after the first action: a `TabularPolicy`; for a `LazyJMDP`, a function from a state to its
+        action probabilities; for a simulator, any policy that `as_policy` accepts. For a table also a dictionary of
+        policies, {"old": p, "new": q}: the evaluation is then of the return of each policy, followed from the first
+        step on, and its second axis is the policies instead of the actions. Branches of different policies receive the
+        same scenario while they are in the same state (`Synchronous`: in all states; `Independent`: never); with
+        policy_luck="shared" they draw their actions with the same uniform number.
     coupling
-        How luck is shared: `Local` (the paper's), `Synchronous` or `Independent`. It is part of the question and
-        changes the answer, so it has no default.
+        Which randomness is shared: `Local` (the paper's), `Synchronous` or `Independent`. The result depends on it, so
+        it has no default.
     method
-        How they are found: `ExactPairs`, `ExactDistribution`, `ReachablePairs`, `JIPE`, `MonteCarlo`, `Incremental`,
-        `LinearProjected` or `NeuralGram`, with their settings. What `NeuralGram` has learned is a `LearnedEvaluation`.
+        Method and its settings: `ExactPairs`, `ExactDistribution`, `ReachablePairs`, `JIPE`, `MonteCarlo`,
+        `Incremental`, `LinearProjected` or `NeuralGram`.
     discount
-        γ, for a simulator that has none of its own. Models have theirs; a finite horizon may have another.
+        Discount factor γ, for a simulator without one and for a finite horizon. Other models have their own.
     start
-        With several policies: where they start, drawn once for all of them, as probabilities [S], {state: probability}
-        or a list of equally likely states. The evaluation then has one more state, "start": its gaps are those of the
-        whole policies, and `Evaluation.variance_split` tells the part within starts from that between them.
+        With several policies: distribution of the start state, which is drawn once for all policies. Probabilities [S],
+        {state: probability} or a list of equally likely states. The evaluation then has one more state, "start". Its
+        gaps are those of the whole policies; `Evaluation.variance_split` splits their variance into the parts within
+        and between starts.
     horizon, terminal_value
-        For a table: returns over so many steps, and what each state [S] is worth after the last (0 by default). A
-        policy may then depend on time: an array [H, S, A], or a list of H policies; and `discount`, which may be 1,
-        takes the place of the model's. `ExactPairs` computes this by backward recursion: only rounding is left to
-        certify.
+        For a table: number of steps, and value [S] of the state after the last step (default 0). The policy may then
+        depend on time, as an array [H, S, A] or a list of H policies, and `discount`, which may be 1, replaces the
+        model's. `ExactPairs` uses backward recursion, so the only error is rounding.
     throw
-        Raise `NotConvergedError` where the tolerance is not met. With False the evaluation comes back all the same, its
-        `outcome` says so, and its certificate still holds. What `NeuralGram` learned has no tolerance to meet, so a
-        network that is not better than a constant does not raise: its `outcome` and its first printed line say so.
+        Raise `NotConvergedError` if the tolerance is not reached. If False, return the evaluation reached so far; its
+        `outcome` states the reason, and its certificate is valid. `NeuralGram` has no tolerance: a network that is no
+        better than a constant does not raise, and is reported by `outcome` and in the first line printed.
     progress
-        Show a bar on a terminal when the work is long.
+        Show a progress bar on a terminal if the computation takes long.
+
+    Returns
+    -------
+    Evaluation
+        Means, covariances and gaps with error bounds. `NeuralGram` returns a `LearnedEvaluation`.
     """
     if hasattr(model, "unwrapped") or hasattr(model, "step_env"):  # an environment of Gymnasium or gymnax
         from jmdp.simulators import as_simulator
@@ -123,7 +128,7 @@ def evaluate(
         over = _Horizon(horizon, terminal_value, discount)
         answer = over.answer(model, policy, coupling, method, start, progress)
     elif terminal_value is not None:
-        raise SettingsError("terminal_value is for a finite horizon. Give horizon=… too.")
+        raise SettingsError("terminal_value requires a finite horizon. Give horizon=… too.")
     elif isinstance(policy, Mapping):
         answer = _of_policies(model, policy, coupling, method, discount, start, progress)
     elif start is None:
@@ -138,7 +143,7 @@ def evaluate(
 def _answer(
     model: Any, policy: Any, coupling: Coupling, method: Method[Any], discount: float | None, progress: bool
 ) -> Any:
-    """What the method gives for this kind of problem, once model, policy and coupling are known to fit."""
+    """Check that model, policy and coupling are compatible, and run the method on this kind of model."""
     if isinstance(model, Simulator):
         from jmdp.models.actors.as_policy import as_policy
 
@@ -167,7 +172,7 @@ def _of_policies(
     start: Any,
     progress: bool,
 ) -> Any:
-    """What the method gives for several policies."""
+    """Evaluate several policies of a table."""
     _check_policies(model, policies)
     for policy in policies.values():
         check_table(model, policy, coupling)
@@ -180,13 +185,13 @@ def _of_policies(
 
 def _check_policies(model: Any, policies: Mapping[str, Any]) -> None:
     if isinstance(model, Simulator | LazyJMDP):
-        raise ModelError("Several policies at once need a table. For a simulator use jmdp.compare_policies.")
+        raise ModelError("Evaluating several policies requires a table. For a simulator, use jmdp.compare_policies.")
     if not policies or not all(isinstance(name, str) for name in policies):
         raise PolicyError('Give several policies as a dictionary from names to policies: {"old": p, "new": q}.')
 
 
 class _Distinct:
-    """Policies, step by step, without those that are sure to have the same return as an earlier one."""
+    """Policies (a list of steps each) without those that certainly have the same return as an earlier one."""
 
     def __init__(self, policies: Mapping[str, Sequence[TabularPolicy]], coupling: Coupling) -> None:
         self._names, tables = list(policies), list(policies.values())
@@ -199,14 +204,14 @@ class _Distinct:
         self.policies = {self._names[i]: tables[i] for i in kept}
 
     def all_of(self, answer: Any) -> Any:
-        """The answer for all of them."""
+        """Evaluation of all policies, from that of the distinct ones."""
         if len(self.policies) == len(self._names):
             return answer
         return repeated(answer, Labels.of("policy", len(self._names), self._names), self._columns)
 
 
 def _one_return(one: Sequence[TabularPolicy], other: Sequence[TabularPolicy], coupling: Coupling) -> bool:
-    """Whether two policies are sure to have the same return: they draw the same actions and meet the same scenarios."""
+    """Whether two policies certainly have the same return: they draw the same actions and share all scenarios."""
     draw_alike = coupling.policy_luck == "shared" or all((step.probs.max(axis=1) == 1).all() for step in one)
     if not (coupling.shared_in_a_state and draw_alike):
         return False
@@ -214,7 +219,7 @@ def _one_return(one: Sequence[TabularPolicy], other: Sequence[TabularPolicy], co
 
 
 class _Horizon:
-    """A question over a finite horizon, as it was given."""
+    """Evaluation over a finite horizon; arguments are not checked yet."""
 
     def __init__(self, steps: Any, terminal_value: Any, discount: float | None) -> None:
         self._steps, self._terminal_value, self._discount = steps, terminal_value, discount
@@ -222,7 +227,7 @@ class _Horizon:
     def answer(
         self, model: Any, policy: Any, coupling: Coupling, method: Method[Any], start: Any, progress: bool
     ) -> Any:
-        """What the method gives."""
+        """Check the arguments and run the method."""
         check_kind("model", model, TabularJMDP, ModelError)
         coupling.check_fits(model)
         horizon = Horizon.of(model, self._steps, self._terminal_value)
@@ -238,11 +243,11 @@ class _Horizon:
         return distinct.all_of(with_start(answer, None if start is None else _start(start, model)))
 
 
-_START_IS_FOR_POLICIES = 'start=… is for several policies: evaluate(model, {"old": p, "new": q}, …, start=…).'
+_START_IS_FOR_POLICIES = 'start=… requires several policies: evaluate(model, {"old": p, "new": q}, …, start=…).'
 
 
 def _start(start: Any, model: TabularJMDP) -> Floats:
-    """[S], the distribution of starts."""
+    """Probabilities [S] of the start states."""
     found = Starts.of(start, TabularSimulator(model))
     probabilities = np.zeros(model.shape[0])
     probabilities[list(found.states)] = found.probabilities
@@ -250,24 +255,24 @@ def _start(start: Any, model: TabularJMDP) -> Floats:
 
 
 def _not_converged(method: Method[Any], answer: Any) -> NotConvergedError:
-    holds = "" if answer.certificate is None else ": its certificate holds"
+    holds = "" if answer.certificate is None else ", whose certificate is valid"
     done = f"{answer.residuals.size} {method.step_name}s" if isinstance(answer, Evaluation) else "a while"
     return NotConvergedError(
         f"{type(method).__name__} stopped after {done}: {answer.outcome.value}.\n{answer!r}\n"
-        f"{_FIXES[answer.outcome]}, or pass throw=False to take what was reached{holds}.",
+        f"{_FIXES[answer.outcome]}, or pass throw=False to get the result reached so far{holds}.",
         answer,
     )
 
 
 _NO_COUPLING = (
-    "The coupling is part of the question, and none is given: evaluate(model, policy, coupling). Use Synchronous() if "
-    "one draw of the randomness hits all states in a step (weather, demand, common random numbers), Local() if each "
-    "state has its own (the paper's), and Independent() for the baseline in which nothing is shared."
+    "coupling is missing: evaluate(model, policy, coupling). The result depends on it. Use Synchronous() if one random "
+    "draw per step applies to all states (weather, demand, common random numbers), Local() if each state has its own "
+    "(the paper's coupling), or Independent() for the baseline in which nothing is shared."
 )
 
 _FIXES = {
-    Outcome.STALLED: "Ask for a larger tolerance",
-    Outcome.SWEEPS_EXHAUSTED: "Ask for a larger tolerance or more max_sweeps",
-    Outcome.BUDGET_EXHAUSTED: "Ask for a larger tolerance or give a larger budget",
-    Outcome.INTERRUPTED: "Take what was reached from this error's .evaluation",
+    Outcome.STALLED: "Use a larger tolerance",
+    Outcome.SWEEPS_EXHAUSTED: "Use a larger tolerance or a larger max_sweeps",
+    Outcome.BUDGET_EXHAUSTED: "Use a larger tolerance or a larger budget",
+    Outcome.INTERRUPTED: "Take the result reached so far from this error's .evaluation",
 }

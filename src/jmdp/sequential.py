@@ -1,4 +1,4 @@
-"""Sampling until a question is decided: draw a batch, look, stop. `compare` and `compare_policies` share it."""
+"""Sequential sampling for `compare` and `compare_policies`: draw batches until the comparison is decided."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from jmdp.simulators.simulator import Draws, Simulator
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """The settings of a comparison; `jmdp.compare` says what they are."""
+    """Settings of a comparison, as documented in `jmdp.compare`."""
 
     seed: int
     coupling: Coupling
@@ -59,13 +59,13 @@ class Settings:
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Settings:
-        """From the arguments of a verb, among others."""
+        """Settings from all arguments of `compare` or `compare_policies`."""
         return cls(**{name: given[name] for name in cls.__dataclass_fields__})
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Question(ABC):
-    """All that is settled before the first sample. A subclass says how samples are drawn and what the answer is."""
+    """A comparison before its first sample. Subclasses define how samples are drawn and how the result is built."""
 
     verb: ClassVar[str]
 
@@ -79,18 +79,18 @@ class Question(ABC):
 
     @abstractmethod
     def _draw(self, first: int, count: int, drawn: list[Draws]) -> Draws:
-        """Samples first … first + count − 1, after these."""
+        """Draw samples first … first + count − 1; `drawn` has the earlier ones."""
 
     @abstractmethod
     def _result(self, common: dict[str, Any], draws: Any) -> Comparison:
-        """The result, from the arguments that all comparisons share and what was drawn."""
+        """Build the result from the arguments common to all comparisons and from the draws."""
 
     @abstractmethod
     def _one_future(self, draws: Draws, decided: bool) -> bool:
-        """Did all samples come out alike in a way that allows no statement?"""
+        """True if all samples are identical, so that no statistical statement is possible."""
 
     def answer(self, drawn: list[Draws], samples: int) -> Comparison:
-        """Draw until the question is decided or the budget is spent; `drawn` is what there is already."""
+        """Draw until the comparison is decided or the budget is used up; `drawn` has the samples drawn before."""
         n = sum(len(part.returns) for part in drawn)
         found = self.comparison(drawn) if drawn else None
         open_question = found is None or found.outcome is Outcome.BUDGET_EXHAUSTED
@@ -114,7 +114,7 @@ class Question(ABC):
         return found
 
     def comparison(self, drawn: list[Draws]) -> Comparison:
-        """What is known by now, and whether that decides the question."""
+        """Result from the samples so far, with its outcome."""
         joined = drawn[0].joined(drawn)
         limits = Limits.of_draws([joined], self.discount, self.horizon, self.reward_bound)
         evaluation, bounded = self._evaluation(joined, limits)
@@ -138,11 +138,11 @@ class Question(ABC):
 
     @property
     def error(self) -> float:
-        """The chance of error of one interval: those of one alternative's gaps share what is allowed."""
+        """Error probability of one interval: 1 − confidence, divided among the gaps of one alternative."""
         return (1 - self.settings.confidence) / (self.labels.size - 1)
 
     def _evaluation(self, drawn: Draws, limits: Limits) -> tuple[Evaluation, BoundedReturns | None]:
-        """The evaluation of the one state, and where a range of returns is known what follows from that."""
+        """Evaluation of the state and, if a range of returns is given, the bounds that follow from it."""
         settings, rule = self.settings, IntervalRule.anytime(self.settings.confidence, self.error)
         n, one = len(drawn.returns), drawn.one_coupling
         method = MonteCarlo(seed=settings.seed, samples=n, confidence=settings.confidence, horizon=self.horizon)
@@ -163,7 +163,7 @@ class Question(ABC):
         return _within(evaluation, bounded), bounded
 
     def _decided(self, drawn: Draws, evaluation: Evaluation, bounded: BoundedReturns | None) -> tuple[Outcome, bool]:
-        """How it ends if it ends now, and whether one alternative is known to be best."""
+        """Outcome if sampling stops now, and whether one alternative is known to be best."""
         assert evaluation.certificate is not None
         means, errors = evaluation.mean[0], np.asarray(evaluation.certificate.gap_mean_error)[0]
         low = means[:, None] - means - errors if bounded is None else bounded.gap_means[0]
@@ -181,21 +181,21 @@ class Question(ABC):
         return outcome, sure
 
     def _settled(self, low: Floats, sure: bool) -> Outcome | None:
-        """How it ends, if lower limits [A, A] of mean gaps settle it; infinite on the diagonal."""
+        """Outcome if lower limits [A, A] of mean gaps (infinite on the diagonal) decide the comparison, else None."""
         return Outcome.BEST_FOUND if sure else None
 
     def _errors_asked_for(self, errors: Floats) -> Floats:
-        """Of the errors [A, A] of mean gaps those that have to meet `precision`."""
+        """Errors of mean gaps, of all [A, A], that must reach `precision`."""
         return errors
 
 
 def batch_size(drawn: int, samples: int) -> int:
-    """How many samples are drawn before the next look: 64 first, then a quarter of those there are, at least 32."""
+    """Size of the next batch: 64 samples first, then a quarter of those drawn, at least 32."""
     return min(samples - drawn, ENOUGH if drawn < ENOUGH else max(ENOUGH // 2, drawn // 4))
 
 
 def _within(evaluation: Evaluation, bounded: BoundedReturns) -> Evaluation:
-    """With errors of means that hold for any distribution within a range."""
+    """Replace the errors of means by bounds that are valid for any distribution within the range."""
     assert evaluation.certificate is not None
     mean = evaluation.mean[0]
     off = [
@@ -207,14 +207,14 @@ def _within(evaluation: Evaluation, bounded: BoundedReturns) -> Evaluation:
 
 
 def _with_means(evaluation: Evaluation, mean: Floats, mean_error: Floats, gap_mean_error: Floats) -> Evaluation:
-    """The same with other means [A] and their errors [A], [A, A]."""
+    """Replace the means [A] and their errors [A], [A, A]."""
     assert evaluation.certificate is not None
     certificate = replace(evaluation.certificate, mean_error=mean_error[None], gap_mean_error=gap_mean_error[None])
     return replace(evaluation, mean=mean[None], certificate=certificate)
 
 
 def _positive(name: str, value: Any) -> Any:
-    """A number > 0, or None."""
+    """Check that a setting is a number > 0, or None."""
     if value is not None and (isinstance(value, bool) or not (isinstance(value, Real) and 0 < float(value) < np.inf)):
         raise SettingsError(f"{name} is {value!r}. Give a number > 0, or None.")
     return value
@@ -222,7 +222,7 @@ def _positive(name: str, value: Any) -> Any:
 
 def _tolerance(value: Any) -> float:
     if isinstance(value, bool) or not (isinstance(value, Real) and 0 <= float(value) < np.inf):
-        raise SettingsError(f"tie_tolerance is {value!r}. Give a number of at least 0.")
+        raise SettingsError(f"tie_tolerance is {value!r}. Give a number ≥ 0.")
     return float(value)
 
 
@@ -234,5 +234,5 @@ def _range(given: Any) -> tuple[float, float] | None:
     except (TypeError, ValueError):
         low = high = np.nan
     if not (-np.inf < low < high < np.inf and 2 * (high - low) < np.inf):
-        raise SettingsError(f"return_range is {given!r}. Give (least, most), e.g. (0.0, 1.0).")
+        raise SettingsError(f"return_range is {given!r}. Give (lowest, highest), e.g. (0.0, 1.0).")
     return low, high

@@ -1,4 +1,4 @@
-"""While a policy is trained: a callback for stable-baselines3 that compares it with the best so far, in pairs."""
+"""Callback for stable-baselines3 that compares the policy in training with the best so far, in paired episodes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from jmdp.simulators import episode_simulator
 if TYPE_CHECKING:
 
     class BaseCallback:
-        """What the callback uses of that of stable-baselines3, which has no part in type checks."""
+        """Members of the stable-baselines3 class used here; the package itself is not type-checked."""
 
         logger: Any
         model: Any
@@ -34,40 +34,42 @@ else:
     except ImportError:
 
         class BaseCallback:
-            """In place of that of stable-baselines3, which is not installed."""
+            """Placeholder if stable-baselines3 is not installed."""
 
             def __init__(self, verbose: int = 0) -> None:
-                raise MissingExtraError("This callback needs stable-baselines3: pip install stable-baselines3")
+                raise MissingExtraError("This callback requires stable-baselines3: pip install stable-baselines3")
 
 
 class PairedEvalCallback(BaseCallback):
-    """Every `eval_freq` calls, compare the policy as it is now with the best so far, both under the same luck.
+    """Compare the current policy with the best so far every `eval_freq` calls, under shared randomness (luck).
 
-    The policy becomes the best so far, and is saved, if the lower limit of the mean gap (now − best) is above
-    −`tolerance`: with 0 it must be known to be better, with more it must be known not to be worse by as much. The first
-    best is the policy before training. The limit holds with `confidence` in each evaluation on its own, whenever it
-    stops; evaluations have independent luck.
+    The current policy becomes the best and is saved if the lower confidence limit of the mean gap (now − best) is above
+    −`tolerance`. With tolerance 0 it must be known to be better, otherwise to be worse by less than the tolerance. The
+    first best policy is that before training. The limit is valid with `confidence` for each evaluation separately, at
+    any stopping time. Evaluations use independent random numbers.
 
-    It logs ``jmdp/gap``, ``jmdp/gap_low``, ``jmdp/gap_high``, ``jmdp/chance_better``, ``jmdp/mean_return``,
+    The callback logs ``jmdp/gap``, ``jmdp/gap_low``, ``jmdp/gap_high``, ``jmdp/chance_better``, ``jmdp/mean_return``,
     ``jmdp/best_mean_return``, ``jmdp/episodes``, ``jmdp/pairing_gain`` and ``jmdp/new_best`` to the model's logger.
 
     Parameters
     ----------
     eval_env
-        A Gymnasium environment, no vector of them; or any `jmdp.simulators.Simulator`.
+        A single Gymnasium environment (not a vector environment), or any `jmdp.simulators.Simulator`.
     eval_freq
-        Calls of the callback between evaluations; with n environments a call is n steps.
+        Number of calls of the callback between evaluations; with n training environments a call is n steps.
     episodes
-        Of each policy in an evaluation, at most; it stops when one is known to be better.
+        Largest number of episodes of each policy per evaluation, which stops when one is known to be better.
     best_model_save_path
-        Folder in which ``best_model.zip`` is saved; None saves nothing. `best_policy` has it anyway.
+        Folder for ``best_model.zip``; None saves nothing. The attribute `best_policy` is set in either case.
     deterministic
-        Compare the most likely actions instead of drawn ones. Those of an untrained network may do well by accident
-        and then stay the best for long; False compares the policy that is trained.
-    tolerance, confidence, seed
-        Of the rule above; the seed is that of all luck.
+        Use the most likely actions instead of random ones. An untrained network may then perform well by chance and
+        stay the best for long; False compares the random policy that is being trained.
+    tolerance, confidence
+        Parameters of the rule above.
+    seed
+        Random seed of all draws.
     discount, horizon
-        As in `compare_policies`; by default whole episodes up to the environment's time limit.
+        As in `compare_policies`. Default: whole episodes, up to the environment's time limit.
     """
 
     def __init__(
@@ -95,7 +97,7 @@ class PairedEvalCallback(BaseCallback):
         probability(self, "confidence")
         self.best_model_save_path = None if best_model_save_path is None else Path(best_model_save_path)
         self.comparisons: list[PolicyComparison] = []
-        self.best_policy: Any = None  # a copy, as `as_policy` takes it
+        self.best_policy: Any = None  # a copy that `as_policy` accepts
 
     def _on_training_start(self) -> None:
         if self.best_policy is None:
@@ -120,11 +122,11 @@ class PairedEvalCallback(BaseCallback):
         )
         self.comparisons.append(found)
         gap = found.beside_reference("now")
-        better = gap["gap"].low > -self.tolerance
+        better = gap["advantage"].low > -self.tolerance
         for name, value in (
-            ("gap", float(gap["gap"])),
-            ("gap_low", gap["gap"].low),
-            ("gap_high", gap["gap"].high),
+            ("gap", float(gap["advantage"])),
+            ("gap_low", gap["advantage"].low),
+            ("gap_high", gap["advantage"].high),
             ("chance_better", float(gap["better"])),
             ("mean_return", float(gap["mean"])),
             ("best_mean_return", float(found.mean_of("best"))),
@@ -144,7 +146,7 @@ class PairedEvalCallback(BaseCallback):
         return as_policy(policy, self.simulator.actions, greedy=self.deterministic, memory=True)
 
     def _keep(self) -> None:
-        """The policy as it is now is the best so far."""
+        """Store the current policy as the best so far."""
         self.best_policy = _Frozen(self.model)
         if self.best_model_save_path is not None:
             self.best_model_save_path.mkdir(parents=True, exist_ok=True)
@@ -152,7 +154,7 @@ class PairedEvalCallback(BaseCallback):
 
 
 class _Frozen:
-    """A copy of what acts in a model: its network, and how it normalises observations."""
+    """Copy of a model's network and of its normalisation of observations."""
 
     def __init__(self, model: Any) -> None:
         self.policy = copy.deepcopy(model.policy)

@@ -143,7 +143,7 @@ def test_what_is_cut_short_is_called_so(path):
     whole = path.read_bytes()
     for end in (10, whole.index(b"NUMPY"), whole.index(ARRAYS["table"].tobytes()) + 100):
         path.write_bytes(whole[:end])
-        with pytest.raises(CheckpointError, match="is cut short"):
+        with pytest.raises(CheckpointError, match="is truncated"):
             checkpoint.load(path, ARRAYS)
 
 
@@ -423,9 +423,9 @@ def test_without_permission_to_write(public):
         "become_nobody(); attempt(lambda: checkpoint.is_there(path)); attempt(lambda: checkpoint.save(path, {}))",
     )
     assert door.startswith("CheckpointError: No checkpoint can be saved to")
-    assert "Permission denied. Give a file in a directory that is there and can be written to" in door
+    assert "Permission denied. Give a file in an existing, writable directory" in door
     assert said.startswith("CheckpointError: ")
-    assert "cannot be saved: Permission denied. What was saved there before, if anything, is whole" in said
+    assert "cannot be saved: Permission denied. An earlier checkpoint there, if any, is intact" in said
     assert os.listdir(public) == ["run.npz"]
     assert not refused(public / "run.npz")
 
@@ -464,7 +464,7 @@ for room in (0, 1, 100, 1_000, 4_096, 5_000, 100_000, 1_000_000, 1_600_000, 1_60
     assert left.pop() == "other run.npz"
     assert len(said) == 10
     for error in said:
-        assert error.startswith(f"CheckpointError: {path} cannot be saved: File too large. What was saved there before")
+        assert error.startswith(f"CheckpointError: {path} cannot be saved: File too large. An earlier checkpoint there")
         assert "run again" in error
     assert set(left) == {"run.npz"}
     assert path.read_bytes() == before

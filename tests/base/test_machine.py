@@ -17,7 +17,10 @@ from jmdp.errors import MemoryBudgetError, NotConvergedError
 @pytest.mark.parametrize(
     ("method", "message"),
     [
-        (jmdp.ExactPairs(memory_budget=1000), r"ExactPairs on 25 states needs 9\.77 KiB, and 1e\+03 bytes may be used"),
+        (
+            jmdp.ExactPairs(memory_budget=1000),
+            r"ExactPairs on 25 states needs 9\.77 KiB, but only 1e\+03 bytes may be used",
+        ),
         (jmdp.JIPE(memory_budget=1000), r"JIPE on 100 coordinates needs 547 KiB.*Use ExactPairs\(\)"),
     ],
 )
@@ -83,7 +86,7 @@ def test_an_interrupt_keeps_the_best_certified_answer(monkeypatch):
         return sweep(self, point, out, change)
 
     monkeypatch.setattr(PairSweep, "measured", interrupted)
-    with pytest.raises(NotConvergedError, match="interrupted before it was done") as caught:
+    with pytest.raises(NotConvergedError, match="interrupted by the user") as caught:
         jmdp.evaluate(world.model, policy, jmdp.Local())
     kept = caught.value.evaluation
     assert kept.outcome is jmdp.Outcome.INTERRUPTED

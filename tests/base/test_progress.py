@@ -28,7 +28,7 @@ def test_a_bar_shows_sweeps_residual_and_time_left(monkeypatch):
     jmdp.evaluate(
         grid.model, grid.policies["uniform"], jmdp.Local(), method=jmdp.ReachablePairs((25, 25), tolerance=0.1)
     )
-    assert re.search(r"states looked at: \d+it", terminal.getvalue())
+    assert re.search(r"states explored: \d+it", terminal.getvalue())
 
 
 def test_the_time_left_follows_the_residual(monkeypatch):

@@ -79,7 +79,7 @@ def test_answers_that_differ_are_an_error_and_no_traceback(capsys, monkeypatch):
     monkeypatch.setattr("benchmarks.__main__.run", lambda name, quick: agree("means", 1.0, 0.1))
     found = run(capsys, "python -m benchmarks sweep")
     assert (found.code, found.out) == (2, "")
-    assert found.err == "jmdp: means: the answers differ by 1, and 0.1 is allowed.\n"
+    assert found.err == "jmdp: means: the results differ by 1; at most 0.1 is allowed.\n"
 
 
 @pytest.mark.parametrize(
@@ -88,8 +88,8 @@ def test_answers_that_differ_are_an_error_and_no_traceback(capsys, monkeypatch):
         ("--out taken", "jmdp: taken: File exists\n"),
         ("--out taken/below", "jmdp: taken/below: Not a directory\n"),
         ("--out locked", "jmdp: locked: Permission denied\n"),
-        ("--out ''", "jmdp: --out is empty. Give a folder; this one is '.'.\n"),
-        ("--out=", "jmdp: --out is empty. Give a folder; this one is '.'.\n"),
+        ("--out ''", "jmdp: --out is empty. Give a folder, e.g. '.' for the current one.\n"),
+        ("--out=", "jmdp: --out is empty. Give a folder, e.g. '.' for the current one.\n"),
     ],
 )
 def test_a_folder_that_is_none_is_told_before_anything_runs(option, says, ran, capsys, tmp_path, monkeypatch):

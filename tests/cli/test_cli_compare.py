@@ -152,7 +152,7 @@ def test_saved_models_of_stable_baselines(here, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "stable_baselines3", package)
     saved = run(capsys, f"{LAKE} --policy PPO:model.zip --json").json
     assert saved["actions"] == run(capsys, f"{LAKE} --policy down --json").json["actions"]
-    assert "There is no model in 'x.zip'" in run(capsys, f"{LAKE} --policy PPO:x.zip").err
+    assert "There is no file 'x.zip'" in run(capsys, f"{LAKE} --policy PPO:x.zip").err
     assert (
         "no algorithm of stable-baselines3 'PPQ'. Did you mean 'PPO'?" in run(capsys, f"{LAKE} --policy PPQ:x.zip").err
     )
@@ -172,7 +172,7 @@ def test_interrupted_is_130_and_prints_what_is_known(capsys, monkeypatch):
         ("ale:pong", "ALESimulator('pong', frame_skip=4, sticky=0.25)"),
         ("gymnax:CartPole-v1", "GymnaxSimulator(CartPole-v1)"),
         ("gymnasium:CartPole-v1", "GymnasiumSimulator(CartPole-v1)"),
-        ("jmdp.worlds:anti_correlated_bandit", "TabularSimulator(TabularJMDP(1 states"),
+        ("jmdp.worlds:anti_correlated_bandit", "table of 1 states × 2 actions"),
     ],
     ids=["ale", "gymnax", "gymnasium's own colon", "a function"],
 )

@@ -16,7 +16,7 @@ def test_prints_as_the_library_does(capsys):
     expected = jmdp.compare_policies(world, pair, starts={0: 0.25, 5: 0.75}, seed=2, baseline="base_stock")
     found = run(capsys, f"{INVENTORY} --starts 0=0.25 5=0.75 --seed 2 --baseline base_stock")
     assert found.out == f"{expected}\n"
-    assert found.out.startswith(expected.answer)
+    assert " ".join(found.out.split()).startswith(expected.answer)
     assert found.code == 0
 
 
@@ -51,7 +51,10 @@ def test_policies_of_ones_own_and_environments_that_cannot_be_copied(capsys, tmp
         ("jmdp compare-policies world:inventory --policies base_stock", "two or more"),
         ("jmdp compare-policies world:inventory --policies a=base_stock a=reorder --starts 0", "different names"),
         ("jmdp compare-policies CartPole-v1 --policies 0 1", "--discount 1"),
-        ("jmdp compare-policies CartPole-v1 --policies 0 1 --discount 1 --starts 0", "--starts is for tables"),
+        (
+            "jmdp compare-policies CartPole-v1 --policies 0 1 --discount 1 --starts 0",
+            "--starts is available for tables only",
+        ),
         (f"{INVENTORY} --starts 0=half 3=half", "Give a probability for each"),
         (f"{INVENTORY} --starts 0 --baseline old", "base_stock, new"),
     ],

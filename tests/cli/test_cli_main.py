@@ -85,7 +85,10 @@ def test_version(capsys):
         ("jmdp evaluate inventory --policy base_stok", "Did you mean 'base_stock'?"),
         ("jmdp evaluate inventory --state 11", "no state 11: indices run from 0 to 10"),
         ("jmdp evaluate inventory --actions 'ordr 3'", "Did you mean 'order 3'?"),
-        ("jmdp evaluate inventory --actions 0 'order 0'", "actions are ['order 0', 'order 0']. Give different ones."),
+        (
+            "jmdp evaluate inventory --actions 0 'order 0'",
+            "--actions is ['order 0', 'order 0']. Give each action once.",
+        ),
         ("jmdp evaluate inventory --method reachable-pairs", "--state"),
         ("jmdp evaluate", "inventory"),
         ("jmdp compare world:inventry", "Did you mean 'inventory'?"),
@@ -97,7 +100,7 @@ def test_version(capsys):
         ("jmdp compare FrozenLake-v1 --discount 0.9 --actions lft up", "Did you mean 'left'?"),
         ("jmdp compare FrozenLake-v1 --discount 0.9 --state 16", "from 0 to 15"),
         ("jmdp compare CartPole-v1 --discount 0.9 --state 1", "--after"),
-        (f"jmdp compare CartPole-v1 --discount 0.9 --after{12 * ' left'}", "The episode was over after action"),
+        (f"jmdp compare CartPole-v1 --discount 0.9 --after{12 * ' left'}", "The episode ended after action"),
         ("jmdp compare nowhere:thing", "no module 'nowhere'"),
         ("jmdp compare nowhere.py:thing", "no file 'nowhere.py'"),
         ("jmdp compare jmdp.worlds:inventry", "Did you mean 'inventory'?"),
@@ -156,7 +159,7 @@ def test_a_file_that_ends_python_is_no_answer(code, capsys, tmp_path, monkeypatc
     (tmp_path / "ends_python.py").write_text(f"import sys\n\nsys.exit({code})\n")
     found = run(capsys, f"jmdp compare {tmp_path}/ends_python.py:simulator --discount 0.9")
     assert (found.code, found.out) == (2, "")
-    assert found.err.startswith("jmdp: Python was ended before there was an answer: SystemExit(")
+    assert found.err.startswith("jmdp: user code exited before the command had finished: SystemExit(")
 
 
 def test_a_file_that_cannot_be_used_is_told_without_a_traceback(capsys, monkeypatch):

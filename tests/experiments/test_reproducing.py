@@ -62,11 +62,11 @@ def test_the_residual_is_a_straight_line_where_no_state_is_terminal(folder):
     lines = {f.claim: f.measured.value for f in record.findings if "straight line" in f.claim}
     explained = {
         name: next(value for claim, value in lines.items() if f"{name}, the residual" in claim)
-        for name in ("absorbing", "leading back", "ending the walk", "careless policy")
+        for name in ("absorbing", "leading back", "ending the episode", "careless policy")
     }
     assert explained["absorbing"] == pytest.approx(0.99999999999985, abs=1e-13)
     assert explained["leading back"] == pytest.approx(0.998724, abs=1e-6)
-    assert explained["ending the walk"] == pytest.approx(0.927063, abs=1e-6)
+    assert explained["ending the episode"] == pytest.approx(0.927063, abs=1e-6)
     assert explained["careless policy"] == pytest.approx(0.995206, abs=1e-6)
 
 

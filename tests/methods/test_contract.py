@@ -119,7 +119,7 @@ def test_between_states_or_the_message_that_says_who_can(method, coupling, world
             result.cross_covariance(0, 0, 1, 1)
         return
     if Quantity.CROSS_COVARIANCES not in gives(type(method).__name__):
-        with pytest.raises(UnavailableError, match=r"MonteCarlo gives no covariances between states. ExactPairs\(\), "):
+        with pytest.raises(UnavailableError, match=r"does not provide covariances between states. ExactPairs\(\), "):
             result.cross_covariance(0, 0, 1, 1)
         return
     there, back = result.cross_covariance(0, 0, 1, 1), result.cross_covariance(1, 1, 0, 0)
@@ -175,9 +175,9 @@ def test_one_protocol_of_results(method, world):
     result = jmdp.evaluate(world.model, world.policies["uniform"], jmdp.Local(), method)
     assert isinstance(result, Result)
     frame = result.to_dataframe()
-    assert list(frame.columns) == ["mean", "mean_low", "mean_high", "std", "std_low", "std_high"]
-    assert frame.loc[("2", "order 1"), "mean"] == result.mean[result.states.index("2"), 1]
-    assert (frame["mean_low"] <= frame["mean"]).all()
+    assert list(frame.columns) == ["mean return", "mean return low", "mean return high", "std", "std low", "std high"]
+    assert frame.loc[("2", "order 1"), "mean return"] == result.mean[result.states.index("2"), 1]
+    assert (frame["mean return low"] <= frame["mean return"]).all()
     assert "<td>order 1</td>" in result._repr_html_()
     assert result.plot("2").axes
 

@@ -46,23 +46,23 @@ def test_tables_are_frozen_and_apart_from_what_they_were_made_of():
         ({"prob": [[0.5, 0.4], [1, 0]]}, r"prob of state idle sums to 0\.9, not 1"),
         ({"prob": [[-0.5, 1.5], [1, 0]]}, r"prob\[0, 0\] is -0\.5 at state idle, scenario 0 \(1 more like it\)"),
         ({"prob": [[np.nan, 1.0], [1, 0]]}, r"prob\[0, 0\] is nan at state idle, scenario 0"),
-        ({"prob": [[0.5, 0.25, 0.25], [1, 0, 0]]}, r"prob has shape \(2, 3\), but reward .* asks for \(2, 2\)"),
+        ({"prob": [[0.5, 0.25, 0.25], [1, 0, 0]]}, r"prob has shape \(2, 3\), but reward .* requires \(2, 2\)"),
         ({"prob": [0.5, 0.5]}, r"prob has shape \(2,\)\. Its axes are \[S, K\]"),
         ({"prob": [["a", "b"], ["c", "d"]]}, r"prob has dtype <U1\. Give real numbers"),
         ({"reward": np.where(np.array(REWARD) == 5, np.inf, REWARD)},
-         r"reward\[0, 1, 1\] is inf at state idle, scenario 1, action walk: a reward is a finite number"),
+         r"reward\[0, 1, 1\] is inf at state idle, scenario 1, action walk: a reward must be a finite number"),
         ({"next_state": np.where(np.array(REWARD) == 5, 2, NEXT)},
-         r"next_state\[0, 1, 1\] is 2 at state idle, scenario 1, action walk: a state is an index from 0 to 1"),
+         r"next_state\[0, 1, 1\] is 2 at state idle, scenario 1, action walk: a state must be an index from 0 to 1"),
         ({"next_state": np.array(NEXT) / 1.0}, r"next_state has dtype float64\. Give integers"),
         ({"terminal": [1, 0]}, r"terminal has dtype int64"),
         ({"terminal": [True]}, r"terminal has shape \(1,\)"),
-        ({"discount": 1.0}, r"discount is 1\.0\. Returns are finite for 0 ≤ γ < 1"),
+        ({"discount": 1.0}, r"discount is 1\.0\. Give 0 ≤ γ < 1"),
         ({"discount": -0.1}, r"discount is -0\.1"),
         ({"discount": float("nan")}, r"discount is nan"),
         ({"discount": "high"}, r"discount is 'high'"),
         ({"reward": np.array(REWARD) * 1e200}, r"squares overflow"),
         ({"reward": np.zeros((0, 2, 3)), "prob": np.zeros((0, 2)), "next_state": np.zeros((0, 2, 3), int),
-          "state_names": []}, r"needs a state, a scenario and an action"),
+          "state_names": []}, r"Give at least one state, scenario and action"),
         ({"state_names": ["a"]}, r"state_names has 1 entries for 2 states"),
         ({"state_names": ["a", "a"]}, r"state_names has 'a' more than once"),
         ({"action_names": [1, 2, 3]}, r"action_names must be strings"),
@@ -126,7 +126,7 @@ def test_states_and_actions_by_index_or_name():
         with pytest.raises(LabelError, match=message):
             result.gap(label, 0, 1)
     plain = build()
-    with pytest.raises(LabelError, match="they have no names"):
+    with pytest.raises(LabelError, match="the states have no names"):
         plain.states.index("idle")
 
 
@@ -136,15 +136,15 @@ def test_policies_are_checked_too():
         jmdp.TabularPolicy([[0.5, 0.5], [0.5, 0.4]])
     with pytest.raises(PolicyError, match=r"probs\[0, 1\] is -1\.0 at state 0, action 1"):
         jmdp.TabularPolicy([[2 - 1e-9 - 1, -1.0]])
-    with pytest.raises(PolicyError, match=r"shape \(1, 2\), the model has 2 states and 3 actions"):
+    with pytest.raises(PolicyError, match=r"shape \(1, 2\), but the model has 2 states and 3 actions"):
         jmdp.evaluate(model, jmdp.TabularPolicy([[0.5, 0.5]]), jmdp.Local())
-    with pytest.raises(PolicyError, match="1 actions for 2 states"):
+    with pytest.raises(PolicyError, match="1 entries for 2 states"):
         jmdp.TabularPolicy.deterministic(model, [0])
     with pytest.raises(PolicyError, match="weight is 2"):
         jmdp.TabularPolicy.uniform(model).mixed(jmdp.TabularPolicy.uniform(model), 2)
-    with pytest.raises(PolicyError, match="1 actions for 2 states"):
+    with pytest.raises(PolicyError, match="1 entries for 2 states"):
         jmdp.TabularPolicy.deterministic(model, "stay")
-    with pytest.raises(PolicyError, match="No action is given for state 1"):
+    with pytest.raises(PolicyError, match="actions has no entry for state 1"):
         jmdp.TabularPolicy.deterministic(model, {0: 2})
     directed = jmdp.TabularPolicy.deterministic(model, [0, 2])
     np.testing.assert_array_equal(jmdp.TabularPolicy.deterministic(model, {1: 2, 0: 0}).probs, directed.probs)

@@ -116,7 +116,8 @@ def test_all_is_on_the_page_and_nothing_on_top_of_another(case, tmp_path):
 
 
 def words(figure):
-    return [text.get_text() for text in texts(figure)]
+    """All texts, each in one line."""
+    return [" ".join(text.get_text().split()) for text in texts(figure)]
 
 
 def test_bars_dots_and_parts_are_those_of_the_comparison():
@@ -153,18 +154,19 @@ def test_the_numbers_are_written():
     found = words(figure)
     gap = c.gap("go", "stay")
     error = gap.mean_interval.width / 2
-    [mean] = [text for text in found if "±" in text and "std" not in text]
+    [mean] = [text for text in found if " ± " in text]
     value, off = map(float, mean.split(" ± "))
     assert abs(value - gap.mean) <= 0.0051
     assert error <= off <= error + 0.011
     own = float(np.sqrt(np.trace(c.evaluation.covariance[0])))
-    assert f"std {gap.std:.2g}, own luck {own:.2g}" in found
+    assert f"std {gap.std:.2g} ({own:.2g})" in found
+    assert "± 1 std with independent draws (std in brackets)" in found
     better, worse = c.superiority("go", "stay"), c.superiority("stay", "go")
     percents = [int(text[:-1]) for text in found if text.endswith("%") and text not in ("0%", "25%", "75%", "100%")]
     for part in (better, worse, 1 - better - worse):
         assert any(abs(percent - 100 * part) < 1 for percent in percents)
-    caption = f"n = {c.samples} rollouts of each action · seed 7 · 95% confidence, large-sample · Synchronous luck"
-    assert f"{caption} · decided · ended: best found" in found
+    caption = f"{c.samples} rollouts of each action · seed 7 · 95% confidence, large-sample Synchronous coupling"
+    assert f"{caption} · stopped: best found" in found
     assert "go is best" in found
     mine = words(jmdp.plots.comparison_chart(c, title="mine"))
     assert "mine" in mine
@@ -179,7 +181,8 @@ def test_the_verdict_says_who_may_be_as_good():
     c = noisy(ALE[:5], samples=8)
     found = words(jmdp.plots.comparison_chart(c))
     assert f"Not decided, too few rollouts; {c.leader} leads" in found
-    assert not any("surely behind" in text and "not surely" not in text for text in found)
+    assert "mean gap with its interval: may be equal" in found
+    assert f"mean gap with its interval: {c.leader} is better" not in found
     c = with_gap_errors(noisy(ALE[:5]), np.inf)
     found = words(jmdp.plots.comparison_chart(c))
     assert f"Not decided: {c.leader} leads, but 4 of the 4 others may be as good" in found
@@ -191,8 +194,20 @@ def test_units_are_named_where_numbers_would_be_long(scale):
     one, other = jmdp.plots.comparison_chart(noisy(ALE[:4])), jmdp.plots.comparison_chart(noisy(ALE[:4], scale))
     unit = {1e-6: ", × 10⁻⁶", 1e6: ", × 10⁶"}[scale]
     assert other.axes[0].get_xlabel() == one.axes[0].get_xlabel() + unit
-    plain, scaled = ([text for text in words(figure) if "±" in text or "std" in text] for figure in (one, other))
+    plain, scaled = ([text for text in words(figure) if " ± " in text or "std" in text] for figure in (one, other))
     assert plain == scaled
+
+
+@pytest.mark.parametrize("ties", [False, True])
+def test_whiskers_on_the_borders_are_the_intervals_of_the_chances(ties):
+    c = asked(lambda s, a, u: a * (np.floor(u[0]) if ties else u[0]), ["x", "y"], 200)
+    other = next(action for action in c.actions if action != c.leader)
+    lower = jmdp.plots.comparison_chart(c).axes[1]
+    drawn = [bar.lines[2][0].get_segments()[0][:, 0] for bar in lower.containers if hasattr(bar, "has_xerr")]
+    better, worse = c.superiority(c.leader, other), c.superiority(other, c.leader)
+    expected = [(better.low, better.high)] + [(1 - worse.high, 1 - worse.low)] * ties
+    np.testing.assert_allclose(drawn[::2], expected)
+    np.testing.assert_allclose(drawn[1::2], expected)  # each on a white outline
 
 
 def test_a_far_bar_of_independent_luck_is_cut_and_does_not_press_the_rest_together():

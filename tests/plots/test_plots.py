@@ -12,6 +12,7 @@ import jmdp
 from jmdp.base import rounding
 from jmdp.errors import MissingExtraError, PolicyError, SettingsError, UnavailableError
 from jmdp.plots import chances
+from jmdp.plots.gap_chart import _bound
 from jmdp.results.learning_curve import LearningCurve
 
 
@@ -86,9 +87,25 @@ def test_gap_chart_shows_each_gap(world, result, tmp_path, sampled):
     axes = figure.axes[0]
     order = sorted("UDL", key=lambda b: result.gap("2,0", "R", b).mean)
     assert [label.get_text() for label in axes.get_yticklabels()] == [f"R − {b}" for b in order]
-    widths = [bar.get_width() for bar in axes.patches]
-    np.testing.assert_allclose(widths, [2 * result.gap("2,0", "R", b).std for b in order])
+    independent, shared = axes.patches[::2], axes.patches[1::2]
+    gaps = [result.gap("2,0", "R", b) for b in order]
+    np.testing.assert_allclose([bar.get_width() for bar in shared], [2 * gap.std for gap in gaps])
+    variance = dict(zip("URDL", np.diagonal(result.covariance[result.states.index("2,0")]), strict=True))
+    np.testing.assert_allclose(
+        [bar.get_width() for bar in independent], [2 * np.sqrt(variance["R"] + variance[b]) for b in order]
+    )
     figure.savefig(tmp_path / "gaps.png")
+
+
+@pytest.mark.parametrize(
+    ("mean", "bound"), [(1.0, "≤ 0.501"), (0.1, "≤ 0.991"), (0.01, "< 1"), (1e-7, "< 1"), (-1.0, "≤ 1")]
+)
+def test_a_bound_below_1_is_not_written_as_1(mean, bound):
+    exact = jmdp.Interval(mean, mean)
+    gap = dataclasses.replace(
+        a_gap([mean], [1]), mean=mean, mean_interval=exact, variance_interval=jmdp.Interval(1.0, 1.0)
+    )
+    assert _bound(gap) == bound
 
 
 @pytest.fixture(scope="module", params=["certified", "sampled"])
@@ -207,7 +224,8 @@ def test_gap_distribution_says_where_and_how_sure(with_distributions):
     )
     figure = jmdp.plots.gap_distribution(with_distributions.gap("2,0", "R", "U"))
     assert (
-        figure.axes[0].get_title(loc="left") == f"Distribution of the gap Z(R) − Z(U) at state 2,0\nLocal luck, {sure}"
+        figure.axes[0].get_title(loc="left")
+        == f"Distribution of the gap Z(R) − Z(U) at state 2,0\nLocal coupling, {sure}"
     )
     assert (
         jmdp.plots.gap_distribution(with_distributions.gap(0, 0, 1), title="mine").axes[0].get_title(loc="left")
@@ -239,7 +257,7 @@ def test_gap_distribution_rounds_what_it_writes_outwards():
 
 
 def test_gap_distribution_refuses(result):
-    with pytest.raises(UnavailableError, match="gives no distributions"):
+    with pytest.raises(UnavailableError, match="does not provide distributions"):
         jmdp.plots.gap_distribution(result.gap(0, 0, 1))
     with pytest.raises(SettingsError, match=r"p is 0\.5\. Give a probability between 0 and ½"):
         jmdp.plots.gap_distribution(a_gap([1], [1]), p=0.5)
@@ -265,7 +283,7 @@ def test_superiority_matrix_has_each_chance(with_distributions, tmp_path):
     assert bar.get_ylabel() == "chance that row beats column"
     title = figure.get_suptitle()
     sure = "certified" if distribution.confidence is None else "each pair at 95% confidence"
-    assert title.startswith(f"Chance that row beats column at state 2,0\nLocal luck, {sure},\noff by at most ")
+    assert title.startswith(f"Chance that row beats column at state 2,0\nLocal coupling, {sure},\nerror at most ")
     figure.savefig(tmp_path / "matrix.png")
     assert jmdp.plots.superiority_matrix(with_distributions, 0, title="mine").get_suptitle() == "mine"
 
@@ -289,7 +307,7 @@ def test_cells_have_their_own_intervals_where_one_would_not_do_for_all(result, w
     even = dataclasses.replace(result, distributions=GivenDistributions(blurred))
     figure = jmdp.plots.superiority_matrix(even, 0)
     assert not any("[" in text.get_text() for text in figure.axes[0].texts)
-    assert figure.get_suptitle().endswith("off by at most 0.75")
+    assert figure.get_suptitle().endswith("error at most 0.75")
     uneven = dataclasses.replace(result, distributions=GivenDistributions(sharp, _02=blurred))
     axes = jmdp.plots.superiority_matrix(uneven, 0).axes[0]
     assert sorted(text.get_text() for text in axes.texts if "[" in text.get_text()) == ["[0, 1]", "[0, 1]"]
@@ -326,7 +344,9 @@ def test_beaten_grid_has_the_chance_of_the_worst_rival(with_distributions, world
         assert here[1:] == [f"{most:.2f}"[1:], arrows[a], "by " + " ".join(by)]
     assert "pairwise" in figure.get_supxlabel()
     sure = "each pair at 95% confidence" if isinstance(with_distributions.method, jmdp.MonteCarlo) else "certified"
-    assert figure.get_suptitle().startswith(f"Chance that the policy's action is beaten\nLocal luck, {sure}, off by")
+    assert figure.get_suptitle().startswith(
+        f"Chance that the policy's action is beaten\nLocal coupling, {sure}, error at"
+    )
     assert jmdp.plots.beaten_grid(with_distributions, policy, world.grid, title="mine").get_suptitle() == "mine"
     figure.savefig(tmp_path / "beaten.png")
 
@@ -366,9 +386,9 @@ def test_beaten_grid_refuses(result, world):
         jmdp.plots.beaten_grid(given, jmdp.TabularPolicy([[0.5, 0.5]]), world.grid)
     with pytest.raises(SettingsError, match="All states are terminal"):
         jmdp.plots.beaten_grid(given, policy, world.grid, terminal=range(9))
-    with pytest.raises(UnavailableError, match="gives no distributions"):
+    with pytest.raises(UnavailableError, match="does not provide distributions"):
         jmdp.plots.beaten_grid(result, policy, world.grid)
-    with pytest.raises(UnavailableError, match="gives no distributions"):
+    with pytest.raises(UnavailableError, match="does not provide distributions"):
         jmdp.plots.superiority_matrix(result, 0)
 
 
@@ -427,11 +447,11 @@ def test_td_errors_of_seeds_have_their_mean_in_bold(world, tmp_path):
     methods = [jmdp.Incremental(seed=seed, updates=400_000) for seed in range(3)]
     runs = [jmdp.evaluate(world.model, world.policies["careless"], jmdp.Local(), method=method) for method in methods]
     figure = jmdp.plots.td_errors(runs)
-    assert figure.get_suptitle() == "TD errors, Local luck\nbold: mean of 3 seeds, faint: each of them"
+    assert figure.get_suptitle() == "TD errors, Local coupling\nbold: mean of 3 seeds, faint: single seeds"
     for axes in figure.axes:
         assert (axes.get_xscale(), axes.get_yscale()) == ("log", "log")
         assert axes.get_xlabel() == "updates, of all blocks together"
-        assert axes.get_ylabel() == "TD error, share of the returns' spread"
+        assert axes.get_ylabel() == "TD error, fraction of the spread"
         bold, faint = bold_and_faint(axes)
         assert [label.split(",")[0] for label in bold] == ["mean", "diagonal", "same state", "cross"]
         assert len(faint) == 12
@@ -446,7 +466,8 @@ def test_td_errors_of_seeds_have_their_mean_in_bold(world, tmp_path):
     assert [text.get_text() for text in legend.get_texts()] == list(bold)
     largest = max(run.covariance.max() for run in runs)
     assert (
-        f"of a return, {np.sqrt(largest):.3g}; for products its square, {largest:.3g}." in legend.get_title().get_text()
+        f"of a return, {np.sqrt(largest):.3g}; for products its square, {largest:.3g}."
+        in legend.get_title().get_text().replace("\n", " ")
     )
     figure.savefig(tmp_path / "td.png")
     alone = jmdp.plots.td_errors(runs[0], title="mine")
@@ -484,7 +505,7 @@ def test_td_errors_without_noise_are_in_units_of_return_down_to_rounding():
     method = jmdp.Incremental(seed=0, updates=100_000)
     run = jmdp.evaluate(model, jmdp.TabularPolicy([[1.0, 0.0]]), jmdp.Local(), method=method)
     figure = jmdp.plots.td_errors(run)
-    assert "no return certainly varies" in figure.legends[0].get_title().get_text()
+    assert "No return certainly varies" in figure.legends[0].get_title().get_text()
     for axes in figure.axes:
         assert axes.get_ylabel() == "TD error, in units, see below"
         low, high = axes.get_ylim()

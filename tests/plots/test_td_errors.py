@@ -67,7 +67,7 @@ def test_noise_of_one_sample_is_a_thin_line_where_it_is_known():
 
 def test_spread_is_the_largest_of_all_runs():
     figure = jmdp.plots.td_errors([learned(0, std=2.0), learned(1, std=4.0)])
-    note = figure.legends[0].get_title().get_text()
+    note = figure.legends[0].get_title().get_text().replace("\n", " ")
     assert "as first seen, 4;" in note
     assert "square, 16." in note
     assert "mean of 2 seeds" in figure.get_suptitle()

@@ -124,7 +124,7 @@ def test_sizes():
 
 
 def test_import_is_light():
-    """No heavy package is loaded, and it takes at most 1.6 times the CPU time of importing numpy (best of five)."""
+    """No heavy package is loaded, and it takes at most twice the CPU time of importing numpy (best of five)."""
     code = (
         "import json, sys, time\n"
         "start = time.process_time()\n"
@@ -138,7 +138,7 @@ def test_import_is_light():
     assert runs[0][1] == []
     ratio = min(ratio for ratio, _ in runs)
     print(f"import jmdp takes {ratio:.2f} times as long as import numpy")
-    assert ratio <= 1.6
+    assert ratio <= 2
 
 
 def test_public_names_are_all_there_and_documented():

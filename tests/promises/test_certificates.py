@@ -209,17 +209,17 @@ def test_p2_for_another_policy_another_model_and_jipe():
     for method in (jmdp.ExactPairs(), jmdp.JIPE()):
         result = jmdp.evaluate(world.model, policy, jmdp.Local(), method=method)
         check_certificate(world.model, policy, result)
-        with pytest.raises(CertificateError, match="may be off by"):
+        with pytest.raises(CertificateError, match="an error of"):
             check_certificate(world.model, other, result)
-        with pytest.raises(CertificateError, match="may be off by"):
+        with pytest.raises(CertificateError, match="an error of"):
             check_certificate(jmdp.worlds.windy_gridworld(3, 3, gust=0.31).model, policy, result)
         moved = result.covariance + 10 * result.certificate.covariance_error
-        with pytest.raises(CertificateError, match="may be off by"):
+        with pytest.raises(CertificateError, match="an error of"):
             check_certificate(world.model, policy, dataclasses.replace(result, covariance=moved))
         narrow = dataclasses.replace(result.certificate, gap_variance_error=0.0)
         with pytest.raises(CertificateError, match="errors stated for gaps"):
             check_certificate(world.model, policy, dataclasses.replace(result, certificate=narrow))
-        with pytest.raises(CertificateError, match="holds nan"):
+        with pytest.raises(CertificateError, match="contains nan"):
             check_certificate(world.model, policy, dataclasses.replace(result, mean=result.mean * np.nan))
     sampled = jmdp.evaluate(world.model, policy, jmdp.Local(), method=jmdp.MonteCarlo(seed=0, samples=10))
     with pytest.raises(UnavailableError, match="Only exact and certified"):

@@ -436,7 +436,7 @@ BUGS = [
         "bytes([0 if self.same[n, t] else b])", "bytes([0])", WALKS),
     Bug("branches of a pair share nothing", "simulators/pair_walks.py", "bytes([0 if self.same[n, t] else b])", "bytes([b])",
         "simulators/test_pair_walks.py::test_discounted_sums_have_the_exact_moments[Local(policy_luck='independent')]"),
-    Bug("a start is used up", "simulators/pair_walks.py", "go = simulator.step  # walks begin here", "pass", WALKS),
+    Bug("a start is used up", "simulators/pair_walks.py", "go = simulator.step  # rollouts start in this state", "pass", WALKS),
     Bug("what was walked twice counts twice", "simulators/workers.py", "return [found[block] for block in numbers]",
         "return [found[block] for block in numbers] + [found[numbers[-1]]] * deaths",
         "simulators/test_pair_walks.py::test_a_worker_that_is_killed_costs_nothing"),

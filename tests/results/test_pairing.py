@@ -80,12 +80,15 @@ def test_sentences():
     shares = LuckShares(0.6, 0.4, 0.0, 32)
     paid = str(Pairing(Estimate(7.4, 6.1, 9.0), 0.87, 640, shares, 0))
     assert "would need 7.4 × as many episodes (6.1 to 9, from 640 pairs)" in paid
-    assert "about 60% comes from the start, 40% from the steps and 0% from the policies' own draws" in paid
+    assert (
+        "About 60% of the variance of returns comes from the initial state, 40% from randomness during the episode"
+        in paid
+    )
     assert "unrelated" not in paid
     unrelated = str(Pairing(Estimate(1.01, 0.9, 1.15), 0.01, 640, None, 0))
-    assert "hardly correlated (0.01), although they meet the same randomness" in unrelated
+    assert "hardly correlated (0.01) although they share randomness" in unrelated
     apart = str(Pairing(Estimate(0.5, 0.48, 0.52), -0.99, 32, None, 288))
     assert "the last 288 samples are independent" in apart
-    assert "chances are of the first 32" in apart
+    assert "chances use the first 32" in apart
     assert "removes all" in str(Pairing(Estimate(math.inf, 0, math.inf), math.nan, 64, None, 0))
-    assert "nothing that pairing could gain" in str(Pairing(Estimate(math.nan, 0, 0), math.nan, 64, None, 0))
+    assert "pairing makes no difference" in str(Pairing(Estimate(math.nan, 0, 0), math.nan, 64, None, 0))

@@ -270,7 +270,7 @@ def test_workers_that_die_again_and_again_are_given_up(monkeypatch):
     monkeypatch.setattr(worker_module, "_MAX_DEATHS", 1)
     with (
         WorkerPool(Fragile(None, 5), UNIFORM, jmdp.Local(), workers=2) as pool,
-        pytest.raises(SimulatorError, match=r"2 workers died, with 0 of 3 blocks walked.*fewer workers.*__main__"),
+        pytest.raises(SimulatorError, match=r"2 workers died, with 0 of 3 blocks simulated.*fewer workers.*__main__"),
     ):
         pool.collect(PLAN, seed=4, blocks=3)
     assert multiprocessing.active_children() == []
@@ -297,7 +297,7 @@ def test_errors_come_to_the_caller():
     assert multiprocessing.active_children() == []
     told = worker_module._sendable(OddError("no water", "the tank"))
     assert repr(told) == "RuntimeError('OddError: no water in the tank')"
-    with pytest.raises(SettingsError, match=r"A worker cannot read.*no_such_module.*workers=1"):
+    with pytest.raises(SettingsError, match=r"A worker process cannot load.*no_such_module.*workers=1"):
         worker_module._unpickled(b"cno_such_module\nf\n.")
 
 
@@ -391,16 +391,16 @@ def shows(observe: Any, start: Any = 0) -> Simulator:
 @pytest.mark.parametrize(
     ("seen", "what"),
     [
-        (lambda s: {"speed": 1.0}, "a dict"),
-        (lambda s: (1, np.zeros(2)), "a tuple"),
-        (lambda s: (1.0, 2.0), "a tuple"),
-        (lambda s: "left", "a str"),
-        (lambda s: [[1], [1, 2]], "a list"),
-        (lambda s: None, "a NoneType"),
+        (lambda s: {"speed": 1.0}, "dict"),
+        (lambda s: (1, np.zeros(2)), "tuple"),
+        (lambda s: (1.0, 2.0), "tuple"),
+        (lambda s: "left", "str"),
+        (lambda s: [[1], [1, 2]], "list"),
+        (lambda s: None, "NoneType"),
     ],
 )
 def test_observations_that_are_no_numbers_are_refused(seen, what):
-    with pytest.raises(SimulatorError, match=rf"shows {what}\. .* Flatten them"):
+    with pytest.raises(SimulatorError, match=rf"returned an observation of type {what}\. .* Flatten them"):
         PLAN.walk(shows(seen), as_policy(lambda s: 0, None), jmdp.Local(), 0, 0)
 
 
@@ -415,7 +415,7 @@ def test_observations_that_are_no_numbers_are_refused(seen, what):
 )
 def test_observations_that_change_their_kind_are_refused(seen, start):
     """Assignment would stretch, cut or round them without a word."""
-    with pytest.raises(SimulatorError, match=r"shows .* of shape .* first, then .* make them alike"):
+    with pytest.raises(SimulatorError, match=r"observations of .* and shape .* first, then .* Return the same"):
         WalkPlan(1, 1, 1, 5).walk(shows(seen, start), as_policy(lambda s: 0, None), jmdp.Local(), 0, 0)
 
 
@@ -429,7 +429,7 @@ def test_pairs_need_two_numbered_actions():
             make()
     free = Spent()
     free.actions = None
-    with pytest.raises(SettingsError, match=r"Spent\(\) are not numbered.*jmdp\.compare"):
+    with pytest.raises(SettingsError, match=r"Spent\(\) has no finite list of actions.*jmdp\.compare"):
         PLAN.walk(free, UNIFORM, jmdp.Local(), 0, 0)
 
 

@@ -204,7 +204,7 @@ def test_states_that_only_look_the_same_do_not_meet():
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 def test_rewards_that_are_no_numbers_are_refused(bad):
     broken = FunctionSimulator(lambda s, a, u: bad if a else 0.0, lambda s, a, u: s, 2, start=0)
-    with pytest.raises(SimulatorError, match="Action 1 in step 0 of a rollout earned"):
+    with pytest.raises(SimulatorError, match="Action 1 in step 0 of a rollout returned the reward"):
         drawn_by_plan(
             broken, 0, [0, 1], as_policy([0], broken.actions), jmdp.Local(),
             discount=0.5, horizon=2, seed=0, first=0, count=1,

@@ -69,7 +69,7 @@ def test_the_default_has_its_size_and_its_start():
         ({"capacity": 0}, "capacity is 0"),
         ({"most_ordered": 30}, "most_ordered is 30. Give a whole number from 1 to 20."),
         ({"mean_demand": -1.0}, "mean_demand is -1.0"),
-        ({"capacity": 100, "most_ordered": 60}, "the most. Give a smaller capacity, most_ordered or lead_time"),
+        ({"capacity": 100, "most_ordered": 60}, "Give a smaller capacity, most_ordered or lead_time"),
     ],
 )
 def test_wrong_settings_are_refused(settings, says):

@@ -94,7 +94,7 @@ def test_starts():
     ("start", "says"),
     [
         ([1.0], r"start has shape \(1,\), the model has 2 states. Give a probability for each."),
-        ([1.5, -0.5], "start has an entry -0.5. A probability lies in"),
+        ([1.5, -0.5], "start has an entry -0.5. Give probabilities in"),
         ([0.5, 0.4], "start sums to 0.9"),
     ],
 )

@@ -1,1 +1,1 @@
-"""What everything stands on: arrays, labels, intervals, settings, randomness, progress, files and the machine."""
+"""Shared foundations: arrays, labels, intervals, settings, randomness, progress, files and the machine."""

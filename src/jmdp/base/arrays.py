@@ -1,4 +1,4 @@
-"""Arrays: the conversions and checks every table passes once, before any kernel sees it."""
+"""Conversion and validation of arrays, applied once to every table before any kernel uses it."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ Integers = npt.NDArray[np.int64]
 Booleans = npt.NDArray[np.bool_]
 
 ROUNDOFF = 2.0**-53
-"""Unit roundoff of float64: a correctly rounded result is off by at most this, relative."""
+"""Unit roundoff of float64: a correctly rounded result has at most this relative error."""
 
 UNDERFLOW = 2.0**-900
-"""More than all underflows of a run can add up to, on rewards of size 1."""
+"""Upper bound on the sum of all underflow errors of a run, for rewards of size 1."""
 
 ROW_SUM_TOLERANCE = 1e-6
-"""A row of probabilities may miss 1 by this much (single precision does) and is then divided by its sum."""
+"""Largest deviation of a probability row's sum from 1 that is corrected (single precision needs it)."""
 
 
 def floats(name: str, value: npt.ArrayLike, axes: str, error: type[ValueError]) -> Floats:
-    """Return a fresh float64 array with the axes written in `axes`, e.g. ``"[S, K, A]"``."""
+    """Return a new float64 array with the axes written in `axes`, e.g. ``"[S, K, A]"``."""
     array = _array(name, value, axes, error)
     if array.dtype.kind not in "fiub":
         raise error(f"{name} has dtype {array.dtype}. Give real numbers.")
@@ -31,20 +31,20 @@ def floats(name: str, value: npt.ArrayLike, axes: str, error: type[ValueError]) 
 
 
 def integers(name: str, value: npt.ArrayLike, axes: str, error: type[ValueError]) -> Integers:
-    """Return a fresh int64 array; floats are refused, for a rounded index would go unnoticed."""
+    """Return a new int64 array; floats are refused because a rounded index would go unnoticed."""
     array = _array(name, value, axes, error)
     if array.dtype.kind not in "iu":
-        raise error(f"{name} has dtype {array.dtype}. Give integers; are the arguments in the right order?")
+        raise error(f"{name} has dtype {array.dtype}. Give integers, and check the order of the arguments.")
     return array.astype(np.int64)
 
 
 def booleans(name: str, value: npt.ArrayLike, axes: str, error: type[ValueError]) -> Booleans:
-    """Return a fresh boolean array; numbers are refused, for a list of indices would go unnoticed."""
+    """Return a new boolean array; numbers are refused because a list of indices would go unnoticed."""
     array = _array(name, value, axes, error)
     if array.dtype.kind != "b":
         raise error(
             f"{name} has dtype {array.dtype}. Give one True or False for each entry of {axes}; "
-            "from indices, np.isin(np.arange(S), indices)."
+            "to convert indices: np.isin(np.arange(S), indices)."
         )
     return array.astype(np.bool_)
 
@@ -61,7 +61,7 @@ def _array(name: str, value: npt.ArrayLike, axes: str, error: type[ValueError]) 
 
 
 def refuse_masked(name: str, value: object, error: type[ValueError]) -> None:
-    """Raise where an entry is masked, also inside lists: NumPy's conversion would take what lies under the mask."""
+    """Raise if an entry is masked, also inside lists: NumPy's conversion would use the value under the mask."""
     if isinstance(value, (list, tuple)):
         for part in value:
             refuse_masked(name, part, error)
@@ -77,7 +77,7 @@ def refuse_where(
     where: Callable[[Sequence[int]], str],
     error: type[ValueError],
 ) -> None:
-    """Raise `error` at the first bad entry, saying where it is, what it is and what the rule is."""
+    """Raise `error` for the first bad entry, with its position, its value and the rule it violates."""
     if not bad.any():
         return
     at = [int(i) for i in np.argwhere(bad)[0]]
@@ -88,25 +88,27 @@ def refuse_where(
 
 
 def normalised_rows(rows: Floats, describe: Callable[[int], str], error: type[ValueError]) -> Floats:
-    """Return rows of probabilities that sum to 1 up to rounding, or raise for the one that does not.
+    """Return rows of probabilities normalised to sum to 1 up to rounding; raise if a sum is too far from 1.
 
-    A row that already does is kept bit for bit, so that a table stored once is stored the same again.
+    A row that already sums to 1 is kept bit for bit, so that saving and loading a table does not change it.
     """
     sums = np.array([math.fsum(row) for row in rows])
     off = np.abs(sums - 1)
     if off.max() > ROW_SUM_TOLERANCE:
         s = int(off.argmax())
-        raise error(f"{describe(s)} sums to {sums[s]:.9g}, not 1. Divide the row by its sum, or find what is missing.")
+        raise error(
+            f"{describe(s)} sums to {sums[s]:.9g}, not 1. Divide the row by its sum, or add the missing probability."
+        )
     loose = off > rows.shape[1] * np.finfo(float).eps
     rows[loose] /= sums[loose, None]
     return rows
 
 
 def cumulative_rows(rows: Floats) -> Floats:
-    """Return running sums along each row that reach 1.0 exactly at the last possible entry.
+    """Return cumulative sums along each row, exactly 1.0 from the last entry of positive probability on.
 
-    Entry i is chosen by a uniform number u where ``cumulative[i − 1] ≤ u < cumulative[i]``; an entry of probability 0
-    never is.
+    A uniform number u selects entry i if ``cumulative[i − 1] ≤ u < cumulative[i]``; an entry of probability 0 is never
+    selected.
     """
     sums = np.minimum(np.cumsum(rows, axis=1), 1.0)
     last = rows.shape[1] - 1 - np.argmax(rows[:, ::-1] > 0, axis=1)
@@ -115,12 +117,12 @@ def cumulative_rows(rows: Floats) -> Floats:
 
 
 def largest(x: Floats) -> float:
-    """max |x|, without the temporary that np.abs makes."""
+    """Return max |x| without the temporary array of np.abs."""
     return max(float(x.max()), -float(x.min()))
 
 
 class FrozenArrays:
-    """A class whose arrays stay read-only when it is copied or pickled."""
+    """Base class whose arrays stay read-only in copied and unpickled instances."""
 
     def __setstate__(self, state: dict[str, object]) -> None:
         for name, value in state.items():

@@ -1,10 +1,11 @@
-"""Checkpoints: arrays that survive a crash at any moment, and are refused when they are damaged.
+"""Checkpoints: arrays saved atomically, with a checksum that detects damage.
 
-A checkpoint is an uncompressed NumPy archive (.npz), written by `whole_files`: at every moment it is a whole old one or
-a whole new one.
+A checkpoint is an uncompressed NumPy archive (.npz), written by `whole_files`: at every moment the file is either the
+complete old checkpoint or the complete new one.
 
-The reader knows names, types and shapes, hence every header. It compares these and reads just as many bytes as it
-needs: nothing that a file says is believed, decompressed, evaluated or unpickled. A checksum of all must agree.
+The caller of `load` gives the expected names, types and shapes, hence every header. `load` compares the headers and
+reads exactly the expected number of bytes; nothing in the file is decompressed, evaluated or unpickled. A checksum must
+agree.
 """
 
 from __future__ import annotations
@@ -29,48 +30,47 @@ Arrays = Mapping[str, npt.NDArray[Any]]
 
 _DIGEST = "digest"
 
-FIX = "Give another file, or remove this one to start anew."
+FIX = "Give another file, or delete this one to start again."
 
 _MEMBER = struct.Struct("<4s2xHH4x4x8xHH")
-"""What stands before a member of a zip file: signature, flags, method, lengths of its name and of what follows it."""
+"""Header of a member of a zip file: signature, flags, method, lengths of its name and of its extra field."""
 
 
 def is_there(path: Path) -> bool:
-    """Whether there is a checkpoint to go on from; raise `CheckpointError` if none can be saved there."""
+    """Return whether there is a checkpoint to resume from; raise `CheckpointError` if none can be saved there."""
     try:
         with locked_part_file(path):
             return os.path.exists(path)
     except (OSError, ValueError) as error:
         raise CheckpointError(
-            f"No checkpoint can be saved to {path}: {_reason(error)}. "
-            "Give a file in a directory that is there and can be written to."
+            f"No checkpoint can be saved to {path}: {_reason(error)}. Give a file in an existing, writable directory."
         ) from error
 
 
 def save(path: Path, arrays: Arrays) -> None:
-    """Write arrays to a file, all or nothing; raise `CheckpointError` where it cannot be done."""
+    """Write arrays to a file, all or nothing; raise `CheckpointError` on failure."""
     try:
         with whole_file(path, make_folder=False) as file:
             _write(file, arrays)
     except OSError as error:
         raise CheckpointError(
-            f"{path} cannot be saved: {_reason(error)}. What was saved there before, if anything, is whole. "
-            "Make room for it, and run again to go on from there."
+            f"{path} cannot be saved: {_reason(error)}. An earlier checkpoint there, if any, is intact. "
+            "Fix the cause, e.g. free disk space, and run again to resume."
         ) from error
 
 
 def load(path: Path, like: Arrays) -> dict[str, npt.NDArray[Any]]:
     """Read arrays of the same names, types and shapes as `like`; raise `CheckpointError` for anything else."""
     try:
-        if not stat.S_ISREG(os.stat(path).st_mode):  # a pipe would keep us waiting
-            raise CheckpointError(f"{path} is not a file. Give another name.")
+        if not stat.S_ISREG(os.stat(path).st_mode):  # reading a pipe would block
+            raise CheckpointError(f"{path} is not a regular file. Give another path.")
         with open(path, "rb") as file:
             found = {name: _read(file, path, name, like[name]) for name in sorted(like)}
             digest = _read(file, path, _DIGEST, _digest({}))
     except OSError as error:
         raise CheckpointError(f"{path} cannot be read: {_reason(error)}. {FIX}") from error
     if not np.array_equal(digest, _digest(found)):
-        raise CheckpointError(f"{path} is damaged: its checksum does not agree with its contents. {FIX}")
+        raise CheckpointError(f"{path} is damaged: its checksum does not match its contents. {FIX}")
     return found
 
 
@@ -89,31 +89,31 @@ def _read(file: BinaryIO, path: Path, name: str, like: npt.NDArray[Any]) -> npt.
     header = _header(like)
     signature, flags, method, name_length, more = _MEMBER.unpack(_take(file, path, _MEMBER.size))
     if signature != b"PK\3\4":
-        raise CheckpointError(f"{path} is no checkpoint, or is damaged before {name}. {FIX}")
+        raise CheckpointError(f"{path} is not a checkpoint, or is damaged before {name}. {FIX}")
     called = _take(file, path, name_length)
     if called != f"{name}.npy".encode() or flags or method:
-        raise CheckpointError(f"{path} has {called[:40]!r} where {name} should be: no checkpoint of this method. {FIX}")
+        raise CheckpointError(f"{path} has {called[:40]!r} where {name} is expected. {FIX}")
     _take(file, path, more)
     if _take(file, path, len(header)) != header:
         raise CheckpointError(
-            f"{path} holds {name} of another shape or type than {like.shape} and {like.dtype}. "
+            f"{path} contains {name} with another shape or type than {like.shape} and {like.dtype}. "
             f"It belongs to another model or other settings, or is damaged. {FIX}"
         )
     array: npt.NDArray[Any] = np.empty(like.shape, like.dtype)
     if file.readinto(_bytes(array)) != array.nbytes:  # type: ignore[attr-defined]  # a buffered file has it
-        raise CheckpointError(f"{path} is cut short: it ends inside {name}. {FIX}")
+        raise CheckpointError(f"{path} is truncated: it ends inside {name}. {FIX}")
     return array
 
 
 def _take(file: BinaryIO, path: Path, size: int) -> bytes:
     data = file.read(size)
     if len(data) != size:
-        raise CheckpointError(f"{path} is cut short: it ends after {file.tell()} bytes. {FIX}")
+        raise CheckpointError(f"{path} is truncated: it ends after {file.tell()} bytes. {FIX}")
     return data
 
 
 def _header(array: npt.NDArray[Any]) -> bytes:
-    """What NumPy writes before the numbers."""
+    """Return the header that NumPy writes before the data."""
     header = io.BytesIO()
     descr = np.lib.format.dtype_to_descr(array.dtype)
     np.lib.format.write_array_header_1_0(header, {"descr": descr, "fortran_order": False, "shape": array.shape})

@@ -1,8 +1,8 @@
-"""The identity of a run: a digest of everything that decides its numbers, the same in every process.
+"""The identity of a run: a digest of everything that determines its results, the same in every process.
 
-Files of a run carry it, so that a run is resumed from its own files only. Values are taken for what they hold: arrays
-by their bits, settings by their fields, functions by their code. What an object prints is not looked at: it may be an
-address in memory, or leave something out.
+Files of a run carry it, so that a run is resumed from its own files only. Values are digested by content: arrays by
+their bits, settings by their fields, functions by their code. An object's `repr` is not used, because it may contain a
+memory address or omit something.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _PLAIN = (type(None), bool, int, float, complex, str, bytes)
 
 
 def identity(*parts: object) -> bytes:
-    """SHA-256 of all parts, 32 bytes: equal where they hold the same."""
+    """SHA-256 of all parts, 32 bytes: equal if the parts have the same content."""
     total = hashlib.sha256()
     for piece in _pieces(parts, ()):
         total.update(len(piece).to_bytes(8, "little"))
@@ -30,11 +30,11 @@ def identity(*parts: object) -> bytes:
 
 
 def _pieces(value: Any, inside: tuple[int, ...]) -> Iterator[bytes | memoryview]:
-    """A value in bytes, of which each piece is digested with its length. `inside`: what it is a part of."""
+    """Yield the bytes of a value; each piece is digested with its length. `inside`: ids of the enclosing values."""
     if isinstance(value, _PLAIN):
         yield f"{type(value).__name__} {value!r}".encode()
         return
-    if id(value) in inside:  # a loop: how far up it leads
+    if id(value) in inside:  # a reference cycle, identified by its depth
         yield f"loop {len(inside) - inside.index(id(value))}".encode()
         return
     if isinstance(value, (type, types.BuiltinFunctionType, types.ModuleType)):
@@ -56,7 +56,7 @@ def _pieces(value: Any, inside: tuple[int, ...]) -> Iterator[bytes | memoryview]
 
 
 def _parts(value: Any) -> Iterator[Any]:
-    """What a value is made of, in an order that does not depend on the process."""
+    """Yield the components of a value, in an order that does not depend on the process."""
     if isinstance(value, Enum):
         yield value.name
     elif isinstance(value, (list, tuple)):
@@ -74,7 +74,7 @@ def _parts(value: Any) -> Iterator[Any]:
         yield from (value.__func__, value.__self__)
     elif isinstance(value, functools.partial):
         yield from (value.func, value.args, value.keywords)
-    elif hasattr(value, "__wrapped__"):  # a function that was compiled
+    elif hasattr(value, "__wrapped__"):  # a compiled function
         yield value.__wrapped__
     elif is_dataclass(value):
         yield from ((field.name, getattr(value, field.name, None)) for field in fields(value))
@@ -89,5 +89,5 @@ def _parts(value: Any) -> Iterator[Any]:
 def _content(cell: types.CellType) -> Any:
     try:
         return cell.cell_contents
-    except ValueError:  # it is filled later
+    except ValueError:  # not assigned yet
         return None

@@ -1,4 +1,4 @@
-"""Intervals that hold the truth, and the three-valued answers they give to yes or no questions."""
+"""Intervals that contain a quantity, and the three-valued answers they give to yes/no questions."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jmdp.errors import UndecidedError
 
 
 class Verdict(Enum):
-    """YES, NO, or UNKNOWN where the interval does not settle the question."""
+    """YES, NO, or UNKNOWN if the interval does not settle the question."""
 
     YES = "yes"
     NO = "no"
@@ -22,7 +22,7 @@ class Verdict(Enum):
         if self is Verdict.UNKNOWN:
             raise UndecidedError(
                 "The interval contains the threshold, so the answer is UNKNOWN. "
-                "Ask for a smaller tolerance or more samples, or compare with Verdict.YES explicitly."
+                "Use a smaller tolerance or more samples, or compare with Verdict.YES explicitly."
             )
         return self is Verdict.YES
 
@@ -43,12 +43,12 @@ class Interval:
 
     @classmethod
     def hull(cls, parts: Iterable[Interval]) -> Interval:
-        """The smallest that contains all of these."""
+        """Return the smallest interval that contains all parts."""
         known = list(parts)
         return cls(min(part.low for part in known), max(part.high for part in known))
 
     def exceeds(self, threshold: float) -> Verdict:
-        """Is the quantity > threshold?"""
+        """Answer whether the quantity is > threshold."""
         if self.low > threshold:
             return Verdict.YES
         return Verdict.NO if self.high <= threshold else Verdict.UNKNOWN
@@ -66,21 +66,21 @@ class Interval:
 
     def __mul__(self, other: Interval) -> Interval:
         factors = [(x, y) for x in (self.low, self.high) for y in (other.low, other.high)]
-        corners = [x * y if x and y else 0.0 for x, y in factors]  # nothing times anything is nothing
-        hidden = any(x and y and not x * y for x, y in factors)  # by an underflow
+        corners = [x * y if x and y else 0.0 for x, y in factors]  # 0 × ∞ counts as 0 here
+        hidden = any(x and y and not x * y for x, y in factors)  # a product lost to underflow
         low, high = min(corners), max(corners)
         wide = _outwards(low, high)
         return Interval(min(wide.low, -5e-324), max(wide.high, 5e-324)) if hidden else wide
 
     def square_root(self) -> Interval:
-        """The square roots of all that is in it and at least 0, rounded outwards."""
+        """Return the square roots of the nonnegative part of the interval, rounded outwards."""
         high = max(0.0, self.high)
         return Interval(
             math.sqrt(max(0.0, self.low)) * (1 - 2**-52), math.nextafter(math.sqrt(high), math.inf) if high else 0.0
         )
 
     def power(self, n: int) -> Interval:
-        """The n-th powers of all that is in it, rounded outwards; never below 0 for an even n."""
+        """Return the n-th powers of the interval, rounded outwards; never below 0 for an even n."""
         result = Interval(1.0, 1.0)
         if n % 2 == 0 and self.low < 0:
             size = Interval(0.0 if self.high >= 0 else -self.high, max(-self.low, self.high))
@@ -91,7 +91,7 @@ class Interval:
 
 
 ANYWHERE = Interval(-math.inf, math.inf)
-"""Where nothing is known."""
+"""Interval of a quantity about which nothing is known."""
 
 
 def _outwards(low: float, high: float) -> Interval:
@@ -99,24 +99,24 @@ def _outwards(low: float, high: float) -> Interval:
 
 
 class Estimate(float):
-    """The best estimate of a quantity, a float that also says how far it can be off: the truth is in [low, high]."""
+    """A float with error bounds: the best estimate of a quantity that lies in [low, high]."""
 
     low: float
     high: float
 
-    def __new__(cls, value: float, low: float, high: float) -> Estimate:  # noqa: D102 (the class says it)
+    def __new__(cls, value: float, low: float, high: float) -> Estimate:  # noqa: D102 (see the class)
         self = super().__new__(cls, value)
         self.low, self.high = float(low), float(high)
         return self
 
     @classmethod
     def around(cls, value: float, error: float) -> Estimate:
-        """A value that is off by at most `error`."""
+        """Return an estimate whose error is at most `error`."""
         return cls.within(value, Interval.around(value, error))
 
     @classmethod
     def within(cls, value: float, interval: Interval | None) -> Estimate:
-        """A value whose truth is in an interval; None where nothing is known of it."""
+        """Return an estimate with this interval; None if nothing is known about its error."""
         wide = ANYWHERE if interval is None else interval
         return cls(value, wide.low, wide.high)
 
@@ -127,12 +127,12 @@ class Estimate(float):
 
     @property
     def has_interval(self) -> bool:
-        """Whether anything is known of how far it can be off."""
+        """True if at least one end of the interval is finite."""
         return math.isfinite(self.low) or math.isfinite(self.high)
 
     @property
     def error(self) -> float:
-        """The most by which it can be off."""
+        """Largest possible error: max(high − value, value − low)."""
         value = float(self)
         return max(self.high - value, value - self.low)
 
@@ -140,7 +140,7 @@ class Estimate(float):
         return float(self), self.low, self.high
 
     def to_digits(self, digits: int) -> str:
-        """Value and interval as text, each to so many significant digits, the ends rounded outwards."""
+        """Value and interval as text, each to this many significant digits, the ends rounded outwards."""
         return rounding.to_digits(self, digits)
 
     def __repr__(self) -> str:

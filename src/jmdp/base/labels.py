@@ -1,4 +1,4 @@
-"""How states and actions are called: by index, or by name where the model has names."""
+"""Labels of states and actions: an index, or a name if the model has names."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ Label = int | str
 
 @dataclass(frozen=True)
 class Labels:
-    """The names along one axis, and the way from a name or index to an index.
+    """Names along one axis, and the conversion of a name or index to an index.
 
     Parameters
     ----------
     kind
         "state", "action" or "policy", for messages.
     size
-        How many there are.
+        Number of entries.
     names
-        Unique strings, one each, or None: then the index is the name.
+        Unique strings, one each; None if entries have no names but their index.
     """
 
     kind: str
@@ -56,7 +56,7 @@ class Labels:
 
     @property
     def plural(self) -> str:
-        """The kind, of several: "states"."""
+        """Plural of the kind, e.g. "states"."""
         return f"{self.kind[:-1]}ies" if self.kind.endswith("y") else f"{self.kind}s"
 
     def index(self, label: Label) -> int:
@@ -65,7 +65,7 @@ class Labels:
             if label in self._index:
                 return self._index[label]
             if self.names is None:
-                raise LabelError(f"There is no {self.kind} {label!r}: they have no names; call them by index.")
+                raise LabelError(f"There is no {self.kind} {label!r}: the {self.plural} have no names. Use an index.")
             close = difflib.get_close_matches(label, self.names, n=1)
             hint = f" Did you mean {close[0]!r}?" if close else ""
             raise LabelError(f"There is no {self.kind} {label!r}: names are {_some(self.names)}.{hint}")
@@ -78,7 +78,7 @@ class Labels:
         return i
 
     def name(self, index: int) -> str:
-        """Return the name of an index; the index itself, as text, where there are no names."""
+        """Return the name of an index; the index itself, as text, if there are no names."""
         return str(index) if self.names is None else self.names[index]
 
 

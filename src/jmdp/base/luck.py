@@ -1,4 +1,4 @@
-"""Luck as a key: all randomness of one time step follows from sixteen bytes, so it can be handed to every action."""
+"""Randomness (luck) as a key: sixteen bytes determine all randomness of one time step, so that actions can share it."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 
 class Shock:
-    """What chance does in one time step, as the key of a counter-based generator.
+    """All randomness of one time step, as the key of a counter-based generator.
 
-    Two branches that are given equal shocks meet the same luck. A shock never changes: `generator` gives a new one
-    each time, at its beginning.
+    Branches with equal shocks receive the same randomness. A shock is immutable: `generator` returns a new generator
+    each time, in its initial state.
     """
 
     __slots__ = ("words",)
@@ -26,26 +26,26 @@ class Shock:
 
     @classmethod
     def of_sample(cls, seed: int, sample: int) -> Shock:
-        """The root of all luck of one sample: a pure function of both numbers."""
+        """Return the shock from which all randomness of one sample derives, a pure function of both numbers."""
         return cls(_hash(b"%d %d" % (seed, sample)))
 
     def derived(self, purpose: bytes, step: int = 0, where: bytes = b"") -> Shock:
-        """Another shock, which shares nothing with this one or with those for another purpose, step or place."""
+        """Return another shock, independent of this one and of those for any other purpose, step or place."""
         return Shock(_hash(self.words + struct.pack("<q", step) + purpose + b"\0" + where))
 
     def generator(self) -> np.random.Generator:
-        """A NumPy generator (Philox) that starts at this key."""
+        """Return a new NumPy generator (Philox) with this key."""
         return np.random.Generator(np.random.Philox(key=int.from_bytes(self.words, "little")))
 
     def restart(self, generator: np.random.Generator) -> np.random.Generator:
-        """The generator of this key, in place of one made by `generator` earlier: ten times faster than a new one."""
+        """Reset a generator made by `generator` to this key and return it: ten times faster than making a new one."""
         state = _START.copy()
         state["state"] = {"counter": _START["state"]["counter"], "key": np.frombuffer(self.words, np.uint64)}
         generator.bit_generator.state = state
         return generator
 
     def key(self) -> jax.Array:
-        """A JAX key."""
+        """Return a JAX key."""
         import jax
 
         data = jax.numpy.asarray(np.frombuffer(self.words, np.uint32, 2))
@@ -53,11 +53,11 @@ class Shock:
         return key
 
     def seed(self) -> int:
-        """A seed made of this shock: a whole number below 2**56."""
+        """Return a seed derived from this shock: an integer below 2**56."""
         return int.from_bytes(self.words[:7], "little")
 
     def uniform(self) -> float:
-        """One number in [0, 1), for those who need no more; not the first of `generator`."""
+        """Return one number in [0, 1), for steps that need no more; it is not the first number of `generator`."""
         return (int.from_bytes(self.words[:8], "little") >> 11) * 2.0**-53
 
     def __eq__(self, other: object) -> bool:
@@ -71,7 +71,7 @@ class Shock:
 
 
 _START: Any = np.random.Philox(key=0).state
-"""Of any Philox generator that has given nothing yet."""
+"""State of a Philox generator before its first draw."""
 
 
 def _hash(data: bytes) -> bytes:

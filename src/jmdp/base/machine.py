@@ -1,4 +1,4 @@
-"""The machine: how much memory is free, threads for kernels, and interrupts that wait for a safe point."""
+"""The machine: free memory, threads for kernels, and interrupts deferred to a safe point."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from typing import Any
 from jmdp.errors import MemoryBudgetError
 
 _SHARE = 0.8
-"""Of the memory that is free, how much a method may take without being told."""
+"""Share of the free memory that a method may use by default."""
 
 
 def budget(asked: int | None) -> float:
-    """Bytes that may be used: what was asked for, or a share of what is free now."""
+    """Return the number of bytes that may be used: as requested, or a share of the free memory."""
     return _SHARE * free_bytes() if asked is None else asked
 
 
 def free_bytes() -> float:
-    """Memory that can be had without swapping; unlimited where the system does not tell."""
+    """Return the memory available without swapping; infinity if the system does not report it."""
     try:
         with open("/proc/meminfo") as lines:
             fields = dict(line.split(":", 1) for line in lines)
@@ -36,15 +36,15 @@ def free_bytes() -> float:
 
 
 def require(needed: float, allowed: float, what: str, fix: str) -> None:
-    """Raise unless `needed` bytes fit in what is allowed."""
+    """Raise `MemoryBudgetError` if `needed` bytes exceed `allowed`."""
     if needed > allowed:
         raise MemoryBudgetError(
-            f"{what} needs {in_words(needed)}, and {in_words(allowed)} may be used. {fix}, or raise memory_budget."
+            f"{what} needs {in_words(needed)}, but only {in_words(allowed)} may be used. {fix}, or raise memory_budget."
         )
 
 
 def in_words(size: float) -> str:
-    """A number of bytes as a person would write it."""
+    """Return a number of bytes with a unit, e.g. ``1.5 GiB``."""
     for unit in ("bytes", "KiB", "MiB", "GiB"):
         if size < 1024:
             return f"{size:.3g} {unit}"
@@ -53,18 +53,18 @@ def in_words(size: float) -> str:
 
 
 def cores() -> int:
-    """How many cores this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class Threads:
-    """A context that holds as many threads as there are cores, or as were asked for."""
+    """Context manager of a thread pool, with one thread per core unless `count` is given."""
 
     def __init__(self, count: int | None = None) -> None:
         self.count = count or cores()
 
     def __enter__(self) -> Threads:
-        from concurrent.futures import ThreadPoolExecutor  # loads logging too
+        from concurrent.futures import ThreadPoolExecutor  # imported here because it also loads logging
 
         self._pool = ThreadPoolExecutor(self.count)
         return self
@@ -75,9 +75,9 @@ class Threads:
         self._pool.shutdown()
 
     def run(self, kernel: Callable[..., Any], before: tuple[Any, ...], after: tuple[Any, ...]) -> list[Any]:
-        """Run kernel(*before, i, count, *after) for every i at once.
+        """Run kernel(*before, i, count, *after) for every i in parallel.
 
-        An interrupt is let through when all have ended, so that no table is left half written.
+        An interrupt is raised only after all have ended, so that no table is left half written.
         """
         running = [self._pool.submit(kernel, *before, i, self.count, *after) for i in range(self.count)]
         try:
@@ -91,7 +91,10 @@ class Threads:
 
 @contextmanager
 def deferred_interrupts() -> Iterator[Callable[[], bool]]:
-    """Ctrl-C is noted and told by what is yielded; a second one interrupts at once. In the main thread only."""
+    """Defer Ctrl-C to a safe point: yield a function that returns whether it was pressed.
+
+    A second Ctrl-C interrupts at once. Outside the main thread nothing is deferred.
+    """
     noted = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield noted.is_set

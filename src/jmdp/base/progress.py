@@ -10,17 +10,17 @@ from contextlib import contextmanager
 from jmdp.base.arrays import Integers
 
 _FIRST_SHOWN_AFTER = 1.0
-"""Seconds of work before a bar appears: what is over sooner needs none."""
+"""Seconds of work before a bar appears; shorter work shows none."""
 
 
 @contextmanager
 def sweep_bar(
     name: str, shown: bool, restore: Callable[[float], float] = float
 ) -> Iterator[Callable[[int, float, float], None]]:
-    """A bar that counts sweeps, shows the residual, on the scale that `restore` gives it, and how long it may take yet.
+    """Show a bar that counts sweeps, with the residual (rescaled by `restore`) and the estimated time left.
 
-    A residual falls by about the same factor in every second, so the time left is to the time gone as the orders of
-    magnitude left are to those gone.
+    The residual falls by about the same factor every second, so the ratio of time left to time elapsed is estimated by
+    that of the orders of magnitude left to those done.
     """
     from tqdm import tqdm
 
@@ -43,7 +43,7 @@ def sweep_bar(
 
 @contextmanager
 def count_bar(name: str, shown: bool, start: int, end: int | None = None) -> Iterator[Callable[[int], None]]:
-    """A bar that counts, to an end if one is known."""
+    """Show a bar that counts, up to `end` if it is known."""
     from tqdm import tqdm
 
     off = None if shown else True
@@ -56,7 +56,7 @@ def count_bar(name: str, shown: bool, start: int, end: int | None = None) -> Ite
 
 
 def state_bar(name: str, states: Integers, shown: bool) -> Iterator[int]:
-    """Go through states with a bar that counts them."""
+    """Iterate over states with a progress bar."""
     from tqdm import tqdm
 
     yield from tqdm(states, desc=name, unit=" state", disable=None if shown else True, delay=_FIRST_SHOWN_AFTER)

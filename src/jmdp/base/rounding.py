@@ -1,10 +1,10 @@
-"""Numbers with errors as text that stays true: the one place that writes them.
+"""Text for numbers with errors, rounded so that the printed interval contains the original one.
 
-Rounding to the nearest number can print an interval that excludes the truth. Here every printed interval contains the
-interval it stands for: floats are converted to decimals exactly, and rounded outwards.
+Rounding to the nearest number can print an interval that excludes the true value. Here floats are converted to decimals
+exactly, and ends are rounded outwards.
 
 - `plus_minus` writes ``value ± error``, `with_ends` ``value [low, high]``, both to the digits of the error;
-- `to_digits` writes as many significant digits as asked for, `with_decimals` and `ends_to_decimals` as many decimals;
+- `to_digits` writes a given number of significant digits, `with_decimals` and `ends_to_decimals` of decimals;
 - `percent` writes whole percents, and `at_most` and `at_least` a bound alone;
 - `decimals_of`, `chance`, `percentages` and `significant` write numbers without their errors.
 """
@@ -23,10 +23,10 @@ _FLOAT_DIGITS = 17
 """Significant digits that identify a float64."""
 
 _MORE_DIGITS = 3
-"""Added at most, so that an interval that excludes 0 is printed as one that does."""
+"""Most digits added so that an interval that excludes 0 is also printed as one."""
 
 _NEGLIGIBLE = 1e-12
-"""A chance this near to 0 or 1 is rounding."""
+"""A probability this close to 0 or 1 differs from it by rounding only."""
 
 
 class NumberWithError(Protocol):
@@ -41,8 +41,8 @@ class NumberWithError(Protocol):
 def plus_minus(number: NumberWithError) -> str:
     """``value ± error``, where [value − error, value + error] as printed contains [low, high].
 
-    The error has two significant digits, or one where it is below a millionth of the value; the value ends at the same
-    digit. Some digits are added where the interval excludes 0 and would not be printed so.
+    The error has two significant digits, or one if it is below a millionth of the value; the value ends at the same
+    digit. Digits are added if the interval excludes 0 and would otherwise be printed with 0 in it.
     """
     value, low, high = float(number), number.low, number.high
     if not math.isfinite(value):
@@ -64,16 +64,16 @@ def plus_minus(number: NumberWithError) -> str:
 def with_ends(number: NumberWithError, between: str = " ", digits: int = _FLOAT_DIGITS) -> str:
     """``value [low, high]``, the ends rounded outwards, all to the second significant digit of the larger error.
 
-    The value has no more than so many digits.
+    The value has at most `digits` significant digits.
     """
     middle, ends = value_and_ends(number, digits)
     return middle + between + ends
 
 
 def value_and_ends(number: NumberWithError, digits: int = _FLOAT_DIGITS) -> tuple[str, str]:
-    """The two parts of `with_ends`.
+    """Return the two parts of `with_ends`.
 
-    Some digits are added where an interval that excludes 0 would be printed with an end at 0.
+    Digits are added if an interval that excludes 0 would be printed with an end at 0.
     """
     value, low, high = float(number), number.low, number.high
     finite = [end for end in (low, high) if math.isfinite(end)]
@@ -94,9 +94,9 @@ def value_and_ends(number: NumberWithError, digits: int = _FLOAT_DIGITS) -> tupl
 
 
 def to_digits(number: NumberWithError, digits: int) -> str:
-    """``value in [low, high]``, each to so many significant digits, or ``value ± error`` where that says more.
+    """``value in [low, high]``, each to this many significant digits, or ``value ± error`` if the error is small.
 
-    It does where the error is below the last digit: then the value has three digits more, and the error one digit.
+    The error is small if it is below the last digit: then the value has three digits more, and the error one digit.
     """
     value, low, high = float(number), number.low, number.high
     if max(high - value, value - low) <= 10.0**-digits * abs(value):
@@ -110,7 +110,7 @@ def to_digits(number: NumberWithError, digits: int) -> str:
 
 
 def decimals_of(value: float, decimals: int) -> str:
-    """A number with so many decimals, 0 without any; with three significant digits where those would be too many."""
+    """Return a number with this many decimals, 0 without any; with three significant digits if that is too long."""
     plain = _has_decimals(value, decimals)
     if plain and abs(value) < 0.5 * 10.0**-decimals:
         return "0"
@@ -118,7 +118,7 @@ def decimals_of(value: float, decimals: int) -> str:
 
 
 def chance(value: float, decimals: int = 3) -> str:
-    """0.312, 0 and 1 only where that is so, <0.001 and >0.999 next to them."""
+    """Return a probability as text: 0.312; 0 and 1 only if exact, else <0.001 and >0.999."""
     least = 10.0**-decimals
     if value <= _NEGLIGIBLE or value >= 1 - _NEGLIGIBLE:
         return f"{round(value)}"
@@ -132,7 +132,7 @@ def chance(value: float, decimals: int = 3) -> str:
 def with_decimals(
     number: NumberWithError, decimals: int, write: Callable[[float, int], str] = decimals_of, between: str = " "
 ) -> str:
-    """``value [low, high]`` with so many decimals; the value alone where its error is below the last of them."""
+    """``value [low, high]`` with this many decimals; the value alone if its error is below the last decimal."""
     value = write(float(number), decimals)
     if max(number.high - float(number), float(number) - number.low) < 0.5 * 10.0**-decimals:
         return value
@@ -140,7 +140,7 @@ def with_decimals(
 
 
 def ends_to_decimals(number: NumberWithError, decimals: int, write: Callable[[float, int], str] = decimals_of) -> str:
-    """``[low, high]``, rounded outwards to so many decimals, and written by `decimals_of` or by `chance`."""
+    """``[low, high]``, rounded outwards to this many decimals and written by `decimals_of` or by `chance`."""
     floor, ceiling = (
         _end_to_decimals(end, decimals, rounding, write)
         for end, rounding in ((number.low, ROUND_FLOOR), (number.high, ROUND_CEILING))
@@ -168,17 +168,20 @@ def at_least(bound: float, digits: int = 4) -> str:
 
 
 def exactly(value: float) -> str:
-    """A number without error: the digits that identify it."""
+    """Return a number without error, with all digits that identify it."""
     return repr(float(value)).removesuffix(".0")
 
 
 def significant(value: float, digits: int) -> str:
-    """A number without error to so many significant digits, and without an exponent where they are few: 430."""
-    return typeset(f"{float(f'{value:.{digits}g}'):g}")
+    """A number without error to so many significant digits, and without an exponent if they are few: 430, 3.00."""
+    text = f"{float(f'{value:.{digits}g}'):g}"
+    if 10.0 ** (1 - digits) <= abs(value) < 10.0**digits and value != round(value):
+        text = f"{value:#.{digits}g}".rstrip(".")
+    return typeset(text)
 
 
 def percentages(parts: Sequence[float]) -> list[str]:
-    """Whole percentages that add up to 100 (by largest remainders); 0% and 100% only where that is so."""
+    """Whole percentages that add up to 100 (by largest remainders); 0% and 100% only if exact."""
     whole = [math.floor(100 * part + 1e-9) for part in parts]
     for i in sorted(range(len(parts)), key=lambda i: whole[i] - 100 * parts[i])[: 100 - sum(whole)]:
         whole[i] += 1
@@ -190,12 +193,12 @@ def percentages(parts: Sequence[float]) -> list[str]:
 
 
 def typeset(text: str) -> str:
-    """As figures and pages print numbers: with a real minus and ∞."""
+    """Replace the hyphen by a minus sign and inf by ∞, for figures and web pages."""
     return text.replace("-", "−").replace("inf", "∞")
 
 
 def _end_to_decimals(end: float, decimals: int, rounding: str, write: Callable[[float, int], str]) -> str:
-    """An end of an interval with decimals, or with three significant digits where those would be too many."""
+    """Return an end of an interval with decimals, or with three significant digits if that is too long."""
     if not math.isfinite(end):
         return write(end, decimals)
     rounded = float(_rounded(Decimal(end), -decimals, rounding))
@@ -205,7 +208,7 @@ def _end_to_decimals(end: float, decimals: int, rounding: str, write: Callable[[
 
 
 def _has_decimals(value: float, decimals: int) -> bool:
-    """Whether it is written with decimals; else with three significant digits."""
+    """True if a number is written with decimals, else with three significant digits."""
     return decimals <= 6 and abs(value) < 1e6
 
 
@@ -214,18 +217,18 @@ def _bound(bound: float, digits: int, rounding: str) -> str:
 
 
 def _distance(middle: Decimal, low: float, high: float) -> Decimal:
-    """How far the ends of an interval are from `middle`, at most."""
+    """Largest distance of an end of the interval from `middle`."""
     return max(_EXACT.subtract(Decimal(high), middle), _EXACT.subtract(middle, Decimal(low)))
 
 
 def _last_digit(value: float, error: Decimal, digits: int, most: int = _FLOAT_DIGITS) -> int:
-    """The exponent of the last digit to print: of the error, but the value has no more than `most`."""
+    """Exponent of the last digit to print: that of the error, with at most `most` digits of the value."""
     wanted = _magnitude(error) - digits + 1
     return max(wanted, _magnitude(Decimal(value)) - most + 1) if value else wanted
 
 
 def _leading(number: Decimal, digits: int, rounding: str) -> Decimal:
-    """The first significant digits of a number; trailing zeros of a number with fewer are not added."""
+    """Round to significant digits; no trailing zeros are added to a number with fewer."""
     last = _magnitude(number) - digits + 1
     exponent = number.as_tuple().exponent
     assert isinstance(exponent, int)
@@ -237,12 +240,12 @@ def _rounded(number: Decimal, last: int, rounding: str) -> Decimal:
 
 
 def _magnitude(number: Decimal) -> int:
-    """The exponent of the first significant digit."""
+    """Exponent of the first significant digit."""
     return number.adjusted() if number else 0
 
 
 def _general(number: Decimal, digits: int) -> str:
-    """As Python's format g writes floats; without a float, which may not exist so near to 0."""
+    """Format like Python's g for floats, without a float, which may not exist so close to 0."""
     if not number:
         return "0"
     number = number.normalize()
@@ -252,7 +255,7 @@ def _general(number: Decimal, digits: int) -> str:
 
 
 def _text(number: Decimal) -> str:
-    """Plain digits where there are few zeros around them, else with an exponent."""
+    """Plain digits if few zeros surround them, else with an exponent."""
     if not number:
         return format(abs(number), "f") if number.as_tuple().exponent in range(-8, 1) else "0"
     if -5 <= number.adjusted() < 16:

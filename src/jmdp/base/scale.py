@@ -1,6 +1,6 @@
-"""Returns divided by a power of two while they are worked on, and results multiplied back.
+"""Scaling of returns by a power of two during a computation, and of results back.
 
-That is exact, keeps every square in range, and makes results scale bit for bit with rewards.
+The scaling is exact, keeps every square in range, and makes results scale bit for bit with rewards.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ import numpy as np
 from jmdp.base.arrays import Floats, Integers
 
 _HIDDEN = 2.0**-1073
-"""What an underflow can hide."""
+"""Largest amount that an underflow can lose."""
 
 
 @dataclass(frozen=True)
 class Scale:
-    """The power of two, as its exponent.
+    """A power of two that divides rewards and returns, stored as its exponent.
 
-    `power` says how a number grows with rewards: 1 for returns and means, 2 for products and covariances. `units` are
-    exponents of further powers of two that it is to be multiplied with.
+    `power` is the degree of a number in the rewards: 1 for returns and means, 2 for products and covariances. `units`
+    are exponents of further powers of two to multiply with.
     """
 
     exponent: int
 
     @classmethod
     def above(cls, size: float) -> Scale:
-        """The power of two just above a size, by which it comes to be in [½, 1); 1 for the size 0."""
+        """Return the power of two just above a size, which scales it into [½, 1); 1 for the size 0."""
         return cls(math.frexp(size)[1] if size else 0)
 
     @property
@@ -45,7 +45,7 @@ class Scale:
     def divide(self, x: Floats) -> Floats: ...
 
     def divide(self, x: float | Floats) -> float | Floats:
-        """Return rewards or returns, or what grows with them, as they are worked on."""
+        """Return rewards, returns or other quantities of degree 1 divided by the scale."""
         return _times_power(x, -self.exponent)
 
     @overload
@@ -55,7 +55,7 @@ class Scale:
     def restore(self, x: Floats, power: int | Integers = ..., units: int | Integers = ...) -> Floats: ...
 
     def restore(self, x: float | Floats, power: int | Integers = 1, units: int | Integers = 0) -> float | Floats:
-        """Return numbers on the scale of the rewards as they were given."""
+        """Return numbers on the original scale of the rewards."""
         return _times_power(x, power * self.exponent + units)
 
     @overload
@@ -67,7 +67,7 @@ class Scale:
     def restore_error(
         self, error: float | Floats, power: int | Integers = 1, units: int | Integers = 0
     ) -> float | Floats:
-        """Return errors likewise, with what an underflow can hide; infinite where they are too large."""
+        """Return errors on the original scale, plus the largest loss by underflow; infinite if too large."""
         with np.errstate(over="ignore"):
             restored = np.ldexp(error, power * self.exponent + units)
         restored = restored + np.where(np.greater(error, 0), _HIDDEN, 0.0)

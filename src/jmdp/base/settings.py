@@ -1,4 +1,4 @@
-"""Checks that the settings of methods share. Each stores the plain Python number it found good."""
+"""Validation of settings, shared by all methods. Each check stores the value as a plain Python number."""
 
 from __future__ import annotations
 
@@ -15,14 +15,16 @@ _LARGEST_MOMENT = 2.0**960
 
 
 def refuse_overflow(order: int, discount: float) -> None:
-    """Raise where moments of this order, up to (4/(1 − γ))^order, may be too large for a float."""
+    """Raise if moments of this order, up to (4/(1 − γ))^order, may be too large for a float."""
     most = math.floor(math.log(_LARGEST_MOMENT) / math.log(4 / (1 - discount)))
     if order > most:
-        raise SettingsError(f"order is {order}. With discount {discount!r} moments of orders over {most} can overflow.")
+        raise SettingsError(
+            f"order is {order}. Give at most {most}: higher moments can overflow with discount {discount!r}."
+        )
 
 
 def nonnegative(settings: object, name: str, *, optional: bool = False) -> None:
-    """A finite number ≥ 0; None too where it is optional."""
+    """Require a finite number ≥ 0, or None if optional."""
     value = getattr(settings, name)
     if optional and value is None:
         return
@@ -32,7 +34,7 @@ def nonnegative(settings: object, name: str, *, optional: bool = False) -> None:
 
 
 def boolean(settings: object, name: str) -> None:
-    """True or False; a word or a number that counts as true would go unnoticed."""
+    """Require True or False: other objects with a truth value are probably mistakes."""
     value = getattr(settings, name)
     if not isinstance(value, (bool, np.bool_)):
         raise SettingsError(f"{name} is {value!r}. Give True or False.")
@@ -40,7 +42,7 @@ def boolean(settings: object, name: str) -> None:
 
 
 def probability(settings: object, name: str) -> None:
-    """A number strictly between 0 and 1."""
+    """Require a number strictly between 0 and 1."""
     value = getattr(settings, name)
     if not (isinstance(value, Real) and 0 < float(value) < 1):
         raise SettingsError(f"{name} is {value!r}. Give a probability, e.g. 0.95.")
@@ -48,14 +50,14 @@ def probability(settings: object, name: str) -> None:
 
 
 def whole(settings: object, name: str, least: int, most: int = 2**62, *, optional: bool = False) -> None:
-    """A whole number from `least` to `most`; NumPy's are welcome, and None where it is optional."""
+    """Require an integer from `least` to `most`, NumPy's included, or None if optional."""
     value = getattr(settings, name)
     if not (optional and value is None):
         object.__setattr__(settings, name, whole_number(name, value, least, most))
 
 
 def whole_number(name: str, value: object, least: int, most: int = 2**62) -> int:
-    """`whole` of a value that is no attribute."""
+    """Return a value that satisfies `whole` as an int."""
     try:
         number = None if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]
     except TypeError:

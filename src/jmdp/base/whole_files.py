@@ -1,7 +1,7 @@
-"""Files that are there whole or not at all, whatever happens while they are written, and if two processes write them.
+"""Atomic writing of files: complete or absent, also after a crash or with two processes that write the same file.
 
-A file is written beside its place, flushed to the disk and renamed. The file beside it has one name and is locked while
-it is written, so what a killed process left there is overwritten by the next.
+A temporary file in the same directory is written, flushed to disk and renamed. It has a fixed name and is locked while
+it is written, so one that a killed process left is overwritten by the next.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 @contextmanager
 def whole_file(path: Path, *, make_folder: bool = True) -> Iterator[BinaryIO]:
-    """Write to a file beside it, which takes its name at the end; on an error what was there before stays."""
+    """Yield a temporary file that replaces `path` at the end; on an error the previous file stays."""
     if make_folder:
         path.parent.mkdir(parents=True, exist_ok=True)
     with locked_part_file(path) as (file, part, place):
@@ -32,17 +32,18 @@ def whole_file(path: Path, *, make_folder: bool = True) -> Iterator[BinaryIO]:
 
 @contextmanager
 def locked_part_file(path: Path) -> Iterator[tuple[BinaryIO, Path, Path]]:
-    """An empty file in the same directory, its name, and where links lead; removed unless it is renamed.
+    """Yield an empty file in the same directory, its name, and the target with links resolved.
 
-    Who finds it locked waits. What was waited for is then gone, or was renamed and must not be touched.
+    The file is removed unless it was renamed. A process that finds it locked waits; the file it waited for is then
+    removed or renamed and must not be touched, so the process opens a new one.
     """
-    import fcntl  # there is none on Windows
+    import fcntl  # not available on Windows
 
     place = Path(os.path.realpath(path))
     part = place.with_name(f".{place.name}.part")
     while True:
         with open(os.open(part, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666), "wb") as file:
-            with suppress(OSError):  # a file system without locks
+            with suppress(OSError):  # the file system may not support locks
                 fcntl.flock(file, fcntl.LOCK_EX)
             if not _is_called(file, part):
                 continue

@@ -1,4 +1,4 @@
-"""What is written on a command line, as what the library takes: luck, labels, and objects of the user's own."""
+"""Conversion of command-line text to couplings, labels and user-defined objects."""
 
 from __future__ import annotations
 
@@ -26,31 +26,31 @@ _COUPLINGS: dict[CouplingName, type[Coupling]] = {
 
 
 _FILES: dict[Path, ModuleType] = {}
-"""What was loaded from files of the user's: each once, so that a class in it is one class."""
+"""Modules loaded from user files, each once, so that a class in a file stays the same class."""
 
 
 def coupling_of(name: CouplingName, policy_luck: PolicyLuck) -> Coupling:
-    """The coupling of this name."""
+    """Return the coupling of this name."""
     return _COUPLINGS[name](policy_luck)
 
 
 def label_of(labels: Labels, text: str) -> Label:
-    """A state or action by its name or, where no name is like that, by its number."""
+    """Return a state or action by its name or, if there is no such name, by its number."""
     if text in (labels.names or ()) or not text.isdecimal():
         return text
     return int(text)
 
 
 def unknown(kind: str, text: str, known: Iterable[str]) -> SettingsError:
-    """What to raise for a name that there is not: it tells what there is, and what was most likely meant."""
+    """Return the error for an unknown name, with the known names and the closest match."""
     names = list(known)
     close = difflib.get_close_matches(text, names, n=1)
     hint = f" Did you mean {close[0]!r}?" if close else ""
-    return SettingsError(f"There is no {kind} {text!r}.{hint} There are {', '.join(names)}.")
+    return SettingsError(f"There is no {kind} {text!r}.{hint} Available: {', '.join(names)}.")
 
 
 def attribute(text: str) -> Any:
-    """What a user has written: `package.module:attribute`, or `path/to/file.py:attribute`."""
+    """Return a user's object, given as `package.module:attribute` or `path/to/file.py:attribute`."""
     source, _, name = text.rpartition(":")
     module = _from_file(Path(source)) if source.endswith(".py") else _from_name(source)
     found: Any = module
@@ -68,8 +68,8 @@ def _from_name(name: str) -> ModuleType:
     except ModuleNotFoundError as missing:
         if missing.name is not None and f"{name}.".startswith(f"{missing.name}."):
             raise SettingsError(
-                f"There is no module {missing.name!r}, here or among the packages installed. A file is given with "
-                f"its ending: {missing.name}.py:…"
+                f"There is no module {missing.name!r} in the current folder or among the installed packages. To load a "
+                f"file, give its extension too: {missing.name}.py:…"
             ) from None
         raise MissingExtraError(f"{name} needs {missing.name}: pip install {missing.name}") from missing
 
@@ -85,7 +85,7 @@ def _from_file(path: Path) -> ModuleType:
 
 
 def _import_gets(path: Path) -> bool:
-    """Whether an import by the file's name gets this very file, and nothing else that is called so."""
+    """True if importing the file's name loads this very file, and no other module of that name."""
     name = path.stem
     if "." in name:
         return False
@@ -98,14 +98,14 @@ def _import_gets(path: Path) -> bool:
 
 
 def _under_another_name(path: Path) -> ModuleType:
-    name = f"file {path.stem}"  # without the folder: digests, and so luck, may depend on it
+    name = f"file {path.stem}"  # without the folder: digests, and so random draws, may depend on the name
     while name in sys.modules:
         name += "'"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # where dataclasses, and copies of states, look for it
+    sys.modules[name] = module  # dataclasses and copies of states look it up here
     try:
         spec.loader.exec_module(module)
     except BaseException:

@@ -1,4 +1,4 @@
-"""What a command is, what it returns to the shell, and what all of them can be told."""
+"""Base class of all commands, and conversion of results to JSON."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ from jmdp.cli.options import Flag
 
 @dataclass(frozen=True, kw_only=True)
 class Command(ABC):
-    """A command is a frozen dataclass of its settings."""
+    """Base class of a command: a frozen dataclass of its settings."""
 
     examples: ClassVar[Mapping[str, str]] = {}
-    """Command lines that run as they stand, and a few words on each: the end of its help."""
+    """Complete command lines, each with a short description, shown at the end of the help."""
 
     json: Flag = False
-    """Print JSON for machines instead of tables."""
+    """Print JSON instead of tables."""
     quiet: Flag = False
-    """No progress bars, no warnings, nothing but the answer."""
+    """Print the result only: no progress bars, no warnings."""
 
     @abstractmethod
     def run(self) -> Exit:
-        """Do it and print the answer to standard output."""
+        """Run the command and print the result to standard output."""
 
     @classmethod
     def form(cls, arguments: Sequence[str]) -> tuple[type[Command], Sequence[str]]:
-        """What is to be filled in from which arguments; a command's options may depend on its first choices."""
+        """Return the dataclass to parse and its arguments; options may depend on earlier arguments."""
         return cls, arguments
 
 
 @contextlib.contextmanager
 def aside(quiet: bool) -> Iterator[None]:
-    """Keep standard output for the answer: what environments print meanwhile is shown beside it, or not at all."""
+    """Keep standard output for the result: other output goes to standard error, or nowhere if `quiet`."""
     with contextlib.redirect_stdout(io.StringIO() if quiet else sys.stderr), warnings.catch_warnings():
         if quiet:
             warnings.simplefilter("ignore")
@@ -54,12 +54,12 @@ def aside(quiet: bool) -> Iterator[None]:
 
 
 def print_json(answer: object) -> None:
-    """Print one JSON document; numbers that are not finite become null, as JSON has none."""
+    """Print one JSON document; infinite numbers and nan become null, because JSON has neither."""
     print(json.dumps(plain(answer), indent=1, ensure_ascii=False, allow_nan=False))
 
 
 def plain(value: Any) -> Any:
-    """The same in what JSON has: an estimate with its interval, settings by name, arrays as lists."""
+    """Return a value in JSON types: an estimate with its interval, settings by name, arrays as lists."""
     match value:
         case Estimate():
             return {"value": plain(float(value)), "low": plain(value.low), "high": plain(value.high)}
@@ -83,4 +83,4 @@ def plain(value: Any) -> Any:
         return {"name": type(value).__name__} | {
             field.name: plain(getattr(value, field.name)) for field in fields(value)
         }
-    raise TypeError(f"{type(value).__name__} has no form in JSON.")
+    raise TypeError(f"{type(value).__name__} cannot be written as JSON.")

@@ -1,4 +1,4 @@
-"""ENV of a command line: which simulator is meant, and where in it one stands."""
+"""The argument ENV: the simulator that it names, and the state to start from."""
 
 from __future__ import annotations
 
@@ -33,39 +33,39 @@ WORLDS: dict[str, Callable[..., World]] = {
 }
 
 ENV_HELP = (
-    "FrozenLake-v1 or any other id of Gymnasium; ale:pong, an Atari game; gymnax:CartPole-v1; world:inventory, a "
-    f"built-in table ({', '.join(WORLDS)}); or your own simulator, environment, table, or a function that makes one: "
-    "package.module:name, file.py:name."
+    "a Gymnasium id (FrozenLake-v1), an Atari game (ale:pong), a gymnax environment (gymnax:CartPole-v1), a built-in "
+    f"table (world:NAME; NAME is one of {', '.join(WORLDS)}), or your own simulator, environment, table, or function "
+    "that makes one (package.module:name or file.py:name)."
 )
 
-EnvName = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="ENV", help=ENV_HELP)]
+EnvName = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="ENV", help=f"Environment: {ENV_HELP}")]
 
-ACTIONS_HELP = "by name or number; all by default. Where actions are not numbered, numbers: 0.5,-1."
+ACTIONS_HELP = "by name or number; all by default. Continuous actions are given as numbers: 0.5,-1."
 
 _GYMNASIUM_ID = re.compile(r".*-v\d+")
 
 
 @dataclass(frozen=True)
 class Environment:
-    """What ENV names."""
+    """The environment that ENV names."""
 
-    source: Any  # what as_simulator takes
+    source: Any  # any argument of as_simulator
     world: World | None = None
-    truncated_ends: bool = False  # of a Gymnasium environment
+    truncated_ends: bool = False  # for Gymnasium environments
 
     @property
     def model(self) -> TabularJMDP | None:
-        """The table, where it is one."""
+        """The scenario table; None if the environment is not a table."""
         found = getattr(self.source, "model", self.source)
         return found if isinstance(found, TabularJMDP) else None
 
     @property
     def space(self) -> Any:
-        """Of actions, in Gymnasium's sense; None elsewhere."""
+        """Action space of a Gymnasium environment; None for others."""
         return getattr(self.source, "action_space", None) if hasattr(self.source, "unwrapped") else None
 
     def simulator(self, *, checked: bool = True) -> Simulator:
-        """As a simulator; not checked where one is about to be."""
+        """Return a simulator; `checked=False` if the caller checks it itself."""
         if self.space is not None:
             from jmdp.simulators import GymnasiumSimulator
 
@@ -73,7 +73,7 @@ class Environment:
         return as_simulator(self.source)
 
     def episode_simulator(self, *, digests: bool) -> Simulator:
-        """As a simulator for whole episodes, which need no copies of the environment unless digests are needed."""
+        """Return a simulator for whole episodes, which copies the environment only if digests are needed."""
         if self.space is not None and not digests:
             from jmdp.simulators import GymnasiumSimulator
 
@@ -81,11 +81,11 @@ class Environment:
         return self.simulator()
 
     def put(self, state: str | None, reset_seed: int | None, seed: int) -> None:
-        """Let a Gymnasium environment stand where the user says, before it becomes a simulator."""
+        """Reset a Gymnasium environment and set its state, before it becomes a simulator."""
         if self.space is None:
             return
         inner = self.source.unwrapped
-        never_reset = inner._np_random is None  # else it may have been put somewhere on purpose
+        never_reset = inner._np_random is None  # otherwise the user may have set its state on purpose
         if never_reset or reset_seed is not None:
             self.source.reset(seed=seed if reset_seed is None else reset_seed)
         if state is not None:
@@ -93,11 +93,11 @@ class Environment:
             if count is None or not isinstance(getattr(inner, "s", None), (int, np.integer)):
                 raise SettingsError(_NO_STATES)
             if not state.isdecimal() or int(state) >= count:
-                raise SettingsError(f"There is no state {state!r}: they run from 0 to {count - 1}.")
+                raise SettingsError(f"There is no state {state!r}: states run from 0 to {count - 1}.")
             inner.s = int(state)
 
     def place(self, simulator: Simulator, state: str | None, after: Sequence[str], reset_seed: int) -> Any:
-        """The state to compare in: a given one or where an episode begins, and some actions later."""
+        """Return the state to compare in: a given state or an episode's start, advanced by the actions `after`."""
         root = Shock.of_sample(reset_seed, 0)
         if self.model is not None and state is not None:
             here: Any = self.model.states.index(label_of(self.model.states, state))
@@ -109,54 +109,54 @@ class Environment:
             _, here, ended = simulator.step(here, action, root.derived(b"after", t))
             if ended:
                 raise SettingsError(
-                    f"The episode was over after action {t + 1} of --after, {after[t]!r}. Give fewer, or another "
+                    f"The episode ended after action {t + 1} of --after, {after[t]!r}. Give fewer actions, or another "
                     "--reset-seed."
                 )
         return here
 
     def actions(self, simulator: Simulator, texts: Sequence[str]) -> list[Any]:
-        """What the simulator is given for each."""
+        """Return the simulator's actions for these texts."""
         labels = simulator.actions
         if labels is None:
             return [self.read_action(text) for text in texts]
         return [labels.index(label_of(labels, text)) for text in texts]
 
     def read_action(self, text: str) -> Any:
-        """An action that is not numbered: numbers with commas between them."""
+        """Return a continuous action from comma-separated numbers."""
         try:
             numbers = np.array([float(part) for part in text.split(",")])
             if self.space is not None:
                 numbers = numbers.astype(self.space.dtype).reshape(self.space.shape)
         except ValueError:
             shape = f" of {self.space}" if self.space is not None else ""
-            raise SettingsError(f"{text!r} is no action{shape}. Give numbers with commas between them.") from None
+            raise SettingsError(f"{text!r} is not an action{shape}. Give comma-separated numbers.") from None
         return numbers
 
     def policy(self, simulator: Simulator, text: str) -> Any:
-        """What is followed after the first action."""
+        """Return the policy to follow after the first action."""
         if self.model is not None and ":" not in text:
             return table_policy(text, self.model, {} if self.world is None else self.world.policies)
         return simulator_policy(text, simulator.actions, self.read_action)
 
 
 _NO_STATES = (
-    "--state is for tables, and for Gymnasium environments whose state is a number (FrozenLake, CliffWalking, "
-    "Taxi). Go there by actions instead, --after …; or put it there in a function of your own, file.py:name."
+    "--state is available for tables, and for Gymnasium environments whose state is a number (FrozenLake, "
+    "CliffWalking, Taxi). Reach the state by actions, --after …, or set it in a function of your own, file.py:name."
 )
 
 
 def environment(text: str, *, truncated_ends: bool = False) -> Environment:
-    """What ENV means."""
+    """Return the environment that ENV names."""
     kind, _, name = text.partition(":")
     if kind == "gymnax":
         try:
             from jmdp.simulators import GymnaxSimulator
         except ImportError:
-            raise MissingExtraError('Environments of gymnax need it: pip install "jmdp[gymnax]"') from None
+            raise MissingExtraError('gymnax environments need gymnax: pip install "jmdp[gymnax]"') from None
         return Environment(GymnaxSimulator(name, truncated_ends=truncated_ends))
     found = _other_environment(text, kind, name)
     if truncated_ends and found.space is None:
-        raise SettingsError(f"--truncated-ends is for environments of Gymnasium and gymnax:NAME, and this is {text}.")
+        raise SettingsError(f"--truncated-ends is available for Gymnasium and gymnax environments only, not {text}.")
     return replace(found, truncated_ends=truncated_ends)
 
 
@@ -176,7 +176,7 @@ def _other_environment(text: str, kind: str, name: str) -> Environment:
 
 
 def _own(found: Any) -> Environment:
-    """What a user has written, or what it makes."""
+    """Return the environment of a user's object, or of the object that a user's function returns."""
     ready = isinstance(found, (Simulator, TabularJMDP, World)) or any(
         hasattr(found, name) for name in ("unwrapped", "step_env")
     )
@@ -187,14 +187,14 @@ def _own(found: Any) -> Environment:
 
 def _gymnasium(name: str) -> Any:
     if name in WORLDS:
-        raise SettingsError(f"{name!r} is a built-in world: say world:{name}.")
+        raise SettingsError(f"{name!r} is a built-in world: give world:{name}.")
     try:
         import gymnasium
     except ImportError:
-        raise MissingExtraError(f'{name!r}: Gymnasium environments need it: pip install "jmdp[gym]"') from None
+        raise MissingExtraError(f'{name!r} needs Gymnasium: pip install "jmdp[gym]"') from None
     try:
         return gymnasium.make(name)
     except gymnasium.error.DependencyNotInstalled as missing:
         raise MissingExtraError(f"{name}: {missing}") from None
     except (gymnasium.error.Error, ModuleNotFoundError) as error:
-        raise SimulatorError(f"Gymnasium does not make {name!r}: {error}\nENV is {ENV_HELP}") from None
+        raise SimulatorError(f"Gymnasium cannot make {name!r}: {error}\nENV is {ENV_HELP}") from None

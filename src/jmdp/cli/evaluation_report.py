@@ -1,4 +1,4 @@
-"""An evaluation of a table as text and as JSON: means, and the gaps to the action that the policy takes."""
+"""Report of a table's evaluation as text and as JSON: means, and gaps to the policy's action."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from jmdp.results.evaluation import Evaluation
 from jmdp.results.gaps.gap import Gap
 
 _MOST_STATES = 30
-"""As many as fit on a screen."""
+"""Largest number of states printed: as many as fit on a screen."""
 
 
 @dataclass(frozen=True, eq=False)
 class EvaluationReport:
-    """What is to be shown of an evaluation."""
+    """Report of an evaluation at one state or at all states."""
 
     result: Evaluation
     model: TabularJMDP
     policy: TabularPolicy
-    state: int | None  # all of them
+    state: int | None  # None: all states
     actions: Sequence[int]
 
     def text(self) -> str:
-        """How it was found, how far it can be off, and tables."""
+        """Return the method, the error bounds and the tables as text."""
         S = self.model.shape[0]
         state = 0 if S == 1 else self.state
         parts = [repr(self.result)]
@@ -40,14 +40,14 @@ class EvaluationReport:
             parts += [self._means([state]), self._gaps(state)]
         elif S <= _MOST_STATES:
             example = f"--state {self.model.states.name(S // 2)}"
-            parts += [self._means(range(S)), f"For the gaps between actions choose a state: {example}"]
+            parts += [self._means(range(S)), f"For gaps between actions, choose a state: {example}"]
         else:
             names = ", ".join(repr(self.model.states.name(s)) for s in range(3))
-            parts.append(f"There are {S} states. Choose one to see its means and gaps: --state …, one of {names}, …")
+            parts.append(f"There are {S} states. Choose one to print its means and gaps: --state NAME, e.g. {names}.")
         return "\n\n".join(parts)
 
     def record(self) -> dict[str, Any]:
-        """All that is known, state by state."""
+        """Return all results, state by state."""
         result, certificate = self.result, self.result.certificate
         states = range(self.model.shape[0]) if self.state is None else [self.state]
         return {
@@ -77,17 +77,17 @@ class EvaluationReport:
         }
 
     def _means(self, states: Sequence[int]) -> str:
-        rows = [["mean return in", *map(self.model.actions.name, self.actions)]]
+        rows = [["mean return in state", *map(self.model.actions.name, self.actions)]]
         for s in states:
             cells = [_short(self._mean(s, a)) for a in self.actions]
             rows.append([self.model.states.name(s), *cells])
-        return "\n".join([*aligned(rows), "Means are rounded to at most six digits; --json has all of them."])
+        return "\n".join([*aligned(rows), "Means are rounded to at most six digits; --json prints all digits."])
 
     def _gaps(self, s: int) -> str:
         reference, at, name = self._reference(s), self._at(s), self.model.actions.name
         others = [a for a in self.actions if a != reference]
         if not others:
-            return "Two actions have a gap: give another to --actions."
+            return "A gap needs two actions: add one to --actions."
         gaps = {name(a): self.result.gap(at, reference, a) for a in others}
         chances = {action: no_better(gap) for action, gap in gaps.items()}
         bound = any(chance is not None and is_bound for chance, is_bound in chances.values())
@@ -114,12 +114,12 @@ class EvaluationReport:
         lines = aligned(rows)
         if bound:
             lines.append(
-                "* a bound by mean and variance alone (Cantelli); --method exact-distribution gives the chance itself"
+                "* upper bound from mean and variance (Cantelli); --method exact-distribution gives the probability"
             )
         return "\n".join(lines)
 
     def _reference(self, s: int) -> int:
-        """The action that the policy takes, where that is one of those looked at; else the one with the best mean."""
+        """Return the policy's action if it is deterministic and reported, else the one with the largest mean."""
         taken = int(self.policy.probs[s].argmax())
         if self.policy.probs[s, taken] == 1 and taken in self.actions:
             return taken
@@ -134,12 +134,12 @@ class EvaluationReport:
         return Estimate.within(self.result.covariance[at, a, b], self.result.covariance_interval(at, a, b))
 
     def _at(self, s: int) -> int:
-        """Where it is in the result, which may be of one state alone."""
+        """Return the state's index in the result, which may contain one state only."""
         return s if self.result.states.size == self.model.shape[0] else 0
 
 
 def no_better(gap: Gap) -> tuple[Estimate | None, bool]:
-    """P(gap ≤ 0), the chance that the first action does no better; and whether it is but a bound."""
+    """Return P(gap ≤ 0), the probability that the first action is no better, and whether it is a bound."""
     try:
         return gap.distribution().cdf(0.0), False
     except UnavailableError:
@@ -167,5 +167,5 @@ def _correlation(gap: Gap) -> Estimate:
 
 
 def _short(value: Estimate) -> str:
-    """A number alone, to the digit of its error but to no more than six."""
+    """Return a number without its error, to the digit of its error and at most six digits."""
     return min(f"{float(value):.6g}", plus_minus(value).split(" ")[0], key=len)

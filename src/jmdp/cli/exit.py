@@ -1,4 +1,4 @@
-"""What the shell is told. Apart from the commands, which need tyro: that it is missing has to be told too."""
+"""Exit codes. The module is separate from the commands, which need tyro: a missing tyro has an exit code too."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ class Exit(IntEnum):
     """The exit code of a command."""
 
     YES = 0
-    """Done, and the answer is good: converged, decided, no fault, nothing failed to reproduce."""
+    """Success: converged, decided, no fault found, or all claims reproduced."""
     NO = 1
-    """Done, and the answer is not: the printed text says what."""
+    """Finished without success: the printed text states the reason."""
     ERROR = 2
-    """Not done: the command or its input is wrong, or something is not installed."""
+    """Not finished: the command or its input is wrong, or a package is missing."""
     INTERRUPTED = 130

@@ -1,4 +1,4 @@
-"""From arguments to a command, and from what it raises to an exit code."""
+"""Entry point of the command line: parse the arguments, run the command, map exceptions to exit codes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class _Entry(NamedTuple):
-    """Where a command is, which is loaded only when it is asked for, and what it does."""
+    """Module and class of a command, which is imported only on use, and its summary."""
 
     module: str
     name: str
@@ -27,31 +27,35 @@ class _Entry(NamedTuple):
 
 
 COMMANDS = {
-    "evaluate": _Entry("evaluate", "Evaluate", "A built-in world: means, covariances and gaps of all actions, exact."),
-    "compare": _Entry("compare", "Compare", "A simulator, where it stands: which action is better, and how surely?"),
-    "compare-policies": _Entry(
-        "compare_policies", "ComparePolicies", "A simulator, whole episodes: which policy is better, and how surely?"
+    "evaluate": _Entry(
+        "evaluate", "Evaluate", "Evaluate a built-in world: exact means, covariances and gaps of all actions."
     ),
-    "check": _Entry("check", "Check", "A simulator: do all its actions really meet the same luck?"),
-    "reproduce": _Entry("reproduce", "Reproduce", "The paper's experiments again: claims, measured values, verdicts."),
+    "compare": _Entry(
+        "compare", "Compare", "Compare the actions of a simulator in one state, under shared randomness."
+    ),
+    "compare-policies": _Entry(
+        "compare_policies", "ComparePolicies", "Compare whole policies of a simulator under shared randomness."
+    ),
+    "check": _Entry("check", "Check", "Check that a simulator gives the same randomness to all of its actions."),
+    "reproduce": _Entry("reproduce", "Reproduce", "Reproduce the paper's experiments and write a report."),
 }
 
 _EXAMPLES = {
-    "jmdp evaluate inventory --state 3": "how many to order, with three in stock?",
-    "jmdp compare CartPole-v1 --discount 0.9 --after left left": "which way, with the pole leaning?",
-    "jmdp compare-policies world:inventory --policies base_stock reorder --starts 0 5": "which policy orders better?",
-    "jmdp check FrozenLake-v1": "can its luck be shared?",
-    "jmdp reproduce chain_correlation --out report": "a figure of the paper, in some seconds",
+    "jmdp evaluate inventory --state 3": "mean returns and gaps of all orders, with three units in stock",
+    "jmdp compare CartPole-v1 --discount 0.9 --after left left": "push left or right, after two pushes to the left",
+    "jmdp compare-policies world:inventory --policies base_stock reorder --starts 0 5": "two inventory policies",
+    "jmdp check FrozenLake-v1": "whether its actions can share randomness",
+    "jmdp reproduce chain_correlation --out report": "one figure of the paper, within seconds",
 }
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Same luck, different action: joint returns of several actions, from tables and from simulators."""
+    """Compare actions and policies under shared randomness (the same luck), on tables and simulators."""
     return exit_code(lambda: _run(sys.argv[1:] if arguments is None else arguments))
 
 
 def exit_code(run: Callable[[], int]) -> int:
-    """Run a command, and turn what it raises into a message and an exit code."""
+    """Run a command; turn exceptions into a message and an exit code."""
     try:
         code = run()
         sys.stdout.flush()
@@ -62,7 +66,7 @@ def exit_code(run: Callable[[], int]) -> int:
     except KeyboardInterrupt:
         print("jmdp: interrupted", file=sys.stderr)
         return Exit.INTERRUPTED
-    except BrokenPipeError:  # the reader has seen enough; nor may Python complain when it flushes at the end
+    except BrokenPipeError:  # the reader closed the pipe; the redirection silences Python's final flush
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return Exit.ERROR
     except OSError as error:
@@ -71,10 +75,10 @@ def exit_code(run: Callable[[], int]) -> int:
         else:
             print(f"jmdp: {error.filename}: {error.strerror}", file=sys.stderr)
         return Exit.ERROR
-    except SystemExit as ended:  # in a user's own code; its exit code, 0 perhaps, would be taken for an answer
-        print(f"jmdp: Python was ended before there was an answer: SystemExit({ended.code!r})", file=sys.stderr)
+    except SystemExit as ended:  # from user code; its exit code, perhaps 0, would be mistaken for a result
+        print(f"jmdp: user code exited before the command had finished: SystemExit({ended.code!r})", file=sys.stderr)
         return Exit.ERROR
-    except Exception:  # in a user's own code, most likely; Python's own exit code for it would mean "no" here
+    except Exception:  # probably from user code; Python's own exit code, 1, would be mistaken for a result
         traceback.print_exc()
         return Exit.ERROR
 
@@ -103,11 +107,11 @@ def _run(arguments: Sequence[str]) -> int:
 
 
 def parsed(kind: type[Command], program: str, arguments: Sequence[str]) -> Command | int:
-    """The command with its settings; or the exit code, where help was asked for or an option is wrong."""
+    """Return the command with its settings, or an exit code if help was requested or an option is wrong."""
     from tyro import cli, conf
 
-    if "--out=" in arguments or ("--out", "") in pairwise(arguments):  # which as a path would be this folder
-        raise SettingsError("--out is empty. Give a folder; this one is '.'.")
+    if "--out=" in arguments or ("--out", "") in pairwise(arguments):  # as a path it would mean the current folder
+        raise SettingsError("--out is empty. Give a folder, e.g. '.' for the current one.")
     form, arguments = kind.form(arguments)
     markers = (conf.CascadeSubcommandArgs, conf.OmitSubcommandPrefixes, conf.FlagCreatePairsOff, conf.DisallowNone)
     try:
@@ -123,10 +127,13 @@ def _help(stream: TextIO, code: Exit) -> Exit:
     print(
         f"usage: jmdp COMMAND [OPTIONS]\n\n{main.__doc__}\n\ncommands\n{commands}\n\n"
         "options\n"
-        "  -h, --help  show this help; after a command, its options\n"
-        "  --version   which jmdp this is\n\n"
+        "  -h, --help  show this help; after a command, show its options\n"
+        "  --version   show the version\n\n"
         "exit codes\n"
-        "  0 yes: converged, decided, no fault   1 no   2 not done: something is wrong   130 interrupted\n\n"
+        "  0    success: converged, decided, no fault found, or all claims reproduced\n"
+        "  1    finished without success: the output states the reason\n"
+        "  2    error in the command, its input or the installation\n"
+        "  130  interrupted\n\n"
         f"{_examples(_EXAMPLES)}",
         file=stream,
     )

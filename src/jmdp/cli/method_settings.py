@@ -1,4 +1,4 @@
-"""The methods that take a table, each with the settings that a command line can give."""
+"""Methods that evaluate a table, with the settings that the command line offers."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ MethodName = Literal["exact-pairs", "exact-distribution", "reachable-pairs", "ji
 
 @dataclass(frozen=True, kw_only=True)
 class MonteCarlo(jmdp.MonteCarlo):
-    """Simulation of all actions under shared luck: confidence intervals, and bands around distributions."""
+    """Simulation of all actions under shared randomness, with confidence intervals and bands."""
 
     seed: int = 0
-    states: tyro.conf.Suppress[None] = None  # for simulators
+    states: tyro.conf.Suppress[None] = None  # for simulators only
 
 
 @dataclass(frozen=True, kw_only=True)
 class Incremental(jmdp.Incremental):
-    """The paper's learning from single steps: confidence intervals."""
+    """The paper's incremental learning from single steps, with confidence intervals."""
 
     seed: int = 0
     steps: tyro.conf.Suppress[Any] = jmdp.Incremental.steps
@@ -37,9 +37,9 @@ class Incremental(jmdp.Incremental):
 
 @dataclass(frozen=True)
 class ReachablePairs(jmdp.ReachablePairs):
-    """One state of a world of any size, certified; needs --state."""
+    """Certified intervals at one state of a world of any size; needs --state."""
 
-    state: tyro.conf.Suppress[Any] = None  # the command has it
+    state: tyro.conf.Suppress[Any] = None  # set from --state
 
 
 _METHODS: dict[str, Method[Evaluation]] = dict(
@@ -52,7 +52,7 @@ _METHODS: dict[str, Method[Evaluation]] = dict(
 
 
 def settings_asked_for(arguments: Sequence[str]) -> Method[Evaluation]:
-    """The settings, as they are by default, of the method that --method names; of the first where it names none."""
+    """Return the default settings of the method that --method names; of the first if it is absent."""
     given = [
         value.removeprefix("--method=")
         for before, value in zip(["", *arguments], arguments, strict=False)
@@ -62,6 +62,6 @@ def settings_asked_for(arguments: Sequence[str]) -> Method[Evaluation]:
 
 
 def summary(method: Method[Evaluation]) -> str:
-    """Its name, and the first paragraph of what it says of itself."""
+    """Return the method's name and the first paragraph of its docstring."""
     first = (inspect.getdoc(method) or "").split("\n\n")[0].replace("\n", " ")
-    return f"Of {type(method).__name__}: {first}"
+    return f"Settings of {type(method).__name__}: {first}"

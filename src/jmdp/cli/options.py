@@ -1,4 +1,4 @@
-"""Options that several commands have, with their help."""
+"""Options shared by several commands, with their help texts."""
 
 from __future__ import annotations
 
@@ -11,25 +11,26 @@ from jmdp.models.coupling import PolicyLuck
 Value = TypeVar("Value")
 
 Flag = Annotated[bool, tyro.conf.arg(help_behavior_hint="")]
-"""Off unless it is given, which help need not say."""
+"""Flag that is off by default; its help omits the default."""
 
 Optionally = Annotated[Value | None, tyro.conf.arg(help_behavior_hint="")]
-"""An option whose help says itself what holds without it."""
+"""Option whose help text describes its default."""
 
 Names = Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="[NAME …]", help_behavior_hint="")]
-"""Which of several things to run."""
+"""Names of the items to run."""
 
 Actions = Annotated[tuple[str, ...], tyro.conf.arg(metavar="ACTION …", help_behavior_hint="")]
-"""Some, by name or number."""
+"""Actions by name or number."""
 
 TruncatedEnds = Annotated[
     Flag,
-    tyro.conf.arg(help="Treat truncation (a time limit, data that run out) as the end: nothing after it counts."),
+    tyro.conf.arg(help="Treat truncation (a time limit, the end of the data) as termination: no reward follows it."),
 ]
 
 PolicyDraws = Annotated[
     PolicyLuck,
     tyro.conf.arg(
-        help="Whether branches draw the policy's actions independently, or from one number in each step (shared)."
+        help="Randomness of the policy's actions: drawn independently in each branch, or from one number in each step "
+        "(shared)."
     ),
 ]

@@ -1,4 +1,4 @@
-"""A policy from a few words: one of the world's, an action, an action for each state, or one of the user's own."""
+"""Policies from command-line text: a world's policy, an action, an action per state, or a user's own policy."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SAVED_MODEL = re.compile(r"(?P<algorithm>\w+):(?P<path>.+\.zip)")
 
 
 def table_policy(text: str, model: TabularJMDP, named: Mapping[str, TabularPolicy]) -> TabularPolicy:
-    """For the states of a table."""
+    """Return a policy of a table."""
     S, _, A = model.shape
     known = {"uniform": TabularPolicy.uniform(model), **named}
     if text in known:
@@ -31,7 +31,7 @@ def table_policy(text: str, model: TabularJMDP, named: Mapping[str, TabularPolic
 
 
 def simulator_policy(text: str, actions: Labels | None, read_action: Callable[[str], Any]) -> Any:
-    """For whatever a simulator shows; `read_action` is for actions that are not numbered."""
+    """Return a policy of a simulator; `read_action` converts continuous actions."""
     if text == "uniform":
         return "uniform"
     if ":" in text:
@@ -49,7 +49,7 @@ def simulator_policy(text: str, actions: Labels | None, read_action: Callable[[s
 
 @dataclass(frozen=True)
 class Always:
-    """The same action, whatever is seen."""
+    """Policy that always takes the same action."""
 
     name: str
     action: Any
@@ -58,7 +58,7 @@ class Always:
     def __name__(self) -> str:
         return f"always {self.name}"
 
-    def __call__(self, observation: Any) -> Any:  # noqa: D102 (the class says it)
+    def __call__(self, observation: Any) -> Any:  # noqa: D102 (see the class)
         return self.action
 
 
@@ -77,4 +77,4 @@ def _stable_baselines(algorithm: str, path: str) -> Any:
     try:
         return getattr(stable_baselines3, algorithm).load(path, device="cpu")
     except FileNotFoundError:
-        raise PolicyError(f"There is no model in {path!r}. It is the file that model.save({path!r}) writes.") from None
+        raise PolicyError(f"There is no file {path!r}. Give the file that model.save({path!r}) wrote.") from None

@@ -1,1 +1,1 @@
-"""Experiments: one folder each, over public names; numbers are saved before figures."""
+"""Experiments, one folder each. They use public names only and save their numbers before their figures."""

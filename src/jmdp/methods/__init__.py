@@ -1,4 +1,4 @@
-"""The methods, a folder each, with the settings that only they have."""
+"""Evaluation methods, one folder each, with the settings specific to them."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ METHODS = {
     "LinearProjected": "linear_projected",
     "NeuralGram": "neural_gram",
 }
-"""Every method, and the folder it is in."""
+"""Class name of each method, and its folder."""
 
 
 def __getattr__(name: str) -> ModuleType:
-    """Load the folder of a method when it is first asked for."""
+    """Import the folder of a method on first access."""
     if name in METHODS.values():
         return import_module(f"jmdp.methods.{name}")
     raise AttributeError(f"module 'jmdp.methods' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    """All names, loaded or not."""
+    """Names of this module, including methods not imported yet."""
     return sorted({*globals(), *METHODS.values()})

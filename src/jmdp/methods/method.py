@@ -1,4 +1,4 @@
-"""The contract of a method: settings in a frozen dataclass, and one way to run for each kind of problem it takes."""
+"""Base class of methods: a frozen dataclass of settings with one entry point per kind of problem."""
 
 from __future__ import annotations
 
@@ -17,35 +17,35 @@ from jmdp.results.quantities import Quantity, who_gives
 from jmdp.simulators.simulator import Simulator
 
 Answer = TypeVar("Answer", covariant=True)
-"""What a method brings back: an `Evaluation`, or for `NeuralGram` a `LearnedEvaluation`."""
+"""Result type of a method: an `Evaluation`, or for `NeuralGram` a `LearnedEvaluation`."""
 
 
 class Method(Generic[Answer]):
-    """A way to get joint moments. Subclasses are frozen dataclasses of settings.
+    """Base class of methods that compute joint moments. Subclasses are frozen dataclasses of settings.
 
-    A method implements `on_table`, `on_lazy_model` and `on_simulator` for the kinds of problem it takes, and inherits
-    the refusal of the others. Users call `jmdp.evaluate`, which checks that model, policy and coupling fit one another.
-    What a method gives beyond means and covariances is declared in ``results/quantities.py``.
+    A method implements `on_table`, `on_lazy_model` and `on_simulator` for the kinds of problem it supports; the
+    inherited ones raise. Users call `jmdp.evaluate`, which checks that model, policy and coupling are compatible.
+    Results beyond means and covariances are declared in ``results/quantities.py``.
     """
 
-    step_name: ClassVar[str] = "sweep"  # what `Evaluation.residuals` has one number for each of
+    step_name: ClassVar[str] = "sweep"  # unit of `Evaluation.residuals`, which has one number per step
     residual_name: ClassVar[str] = "residual"
 
     def on_table(self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, progress: bool) -> Answer:
         """Evaluate a policy in a scenario table."""
-        self._refuse("works on a simulator, and this is a table. Use jmdp.simulators.TabularSimulator(model)")
+        self._refuse("needs a simulator, not a table. Use jmdp.simulators.TabularSimulator(model)")
 
     def on_lazy_model(
         self, model: LazyJMDP, policy: Callable[[Any], Any], coupling: Coupling, progress: bool
     ) -> Answer:
-        """Evaluate a policy in a model that is asked for state by state."""
+        """Evaluate a policy in a model whose states are expanded on demand."""
         able = who_gives(Quantity.FROM_LAZY_MODELS)
-        self._refuse(f"needs the whole table, and a LazyJMDP has none. Use {able}, which asks for what it needs")
+        self._refuse(f"needs the whole table, not a LazyJMDP. Use {able}, which expands only the states it needs")
 
     def on_policies(
         self, model: TabularJMDP, policies: Policies, coupling: Coupling, start: Floats | None, progress: bool
     ) -> Answer:
-        """Evaluate several policies in a scenario table, under the same luck; from a drawn `start` [S] too if given."""
+        """Evaluate several policies in a table under shared randomness; from a random `start` [S] too, if given."""
         able = who_gives(Quantity.SEVERAL_POLICIES)
         self._refuse(f"evaluates one policy at a time. For several, use {able}")
 
@@ -59,7 +59,7 @@ class Method(Generic[Answer]):
     ) -> Answer:
         """Evaluate one policy, given step by step, or several in a scenario table over a finite horizon."""
         able = who_gives(Quantity.FINITE_HORIZONS)
-        self._refuse(f"takes no finite horizon. Use {able}")
+        self._refuse(f"does not support finite horizons. Use {able}")
 
     def on_simulator(
         self, simulator: Simulator, actor: Actor, coupling: Coupling, discount: float, progress: bool
@@ -68,20 +68,20 @@ class Method(Generic[Answer]):
         self._refuse_simulators()
 
     def check_takes_simulators(self) -> None:
-        """Raise if this method needs a table: before anything else is asked of a simulator."""
+        """Raise if this method needs a table; called before any other use of a simulator."""
         if type(self).on_simulator is Method.on_simulator:
             self._refuse_simulators()
 
     def _refuse_simulators(self) -> NoReturn:
         able = who_gives(Quantity.FROM_SIMULATORS)
-        self._refuse(f"needs a table, and this is a simulator. Use {able}, or jmdp.compare")
+        self._refuse(f"needs a table, not a simulator. Use {able}, or jmdp.compare")
 
     def _refuse(self, reason: str) -> NoReturn:
         raise ModelError(f"{type(self).__name__} {reason}.")
 
 
 def check_table(model: Any, policy: Any, coupling: Coupling) -> None:
-    """Raise unless these are a table, a policy for it and a coupling that makes sense for it."""
+    """Raise unless these are a table, a policy and a coupling that are compatible."""
     check_kind("model", model, TabularJMDP, ModelError)
     check_kind("policy", policy, TabularPolicy, PolicyError)
     check_kind("coupling", coupling, Coupling, CouplingError)
@@ -90,24 +90,24 @@ def check_table(model: Any, policy: Any, coupling: Coupling) -> None:
 
 
 def check_method(method: Any) -> None:
-    """Raise unless this is a method with its settings."""
+    """Raise unless this is an instance of a method."""
     check_kind("method", method, Method, SettingsError)
 
 
 def check_kind(name: str, value: object, kind: type, error: type[ValueError]) -> None:
-    """Raise `error`, with what was most likely meant, unless the argument is of its kind."""
+    """Raise `error`, with a hint, unless the argument is an instance of `kind`."""
     if not isinstance(value, kind):
         raise error(f"{name} is a {type(value).__name__}, not a {kind.__name__}.{_hint(name, value)}")
 
 
 def _hint(name: str, value: object) -> str:
-    """What somebody who passes this most likely meant."""
+    """Hint for the most likely mistake behind this argument."""
     if isinstance(value, type):
         return f" Give an instance, {value.__name__}(…)."
     if hasattr(value, "model") and name == "model":
         return " Did you mean its .model?"
     if isinstance(value, (TabularJMDP, TabularPolicy, Coupling, Method)):
-        return " The order is evaluate(model, policy, coupling, method)."
+        return " The argument order is evaluate(model, policy, coupling, method)."
     if name == "policy":
         return " Wrap a table of probabilities: TabularPolicy(probs)."
     if name == "coupling":

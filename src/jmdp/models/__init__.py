@@ -1,1 +1,1 @@
-"""Scenario tables, policies, couplings, and the semantics in exact rationals."""
+"""Scenario tables, policies and couplings, and a reference implementation of a step in exact rationals."""

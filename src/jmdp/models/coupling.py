@@ -1,17 +1,17 @@
-"""Couplings: how luck is shared among branches that live through the same time step.
+"""Couplings: which randomness (luck) branches share in a time step.
 
-A coupling answers two questions of scenario luck. Do two branches in the *same* state meet the same scenario? And
-two branches in *different* states? A second dial, `policy_luck`, asks the same of the policy's own randomness.
+A coupling defines whether two branches receive the same scenario if they are in the *same* state, and if they are in
+*different* states. The setting `policy_luck` defines the same for the randomness of the policy.
 
 =================  ============  =================  =========================================
-coupling             same state    different states   the paper's name
+coupling           same state    different states   the paper's name
 =================  ============  =================  =========================================
-`Local()`          shared        independent        one-step coupling; the default
+`Local()`          shared        independent        one-step coupling
 `Synchronous()`    shared        shared             Assumption 4.5 read literally
 `Independent()`    independent   independent        independent marginals, the baseline
 =================  ============  =================  =========================================
 
-All couplings agree on the mean and on the distribution of each single return.
+All couplings give the same mean and distribution of each single return.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ PolicyLuck = Literal["independent", "shared"]
 
 @dataclass(frozen=True)
 class Coupling:
-    """How luck is shared: `Local`, `Synchronous` or `Independent`.
+    """Which randomness branches share: `Local`, `Synchronous` or `Independent`.
 
-    These three are all there are. Methods on tables rest on their definitions and would ignore what a subclass
-    overrides, so a subclass is refused where it is defined.
+    There are no other couplings. Methods on tables depend on these definitions and would ignore overridden methods, so
+    defining a subclass raises an error.
 
     Parameters
     ----------
     policy_luck
         "independent": branches on distinct (state, action) pairs draw their next actions independently, as in the
-        paper. "shared": one uniform number per time step, inverted through π(· | state) by every branch, so that
-        branches in one state take one action.
+        paper. "shared": all branches invert the same uniform number per time step through π(· | state), so that
+        branches in the same state take the same action.
     """
 
     policy_luck: PolicyLuck = "independent"
@@ -53,29 +53,29 @@ class Coupling:
     def __init_subclass__(cls) -> None:
         if cls.__module__ != __name__:
             raise CouplingError(
-                f"{cls.__name__} is a subclass of {cls.__mro__[1].__name__}. Couplings are a closed set: methods on "
-                f"tables would ignore what {cls.__name__} overrides. {_USE}"
+                f"{cls.__name__} is a subclass of {cls.__mro__[1].__name__}. Couplings cannot be extended: methods "
+                f"on tables would ignore the methods that {cls.__name__} overrides. {_USE}"
             )
 
     def __post_init__(self) -> None:
         if type(self) is Coupling:
-            raise CouplingError(f"Coupling() does not say which luck is shared. {_USE}")
+            raise CouplingError(f"Coupling() is abstract. {_USE}")
         if self.policy_luck not in ("independent", "shared"):
-            raise CouplingError(f"policy_luck is {self.policy_luck!r}. It is 'independent' or 'shared'.")
+            raise CouplingError(f"policy_luck is {self.policy_luck!r}. Use 'independent' or 'shared'.")
 
     def check_fits(self, model: TabularJMDP) -> None:
-        """Raise unless the coupling makes sense for this model."""
+        """Raise unless the coupling is possible in this model."""
 
     def environment_shock(self, root: Shock, step: int, state: bytes, branch: int) -> Shock:
-        """What a branch of a simulation that stands in the state with this digest meets in this step.
+        """Shock of the environment in one step, for a branch in the state with this digest.
 
-        Local H(root, t, state), Synchronous H(root, t), Independent H(root, t, branch): equal keys are equal luck, so
-        branches that have met need no further care.
+        Local H(root, t, state), Synchronous H(root, t), Independent H(root, t, branch). Equal keys give equal random
+        numbers, so merged branches stay equal without further bookkeeping.
         """
         return root.derived(b"environment", step, self._place(state, branch))
 
     def policy_shock(self, root: Shock, step: int, state: bytes, action: bytes, branch: int) -> Shock:
-        """The policy's own luck after this action in this state: H(root, t, state, action), or H(root, t) if shared."""
+        """Shock of the policy after this action in this state: H(root, t, state, action), or H(root, t) if shared."""
         if self.policy_luck == "shared":
             return root.derived(b"policy", step)
         place = state + action if self.shared_in_a_state else branch.to_bytes(8, "little")
@@ -88,10 +88,10 @@ class Coupling:
 
 
 class Local(Coupling):
-    """One scenario draw per state and time step, independent between states: the paper's one-step coupling.
+    """One scenario draw per state and time step, independent between states: the paper's one-step coupling (Section 4).
 
-    Branches that meet in a state share its draw. Once two branches stand on the same state and action they have
-    coalesced and stay equal for ever. `policy_luck` as in `Coupling`.
+    In two different states it gives Eq. (17), in one state Eq. (18). Branches in the same state share its draw. Two
+    branches with the same state and action have merged and stay equal. `policy_luck` as in `Coupling`.
     """
 
     shared_in_a_state = True
@@ -99,17 +99,19 @@ class Local(Coupling):
 
 
 class Synchronous(Coupling):
-    """One scenario draw per time step, used in every state: common random numbers as simulation people mean it.
+    """One scenario draw per time step for all states: common random numbers, as the term is used in simulation.
 
-    Scenario k must mean the same luck everywhere (today's demand, today's weather), so ``prob[s]`` must be one row for
-    all states that go on. `policy_luck` as in `Coupling`.
+    Paper: Assumption 4.5 read literally, where Eq. (8) has one U_t for every state.
+
+    Scenario k must be the same event in all states (today's demand, today's weather), so ``prob[s]`` must be equal for
+    all non-terminal states. `policy_luck` as in `Coupling`.
     """
 
     shared_in_a_state = True
     shared_between_states = True
 
     def check_fits(self, model: TabularJMDP) -> None:
-        """Raise unless every state that goes on has the same scenario probabilities."""
+        """Raise unless all non-terminal states have the same scenario probabilities."""
         nonterminal = np.flatnonzero(~model.terminal)
         if nonterminal.size == 0:
             return
@@ -124,10 +126,10 @@ class Synchronous(Coupling):
 
 
 class Independent(Coupling):
-    """Every branch has its own draws and nothing of the environment is ever shared: the baseline.
+    """Independent scenario draws for every branch: the baseline, the "independent marginals" of Section C.
 
-    With independent `policy_luck` the returns of distinct (state, action) pairs have covariance 0. Branches that meet
-    do not coalesce.
+    With policy_luck="independent" the returns of distinct (state, action) pairs have covariance 0. Branches never
+    merge.
     """
 
     shared_in_a_state = False

@@ -1,4 +1,4 @@
-"""The discount, which belongs to the problem: a model or simulator has it, or the verb is given it."""
+"""Checks of the discount factor, a property of the model or simulator or else an argument."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from jmdp.errors import ModelError, SettingsError
 
 
 def checked_discount(discount: Any) -> float:
-    """The discount of a table as a float, or a `ModelError`."""
+    """Discount of a table as a float; raise `ModelError` if it is invalid."""
     gamma = _number(discount)
     if math.isnan(gamma):
         raise ModelError(f"discount is {discount!r}. Give a number γ with 0 ≤ γ < 1.")
     if not 0 <= gamma < 1:
-        raise ModelError(f"discount is {gamma!r}. Returns are finite for 0 ≤ γ < 1; take 1 − 1/horizon for a long one.")
+        raise ModelError(f"discount is {gamma!r}. Give 0 ≤ γ < 1, e.g. 1 − 1/horizon, so that returns are finite.")
     return gamma
 
 
 def problem_discount(own: float | None, given: Any) -> float:
-    """The problem's own discount, or the one given to the verb where it has none; another one is refused."""
+    """Discount of the model or simulator, or the given one if it has none; raise if both differ."""
     if own is not None:
         if given is not None and given != own:
-            raise SettingsError(f"discount is {given!r}, and the problem's own is {own!r}. Leave it out.")
+            raise SettingsError(f"discount is {given!r}, but the problem's own is {own!r}. Omit discount.")
         return own
     if given is None:
-        raise SettingsError("This simulator has no discount of its own. Give one, e.g. discount=0.99.")
+        raise SettingsError("This simulator has no discount. Give one, e.g. discount=0.99.")
     gamma = _number(given)
     if not 0 <= gamma <= 1:
         raise SettingsError(f"discount is {given!r}. Give a number from 0 to 1.")

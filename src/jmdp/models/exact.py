@@ -1,7 +1,7 @@
-"""The semantics in exact rationals: every way one or two branches can go in a step, with its probability.
+"""Reference implementation in exact rationals: all outcomes of one step of one or two branches.
 
-Slow and meant to be read. Certificates are checked against it; no method computes with it. The model and policy
-are their stored tables, each row of probabilities divided by its exact sum.
+It is slow and written for clarity. Certificates are checked against it; methods do not use it. The model and policy
+are defined by their stored tables, with each row of probabilities divided by its exact sum.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Coordinate = tuple[int, int]
 
 
 class ExactStep:
-    """One step of the recursion Z(x) = R + γ Z(x'), for one branch and for two."""
+    """One step of the recursion Z(x) = R + γ Z(x') for one branch or two."""
 
     def __init__(self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling) -> None:
         self.model, self.coupling = model, coupling
@@ -31,7 +31,7 @@ class ExactStep:
         self._cumulative = [list(accumulate(row)) for row in self.policy]
 
     def one(self, x: Coordinate) -> Iterator[tuple[Fraction, int, Fraction, int]]:
-        """A branch on x: probability, scenario, reward, next state. Nothing from a terminal state."""
+        """Outcomes of a branch at x (Eq. (5)): probability, scenario, reward, next state. Empty in a terminal state."""
         s, a = x
         if self.model.terminal[s]:
             return
@@ -40,9 +40,10 @@ class ExactStep:
                 yield p, k, self._reward[s][k][a], int(self.model.next_state[s, k, a])
 
     def two(self, x: Coordinate, y: Coordinate) -> Iterator[tuple[Fraction, Fraction, int, Fraction, int]]:
-        """Two distinct branches on x and y: probability, reward and next state of each.
+        """Joint outcomes of two distinct branches at x and y: probability, reward and next state of each.
 
-        Where one of them stands in a terminal state there is nothing: its return is 0 and so is their product.
+        Under Local, Eq. (17) in different states and Eq. (18) in one. Empty if one of them is in a terminal state: its
+        return is 0, and so is the product of both returns.
         """
         c = self.coupling
         together = c.shared_between_states or (c.shared_in_a_state and x[0] == y[0])
@@ -54,7 +55,7 @@ class ExactStep:
                     yield p, r, n, u, m
 
     def actions(self, s: int, t: int) -> Iterator[tuple[Fraction, int, int]]:
-        """Two distinct branches that have come to s and t: probability and action of each."""
+        """Joint next actions of two distinct branches that have reached s and t: probability and both actions."""
         if self.coupling.policy_luck == "independent":
             for a, p in enumerate(self.policy[s]):
                 for b, q in enumerate(self.policy[t]):
@@ -70,7 +71,7 @@ class ExactStep:
             u = up_to
 
     def coalesced(self, x: Coordinate, y: Coordinate) -> bool:
-        """Whether branches on x and y are one and the same from here on."""
+        """Whether branches at x and y have merged."""
         return x == y and self.coupling.shared_in_a_state
 
 

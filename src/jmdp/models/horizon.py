@@ -1,4 +1,4 @@
-"""A finite horizon: so many steps, and what a state is worth when they are over."""
+"""Finite horizons: the number of steps, and the value of each state after the last."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _MOST_STEPS = 10_000_000
 
 @dataclass(frozen=True, eq=False)
 class Horizon:
-    """Steps, and the value [S] of the state that is reached after the last."""
+    """Number of steps, and value [S] of each state after the last step."""
 
     steps: int
     final: Floats
 
     @classmethod
     def of(cls, model: TabularJMDP, steps: Any, final: Any) -> Horizon:
-        """Checked against the model, whose discount may be 1 here."""
+        """Check the number of steps and the values against the model."""
         count = whole_number("horizon", steps, 1)
         if count > _MOST_STEPS:
             raise SettingsError(f"horizon is {count}. Give at most {_MOST_STEPS} steps.")
@@ -38,8 +38,8 @@ class Horizon:
         if values[model.terminal].any():
             s = int(np.flatnonzero(model.terminal & (values != 0))[0])
             raise SettingsError(
-                f"terminal_value of state {model.states.name(s)} is {values[s]:g}, and nothing is earned from a "
-                "terminal state on. Give 0 there, and put the amount on the step into it."
+                f"terminal_value of state {model.states.name(s)} is {values[s]:g}, but the return from a terminal "
+                "state is 0. Give 0 there, and add the amount to the reward of the step into it."
             )
         if model.reward_bound * count + np.abs(values).max() > LARGEST_RETURN:
             raise SettingsError(f"Squares of returns over {count} steps overflow. Divide the rewards by a constant.")
@@ -47,7 +47,7 @@ class Horizon:
 
 
 def horizon_model(model: TabularJMDP, discount: float | None) -> TabularJMDP:
-    """The model with a discount of 0 … 1, which a finite horizon allows; its own if None is given."""
+    """Model with another discount from 0 to 1, which a finite horizon allows; None keeps its own."""
     if discount is None:
         return model
     if isinstance(discount, bool) or not 0 <= float(discount) <= 1:
@@ -56,7 +56,7 @@ def horizon_model(model: TabularJMDP, discount: float | None) -> TabularJMDP:
 
 
 def policy_steps(policy: Any, model: TabularJMDP, steps: int) -> list[TabularPolicy]:
-    """The policy of each step: one for all, or one each, given as a list or as an array [H, S, A]."""
+    """Policy of each step, from one for all steps or from a list or array [H, S, A] of one per step."""
     if isinstance(policy, TabularPolicy):
         policy.check_fits(model)
         return [policy] * steps
@@ -71,7 +71,7 @@ def policy_steps(policy: Any, model: TabularJMDP, steps: int) -> list[TabularPol
             "or an array [H, S, A]."
         )
     if len(found) != steps:
-        raise PolicyError(f"The policy has {len(found)} steps, the horizon {steps}. Give one table for each step.")
+        raise PolicyError(f"The policy has {len(found)} steps, but the horizon is {steps}. Give one table per step.")
     for table in found:
         table.check_fits(model)
     return found

@@ -1,4 +1,4 @@
-"""A joint MDP that is never enumerated: the scenario table of a state is asked for when somebody gets there."""
+"""A joint MDP that is not enumerated: the scenario table of a state is computed when it is first needed."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ Scenarios = tuple[npt.ArrayLike, npt.ArrayLike, Sequence[Sequence[State]]]
 
 
 class LazyJMDP:
-    """A joint MDP given by a function of the state, for worlds too large to write down.
+    """A joint MDP given by a function of the state, for models too large to enumerate.
 
-    The table of a state is asked for once and kept. States are found as they are reached and numbered in that order.
+    The function is called once per state. States are discovered as they are reached and numbered in that order.
 
     Parameters
     ----------
     scenarios
-        ``scenarios(state)`` gives ``(prob [K], reward [K, A], next_state [K][A])``, or None for a terminal state.
-        States are anything hashable; the number of scenarios may differ between states, that of actions may not.
+        ``scenarios(state)`` returns ``(prob [K], reward [K, A], next_state [K][A])``, or None for a terminal state.
+        States must be hashable. The number of scenarios may differ between states, the number of actions may not.
     discount
         γ, 0 ≤ γ < 1.
     reward_bound
-        No reward is larger in size. What lies beyond the states that are looked at is bounded by it.
+        Largest possible |reward|, used to bound the returns from states that are not explored.
     action_names
-        Unique strings; without them actions are called by index.
+        Unique strings. Default: actions are named by index.
     """
 
     def __init__(
@@ -53,16 +53,16 @@ class LazyJMDP:
         self.discount = checked_discount(discount)
         if not (isinstance(reward_bound, Real) and 0 <= float(reward_bound) <= LARGEST_RETURN * (1 - self.discount)):
             raise ModelError(
-                f"reward_bound is {reward_bound!r}. Give the largest size a reward can have, at most "
+                f"reward_bound is {reward_bound!r}. Give the largest possible |reward|, at most "
                 f"{LARGEST_RETURN * (1 - self.discount):g} at this discount."
             )
         self.reward_bound: float = float(reward_bound)
-        self.actions: Labels | None = None  # without names, known from the first table that is not of a terminal state
+        self.actions: Labels | None = None  # without names, set by the first table of a non-terminal state
         if action_names is not None:
             self.actions = Labels.of("action", len(list(action_names)), action_names)
         self.states: list[State] = []
         self._index: dict[State, int] = {}
-        self.known: Booleans = np.zeros(0, bool)  # [found], whether the table was asked for; and the next four
+        self.known: Booleans = np.zeros(0, bool)  # [found], whether the table was computed
         self.terminal: Booleans = np.zeros(0, bool)
         self.prob: Floats = np.zeros((0, 1))  # [found, K]
         self.reward: Floats = np.zeros((0, 1, 1))  # [found, K, A]
@@ -70,7 +70,7 @@ class LazyJMDP:
 
     @classmethod
     def of(cls, model: TabularJMDP) -> LazyJMDP:
-        """The same model, asked for state by state; states are indices."""
+        """Lazy version of a table; states are indices."""
 
         def scenarios(s: int) -> Scenarios | None:
             if model.terminal[s]:
@@ -82,18 +82,18 @@ class LazyJMDP:
         return lazy
 
     def index(self, state: State) -> int:
-        """The number of a state, found now if it is new."""
+        """Number of a state; a new state is added."""
         try:
             found = self._index.get(state)
         except TypeError:
-            raise ModelError(f"State {state!r} is not hashable. Make it a tuple, a string or a number.") from None
+            raise ModelError(f"State {state!r} is not hashable. Use a tuple, a string or a number.") from None
         if found is None:
             found = self._index[state] = len(self.states)
             self.states.append(state)
         return found
 
     def expand(self, i: int) -> None:
-        """Ask for the table of the state with this number, unless it is known."""
+        """Compute the table of the state with this number, unless it is known."""
         if i < len(self.known) and self.known[i]:
             return
         state = self.states[i]
@@ -104,7 +104,7 @@ class LazyJMDP:
             return
         prob, reward, following = self._checked(state, table)
         K, A = reward.shape
-        # A plain loop: nested lists of any hashable thing, tuples too, which NumPy would take for an axis.
+        # Not by NumPy, which would take tuples as states for another axis.
         numbers = [[self.index(n) for n in row] for row in following]
         self._reserve(max(i, len(self.states) - 1), K, A)
         self.prob[i, :K], self.reward[i, :K], self.next_state[i, :K] = prob, reward, numbers
@@ -113,7 +113,7 @@ class LazyJMDP:
     def _checked(self, state: State, table: Scenarios) -> tuple[Floats, Floats, Sequence[Sequence[State]]]:
         where = f"the table of state {state!r}"
         if not (isinstance(table, tuple) and len(table) == 3):
-            raise ModelError(f"{where} is {table!r:.200}. Return (prob, reward, next_state), or None where it ends.")
+            raise ModelError(f"{where} is {table!r:.200}. Return (prob, reward, next_state), or None if terminal.")
         prob = arrays.floats(f"prob in {where}", table[0], "[K]", ModelError)
         reward = arrays.floats(f"reward in {where}", table[1], "[K, A]", ModelError)
         K, A = reward.shape
@@ -122,22 +122,22 @@ class LazyJMDP:
         nested = len(rows) == K and all(isinstance(row, Sequence | np.ndarray) and len(row) == A for row in rows)
         if K * A == 0 or prob.shape != (K,) or not nested:
             raise ModelError(
-                f"{where}: prob, reward {reward.shape} = [K, A] and next_state [K][A] do not fit one another."
+                f"{where}: the shapes of prob, reward {reward.shape} = [K, A] and next_state [K][A] do not match."
             )
         if self.actions is None:
             self.actions = Labels.of("action", A, None)
         if self.actions.size != A:
-            raise ModelError(f"{where} has {A} actions, and {self.actions.size} are expected. Give the same to all.")
+            raise ModelError(f"{where} has {A} actions, but {self.actions.size} are expected. Use the same number.")
         if not (prob >= 0).all():
-            raise ModelError(f"{where} has a probability of {prob.min()}. Probabilities are not negative.")
+            raise ModelError(f"{where} has the probability {prob.min()}. Give probabilities ≥ 0.")
         prob = arrays.normalised_rows(prob[None], lambda s: f"prob in {where}", ModelError)[0]
         size = np.abs(reward[prob > 0]).max()
         if not size <= self.reward_bound:
-            raise ModelError(f"{where} has a reward of size {size}, more than reward_bound {self.reward_bound:g}.")
+            raise ModelError(f"{where} has a |reward| of {size}, more than reward_bound {self.reward_bound:g}.")
         return prob, reward, following
 
     def _reserve(self, last: int, K: int, A: int) -> None:
-        """Make room up to this number and for so many scenarios and actions."""
+        """Enlarge the arrays for states up to this number, and for K scenarios and A actions."""
         rows, columns, _ = self.reward.shape
         if last < rows and columns >= K and self.reward.shape[2] == A:
             return
@@ -146,7 +146,7 @@ class LazyJMDP:
         for name in ("known", "terminal", "prob", "reward", "next_state"):
             old = getattr(self, name)
             larger[name] = np.zeros(shape[: old.ndim], old.dtype)
-            if old.ndim < 3 or old.shape[2] == A:  # tables of another width are of terminal states, and empty
+            if old.ndim < 3 or old.shape[2] == A:  # tables of another width belong to terminal states and are empty
                 larger[name][tuple(slice(n) for n in old.shape)] = old
         vars(self).update(larger)
 

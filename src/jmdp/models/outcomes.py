@@ -1,7 +1,7 @@
-"""What one step does to several actions at once: draws, exact distributions, marginals, coupling distances.
+"""Joint one-step outcomes of several actions: draws, exact distributions, marginals, coupling distances.
 
-Everything here is of scenario tables, ``prob [S, K]``, ``reward`` and ``next_state [S, K, A]``, or of one state's rows.
-Use the methods of `TabularJMDP`; these are what they call.
+The functions take scenario tables, ``prob [S, K]``, ``reward`` and ``next_state [S, K, A]``, or the rows of one state.
+They implement methods of `TabularJMDP`; use those instead.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Outcomes(NamedTuple):
-    """Rewards and next states of m actions in one state, or of many draws of them."""
+    """Rewards and next states of m actions in one state, for one draw or several."""
 
     reward: Floats  # [m] or [size, m]
     next_state: Integers  # [m] or [size, m]
@@ -31,13 +31,13 @@ class Outcomes(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class OutcomeDistribution(arrays.FrozenArrays):
-    """The distribution J_m(· | s, a_1 … a_m): outcome l, with probability ``prob[l]``, says what each action meets.
+    """The distribution J_m(· | s, a_1 … a_m): outcome l, with probability ``prob[l]``, has all rewards and next states.
 
-    No two outcomes are equal and none is impossible. They are sorted by the first action's reward, its next state, the
-    second action's reward and so on, so that equal distributions have equal arrays however their scenarios were written
-    down.
+    Outcomes are distinct and have positive probability. They are sorted by the first action's reward, its next state,
+    the second action's reward and so on, so that equal distributions have equal arrays in whatever order their
+    scenarios were given.
 
-    Paper: Definition 4.1 (m-JSTM), induced from the table as in Remark 4.4; with one action the classical J_1.
+    Paper: Definition 4.1 (m-JSTM), induced from the table as in Eq. (6); with one action the classical J_1, Eq. (5).
     """
 
     prob: Floats  # [L]
@@ -47,14 +47,14 @@ class OutcomeDistribution(arrays.FrozenArrays):
 
 @dataclass(frozen=True, eq=False)
 class MarginalMDP(arrays.FrozenArrays):
-    """The classical MDP of a joint one: what is left of it when one action is looked at at a time.
+    """Ordinary MDP of a joint MDP: its marginal distributions for single actions.
 
     This is QuantEcon's form by state-action pairs: with ``s, a = np.divmod(np.arange(S * A), A)`` it is
     ``DiscreteDP(mdp.reward.ravel(), mdp.transition, mdp.discount, s, a)``. Dense, P(s' | s, a) is
     ``P = mdp.transition.toarray().reshape(S, A, S)``, QuantEcon's product form beside `reward`; pymdptoolbox takes
-    ``P.transpose(1, 0, 2)``, also beside `reward`. Terminal states stay in place for no reward.
+    ``P.transpose(1, 0, 2)``, also beside `reward`. Terminal states stay in place with reward 0.
 
-    Paper: Remark 4.4. That reward and next state of one action may depend on one another is lost here too.
+    Paper: Remark 4.4, Definition 3.1 (MDP). The dependence between reward and next state of one action is also lost.
     """
 
     reward: Floats  # [S, A], E[R | s, a]
@@ -65,7 +65,10 @@ class MarginalMDP(arrays.FrozenArrays):
 def draw(
     prob: Floats, reward: Floats, next_state: Integers, actions: Integers, rng: np.random.Generator, size: int | None
 ) -> Outcomes:
-    """Draw from J_m in the state with rows prob [K], reward and next_state [K, A]: one scenario for all m actions."""
+    """Draw from J_m, one scenario for all m actions, in the state with rows prob [K], reward and next_state [K, A].
+
+    Paper: Eq. (3).
+    """
     if not isinstance(rng, np.random.Generator):
         seed = rng if isinstance(rng, int) else "seed"
         raise SettingsError(
@@ -88,7 +91,10 @@ def _whole_size(size: int) -> int:
 
 
 def distribution(prob: Floats, reward: Floats, next_state: Integers, actions: Integers) -> OutcomeDistribution:
-    """J_m in the state with rows prob [K], reward and next_state [K, A]; sums of probabilities are rounded once."""
+    """J_m in the state with rows prob [K], reward and next_state [K, A]; sums of probabilities are rounded once.
+
+    Paper: Eq. (6); Eq. (5) for one action.
+    """
     chances: defaultdict[tuple[tuple[float, int], ...], list[float]] = defaultdict(list)
     for p, r, n in zip(prob.tolist(), reward[:, actions].tolist(), next_state[:, actions].tolist(), strict=True):
         if p > 0:
@@ -112,7 +118,7 @@ def marginal_mdp(prob: Floats, reward: Floats, next_state: Integers, discount: f
 
 
 def one_step(prob: Floats, next_state: Integers) -> csr_array[np.float64]:
-    """[S·A, S], where each coordinate goes under scenario probabilities [S, K]."""
+    """Transition probabilities [S·A, S] from each (state, action), for scenario probabilities [S, K]."""
     from scipy.sparse import csr_array
 
     S, K, A = next_state.shape
@@ -123,16 +129,16 @@ def one_step(prob: Floats, next_state: Integers) -> csr_array[np.float64]:
 
 
 def coupling_distance(prob: Floats, reward: Floats, next_state: Integers) -> Floats:
-    """Total variation between J(· | s) and the product of its single-action marginals, in each state: [S].
+    """Total variation distance [S] between J(· | s) and the product of its single-action marginals.
 
-    TV(J, ⊗J_1) = Σ_o (J(o) − Π_a J_1(o_a))⁺. Only outcomes o of the table count: elsewhere J(o) = 0. Hence K terms and
-    not one for each of up to K^A combinations.
+    TV(J, ⊗J_1) = Σ_o (J(o) − Π_a J_1(o_a))⁺. Only outcomes o in the table contribute, because otherwise J(o) = 0. So
+    the sum has K terms, not one for each of up to K^A combinations.
     """
     S, K, A = reward.shape
     first = K * np.arange(S)[:, None]
 
     def chances(numbers: Integers) -> Floats:
-        """The probability of each number in each state: [S·K]."""
+        """Probability [S·K] of each number in each state."""
         found: Floats = np.zeros(S * K)
         np.add.at(found, first + numbers, prob)
         return found
@@ -143,23 +149,23 @@ def coupling_distance(prob: Floats, reward: Floats, next_state: Integers) -> Flo
         product *= chances(alone)[first + alone]
         joint = _numbered(joint, alone)
     independent = np.zeros(S * K)
-    independent[first + joint] = product  # scenarios with one outcome have one product
+    independent[first + joint] = product  # scenarios with the same outcome have the same product
     distance: Floats = np.maximum(chances(joint) - independent, 0.0).reshape(S, K).sum(axis=1)
     return distance
 
 
 def rounding_allowance(scenarios: int, actions: int) -> float:
-    """No larger `coupling_distance` comes of rounding alone: 4 (K + A) (A + 1) u, with u = 2⁻⁵³.
+    """Largest `coupling_distance` that rounding alone can cause: 4 (K + A) (A + 1) u, with u = 2⁻⁵³.
 
-    Rows are stored with sums up to 2Ku off 1, sums of K terms are off by Ku and products of A factors by Au more, so
-    the distance found is off by at most 3K(A + 1)u + (K + A)u. And where the table is itself a product of marginals in
-    float64, each entry is off by (A + 1)u, which is a true distance of up to (A + 1)²u.
+    Sums of stored rows differ from 1 by up to 2Ku. Sums of K terms add a relative error of Ku, and products of A
+    factors one of Au, so the error of the distance is at most 3K(A + 1)u + (K + A)u. If the table itself was computed
+    in float64 as a product of marginals, each entry has an error of (A + 1)u, a true distance of up to (A + 1)²u.
     """
     return 4 * (scenarios + actions) * (actions + 1) * 2.0**-53
 
 
 def _numbered(*keys: Floats | Integers) -> Integers:
-    """Number the entries of each row [S, K] from 0, equal ones (in all keys) alike."""
+    """Number the entries of each row [S, K] from 0; entries equal in all keys have equal numbers."""
     order = np.lexsort(keys, axis=1)
     new = np.zeros(order.shape, np.bool_)
     for key in keys:

@@ -1,4 +1,4 @@
-"""Policies: for a table, the probability of each action in each state."""
+"""Policies of tables: the probability of each action in each state."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from jmdp.models.tabular import TabularJMDP
 class TabularPolicy(arrays.FrozenArrays):
     """A stationary policy π(a | s).
 
-    The policy *is* its stored table, each row divided by its exact sum, as for `TabularJMDP`.
+    The policy is defined by its stored table, with each row divided by its exact sum, as in `TabularJMDP`.
 
     Parameters
     ----------
@@ -33,20 +33,20 @@ class TabularPolicy(arrays.FrozenArrays):
     def __init__(self, probs: npt.ArrayLike) -> None:
         table = arrays.floats("probs", probs, "[S, A]", PolicyError)
         if table.size == 0:
-            raise PolicyError(f"probs has shape {table.shape}: a policy needs a state and an action.")
+            raise PolicyError(f"probs has shape {table.shape}. Give at least one state and action.")
 
         def where(at: Sequence[int]) -> str:
             return f"state {at[0]}, action {at[1]}"
 
         bad = ~((table >= 0) & (table <= 1 + arrays.ROW_SUM_TOLERANCE))
-        arrays.refuse_where(bad, table, "probs", "a probability lies in [0, 1]", where, PolicyError)
+        arrays.refuse_where(bad, table, "probs", "a probability must be in [0, 1]", where, PolicyError)
         table = arrays.normalised_rows(table, lambda s: f"probs of state {s}", PolicyError)
         arrays.frozen(table)
         object.__setattr__(self, "probs", table)
 
     @classmethod
     def uniform(cls, model: TabularJMDP) -> TabularPolicy:
-        """Every action equally likely in every state."""
+        """Policy with equally likely actions in every state."""
         S, _, A = model.shape
         return cls(np.full((S, A), 1 / A))
 
@@ -54,23 +54,23 @@ class TabularPolicy(arrays.FrozenArrays):
     def deterministic(
         cls, model: TabularJMDP, actions: Sequence[Label] | Mapping[Label, Label] | npt.NDArray[np.integer]
     ) -> TabularPolicy:
-        """One action in each state: a list in the order of states, or a dictionary from state to action."""
+        """Policy with one action per state: a list in the order of states, or a dictionary from state to action."""
         S, _, A = model.shape
         if isinstance(actions, Mapping):
             chosen = {model.states.index(s): a for s, a in actions.items()}
             missing = sorted(set(range(S)) - set(chosen))
             if missing:
-                raise PolicyError(f"No action is given for state {model.states.name(missing[0])}.")
+                raise PolicyError(f"actions has no entry for state {model.states.name(missing[0])}. Add one.")
             actions = [chosen[s] for s in range(S)]
         if isinstance(actions, str) or not hasattr(actions, "__len__") or len(actions) != S:
             count = len(actions) if hasattr(actions, "__len__") and not isinstance(actions, str) else 1
-            raise PolicyError(f"{count} actions for {S} states. Give one action for each state.")
+            raise PolicyError(f"actions has {count} entries for {S} states. Give one action for each state.")
         return cls(np.eye(A)[[model.actions.index(a) for a in actions]])
 
     def mixed(self, other: TabularPolicy, weight: float) -> TabularPolicy:
-        """Follow `other` with probability `weight` at each step, else this policy (ε-greedy and the like)."""
+        """Policy that follows `other` with probability `weight` in each step, otherwise this one (e.g. ε-greedy)."""
         if not (isinstance(weight, Real) and 0 <= float(weight) <= 1):
-            raise PolicyError(f"weight is {weight!r}. It is a probability.")
+            raise PolicyError(f"weight is {weight!r}. Give a probability.")
         if not isinstance(other, TabularPolicy):
             raise PolicyError(f"other is a {type(other).__name__}. Wrap a table: TabularPolicy(probs).")
         if other.probs.shape != self.probs.shape:
@@ -82,7 +82,7 @@ class TabularPolicy(arrays.FrozenArrays):
         S, _, A = model.shape
         if self.probs.shape != (S, A):
             raise PolicyError(
-                f"The policy's table has shape {self.probs.shape}, the model has {S} states and {A} actions. "
+                f"The policy's table has shape {self.probs.shape}, but the model has {S} states and {A} actions. "
                 f"Give probs of shape {(S, A)} = [S, A]."
             )
 
@@ -93,4 +93,4 @@ class TabularPolicy(arrays.FrozenArrays):
 
 
 Policies = Mapping[str, TabularPolicy]
-"""Several, by name."""
+"""Several policies by name."""

@@ -1,9 +1,9 @@
-"""Several policies in one table: the model once for each policy, as blocks of states.
+"""Several policies in one table: one copy of the model for each policy, as blocks of states.
 
-State i · block + s is state s of the model under policy i. A branch never leaves its block, so following the policy of
-the whole table from there is following policy i from s. Blocks of one state are one *place*: branches there meet the
-same scenario wherever the coupling shares it within a state. They are different states all the same, so branches of
-different policies never become one.
+State i · block + s is state s of the model under policy i. A branch never leaves its block, so the policy of the whole
+table from there is policy i from s. The copies of one state in all blocks form one *place*: branches there receive the
+same scenario if the coupling shares scenarios within a state. They are nevertheless different states, so branches of
+different policies never merge.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from jmdp.models.tabular import TabularJMDP, with_discount
 Number = TypeVar("Number", np.float64, np.int64, np.bool_)
 
 _ALIGNED = 8
-"""Blocks have a multiple of so many states, as compiled sweeps take them; what is added is terminal."""
+"""Block sizes are multiples of this, as compiled sweeps require; the added states are terminal."""
 
 
 @dataclass(frozen=True, eq=False)
 class PolicyBlocks:
-    """A table of several models of one shape, and where the blocks are."""
+    """Table that combines several models of one shape as blocks of states."""
 
     model: TabularJMDP
-    states: int  # S, of each model
-    block: int  # from a state of one block to that of the next
+    states: int  # number of states S of each model
+    block: int  # distance between copies of a state in consecutive blocks
 
     @classmethod
     def of(cls, models: Sequence[TabularJMDP]) -> PolicyBlocks:
-        """Models that differ in rewards at most, one for each policy."""
+        """Combine one model for each policy; they may differ in rewards only."""
         S = models[0].shape[0]
         block = -(-S // _ALIGNED) * _ALIGNED
         more = block - S
@@ -53,20 +53,20 @@ class PolicyBlocks:
         return cls(with_discount(table, models[0].discount), S, block)
 
     def policy(self, policies: Sequence[TabularPolicy]) -> TabularPolicy:
-        """The policy of the whole table that follows each in its block."""
+        """Policy of the whole table that follows each policy in its block."""
         return TabularPolicy(_stacked([policy.probs for policy in policies], self.block - self.states))
 
     @property
     def count(self) -> int:
-        """How many policies there are."""
+        """Number of policies."""
         return self.model.shape[0] // self.block
 
     def at(self, values: npt.NDArray[Number]) -> npt.NDArray[Number]:
-        """[S, P], of values of all states of the table."""
+        """Rearrange values of all states of the table to [S, P]."""
         return np.asarray(values.reshape(self.count, self.block)[:, : self.states].T)
 
     def within_states(self, own: Floats, between: Floats) -> Floats:
-        """[S, P, P]: `own` [states of the table] for a policy with itself, entries of a table of pairs for two."""
+        """Array [S, P, P]: `own` [states of the table] on the diagonal, otherwise entries of a table of pairs."""
         found = np.empty((self.states, self.count, self.count))
         for i, j in np.ndindex(self.count, self.count):
             x, y = (np.arange(self.states) + self.place(0, policy) for policy in (i, j))
@@ -74,21 +74,21 @@ class PolicyBlocks:
         return found
 
     def place(self, s: int, i: int) -> int:
-        """The state of the table for state s under policy i."""
+        """State of the table that is state s under policy i."""
         return i * self.block + s
 
     def keep_between(self, table: Floats) -> None:
-        """Put 0 into a table of pairs where both states are of one block."""
+        """Set a table of pairs to 0 where both states are in the same block."""
         for first in range(0, len(table), self.block):
             table[first : first + self.block, first : first + self.block] = 0.0
 
     def mirror(self, table: Floats, sign: float = 1.0) -> None:
-        """Fill a table of pairs above its diagonal with ± what is below, block by block."""
+        """Fill a table of pairs above its diagonal with ± the transposed entries below, block by block."""
         for first in range(self.block, len(table), self.block):
             table[:first, first : first + self.block] = sign * table[first : first + self.block, :first].T
 
     def pairs(self) -> tuple[Integers, Integers]:
-        """All pairs of states at one place, the one of the later policy first; terminal states are left out."""
+        """All pairs of non-terminal states at one place; the first state is that of the later policy."""
         goes_on = np.flatnonzero(~self.model.terminal[: self.block])
         later, earlier = np.tril_indices(self.count, -1)
         one, other = (goes_on + self.block * of[:, None] for of in (later, earlier))
@@ -96,5 +96,5 @@ class PolicyBlocks:
 
 
 def _stacked(parts: Sequence[Floats], more: int) -> Floats:
-    """One after the other, each with so many more rows."""
+    """Concatenate arrays, each padded with this number of rows."""
     return np.concatenate([np.concatenate([part, np.repeat(part[:1], more, axis=0)]) for part in parts])

@@ -1,7 +1,7 @@
-"""The scenario table: a finite joint Markov decision process, checked once and frozen.
+"""The scenario table: a finite joint Markov decision process, validated once and immutable.
 
-In state s, scenario k has probability ``prob[s, k]`` and fixes the reward and the next state of *every* action
-at once. That joint row is what an ordinary MDP lacks: it says how the actions' outcomes move together.
+In state s, scenario k has probability ``prob[s, k]`` and determines the reward and the next state of *every* action.
+An ordinary MDP has no such joint distribution of the outcomes of different actions.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from jmdp.models.discount import checked_discount
 from jmdp.models.outcomes import MarginalMDP, OutcomeDistribution, Outcomes
 
 Actions = Label | Sequence[Label] | npt.NDArray[np.integer]
-"""Actions as a user asks for them: one, or several in any order."""
+"""One action, or several in any order."""
 
 LARGEST_RETURN = 1e150
-"""Returns up to here have second moments that float64 can hold."""
+"""Returns up to this size have squares that float64 can represent."""
 
 
 @dataclass(frozen=True, init=False, eq=False)
 class TabularJMDP(arrays.FrozenArrays):
     """A joint MDP with finitely many states, scenarios and actions.
 
-    The model *is* its stored table: each row of `prob` divided by its exact sum. Rows that miss 1 by more than
-    rounding but less than 1e-6 are divided by their sum on the way in; others are refused. What cannot happen is
-    not kept: rows of terminal states are never read and stored as one certain scenario that stays there for no
-    reward, and rewards of scenarios with probability 0 are stored as 0.
+    The model is defined by its stored table, with each row of `prob` divided by its exact sum. Rows whose sum differs
+    from 1 by more than rounding but less than 1e-6 are normalised first; a larger difference raises an error. Rows of
+    terminal states are ignored and replaced by one certain scenario that stays in the state with reward 0. Rewards of
+    scenarios with probability 0 are set to 0.
 
-    Paper: Definition 4.3 (JMDP); the reward and next state of one action are drawn jointly here, where the
-    paper's Definition 3.2 writes them as independent.
+    Paper: Definition 4.3 (JMDP). Here the reward and next state of one action are drawn jointly; the paper's
+    Definition 3.2, Eq. (2) and Eq. (4) write them as independent.
 
     Parameters
     ----------
@@ -52,9 +52,9 @@ class TabularJMDP(arrays.FrozenArrays):
     discount
         γ, 0 ≤ γ < 1.
     terminal
-        ``[S]`` booleans: return 0 from here on. The reward of the step into a terminal state counts.
+        ``[S]`` booleans: the return from a terminal state is 0. The reward of the step into it counts.
     state_names, action_names
-        Unique strings; without them states and actions are called by index.
+        Unique strings. Default: states and actions are named by index.
     """
 
     prob: Floats  # [S, K]
@@ -81,11 +81,11 @@ class TabularJMDP(arrays.FrozenArrays):
         n = arrays.integers("next_state", next_state, "[S, K, A]", ModelError)
         S, K, A = r.shape
         if min(S, K, A) == 0:
-            raise ModelError(f"reward has shape {r.shape}: a model needs a state, a scenario and an action.")
+            raise ModelError(f"reward has shape {r.shape}. Give at least one state, scenario and action.")
         ends = arrays.booleans("terminal", np.zeros(S, bool) if terminal is None else terminal, "[S]", ModelError)
         for name, array, shape in (("prob", p, (S, K)), ("next_state", n, (S, K, A)), ("terminal", ends, (S,))):
             if array.shape != shape:
-                raise ModelError(f"{name} has shape {array.shape}, but reward {r.shape} = [S, K, A] asks for {shape}.")
+                raise ModelError(f"{name} has shape {array.shape}, but reward {r.shape} = [S, K, A] requires {shape}.")
         gamma = checked_discount(discount)
         states, actions = Labels.of("state", S, state_names), Labels.of("action", A, action_names)
 
@@ -95,11 +95,11 @@ class TabularJMDP(arrays.FrozenArrays):
 
         nonterminal = ~ends[:, None]
         bad_p = nonterminal & ~((p >= 0) & (p <= 1 + arrays.ROW_SUM_TOLERANCE))
-        arrays.refuse_where(bad_p, p, "prob", "a probability lies in [0, 1]", where, ModelError)
+        arrays.refuse_where(bad_p, p, "prob", "a probability must be in [0, 1]", where, ModelError)
         bad_r = nonterminal[:, :, None] & ~np.isfinite(r)
-        arrays.refuse_where(bad_r, r, "reward", "a reward is a finite number", where, ModelError)
+        arrays.refuse_where(bad_r, r, "reward", "a reward must be a finite number", where, ModelError)
         bad_n = nonterminal[:, :, None] & ((n < 0) | (n >= S))
-        arrays.refuse_where(bad_n, n, "next_state", f"a state is an index from 0 to {S - 1}", where, ModelError)
+        arrays.refuse_where(bad_n, n, "next_state", f"a state must be an index from 0 to {S - 1}", where, ModelError)
         p[ends] = np.eye(1, K)
         r[ends] = 0.0
         r[p == 0] = 0.0
@@ -127,37 +127,42 @@ class TabularJMDP(arrays.FrozenArrays):
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """(S, K, A): how many states, scenarios and actions."""
+        """(S, K, A): numbers of states, scenarios and actions."""
         S, K, A = self.reward.shape
         return S, K, A
 
     def sample(
         self, state: Label, actions: Actions | None = None, *, rng: np.random.Generator, size: int | None = None
     ) -> Outcomes:
-        """What each of these actions (None: all) would meet in this state, under one and the same luck.
+        """Draw the joint outcomes of several actions (None: all) in one state.
 
-        Draws ((R_i, S'_i))_i ~ J_m(· | s, a_1 … a_m): the scenario once, and from it reward and next state of all m
-        actions, as arrays [m], or [size, m] for that many draws. Terminal states earn 0 and stay.
+        Draws ((R_i, S'_i))_i ~ J_m(· | s, a_1 … a_m): one scenario, which determines the rewards and next states of all
+        m actions. Arrays are [m], or [size, m] if `size` is given. A terminal state gives reward 0 and stays.
 
-        Paper: Definition 4.1 (m-JSTM). Actions need not be distinct: a repeated one repeats its outcome.
+        Paper: Definition 4.1 (m-JSTM), Eq. (3); with one action Definition 3.2 (STM), given the state and action.
+        Actions need not be distinct: a repeated one repeats its outcome.
         """
         s = self.states.index(state)
         return outcomes.draw(self.prob[s], self.reward[s], self.next_state[s], self._actions_asked(actions), rng, size)
 
     def outcome_distribution(self, state: Label, actions: Actions | None = None) -> OutcomeDistribution:
-        """The exact distribution J_m(· | s, a_1 … a_m) that `sample` draws from; see `OutcomeDistribution`."""
+        """Exact distribution J_m(· | s, a_1 … a_m) of the outcomes that `sample` draws; see `OutcomeDistribution`.
+
+        Paper: Eq. (6).
+        """
         s = self.states.index(state)
         return outcomes.distribution(self.prob[s], self.reward[s], self.next_state[s], self._actions_asked(actions))
 
     def marginal_mdp(self) -> MarginalMDP:
-        """The classical MDP of single actions, in the shapes other packages take; see `MarginalMDP`."""
+        """Ordinary MDP (Definition 3.1) of single actions, in the format of other packages; see `MarginalMDP`."""
         return outcomes.marginal_mdp(self.prob, self.reward, self.next_state, self.discount)
 
     @cached_property
     def coupling_distance(self) -> Floats:
-        """[S], total variation between J(· | s) and the product of its single-action marginals, up to rounding.
+        """Total variation distance [S] between J(· | s) and the product of its single-action marginals, up to rounding.
 
-        Taking actions for independent misjudges no event of one step by more. Paper: Definition 4.2.
+        It bounds the error in the probability of any one-step event if actions are assumed to be independent.
+        Paper: Definition 4.2.
         """
         distance = outcomes.coupling_distance(self.prob, self.reward, self.next_state)
         arrays.frozen(distance)
@@ -165,9 +170,9 @@ class TabularJMDP(arrays.FrozenArrays):
 
     @property
     def is_coupled(self) -> bool:
-        """Whether actions share luck anywhere, beyond what rounding explains: a coupled-dynamics environment.
+        """Whether outcomes of actions are dependent in any state, beyond rounding: a coupled-dynamics environment.
 
-        If all of J(· | s) is a product, so is every J_m. Paper: Definition 4.2.
+        If J(· | s) of all actions is a product distribution, so is every J_m. Paper: Definition 4.2.
         """
         _, K, A = self.shape
         return bool(self.coupling_distance.max() > outcomes.rounding_allowance(K, A))
@@ -179,7 +184,7 @@ class TabularJMDP(arrays.FrozenArrays):
         if isinstance(asked, str) or not isinstance(asked, Sequence):
             asked = [asked]
         if len(asked) == 0:
-            raise SettingsError("actions is empty. Name at least one, or leave it out for all.")
+            raise SettingsError("actions is empty. Give at least one action, or omit it for all.")
         return np.array([self.actions.index(a) for a in asked])
 
     def __repr__(self) -> str:
@@ -191,7 +196,7 @@ class TabularJMDP(arrays.FrozenArrays):
 
 
 def with_discount(model: TabularJMDP, discount: float) -> TabularJMDP:
-    """The same table with another discount, which is not checked: a finite horizon allows 1."""
+    """Copy of a table with another discount, which is not checked because a finite horizon allows 1."""
     other = copy.copy(model)
     object.__setattr__(other, "discount", discount)
     return other

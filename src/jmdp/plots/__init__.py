@@ -1,4 +1,4 @@
-"""Figures, a file each. They need matplotlib: ``pip install "jmdp[plot]"``."""
+"""Figures, one module each. They need matplotlib: ``pip install "jmdp[plot]"``."""
 
 from jmdp.plots import style
 from jmdp.plots.beaten_grid import beaten_grid

@@ -1,4 +1,4 @@
-"""Where a policy would regret its choice: in each cell of a grid, the chance that another action does better."""
+"""Chance that another action does better than the policy's, in each cell of a grid."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from jmdp.errors import PolicyError, SettingsError
 from jmdp.models.policy import TabularPolicy
 from jmdp.plots.chances import NOTABLE, confidence_of_pairs, largest_error, short_chance, short_interval, uneven
 from jmdp.plots.grid import EMPTY, checked_grid, hatch
-from jmdp.plots.style import ink, new_figure
+from jmdp.plots.style import SMALL, ink, new_figure
 from jmdp.results.evaluation import Evaluation
 from jmdp.results.gaps.distribution import GapDistribution
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 _ARROWS = {"U": "↑", "R": "→", "D": "↓", "L": "←"}
 
 _MOST_COLUMNS_WITH_WORDS = 12
-"""Columns that still leave room for all that is said of a cell; with more, the chance stands alone."""
+"""Columns up to which a cell shows actions and intervals; with more, it shows the chance alone."""
 _WHAT = """\
-number: the greatest chance that one other action, always the same,
-does strictly better (pairwise: not the chance that any of them does)"""
-_MORE = ";\nabove it the policy's action, below it the one that beats it most often"
+number: largest chance that one other action does strictly better
+(pairwise, not the chance that any of them does)"""
+_MORE = "\nabove: the policy's action; below: the action that beats it most often"
 
 _EQUAL = 1e-9
 """Chances that differ by less are equal, and one that is less is none."""
@@ -43,12 +43,11 @@ def beaten_grid(
     terminal: Sequence[Label] = (),
     title: str | None = None,
 ) -> Figure:
-    """The chance that the policy's action is beaten, in each cell of a gridworld.
+    """Chance that the policy's action is beaten, in each cell of a gridworld.
 
-    For the policy's likeliest action a in state s, max over b of P(Z(s, b) > Z(s, a)): the chance that one other
-    action, the same in all luck, would have done strictly better. The chance that some action would have, one or
-    another as luck has it, is larger. Above it is the policy's action, below it the one that beats it most often (all
-    of them, where several do equally often).
+    For the policy's likeliest action a in state s, max over b of P(Z(s, b) > Z(s, a)): the chance that one fixed other
+    action does strictly better. The chance that any other action does is larger. Above the number is the policy's
+    action, below it the action that beats it most often (all of them in case of a tie).
 
     Parameters
     ----------
@@ -56,7 +55,7 @@ def beaten_grid(
         With distributions: by `ExactDistribution`, or by `MonteCarlo`. Its states are the cells, row by row from the
         top.
     policy
-        Whose action is held against the others, usually the policy that was evaluated. Of several likeliest actions
+        Its action is compared with the others; usually the policy that was evaluated. Of several likeliest actions
         the first is taken.
     grid
         (rows, columns); `World.grid` has it.
@@ -78,36 +77,36 @@ def beaten_grid(
     wide, high = words.cell_size()
     figure, [[axes]] = new_figure(size=(max(wide * columns + 1.2, 5.0), max(high * rows + 1.6, 2.8)))
     axes.set_facecolor(EMPTY)
-    hatch(axes.patch)  # seen where there is no number
+    hatch(axes.patch)  # visible where there is no number
     image = axes.imshow(values.reshape(rows, columns), cmap="Oranges", vmin=0, vmax=1, aspect="auto")
     for s, value in enumerate(values):
         colour = ink(image, value) if s in cells else "black"
         words.write(axes, divmod(s, columns), evaluation.states.name(s), cells.get(s), colour)
     _frame(axes, rows, columns)
-    figure.supxlabel(_WHAT + (_MORE if words.everything else ""), fontsize=8)
+    figure.supxlabel(_WHAT + (_MORE if words.everything else ""), fontsize=SMALL)
     bar = figure.colorbar(image, ax=axes, shrink=0.9, ticks=[0, 0.25, 0.5, 0.75, 1])
     bar.set_label("chance to be beaten")
     bar.outline.set_visible(False)
     distributions = [distribution for cell in cells.values() for distribution in cell.distributions]
     error = largest_error(cell.chance for cell in cells.values())
-    known = f"{confidence_of_pairs(distributions)}, off by at most {error}"
+    known = f"{confidence_of_pairs(distributions)}, error at most {error}"
     coupling = type(evaluation.coupling).__name__
-    figure.suptitle(title or f"Chance that the policy's action is beaten\n{coupling} luck, {known}", fontsize=10)
+    figure.suptitle(title or f"Chance that the policy's action is beaten\n{coupling} coupling, {known}", fontsize=10)
     return figure
 
 
 @dataclass(frozen=True)
 class _Cell:
-    """What is said of a cell."""
+    """Content of one cell."""
 
     action: int  # the policy's
     chance: Estimate  # that it is beaten
-    beaten_by: list[int]  # by these, equally often
-    distributions: list[GapDistribution]  # of all others against it
+    beaten_by: list[int]  # these actions, equally often
+    distributions: list[GapDistribution]  # of the gaps of all others over it
 
 
 def _cells(evaluation: Evaluation, policy: TabularPolicy, ends: set[int]) -> dict[int, _Cell]:
-    """What is drawn in the cells of states that are not terminal."""
+    """Content of the cells of all states that are not terminal."""
     S, A = evaluation.mean.shape
     if A < 2:
         raise SettingsError("There is one action, so there is no other to beat it.")
@@ -139,15 +138,15 @@ def _names(evaluation: Evaluation) -> list[str]:
 
 @dataclass(frozen=True)
 class _Words:
-    """How much is written into the cells."""
+    """Texts of the cells."""
 
     names: Sequence[str]  # of actions
     everything: bool  # else the chance alone
-    intervals: bool  # of chances that are not well known
+    intervals: bool  # write intervals of chances with a notable error
 
     def cell_size(self) -> tuple[float, float]:
-        """Width and height that leave room for it, in inches."""
-        return (max(0.8, 0.075 * (4 + max(map(len, self.names)))), 0.8) if self.everything else (0.4, 0.4)
+        """Width and height in inches."""
+        return (max(0.8, 0.09 * (4 + max(map(len, self.names)))), 0.95) if self.everything else (0.4, 0.4)
 
     def write(self, axes: Axes, at: tuple[int, int], state: str, cell: _Cell | None, colour: str) -> None:
         y, x = at
@@ -156,22 +155,22 @@ class _Words:
             axes.text(x, y + down, what, ha="center", va="center", fontsize=size, fontweight=weight, color=colour)
 
         if self.everything:
-            axes.text(x - 0.46, y - 0.45, state, ha="left", va="top", fontsize=5.5, color=colour)
+            axes.text(x - 0.46, y - 0.45, state, ha="left", va="top", fontsize=7.5, color=colour)
         if cell is None:
-            text(0, "end", 8 if self.everything else 6)
+            text(0, "end", SMALL if self.everything else 8)
             return
         if not self.everything:
-            text(0, short_chance(cell.chance), 6)
+            text(0, short_chance(cell.chance), 8)
             return
-        text(0.04, short_chance(cell.chance), 9)
+        text(0.04, short_chance(cell.chance), 10)
         if self.intervals and cell.chance.error >= NOTABLE:
-            text(0.19, short_interval(cell.chance), 6)
+            text(0.2, short_interval(cell.chance), 8)
         arrows = self.names[cell.action] in _ARROWS.values()
-        text(-0.24, self.names[cell.action], 13 if arrows else 7, "bold")
+        text(-0.24, self.names[cell.action], 13 if arrows else SMALL, "bold")
         if cell.beaten_by:
-            # All arrows fit; of names the first, and that there are more.
+            # All arrows fit; of several names only the first.
             which = [self.names[b] for b in cell.beaten_by]
-            text(0.33, "by " + (" ".join(which) if arrows else which[0] + ", …" * (len(which) > 1)), 7)
+            text(0.37, "by " + (" ".join(which) if arrows else which[0] + ", …" * (len(which) > 1)), SMALL)
 
 
 def _frame(axes: Axes, rows: int, columns: int) -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from jmdp.base.arrays import Booleans, Floats
 from jmdp.base.interval import Estimate
 from jmdp.base.rounding import decimals_of, ends_to_decimals
-from jmdp.plots.style import COLOURS, GREY, clear_spines, new_figure
+from jmdp.plots.style import COLOURS, GREY, SMALL, WIDTH, clear_spines, new_figure, wrapped
 from jmdp.results.calibration import Calibration
 
 if TYPE_CHECKING:
@@ -21,22 +21,21 @@ if TYPE_CHECKING:
 _DOT, _INDEPENDENT, _BAR = COLOURS[0], COLOURS[1], "#9BBFD6"
 
 _WIDE = 1.96
-"""Standard errors to each side of a simulated number."""
+"""Half-width of the intervals of simulated numbers, in standard errors."""
 
 _CROWDED = 250
-"""More dots than these are drawn smaller and fainter."""
+"""With more dots than this, dots are smaller and fainter."""
 
 _DECADES = 6.0
-"""Variances more decades below the largest than this go to the edge, with those that are 0."""
+"""Variances that are this many decades below the largest are drawn at the edge, like those that are 0."""
 
 
 def calibration_scatter(calibration: Calibration, *, title: str | None = None) -> Figure:
-    """What was learned of each gap (across) and what was simulated (up), with the line where both agree.
+    """Scatter plot of learned (across) against simulated values (up) of each gap, with the line of equality.
 
-    At the left the variance of a gap, on logarithmic axes, and beside it what independent marginals would say, Var
-    Z(first) + Var Z(second); variances that are 0 or less, or too small to be seen, are at the edge as triangles.
-    At the right its mean. Bars are 95% intervals of the simulation: dots may be off the line by as much with a perfect
-    learner.
+    Above, the variance of a gap on logarithmic axes, and the variance of independent marginals, Var Z(first) +
+    Var Z(second); variances that are 0 or less, or too small to be shown, are triangles at the edge. Below, its mean.
+    Bars are 95% intervals of the simulation: the dots of a perfect learner would deviate from the line by as much.
 
     Parameters
     ----------
@@ -46,20 +45,21 @@ def calibration_scatter(calibration: Calibration, *, title: str | None = None) -
         Shown above the axes.
     """
     c = calibration
-    figure, [[left, right]] = new_figure(1, 2, size=(10.0, 5.4))
-    _draw_variances(left, c)
-    _draw_means(right, c)
-    for axes in (left, right):
+    figure, [[upper], [lower]] = new_figure(2, 1, size=(WIDTH, 9.0))
+    _draw_variances(upper, c)
+    _draw_means(lower, c)
+    for axes in (upper, lower):
         axes.set_axisbelow(True)
         axes.grid(True, which="major", color="#e6e6e6", linewidth=0.6)
         clear_spines(axes)
     states = "1 held-out state" if c.states == 1 else f"{c.states:,} held-out states"
-    figure.suptitle(title or "Learned gaps against simulated ones", x=0.01, ha="left", fontsize=12, fontweight="bold")
-    handles, labels = left.get_legend_handles_labels()
+    answer = wrapped(title or "Learned and simulated gaps", 46)
+    figure.suptitle(answer, x=0.01, ha="left", fontsize=11.5, fontweight="bold")
+    handles, labels = upper.get_legend_handles_labels()
     seeds = f"seed{'s' * (len(c.seeds) > 1)} {', '.join(map(str, c.seeds))}"
-    figure.legend(handles, labels, loc="outside lower left", ncols=min(4, len(labels)), frameon=False, fontsize=8.5,
-                  title=f"{c.gaps:,} gaps in {states} · {c.rollouts} rollouts each · {seeds} · intervals: 95%, over "
-                  "states", title_fontsize=8.5, alignment="left")  # fmt: skip
+    about = f"{c.gaps:,} gaps in {states} · {c.rollouts} rollouts each\n{seeds} · intervals: 95%, over states"
+    figure.legend(handles, labels, loc="outside lower left", ncols=2, frameon=False, fontsize=SMALL,
+                  title=wrapped(about, 70), title_fontsize=SMALL, alignment="left")  # fmt: skip
     return figure
 
 
@@ -88,12 +88,12 @@ def _draw_variances(axes: Axes, c: Calibration) -> None:
         axes.plot(c.independent, y, "x", color=_INDEPENDENT, markersize=size, markeredgewidth=0.8, alpha=faint,
                   zorder=2.5, label="independent marginals")  # fmt: skip
     axes.plot(x[~hidden], y[~hidden], "o", color=_DOT, markersize=size, markeredgewidth=0, alpha=faint, zorder=3,
-              label="a gap, as learned")  # fmt: skip
+              label="one gap")  # fmt: skip
     _draw_hidden(axes, x, y, hidden, learned < low)
     for axis, end in ((axes.xaxis, reach), (axes.yaxis, far)):
         _plain_ticks(axis, edge, end)
-    axes.set_xlabel("learned variance of the gap, return²")
-    axes.set_ylabel("simulated variance of the gap, return²")
+    axes.set_xlabel("learned variance of the gap (return²)")
+    axes.set_ylabel("simulated variance of the gap (return²)")
     ratio = _named_estimate("learned / simulated variance", c.ratio)
     rank = _named_estimate("rank correlation", c.rank_correlation) + _ceiling(c.rank_ceiling)
     axes.set_title(f"{ratio}\n{rank}", loc="left", fontsize=9.5)
@@ -108,7 +108,7 @@ def _draw_hidden(axes: Axes, x: Floats, y: Floats, hidden: Booleans, to_the_left
 
 
 def _plain_ticks(axis: Axis, low: float, high: float) -> None:
-    """0.1, 1, 10 as plain numbers, and some between them where powers of ten alone would be too few."""
+    """Plain numbers 0.1, 1, 10, and some in between if powers of ten alone would be too few."""
     from matplotlib.ticker import LogLocator, NullFormatter
 
     axis.set_minor_formatter(NullFormatter())
@@ -132,8 +132,8 @@ def _draw_means(axes: Axes, c: Calibration) -> None:
     axes.plot(learned, simulated, "o", color=_DOT, markersize=size, markeredgewidth=0, alpha=faint, zorder=3)
     axes.set(xlim=(low, high), ylim=(low, high))
     axes.locator_params(nbins=6)
-    axes.set_xlabel("learned mean of the gap, return")
-    axes.set_ylabel("simulated mean of the gap, return")
+    axes.set_xlabel("learned mean of the gap (return)")
+    axes.set_ylabel("simulated mean of the gap (return)")
     correlation = _named_estimate("correlation of means", c.mean_correlation) + _ceiling(c.mean_ceiling)
     beyond_noise = _named_estimate("rms error beyond noise", c.mean_error)
     axes.set_title(f"{correlation}\n{beyond_noise}", loc="left", fontsize=9.5)

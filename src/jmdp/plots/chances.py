@@ -1,4 +1,4 @@
-"""What figures of chances share: how their cells are written, and how far the chances can be off."""
+"""Shared by figures of chances: texts of their cells, and the largest error of the chances."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from jmdp.base.rounding import at_most, chance, ends_to_decimals
 from jmdp.results.gaps.distribution import Distribution
 
 NOTABLE = 0.005
-"""From here on a chance, or its error, shows at two decimals."""
+"""The smallest chance, or error of a chance, that is visible at two decimals."""
 
 
 def short_chance(value: float) -> str:
@@ -23,17 +23,17 @@ def short_interval(estimate: Estimate) -> str:
 
 
 def confidence_of_pairs(distributions: Iterable[Distribution]) -> str:
-    """The least confidence of the distributions in words: each has a band of its own."""
+    """The lowest confidence of the distributions in words; each has its own band."""
     sure = [distribution.confidence for distribution in distributions if distribution.confidence is not None]
     return f"each pair at {100 * min(sure):g}% confidence" if sure else "certified"
 
 
 def largest_error(estimates: Iterable[Estimate]) -> str:
-    """The most by which any can be off, to two digits, rounded up, for it is a bound."""
+    """The largest error, to two digits and rounded up, because it is a bound."""
     return at_most(max(estimate.error for estimate in estimates), 2)
 
 
 def uneven(estimates: Iterable[Estimate]) -> bool:
-    """Are some much better known than others, so that the largest error would not do for all?"""
+    """True if errors differ so much that the largest one does not describe all."""
     errors = [estimate.error for estimate in estimates]
     return max(errors) - min(errors) >= NOTABLE

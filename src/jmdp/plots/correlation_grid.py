@@ -1,4 +1,4 @@
-"""How the returns of a state's actions move together, a small matrix for each cell of a grid."""
+"""Correlation matrices of the actions' returns, one for each cell of a grid."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from jmdp.base.labels import Label
 from jmdp.plots.grid import EMPTY, checked_grid, hatch
-from jmdp.plots.style import new_figure
+from jmdp.plots.style import SMALL, ink, new_figure
 from jmdp.results.evaluation import Evaluation
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.image import AxesImage
 
 _MOST_CELLS_WITH_NUMBERS = 40
-"""Cells of a tile row that still leave room for numbers in them."""
+"""Matrix entries in one row of the figure up to which numbers are written."""
 
 
 def correlation_grid(
@@ -44,18 +44,19 @@ def correlation_grid(
     S, A = evaluation.mean.shape
     rows, columns = checked_grid(evaluation, grid)
     ends = {evaluation.states.index(s) for s in terminal}
-    tile = max(0.9, 0.42 * A) if columns * A <= _MOST_CELLS_WITH_NUMBERS else 0.9
-    size = (max(tile * columns + 1.5, 4.0), max(tile * rows * 1.12 + 0.9, 2.8))
+    numbers = columns * A <= _MOST_CELLS_WITH_NUMBERS
+    tile = max(0.9, 0.36 * A) if numbers else 0.9
+    size = (max(tile * columns + 0.6, 4.0), max((tile + 0.3) * rows + 1.3, 2.8))
     figure, axes = new_figure(rows, columns, size=size)
     images = []
     for s in range(S):
         r, c = divmod(s, columns)
         corner = (r == rows - 1, c == 0)
-        images.append(_tile(axes[r][c], evaluation, s, corner, s in ends, columns * A <= _MOST_CELLS_WITH_NUMBERS))
-    bar = figure.colorbar(images[0], ax=np.array(axes), shrink=0.8, ticks=[-1, -0.5, 0, 0.5, 1])
+        images.append(_tile(axes[r][c], evaluation, s, corner, s in ends, numbers))
+    bar = figure.colorbar(images[0], ax=np.array(axes), location="bottom", aspect=40, ticks=[-1, -0.5, 0, 0.5, 1])
     bar.set_label("correlation of two actions' returns")
     coupling = type(evaluation.coupling).__name__
-    figure.suptitle(title or f"Correlation of actions' returns\nin each state, {coupling} luck", fontsize=10)
+    figure.suptitle(title or f"Correlation of actions' returns\nin each state, {coupling} coupling", fontsize=11)
     return figure
 
 
@@ -68,22 +69,25 @@ def _tile(
     image = axes.imshow(rho, cmap="PuOr", vmin=-1, vmax=1)
     names = [evaluation.actions.name(a) for a in range(A)]
     long = max(map(len, names)) > 3
-    axes.set_xticks(range(A), names if labelled[0] else [""] * A, fontsize=7, rotation=90 if long else 0)
-    axes.set_yticks(range(A), names if labelled[1] else [""] * A, fontsize=7)
+    axes.set_xticks(range(A), names if labelled[0] else [""] * A, fontsize=SMALL, rotation=90 if long else 0)
+    axes.set_yticks(range(A), names if labelled[1] else [""] * A, fontsize=SMALL)
     axes.tick_params(length=0)
-    axes.set_title(evaluation.states.name(s), fontsize=7, pad=2)
+    axes.set_title(evaluation.states.name(s), fontsize=SMALL, pad=2)
     if np.isnan(rho).all():
         hatch(axes.patch)
-        axes.text((A - 1) / 2, (A - 1) / 2, "end" if ends else "no\nvariance", ha="center", va="center", fontsize=7)
+        axes.text((A - 1) / 2, (A - 1) / 2, "end" if ends else "no\nvariance", ha="center", va="center",
+                  fontsize=SMALL)  # fmt: skip
     elif numbers:
         for (a, b), value in np.ndenumerate(rho):
             if a != b and not np.isnan(value):
-                colour = "white" if abs(value) > 0.6 else "black"
-                axes.text(b, a, _short(value), ha="center", va="center", fontsize=6, color=colour)
+                axes.text(b, a, _short(value), ha="center", va="center", fontsize=SMALL, color=ink(image, value))
     return image
 
 
 def _short(value: float) -> str:
-    """Two decimals, three where two would read as 1."""
-    text = f"{value:.2f}" if abs(value) < 0.995 or abs(value) > 0.9995 else f"{value:.3f}"
-    return text.replace("0.", ".")
+    """Two decimals; 1 only if it is 1 to four decimals."""
+    if abs(value) >= 0.99995:
+        return "1" if value > 0 else "−1"
+    if abs(value) >= 0.995:
+        return ">.99" if value > 0 else "<−.99"
+    return f"{value:.2f}".replace("0.", ".").replace("-", "−")

@@ -1,16 +1,19 @@
-"""One state, one action against the others: gaps under shared luck, beside what independent luck would show."""
+"""Gaps of one action over the others in one state, with shared randomness and with independent draws."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from jmdp.base.interval import Interval
 from jmdp.base.labels import Label
-from jmdp.base.rounding import at_most
+from jmdp.base.rounding import at_most, significant
 from jmdp.errors import SettingsError
-from jmdp.plots.style import COLOURS, GREY, clear_spines, new_figure
+from jmdp.plots.spread_bars import INDEPENDENT, INDEPENDENT_LABEL, SHARED, bar_limits, draw_bar
+from jmdp.plots.style import SMALL, WIDTH, clear_spines, new_figure, wrapped
 from jmdp.results.evaluation import Evaluation
 from jmdp.results.gaps.gap import Gap
 
@@ -22,9 +25,9 @@ if TYPE_CHECKING:
 def gap_chart(evaluation: Evaluation, state: Label, *, action: Label | None = None, title: str | None = None) -> Figure:
     """Gaps Z(action) − Z(other) of one state: mean with its interval, and one standard deviation to each side.
 
-    The broad bar is the spread under the evaluation's own coupling, the line below it the spread that the same
-    returns would have if each action had its own luck. At the right, Cantelli's bound on P(gap ≤ 0). The other actions
-    stand in the order of their means.
+    The inner bar is the spread under the evaluation's coupling, the outer one the spread with independent draws for
+    each action, cut off with arrows if it would compress the rest. The column at the right is Cantelli's upper
+    bound on P(gap ≤ 0), the chance that the first action is no better. The other actions are ordered by their means.
 
     Parameters
     ----------
@@ -43,46 +46,71 @@ def gap_chart(evaluation: Evaluation, state: Label, *, action: Label | None = No
     if not others:
         raise SettingsError("There is one action, so there is no gap to show.")
     others.sort(key=lambda b: -evaluation.mean[s, b])
-    figure, [[axes]] = new_figure(size=(8.0, 1.7 + 0.55 * len(others)))
-    for y, b in enumerate(others):
-        independent_std = math.sqrt(evaluation.covariance[s, first, first] + evaluation.covariance[s, b, b])
-        _row(axes, y, evaluation.gap(s, first, b), independent_std, legend=y == 0)
+    rows = [_row(evaluation, s, first, b) for b in others]
+    low, high = bar_limits(rows)
+    figure, [[axes]] = new_figure(size=(WIDTH, 2.5 + 0.45 * len(others)))
+    for y, row in enumerate(rows):
+        _draw_row(axes, y, row, (low, high), legend=y == 0)
     coupling = type(evaluation.coupling).__name__
-    axes.axvline(0, color="black", linewidth=0.8)
+    axes.axvline(0, color="black", linewidth=0.8, zorder=2)
     name = evaluation.actions.name
     axes.set_yticks(range(len(others)), [f"{name(first)} − {name(b)}" for b in others])
-    axes.set_ylim(len(others) - 0.4, -0.6)
-    axes.margins(x=0.06)
-    axes.set_xlabel(f"difference of discounted returns; right of 0 the first {evaluation.actions.kind} did better")
+    axes.set_ylim(len(others) - 0.5, -1.1)
+    axes.set_xlim(low, high)
+    axes.locator_params(axis="x", nbins=6)
+    axes.set_xlabel(f"difference of discounted returns\n(positive: the first {evaluation.actions.kind} is better)")
     where = f"state {evaluation.states.name(s)}"
-    axes.set_title(title or f"Gaps at {where}, {coupling} luck", loc="left")
-    right = axes.secondary_yaxis("right")
-    bounds = [evaluation.gap(s, first, b) for b in others]
-    right.set_yticks(range(len(others)), [_bound(gap) for gap in bounds])
-    right.tick_params(length=0)
-    right.set_ylabel("chance that the first\nis no better, at most", fontsize=8)
-    right.spines["right"].set_visible(False)
-    figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=8)
+    figure.suptitle(wrapped(title or f"Gaps at {where}, {coupling} coupling"), x=0.01, ha="left")
+    column = axes.get_yaxis_transform()
+    axes.text(1.02, -0.75, "P(gap ≤ 0)", transform=column, va="center", fontsize=SMALL)
+    figure.legend(loc="outside lower left", frameon=False, fontsize=SMALL)
     clear_spines(axes)
     return figure
 
 
-def _row(axes: Axes, y: int, gap: Gap, independent_std: float, *, legend: bool) -> None:
+@dataclass(frozen=True)
+class _Row:
+    gap: float
+    interval: Interval
+    std: float
+    independent_std: float
+    coupling: str
+    bound: str
+
+
+def _row(evaluation: Evaluation, s: int, a: int, b: int) -> _Row:
+    gap = evaluation.gap(s, a, b)
+    interval = Interval(gap.mean, gap.mean) if gap.mean_interval is None else gap.mean_interval
+    independent_std = math.sqrt(evaluation.covariance[s, a, a] + evaluation.covariance[s, b, b])
+    return _Row(gap.mean, interval, gap.std, independent_std, type(gap.coupling).__name__, _bound(gap))
+
+
+def _draw_row(axes: Axes, y: int, row: _Row, limits: tuple[float, float], *, legend: bool) -> None:
     def label(text: str) -> str:
         return text if legend else "_nolegend_"
 
-    axes.barh(y, 2 * gap.std, left=gap.mean - gap.std, height=0.34, color=COLOURS[0], alpha=0.35,
-              label=label(f"± 1 std, {type(gap.coupling).__name__} luck"))  # fmt: skip
-    axes.hlines(y + 0.27, gap.mean - independent_std, gap.mean + independent_std, color=GREY, linestyle=(0, (4, 2)),
-                linewidth=1.5, label=label("± 1 std, if luck were independent"))  # fmt: skip
-    error = [[0.0], [0.0]]
-    if gap.mean_interval is not None:
-        error = [[gap.mean - gap.mean_interval.low], [gap.mean_interval.high - gap.mean]]
-    axes.errorbar(gap.mean, y, xerr=np.array(error), fmt="o", color=COLOURS[0], ecolor=COLOURS[1], elinewidth=2,
-                  capsize=4, markersize=4, label=label("mean and its interval"))  # fmt: skip
+    bars = (
+        (row.independent_std, 0.62, INDEPENDENT, INDEPENDENT_LABEL),
+        (row.std, 0.36, SHARED, f"± 1 std, {row.coupling} coupling"),
+    )
+    for std, height, colours, text in bars:
+        if draw_bar(axes, y, (row.gap - std, row.gap + std), limits, height, colours):
+            axes.containers[-1].set_label(label(text))
+    error = [[row.gap - row.interval.low], [row.interval.high - row.gap]]
+    axes.errorbar(row.gap, y, xerr=np.array(error), fmt="o", color="black", elinewidth=1.5, capsize=4,
+                  markersize=4, zorder=4, label=label("mean with its interval"))  # fmt: skip
+    column = axes.get_yaxis_transform()
+    axes.text(1.02, y - 0.02, row.bound, transform=column, va="bottom", fontsize=SMALL)
+    spread = f"std {significant(row.std, 2)} ({significant(row.independent_std, 2)})"
+    axes.text(1.02, y + 0.04, spread, transform=column, va="top", fontsize=SMALL, color="#505050")
 
 
 def _bound(gap: Gap) -> str:
+    """Upper bound on P(gap ≤ 0); below 1 it is never written as 1."""
     if gap.mean_interval is None:
         return ""
-    return at_most(gap.inferiority_bound(), 3)
+    bound = gap.inferiority_bound()
+    if bound >= 1:
+        return "≤ 1"
+    text = at_most(bound, 3)
+    return "< 1" if float(text) >= 1 else f"≤ {text}"

@@ -1,4 +1,4 @@
-"""The distribution of one gap: how likely each difference of two returns is."""
+"""Distribution function of one gap, with its band, quantiles and the chances of each sign."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from jmdp.base.arrays import Floats
 from jmdp.base.rounding import chance, decimals_of, with_decimals
 from jmdp.errors import SettingsError
-from jmdp.plots.style import COLOURS, GREY, clear_spines, new_figure
+from jmdp.plots.style import COLOURS, GREY, SMALL, WIDTH, clear_spines, new_figure, wrapped
 from jmdp.results.gaps.distribution import GapDistribution
 from jmdp.results.gaps.gap import Gap
 
@@ -22,35 +22,35 @@ _BETTER, _WORSE, _TIE = COLOURS[0], COLOURS[1], GREY
 _CURVE, _BAND = COLOURS[4], "#56B4E9"
 
 _CUT = 50
-"""Beyond the quantiles of p/50 and 1 − p/50 the axis may end."""
+"""The axis covers at least the quantiles of p/50 and 1 − p/50."""
 
 _RARE = 1e-5
-"""Outcomes far away of which one is likelier than this are spoken of."""
+"""Outcomes beyond the axis that are likelier than this are mentioned in the figure."""
 
 _BINS = 1000
-"""Steps that are nearer than the width over this many are drawn as one; a pixel is not narrower."""
+"""Steps closer than the width of the axis over this number are drawn as one; that is less than a pixel."""
 
 
 def gap_distribution(gap: Gap, *, p: float = 0.05, title: str | None = None) -> Figure:
-    """The distribution of a gap Z(first) − Z(second): its cdf with the band that holds the truth.
+    """Distribution function of a gap Z(first) − Z(second), with the band that contains it.
 
-    On the curve, the quantiles of p, ½ and 1 − p; in the strip below p, CVaR_p, the mean of the worst p of all
-    outcomes. The line at 0 is split at the chances that the first action does worse, equally well and better, which
-    are written above it. The axis ends where next to no mass is left, which may be long before the support does.
+    Marked on the curve are the quantiles of p, ½ and 1 − p; in the strip below p, CVaR_p, the mean of the worst p of
+    all outcomes. The line at 0 is split at the chances that the first action does worse, equally well and better,
+    which are written above the axes. The axis ends where almost no mass is left, possibly far inside the support.
 
     Parameters
     ----------
     gap
         Of an evaluation that has distributions, e.g. ``evaluate(…, method=ExactDistribution()).gap(s, a, b)``.
     p
-        The chance that counts as bad luck, below ½.
+        Probability of the lower tail, below ½.
     title
         Shown above the axes.
     """
     if not 0 < p < 0.5:
         raise SettingsError(f"p is {p!r}. Give a probability between 0 and ½, e.g. 0.05 for the worst twentieth.")
     distribution = gap.distribution()
-    figure, [[axes]] = new_figure(size=(8.0, 4.0))
+    figure, [[axes]] = new_figure(size=(WIDTH, 5.0))
     left, right = _limits(distribution, p)
     _draw_curve(axes, distribution, left, right)
     _draw_marks(axes, distribution, p, 3 - math.floor(math.log10(right - left)))
@@ -59,24 +59,24 @@ def gap_distribution(gap: Gap, *, p: float = 0.05, title: str | None = None) -> 
     lines = _write_chances(axes, distribution, gap)
     axes.set_xlim(left, right)
     axes.set_ylim(-0.02, 1.02)
-    axes.set_xlabel(f"gap: discounted return of {gap.first} less that of {gap.second}")
+    axes.set_xlabel(f"gap: discounted return, {gap.first} − {gap.second}")
     axes.set_ylabel("P(gap ≤ x)")
-    of = f"Distribution of the gap Z({gap.first}) − Z({gap.second}) at state {gap.state}"
-    words = title or f"{of}\n{type(gap.coupling).__name__} luck, {distribution.confidence_text}"
+    of = wrapped(f"Distribution of the gap Z({gap.first}) − Z({gap.second}) at state {gap.state}", 56)
+    words = title or f"{of}\n{type(gap.coupling).__name__} coupling, {distribution.confidence_text}"
     axes.set_title(words, loc="left", fontsize=11, pad=8 + 13 * lines)
-    figure.legend(loc="outside right center", frameon=False, fontsize=8, labelspacing=1.0)
+    figure.legend(loc="outside lower left", ncols=2, frameon=False, fontsize=SMALL, labelspacing=0.6)
     clear_spines(axes)
     return figure
 
 
 def _limits(distribution: GapDistribution, p: float) -> tuple[float, float]:
-    """Where the axis begins and ends: around the mass and all marks, and 0 unless it is far from all that."""
+    """Ends of the axis: around the mass and all marks, and 0 unless it is far away."""
     left = min(float(distribution.quantile(p / _CUT)), float(distribution.cvar(p)))
     right = float(distribution.quantile(1 - p / _CUT))
     width = right - left
     if left - width <= 0 <= right + width:
         left, right = min(left, 0.0), max(right, 0.0)
-    # A distribution of one point has no width of its own.
+    # The width is 0 for a distribution of one point.
     margin = 0.06 * (right - left) or 0.5 * abs(left) or 1.0
     return left - margin, right + margin
 
@@ -85,16 +85,16 @@ def _draw_curve(axes: Axes, distribution: GapDistribution, left: float, right: f
     x = _steps(distribution, left, right)
     after, before = [distribution.cdf(point) for point in x], [distribution.below(point) for point in x[1:]]
     low = [estimate.low for estimate in after]
-    # From one step to the next the cdf is one number, unless steps between them were left out: then the largest holds.
+    # Between two steps the cdf is constant. If steps were left out, the largest value in between bounds it.
     high = [*(estimate.high for estimate in before), after[-1].high]
     seen = float(np.sum((np.array(high) - low)[:-1] * np.diff(x))) > 2e-3 * (right - left)
     axes.step(x, np.array(after), where="post", color=_CURVE, linewidth=1.4, zorder=2, label="best estimate")
     axes.fill_between(x, low, high, step="post", color=_BAND, alpha=0.4, linewidth=0, zorder=1,
-                      label="band that holds the whole cdf" if seen else "_nolegend_")  # fmt: skip
+                      label="band that contains the whole cdf" if seen else "_nolegend_")  # fmt: skip
 
 
 def _steps(distribution: GapDistribution, left: float, right: float) -> Floats:
-    """The places of all steps of the curve and its band from left to right; of very many, the ends of each crowd."""
+    """Positions of all steps of the curve and its band; of steps closer than a pixel, the first and last."""
     steps = np.unique(
         np.concatenate(
             (
@@ -112,16 +112,16 @@ def _steps(distribution: GapDistribution, left: float, right: float) -> Floats:
 
 
 def _note_beyond(axes: Axes, distribution: GapDistribution, left: float, right: float) -> None:
-    """Say so where the axis leaves out mass that is far away: rare, but it may be what matters."""
+    """Mention outcomes far beyond the axis: they are rare, but may dominate the mean."""
     there, width = distribution.value[distribution.mass > _RARE], right - left
     if there.size and left - there.min() > width:
         below = f"{100 * distribution.below(left):.2g}%"
         text = f"← {below} of all outcomes\n    far beyond, down to {decimals_of(there.min(), 0)}"
-        axes.text(0.01, 0.1, text, transform=axes.transAxes, fontsize=8, color=_WORSE)
+        axes.text(0.01, 0.1, text, transform=axes.transAxes, fontsize=SMALL, color=_WORSE)
     if there.size and there.max() - right > width:
         beyond = 100 * (1 - distribution.cdf(right))
         text = f"{beyond:.2g}% of all outcomes →\nfar beyond, up to {decimals_of(there.max(), 0)}    "
-        axes.text(0.99, 0.86, text, transform=axes.transAxes, fontsize=8, color=_BETTER, ha="right", va="top")
+        axes.text(0.99, 0.86, text, transform=axes.transAxes, fontsize=SMALL, color=_BETTER, ha="right", va="top")
 
 
 def _draw_marks(axes: Axes, distribution: GapDistribution, p: float, decimals: int) -> None:
@@ -140,14 +140,14 @@ def _draw_marks(axes: Axes, distribution: GapDistribution, p: float, decimals: i
 
 
 def _draw_zero(axes: Axes, distribution: GapDistribution) -> None:
-    """The line at 0, split as the mass is: worse below, better on top."""
+    """Line at 0, split in proportion to the mass: worse at the bottom, better on top."""
     worse, no_better = float(distribution.below(0.0)), float(distribution.cdf(0.0))
     for low, high, colour in ((0.0, worse, _WORSE), (worse, no_better, _TIE), (no_better, 1.0, _BETTER)):
         axes.plot([0, 0], [low, high], color=colour, linewidth=4, alpha=0.8, solid_capstyle="butt", zorder=1.5)
 
 
 def _write_chances(axes: Axes, distribution: GapDistribution, gap: Gap) -> int:
-    """Above the axes; returns how many lines that takes."""
+    """Write the three chances above the axes and return the number of lines."""
     chances = (
         ("left", f"{gap.first} worse", "<", distribution.inferiority(), _WORSE),
         ("center", "tie", "=", distribution.ties(), _TIE),
@@ -157,7 +157,6 @@ def _write_chances(axes: Axes, distribution: GapDistribution, gap: Gap) -> int:
     lines = max(text.count("\n") for text in written) + 2
     for x, text, (side, words, sign, _, colour) in zip((0.0, 0.5, 1.0), written, chances, strict=True):
         whole = f"{words}\nP(gap {sign} 0) = {text}"
-        whole += "\n" * (lines - 1 - whole.count("\n"))  # so that all begin at the same height
-        axes.text(x, 1.02, whole, transform=axes.transAxes, ha=side, va="bottom", color=colour, fontsize=9,
-                  fontweight="bold")  # fmt: skip
+        whole += "\n" * (lines - 1 - whole.count("\n"))  # so that all start at the same height
+        axes.text(x, 1.02, whole, transform=axes.transAxes, ha=side, va="bottom", color=colour, fontsize=SMALL)
     return lines

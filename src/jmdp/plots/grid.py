@@ -1,4 +1,4 @@
-"""What figures laid out as a gridworld share: the check that the grid fits, and how an end is drawn."""
+"""Shared by figures laid out as a gridworld: a check that the grid fits, and the look of empty cells."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from matplotlib.patches import Patch
 
 EMPTY = "#eeeeee"
-"""Where there is nothing to colour."""
+"""Colour of cells without a number."""
 
 
 def checked_grid(evaluation: Evaluation, grid: tuple[int, int] | None) -> tuple[int, int]:
-    """Return (rows, columns) if that many cells are the states of the evaluation; refuse otherwise."""
+    """Return (rows, columns) if their product is the number of states; raise SettingsError otherwise."""
     S = evaluation.states.size
     if grid is None:
         raise SettingsError(f"These {S} states are not the cells of a grid. Give (rows, columns) to lay them out.")
@@ -26,6 +26,6 @@ def checked_grid(evaluation: Evaluation, grid: tuple[int, int] | None) -> tuple[
 
 
 def hatch(patch: Patch) -> None:
-    """Draw a cell as one without a number."""
+    """Hatch a cell that has no number."""
     patch.set_hatch("///")
     patch.set_edgecolor("#bbbbbb")

@@ -1,4 +1,4 @@
-"""How fast a method converged: the residual of every sweep on a logarithmic scale."""
+"""Convergence of a method: the residual of every sweep on a logarithmic scale."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from jmdp.errors import SettingsError, UnavailableError
-from jmdp.plots.style import COLOURS, DASHES, GREY, clear_spines, new_figure
+from jmdp.plots.style import COLOURS, DASHES, GREY, WIDTH, clear_spines, new_figure
 from jmdp.results.evaluation import Evaluation
 from jmdp.results.quantities import Quantity, who_gives
 
@@ -34,7 +34,7 @@ def residual_curve(evaluations: Evaluation | Mapping[str, Evaluation], *, title:
         evaluations = {type(evaluations.method).__name__: evaluations}
     if not evaluations:
         raise SettingsError("There is no evaluation to show.")
-    figure, [[axes]] = new_figure(size=(6.4, 4.0))
+    figure, [[axes]] = new_figure(size=(WIDTH, 3.8))
     for i, (name, evaluation) in enumerate(evaluations.items()):
         residuals = evaluation.residuals
         if residuals.size == 0 or evaluation.method.step_name != "sweep":
@@ -72,4 +72,4 @@ def _rate_line(axes: Axes, evaluations: Mapping[str, Evaluation]) -> None:
         return
     sweeps = np.arange(longest.residuals.size)
     rate = longest.residuals[0] * gamma**sweeps
-    axes.semilogy(sweeps + 1, rate, color=GREY, linewidth=0.8, label=f"γ = {gamma:g} per sweep")
+    axes.semilogy(sweeps + 1, rate, color=GREY, linewidth=3, alpha=0.4, zorder=0, label=f"γ = {gamma:g} per sweep")

@@ -1,7 +1,8 @@
-"""What all figures share: new figures without pyplot, and colours that print and that everyone can tell apart."""
+"""Shared by all figures: new figures without pyplot, sizes legible on a phone, colours that can be told apart."""
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,7 +14,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.image import AxesImage
 
-__all__ = ["COLOURS", "DASHES", "GREY", "clear_spines", "ink", "new_figure"]
+__all__ = ["COLOURS", "DASHES", "GREY", "SMALL", "WIDTH", "clear_spines", "ink", "new_figure", "span_row", "wrapped"]
+
+WIDTH = 5.6
+"""Inches. Text of `SMALL` points is then 9.4 px high where a figure is shown 420 px wide."""
+SMALL = 9
+"""Points: the smallest text of a figure of this width."""
 
 # Okabe and Ito's palette, darkest first; lines also differ in dash, so that grey prints stay readable.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#000000", "#E69F00")
@@ -21,7 +27,9 @@ DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (1, 1)))
 GREY = "#767676"
 
 
-def new_figure(rows: int = 1, columns: int = 1, *, size: tuple[float, float]) -> tuple[Figure, list[list[Axes]]]:
+def new_figure(
+    rows: int = 1, columns: int = 1, *, size: tuple[float, float], sharex: bool = False, sharey: bool = False
+) -> tuple[Figure, list[list[Axes]]]:
     """A figure with a grid of axes, size in inches."""
     try:
         from matplotlib.figure import Figure
@@ -29,7 +37,22 @@ def new_figure(rows: int = 1, columns: int = 1, *, size: tuple[float, float]) ->
         raise MissingExtraError('Figures need matplotlib: pip install "jmdp[plot]"') from None
     # Not through pyplot, which would keep every figure until it is closed.
     figure = Figure(figsize=size, layout="constrained")
-    return figure, figure.subplots(rows, columns, squeeze=False).tolist()
+    return figure, figure.subplots(rows, columns, squeeze=False, sharex=sharex, sharey=sharey).tolist()
+
+
+def span_row(axes: list[Axes]) -> Axes:
+    """Replace all axes of one row by a single one."""
+    figure, grid = axes[0].figure, axes[0].get_subplotspec()
+    assert grid is not None
+    row = grid.rowspan.start
+    for panel in axes:
+        panel.remove()
+    return figure.add_subplot(grid.get_gridspec()[row, :])
+
+
+def wrapped(text: str, characters: int = 50) -> str:
+    """The text in lines of at most this many characters; line breaks stay."""
+    return "\n".join(textwrap.fill(line, characters) for line in text.split("\n"))
 
 
 def clear_spines(axes: Axes) -> None:

@@ -1,4 +1,4 @@
-"""Who beats whom: for each two actions of a state, the chance that one does better than the other."""
+"""Chance that one action does better than another, for each pair of actions in a state."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jmdp.base.interval import Estimate
 from jmdp.base.labels import Label
 from jmdp.errors import SettingsError
 from jmdp.plots.chances import NOTABLE, confidence_of_pairs, largest_error, short_chance, short_interval, uneven
-from jmdp.plots.style import ink, new_figure
+from jmdp.plots.style import SMALL, ink, new_figure
 from jmdp.results.evaluation import Evaluation
 from jmdp.results.gaps.distribution import GapDistribution
 
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 def superiority_matrix(evaluation: Evaluation, state: Label, *, title: str | None = None) -> Figure:
     """P(Z(state, row) > Z(state, column)) for each two actions: the chance that the row beats the column.
 
-    Beating is strict, so the two numbers of a pair add up to 1 less the chance of a tie, which is written below them
-    where there is one. The colours run from 0 to 1, for with ties ½ is no middle: an action that wins with chance .4
-    and ties otherwise never loses.
+    Beating is strict, so the two numbers of a pair add up to 1 minus the chance of a tie, which is written below them
+    if it is positive. Colours run from 0 to 1 because ½ is not the middle if ties are possible: an action that wins
+    with chance .4 and ties otherwise never loses.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def superiority_matrix(evaluation: Evaluation, state: Label, *, title: str | Non
     names = [evaluation.actions.name(a) for a in range(A)]
     longest = max(map(len, names))
     figure, [[axes]] = new_figure(size=(max(0.72 * A + 1.9 + 0.07 * longest, 4.6), max(0.72 * A + 1.7, 3.2)))
-    axes.set_facecolor("#d0d0d0")  # the diagonal: no action beats itself
+    axes.set_facecolor("#d0d0d0")  # the diagonal, where there is no number
     matrix = np.full((A, A), np.nan)
     for pair, win in wins.items():
         matrix[pair] = win
@@ -62,17 +62,17 @@ def superiority_matrix(evaluation: Evaluation, state: Label, *, title: str | Non
     bar.set_label("chance that row beats column")
     bar.outline.set_visible(False)
     coupling = type(evaluation.coupling).__name__
-    off = f"off by at most {largest_error(wins.values())}"
+    error = f"error at most {largest_error(wins.values())}"
     if max(ties.values()) >= NOTABLE:
-        off += f", ties by {largest_error(ties.values())}"
+        error += f" (of ties {largest_error(ties.values())})"
     where = f"Chance that row beats column at state {evaluation.states.name(s)}"
-    words = f"{where}\n{coupling} luck, {confidence_of_pairs(distributions.values())},\n{off}"
+    words = f"{where}\n{coupling} coupling, {confidence_of_pairs(distributions.values())},\n{error}"
     figure.suptitle(title or words, fontsize=10)
     return figure
 
 
 def _chances(distributions: Mapping[tuple[int, int], GapDistribution]) -> tuple[dict[tuple[int, int], Estimate], ...]:
-    """Chances to win and to tie, of both orders of each pair from one distribution, so that the three add up to 1."""
+    """Chances to win and to tie for both orders of each pair, from one distribution so that the three add up to 1."""
     wins, ties = {}, {}
     for (a, b), distribution in distributions.items():
         wins[a, b], wins[b, a] = distribution.superiority(), distribution.inferiority()
@@ -92,4 +92,4 @@ def _write(
         small += [f"tie {short_chance(ties[a, b])}"] if ties[a, b] >= NOTABLE else []
         colour = ink(image, win)
         axes.text(b, a - 0.13 * len(small), short_chance(win), ha="center", va="center", fontsize=11, color=colour)
-        axes.text(b, a + 0.21, "\n".join(small), ha="center", va="center", fontsize=7, color=colour)
+        axes.text(b, a + 0.21, "\n".join(small), ha="center", va="center", fontsize=SMALL, color=colour)

@@ -1,4 +1,4 @@
-"""How learning went: moving averages of the TD errors of each block, against updates."""
+"""Learning curves: moving averages of the TD errors of each block against the number of updates."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from jmdp.base.arrays import Floats, Integers
 from jmdp.errors import SettingsError, UnavailableError
-from jmdp.plots.style import COLOURS, DASHES, clear_spines, new_figure
+from jmdp.plots.style import COLOURS, DASHES, SMALL, WIDTH, clear_spines, new_figure, wrapped
 from jmdp.results.evaluation import Evaluation
 from jmdp.results.learning_curve import LearningCurve
 
@@ -26,7 +26,7 @@ _CENTRED = {
     "mean": "E Z(s,a)", "diagonal": "Var Z(s,a)", "same state": "Cov(Z(s,a), Z(s,b))",
     "cross": "Cov(Z(s,a), Z(t,b))", "gap mean": "E[Z(s,a) − Z(t,b)]", "gap": "Var(Z(s,a) − Z(t,b))",
 }  # fmt: skip
-"""The same for `NeuralGram`, which learns covariances, and gaps as well."""
+"""The same for `NeuralGram`, which learns covariances and gaps."""
 
 _MEANS = ("mean", "gap mean")
 """Blocks in units of return; the others are in units of its square."""
@@ -34,10 +34,10 @@ _MEANS = ("mean", "gap mean")
 _FLOOR = "noise of one sample"
 
 _POINTS = 4
-"""Points for each doubling of updates; more would show little but the noise of single windows."""
+"""Points for each doubling of updates; more would mainly show the noise of single windows."""
 
 _PLAIN = 1e3
-"""Up to this ratio of the largest and the least error, ticks are 1, 2, 5 and plain numbers."""
+"""Up to this ratio of the largest to the smallest error, ticks are plain numbers 1, 2, 5, …"""
 
 _ROUNDING = 1e-17
 
@@ -49,17 +49,17 @@ def td_errors(
 ) -> Figure:
     """TD errors δ = target − estimate against updates, both on logarithmic scales, a line for each block.
 
-    The model is the paper's figure of TD errors ("Incremental JIPE-2 with neural functional approximation", blocks μ,
-    σ_diag, σ_same, σ_cross): averages move, and with several seeds the bold line is their mean, as far as all of
-    them go, and faint ones are the single runs. At the left √(average of δ²), which falls to the noise of one sample
-    and stays there. At the right |average of δ|, in which noise averages out, so it goes on falling. Errors of
-    different coordinates can cancel in it: it is a sign of convergence, while the certificate says how far.
+    The figure follows the paper's figure of TD errors ("Incremental JIPE-2 with neural functional approximation",
+    blocks μ, σ_diag, σ_same, σ_cross). Lines are moving averages; with several seeds the bold line is the mean over
+    seeds up to the shortest run, and faint lines are the single runs. Above is √(average of δ²), which falls to the
+    noise of one sample and stays there. Below is |average of δ|, in which noise averages out, so it keeps falling.
+    Errors of different coordinates can cancel in it: it indicates convergence, while the certificate bounds the error.
 
-    Unlike the paper's, an average after n updates is over the last half of them, which is as smooth at each place of a
-    logarithmic axis, and errors are shares of the returns' spread: those of means of the largest standard deviation,
-    those of products of the largest variance, as in the tolerance of `Incremental`. Where no return certainly varies,
-    errors are in units of return and of its square. For `NeuralGram` the spread is the one first seen in its walks, and
-    thin lines at the left are the noise of one sample where walks begin, where it was measured.
+    Unlike in the paper, an average after n updates is over the last n/2, which is equally smooth everywhere on a
+    logarithmic axis, and errors are fractions of the returns' spread: errors of means of the largest standard
+    deviation, errors of products of the largest variance, as in the tolerance of `Incremental`. If no return certainly
+    varies, errors are in units of return and of its square. For `NeuralGram` the spread is the one first seen in its
+    rollouts, and thin lines in the upper panel are the noise of one sample at the start of rollouts, if measured.
 
     Parameters
     ----------
@@ -75,32 +75,31 @@ def td_errors(
     shared = _shared_windows(curves)
     centred = not isinstance(runs[0], Evaluation)
     std = max(float(run.network.std) for run in runs) if centred else _largest_std(runs)
-    figure, [[left, right]] = new_figure(1, 2, size=(9.6, 4.8))
+    figure, [[upper], [lower]] = new_figure(2, 1, size=(WIDTH, 7.6))
     for i, block in enumerate(curves[0].blocks):
         scale = 1.0 if std is None else std if block in _MEANS else std * std
         sizes = [np.sqrt(_moving(curve, curve.rms[:, i] ** 2)) / scale for curve in curves]
         drifts = [np.abs(_moving(curve, curve.drift[:, i])) / scale for curve in curves]
-        for axes, errors in ((left, sizes), (right, drifts)):
+        for axes, errors in ((upper, sizes), (lower, drifts)):
             _block(axes, i, _named(block, centred), curves, errors, shared)
-        _draw_floor(left, i, curves, scale)
-    _label(left, right, std, centred)
-    handles = left.get_legend_handles_labels()
-    legend = figure.legend(*handles, loc="outside lower center", ncols=4, frameon=False, handlelength=3, fontsize=9,
-                           title=_note(std, centred), title_fontsize=8)  # fmt: skip
-    legend.get_title().set_multialignment("center")
+        _draw_floor(upper, i, curves, scale)
+    _label(upper, lower, std, centred)
+    handles = upper.get_legend_handles_labels()
+    figure.legend(*handles, loc="outside lower left", ncols=2, frameon=False, handlelength=3, fontsize=SMALL,
+                  title=wrapped(_note(std, centred), 70), title_fontsize=SMALL, alignment="left")  # fmt: skip
     figure.suptitle(title or _title(runs), fontsize=11)
     return figure
 
 
-def _label(left: Axes, right: Axes, std: float | None, centred: bool) -> None:
-    if not (left.get_lines() and right.get_lines()):
+def _label(upper: Axes, lower: Axes, std: float | None, centred: bool) -> None:
+    if not (upper.get_lines() and lower.get_lines()):
         raise SettingsError("All TD errors are 0, so there is nothing to show on a logarithmic scale.")
-    unit = "TD error, " + ("in units, see below" if std is None else "share of the returns' spread")
+    unit = "TD error, " + ("in units, see below" if std is None else "fraction of the spread")
     updates = "updates, each of all blocks" if centred else "updates, of all blocks together"
-    for axes in (left, right):
+    for axes in (upper, lower):
         _dress(axes, updates, unit)
-    left.set_title("size √(mean of δ²): falls to the noise of one sample", fontsize=10)
-    right.set_title("drift |mean of δ|: goes on falling, noise averages out", fontsize=10)
+    upper.set_title("size √(mean of δ²): falls to the noise of one sample", fontsize=10)
+    lower.set_title("drift |mean of δ|: keeps falling, as noise averages out", fontsize=10)
 
 
 def _curve(evaluation: Any) -> LearningCurve:
@@ -116,7 +115,7 @@ def _curve(evaluation: Any) -> LearningCurve:
 
 
 def _shared_windows(curves: Sequence[LearningCurve]) -> int:
-    """How many windows all runs have; one that stopped early may have cut its last window short."""
+    """Number of windows common to all runs; a run that stopped early may have a shorter last window."""
     shortest = min((curve.updates for curve in curves), key=len)
     longest = max((curve.updates for curve in curves), key=len)
     shared = len(shortest) - int(shortest[-1] != longest[len(shortest) - 1])
@@ -127,7 +126,7 @@ def _shared_windows(curves: Sequence[LearningCurve]) -> int:
 
 
 def _largest_std(runs: Sequence[Evaluation]) -> float | None:
-    """Of any return in any run; None where none certainly varies."""
+    """Largest standard deviation of any return in any run; None if no return certainly varies."""
     largest = 0.0
     for run in runs:
         error = 0.0 if run.certificate is None else run.certificate.covariance_error
@@ -138,7 +137,7 @@ def _largest_std(runs: Sequence[Evaluation]) -> float | None:
 
 
 def _places(updates: Floats) -> Integers:
-    """Windows to draw: the first that reach updates[0] × 2^(k / _POINTS), and the last."""
+    """Indices of the windows to draw: the first to reach updates[0] × 2^(k / _POINTS), and the last."""
     doublings = math.log2(updates[-1] / updates[0])
     wanted = updates[0] * 2 ** (np.arange(0, doublings * _POINTS) / _POINTS)
     return np.unique(np.append(np.searchsorted(updates, wanted), updates.size - 1))
@@ -147,7 +146,7 @@ def _places(updates: Floats) -> Integers:
 def _moving(curve: LearningCurve, values: Floats) -> Floats:
     """[T], averages over the windows that ended within the last half of all updates so far.
 
-    Windows weigh as their updates, and those without a value nothing.
+    Windows are weighted by their number of updates; those without a value are left out.
     """
     lengths = np.where(np.isnan(values), 0.0, np.diff(curve.updates, prepend=0.0))
     total, known = np.full(values.shape, np.nan), np.nan_to_num(values)
@@ -162,7 +161,7 @@ def _moving(curve: LearningCurve, values: Floats) -> Floats:
 def _block(
     axes: Axes, i: int, name: str, curves: Sequence[LearningCurve], errors: Sequence[Floats], shared: int
 ) -> None:
-    """Draw the mean of all runs, and before it each run; nothing of a block without errors."""
+    """Draw the mean of all runs over the single runs; nothing for a block without errors."""
     updates = curves[0].updates[:shared]
     at = _places(updates)
     mean = _positive(np.mean([error[:shared] for error in errors], axis=0)[at])
@@ -191,7 +190,7 @@ def _named(block: str, centred: bool) -> str:
 
 
 def _draw_floor(axes: Axes, i: int, curves: Sequence[LearningCurve], scale: float) -> None:
-    """A thin line at the noise of one sample, the mean of all runs that know it."""
+    """Thin line at the noise of one sample, averaged over the runs in which it was measured."""
     known = [curve.floor[i] for curve in curves if curve.floor is not None]
     floor = float(np.mean(known)) / scale if known else math.nan
     if floor > 0:
@@ -199,12 +198,12 @@ def _draw_floor(axes: Axes, i: int, curves: Sequence[LearningCurve], scale: floa
 
 
 def _positive(errors: Floats) -> Floats:
-    """The errors, nan where they are 0 and a logarithm has no place for them."""
+    """The errors, with nan for 0, which has no place on a logarithmic axis."""
     return np.where(errors > 0, errors, np.nan)
 
 
 def _dress(axes: Axes, updates: str, unit: str) -> None:
-    """Label, and leave out of sight how deep single runs dip, and what is less than rounding."""
+    """Labels and limits; dips of single runs and values below rounding error are left out."""
     from matplotlib.ticker import LogLocator, NullFormatter
 
     lines = [(str(line.get_label()), np.asarray(line.get_ydata(), float)) for line in axes.get_lines()]
@@ -224,13 +223,17 @@ def _dress(axes: Axes, updates: str, unit: str) -> None:
 
 
 def _note(std: float | None, centred: bool) -> str:
-    average = "Averages are over the last half of all updates so far; those at the right dip where they change sign.\n"
+    average = "Averages are over the last half of all updates so far; the lower ones dip where they change sign.\n"
     if std is None:
-        return average + "Units, as no return certainly varies: of return for the mean, of its square for products."
+        return (
+            average
+            + "No return certainly varies, so units are those of return for the mean and of its square for products."
+        )
     if centred:
         return average + (
             f"Spread: the standard deviation of a return as first seen, {std:.3g}; for variances and covariances its "
-            f"square, {std * std:.3g}.\nThin lines at the left, where known: the {_FLOOR} where walks begin."
+            f"square, {std * std:.3g}.\n"
+            f"Thin lines in the upper panel: the {_FLOOR} at the start of rollouts, where known."
         )
     return average + (
         f"Spread: for the mean the largest standard deviation of a return, {std:.3g}; "
@@ -239,5 +242,5 @@ def _note(std: float | None, centred: bool) -> str:
 
 
 def _title(runs: Sequence[Any]) -> str:
-    seeds = f"\nbold: mean of {len(runs)} seeds, faint: each of them" if len(runs) > 1 else ""
-    return f"TD errors, {type(runs[0].coupling).__name__} luck{seeds}"
+    seeds = f"\nbold: mean of {len(runs)} seeds, faint: single seeds" if len(runs) > 1 else ""
+    return f"TD errors, {type(runs[0].coupling).__name__} coupling{seeds}"

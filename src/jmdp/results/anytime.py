@@ -1,7 +1,7 @@
-"""Confidence that holds whenever one stops: for means, chances and whole distributions of samples that keep coming.
+"""Anytime-valid confidence intervals for means, probabilities and distributions of sequential samples.
 
-An ordinary interval holds at a number of samples fixed before. Whoever looks after every batch and stops when the
-answer pleases needs intervals that hold at all times at once; these do, and cost about a factor of two in width.
+An ordinary confidence interval is valid for a sample size fixed in advance. If the stopping time depends on the data,
+the intervals must be valid simultaneously at all sample sizes. These are, at about twice the width.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from jmdp.base.arrays import Floats
 from jmdp.base.interval import Interval
 
 _SHARPEST_AT = 500
-"""Samples at which intervals of means are as narrow as they can be; elsewhere they are nearly so."""
+"""Sample size for which intervals of means are optimised; at other sizes they are nearly optimal."""
 
 
 ENOUGH = 64
-"""Samples below which intervals that are for large numbers of them decide nothing."""
+"""Minimum number of samples for a decision that rests on large-sample intervals."""
 
 
 def mean_radius(n: int, error: float) -> float:
-    """How many standard errors the mean of n samples is off at most, at all n at once, but for a chance of `error`.
+    """Half-width, in standard errors, of an interval of the mean that is valid at all n with probability 1 − `error`.
 
-    √(2 (nρ² + 1)/(nρ²) ln(√(nρ² + 1)/error)): the normal mixture, for n not small (Waudby-Smith, Arbour, Sinha, Kennedy
+    √(2 (nρ² + 1)/(nρ²) ln(√(nρ² + 1)/error)): the normal mixture, for large n (Waudby-Smith, Arbour, Sinha, Kennedy
     & Ramdas, "Time-uniform central limit theory and asymptotic confidence sequences", Annals of Statistics 2024).
     """
     late = -2 * math.log(error)
@@ -34,12 +34,12 @@ def mean_radius(n: int, error: float) -> float:
 
 
 def mean_errors(deviations: Floats, error: float, spread: Floats | float = 0.0) -> Floats:
-    """How far means over axis 0 may be off, given each sample's deviation from its mean: a large-sample error.
+    """Large-sample error bounds of means over axis 0, from the deviations of the samples from their mean.
 
-    radius × σ/√n + U radius²/(3n): the normal part, and Bernstein's term with U in place of the largest deviation there
-    can be. U is never less than the largest deviation seen, L, nor than `spread`, nor than L × L/(2σ), up to 3 L: the
-    further L is out among the others, the heavier the tail, and the further out is what was not seen. No such
-    interval can hold for every distribution; `bounded_means` gives those that do if a range is known.
+    radius × σ/√n + U radius²/(3n): the normal part, and Bernstein's term with U in place of the largest possible
+    deviation. U is at least the largest observed deviation L, `spread`, and L × L/(2σ) (the last at most 3 L): an L
+    that is large relative to σ indicates a heavy tail, with larger deviations not yet observed. No such interval is
+    valid for every distribution; if a range is known, `bounded_means` returns intervals that are.
     """
     n = deviations.shape[0]
     radius = mean_radius(n, error)
@@ -50,15 +50,15 @@ def mean_errors(deviations: Floats, error: float, spread: Floats | float = 0.0) 
 
 
 def bounded_means(low: Floats, high: Floats, error: float) -> tuple[Floats, Floats]:
-    """Limits [P] of the means of P distributions on [0, 1], from samples [n, P] in the order drawn; no approximation.
+    """Limits [P] of the means of P distributions on [0, 1], from samples [n, P] in the order drawn; not asymptotic.
 
     Hedged capital (Waudby-Smith & Ramdas, "Estimating means of bounded random variables by betting", JRSS B 2024,
-    section 4.4): m is refused as too small a mean once Π_{i ≤ t} (1 + min(λ_i, 1/(2m)) (x_i − m)) ≥ 2/error at any
-    t ≤ n, as too large a one by the same on 1 − x and 1 − m. The bet λ_i depends on x_1, …, x_{i−1} alone, so the
-    products are nonnegative supermartingales for every m that is at least the mean (Ville's inequality); they fall with
-    m, so the limits are found by bisection. Rounding is inside the limits.
+    section 4.4): m is rejected as too small once Π_{i ≤ t} (1 + min(λ_i, 1/(2m)) (x_i − m)) ≥ 2/error at any t ≤ n,
+    and as too large by the same test on 1 − x and 1 − m. The bet λ_i depends only on x_1, …, x_{i−1}, so the products
+    are nonnegative supermartingales for every m that is at least the mean (Ville's inequality). They decrease in m, so
+    the limits are found by bisection. The limits include rounding errors.
 
-    Where samples are known up to an interval only, `low` and `high` are its ends; else both are the samples.
+    If samples are known only up to an interval, `low` and `high` are its ends; otherwise both are the samples.
     """
     return _lower_mean(low, error), 1 - _lower_mean(1 - high, error)
 
@@ -67,7 +67,7 @@ def _lower_mean(x: Floats, error: float) -> Floats:
     n, threshold = x.shape[0], math.log(2 / error)
     bets = _bets(x, threshold)
     refused, kept = np.zeros(x.shape[1]), np.ones(x.shape[1])
-    for _ in range(10 + n.bit_length()):  # to 1/1000 of 1/n, which no interval is narrower than
+    for _ in range(10 + n.bit_length()):  # precision 1/(1000 n), since no interval is narrower than 1/n
         m = (refused + kept) / 2
         gains = np.log1p(np.minimum(bets, 0.5 / m) * (x - m))
         rounding = (n + 8) * 2.0**-51 * np.abs(gains).sum(axis=0)
@@ -77,7 +77,7 @@ def _lower_mean(x: Floats, error: float) -> Floats:
 
 
 def _bets(x: Floats, threshold: float) -> Floats:
-    """λ_i [n, P] from the samples before i: √(2 threshold/(σ̂²_{i−1} i ln(i + 1))), with σ̂² begun at ¼."""
+    """λ_i [n, P] from the samples before i: √(2 threshold/(σ̂²_{i−1} i ln(i + 1))), with the initial value σ̂² = ¼."""
     i = np.arange(1, len(x) + 1)[:, None]
     mean = (0.5 + np.cumsum(x, axis=0)) / (i + 1)
     variance = (0.25 + np.cumsum((x - mean) ** 2, axis=0)) / (i + 1)
@@ -86,7 +86,7 @@ def _bets(x: Floats, threshold: float) -> Floats:
 
 
 def distribution_slack(n: int, error: float) -> float:
-    """How far the empirical distribution of n samples is off at most, everywhere and at all n at once.
+    """Half-width of a confidence band for the distribution function of n samples, valid at all n simultaneously.
 
     0.85 √((ln ln(e n) + 0.8 ln(1612/error))/n) (Howard & Ramdas, "Sequential estimation of quantiles with applications
     to A/B testing and best-arm identification", Bernoulli 2022, Theorem 2).
@@ -96,9 +96,9 @@ def distribution_slack(n: int, error: float) -> float:
 
 @lru_cache(maxsize=4096)
 def chance_interval(count: int, n: int, error: float) -> Interval:
-    """Where the chance of something is that happened `count` times in n, at all n at once; no approximation.
+    """Interval of the probability of an event observed `count` times in n, valid at all n; not asymptotic.
 
-    All p that the mixture of all chances, by Beta(½, ½), is not 1/error times as likely as (Ville's inequality).
+    It contains all p whose likelihood is at least `error` times that of the Beta(½, ½) mixture (Ville's inequality).
     """
     least = _least_likely(count, n, error)
 
@@ -117,14 +117,15 @@ def chance_interval(count: int, n: int, error: float) -> Interval:
 
 @lru_cache(maxsize=4096)
 def quantile_ranks(p: float, n: int, error: float) -> tuple[int, int]:
-    """Between which of n samples in order, counted from 1, the quantile of p is, at all n at once: 0 and n + 1 are ∓∞.
+    """Ranks (from 1) of the sorted samples that enclose the p-quantile, valid at all n; 0 and n + 1 stand for ∓∞.
 
-    As many samples as are below the quantile are a count whose chance is p; those counts that p is not refused for.
+    The number of samples below the quantile is binomial with probability p; the ranks are the counts for which p is
+    not rejected.
     """
     near = min(n, max(0, round(n * p)))
     low, high = near, near
     step = 1 << n.bit_length()
-    while step := step // 2:  # refused counts are those far from n p, so the first ones are found by halving
+    while step := step // 2:  # rejected counts are those far from n p, so the nearest ones are found by halving
         if low - step >= 0 and not _refused(p, low - step, n, error):
             low -= step
         if high + step <= n and not _refused(p, high + step, n, error):
@@ -133,7 +134,7 @@ def quantile_ranks(p: float, n: int, error: float) -> tuple[int, int]:
 
 
 def _refused(p: float, count: int, n: int, error: float) -> bool:
-    """Is p too unlikely beside the mixture of all chances?"""
+    """True if the likelihood of p is too small relative to that of the mixture."""
     return _log_likely(p, count, n) < _least_likely(count, n, error)
 
 

@@ -1,4 +1,4 @@
-"""A comparison of policies start by start, and how much of a gap's variance lies between starts."""
+"""A comparison of policies for each start separately, and the variance of gaps within and between starts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from jmdp.simulators.starts import Starts
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ByStart(Tabulated):
-    """Means of the policies and gaps to `reference` for each start, with standard errors, which are no intervals."""
+    """Means of the policies and advantages over `reference` for each start, with standard errors (not intervals)."""
 
     index: ClassVar = ("start",)
 
@@ -30,28 +30,28 @@ class ByStart(Tabulated):
     reference: str
 
     def rows(self) -> Sequence[dict[str, Any]]:
-        """One row a start: its probability, n, the mean of each policy and the gap to `reference`, policy − reference.
+        """One row per start: probability, samples, mean return of each policy, and advantages over `reference`.
 
-        Samples with starts of their own for each policy count for each policy apart.
+        Samples whose policies have different starts count for each policy separately.
         """
         rows = []
         for number, name in enumerate(self.starts.names):
             row: dict[str, Any] = {"start": name, "probability": float(self.starts.probabilities[number])}
             row["samples"] = int((self.draws.starts == number).sum(axis=0).min())
             for i in range(self.policies.size):
-                row[f"mean_{self.policies.name(i)}"] = self._mean(number, i)
+                row[f"mean return of {self.policies.name(i)}"] = self._mean(number, i)
             for i in range(self.policies.size):
                 if self.policies.name(i) != self.reference:
                     gap, error = self._gap(number, i)
-                    row[f"gap_{self.policies.name(i)}"] = gap
-                    row[f"gap_{self.policies.name(i)}_standard_error"] = error
+                    row[f"advantage of {self.policies.name(i)}"] = gap
+                    row[f"standard error of {self.policies.name(i)}"] = error
             rows.append(row)
         return rows
 
     def gap_variance(self, policy: Label) -> VarianceSplit:
-        """The variance of policy − reference within and between starts, from the paired samples.
+        """Variance of policy − reference within and between starts, from the paired samples.
 
-        Between: Σ p_s (m_s − m)² less Σ p_s (1 − p_s) v_s/n_s, by which sample means m_s spread of themselves.
+        Between: Σ p_s (m_s − m)² less Σ p_s (1 − p_s) v_s/n_s, the part due to sampling errors of the means m_s.
         """
         gaps, numbers = self._paired_gaps(self.policies.index(policy))
         p, m, v, error = [], [], [], []
@@ -79,7 +79,7 @@ class ByStart(Tabulated):
         return float(here.mean()) if here.size else math.nan
 
     def _gap(self, number: int, i: int) -> tuple[float, float]:
-        """The mean gap from one start and its standard error: of pairs, and of independent samples apart."""
+        """Mean gap from one start and its standard error, from pairs or from independent samples."""
         r, n = self.policies.index(self.reference), self.draws.paired
         both = (self.draws.starts[:, i] == number) & (self.draws.starts[:, r] == number)
         if both[:n].all() or (both == (self.draws.starts[:, i] == number)).all():
@@ -90,17 +90,19 @@ class ByStart(Tabulated):
 
     def __repr__(self) -> str:
         rows = self.rows()
-        cells = [list(rows[0])]
-        cells += [[value if isinstance(value, str) else f"{value:.4g}" for value in row.values()] for row in rows]
-        head = [name.replace("_", " ") for name in cells[0]]
-        lines = aligned([head, *cells[1:]])
+        cells = [[value if isinstance(value, str) else f"{value:.4g}" for value in row.values()] for row in rows]
+        lines = [
+            f"Advantages over {self.reference} for each of {len(rows)} starts",
+            "",
+            *aligned([list(rows[0]), *cells]),
+        ]
         for i in range(self.policies.size):
             name = self.policies.name(i)
             if name != self.reference:
                 split = self.gap_variance(i)
                 lines.append(
                     f"variance of {name} − {self.reference}: {split.within:.3g} within starts, {split.between:.3g} "
-                    "between them"
+                    "between starts"
                 )
         return "\n".join(lines)
 

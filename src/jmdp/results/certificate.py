@@ -1,4 +1,4 @@
-"""How far the numbers of an evaluation can be from the truth."""
+"""Error bounds of the numbers of an evaluation."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from jmdp.base.arrays import Floats
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Certificate(arrays.FrozenArrays):
-    """How far the numbers can be from the truth.
+    """Error bounds of the numbers of an evaluation.
 
-    "exact": nothing is off. "certified": every error is at most the stated bound, rounding included, always.
-    "statistical": each error is at most the stated bound with probability `confidence`, entry by entry; bias from
-    truncated rollouts is inside the bound. With `large_sample` that is so for many samples of a distribution whose
-    tails are not too heavy, and for no distribution in general: an outcome too rare to be drawn is not in the bound.
+    "exact": all errors are 0. "certified": every error is at most the stated bound, including rounding errors.
+    "statistical": each error is at most the stated bound with probability `confidence`, entry by entry; the bound
+    includes the bias of truncated rollouts. With `large_sample` the probability is approximate: it assumes many samples
+    from a distribution without very heavy tails, and the bound does not cover outcomes too rare to have been drawn.
 
-    Errors are one number for all entries, or an array of one for each; infinite where nothing is known. Those of
-    `ExactPairs` are one for each: what a state cannot reach does not widen its intervals.
+    Errors are one number for all entries, or an array with one entry each; infinite if unknown. `ExactPairs` has one
+    error per entry, so that states out of reach do not widen a state's intervals.
     """
 
     kind: Literal["exact", "certified", "statistical"]
     mean_error: float | Floats  # of mean: one, or [S, A]
-    covariance_error: float | Floats  # of covariance: [S, A, A], or one, which then holds between states too
+    covariance_error: float | Floats  # of covariance: [S, A, A], or one that also applies between states
     gap_mean_error: float | Floats  # of mean[s, a] − mean[s, b]: one, or [S, A, A]
     gap_variance_error: float | Floats  # of Var(Z(s, a) − Z(s, b)): one, or [S, A, A]
-    discount: float  # of the model it speaks of, and its largest reward
-    reward_bound: float
+    discount: float  # of the model
+    reward_bound: float  # largest |reward| of the model
     confidence: float | None = None
-    correlation_error: Floats | None = None  # [S, A, A], where it is known better than from the covariances
-    assumption: str | None = None  # what a statistical certificate takes for granted of steps not simulated
-    large_sample: bool = False  # are the errors approximations for many samples?
+    correlation_error: Floats | None = None  # [S, A, A], if tighter than the bound from covariances
+    assumption: str | None = None  # assumption about the steps after the horizon
+    large_sample: bool = False  # True if the errors are large-sample approximations
 
     def __post_init__(self) -> None:
         for value in vars(self).values():
@@ -45,7 +45,7 @@ class Certificate(arrays.FrozenArrays):
     def certified(
         cls, mean_error: float | Floats, covariance_error: float | Floats, discount: float, reward_bound: float
     ) -> Certificate:
-        """Bounds on errors of means and covariances, one each or [S, A] and [S, A, A], and what follows for gaps."""
+        """Certificate from error bounds of means and covariances: one number each, or [S, A] and [S, A, A]."""
         exact = not (np.any(mean_error) or np.any(covariance_error))
         gap_mean, gap_variance = gap_errors(mean_error, covariance_error)
         kind: Literal["exact", "certified"] = "exact" if exact else "certified"
@@ -61,9 +61,12 @@ class Certificate(arrays.FrozenArrays):
 
 
 def gap_errors(mean_error: float | Floats, covariance_error: float | Floats) -> tuple[float | Floats, float | Floats]:
-    """What errors of means [S, A] and covariances [S, A, A] add up to in gaps' means and variances; or one each."""
+    """Error bounds of the means and variances of gaps, from those of means [S, A] and covariances [S, A, A].
+
+    If an argument is a single number, so are the results.
+    """
     if not isinstance(mean_error, np.ndarray) or not isinstance(covariance_error, np.ndarray):
         return 2 * mean_error, 4 * covariance_error
-    own, up = np.einsum("saa->sa", covariance_error), 1 + 2.0**-50  # the sums are rounded
+    own, up = np.einsum("saa->sa", covariance_error), 1 + 2.0**-50  # the factor bounds the rounding of the sums
     gap_mean = (mean_error[:, :, None] + mean_error[:, None, :]) * up
     return gap_mean, (own[:, :, None] + own[:, None, :] + 2 * covariance_error) * up

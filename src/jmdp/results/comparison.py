@@ -1,4 +1,4 @@
-"""What `compare` brings back: which action is better, by how much, how surely, and what a wrong choice would cost."""
+"""The result of `compare`: which action is better, by how much, with what confidence, and its regret."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from jmdp.base.interval import Estimate, Interval
 from jmdp.base.labels import Label
 from jmdp.errors import LabelError, SettingsError, UnavailableError
 from jmdp.results import anytime
-from jmdp.results.comparison_table import comparison_table
+from jmdp.results.answer import answer_sentence
+from jmdp.results.comparison_table import action_columns, comparison_table
 from jmdp.results.evaluation import Evaluation
 from jmdp.results.gaps.gap import Gap
 from jmdp.results.outcome import Outcome
@@ -31,33 +32,33 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Comparison(Tabulated):
-    """Actions compared from one state under shared luck.
+    """Actions compared from one state under shared randomness.
 
-    Intervals hold whenever one stops: for any one action, all its gaps together at `confidence`. Those of chances and
-    quantiles hold for any distribution. With a `return_range` those of means, of standard deviations of gaps and of
-    regret do too. Without one, intervals of means are large-sample ones: they allow for unseen outcomes by what was
-    seen, and `break_even` says what an unseen outcome must cost to overturn the decision. Everything else is then an
-    estimate without interval: a `Gap` has None for it, an `Estimate` infinite ends.
+    Intervals are valid whenever sampling stops: for each action, all its gaps jointly at `confidence`. Intervals of
+    chances and quantiles are valid for any distribution. With a `return_range`, so are those of means, of standard
+    deviations of gaps and of regret. Without one, intervals of means are large-sample intervals with an allowance for
+    unseen outcomes, and `break_even` is the cost of an unseen outcome that would change the decision. All other numbers
+    are then estimates without an interval: None in a `Gap`, infinite ends in an `Estimate`.
     """
 
     index: ClassVar = ("action",)
-    alternative: ClassVar[str] = "action"  # what is compared, in words
-    run: ClassVar[str] = "rollout"  # what one sample of it is
+    alternative: ClassVar[str] = "action"  # what is compared
+    run: ClassVar[str] = "rollout"  # the name of one sample
 
     evaluation: Evaluation  # of the one state: means, covariances, gaps, distributions
     draws: Draws
     outcome: Outcome
-    best: str | None  # the action that is better than every other, if one was found
+    best: str | None  # the action that is better on average than every other, if decided
     simulator: str
     policy: str
     discount: float
     horizon: int
     seed: int
     confidence: float
-    limits: Limits  # what horizon and rounding hide
-    bounded: BoundedReturns | None  # intervals that hold within a `return_range`, if one was given
+    limits: Limits  # error of returns by the horizon and by rounding
+    bounded: BoundedReturns | None  # intervals within a `return_range`, if one was given
     tie_tolerance: float  # gaps up to this size are ties
-    numbers: tuple[int, ...] | None  # of the actions in the simulator, where they are numbered
+    numbers: tuple[int, ...] | None  # indices of the actions in the simulator, if it has discrete actions
     continue_with: Callable[[int], Comparison] = field(repr=False)
 
     @property
@@ -73,13 +74,23 @@ class Comparison(Tabulated):
 
     @cached_property
     def leader(self) -> str:
-        """The action with the largest mean so far; `best` where that is sure."""
+        """The action with the largest mean so far; equal to `best` once that is decided."""
         return self.evaluation.actions.name(int(self.evaluation.mean[0].argmax()))
 
     @property
     def reference(self) -> str:
-        """The one that the others are shown beside: the leader here."""
+        """The alternative that the table compares the others with: the leader."""
         return self.leader
+
+    @property
+    def paired_samples(self) -> int:
+        """Number of samples drawn under the requested coupling: all of them."""
+        return self.samples
+
+    @property
+    def answer(self) -> str:
+        """The answer in one sentence."""
+        return answer_sentence(self)
 
     @property
     def mean(self) -> Floats:
@@ -96,7 +107,7 @@ class Comparison(Tabulated):
         return self.evaluation.mean_of(0, a)
 
     def gap(self, first: Label, second: Label) -> Gap:
-        """Z(first) − Z(second) under the shared luck: mean, spread, correlation, distribution."""
+        """Z(first) − Z(second) under shared randomness: mean, standard deviation, correlation, distribution."""
         a, b = self._at(first), self._at(second)
         gap = self.evaluation.gap(0, a, b)
         if self.bounded is None or a == b:
@@ -110,8 +121,8 @@ class Comparison(Tabulated):
     def superiority(self, first: Label, second: Label) -> Estimate:
         """P(Z(first) − Z(second) > tie_tolerance).
 
-        Returns that are equal to the last bit are a tie where they were added up without rounding, or are sums of the
-        same rewards in the same steps. Cut rollouts count as far as seen; the interval allows for the rest.
+        Equal floating-point returns count as a tie if they were summed without rounding, or are sums of the same
+        rewards in the same steps. Truncated rollouts count up to the horizon; the interval allows for later rewards.
         """
         a, b = self._at(first), self._at(second)
         if a == b:
@@ -124,12 +135,12 @@ class Comparison(Tabulated):
         exact = same | (draws.exact[:, a] & draws.exact[:, b] & is_exact_sum(x, -y, gaps))
         slack = np.where(draws.ends[:, a] == draws.ends[:, b], 0.0, 2 * self.limits.cut)
         slack = slack + np.where(exact, 0.0, 2 * self.limits.rounding)
-        seen, surely, perhaps = (int((gaps + off > self.tie_tolerance).sum()) for off in (0.0, -slack, slack))
-        low, high = (anytime.chance_interval(count, n, self._error) for count in (surely, perhaps))
+        seen, at_least, at_most = (int((gaps + off > self.tie_tolerance).sum()) for off in (0.0, -slack, slack))
+        low, high = (anytime.chance_interval(count, n, self._error) for count in (at_least, at_most))
         return Estimate(seen / n, low.low, high.high)
 
     def regret(self, action: Label) -> Regret:
-        """What the best action in hindsight would have earned more, under the same luck: max_b Z(b) − Z(action) ≥ 0."""
+        """Regret under the same randomness, relative to the best action in hindsight: max_b Z(b) − Z(action) ≥ 0."""
         a = self._at(action)
         draws = self.draws.one_coupling
         returns, ends = draws.returns, draws.ends
@@ -140,14 +151,14 @@ class Comparison(Tabulated):
         return Regret(self.evaluation.actions.name(a), values, hidden, most, 1 - self.confidence)
 
     def variance_reduction(self, first: Label, second: Label) -> Estimate:
-        """(Var Z(first) + Var Z(second))/Var(gap): how many times more unpaired rollouts as sharp a mean gap needs.
+        """(Var Z(first) + Var Z(second))/Var(gap): how many times as many independent rollouts the mean gap would need.
 
-        Infinite where the gap never varied, nan where the returns did not either. An estimate without interval.
+        Infinite if the gap did not vary, nan if the returns did not vary either. An estimate without an interval.
         """
         a, b = self._at(first), self._at(second)
         x, y = (self.limits.scale.divide(self.draws.one_coupling.returns[:, i]) for i in (a, b))
         x, y = x - x.mean(), y - y.mean()
-        noise = (2 * self.limits.scale.divide(self.limits.rounding)) ** 2  # of what is all rounding
+        noise = (2 * self.limits.scale.divide(self.limits.rounding)) ** 2  # variance due to rounding alone
         alone, together = float((x * x + y * y).mean()), float(((x - y) ** 2).mean())
         if together <= noise:
             return Estimate.within(math.inf if alone > noise else math.nan, None)
@@ -155,7 +166,7 @@ class Comparison(Tabulated):
 
     @property
     def unseen(self) -> float:
-        """Outcomes with a chance below this may not have been drawn even once, at the stated confidence."""
+        """Outcomes with a chance below this may be missing from the sample, at the stated confidence."""
         return min(1.0, -math.log(1 - self.confidence) / self.samples)
 
     @property
@@ -166,53 +177,56 @@ class Comparison(Tabulated):
 
     @property
     def break_even(self) -> float | None:
-        """How much an unseen outcome must cost to overturn the decision; None without one, or with a `return_range`.
+        """Cost of an unseen outcome that would change the decision; None if undecided or with a `return_range`.
 
-        An outcome of chance p = `unseen` in which the runner-up earns x more than the best action brings their mean gap
-        g down to (1 − p) g − p x, which is 0 at x = g (1 − p)/p. `return_range` rules out what is beyond it instead.
+        An outcome of chance p = `unseen` in which the runner-up earns x more than the best action reduces their mean
+        gap g to (1 − p) g − p x, which is 0 at x = g (1 − p)/p. A `return_range` bounds x instead.
         """
         if self.best is None or self.bounded is not None:
             return None
         return self.gap(self.best, self.runner_up).mean * (1 - self.unseen) / self.unseen
 
     def continued(self, samples: int) -> Comparison:
-        """Go on to this many rollouts of each action; an open question ends when it is decided. Nothing is drawn twice.
+        """Continue to this many rollouts of each action, or until decided if it is not. No sample is drawn twice.
 
-        `max_steps` holds no longer.
+        `max_steps` no longer applies.
         """
         return self.continue_with(samples)
 
     def rows(self) -> list[dict[str, Any]]:
-        """One row an action, beside the leader."""
-        rows = []
+        """One row per action, with the columns of the printed table and the regret of each action."""
+        rows, titles = [], action_columns(self.leader)
         for action in self.actions:
+            found = {titles[key]: value for key, value in self.beside_leader(action).items()}
             regret = self.regret(action)
             worst = {
-                "regret_mean": regret.mean,
-                "regret_95": regret.quantile(0.95),
-                "regret_worst_5": regret.cvar(0.05),
+                "mean regret": regret.mean,
+                "95% quantile of regret": regret.quantile(0.95),
+                "worst 5% of regret": regret.cvar(0.05),
             }
-            about = {"samples": self.samples, "seed": self.seed, "confidence": self.confidence}
-            rows.append({self.alternative: action} | self.beside_leader(action) | worst | about)
+            rows.append({"action": action} | found | worst | self._about())
         return rows
 
+    def _about(self) -> dict[str, Any]:
+        return {"samples": self.samples, "seed": self.seed, "confidence": self.confidence}
+
     def to_xarray(self) -> xarray.Dataset:
-        """The evaluation of the one state: means, covariances and correlations with their labels and errors."""
+        """Means, covariances and correlations of the returns, with labels and errors."""
         return self.evaluation.to_xarray()
 
     def plot(self) -> Figure:
-        """Draw it: `jmdp.plots.comparison_chart`."""
+        """Draw `jmdp.plots.comparison_chart`."""
         return figure("comparison_chart", self)
 
     def beside_leader(self, action: Label) -> dict[str, Estimate]:
-        """One action's line of a table: its mean, and how the leader does against it."""
+        """One row of the table: the mean of an action, and the advantage of the leader over it."""
         leader = self.leader
         gap = self.gap(leader, action)
         same = gap.first == gap.second
         return {
             "mean": self.mean_of(action),
-            "behind": Estimate.within(gap.mean, gap.mean_interval),
-            "behind_std": Estimate(0.0, 0.0, 0.0) if same else Estimate.within(gap.std, gap.std_interval),
+            "advantage": Estimate.within(gap.mean, gap.mean_interval),
+            "advantage_std": Estimate(0.0, 0.0, 0.0) if same else Estimate.within(gap.std, gap.std_interval),
             "leader_better": self.superiority(leader, action),
             "leader_worse": self.superiority(action, leader),
             "correlation": Estimate.within(
@@ -222,20 +236,23 @@ class Comparison(Tabulated):
         }
 
     def _at(self, label: Label) -> int:
-        """Which of those compared it is: by name, or by its number in the simulator."""
+        """Position of an action, by its name or by its index in the simulator."""
         if self.numbers is None or isinstance(label, str):
             return self.evaluation.actions.index(label)
         if isinstance(label, bool) or label not in self.numbers:
-            raise LabelError(f"Action {label!r} was not compared: {', '.join(self.actions)} were.")
+            raise LabelError(f"Action {label!r} was not compared. Compared actions: {', '.join(self.actions)}.")
         return self.numbers.index(label)
 
     @property
     def _error(self) -> float:
-        """Chance of error of one interval: those of one action's gaps share what is allowed."""
+        """Error probability of one interval: the gaps of one action share 1 − confidence."""
         return (1 - self.confidence) / max(1, len(self.actions) - 1)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "continue_with": _forgotten}
+
+    def _title(self) -> str:
+        return self.answer
 
     def __repr__(self) -> str:
         return comparison_table(self)
@@ -243,17 +260,17 @@ class Comparison(Tabulated):
 
 @dataclass(frozen=True, eq=False)
 class Regret:
-    """The distribution of what an action forgoes: samples [n] ≥ 0 of max_b Z(b) − Z(action).
+    """Distribution of the regret of an action: samples [n] ≥ 0 of max_b Z(b) − Z(action).
 
-    Quantiles have intervals that hold for any distribution. The mean and `cvar` have some only where returns are within
-    a known range, and are estimates without interval elsewhere.
+    Intervals of quantiles are valid for any distribution. The mean and `cvar` have an interval only with a
+    `return_range`; otherwise they are estimates.
     """
 
     action: str
     values: Floats  # [n]
-    hidden: Floats  # [n], what a horizon and rounding can hide of it in a sample
-    most: float  # no regret is larger; infinite without a `return_range`
-    error: float  # chance that an interval does not hold, whenever one stops
+    hidden: Floats  # [n], error of each sample by the horizon and by rounding
+    most: float  # upper bound on the regret; infinite without a `return_range`
+    error: float  # probability that an interval fails, at any stopping time
 
     @property
     def mean(self) -> Estimate:
@@ -266,16 +283,16 @@ class Regret:
         return Estimate(value, float(low[0]), float(high[0]))
 
     def quantile(self, p: float) -> Estimate:
-        """With chance p the regret is at most this."""
+        """The smallest x with P(regret ≤ x) ≥ p."""
         _refuse_no_chance(p)
         low, high = self._between(p, self.error)
         return Estimate(float(np.sort(self.values)[math.ceil(self.values.size * p) - 1]), low, high)
 
     def cvar(self, p: float) -> Estimate:
-        """The mean of the worst p of all outcomes: those with the largest regret.
+        """Mean regret of the worst p of all outcomes.
 
-        Its interval is that of (1/p) ∫ quantile(1 − u) du over u from 0 to p, from intervals of the quantiles at
-        u = p, p/√2, p/2, …, which hold together. Beyond the last one the regret is at most `most`.
+        The interval is that of (1/p) ∫ quantile(1 − u) du over u from 0 to p, from joint intervals of the quantiles at
+        u = p, p/√2, p/2, …; beyond the last of them the regret is at most `most`.
         """
         _refuse_no_chance(p)
         start = float(np.quantile(self.values, 1 - p, method="inverted_cdf"))
@@ -290,7 +307,7 @@ class Regret:
         return Estimate(value, max(0.0, low - off), min(self.most, high + off))
 
     def _between(self, p: float, error: float) -> tuple[float, float]:
-        """Limits of the quantile of p."""
+        """Interval of the p-quantile."""
         n = self.values.size
         low, high = anytime.quantile_ranks(p, n, error)
         least = float(np.sort(self.values - self.hidden)[low - 1]) if low else 0.0
@@ -299,13 +316,15 @@ class Regret:
 
 
 _LEVELS = 16
-"""Quantiles that the interval of a mean of worst outcomes is made of."""
+"""Number of quantiles in the interval of `Regret.cvar`."""
 
 
 def _forgotten(samples: int) -> Comparison:
-    raise UnavailableError("A comparison that was pickled has no simulator to go on with. Compare again.")
+    raise UnavailableError(
+        "A comparison loses its simulator when it is pickled, so it cannot be continued. Call compare again."
+    )
 
 
 def _refuse_no_chance(p: float) -> None:
     if not 0 < p < 1:
-        raise SettingsError(f"p is {p!r}. Give a probability, e.g. 0.95.")
+        raise SettingsError(f"p is {p!r}. Give a probability between 0 and 1, e.g. 0.95.")

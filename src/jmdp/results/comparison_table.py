@@ -1,16 +1,16 @@
-"""A comparison as text: one line an action, then what the choice may cost and what it took to know."""
+"""A comparison of actions as text: the answer, one line per action, then regret, effort and assumptions."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from textwrap import fill
 from typing import Protocol
 
 from jmdp.base import rounding
 from jmdp.base.interval import Estimate
-from jmdp.results.evaluation import Evaluation
+from jmdp.results.answer import _Compared, answer_sentence
 from jmdp.results.outcome import Outcome
-from jmdp.results.samples.bounded_returns import BoundedReturns
 from jmdp.results.samples.limits import Limits
 from jmdp.simulators.simulator import Draws
 
@@ -22,17 +22,9 @@ class _Regret(Protocol):
     def cvar(self, p: float) -> Estimate: ...
 
 
-class _Compared(Protocol):
-    """What a table reads of any `Comparison`, which imports this module."""
+class _Sampled(_Compared, Protocol):
+    """The part of any `Comparison` that its table reads."""
 
-    @property
-    def leader(self) -> str: ...
-    @property
-    def runner_up(self) -> str: ...
-    @property
-    def best(self) -> str | None: ...
-    @property
-    def outcome(self) -> Outcome: ...
     @property
     def simulator(self) -> str: ...
     @property
@@ -42,130 +34,131 @@ class _Compared(Protocol):
     @property
     def seed(self) -> int: ...
     @property
-    def samples(self) -> int: ...
-    @property
-    def confidence(self) -> float: ...
-    @property
     def unseen(self) -> float: ...
-    @property
-    def evaluation(self) -> Evaluation: ...
     @property
     def limits(self) -> Limits: ...
     @property
-    def bounded(self) -> BoundedReturns | None: ...
-    def mean_of(self, action: str) -> Estimate: ...
+    def draws(self) -> Draws: ...
 
 
-class _Comparison(_Compared, Protocol):
-    """And of one of actions."""
-
-    @property
-    def actions(self) -> list[str]: ...
+class _Comparison(_Sampled, Protocol):
     @property
     def policy(self) -> str: ...
     @property
     def break_even(self) -> float | None: ...
-    @property
-    def draws(self) -> Draws: ...
     def beside_leader(self, action: str) -> dict[str, Estimate]: ...
     def regret(self, action: str) -> _Regret: ...
 
 
+def action_columns(leader: str) -> dict[str, str]:
+    """Column titles, by the keys of `Comparison.beside_leader`."""
+    return {
+        "mean": "mean return",
+        "advantage": f"advantage of {leader}",
+        "advantage_std": "std",
+        "leader_better": f"P({leader} better)",
+        "leader_worse": f"P({leader} worse)",
+        "correlation": "correlation",
+        "variance_reduction": "rollouts if independent",
+    }
+
+
 def comparison_table(comparison: _Comparison) -> str:
-    """The comparison in words and columns."""
+    """The comparison as sentences and a table."""
     c, leader = comparison, comparison.leader
-    verdict = f"best: {c.best}" if c.best is not None else f"not decided; ahead: {leader}"
-    verdict = f"{verdict} ({c.outcome.value}; {100 * c.confidence:g}% confidence{_rests_on(c)})"
-    if c.outcome.name == "ONE_FUTURE":
-        verdict = f"ahead in the one future that was seen: {leader}\n{_one_future(c.samples)}"
-    luck = f"{type(c.evaluation.coupling).__name__} luck, discount {c.discount:g}, horizon {c.horizon}"
-    lines = [
-        f"{len(c.actions)} actions of {c.simulator} under {c.policy}; {luck}",
-        verdict,
-        *_overturned(c),
-        "",
-    ]
-    rows = [
-        [
-            "action",
-            "mean return",
-            f"{leader} minus it",
-            "std",
-            f"P({leader} better)",
-            "P(worse)",
-            "correlation",
-            "rollouts saved",
-        ]
-    ]
+    coupling = f"{type(c.evaluation.coupling).__name__} coupling, discount {c.discount:g}, horizon {c.horizon}"
+    columns = action_columns(leader)
+    rows = [["action", *columns.values()]]
     for action in sorted(c.actions, key=lambda a: -float(c.mean_of(a))):
-        if action == leader:
-            rows.append([action, shown(c.mean_of(action)), "", "", "", "", "", ""])
-            continue
-        found = c.beside_leader(action)
-        rows.append(
-            [
-                action,
-                shown(found["mean"]),
-                shown(found["behind"]),
-                shown(found["behind_std"]),
-                rounding.percent(found["leader_better"]),
-                rounding.percent(found["leader_worse"]),
-                *("–" if math.isnan(found[name]) else form.format(float(found[name])) for name, form in _LAST),
-            ]
-        )
-    lines += aligned(rows)
+        own = [shown(c.mean_of(action)), *[""] * (len(columns) - 1)]
+        rows.append([action, *(own if action == leader else cells(c.beside_leader(action)))])
     regret = c.regret(leader)
     skipped = c.draws.shared_steps / max(1, c.draws.steps + c.draws.shared_steps)
-    lines += [
-        "",
-        f"regret of {leader}: mean {shown(regret.mean)}, 95% quantile {shown(regret.quantile(0.95))}, "
-        f"worst 5% {shown(regret.cvar(0.05))}",
-        f"{c.samples:,} rollouts of each action from seed {c.seed}; {c.draws.steps:,} steps simulated, "
-        f"{100 * skipped:.0f}% spared where branches had met",
-        *([] if c.limits.assumption is None else [f"assuming that {c.limits.assumption}; otherwise give reward_bound"]),
-        f"outcomes rarer than about 1 in {1 / c.unseen:.0f} may be missing from this sample",
-        _what_holds(c),
-    ]
-    return "\n".join(lines)
-
-
-def _one_future(samples: int) -> str:
-    return (
-        f"All {samples} rollouts of each action gave the same return, so no confidence can be stated.\n"
-        "If the simulator is deterministic from this state, the means are exact. If its randomness was drawn earlier,\n"
-        "in start or reset (a shuffled deck, a tape of demands), or matters too rarely to be seen, other futures may\n"
-        "differ: draw it in step, or compare from several starts."
+    saved = f", {100 * skipped:.0f}% of steps skipped: rollouts had reached identical states" if skipped else ""
+    return joined(
+        [
+            answer_sentence(c),
+            *([_ONE_FUTURE] if c.outcome is Outcome.ONE_FUTURE else [f"stopped: {c.outcome.value}"]),
+            f"{len(c.actions)} actions of {c.simulator}, followed by the policy ({c.policy}); {coupling}",
+            *_overturned(c),
+        ],
+        rows,
+        [
+            f"regret of {leader}: mean {shown(regret.mean)}, 95% quantile {shown(regret.quantile(0.95))}, "
+            f"worst 5% {shown(regret.cvar(0.05))}",
+            f"{c.samples:,} rollouts of each action from seed {c.seed}; {c.draws.steps:,} steps simulated{saved}",
+            *assumptions(c),
+            *undefined(rows),
+        ],
     )
 
 
-def _rests_on(c: _Comparison) -> str:
-    if c.bounded is None:
-        return ", large-sample"
-    least, most = rounding.exactly(c.bounded.least), rounding.exactly(c.bounded.most)
-    return f", for any distribution of returns in [{least}, {most}]"
+_ONE_FUTURE = (
+    "If the simulator is deterministic from this state, the means are exact. If its randomness was drawn earlier, in "
+    "start or reset (a shuffled deck, recorded demand), or changes the return too rarely, other returns are possible: "
+    "draw it in step, or compare from several starts."
+)
+
+
+def joined(above: Sequence[str], rows: Sequence[Sequence[str]], below: Sequence[str]) -> str:
+    """Sentences, a table and sentences; long sentences are wrapped."""
+    parts = [*map(wrapped, above), "", *aligned(rows), "", *map(wrapped, below)]
+    return "\n".join(parts)
+
+
+def wrapped(sentence: str) -> str:
+    """The sentence in lines of at most 100 characters, all but the first indented."""
+    return fill(sentence, 100, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+
+
+def cells(found: Mapping[str, Estimate]) -> list[str]:
+    """The cells of one alternative: mean, advantage and its std, two chances, correlation and variance reduction."""
+    mean, advantage, std, better, worse, correlation, reduction = found.values()
+    return [
+        shown(mean),
+        shown(advantage),
+        shown(std),
+        rounding.percent(better),
+        rounding.percent(worse),
+        "–" if math.isnan(correlation) else f"{float(correlation):.3f}",
+        "–" if math.isnan(reduction) else f"{float(reduction):.1f} ×",
+    ]
 
 
 def _overturned(c: _Comparison) -> list[str]:
-    """What would make the decision wrong, rounded down."""
+    """The unseen outcome that would change the decision; its cost is rounded down."""
     if c.break_even is None:
         return []
     cost = rounding.at_least(c.break_even, 2)
     return [
-        f"would be overturned by an unseen 1-in-{1 / c.unseen:.0f} outcome that costs {c.best} more than {cost} "
-        f"compared with {c.runner_up}"
+        f"rare outcomes: an event with a chance of 1 in {1 / c.unseen:.0f} could be missing from this sample; it would "
+        f"change the verdict only if {c.best} then lost more than {cost} compared with {c.runner_up}"
     ]
 
 
-def _what_holds(c: _Comparison) -> str:
-    if c.bounded is None:
-        return (
-            "intervals of chances and quantiles hold for any distribution, those of means are large-sample; "
-            "the rest are estimates"
+def assumptions(c: _Sampled) -> list[str]:
+    """What the intervals cover and assume."""
+    lines = []
+    if c.limits.assumption is not None:
+        lines.append(
+            f"{c.run}s are cut at step {c.horizon}; the intervals allow for later rewards, assuming that "
+            f"{c.limits.assumption}. If they can be larger, set reward_bound"
         )
-    return "intervals hold for any distribution of returns in that range; the rest are estimates"
+    lines.append(f"outcomes rarer than about 1 in {1 / c.unseen:.0f} may be missing from this sample")
+    if c.bounded is None:
+        means = "those of means are large-sample approximations"
+    else:
+        least, most = rounding.exactly(c.bounded.least), rounding.exactly(c.bounded.most)
+        means = f"those of means for any returns in [{least}, {most}]"
+    lines.append(
+        f"intervals are valid at any stopping time: those of chances and quantiles hold for any distribution, {means}"
+    )
+    return [*lines, "numbers without an interval are estimates"]
 
 
-_LAST = (("correlation", "{:.3f}"), ("variance_reduction", "{:.1f} ×"))
+def undefined(rows: Sequence[Sequence[str]]) -> list[str]:
+    """The reason for a dash, where the table has one."""
+    return ["–: undefined, because a return did not vary"] * any("–" in row for row in rows)
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
@@ -181,7 +174,7 @@ def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def shown(value: Estimate) -> str:
-    """A number and its interval, to the digits that mean something; the number alone where there is none."""
+    """A number and its interval to the digits that the interval supports; the number alone without an interval."""
     if not value.has_interval:
         return f"{float(value):.3g}"
     return rounding.with_ends(value, digits=6)

@@ -1,4 +1,4 @@
-"""What comes back: joint moments of the returns, how far to trust them, and how the method ended."""
+"""The result of `evaluate`: joint moments of the returns, their certificate, and how the method ended."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from jmdp.base import arrays
 from jmdp.base.arrays import ROUNDOFF, Floats
 from jmdp.base.interval import ANYWHERE, Estimate, Interval
 from jmdp.base.labels import Label, Labels
-from jmdp.base.rounding import at_most
 from jmdp.errors import MissingExtraError, UnavailableError
 from jmdp.models.coupling import Coupling
 from jmdp.results.certificate import Certificate
+from jmdp.results.evaluation_text import evaluation_text
 from jmdp.results.gaps.correlation import clipped, fisher
 from jmdp.results.gaps.distribution import Distribution, GapDistribution
 from jmdp.results.gaps.gap import Gap
@@ -43,11 +43,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Evaluation(arrays.FrozenArrays, Tabulated):
-    """Joint moments of the returns Z(s, a) of one policy under one coupling."""
+    """Joint moments of the returns Z(s, a) of one policy under one coupling.
+
+    Z(s, a) is Eq. (1). `mean` is Eq. (10); `covariance` contains the covariances of the joint return vector of each
+    state (Definition 4.6).
+    """
 
     @property
     def index(self) -> tuple[str, ...]:  # type: ignore[override]
-        """The columns that say what a row is about."""
+        """The columns that identify a row."""
         return "state", self.actions.kind
 
     mean: Floats  # [S, A]
@@ -75,7 +79,7 @@ class Evaluation(arrays.FrozenArrays, Tabulated):
     def correlation(self) -> Floats:
         """[S, A, A], correlation of Z(s, a) and Z(s, b).
 
-        nan where a variance is not certainly positive, or where it has no interval and is 0 up to rounding.
+        nan if a variance may be 0; without an interval, if it is 0 up to rounding.
         """
         error = 0.0 if self.certificate is None else self.certificate.covariance_error
         floor = np.einsum("saa->sa", np.broadcast_to(error, self.covariance.shape))
@@ -98,14 +102,14 @@ class Evaluation(arrays.FrozenArrays, Tabulated):
         return self.cross.cross_covariance(i, x, j, y) if i < j else self.cross.cross_covariance(j, y, i, x)
 
     def second_moment(self, s: Label, a: Label, t: Label, b: Label) -> float:
-        """E[Z(s, a) Z(t, b)], the paper's Σ(s, a, t, b)."""
+        """E[Z(s, a) Z(t, b)], the paper's Σ(s, a, t, b) (Eq. (11))."""
         i, x, j, y = self.states.index(s), self.actions.index(a), self.states.index(t), self.actions.index(b)
         return self.cross_covariance(i, x, j, y) + float(self.mean[i, x] * self.mean[j, y])
 
     def moment(self, *coordinates: tuple[Label, Label]) -> Estimate:
-        """E[Z(x) Z(y) …] for coordinates x = (state, action); one that is repeated is a power of its one return.
+        """E[Z(x) Z(y) …] for coordinates x = (state, action); a repeated coordinate is a power of the same return.
 
-        ``moment((s, a), (s, a), (s, b))`` is E[Z(s, a)² Z(s, b)], the paper's n-th order joint moment (section 5).
+        ``moment((s, a), (s, a), (s, b))`` is E[Z(s, a)² Z(s, b)], the paper's n-th order joint moment (Eq. (31)).
         """
         at = [(self.states.index(s), self.actions.index(a)) for s, a in coordinates]
         if not at:
@@ -114,7 +118,7 @@ class Evaluation(arrays.FrozenArrays, Tabulated):
             return self.moments.moment(at)
         if len(at) > 2:
             raise UnavailableError(
-                f"This evaluation has no moments of order {len(at)}. ExactPairs(order={len(at)}) gives them for two "
+                f"This evaluation has no moments of order {len(at)}. Use ExactPairs(order={len(at)}) for two "
                 f"coordinates, JIPE(order={len(at)}) for any."
             )
         low, high = -math.inf, math.inf
@@ -141,7 +145,7 @@ class Evaluation(arrays.FrozenArrays, Tabulated):
             return float(errors[s, a, b])
         if isinstance(self.cross, CertifiedCrossCovariances):
             return self.cross.cross_covariance_error(s, a, t, b)
-        return math.inf  # the errors are of covariances within a state only
+        return math.inf  # the errors are those of covariances within a state only
 
     def return_distribution(self, s: Label, a: Label) -> Distribution:
         """Return the distribution of the return Z(s, a)."""
@@ -163,7 +167,7 @@ class Evaluation(arrays.FrozenArrays, Tabulated):
         return Estimate.within(float(self.mean[self.states.index(s), self.actions.index(a)]), self.mean_interval(s, a))
 
     def covariance_interval(self, s: Label, a: Label, b: Label) -> Interval | None:
-        """Interval of Cov(Z(s, a), Z(s, b)), or None where nothing is known of it."""
+        """Interval of Cov(Z(s, a), Z(s, b)), or None if unavailable."""
         at = self.states.index(s), self.actions.index(a), self.actions.index(b)
         found = self._interval(self.covariance, at, "covariance_error")
         return None if found is None or math.isinf(found.width) else found
@@ -182,7 +186,7 @@ class Evaluation(arrays.FrozenArrays, Tabulated):
         return Interval.around(float(values[at]), float(errors[at]))
 
     def gap(self, s: Label, a: Label, b: Label) -> Gap:
-        """Return the gap Z(s, a) − Z(s, b) under the shared luck."""
+        """Return the gap Z(s, a) − Z(s, b) under shared randomness. Its variance is Eq. (35), sign corrected."""
         i, x, y = self.states.index(s), self.actions.index(a), self.actions.index(b)
         va, vb, cab = (float(self.covariance[i, p, q]) for p, q in ((x, x), (y, y), (x, y)))
         mean = float(self.mean[i, x] - self.mean[i, y])
@@ -219,16 +223,18 @@ class Evaluation(arrays.FrozenArrays, Tabulated):
         )
 
     def variance_split(self, a: Label, b: Label) -> VarianceSplit:
-        """Var(Z(a) − Z(b)) from a start that is drawn: within starts, and between them."""
+        """Var(Z(a) − Z(b)) from a random start, split into its parts within and between starts."""
         if self.start is None:
-            raise UnavailableError("This evaluation has no start. Give one: evaluate(model, policies, …, start=…).")
+            raise UnavailableError(
+                "This evaluation has no start distribution. Pass one: evaluate(model, policies, …, start=…)."
+            )
         return self.start.split(self.actions.index(a), self.actions.index(b))
 
     def _gap_distribution(self, i: int, x: int, y: int) -> GapDistribution:
         return GapDistribution.zero() if x == y else self._distributions().gap_distribution(i, x, y)
 
     def _gap_support(self, i: int, x: int, y: int) -> Interval:
-        """Return where the gap lies: by what can happen, or for no return is larger than B/(1 − γ)."""
+        """Interval of all possible gaps: from reachable rewards if available, else from |Z| ≤ B/(1 − γ)."""
         if self.ranges is not None:
             return self.ranges.of_gap(i, x, y)
         if self.certificate is None:
@@ -238,7 +244,7 @@ class Evaluation(arrays.FrozenArrays, Tabulated):
         return Interval(-bound, bound)
 
     def _gap_moments(self, i: int, x: int, y: int, variance: float, variances: Interval | None) -> tuple[Estimate, ...]:
-        """Central moments of a gap of all orders there are."""
+        """Central moments of a gap of all available orders."""
         order = 2 if self.moments is None else self.moments.order
         if x == y:
             return tuple(Estimate.around(float(n == 0), 0.0) for n in range(order + 1))
@@ -262,12 +268,12 @@ class Evaluation(arrays.FrozenArrays, Tabulated):
         return Interval(max(-1.0, low.low), min(1.0, high.high))
 
     def rows(self) -> list[dict[str, Any]]:
-        """One row a state and action: the mean and the standard deviation of its return."""
+        """One row per state and action: mean and standard deviation of the return."""
         return [
             {
                 "state": self.states.name(s),
                 self.actions.kind: self.actions.name(a),
-                "mean": self.mean_of(s, a),
+                "mean return": self.mean_of(s, a),
                 "std": self._std(s, a),
             }
             for s, a in np.ndindex(self.mean.shape)
@@ -279,13 +285,13 @@ class Evaluation(arrays.FrozenArrays, Tabulated):
         return Estimate.within(value, None if wide is None else wide.square_root())
 
     def plot(self, state: Label | None = None) -> Figure:
-        """Draw the gaps of one state (the start if there is one, else the first): `jmdp.plots.gap_chart`."""
+        """Draw `jmdp.plots.gap_chart` of one state: by default the start distribution, else the first state."""
         if state is None:
             state = 0 if self.start is None else self.states.size - 1
         return figure("gap_chart", self, state)
 
     def to_xarray(self) -> xarray.Dataset:
-        """Mean, covariance and correlation with their labels and errors, as an xarray Dataset."""
+        """Mean, covariance and correlation with labels and errors, as an xarray Dataset."""
         try:
             import xarray
         except ImportError:
@@ -320,31 +326,4 @@ class Evaluation(arrays.FrozenArrays, Tabulated):
         )
 
     def __repr__(self) -> str:
-        S, A = self.mean.shape
-        lines = [
-            f"Evaluation of {S} states × {A} {self.actions.plural}, {self.outcome.name}: {self.outcome.value}",
-            f"  coupling     {self.coupling}",
-            f"  method       {self.method}",
-        ]
-        if self.residuals.size:
-            name, what = f"{self.method.step_name}s", self.method.residual_name
-            lines.append(f"  {name:<12} {self.residuals.size}, last {what} {self.residuals[-1]:.3g}")
-        if self.certificate is None:
-            lines.append("  certificate  none")
-        else:
-            c = self.certificate
-            sure = "" if c.confidence is None else f", each at {100 * c.confidence:g}% confidence"
-            sure += " (large-sample)" if c.large_sample else ""
-            lines.append(f"  certificate  {c.kind}{sure}")
-            for name, values, errors in (
-                ("means", self.mean, c.mean_error),
-                ("covariances", self.covariance, c.covariance_error),
-            ):
-                off = "no interval" if np.isinf(errors).all() else f"off by at most {at_most(float(np.max(errors)), 2)}"
-                lines.append(f"    {name:<12} up to {at_most(float(np.abs(values).max()))}, {off}")
-            if c.assumption is not None:
-                lines.append(f"    assuming that {c.assumption}")
-        if self.projection is not None:
-            known, pairs = self.projection.guaranteed_pairs
-            lines.append(f"  projection   κ {self.projection.kappa:.3g}, guaranteed for {known} of {pairs} gaps")
-        return "\n".join(lines)
+        return evaluation_text(self)

@@ -1,4 +1,4 @@
-"""What a method that learns step by step has to tell of its way."""
+"""Learning curves: TD errors per window of a run."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from jmdp.base.arrays import Floats
 class LearningCurve(arrays.FrozenArrays):
     """TD errors δ = target − estimate of each block, averaged over windows of the run.
 
-    `rms` falls to the noise of one sample and stays there; `drift`, in which noise averages out, goes on falling.
+    `rms` decreases to the noise of a single sample. In `drift` the noise averages out, so it decreases further.
     """
 
     blocks: tuple[str, ...]  # the paper's kinds of coordinates
-    updates: Floats  # [T], how many were done when the window ended
-    rms: Floats  # [T, blocks], root mean square of δ; nan where a block had no update
+    updates: Floats  # [T], number of updates at the end of the window
+    rms: Floats  # [T, blocks], root mean square of δ; nan if a block had no update
     drift: Floats  # [T, blocks], mean of δ
-    floor: Floats | None = None  # [blocks], rms of δ that the noise of one sample leaves, where it was measured
+    floor: Floats | None = None  # [blocks], rms of δ due to the noise of a single sample, if measured
 
     def __post_init__(self) -> None:
         for array in (self.updates, self.rms, self.drift, self.floor):

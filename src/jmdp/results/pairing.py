@@ -1,4 +1,4 @@
-"""What shared randomness gains in a comparison of policies, and where the randomness is."""
+"""The variance reduction by shared randomness in a comparison of policies, and the sources of randomness."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from jmdp.simulators.episodes import LuckProbe
 _NORMAL_95 = 1.96
 
 _WORTH_IT = 0.97
-"""A gain above this is no reason to give pairing up."""
+"""Pairing is given up only below this gain."""
 
 
 @dataclass(frozen=True)
 class LuckShares:
-    """Parts of the variance of a return, averaged over the policies by their variances; they sum to 1.
+    """Shares of the variance of returns by source of randomness, averaged over the policies; they sum to 1.
 
-    By the law of total variance: that of the mean return given the start, what the steps add given the start, and what
-    the policies' own draws add given both. Estimated from some samples run again with part of their randomness anew.
+    By the law of total variance: the start, the steps given the start, and the policies' random actions given both.
+    Estimated by running some samples again with part of their randomness redrawn.
     """
 
     start: float
     steps: float
     policies: float
-    samples: int  # that were run again
+    samples: int  # samples that were run again
 
     @classmethod
     def of(cls, probe: LuckProbe) -> LuckShares | None:
-        """From samples run again; None where no return varied."""
+        """Estimate from samples that were run again; None if no return varied."""
         returns = probe.returns
         total = float(np.concatenate([returns, probe.same_start]).var(axis=0).sum())
         if total == 0:
@@ -48,42 +48,43 @@ class LuckShares:
 
 @dataclass(frozen=True)
 class Pairing:
-    """Does sharing randomness pay? For the mean gaps between one policy and the others."""
+    """Variance reduction by shared randomness for the mean gaps between one policy and the others."""
 
-    gain: Estimate  # independent runs need this many times as many episodes; ends at about 95%
+    gain: Estimate  # independent runs need this many times as many episodes; 95% interval (approximate)
     correlation: float  # of the returns, pooled over the gaps
-    samples: int  # paired ones
-    shares: LuckShares | None  # None where it was decided before it was looked into, or nothing varied
-    independent: int  # samples that were then drawn independently
+    samples: int  # number of paired samples
+    shares: LuckShares | None  # None if not estimated, or if no return varied
+    independent: int  # number of samples that were drawn independently afterwards
 
     def __str__(self) -> str:
         return " ".join(self.sentences())
 
     def sentences(self) -> list[str]:
-        """The same in plain words."""
+        """The same as sentences."""
         if math.isnan(self.gain):
-            return ["No return varied, so there is nothing that pairing could gain."]
+            return ["No return varied, so pairing makes no difference."]
         if math.isinf(self.gain):
-            said = [f"The gap never varied in {self.samples} pairs: sharing randomness removes all of its variance."]
+            said = [f"The gap did not vary in {self.samples} pairs: shared randomness removes all of its variance."]
         else:
             ends = f"{self.gain.low:.2g} to {self.gain.high:.2g}, from {self.samples:,} pairs"
-            said = [f"Independent runs would need {self.gain:.2g} × as many episodes ({ends})."]
+            said = [f"For the same precision, independent runs would need {self.gain:.2g} × as many episodes ({ends})."]
         if self.shares is not None:
             parts = self.shares
             said.append(
-                f"Of the variance of returns about {100 * parts.start:.0f}% comes from the start, "
-                f"{100 * parts.steps:.0f}% from the steps and {100 * parts.policies:.0f}% from the policies' own draws "
-                f"({parts.samples} samples run again)."
+                f"About {100 * parts.start:.0f}% of the variance of returns comes from the initial state, "
+                f"{100 * parts.steps:.0f}% from randomness during the episode and {100 * parts.policies:.0f}% from the "
+                f"policies' random actions (estimated by rerunning {parts.samples} episodes with some random numbers "
+                "redrawn)."
             )
         if abs(self.correlation) < 0.1 and self.gain.low < 1.1:
             said.append(
-                f"Returns of different policies are hardly correlated ({self.correlation:.2f}), although they meet the "
-                "same randomness: other actions lead to unrelated episodes."
+                f"The returns of different policies are hardly correlated ({self.correlation:.2f}) although they share "
+                "randomness: different actions lead to unrelated episodes."
             )
         if self.independent:
             said.append(
-                f"Pairing seems to cost more than it gains, so the last {self.independent:,} samples are independent; "
-                f"standard deviations, correlations and chances are of the first {self.samples:,}."
+                f"Pairing increases the variance here, so the last {self.independent:,} samples are independent; "
+                f"standard deviations, correlations and chances use the first {self.samples:,}."
             )
         return said
 
@@ -92,7 +93,7 @@ def pairing_gain(returns: Floats, reference: int, noise: float) -> tuple[Estimat
     """Σ_j (Var Z_r + Var Z_j)/Σ_j Var(Z_r − Z_j), the pooled correlation, and the standard error of log gain.
 
     By the delta method: the influence of a sample on the logarithm is a/A − b/B, with a and b its squared deviations
-    and A and B their means. `noise` is what rounding leaves of a variance that is 0.
+    and A and B their means. `noise` is the computed variance of a constant, due to rounding.
     """
     centred = returns - returns.mean(axis=0)
     others = np.delete(centred, reference, axis=1)
@@ -111,11 +112,11 @@ def pairing_gain(returns: Floats, reference: int, noise: float) -> tuple[Estimat
 
 
 def pairing_costs(returns: Floats, reference: int) -> bool:
-    """Whether paired samples [n, P] so far say that independent ones would tell more about the mean gaps.
+    """Whether independent samples would give narrower mean gaps than pairs, judged by paired samples [n, P].
 
-    The gain is below 1 by more than its standard error, which is taken to be at least 1/√n, that of normal returns with
-    no correlation: where rewards are rare the sample's own says too little. Until that is seen, pairing costs at most
-    about √n samples.
+    True if the gain is below 1 by more than its standard error, which is taken to be at least 1/√n, the value for
+    uncorrelated normal returns: with rare rewards the estimated standard error is too small. Until this is detected,
+    pairing costs at most about √n samples.
     """
     size = float(np.abs(returns).max()) or 1.0
     gain, _, error = pairing_gain(returns / size, reference, 1e-24)

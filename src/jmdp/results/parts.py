@@ -1,4 +1,4 @@
-"""What an evaluation may hold beyond means and covariances, each a small interface that methods implement."""
+"""Protocols of the optional parts of an evaluation, beyond means and covariances, that methods implement."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from jmdp.results.gaps.distribution import Distribution, GapDistribution
 
 
 class MethodSettings(Protocol):
-    """The method that made a result, as results see it: its settings, which print, and what its steps are called."""
+    """Settings of the method that computed a result, and the names of its steps and residuals."""
 
-    step_name: ClassVar[str]  # what `Evaluation.residuals` has one number for each of
+    step_name: ClassVar[str]  # `Evaluation.residuals` has one entry per step
     residual_name: ClassVar[str]
 
 
 class CrossCovariances(Protocol):
-    """Covariances between returns of different states, looked up one by one."""
+    """Covariances between returns of different states, computed on request."""
 
     def cross_covariance(self, s: int, a: int, t: int, b: int) -> float:
         """Cov(Z(s, a), Z(t, b))."""
@@ -26,7 +26,7 @@ class CrossCovariances(Protocol):
 
 @runtime_checkable
 class CertifiedCrossCovariances(CrossCovariances, Protocol):
-    """The same with bounds on their errors."""
+    """Covariances between returns of different states, with error bounds."""
 
     def cross_covariance_error(self, s: int, a: int, t: int, b: int) -> float:
         """Bound on the error of `cross_covariance`."""
@@ -37,17 +37,17 @@ class HigherMoments(Protocol):
 
     @property
     def order(self) -> int:
-        """The highest there is."""
+        """The highest available order."""
 
     def moment(self, coordinates: Sequence[tuple[int, int]]) -> Estimate:
-        """E[Π Z(x)] over at most `order` coordinates; one that is repeated is a power."""
+        """E[Π Z(x)] over at most `order` coordinates; a repeated coordinate is a power."""
 
     def gap_moments(self, s: int, a: int, b: int) -> tuple[Estimate, ...]:
         """Central moments of Z(s, a) − Z(s, b), a ≠ b, of orders 0, 1, …, `order`."""
 
 
 class Distributions(Protocol):
-    """Distributions of returns and of gaps, looked up one by one."""
+    """Distributions of returns and of gaps, computed on request."""
 
     def return_distribution(self, s: int, a: int) -> Distribution:
         """The distribution of Z(s, a)."""
@@ -57,10 +57,10 @@ class Distributions(Protocol):
 
 
 class Ranges(Protocol):
-    """What returns and gaps can be at least and at most."""
+    """Ranges of gaps."""
 
     def of_gap(self, s: int, a: int, b: int) -> Interval:
-        """Where Z(s, a) − Z(s, b) is."""
+        """Interval that contains Z(s, a) − Z(s, b)."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class VarianceSplit:
 
 
 class StartSplit(Protocol):
-    """What is known of a start that is drawn."""
+    """Variance split of a random start state."""
 
     def split(self, i: int, j: int) -> VarianceSplit:
-        """Of the gap of alternatives i and j."""
+        """Variance split of the gap between alternatives i and j."""

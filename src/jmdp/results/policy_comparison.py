@@ -1,4 +1,4 @@
-"""What `compare_policies` brings back: which policy is better, by how much, where, and what sharing luck gained."""
+"""The result of `compare_policies`: which policy is better, by how much, from which starts, and the gain of pairing."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from jmdp.errors import UnavailableError
 from jmdp.results.by_start import ByStart
 from jmdp.results.comparison import Comparison
 from jmdp.results.pairing import LuckShares, Pairing, pairing_gain
-from jmdp.results.policy_table import answer_sentence, policy_table
+from jmdp.results.policy_table import policy_columns, policy_table
 from jmdp.simulators.episodes import EpisodeDraws
 from jmdp.simulators.starts import Starts
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class PolicyComparison(Comparison):
-    """Whole policies compared from the same starts under shared luck: a `Comparison` whose alternatives are policies.
+    """Policies compared from the same starts under shared randomness: a `Comparison` whose alternatives are policies.
 
-    Means and their intervals are of all samples. Standard deviations, correlations, chances, distributions and regret
-    are of those drawn under the coupling asked for, the first `paired_samples`: sampling goes on independently where
-    pairing costs more than it gains.
+    Means and their intervals use all samples. Standard deviations, correlations, chances, distributions and regret use
+    the first `paired_samples`, which were drawn under the requested coupling: sampling continues independently if
+    pairing increases the variance of the gaps.
     """
 
     index: ClassVar = ("policy",)
@@ -35,7 +35,7 @@ class PolicyComparison(Comparison):
 
     draws: EpisodeDraws
     starts: Starts
-    baseline: str | None  # the policy that the others are compared with; None is the leader
+    baseline: str | None  # the policy that the others are compared with; None: the leader
 
     @property
     def policies(self) -> list[str]:
@@ -44,46 +44,41 @@ class PolicyComparison(Comparison):
 
     @property
     def reference(self) -> str:
-        """The one that the others are shown beside: the baseline, else the leader."""
+        """The policy that the table compares the others with: the baseline if given, else the leader."""
         return self.leader if self.baseline is None else self.baseline
 
     @property
     def paired_samples(self) -> int:
-        """Samples that were drawn under the coupling asked for."""
+        """Number of samples drawn under the requested coupling."""
         return self.draws.paired
 
     @cached_property
     def pairing(self) -> Pairing:
-        """What sharing randomness gained or cost for the gaps to `reference`, and where the randomness is."""
+        """Gain in variance by sharing randomness for the gaps to `reference`, and the sources of randomness."""
         r, scale = self._at(self.reference), self.limits.scale
         noise = (2 * scale.divide(self.limits.rounding)) ** 2
         gain, correlation, _ = pairing_gain(scale.divide(self.draws.returns[: self.paired_samples]), r, noise)
         shares = None if self.draws.probe is None else LuckShares.of(self.draws.probe)
         return Pairing(gain, correlation, self.paired_samples, shares, self.samples - self.paired_samples)
 
-    @property
-    def answer(self) -> str:
-        """The answer in one sentence."""
-        return answer_sentence(self)
-
     def by_start(self) -> ByStart:
-        """Means and gaps for each start apart, where starts were given; and the variance of gaps split by start."""
+        """Means and gaps for each given start separately, and the variance of gaps within and between starts."""
         if not self.starts.given:
             raise UnavailableError(
-                "Starts were drawn by the simulator, so no two are known to be the same. Give them: starts=[…]."
+                "The simulator drew the starts, so it is unknown which of them are equal. Pass them: starts=[…]."
             )
         return ByStart(self.starts, self.draws, self.evaluation.actions, self.reference)
 
     def beside_reference(self, policy: Label) -> dict[str, Estimate]:
-        """One policy's line of a table: its mean, and its gap to `reference`, policy − reference."""
+        """One row of the table: the mean of a policy, and its advantage over `reference`, policy − reference."""
         reference = self.reference
         gap = self.gap(policy, reference)
         same = gap.first == gap.second
         zero = Estimate(0.0, 0.0, 0.0)
         return {
             "mean": self.mean_of(policy),
-            "gap": Estimate.within(gap.mean, gap.mean_interval),
-            "gap_std": zero if same else Estimate.within(gap.std, gap.std_interval),
+            "advantage": Estimate.within(gap.mean, gap.mean_interval),
+            "advantage_std": zero if same else Estimate.within(gap.std, gap.std_interval),
             "better": self.superiority(policy, reference),
             "worse": self.superiority(reference, policy),
             "correlation": Estimate(1.0, 1.0, 1.0)
@@ -93,12 +88,15 @@ class PolicyComparison(Comparison):
         }
 
     def rows(self) -> list[dict[str, Any]]:
-        """One row a policy, beside `reference`."""
-        about = {"samples": self.samples, "seed": self.seed, "confidence": self.confidence}
-        return [{"policy": policy} | self.beside_reference(policy) | about for policy in self.policies]
+        """One row per policy, with the columns of the printed table."""
+        about, titles = self._about(), policy_columns(self.reference)
+        return [
+            {"policy": policy} | {titles[key]: value for key, value in self.beside_reference(policy).items()} | about
+            for policy in self.policies
+        ]
 
     def episode_returns(self) -> Floats:
-        """[n, P], the return of each policy in each sample, in the order drawn."""
+        """[n, P], the return of each policy in each sample, in the order they were drawn."""
         return np.array(self.draws.returns)
 
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""What each method gives, declared once; and the messages that name the methods that give what another does not."""
+"""Quantities that each method provides, and the error messages that list the methods that provide one."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from jmdp.errors import UnavailableError
 
 
 class Quantity(Enum):
-    """What some methods give and others do not, and what some take and others do not."""
+    """Outputs and inputs that only some methods support."""
 
     CROSS_COVARIANCES = "covariances between states"
-    HIGHER_MOMENTS = "moments of higher orders"
+    HIGHER_MOMENTS = "moments of order 3 and higher"
     DISTRIBUTIONS = "distributions"
     VARIANCE_INTERVALS = "intervals of variances"
     SWEEPS = "residuals of sweeps"
-    CHECKED_TABLES = "a certificate that can be checked again from its tables"
-    FROM_LAZY_MODELS = "answers for a model that is never enumerated"
-    FROM_SIMULATORS = "answers for a simulator"
-    FINITE_HORIZONS = "answers for a finite horizon"
+    CHECKED_TABLES = "certificates that can be verified from the tables"
+    FROM_LAZY_MODELS = "results for a model that is not enumerated"
+    FROM_SIMULATORS = "results for a simulator"
+    FINITE_HORIZONS = "results for a finite horizon"
     SEVERAL_POLICIES = "joint moments of the returns of several policies"
 
 
@@ -53,21 +53,21 @@ GIVES: dict[str, frozenset[Quantity]] = {
     "LinearProjected(features)": frozenset({_Q.CROSS_COVARIANCES, _Q.VARIANCE_INTERVALS}),
     "NeuralGram(seed=…)": frozenset({_Q.FROM_SIMULATORS}),
 }
-"""Methods as one writes them, and what they give. `tests/methods/test_contract.py` holds every method to its line."""
+"""Methods, as written in code, and the quantities they provide; checked by `tests/methods/test_contract.py`."""
 
 
 def gives(method: str) -> frozenset[Quantity]:
-    """What the method of this name gives; nothing is known of a method that is not ours."""
+    """Quantities that the method of this name provides; empty for methods outside jmdp."""
     return next((given for call, given in GIVES.items() if call.partition("(")[0] == method), frozenset())
 
 
 def who_gives(quantity: Quantity) -> str:
-    """The methods that give it, as one would write them: "ExactPairs(), JIPE() and Incremental(seed=…)"."""
+    """Methods that provide the quantity, as text: "ExactPairs(), JIPE() and Incremental(seed=…)"."""
     calls = [call for call, given in GIVES.items() if quantity in given]
     return calls[0] if len(calls) == 1 else f"{', '.join(calls[:-1])} and {calls[-1]}"
 
 
 def unavailable(method: str, quantity: Quantity) -> UnavailableError:
-    """The error of a method that does not give it."""
-    verb = "gives" if who_gives(quantity).count("(") == 1 else "give"
-    return UnavailableError(f"{method} gives no {quantity.value}. {who_gives(quantity)} {verb} them.")
+    """The error for a method that does not provide the quantity."""
+    verb = "provides" if who_gives(quantity).count("(") == 1 else "provide"
+    return UnavailableError(f"{method} does not provide {quantity.value}. {who_gives(quantity)} {verb} them.")

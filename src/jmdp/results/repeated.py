@@ -1,4 +1,4 @@
-"""An evaluation in which several alternatives are one and the same: equal policies under the same luck."""
+"""Evaluations in which several alternatives are identical: equal policies under the same random numbers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from jmdp.results.parts import VarianceSplit
 
 
 def repeated(evaluation: Evaluation, names: Labels, columns: Sequence[int]) -> Evaluation:
-    """The evaluation whose alternative i is alternative columns[i] of this one; gaps of equal ones are exactly 0."""
+    """Evaluation whose alternative i is alternative columns[i] of the given one; identical ones have gap exactly 0."""
     at = np.asarray(columns)
     certificate = None if evaluation.certificate is None else _certificate(evaluation, evaluation.certificate, at)
     parts: dict[str, Any] = {
@@ -36,7 +36,7 @@ def repeated(evaluation: Evaluation, names: Labels, columns: Sequence[int]) -> E
 
 
 def _pairs(values: Floats, at: Integers) -> Floats:
-    """[S, P, P] of values [S, A, A]."""
+    """Values [S, P, P] of the selected pairs of values [S, A, A]."""
     return values[:, at[:, None], at]
 
 
@@ -59,7 +59,7 @@ def _certificate(evaluation: Evaluation, certificate: Certificate, at: Integers)
 
 @dataclass(frozen=True, eq=False)
 class _Repeated:
-    """The parts of an evaluation, asked by the alternatives of the new one."""
+    """A part of an evaluation, indexed by the alternatives of the new one."""
 
     part: Any
     columns: tuple[int, ...]

@@ -1,4 +1,4 @@
-"""What every result offers, and the parts of it that do not depend on the kind of result."""
+"""The protocol of results, and its parts that are common to all kinds of results."""
 
 from __future__ import annotations
 
@@ -21,40 +21,40 @@ if TYPE_CHECKING:
 
 @runtime_checkable
 class Result(Protocol):
-    """What every result offers, with the same meaning: `Evaluation`, `Comparison`, and ``learned.at(state)``."""
+    """The common interface of `Evaluation`, `Comparison` and ``learned.at(state)``."""
 
     @property
     def mean(self) -> Floats:
-        """Means of the returns: [S, A], or [A] where there is one state."""
+        """Means of the returns: [S, A], or [A] for a single state."""
 
     @property
     def gap(self) -> Any:
-        """A method: the `Gap` of two alternatives, by index or name."""
+        """Method that returns the `Gap` of two alternatives, given by index or name."""
 
     def to_dataframe(self) -> pd.DataFrame:
         """One row for each alternative, with intervals."""
 
     def to_xarray(self) -> xarray.Dataset:
-        """Arrays with their labels and errors."""
+        """Arrays with labels and errors."""
 
     def plot(self) -> Figure:
-        """The figure that answers the question the result is about."""
+        """The main figure of this kind of result."""
 
     def _repr_html_(self) -> str:
-        """As notebooks show it."""
+        """HTML for notebooks."""
 
 
 class Tabulated(ABC):
-    """A result whose numbers are the rows of a table: as a dataframe, and as HTML."""
+    """A result whose numbers are rows of a table; provides the dataframe and HTML."""
 
-    index: ClassVar[tuple[str, ...]]  # the columns that say what a row is about
+    index: ClassVar[tuple[str, ...]]  # the columns that identify a row
 
     @abstractmethod
     def rows(self) -> Sequence[Mapping[str, Any]]:
-        """The rows: labels, and estimates with their intervals."""
+        """The rows: labels, and estimates with intervals, by the column titles of the printed table."""
 
     def to_dataframe(self) -> pd.DataFrame:
-        """One row an alternative; an estimate has three columns: itself, and _low and _high of its interval or nan."""
+        """One row per alternative; an estimate has three columns: value, low and high (nan if it has no interval)."""
         try:
             import pandas as pd
         except ImportError:
@@ -62,24 +62,28 @@ class Tabulated(ABC):
 
         return pd.DataFrame([_flat(row) for row in self.rows()]).set_index(list(self.index))
 
+    def _title(self) -> str:
+        """The sentence above the HTML table."""
+        return repr(self).partition("\n")[0]
+
     def _repr_html_(self) -> str:
         rows = self.rows()
-        head = "".join(f"<th>{escape(name.replace('_', ' '))}</th>" for name in rows[0])
+        head = "".join(f"<th>{escape(name)}</th>" for name in rows[0])
         body = "".join(
             "<tr>" + "".join(f"<td>{escape(_cell(value))}</td>" for value in row.values()) + "</tr>"
             for row in rows[:_MOST_ROWS]
         )
         more = f"<p>… and {len(rows) - _MOST_ROWS} more rows</p>" if len(rows) > _MOST_ROWS else ""
-        title = escape(repr(self).partition("\n")[0])
+        title = escape(self._title())
         return f"<p>{title}</p><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
 
 
 _MOST_ROWS = 60
-"""Rows that a notebook shows."""
+"""Largest number of rows in HTML."""
 
 
 def figure(name: str, *arguments: Any) -> Figure:
-    """Draw with the function of this name in `jmdp.plots`, which is looked up now: results do not import figures."""
+    """Draw with the function of this name in `jmdp.plots`, imported here because results do not depend on plots."""
     drawn: Figure = getattr(import_module("jmdp.plots"), name)(*arguments)
     return drawn
 
@@ -89,7 +93,7 @@ def _flat(row: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in row.items():
         if isinstance(value, Estimate):
             low, high = (value.low, value.high) if value.has_interval else (math.nan, math.nan)
-            flat |= {name: float(value), f"{name}_low": low, f"{name}_high": high}
+            flat |= {name: float(value), f"{name} low": low, f"{name} high": high}
         else:
             flat[name] = value
     return flat

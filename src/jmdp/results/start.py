@@ -1,10 +1,10 @@
-"""Whole policies: an evaluation with one more state, "start", which is drawn from a distribution for all at once.
+"""Evaluations with an additional state "start": a random start state shared by all alternatives.
 
-With start s₀ drawn once for all policies, the return of a policy from "start" is its return from s₀, and
+The start state s₀ ~ μ is drawn once for all policies. The return of a policy from "start" is its return from s₀, and
 
     E Z = Σ μ(s) E Z(s),    Cov(Z, Z̃) = Σ μ(s) Cov(Z(s), Z̃(s)) + Σ μ(s) (E Z(s) − E Z)(E Z̃(s) − E Z̃),
 
-the covariance within starts and between them. All sums are rounded outwards into the certificate.
+the covariance within starts plus the covariance between them. The certificate includes the rounding of all sums.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from jmdp.results.gaps.distribution import Distribution, GapDistribution
 from jmdp.results.parts import VarianceSplit
 
 _HIDDEN = 2.0**-1050
-"""More than underflows of a weighted sum can hide."""
+"""Bound on the total underflow of a weighted sum."""
 
 START = "start"
-"""The name of the state that is drawn."""
+"""Name of the additional state."""
 
 
 def with_start(evaluation: Evaluation, start: Floats | None) -> Evaluation:
-    """The evaluation with the state "start", drawn from `start` [S]; itself where there is none."""
+    """The evaluation with the additional state "start", distributed as `start` [S]; unchanged if `start` is None."""
     if start is None or evaluation.certificate is None:
         return evaluation
     row = StartRow(evaluation, start)
@@ -52,19 +52,19 @@ def with_start(evaluation: Evaluation, start: Floats | None) -> Evaluation:
 
 
 def start_labels(states: Labels) -> Labels:
-    """The states and "start"."""
+    """Labels of the states, followed by "start"."""
     names = [states.name(s) for s in range(states.size)]
     if START in names:
-        raise SettingsError('A state of the model is called "start", and so is the row of start=…. Rename the state.')
+        raise SettingsError('A state of the model is named "start", which is reserved for start=…. Rename the state.')
     return Labels.of("state", states.size + 1, [*names, START])
 
 
 @dataclass(frozen=True, eq=False)
 class StartRow:
-    """What follows for a start drawn from a distribution, from what is known of each state."""
+    """Moments, distributions and errors of the state "start", computed from those of each state."""
 
-    evaluation: Evaluation  # without it
-    start: Floats  # [S], of sum 1 up to rounding
+    evaluation: Evaluation  # without "start"
+    start: Floats  # [S], probabilities; the sum is 1 up to rounding
 
     @cached_property
     def _states(self) -> Integers:
@@ -72,21 +72,21 @@ class StartRow:
 
     @cached_property
     def _weights(self) -> Floats:
-        """[starts]; their exact sum is 1 up to a few units."""
+        """[starts], probabilities; their exact sum is 1 up to a few units of rounding."""
         weights = self.start[self._states]
         return np.asarray(weights / math.fsum(weights))
 
     @cached_property
     def _units(self) -> float:
-        """Relative error of a weighted sum, beyond what its terms are off."""
+        """Relative error of a weighted sum, in addition to the errors of its terms."""
         return (self._states.size + 16) * 2 * ROUNDOFF
 
     def mean(self) -> Floats:
-        """[P]."""
+        """Mean returns from "start", [P]."""
         return np.asarray(self._weights @ self.evaluation.mean[self._states])
 
     def _deviation(self) -> tuple[Floats, Floats]:
-        """Means of each start around their mean [starts, P], and how far these are off."""
+        """Deviations of each start's means from their average, [starts, P], and error bounds of them."""
         values, mean = self.evaluation.mean[self._states], self.mean()
         deviation = values - mean
         error = self._mean_errors()[self._states] + self._start_mean_error() + ROUNDOFF * np.abs(deviation)
@@ -97,19 +97,19 @@ class StartRow:
         return np.broadcast_to(self.evaluation.certificate.mean_error, self.evaluation.mean.shape)
 
     def _start_mean_error(self) -> Floats:
-        """[P], of `mean`."""
+        """Error bounds of `mean`, [P]."""
         errors, sizes = self._mean_errors()[self._states], np.abs(self.evaluation.mean[self._states])
         hidden = np.where((errors + sizes).max(axis=0) > 0, _HIDDEN, 0.0)
         return np.asarray(self._weights @ (errors + self._units * sizes) * (1 + self._units) + hidden)
 
     def covariance(self) -> Floats:
-        """[P, P], within and between starts."""
+        """Covariances from "start", within plus between starts, [P, P]."""
         deviation, _ = self._deviation()
         within = np.einsum("s,sij->ij", self._weights, self.evaluation.covariance[self._states])
         return np.asarray(within + np.einsum("s,si,sj->ij", self._weights, deviation, deviation))
 
     def certificate(self, certificate: Certificate) -> Certificate:
-        """Errors of all states and of the start."""
+        """Certificate of all states and of "start"."""
         shape = self.evaluation.covariance.shape
         deviation, off = self._deviation()
         products = np.abs(deviation[:, :, None]) * off[:, None, :]
@@ -134,7 +134,7 @@ class StartRow:
         )
 
     def _gap_errors(self, means: Floats, variances: Floats, rounding: Floats) -> tuple[Floats, Floats]:
-        """Of gaps' means and variances at the start [P, P]; 0 where all is known exactly and equal."""
+        """Error bounds of the means and variances of gaps from "start", [P, P]; 0 if all gaps are exactly 0."""
         values = self.evaluation.mean[self._states]
         gaps = values[:, :, None] - values[:, None, :]
         mean = self.mean()
@@ -152,11 +152,11 @@ class StartRow:
         return np.where(equal, 0.0, mean_error + _HIDDEN), np.where(equal, 0.0, total * (1 + self._units))
 
     def _average(self, terms: Floats) -> Floats:
-        """Σ μ terms over [starts, P, P], none of them negative, and no less."""
+        """Upper bound on Σ μ terms over the nonnegative terms [starts, P, P]."""
         return np.asarray(np.einsum("s,sij->ij", self._weights, terms) * (1 + self._units))
 
     def split(self, i: int, j: int) -> VarianceSplit:
-        """The variance of the gap of alternatives i and j: within starts and between them, with intervals."""
+        """Variance of the gap between alternatives i and j, within and between starts, with intervals."""
         gaps = [self.evaluation.gap(int(s), i, j) for s in self._states]
         mean = self._mixed([Estimate.within(gap.mean, gap.mean_interval) for gap in gaps])
         within = self._mixed([Estimate.within(gap.variance, gap.variance_interval) for gap in gaps])
@@ -168,7 +168,7 @@ class StartRow:
         return VarianceSplit(within, self._mixed(squares))
 
     def _mixed(self, estimates: Sequence[Estimate]) -> Estimate:
-        """Σ μ of what is known of each start."""
+        """Weighted sum of the estimates of each start, with its interval."""
         with np.errstate(over="ignore", invalid="ignore"):
             value = float(np.nan_to_num(self._weights @ np.array(estimates, np.float64)))
         wide = Interval(0.0, 0.0)
@@ -181,23 +181,23 @@ class StartRow:
 
     @property
     def order(self) -> int:
-        """Of the moments there are."""
+        """The highest order of moments."""
         assert self.evaluation.moments is not None
         return self.evaluation.moments.order
 
     def moment(self, coordinates: Sequence[tuple[int, int]]) -> Estimate:
-        """As `Evaluation.moment`; all coordinates are of the start, or none."""
+        """As `Evaluation.moment`; either all coordinates or none are at "start"."""
         moments = self.evaluation.moments
         assert moments is not None
         at_start = [self._is_start(s) for s, _ in coordinates]
         if not any(at_start):
             return moments.moment(coordinates)
         if not all(at_start):
-            raise SettingsError('Moments of "start" and of another state together are not known. Name one of them.')
+            raise SettingsError('Joint moments of "start" and another state are unavailable. Use one of them only.')
         return self._mixed([moments.moment([(int(s), i) for _, i in coordinates]) for s in self._states])
 
     def gap_moments(self, s: int, i: int, j: int) -> tuple[Estimate, ...]:
-        """Central moments of the gap: of a mixture, Σ μ Σ_r C(o, r) (g(s) − g)^{o−r} M_r(s)."""
+        """Central moments of the gap; for "start", those of a mixture: Σ μ Σ_r C(o, r) (g(s) − g)^{o−r} M_r(s)."""
         moments = self.evaluation.moments
         assert moments is not None
         if not self._is_start(s):
@@ -216,7 +216,7 @@ class StartRow:
         return tuple(found)
 
     def return_distribution(self, s: int, i: int) -> Distribution:
-        """Of the return of alternative i."""
+        """Distribution of the return of alternative i."""
         known = self.evaluation.distributions
         assert known is not None
         if not self._is_start(s):
@@ -226,7 +226,7 @@ class StartRow:
         return Distribution(*self._mixture(parts), self._slack(parts), support, parts[0].confidence)
 
     def gap_distribution(self, s: int, i: int, j: int) -> GapDistribution:
-        """Of the gap of alternatives i and j."""
+        """Distribution of the gap between alternatives i and j."""
         known = self.evaluation.distributions
         assert known is not None
         if not self._is_start(s):
@@ -238,7 +238,7 @@ class StartRow:
         return GapDistribution(*self._mixture(parts), self._slack(parts), support, parts[0].confidence, tied=chance)
 
     def _mixture(self, parts: Sequence[Distribution]) -> tuple[Floats, Floats, Floats, Floats]:
-        """Ends, values and masses of all parts together."""
+        """Ends, values and masses of the mixture of the parts."""
         masses = [weight * part.mass for weight, part in zip(self._weights, parts, strict=True)]
         low, high, value = (
             np.concatenate([getattr(part, name) for part in parts]) for name in ("low", "high", "value")
@@ -249,14 +249,14 @@ class StartRow:
         return float(self._weights @ [part.slack for part in parts]) * (1 + self._units) + self._units
 
     def of_gap(self, s: int, i: int, j: int) -> Interval:
-        """Where a gap is."""
+        """Interval that contains the gap."""
         ranges = self.evaluation.ranges
         assert ranges is not None
         return Interval.hull(ranges.of_gap(int(t), i, j) for t in (self._states if self._is_start(s) else [s]))
 
 
 def _shifted(shift: Estimate, known: Sequence[Estimate], o: int) -> Estimate:
-    """E[(G − g + shift)^o] from central moments of G."""
+    """E[(G − g + shift)^o] from the central moments of G, with g = E[G]."""
     value, wide = np.float64(0.0), Interval(0.0, 0.0)
     with np.errstate(over="ignore", invalid="ignore"):
         for r in range(o + 1):

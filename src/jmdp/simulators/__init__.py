@@ -1,4 +1,4 @@
-"""Simulators: what is asked of one, adapters for those of others, and rollouts. Optional packages load when needed."""
+"""Simulators: interface, adapters for other libraries, and rollouts. Optional packages are imported when needed."""
 
 from __future__ import annotations
 
@@ -48,19 +48,19 @@ _LOADED_LATER = {
 
 
 def __getattr__(name: str) -> object:
-    """Load adapters and walks when they are first asked for."""
+    """Import adapters and paired rollouts on first access."""
     if name in _LOADED_LATER:
         return getattr(import_module(f"jmdp.simulators.{_LOADED_LATER[name]}"), name)
     raise AttributeError(f"module 'jmdp.simulators' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    """All names, loaded or not."""
+    """All public names, imported or not."""
     return sorted({*globals(), *__all__})
 
 
 def as_simulator(source: Any) -> Simulator:
-    """A simulator from what people hold: a table, a Gymnasium or gymnax environment, or a simulator."""
+    """Convert a table, a Gymnasium environment or a gymnax environment to a simulator."""
     if isinstance(source, Simulator):
         return source
     if isinstance(source, TabularJMDP) or isinstance(getattr(source, "model", None), TabularJMDP):
@@ -76,13 +76,13 @@ def as_simulator(source: Any) -> Simulator:
 
         return GymnasiumSimulator(source)
     raise SimulatorError(
-        f"A {type(source).__name__} is not a simulator. Give a Gymnasium environment, a gymnax one, a TabularJMDP, or "
-        "one of jmdp.simulators: FunctionSimulator for plain functions, Simulator to build your own on."
+        f"A {type(source).__name__} is not a simulator. Give a Gymnasium or gymnax environment, a TabularJMDP, or a "
+        "simulator of jmdp.simulators: FunctionSimulator for plain functions, or your own subclass of Simulator."
     )
 
 
 def episode_simulator(source: Any, *, digests: bool) -> Simulator:
-    """A simulator for whole episodes. Unless digests of states are needed, environments need not allow copies."""
+    """Simulator of whole episodes. Environments need to support copies only if digests of states are needed."""
     if isinstance(source, Simulator) or digests or not hasattr(source, "unwrapped"):
         return as_simulator(source)
     from jmdp.simulators.gymnasium.gymnasium_simulator import GymnasiumSimulator

@@ -1,9 +1,9 @@
 """Atari 2600 games (ale-py): states are snapshots of the emulator, and a step is pure in state, action and shock.
 
-The emulator's own sticky actions are off, for the action they would repeat is not in its saved state: our coins come
-from the shock, and the previous action is kept with each snapshot. So is the observation: after a restore the screen is
-stale. The state that an emulator has just come to is *live* in it: going on needs no restore, and it is saved only when
-it is needed again, or when its emulator is wanted elsewhere.
+The emulator's own sticky actions are off, because the action they would repeat is not in its saved state. Instead, the
+coins come from the shock, and the previous action is stored with each snapshot. So is the observation, because the
+screen is stale after a restore. The state that an emulator has just reached is *live* in it: the next step needs no
+restore. A live state is saved only if it is needed again, or if its emulator is needed for another state.
 """
 
 from __future__ import annotations
@@ -31,46 +31,46 @@ if TYPE_CHECKING:
 
 Observation = Literal["ram", "screen", "grayscale"]
 Bytes = npt.NDArray[np.uint8]
-Kind = tuple[str, int | None, int | None, Observation]  # simulators of one game, mode, difficulty share their states
-_DEAD_REFERENCE = type(None)  # called, it gives None, like a weak reference whose object is gone
-_EVICTIONS_BEFORE_ANOTHER = 1000  # saves and restores that take as long as to load another emulator (0.3 s)
+Kind = tuple[str, int | None, int | None, Observation]  # simulators of equal kind accept each other's states
+_DEAD_REFERENCE = type(None)  # returns None when called, like a weak reference to a deleted object
+_EVICTIONS_BEFORE_ANOTHER = 1000  # saves and restores that take as long as loading another emulator (0.3 s)
 
-# What ale-py 0.12.1 does not bring back with a state, found by playing every game with branches and without.
+# Games that ale-py 0.12.1 does not restore completely, found by playing every game with branches and without.
 _LOST = {
-    "miniature_golf": "it saves the score as yes or no, and rewards after a restore are wrong",
-    "tic_tac_toe_3d": "it does not save all of the display, and what follows depends on what ran before",
+    "miniature_golf": "the score is saved as a boolean, so rewards after a restore are wrong",
+    "tic_tac_toe_3d": "the display is not saved completely, so steps after a restore depend on earlier ones",
 }
-_LATE_SCREEN = "yars_revenge"  # some points of the first frame after a restore are those of another branch
-_ROUNDED = "pitfall2"  # a clock is rounded when saved: every step has to start from the saved state
+_LATE_SCREEN = "yars_revenge"  # some pixels of the first frame after a restore belong to another branch
+_ROUNDED = "pitfall2"  # a clock is rounded when saved, so every step has to start from the saved state
 
 
 class EmulatorState:
-    """A snapshot of a game: never changes, can be pickled. It is saved, or live in an emulator, or used up."""
+    """Immutable snapshot of a game, which can be pickled. It is saved, live in an emulator, or consumed."""
 
     __slots__ = ("__weakref__", "_emulator", "_saved", "kind", "over", "previous", "ram", "screen")
 
     def __init__(self, kind: Kind, previous: int, over: bool, ram: Bytes, screen: Bytes | None) -> None:
         self.kind = kind
-        self.previous = previous  # the action of the last frame, as the emulator numbers it
+        self.previous = previous  # action of the last frame, in the emulator's numbering
         self.over = over
         self.ram = ram  # [128]
         self.screen = screen  # [210, 160, 3], or [210, 160] in grey; None if the RAM is observed
         self._saved: ale_py.ALEState | None = None
-        self._emulator: _Emulator | None = None  # where this state is live
+        self._emulator: _Emulator | None = None  # the emulator in which this state is live
         ram.flags.writeable = False
         if screen is not None:
             screen.flags.writeable = False
 
     def saved(self) -> ale_py.ALEState:
-        """The emulator's own snapshot, taken now if there was none."""
+        """The emulator's own snapshot, taken now if it was not saved before."""
         if self._saved is None:
             if self._emulator is None:
-                raise SimulatorError("This state was used up by advance(). Call step() with states needed again.")
+                raise SimulatorError("This state was consumed by advance(). Call step() for states needed again.")
             self._saved = self._emulator.ale.cloneState()
         return self._saved
 
     def leave(self, *, saved: bool) -> None:
-        """Be live nowhere; not saved is used up."""
+        """Detach the state from its emulator; it is consumed unless `saved`."""
         self._saved = self.saved() if saved else None
         if self._emulator is not None:
             self._emulator.holder, self._emulator = _DEAD_REFERENCE, None
@@ -84,7 +84,7 @@ class EmulatorState:
 
 
 class _Emulator:
-    """A running emulator, and the state that is live in it as long as anybody may use it."""
+    """A running emulator, and a reference to the state that is live in it."""
 
     def __init__(self, ale: ale_py.ALEInterface, owner: ALESimulator) -> None:
         self.ale = ale
@@ -93,30 +93,31 @@ class _Emulator:
 
 
 class ALESimulator(Simulator):
-    """An Atari 2600 game in the Arcade Learning Environment.
+    """Atari 2600 game in the Arcade Learning Environment.
 
-    A step is `frame_skip` frames, fewer if the game ends. In each a coin from the shock, the same for all actions, says
-    whether the action of the frame before is repeated instead of the new one, as ALE's own sticky actions do. Losing a
-    life is no end. `start` is the first frame after 0 to 30 frames without action, a number drawn from the shock. One
-    simulator is not for several threads at once.
+    A step is `frame_skip` frames, fewer if the game ends. In each frame a coin from the shock, the same for all
+    actions, decides whether the previous frame's action is repeated instead of the new one, as in ALE's own sticky
+    actions. Losing a life does not end an episode. `start` is the first frame after 0 to 30 frames without action, a
+    number drawn from the shock. Do not share a simulator between threads.
 
     Parameters
     ----------
     game
-        "pong", "Pong", "ALE/Pong-v5" or "PongNoFrameskip-v4": one game, no other setting. Or the path of a ROM file.
+        Name of a game, or path of a ROM file. "pong", "Pong", "ALE/Pong-v5" and "PongNoFrameskip-v4" are the same game;
+        other settings are not taken from the name.
     frame_skip, sticky
-        Frames per step; probability of repeating the action of the frame before, in [0, 1).
+        Frames per step; probability of repeating the previous frame's action, in [0, 1).
     observation
-        What policies see: "ram" is uint8 [128], "screen" uint8 [210, 160, 3], "grayscale" uint8 [210, 160].
+        Observation of policies: "ram" is uint8 [128], "screen" uint8 [210, 160, 3], "grayscale" uint8 [210, 160].
     full_action_space, mode, difficulty
-        All 18 actions, instead of those that do something in this game; the game's switches, None is its own default.
+        Use all 18 actions instead of those with an effect in this game; settings of the game, None for its default.
     clip_rewards
-        Earn the sign of a step's points, −1, 0 or 1, as is usual in deep learning.
+        Replace the points of a step by their sign, −1, 0 or 1, as is usual in deep learning.
     shared_noise, action_noise
-        σ and τ in reward + ξ·(σ + τ·ℓ(a)), the reward shock of the paper's Atari diagnostic: ξ ~ N(0, 1) from the
-        shock, loadings ℓ evenly spaced from −1 for the first action to 1 for the last (0 for a single one).
+        σ and τ in reward + ξ·(σ + τ·ℓ(a)), the reward shock of the paper's Atari diagnostic (Section C): ξ ~ N(0, 1)
+        from the shock, loadings ℓ evenly spaced from −1 for the first action to 1 for the last (0 for a single one).
     max_emulators
-        How many emulators may be kept. They are loaded when that pays, and change no result.
+        Maximum number of emulators, loaded when that saves time. Results do not depend on it.
     """
 
     actions: Labels
@@ -143,8 +144,8 @@ class ALESimulator(Simulator):
         self._rom, self.game = _rom_of(game)
         self._check_settings()
         self._kind: Kind = (self.game, self.mode, self.difficulty, self.observation)
-        self._generator = Shock(bytes(16)).generator()  # restarted at every shock
-        self._emulators: list[_Emulator] = []  # the one not used for longest comes first
+        self._generator = Shock(bytes(16)).generator()  # restarted for every shock
+        self._emulators: list[_Emulator] = []  # least recently used first
         self._evictions, self.lanes = 0, self.max_emulators
         ale = self._add_emulator().ale
         self._boot = ale.cloneState()
@@ -154,15 +155,15 @@ class ALESimulator(Simulator):
         self._loadings = np.linspace(-1.0, 1.0, len(moves)).tolist() if len(moves) > 1 else [0.0]
 
     def step(self, state: EmulatorState, action: Label, shock: Shock) -> Step:
-        """What the action, an index or a name, does in the state under this luck."""
+        """Outcome of the action, an index or a name, in this state under this shock."""
         return self._step(state, action, shock, use_up=False)
 
     def advance(self, state: EmulatorState, action: Label, shock: Shock) -> Step:
-        """`step`, which uses the state up: it can still be observed, and nothing else."""
+        """`step` that consumes the state: it can only be observed afterwards."""
         return self._step(state, action, shock, use_up=True)
 
     def digest(self, state: EmulatorState) -> bytes:
-        """Sixteen bytes of all that the emulator saves, frame counter too, and where actions stick of the last one."""
+        """Sixteen bytes from all that the emulator saves (frame counter too), and the last action if `sticky` > 0."""
         previous = bytes([state.previous if self.sticky else 0])
         return hashlib.blake2b(state.saved().serialize() + previous, digest_size=16).digest()
 
@@ -180,16 +181,16 @@ class ALESimulator(Simulator):
         return self._snapshot(emulator, 0)
 
     def generators(self, state: Any) -> dict[str, Any]:
-        """None: the emulator's luck is off, and ours is the shock."""
+        """Empty: the emulator's own randomness is off, and all draws come from the shock."""
         return {}
 
     def _step(self, state: EmulatorState, action: Label, shock: Shock, *, use_up: bool) -> Step:
         if not isinstance(state, EmulatorState) or state.kind != self._kind:
-            raise SimulatorError(f"This is no state of {self!r}. Use those that its start() and step() give.")
+            raise SimulatorError(f"This is not a state of {self!r}. Use states returned by its start() and step().")
         a = self.actions.index(action)
         if state.over:
             return Step(0.0, state, True)
-        generator = shock.restart(self._generator)  # all luck is drawn before the action matters
+        generator = shock.restart(self._generator)  # all draws come before the action is used
         coins = generator.random(self.frame_skip).tolist()
         noise = generator.standard_normal() * (self.shared_noise + self.action_noise * self._loadings[a])
         emulator = self._emulator_at(state, use_up)
@@ -206,7 +207,7 @@ class ALESimulator(Simulator):
         return Step(reward + noise, following, following.over)
 
     def _emulator_at(self, state: EmulatorState, use_up: bool) -> _Emulator:
-        """An emulator that stands in the state and is nobody's; the state is saved before, or used up."""
+        """An emulator in this state, in which no state is live; the state is saved before, or consumed."""
         emulator = state._emulator
         if emulator is None or emulator.owner() is not self:
             saved = state.saved()
@@ -216,7 +217,7 @@ class ALESimulator(Simulator):
         return emulator
 
     def _free_emulator(self) -> _Emulator:
-        """One that nobody needs, or a new one once that pays, or the one not used for longest, its state saved."""
+        """An unused emulator, a new one if that saves time, or the least recently used one after saving its state."""
         for emulator in self._emulators:
             if emulator.holder() is None:
                 return emulator
@@ -230,7 +231,7 @@ class ALESimulator(Simulator):
         return emulator
 
     def _snapshot(self, emulator: _Emulator, played: int) -> EmulatorState:
-        """The state an emulator has come to, live in it."""
+        """The current state of an emulator, live in it."""
         ale, screen = emulator.ale, None
         if self.observation != "ram":
             screen = ale.getScreenRGB() if self.observation == "screen" else ale.getScreenGrayscale()
@@ -247,19 +248,21 @@ class ALESimulator(Simulator):
 
         ALEInterface.setLoggerMode(LoggerMode.Error)
         ale = ALEInterface()
-        ale.setFloat("repeat_action_probability", 0.0)  # its own luck is off
+        ale.setFloat("repeat_action_probability", 0.0)  # no randomness of its own
         ale.loadROM(self._rom)
         for name, value, known, turn in (
             ("mode", self.mode, ale.getAvailableModes(), ale.setMode),
             ("difficulty", self.difficulty, ale.getAvailableDifficulties(), ale.setDifficulty),
         ):
             if value is not None and value not in known:
-                raise SettingsError(f"{name} is {value}. {self.game} has {', '.join(map(str, known))}.")
+                raise SettingsError(f"{name} is {value}. {self.game} supports {', '.join(map(str, known))}.")
             if value is not None:
                 turn(value)
-                ale.reset_game()  # it takes effect
-        while int.from_bytes(ale.cloneState().serialize()[74:78], "little") > 50_000:  # cycles: amid a long frame,
-            ale.act(0)  # which restoreState does not know of (qbert, tetris): it could even write out of bounds
+                ale.reset_game()  # applies the setting
+        # The counter of cycles is large within a long frame (qbert, tetris). restoreState does not support such states
+        # and could even write out of bounds.
+        while int.from_bytes(ale.cloneState().serialize()[74:78], "little") > 50_000:
+            ale.act(0)
         self._emulators.append(_Emulator(ale, self))
         return self._emulators[-1]
 
@@ -273,11 +276,11 @@ class ALESimulator(Simulator):
         if self.sticky >= 1:
             raise SettingsError(f"sticky is {self.sticky}. Give a probability below 1.")
         if self.observation not in get_args(Observation):
-            raise SettingsError(f"observation is {self.observation!r}. It is 'ram', 'screen' or 'grayscale'.")
+            raise SettingsError(f"observation is {self.observation!r}. Use 'ram', 'screen' or 'grayscale'.")
         if self.game in _LOST:
-            raise SettingsError(f"ale-py cannot branch {self.game!r}: {_LOST[self.game]}. Take another game.")
+            raise SettingsError(f"ale-py cannot branch {self.game!r}: {_LOST[self.game]}. Use another game.")
         if self.game == _LATE_SCREEN and self.frame_skip == 1 and self.observation != "ram":
-            raise SettingsError(f"Screens of {self.game!r} are right with frame_skip ≥ 2 only. Or observe 'ram'.")
+            raise SettingsError(f"Screens of {self.game!r} need frame_skip ≥ 2. Use that, or observation='ram'.")
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_emulators": []}
@@ -287,7 +290,7 @@ class ALESimulator(Simulator):
 
 
 def _rom_of(game: str | os.PathLike[str]) -> tuple[Path, str]:
-    """Where a ROM lies and what ale-py calls it; asked before loading, for one it does not know ends the process."""
+    """Path of a ROM and its name in ale-py. Checked before loading, because an unsupported ROM ends the process."""
     try:
         from ale_py import ALEInterface, roms
     except ImportError:
@@ -299,8 +302,8 @@ def _rom_of(game: str | os.PathLike[str]) -> tuple[Path, str]:
     path = roms.get_rom_path(names[plain]) if plain in names else Path(game)
     if path is None or not path.is_file():
         close = " or ".join(repr(names[name]) for name in difflib.get_close_matches(plain, names) or ["pong"])
-        raise SettingsError(f"game is {os.fspath(game)!r}: no game of ale-py and no ROM file. Did you mean {close}?")
+        raise SettingsError(f"game is {os.fspath(game)!r}, not a game of ale-py or a ROM file. Did you mean {close}?")
     known = ALEInterface.isSupportedROM(path)
     if known is None:
-        raise SettingsError(f"game is {os.fspath(game)!r}, a ROM that ale-py does not play. Take another game.")
+        raise SettingsError(f"game is {os.fspath(game)!r}, a ROM that ale-py does not support. Use another game.")
     return path, known

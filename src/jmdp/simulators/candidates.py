@@ -1,4 +1,4 @@
-"""The actions to compare: what a simulator is given for each, and what they are called."""
+"""Candidate actions of a comparison: the values passed to the simulator, and their labels."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from jmdp.simulators.digests import digest_of
 def candidate_actions(
     numbered: Labels | None, actions: Sequence[Any] | Mapping[str, Any] | None
 ) -> tuple[list[Any], Labels]:
-    """What a simulator is given for each candidate, and how they are called."""
+    """Values that are passed to the simulator for each candidate, and the labels of the candidates."""
     if numbered is None:
         if actions is None:
             raise SettingsError(
-                "The actions of this simulator are not numbered. Give the ones to compare: actions=[…], or with names, "
+                "This simulator has no finite list of actions. Give the ones to compare: actions=[…], or with names, "
                 'actions={"left": …, "right": …}.'
             )
         chosen = list(actions.values() if isinstance(actions, Mapping) else actions)
@@ -35,7 +35,7 @@ def candidate_actions(
         names = [numbered.name(a) for a in chosen]
         count = len(set(chosen))
     if len(chosen) < 2 or count != len(names):
-        raise SettingsError(f"actions are {names}. Give two or more different ones.")
+        raise SettingsError(f"actions are {names}. Give at least two different actions.")
     return chosen, Labels.of("action", len(chosen), names)
 
 

@@ -1,4 +1,4 @@
-"""Which states are the same: a fingerprint of any object made of plain values, arrays, containers and attributes."""
+"""Fingerprints that identify equal states: objects made of plain values, arrays, containers and attributes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ import numpy as np
 from jmdp.errors import SimulatorError
 
 Ignored = Callable[[object], Container[str]]
-"""Which attributes of this object do not matter?"""
+"""Function that returns the names of the attributes of an object to ignore."""
 
 _GENERATORS = (np.random.Generator, np.random.RandomState, np.random.BitGenerator, random.Random)
 _BOUND = (types.MethodType, types.BuiltinMethodType)
@@ -29,33 +29,33 @@ _NONE: Container[str] = frozenset()
 
 
 def digest_of(value: object, ignored: Ignored = lambda owner: _NONE) -> bytes:
-    """Sixteen bytes that are equal for equal values, and for no others but by a chance of 2⁻¹²⁸.
+    """Sixteen bytes that are equal for equal values; different values collide with probability 2⁻¹²⁸.
 
-    Numbers count by value, −0.0 as 0.0 and 1.0 as 1; objects by their class and attributes, and by which of them are
-    one and the same; sets and dictionaries (but for `OrderedDict`) in any order; functions by their code and the plain
-    values they hold; generators of random numbers not at all, for luck is no part of a state. What hides its insides is
-    refused.
+    Numbers are compared by value, with −0.0 equal to 0.0 and 1.0 to 1; objects by class, attributes and object identity
+    within the value; sets and dictionaries (except `OrderedDict`) in any order; functions by their code and the plain
+    values they refer to. Random number generators are ignored, because they are not part of a state. An object that
+    cannot be inspected raises `SimulatorError`.
     """
     traversal = _Traversal(ignored)
     try:
         traversal.visit(value)
     except RecursionError:
-        raise SimulatorError(f"A state is nested too deeply to be looked into. {_FIX}") from None
+        raise SimulatorError(f"A state is nested too deeply to be inspected. {_FIX}") from None
     return hashlib.blake2b(traversal.out, digest_size=16).digest()
 
 
-_FIX = "Say what makes two states the same with digest=…, or leave it out of the state."
+_FIX = "Define which states are equal with digest=…, or remove it from the state."
 
 
 class _Traversal:
-    """One fingerprint under way: what was written of it, and which objects were met already."""
+    """Computation of one fingerprint: the bytes written so far, and the objects already visited."""
 
     def __init__(self, ignored: Ignored, *, outline: bool = False) -> None:
         self.out = bytearray()
         self._ignored = ignored
-        self._outline = outline  # of sets of objects only the size counts: a set cannot order its entries by itself
+        self._outline = outline  # write only the size of sets of objects: they have no order of their own
         self._numbers: dict[int, int] = {}
-        self._references: list[object] = []  # so that their ids stay taken
+        self._references: list[object] = []  # kept alive so that their ids are not reused
 
     def visit(self, value: Any) -> None:
         plain = _plain(value)
@@ -104,13 +104,13 @@ class _Traversal:
         self._write_extra_attributes(value)
 
     def _ordered(self, entries: Iterable[Any]) -> list[Any]:
-        """In an order that follows from what they are, as far as it can."""
+        """Entries in an order that depends on their values, as far as possible."""
 
         def place(entry: Any) -> bytes:
             plain = _plain(entry)
             if plain is None:
                 traversal = _Traversal(self._ignored, outline=True)
-                if self._outline:  # within a frozenset: do not go round in circles
+                if self._outline:  # within a frozenset: avoid infinite recursion
                     traversal._numbers = dict(self._numbers)
                 traversal.visit(entry)
                 plain = bytes(traversal.out)
@@ -123,13 +123,13 @@ class _Traversal:
         if attributes is None:
             kind = type(value)
             raise SimulatorError(
-                f"A state holds a {getattr(kind, '__module__', '')}.{kind.__qualname__}, which cannot be looked into. "
+                f"A state contains a {getattr(kind, '__module__', '')}.{kind.__qualname__}, which cannot be inspected. "
                 f"{_FIX}"
             )
         self._write_attributes(value, attributes)
 
     def _write_extra_attributes(self, value: Any) -> None:
-        """What a container of a class of its own has in attributes."""
+        """Write the attributes of a subclass of a container."""
         if type(value) not in _CONTAINERS:
             attributes = _visible(value)
             if attributes:
@@ -149,7 +149,7 @@ _CONTAINERS = {list, tuple, dict, set, frozenset, deque, np.ndarray, partial, *_
 
 
 def _parts_of_array(value: Any) -> list[Any]:
-    """Of one whose bytes do not tell all: of objects, of records, of a class of its own."""
+    """Parts of an array that its bytes do not describe: an array of objects or records, or a subclass."""
     array = value.view(np.ndarray)
     if array.dtype.names:
         return [str(array.dtype), *(array[name] for name in array.dtype.names)]
@@ -157,7 +157,7 @@ def _parts_of_array(value: Any) -> list[Any]:
 
 
 def attributes_of(value: object) -> Mapping[str, Any] | None:
-    """Attributes of an object by name; None where it keeps something that Python cannot see."""
+    """Attributes of an object by name; None if it keeps data that Python cannot access."""
     return None if type(value) is object or _layout(type(value))[0] else _visible(value)
 
 
@@ -168,14 +168,14 @@ def _visible(value: object) -> Mapping[str, Any]:
 
 
 _HEAP_TYPE = 1 << 9
-"""Flag of classes that were made at run time; those of C libraries mostly were not."""
+"""Flag of classes that were created at run time; classes of C libraries mostly were not."""
 
 
 _LAYOUTS: dict[type, tuple[bool, list[str]]] = {}
 
 
 def _layout(kind: type) -> tuple[bool, list[str]]:
-    """Does a class keep something that Python cannot see, and the names of its slots."""
+    """Whether a class keeps data that Python cannot access, and the names of its slots."""
     if kind not in _LAYOUTS:
         _LAYOUTS[kind] = _look_at(kind)
     return _LAYOUTS[kind]
@@ -191,14 +191,14 @@ def _look_at(kind: type) -> tuple[bool, list[str]]:
             private = name.startswith("__") and not name.endswith("__")
             names.append(f"_{part.__name__.lstrip('_')}{name}" if private else name)
     names = [name for name in names if name not in ("__dict__", "__weakref__")]
-    # Classes of pybind11, nanobind and SWIG are made at run time too, but their objects have room for more.
+    # Classes of pybind11, nanobind and SWIG are created at run time too, but their objects are larger.
     pointers = len(names) + (kind.__dictoffset__ > 0) + (kind.__weakrefoffset__ > 0)
     known = object.__basicsize__ + pointers * struct.calcsize("P")
     return in_c or kind.__basicsize__ > known or kind.__itemsize__ > 0, names
 
 
 def _plain(value: Any) -> bytes | None:
-    """Bytes of a value without parts; None for others."""
+    """Bytes of a value without parts; None for other values."""
     kind = type(value)
     if kind is int:
         return b"i%d" % value
@@ -225,11 +225,11 @@ _DOUBLE = struct.Struct("<d")
 
 
 def _entries(array: Any) -> bytes:
-    """Shape and entries, all NaN as one and −0.0 as 0.0."""
+    """Bytes of shape and entries; all NaN are equal, and −0.0 equals 0.0."""
     header = b"a%s%s " % (array.dtype.str.encode(), str(array.shape).encode())
     if array.dtype.kind not in "fc":
         return header + array.tobytes()  # type: ignore[no-any-return]
-    if array.dtype.char in "gG":  # bytes of long numbers have gaps
+    if array.dtype.char in "gG":  # long doubles have padding bytes
         return header + repr(array.ravel().tolist()).encode()
     entries = array + array.dtype.type(0)
     unknown = entries != entries
@@ -239,7 +239,7 @@ def _entries(array: Any) -> bytes:
 
 
 def _plain_of_rarer_type(value: Any) -> bytes | None:
-    """`_plain` for what is met less often."""
+    """`_plain` for less frequent types."""
     if isinstance(value, (bool, np.bool_)):
         return b"t" if value else b"u"
     if isinstance(value, Enum):
@@ -271,13 +271,13 @@ _KNOWN_BY_NAME = (type, types.BuiltinFunctionType, types.MethodDescriptorType, t
 
 
 def _named(value: Any) -> bytes | None:
-    """What is known by its name."""
+    """Bytes of a value that is identified by its name; None for other values."""
     if isinstance(value, logging.Logger):
         return b"q" + value.name.encode()
     if isinstance(value, types.BuiltinFunctionType) and not isinstance(
         value.__self__, (types.ModuleType, type, type(None))
     ):
-        return None  # a method of some object
+        return None  # a bound method
     if isinstance(value, _KNOWN_BY_NAME):
         name = getattr(value, "__qualname__", value)
         return f"q{type(value).__name__} {getattr(value, '__module__', '')} {name}".encode()
@@ -285,7 +285,7 @@ def _named(value: Any) -> bytes | None:
 
 
 def _function(function: types.FunctionType) -> bytes:
-    """By name and code, and by what it holds as far as that is plain: copies share the rest."""
+    """Bytes of a function: name, code, and plain values it refers to. Copies of a function share all other values."""
     code = function.__code__
     held = [*code.co_consts, *(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
     held += [content for _, content in _closure(function)]
@@ -295,7 +295,7 @@ def _function(function: types.FunctionType) -> bytes:
 
 
 def _closure(function: types.FunctionType) -> list[tuple[str, Any]]:
-    """Variables of its surroundings that a function holds on to."""
+    """Variables of enclosing scopes that a function refers to."""
     found = []
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         with contextlib.suppress(ValueError):  # not set yet
@@ -304,7 +304,7 @@ def _closure(function: types.FunctionType) -> list[tuple[str, Any]]:
 
 
 def generators_in(value: object, name: str, depth: int = 12) -> dict[str, Any]:
-    """Generators of random numbers found in an object, by where they are."""
+    """Random number generators found in an object, by location."""
     found: dict[str, Any] = {}
     seen: set[int] = set()
     todo: list[tuple[object, str, int]] = [(value, name, depth)]
@@ -321,7 +321,7 @@ def generators_in(value: object, name: str, depth: int = 12) -> dict[str, Any]:
 
 
 def _parts(value: Any) -> list[tuple[str, Any]]:
-    """What is in an object, and where."""
+    """Parts of an object, with their locations."""
     inside: list[tuple[str, Any]] = []
     if isinstance(value, (list, tuple, deque, set, frozenset)):
         inside = [(f"[{i}]", entry) for i, entry in enumerate(value)]

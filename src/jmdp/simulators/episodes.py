@@ -1,9 +1,9 @@
-"""Paired episodes: every policy from one start, all of them under the luck that the coupling has them share.
+"""Paired episodes: every policy from one start state, under the randomness that the coupling shares.
 
-Sample i has a root key, H(seed, i). From it come the start H(root), the luck of step t H(root, t) and the number that
-policies invert at step t, H(root, t) for another purpose. `Local` adds the digest of the state to the key of a step,
-`Independent` the number of the policy to all three; so does independent policy luck to that of the policies. Policies
-differ, so branches of two of them never become one: they may be in the same state and separate again.
+Sample i has a root key, H(seed, i). Three keys are derived from it: the start H(root), the shock of step t H(root, t),
+and the number that policies invert at step t, H(root, t) for another purpose. `Local` adds the digest of the state to
+the key of a step. `Independent` adds the number of the policy to all three keys, and policy_luck="independent" adds it
+to the key of the policies. Branches of two policies never merge: they may reach equal states and separate again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Luck = Literal["steps", "policies"]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class EpisodePlan:
-    """What is run: each policy from one start, for at most `horizon` steps."""
+    """Settings of paired episodes: each policy from one start, for at most `horizon` steps."""
 
     starts: Starts
     actors: Sequence[Actor]
@@ -35,50 +35,48 @@ class EpisodePlan:
     discount: float
     horizon: int
     seed: int
-    fresh: frozenset[Luck] = frozenset()  # luck drawn anew, to see how much depends on it
+    fresh: frozenset[Luck] = frozenset()  # randomness that is redrawn, to measure its share of the variance
 
     @property
     def separate_starts(self) -> bool:
-        """Does each policy draw its own start?"""
+        """True if each policy draws its own start."""
         return not self.coupling.shared_in_a_state
 
     def start_shock(self, root: Shock, branch: int) -> Shock:
-        """The luck of an episode's start."""
+        """Shock of the start of an episode."""
         return root.derived(b"start", 0, _branch(branch) if self.separate_starts else b"")
 
     def step_shock(self, root: Shock, t: int, digest: bytes, branch: int) -> Shock:
-        """What a branch meets in step t."""
+        """Shock that a branch receives in step t."""
         root = root.derived(b"fresh steps") if "steps" in self.fresh else root
         return self.coupling.environment_shock(root, t, digest, branch)
 
     def policy_shock(self, root: Shock, t: int, branch: int) -> Shock:
-        """The luck of a policy's own draw before step t."""
+        """Shock of a policy's own draw before step t."""
         root = root.derived(b"fresh policies") if "policies" in self.fresh else root
         return root.derived(b"policy", t, b"" if self.coupling.policy_luck == "shared" else _branch(branch))
 
 
 @dataclass(frozen=True)
 class LuckProbe:
-    """Samples run again with part of their luck drawn anew; returns [m, P] each."""
+    """Returns [m, P] of samples that were run again with part of their randomness redrawn."""
 
-    returns: Floats  # as they were
-    same_start: Floats  # the start alone was the same
-    same_steps: (
-        Floats | None
-    )  # start and steps were, the policies' own draws were not; None where policies draw nothing
+    returns: Floats  # of the original samples
+    same_start: Floats  # only the start was kept
+    same_steps: Floats | None  # start and steps were kept, the policies' draws were not; None if policies draw nothing
 
 
 @dataclass(frozen=True, eq=False)
 class EpisodeDraws(Draws):
-    """Returns of several policies; `Draws` with what is known of starts and luck."""
+    """Sampled returns of several policies: `Draws` with the starts and a `LuckProbe`."""
 
-    starts: Integers  # [n, P], the number of the start; −1 where starts are the simulator's own
-    paired: int  # samples under the coupling asked for, which come first; the others are independent
+    starts: Integers  # [n, P], index of the start; −1 if the simulator draws its own
+    paired: int  # number of samples under the requested coupling, which come first; the others are independent
     probe: LuckProbe | None = None
 
     @property
     def one_coupling(self) -> Draws:
-        """The samples under the coupling that was asked for."""
+        """The samples under the requested coupling."""
         n = self.paired
         if n == len(self.returns):
             return self
@@ -87,7 +85,7 @@ class EpisodeDraws(Draws):
 
     @classmethod
     def joined(cls, parts: Sequence[Draws]) -> EpisodeDraws:
-        """One after the other."""
+        """Concatenate draws along the sample axis."""
         episodes = [part for part in parts if isinstance(part, EpisodeDraws)]
         return cls(
             **vars(Draws.joined(parts)),
@@ -98,7 +96,7 @@ class EpisodeDraws(Draws):
 
 
 def paired_episodes(simulator: Simulator, plan: EpisodePlan, first: int, count: int) -> EpisodeDraws:
-    """Returns of the policies in samples first … first + count − 1; each follows from the seed and its number."""
+    """Returns of the policies in samples first … first + count − 1; each is a function of the seed and its number."""
     compiled = simulator.compiled_episodes(plan)
     if compiled is not None:
         drawn: EpisodeDraws = compiled(first, count)
@@ -107,7 +105,7 @@ def paired_episodes(simulator: Simulator, plan: EpisodePlan, first: int, count: 
 
 
 class _Runner:
-    """One episode of one policy under way."""
+    """One episode of one policy in progress."""
 
     __slots__ = ("actor", "branch", "episode", "exact", "gains", "root", "row", "t", "total", "weight")
 
@@ -117,7 +115,7 @@ class _Runner:
 
 
 class _Episodes:
-    """Episodes side by side, so that a policy is asked for many at once; a new one begins when one is over."""
+    """Episodes simulated side by side, so that policies are called on batches; finished ones are replaced."""
 
     def __init__(self, simulator: Simulator, plan: EpisodePlan, first: int, count: int) -> None:
         self._simulator, self._plan, self._first, self._count = simulator, plan, first, count
@@ -154,7 +152,7 @@ class _Episodes:
         return _Runner(row, branch, root, episode, plan.actors[branch].for_episode())
 
     def _step_all(self, under_way: list[_Runner]) -> list[_Runner]:
-        """All go on by a step; those whose episode is not over."""
+        """Advance all episodes by one step; return those that are not over."""
         asked: dict[int, list[_Runner]] = {}
         for runner in under_way:
             asked.setdefault(id(runner.actor), []).append(runner)
@@ -168,14 +166,14 @@ class _Episodes:
         return left
 
     def _goes_on(self, runner: _Runner, action: Any) -> bool:
-        """One step of one episode."""
+        """Advance one episode by one step; return True if it is not over."""
         plan, t = self._plan, runner.t
         digest = runner.episode.digest() if self._places_matter else b""
         earned, ended = runner.episode.step(action, plan.step_shock(runner.root, t, digest, runner.branch))
         reward, _, over = finite_step(self._simulator, (earned, None, ended), action, t)
         self._largest = max(self._largest, abs(reward))
         self._steps += 1
-        if reward:  # to earn nothing for longer is no difference
+        if reward:  # a reward of 0 changes neither the return nor its fingerprint
             total = runner.total + runner.weight * reward
             runner.exact &= runner.weight == 1 and bool(is_exact_sum(runner.total, reward, total))
             runner.total, runner.gains = total, mixed_gains(runner.gains, t, reward)

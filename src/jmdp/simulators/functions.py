@@ -1,4 +1,4 @@
-"""Simulators out of plain functions, and tables as simulators."""
+"""Simulators from plain functions, and from tables."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from jmdp.models.tabular import TabularJMDP
 from jmdp.simulators.simulator import Simulator, Step, action_labels
 
 
-def _never(state: Any) -> bool:  # no lambda, for those cannot be sent to other processes
+def _never(state: Any) -> bool:  # no lambda, because lambdas cannot be pickled for worker processes
     return False
 
 
@@ -24,28 +24,30 @@ def _all_of_it(state: Any) -> Any:
 
 
 class FunctionSimulator(Simulator):
-    """The paper's coupled environment: R = g(s, a, u) and S' = h(s, a, u) with luck u that does not know the action.
+    """Simulator from two functions: R = g(s, a, u) and S' = h(s, a, u) with randomness (luck) u.
 
-    u is drawn once for each shock, before anything is done with it, so no action can fall out of step with another.
+    u does not depend on the action: it is drawn once per shock, before g and h are called, so all actions receive the
+    same u.
 
-    Paper: Assumption 4.5.
+    Paper: the coupled environment of Assumption 4.5, Eq. (7) and Eq. (8); the outcomes of all actions at one u are the
+    table of Eq. (9).
 
     Parameters
     ----------
     reward
-        g: the reward of an action in a state, under luck u.
+        g: the reward of an action in a state, given u.
     next_state
-        h: the state it leads to. States are plain values (numbers, tuples, arrays); it must return a new one.
+        h: the next state. States are plain values (numbers, tuples, arrays); h must return a new one.
     actions
-        How many there are, or their names. Functions are given the index.
+        Number of actions, or their names. The functions receive the index.
     luck
-        Draws u from a NumPy generator. By default one uniform number.
+        Function that draws u from a NumPy generator. By default u is one uniform number.
     terminal
-        Is the game over in this state? By default never.
+        Function that returns True for terminal states. By default no state is terminal.
     start
-        A state to begin in, or a function that draws one from a generator.
+        Start state, or a function that draws one from a generator.
     observe
-        What a policy sees of a state; by default all of it.
+        Function that returns the observation of a state; by default the state itself.
     """
 
     def __init__(
@@ -68,7 +70,7 @@ class FunctionSimulator(Simulator):
         self._generator = Shock(bytes(16)).generator()
 
     def step(self, state: Any, action: Any, shock: Shock) -> Step:
-        """g and h at one u."""
+        """Evaluate g and h at the u of this shock."""
         assert self.actions is not None
         a = self.actions.index(action)
         if self._terminal(state):
@@ -78,17 +80,17 @@ class FunctionSimulator(Simulator):
         return Step(reward, after, bool(self._terminal(after)))
 
     def observe(self, state: Any) -> Any:
-        """What a policy sees."""
+        """Observation of a state."""
         return self._observe(state)
 
     def start(self, shock: Shock) -> Any:
-        """As given."""
+        """The given start state, or one drawn by the given function."""
         if self._start is None:
-            raise UnavailableError("These functions do not say where to start. Give a state, or start=….")
+            raise UnavailableError("This FunctionSimulator has no start state. Give a state, or start=….")
         return self._start(shock.generator()) if callable(self._start) else self._start
 
     def generators(self, state: Any) -> dict[str, Any]:
-        """Generators in the state or in the functions' objects."""
+        """Generators in the state or in objects that the functions refer to."""
         found = super().generators(state)
         return {name: generator for name, generator in found.items() if generator is not self._generator}
 
@@ -98,14 +100,14 @@ class FunctionSimulator(Simulator):
 
 
 class TabularSimulator(Simulator):
-    """A scenario table as a simulator; a state is its index. For tables `evaluate` is exact, or faster."""
+    """Scenario table as a simulator; a state is its index. For tables `evaluate` is exact or faster."""
 
     def __init__(self, model: TabularJMDP) -> None:
         self.model, self.actions, self.discount = model, model.actions, model.discount
         self._cumulative = cumulative_rows(model.prob)
 
     def step(self, state: Any, action: Any, shock: Shock) -> Step:
-        """One scenario, by inverting one uniform number, so `Synchronous` gives all states the same one."""
+        """Draw a scenario by inverting one uniform number, so that `Synchronous` gives all states the same one."""
         s, a = self.model.states.index(state), self.model.actions.index(action)
         if self.model.terminal[s]:
             return Step(0.0, s, True)
@@ -114,7 +116,7 @@ class TabularSimulator(Simulator):
         return Step(float(self.model.reward[s, k, a]), after, bool(self.model.terminal[after]))
 
     def largest_reward_from(self, state: Any) -> float:
-        """The largest |reward| in the states that any actions can lead to."""
+        """Largest |reward| in the states that any actions can reach."""
         model = self.model
         reached = np.zeros(model.shape[0], bool)
         new = np.array([model.states.index(state)])
@@ -125,12 +127,12 @@ class TabularSimulator(Simulator):
         return float(np.abs(model.reward[reached]).max())
 
     def check_coupling(self, coupling: Coupling) -> None:
-        """As for the table itself."""
+        """Raise if the coupling does not fit the table."""
         coupling.check_fits(self.model)
 
     def start(self, shock: Shock) -> int:
-        """The first state that goes on."""
+        """First state that is not terminal."""
         return int(np.argmin(self.model.terminal))
 
     def __repr__(self) -> str:
-        return f"TabularSimulator({self.model!r})"
+        return f"table of {self.model.shape[0]} states × {self.model.shape[2]} actions"

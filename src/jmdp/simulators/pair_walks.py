@@ -1,8 +1,8 @@
-"""Pairs of branches, step by step: from a state two actions, then the policy, under the luck that a coupling shares.
+"""Paired rollouts with all their steps: two actions from one state, then the policy, under shared randomness.
 
-`paired_draws` adds rewards up; here every step is kept, for methods that learn from transitions and for those who want
-to look at one. Walks come in blocks. A block is a pure function of the seed and its number, so it does not matter which
-process walks it, or when.
+`paired_draws` returns sums of rewards only; here every step is kept, for methods that learn from transitions and for
+inspection. Rollouts are simulated in blocks. A block is a pure function of the seed and its number, so it does not
+matter which process simulates it, or when.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from jmdp.simulators.simulator import Simulator, finite_step
 
 @dataclass(frozen=True, eq=False)
 class PairWalks(arrays.FrozenArrays):
-    """N walks of L steps, two branches each. A branch that has ended stays where it is and earns nothing.
+    """N paired rollouts of L steps, two branches each. A branch that has ended keeps its observation and has reward 0.
 
-    Rows of one `visit` begin in the same state with the same two actions, and share no luck.
+    Rows with the same `visit` start in the same state with the same two actions, and share no randomness.
     """
 
     observation: npt.NDArray[Any]  # [N, L + 1, 2, ...]
-    action: Integers  # [N, L + 1, 2], which is taken there; 0 where the branch has ended
+    action: Integers  # [N, L + 1, 2], action taken; 0 if the branch has ended
     reward: Floats  # [N, L, 2]
     ended: Booleans  # [N, L + 1, 2]
-    same: Booleans  # [N, L + 1], both branches share the luck of one state; with equal actions there they are one
-    visit: Integers  # [N]
+    same: Booleans  # [N, L + 1], both branches share the randomness of one state; with equal actions they merge
+    visit: Integers  # [N], number of the start state
 
     def __post_init__(self) -> None:
         for array in (self.observation, self.action, self.reward, self.ended, self.same, self.visit):
@@ -51,17 +51,17 @@ class PairWalks(arrays.FrozenArrays):
 
     @property
     def length(self) -> int:
-        """L, steps of a walk."""
+        """L, the number of steps of a rollout."""
         return int(self.reward.shape[1])
 
     def returns(self, discount: float) -> Floats:
-        """[visits, repeats, 2], discounted sums of rewards; every visit has as many walks."""
+        """[visits, repeats, 2], discounted sums of rewards; all visits must have equally many rollouts."""
         sums: Floats = (self.reward * (discount ** np.arange(self.length))[None, :, None]).sum(axis=1)
         return sums.reshape(len(np.unique(self.visit)), -1, 2)
 
     @classmethod
     def joined(cls, parts: Sequence[PairWalks]) -> PairWalks:
-        """One after the other; visits are numbered on."""
+        """Concatenate paired rollouts; visits are numbered consecutively."""
         before = np.cumsum([0, *(1 + part.visit.max() for part in parts)])
         parts = [replace(part, visit=part.visit + n) for part, n in zip(parts, before, strict=False)]
         return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in cls.__dataclass_fields__))
@@ -69,39 +69,39 @@ class PairWalks(arrays.FrozenArrays):
 
 @dataclass(frozen=True)
 class WalkPlan:
-    """What a block of walks is."""
+    """Size of a block of paired rollouts."""
 
-    visits: int  # states in which walks of a block begin
-    spacing: int  # steps of the policy between them
-    repeats: int  # walks from each, of one pair of actions, each with its own luck
-    length: int  # steps of a walk
+    visits: int  # number of start states in a block
+    spacing: int  # steps of the policy between start states
+    repeats: int  # independent rollouts from each start state, with one pair of actions
+    length: int  # steps of a rollout
 
     def __post_init__(self) -> None:
         for name in ("visits", "spacing", "repeats", "length"):
             whole(self, name, 1)
 
     def walk(self, simulator: Simulator, actor: Actor, coupling: Coupling, seed: int, block: int) -> PairWalks:
-        """Block number `block` of the walks with this seed."""
+        """Simulate block number `block` of the paired rollouts with this seed."""
         return _BlockOfWalks(simulator, actor, coupling, self, Shock.of_sample(seed, block)).run()
 
 
 def paired_actions(simulator: Simulator, coupling: Coupling) -> Labels:
-    """The actions of which pairs are drawn; raise if there are none, or if luck cannot be shared like this."""
+    """Actions from which pairs are drawn; raise if there are fewer than two, or if the coupling is unsupported."""
     if simulator.actions is None:
         raise SettingsError(
-            f"The actions of {simulator!r} are not numbered, so pairs of them cannot be drawn. Take a simulator with "
-            "finitely many, or compare some in one state: jmdp.compare(…, actions=[…])."
+            f"{simulator!r} has no finite list of actions, so pairs of actions cannot be drawn. Use a simulator with "
+            "finitely many actions, or compare some in one state: jmdp.compare(…, actions=[…])."
         )
     if simulator.actions.size < 2:
-        raise SettingsError(f"{simulator!r} has one action. A pair needs two; take a simulator with more.")
+        raise SettingsError(f"{simulator!r} has one action, but a pair needs two. Use a simulator with more.")
     simulator.check_coupling(coupling)
     return simulator.actions
 
 
 _Row = tuple[int, Any, list[int]]
-"""Visit, state and two actions with which a walk begins."""
+"""Visit, state and pair of actions at the start of a rollout."""
 _PolicyRequest = tuple[int, int, Any, Shock]
-"""Walk, branch, what it sees and the policy's luck."""
+"""Rollout, branch, observation and shock of the policy."""
 
 
 class _BlockOfWalks:
@@ -115,7 +115,7 @@ class _BlockOfWalks:
         return self.walks_from(starts, [choose.choice(self._actions.size, 2, replace=False).tolist() for _ in starts])
 
     def walks_from(self, starts: Sequence[Any], actions: Sequence[Sequence[int]]) -> PairWalks:
-        """Walks that begin in these states with these pairs of actions."""
+        """Simulate paired rollouts from these states with these pairs of actions."""
         rows: list[_Row] = []
         for visit, (state, pair) in enumerate(zip(starts, actions, strict=True)):
             rows += [(visit, state, list(pair))] * self._plan.repeats
@@ -124,7 +124,7 @@ class _BlockOfWalks:
         self.observation = np.zeros((N, L + 1, 2, *first.shape), first.dtype)
         self.action, self.reward = np.zeros((N, L + 1, 2), np.int64), np.zeros((N, L, 2))
         self.ended, self.same = np.zeros((N, L + 1, 2), np.bool_), np.zeros((N, L + 1), np.bool_)
-        self._coalesced = np.zeros(N, np.bool_)  # its branches have met, in state and action
+        self._coalesced = np.zeros(N, np.bool_)  # rollouts whose branches have merged
         together = max(1, self._simulator.lanes // 2)
         for start in range(0, N, together):
             self._walk(rows[start : start + together], start)
@@ -132,7 +132,7 @@ class _BlockOfWalks:
         return PairWalks(self.observation, self.action, self.reward, self.ended, self.same, visits)
 
     def _starts(self) -> list[Any]:
-        """States along a walk of the policy, from a random number of steps on; episodes follow one another."""
+        """States along episodes of the policy, `spacing` steps apart, the first after a random number of steps."""
         root, plan, simulator = self._root.derived(b"starts"), self._plan, self._simulator
         found: list[Any] = []
         state, episode, age = simulator.start(root.derived(b"start")), 0, 0
@@ -141,7 +141,7 @@ class _BlockOfWalks:
             go = simulator.advance
             if t >= skip and (t - skip) % plan.spacing == 0:
                 found.append(state)
-                go = simulator.step  # walks begin here
+                go = simulator.step  # rollouts start in this state
                 if len(found) == plan.visits:
                     break
             (action,) = self._actor.act([simulator.observe(state)], [root.derived(b"policy", t)])
@@ -153,7 +153,7 @@ class _BlockOfWalks:
         return found
 
     def _walk(self, rows: list[_Row], first: int) -> None:
-        """Some walks, in step with one another so that a policy is asked for many at once."""
+        """Simulate some rollouts in lockstep, so that the policy is called on batches."""
         pairs = [[state, state] for _, state, _ in rows]
         roots = [self._root.derived(b"walk", first + i) for i in range(len(rows))]
         for n, (_, state, actions) in enumerate(rows, first):
@@ -171,15 +171,15 @@ class _BlockOfWalks:
             self.action[one, t + 1, 1] = self.action[one, t + 1, 0]
 
     def _step(self, n: int, t: int, root: Shock, pair: list[Any]) -> list[_PolicyRequest]:
-        """Both branches of a walk go on by a step; who of them has to ask the policy, with which luck."""
+        """Advance both branches of a rollout by one step; return the calls of the policy that they need."""
         simulator, coupling, asked = self._simulator, self._coupling, []
         coalesced = self._coalesced[n] = self.same[n, t] and self.action[n, t, 0] == self.action[n, t, 1]
         for b in (0,) if coalesced else (0, 1):
             if self.ended[n, t, b]:
                 self.ended[n, t + 1, b], self.observation[n, t + 1, b] = True, self.observation[n, t, b]
                 continue
-            # Luck depends on where a branch stands. Of two branches it is enough to know whether that is one place: a
-            # number does for a digest, which costs a fifth of a step of an emulator.
+            # The shock depends on the state. For two branches it is enough to know whether their states are equal, so
+            # a number replaces the digest, which takes a fifth of the time of an emulator step.
             place, action = bytes([0 if self.same[n, t] else b]), int(self.action[n, t, b])
             shock = coupling.environment_shock(root, t, place, b)
             outcome = (simulator.advance if t else simulator.step)(pair[b], action, shock)
@@ -199,15 +199,15 @@ class _BlockOfWalks:
         return asked
 
     def _look(self, state: Any, n: int, t: int, b: int) -> Any:
-        """What is seen of a state, noted down."""
+        """Observe a state and store the observation."""
         seen = self._simulator.observe(state)
         stored = self.observation
-        known = type(seen) is np.ndarray and seen.dtype == stored.dtype  # nearly always, and looked at in every step
+        known = type(seen) is np.ndarray and seen.dtype == stored.dtype  # the usual case, in a check of every step
         array = seen if known else _numbers(self._simulator, seen)
         if array.shape != stored.shape[3:] or not (known or np.can_cast(array.dtype, stored.dtype)):
             raise SimulatorError(
-                f"{self._simulator!r} shows {stored.dtype} of shape {stored.shape[3:]} first, then {array.dtype} of "
-                f"shape {array.shape}. Walks keep observations in one array: make them alike in observe()."
+                f"{self._simulator!r} returned observations of {stored.dtype} and shape {stored.shape[3:]} first, then "
+                f"{array.dtype} and shape {array.shape}. Return the same dtype and shape from observe() in all states."
             )
         stored[n, t, b] = array
         return seen
@@ -220,13 +220,13 @@ def _alike(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> bool:
 
 
 def _numbers(simulator: Simulator, seen: Any) -> npt.NDArray[Any]:
-    """An observation as walks keep it."""
+    """Observation as an array of numbers."""
     if not isinstance(seen, (dict, tuple)):
         with contextlib.suppress(ValueError):  # lists of different lengths
             array = numpy_of(seen)
             if array.dtype.kind in "biuf":
                 return array
     raise SimulatorError(
-        f"{simulator!r} shows a {type(seen).__name__}. Walks keep observations as arrays of numbers, for that is what "
-        "an encoder sees. Flatten them: in observe(), or with gymnasium.wrappers.FlattenObservation."
+        f"{simulator!r} returned an observation of type {type(seen).__name__}. Observations must be arrays of numbers, "
+        "the input of an encoder. Flatten them in observe(), or with gymnasium.wrappers.FlattenObservation."
     )

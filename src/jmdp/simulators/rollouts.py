@@ -1,4 +1,4 @@
-"""Paired rollouts: every action from one state, all branches under the luck that the coupling has them share."""
+"""Paired rollouts: every action from one state, under the randomness that the coupling shares."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from jmdp.simulators.simulator import ENDED, Draws, Simulator, exact_gains, fini
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RolloutPlan:
-    """What is rolled out: each action from one state, then the policy for the rest of `horizon` steps."""
+    """Settings of paired rollouts: each action from one state, then the policy for the rest of `horizon` steps."""
 
     state: Any
     actions: Sequence[Any]
@@ -33,8 +33,8 @@ class RolloutPlan:
 def paired_draws(simulator: Simulator, actor: Actor, plan: RolloutPlan, first: int, count: int) -> Draws:
     """Returns of the plan's actions in samples first … first + count − 1.
 
-    Each sample is a pure function of the seed and its number. Branch i takes actions[i], then what the policy says.
-    Branches that stand on one state and action under shared luck have met: they go on as one, for the price of one.
+    Each sample is a pure function of the seed and its number. Branch i takes actions[i], then follows the policy.
+    Branches with equal states and actions under shared randomness merge: they are simulated once from there on.
     """
     compiled = simulator.compiled_draws(actor, plan)
     if compiled is not None:
@@ -48,14 +48,14 @@ def paired_draws(simulator: Simulator, actor: Actor, plan: RolloutPlan, first: i
 
 
 def enough_steps(discount: float, lost: float) -> int:
-    """The least horizon T ≥ 1 with γ^T/(1 − γ) ≤ lost."""
+    """Smallest horizon T ≥ 1 with γ^T/(1 − γ) ≤ lost."""
     if discount == 0:
         return 1
     return max(1, math.ceil(math.log(lost * (1 - discount)) / math.log(discount)))
 
 
 class _Walker:
-    """One simulated way, and all branches of its sample that have met on it."""
+    """One simulated rollout, and all branches of its sample that have merged into it."""
 
     __slots__ = ("action", "digest", "members", "root", "row", "state")
 
@@ -67,7 +67,7 @@ class _Walker:
 
 
 class _Rollouts:
-    """Samples under way, in step with one another so that a policy is asked for many at once."""
+    """Samples simulated in lockstep, so that the policy is called on batches."""
 
     def __init__(self, simulator: Simulator, actor: Actor, plan: RolloutPlan, count: int) -> None:
         self._simulator, self._actor, self._plan, self._coupling = simulator, actor, plan, plan.coupling
@@ -101,7 +101,7 @@ class _Rollouts:
                 self._ends[walker.row][i] = walker.members[0]
 
     def _step(self, walkers: list[_Walker], t: int, weight: float) -> tuple[list[_Walker], list[Shock]]:
-        """All go on by a step; what is left of them, and the policy's luck for each."""
+        """Advance all rollouts by one step; return those that have not ended, and the shock of the policy for each."""
         left, shocks = [], []
         go = self._simulator.step if t == 0 else self._simulator.advance
         for walker in walkers:
@@ -114,7 +114,7 @@ class _Rollouts:
             self._largest = max(self._largest, abs(reward))
             self._steps += 1
             self._shared += len(walker.members) - 1
-            if reward:  # to earn nothing for longer is no difference
+            if reward:  # a reward of 0 changes neither the return nor its fingerprint
                 returns, gains, exact = self._returns[walker.row], self._gains[walker.row], self._exact[walker.row]
                 for i in walker.members:
                     total = returns[i] + weight * reward
@@ -130,7 +130,7 @@ class _Rollouts:
         return left, shocks
 
     def _decide(self, walkers: list[_Walker], shocks: list[Shock]) -> list[_Walker]:
-        """Ask the policy, and let those who have met go on as one."""
+        """Call the policy, and merge rollouts with equal states and actions."""
         seen = [self._simulator.observe(walker.state) for walker in walkers]
         for walker, action in zip(walkers, self._actor.act(seen, shocks) if walkers else (), strict=True):
             walker.action = action
@@ -143,7 +143,7 @@ class _Rollouts:
                 alike[walker.row, digest_of((observation, walker.action))].append(walker)
         gone: set[int] = set()
         for group in alike.values():
-            if len(group) > 1:  # they look alike; are they?
+            if len(group) > 1:  # observations and actions are equal: compare the states
                 known: dict[bytes, _Walker] = {}
                 for walker in group:
                     walker.digest = self._simulator.digest(walker.state)
@@ -170,7 +170,7 @@ _BITS = struct.Struct("<d"), struct.Struct("<Q")
 
 
 def mixed_gains(gains: int, t: int, reward: float) -> int:
-    """The fingerprint of all rewards up to this one, 64 bits: products with odd numbers, folded."""
+    """64-bit fingerprint of all rewards up to this one: products with odd numbers, folded."""
     (bits,) = _BITS[1].unpack(_BITS[0].pack(reward))
     mixed: int = ((gains ^ bits) * 0x9E3779B97F4A7C15 + t * 0xD1B54A32D192ED03) & 0xFFFFFFFFFFFFFFFF
     return mixed ^ (mixed >> 29)

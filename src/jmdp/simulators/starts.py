@@ -1,4 +1,4 @@
-"""Where episodes start: states that are given, with their chances, or the simulator's own resets."""
+"""Start states of episodes: given states with probabilities, or the simulator's own resets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from jmdp.simulators.simulator import Simulator
 
 @dataclass(frozen=True, eq=False)
 class Starts:
-    """States to start in and their probabilities; no states where the simulator draws its own."""
+    """Start states and their probabilities; `states` is empty if the simulator draws its own starts."""
 
     states: Sequence[Any]
     probabilities: Floats  # [states]
@@ -26,30 +26,30 @@ class Starts:
 
     @property
     def given(self) -> bool:
-        """Whether the states are known."""
+        """True if start states are given."""
         return bool(self.states)
 
     @cached_property
     def cumulative(self) -> Floats:
-        """[states], the last one 1."""
+        """Cumulative probabilities [states]; the last entry is 1."""
         return np.asarray(cumulative_rows(self.probabilities[None])[0])
 
     def number(self, shock: Shock) -> int:
-        """Which of the states this luck draws; −1 where none are given."""
+        """Index of the start state drawn by this shock; −1 if none are given."""
         if not self.given:
             return -1
         return int(np.searchsorted(self.cumulative, shock.uniform(), side="right"))
 
     @classmethod
     def of(cls, starts: Any, simulator: Simulator, source: Any = None) -> Starts:
-        """From what `compare_policies` takes; `source` is what the simulator was made of, which may have a `start`."""
+        """Convert the `starts` argument of `compare_policies`; the default for a table is the `start` of `source`."""
         table = isinstance(simulator, TabularSimulator)
         if starts is None and table:
             starts = getattr(source, "start", None)
             if starts is None or callable(starts):
                 raise SettingsError(
-                    "A table does not say where episodes start. Give starts=…: a list of states, {state: probability}, "
-                    "or an array [S] of probabilities."
+                    "A table has no start state. Give starts=…: a list of states, {state: probability}, or an array "
+                    "[S] of probabilities."
                 )
         if starts is None:
             return cls((), np.zeros(0), ())
@@ -64,17 +64,17 @@ class Starts:
             names = names if len(set(names)) == len(names) else [f"start {i}" for i in range(len(names))]
         if len(set(names)) < len(names):
             raise SettingsError(
-                "starts names a state twice. Name each once, with its probability: {state: probability}."
+                "starts contains a state twice. Give each state once, with its probability: {state: probability}."
             )
         return cls(states, chances, names)
 
 
 def _states(starts: Any, simulator: Simulator) -> tuple[list[Any], Floats]:
-    """States and their probabilities, those with probability 0 left out."""
+    """States with positive probability, and their probabilities."""
     if isinstance(starts, np.ndarray) and starts.dtype.kind == "f":
         if not isinstance(simulator, TabularSimulator) or starts.shape != simulator.model.terminal.shape:
             raise SettingsError(
-                f"starts is an array of shape {starts.shape}. Give probabilities [S] of a table, or a list of states."
+                f"starts is an array of shape {starts.shape}. Give probabilities [S] for a table, or a list of states."
             )
         states, chances = list(range(len(starts))), starts.astype(np.float64)
     elif isinstance(starts, Mapping):
@@ -89,7 +89,7 @@ def _states(starts: Any, simulator: Simulator) -> tuple[list[Any], Floats]:
     if not states:
         raise SettingsError("starts is empty. Give at least one state.")
     if not (np.isfinite(chances).all() and chances.min() >= 0 and abs(chances.sum() - 1) <= ROW_SUM_TOLERANCE):
-        raise SettingsError(f"Probabilities of starts are {chances}. Give numbers of at least 0 that sum to 1.")
+        raise SettingsError(f"Probabilities of starts are {chances}. Give non-negative numbers that sum to 1.")
     kept = np.flatnonzero(chances > 0)
     return [states[i] for i in kept], chances[kept] / chances[kept].sum()
 

@@ -1,8 +1,8 @@
-"""Walks on several cores: blocks are handed to worker processes one at a time and joined in order.
+"""Paired rollouts on several cores: worker processes simulate blocks, which are joined in order.
 
-A block is a pure function of the seed and its number, so it can be walked by anybody, and again where a worker died.
-Workers are started anew ("spawn") and not forked, for threads of JAX or of an emulator do not survive that. Each has a
-connection of its own: on the queue of a ProcessPoolExecutor, one that is killed while it answers blocks all others.
+A block is a pure function of the seed and its number, so any worker can simulate it, and it is simulated again if a
+worker dies. Workers are spawned and not forked, because threads of JAX or of an emulator do not survive a fork. Each
+has its own connection: on the shared queue of a ProcessPoolExecutor, a worker killed while sending stops all others.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ from jmdp.simulators.simulator import Simulator
 
 _Parts = tuple[Simulator, Actor, Coupling]
 _MAX_DEATHS = 3
-"""How many dead workers are replaced before we give up."""
+"""Number of dead workers that are replaced before an error is raised."""
 _DIED = (
-    "{} workers died, with {} of {} blocks walked. Too little memory? Take fewer workers or smaller blocks. Is the "
-    'script without `if __name__ == "__main__":`? Each worker starts it again. Else the simulator ends its process, '
-    "which workers=1 shows."
+    "{} workers died, with {} of {} blocks simulated. Possible causes: too little memory (use fewer workers or smaller "
+    'blocks); a script without `if __name__ == "__main__":` (each worker runs it again); a simulator that ends its '
+    "process (workers=1 shows it)."
 )
 
 
 class WorkerPool:
-    """Pool of worker processes that simulate blocks of walks. The numbers are the same for any number of workers.
+    """Pool of worker processes that simulate blocks of paired rollouts. Results do not depend on their number.
 
-    Workers are started when first needed and kept until `close`, or the end of a ``with``. A block is walked with one
-    thread of BLAS and OpenMP, in this process too, for sums depend on how many there are.
+    Workers are started when first needed and kept until `close`, or the end of a ``with`` block. A block is simulated
+    with one thread of BLAS and OpenMP, in this process too, because sums depend on the number of threads.
 
     Parameters
     ----------
     simulator, actor, coupling
-        What is walked, as ``WalkPlan.walk`` takes it. Workers get a copy, once.
+        Arguments of ``WalkPlan.walk``. Each worker receives a copy once.
     workers
-        How many processes. 1 is this one.
+        Number of processes. With 1, blocks are simulated in this process.
     """
 
     def __init__(self, simulator: Simulator, actor: Actor, coupling: Coupling, *, workers: int = 1) -> None:
@@ -57,10 +57,10 @@ class WorkerPool:
         self._pickled_parts = _pickled(simulator, actor, coupling) if self.workers > 1 else b""
 
     def collect(self, plan: WalkPlan, *, seed: int, blocks: int, first: int = 0, progress: bool = True) -> PairWalks:
-        """Blocks first … first + blocks − 1 of the walks with this seed, one after the other."""
+        """Simulate blocks first … first + blocks − 1 of the paired rollouts with this seed, and concatenate them."""
         seed, first = whole_number("seed", seed, 0), whole_number("first", first, 0)
         numbers = range(first, first + whole_number("blocks", blocks, 1))
-        with count_bar("blocks of walks", progress, 0, len(numbers)) as report:
+        with count_bar("blocks of rollouts", progress, 0, len(numbers)) as report:
             if self.workers > 1:
                 return PairWalks.joined(self._collect_in_parallel(plan, seed, numbers, report))
             found = []
@@ -70,7 +70,7 @@ class WorkerPool:
             return PairWalks.joined(found)
 
     def close(self) -> None:
-        """End the workers. Those needed again are started again."""
+        """Terminate the workers. They are started again if needed."""
         while self._started:
             self._started.pop().end()
 
@@ -89,7 +89,7 @@ class WorkerPool:
 
         found: dict[int, PairWalks] = {}
         left, deaths = list(reversed(numbers)), 0
-        busy: dict[Any, tuple[_Worker, int]] = {}  # by their connections
+        busy: dict[Any, tuple[_Worker, int]] = {}  # by connection
         try:
             while len(found) < len(numbers):
                 while left and len(busy) < self.workers:
@@ -103,13 +103,13 @@ class WorkerPool:
                         found[block] = answer
                         report(len(found))
                         continue
-                    left.append(block)  # it died, and the block can be walked again
+                    left.append(block)  # the worker died: simulate the block again
                     self._started.remove(worker)
                     worker.end()
                     deaths += 1
                     if deaths > _MAX_DEATHS:
                         raise SimulatorError(_DIED.format(deaths, len(found), len(numbers)))
-        except BaseException:  # an interrupt, or an error in a block: nobody waits for the others
+        except BaseException:  # after an interrupt or an error the other blocks are not needed
             self.close()
             raise
         return [found[block] for block in numbers]
@@ -139,7 +139,7 @@ class _Worker:
             self.connection.send(question)
 
     def answer(self) -> PairWalks | None:
-        """The block; None if the worker is dead."""
+        """The simulated block; None if the worker is dead."""
         try:
             answer = self.connection.recv()
         except (EOFError, OSError):
@@ -147,7 +147,7 @@ class _Worker:
         if isinstance(answer, PairWalks):
             return answer
         error, trace = answer
-        raise error from RuntimeError(f"In a worker:\n{trace}")
+        raise error from RuntimeError(f"In a worker process:\n{trace}")
 
     def end(self) -> None:
         self._process.kill()
@@ -157,38 +157,38 @@ class _Worker:
 
 
 def _pickled(simulator: Simulator, actor: Actor, coupling: Coupling) -> bytes:
-    """All that a worker needs; raise, naming what cannot be sent."""
+    """Pickle everything that a worker needs; raise an error that names a part that cannot be pickled."""
     for part, name, kind in (
         (simulator, f"{simulator!r}", SettingsError),
         (actor, f"The policy, {actor!r},", PolicyError),
     ):
         try:
             pickle.dumps(part)
-        except Exception as error:  # objects raise what they like
+        except Exception as error:  # pickling can raise any exception
             raise kind(
-                f"{name} cannot be sent to worker processes ({type(error).__name__}: {error}). Define functions of "
-                "your own at the top of a module, not as lambda or within another function. Else say workers=1."
+                f"{name} cannot be sent to worker processes ({type(error).__name__}: {error}). Define your "
+                "functions at the top of a module, not as a lambda or within another function, or use workers=1."
             ) from error
     return pickle.dumps((simulator, actor, coupling))
 
 
 def _simulated_block(parts: _Parts, plan: WalkPlan, seed: int, block: int) -> PairWalks:
-    """A block, on one thread: with more, workers stand in each other's way, and sums have other last bits."""
+    """Simulate a block on one thread: more threads slow other workers down and change the last bits of sums."""
     from threadpoolctl import threadpool_limits
 
     with threadpool_limits(1):
         return plan.walk(*parts, seed, block)
 
 
-# ------------------------------------------------------------------------------------------------ in a worker
+# ---------------------------------------------------------------------------------------- in a worker process
 
 
 def _work(connection: Any, pickled_parts: bytes) -> None:
-    """Walk what is asked for. Interrupts are left to the process that asks, and a worker ends when that one is gone."""
+    """Simulate the requested blocks. The parent process handles interrupts, and a worker ends with its parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     parts: _Parts | None = None
-    with contextlib.suppress(EOFError, OSError):  # nobody asks any more, or wants to know
+    with contextlib.suppress(EOFError, OSError):  # the parent has closed the connection
         while True:
             question = connection.recv()
             try:
@@ -211,7 +211,7 @@ def _end_with_parent() -> None:
 def _sendable(error: Exception) -> Exception:
     try:
         pickle.loads(pickle.dumps(error))
-    except Exception:  # its class takes other arguments than it keeps
+    except Exception:  # the constructor of its class does not accept its args
         return RuntimeError(f"{type(error).__name__}: {error}")
     return error
 
@@ -221,7 +221,7 @@ def _unpickled(pickled_parts: bytes) -> _Parts:
         parts: _Parts = pickle.loads(pickled_parts)
     except Exception as error:
         raise SettingsError(
-            f"A worker cannot read the simulator or the policy ({type(error).__name__}: {error}). Define them in a "
-            "module that can be imported and not in a notebook or at the prompt, or say workers=1."
+            f"A worker process cannot load the simulator or the policy ({type(error).__name__}: {error}). Define "
+            "them in a module that can be imported, not in a notebook or an interactive session, or use workers=1."
         ) from error
     return parts

@@ -1,4 +1,4 @@
-"""Checks for users: is the model what was meant, can the simulator be branched, and does a certificate hold?"""
+"""Checks for users: likely mistakes in models, faults of simulators, and validity of certificates."""
 
 from jmdp.simulators.checking.probe import Finding, Findings
 from jmdp.simulators.checking.simulator_check import check_simulator

@@ -1,4 +1,4 @@
-"""Does a certificate hold? Checked again from the table, in exact rationals."""
+"""Verification of certificates, recomputed from the table in exact rational arithmetic."""
 
 from __future__ import annotations
 
@@ -20,19 +20,22 @@ from jmdp.testing.moment_check import MomentCheck, exactly
 
 
 def check_certificate(model: TabularJMDP, policy: TabularPolicy, evaluation: Evaluation) -> None:
-    """Check a certificate again, from the table, in exact rationals; raise `CertificateError` where it does not hold.
+    """Verify a certificate from the table in exact rational arithmetic; raise `CertificateError` if it is invalid.
 
-    The evaluation carries the tables its certificate rests on. Here their residual is formed without any rounding, in
-    code that shares nothing with the methods, and every stated number is compared with what follows. The work
-    grows as (S A K)², in rational arithmetic: meant for models of some tens of states.
+    The evaluation contains the tables on which its certificate is based. Their residual is computed here without
+    rounding, in code independent of the methods, and every stated error is compared with the bound that follows. The
+    work grows as (S A K)² in rational arithmetic, so models should have at most some tens of states.
     """
     certificate = evaluation.certificate
     if certificate is None or certificate.kind == "statistical":
         raise UnavailableError(
-            f"Only exact and certified results can be checked; {who_gives(Quantity.CHECKED_TABLES)} give them."
+            f"Only exact and certified results can be checked: those of {who_gives(Quantity.CHECKED_TABLES)}."
         )
     if evaluation.actions.kind == "policy" or evaluation.outcome is Outcome.ALL_STEPS:
-        raise UnavailableError("Evaluations of one policy over all time can be checked; this is of another kind.")
+        raise UnavailableError(
+            "Only evaluations of one policy over an infinite horizon can be checked. This one compares policies or has "
+            "a finite horizon."
+        )
     if certificate.discount != model.discount or certificate.reward_bound != model.reward_bound:
         raise CertificateError(
             f"The certificate is for discount {certificate.discount!r} and reward bound {certificate.reward_bound!r}; "
@@ -54,7 +57,9 @@ def check_certificate(model: TabularJMDP, policy: TabularPolicy, evaluation: Eva
         (certificate.gap_variance_error, own[:, :, None] + own[:, None, :] + 2 * covariance_error),
     ):
         if not np.all(np.asarray(gap) >= parts):
-            raise CertificateError("The errors stated for gaps are smaller than those of what they are made of allow.")
+            raise CertificateError(
+                "The errors stated for gaps are smaller than those of the means and covariances allow."
+            )
     for x in product(range(S), range(A)):
         off = abs(exactly(evaluation.mean[x]) - checker.mean(x)) + checker.mean_error(x)
         _compare("mean", evaluation, x, off, mean_error[x])
@@ -70,13 +75,13 @@ def _check_between_states(
     evaluation: Evaluation, checker: _PairCheck | MomentCheck, x: Coordinate, y: Coordinate
 ) -> None:
     stated = evaluation.cross_covariance_interval(*x, *y)
-    assert stated is not None  # there is a certificate
+    assert stated is not None  # because there is a certificate
     right, error = checker.covariance(x, y), checker.covariance_error(x, y)
     if not (exactly(stated.low) <= right - error and right + error <= exactly(stated.high)):
         raise CertificateError(
             f"The covariance of state {evaluation.states.name(x[0])}, action {evaluation.actions.name(x[1])} and state "
-            f"{evaluation.states.name(y[0])}, action {evaluation.actions.name(y[1])} may be off by {float(error):.6g} "
-            f"from {float(right):.6g}, but the certificate says {stated}."
+            f"{evaluation.states.name(y[0])}, action {evaluation.actions.name(y[1])} is {float(right):.6g} with "
+            f"an error of at most {float(error):.6g}, but the certificate states {stated}."
         )
 
 
@@ -86,13 +91,13 @@ def _compare(what: str, evaluation: Evaluation, at: tuple[int, ...], off: Fracti
             f"action {evaluation.actions.name(a)}" for a in at[1:]
         )
         raise CertificateError(
-            f"{what} at {where} may be off by {float(off):.6g}, but the certificate says {float(stated):.6g}. "
-            "The result was changed, or it belongs to another model or policy."
+            f"{what} at {where} may have an error of {float(off):.6g}, but the certificate states "
+            f"{float(stated):.6g}. The result was changed, or it belongs to another model or policy."
         )
 
 
 class _PairCheck:
-    """What the tables of `ExactPairs` prove: v, H over state pairs and V over states, all residuals exact."""
+    """Error bounds from the tables of `ExactPairs`: v, H over state pairs and V over states, with exact residuals."""
 
     def __init__(self, step: ExactStep, tables: PairTable) -> None:
         self.step = step
@@ -118,7 +123,7 @@ class _PairCheck:
         self.table_errors = self._table_errors()
 
     def _reached(self, s: int) -> set[int]:
-        """States that the policy gets to from s, s among them."""
+        """States that the policy can reach from s, including s."""
         reached, new = {s}, [s]
         while new:
             here = new.pop()
@@ -146,7 +151,7 @@ class _PairCheck:
         return self._ahead(x, y, self.q[x], self.q[y], same_branch=x == y)
 
     def _ahead(self, x: Coordinate, y: Coordinate, base: Fraction, base_2: Fraction, *, same_branch: bool) -> Fraction:
-        """E of the product of what two branches gain over their bases, plus γ² times the table where they go."""
+        """E of the product of two branches' gains over their bases, plus γ² times the table at their next states."""
         gamma = self.step.discount
         total = Fraction(0)
         if same_branch:
@@ -173,7 +178,7 @@ class _PairCheck:
     def _table_errors(self) -> list[list[Fraction]]:
         """Bounds on the errors of the tables over pairs of states.
 
-        What (s, t) can reach is closed, and the maximum norm there contracts with γ².
+        The set of pairs reachable from (s, t) is closed, and the sweep contracts there with γ² in the maximum norm.
         """
         gamma, step = self.step.discount, self.step
         residual = [[Fraction(0) for _ in self.states] for _ in self.states]
@@ -183,7 +188,7 @@ class _PairCheck:
                 x, y = (s, a), (t, b)
                 swept += w * self._ahead(x, y, self.value[s], self.value[t], same_branch=step.coalesced(x, y))
             residual[s][t] = abs(swept - self.pair[s][t])
-        for s in self.states:  # two branches that are one stand on the diagonal
+        for s in self.states:  # merged branches are on the diagonal
             own = [self._ahead((s, a), (s, a), self.value[s], self.value[s], same_branch=True) for a in self.actions]
             residual[s][s] = max(residual[s][s], abs(_dot(step.policy[s], own) - self.variance[s]))
         sizes = [

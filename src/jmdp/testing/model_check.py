@@ -1,4 +1,4 @@
-"""Is a scenario table what was meant? What is allowed in one, but seldom meant."""
+"""Detection of likely mistakes in a scenario table."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from jmdp.simulators.checking.probe import Finding
 
 
 def check_model(model: TabularJMDP) -> list[Finding]:
-    """Look for what is allowed in a scenario table but seldom meant.
+    """Report features of a scenario table that are allowed but are likely mistakes.
 
-    A `TabularJMDP` that exists is well formed. This looks for the rest: states that are copies of one another
-    (they draw their scenarios apart under `Local`, so splitting a state changes covariances), actions that never
-    differ, scenarios that never happen, traps that earn nothing but are not terminal, states nothing leads to, and
-    tables without any luck to share.
+    The constructor of `TabularJMDP` checks that a table is well formed. This function reports states with identical
+    tables (under `Local` they draw separate scenarios, so splitting a state changes covariances), actions that never
+    differ, scenarios of probability 0, states that are never left and have no reward but are not terminal, states that
+    no transition leads to, and tables without randomness to share.
     """
     findings: list[Finding] = []
     for look in (_copies, _equal_actions, _impossible_scenarios, _idle_traps, _unreached, _no_luck):
@@ -33,8 +33,8 @@ def _copies(model: TabularJMDP) -> Iterator[str]:
         if first != s:
             yield (
                 f"states {model.states.name(first)} and {model.states.name(int(s))} have the same table. Local() draws "
-                "their scenarios apart, so the two are less correlated than one state would be. Merge them if they are "
-                "one place."
+                "separate scenarios for them, so returns are less correlated than if they were one state. "
+                "Merge them if they represent the same state."
             )
 
 
@@ -46,8 +46,8 @@ def _equal_actions(model: TabularJMDP) -> Iterator[str]:
             (table[:, :, a] == table[:, :, b])[possible].all() for table in (model.reward, model.next_state)
         ):
             yield (
-                f"actions {model.actions.name(a)} and {model.actions.name(b)} do the same everywhere. Their returns "
-                "still differ unless the policy draws alike after both."
+                f"actions {model.actions.name(a)} and {model.actions.name(b)} have the same effect in every state. "
+                "Their returns still differ unless the policy draws the same actions after both."
             )
 
 
@@ -61,7 +61,7 @@ def _idle_traps(model: TabularJMDP) -> Iterator[str]:
     here = np.arange(S)[:, None, None]
     stays = ((model.next_state == here) | (model.prob == 0)[:, :, None]).all(axis=(1, 2))
     for s in np.flatnonzero(stays & (model.reward == 0).all(axis=(1, 2)) & ~model.terminal):
-        yield f"state {model.states.name(int(s))} is never left and earns nothing. Mark it terminal."
+        yield f"state {model.states.name(int(s))} is never left and has no reward. Mark it terminal."
 
 
 def _unreached(model: TabularJMDP) -> Iterator[str]:
@@ -71,9 +71,9 @@ def _unreached(model: TabularJMDP) -> Iterator[str]:
     missing = np.setdiff1d(np.arange(S), model.next_state[arrives])
     if missing.size and S > 1:
         names = ", ".join(model.states.name(int(s)) for s in missing[:8])
-        yield f"nothing leads to {missing.size} of {S} states ({names}{', …' if missing.size > 8 else ''})."
+        yield f"no transition leads to {missing.size} of {S} states ({names}{', …' if missing.size > 8 else ''})."
 
 
 def _no_luck(model: TabularJMDP) -> Iterator[str]:
     if ((model.prob > 0).sum(axis=1) <= 1).all():
-        yield "every state has one possible scenario, so the environment has no luck for actions to share."
+        yield "every state has one possible scenario, so there is no randomness for actions to share."

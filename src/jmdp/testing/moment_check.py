@@ -1,6 +1,6 @@
-"""What the moments of `JIPE` prove, worked out again in exact rationals; `jmdp.testing` asks it.
+"""Verification of the moments of `JIPE` in exact rational arithmetic, for `check_certificate`.
 
-Any number of distinct branches is stepped by going through all their scenarios: slow and meant to be read.
+Steps of several distinct branches are enumerated over all their scenarios: slow, but easy to read.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from jmdp.models.exact import Coordinate, ExactStep
 Branches = tuple[tuple[Coordinate, int], ...]
 """Distinct branches, each with the power of its return."""
 Ahead = tuple[tuple[int, int], ...]
-"""States that distinct branches have come to, each with a power."""
+"""Next states of distinct branches, each with a power."""
 
 
 class MomentCheck:
-    """What the moments of `JIPE` prove, in the paper's norm, with the residual exact."""
+    """Error bounds proven by the moments of `JIPE` (Theorem 5.3), in the norm of Eq. (34), with an exact residual."""
 
     def __init__(self, step: ExactStep, table: MomentTable) -> None:
         self.step, self.order = step, table.order
@@ -40,11 +40,11 @@ class MomentCheck:
         }
 
     def _are_distinct(self, xs: tuple[Coordinate, ...]) -> bool:
-        """Whether these are distinct branches: entries that the coupling makes one branch are not read."""
+        """True if these branches are distinct; entries of branches that the coupling merges are not used."""
         return not any(self.step.coalesced(x, y) for i, x in enumerate(xs) for y in xs[:i])
 
     def _merged(self, branches: list[tuple[Coordinate, int]]) -> Branches:
-        """Branches and their powers, coalesced where the coupling says so, in one order."""
+        """Return branches and their powers, sorted, with branches merged where the coupling merges them."""
         if self.step.coupling.shared_in_a_state:
             powers: dict[Coordinate, int] = {}
             for x, power in branches:
@@ -53,25 +53,25 @@ class MomentCheck:
         return tuple(sorted(branches))
 
     def mean(self, x: Coordinate) -> Fraction:
-        """E[Z(x)] as the tables have it."""
+        """E[Z(x)] according to the tables."""
         return self.moments[((x, 1),)]
 
     def covariance(self, x: Coordinate, y: Coordinate) -> Fraction:
-        """Cov(Z(x), Z(y)) as the tables have it."""
+        """Cov(Z(x), Z(y)) according to the tables."""
         both = ((x, 2),) if x == y else tuple(sorted([(x, 1), (y, 1)]))
         return self.moments[both] - self.mean(x) * self.mean(y)
 
     def mean_error(self, x: Coordinate) -> Fraction:
-        """Bound on the error of `mean`, the same for all."""
+        """Bound on the error of `mean`, the same for all coordinates."""
         return self._errors[0]
 
     def covariance_error(self, x: Coordinate, y: Coordinate) -> Fraction:
-        """Bound on the error of `covariance`, the same for all."""
+        """Bound on the error of `covariance`, the same for all coordinates."""
         return self._errors[1]
 
     @cached_property
     def _errors(self) -> tuple[Fraction, Fraction]:
-        """‖M − T M‖_λ/(1 − γ), and what follows for a covariance; raises where the tables claim a smaller one."""
+        """‖M − T M‖_λ/(1 − γ), Eq. (23), and the resulting bound for a covariance; raise if the tables state less."""
         bound, rest = Fraction(self.step.model.reward_bound), 1 - self.step.discount
         weight = 2 * bound / rest if bound else Fraction(1)
         ahead: dict[Ahead, Fraction] = {}
@@ -81,14 +81,14 @@ class MomentCheck:
             error = max(error, abs(self._swept(branches, ahead) - value) / weight ** (order - 1) / rest)
         if error > self.stated:
             raise CertificateError(
-                f"moments may be off by {float(error):.6g} in the norm of the paper, but the tables say "
+                f"moments may have an error of {float(error):.6g} in the paper's norm, but the tables state at most "
                 f"{float(self.stated):.6g}. The result was changed, or it belongs to another model or policy."
             )
         largest = max(abs(self.mean(x)) for x in self.coordinates)
         return error, weight * error + 2 * largest * error + error**2
 
     def _swept(self, branches: Branches, ahead: dict[Ahead, Fraction]) -> Fraction:
-        """E of the product of (R + γ Z')^power over distinct branches."""
+        """E of the product of (R + γ Z')^power over distinct branches: Eq. (33), and Eq. (19) for order 2."""
         gamma, total = self.step.discount, Fraction(0)
         for w, outcomes in self._steps([x for x, _ in branches]):
             for later_powers in product(*(range(power + 1) for _, power in branches)):
@@ -105,10 +105,10 @@ class MomentCheck:
         return total
 
     def _steps(self, xs: list[Coordinate]) -> Iterator[tuple[Fraction, list[tuple[Fraction, int]]]]:
-        """Distinct branches on these coordinates: probability, and reward and next state of each."""
+        """Yield the outcomes of distinct branches: probability, and reward and next state of each branch."""
         c = self.step.coupling
         for drawn in product(*(self.step.one(x) for x in xs)):
-            weight, scenarios = Fraction(1), dict[int, int]()  # by state, or one for all
+            weight, scenarios = Fraction(1), dict[int, int]()  # one per state, or one for all states
             for (s, _), (p, k, _, _) in zip(xs, drawn, strict=True):
                 place = 0 if c.shared_between_states else s
                 if not c.shared_in_a_state or place not in scenarios:
@@ -120,7 +120,7 @@ class MomentCheck:
                 yield weight, [(r, n) for _, _, r, n in drawn]
 
     def _later(self, at: Ahead) -> Fraction:
-        """E of the product of powers of returns from these states on, actions drawn from the policy."""
+        """E of the product of powers of the returns from these states, with actions drawn from the policy."""
         if not at:
             return Fraction(1)
         rows = [self.step.policy[n] for n, _ in at]
@@ -131,7 +131,7 @@ class MomentCheck:
 
 
 def _draws(rows: list[list[Fraction]], *, shared: bool) -> Iterator[tuple[Fraction, tuple[int, ...]]]:
-    """Actions of distinct branches whose policy rows are these, and their probability."""
+    """Yield the probability and the actions of distinct branches with these policy rows."""
     if not shared:
         for actions in product(*(range(len(row)) for row in rows)):
             w = prod((row[a] for row, a in zip(rows, actions, strict=True)), start=Fraction(1))
@@ -148,8 +148,8 @@ def _draws(rows: list[list[Fraction]], *, shared: bool) -> Iterator[tuple[Fracti
 
 
 def exactly(value: float) -> Fraction:
-    """A number of a result, which must be finite, as a rational."""
+    """Return a number of a result, which must be finite, as a rational."""
     value = float(value)
     if not np.isfinite(value):
-        raise CertificateError(f"The result holds {value}, which no certificate covers.")
+        raise CertificateError(f"The result contains {value}, which no certificate covers.")
     return Fraction(value)

@@ -1,4 +1,4 @@
-"""Problems with known answers or known structure, ready to evaluate."""
+"""Built-in problems with known answers or known structure."""
 
 from jmdp.worlds.anti_correlated_bandit import anti_correlated_bandit
 from jmdp.worlds.coupled_reward_chain import coupled_reward_chain

@@ -1,4 +1,4 @@
-"""The paper's Example 1 as a world: two arms that never pay together."""
+"""The paper's Example 1: two bandit arms of which exactly one pays in each step."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from jmdp.worlds.world import World
 
 
 def anti_correlated_bandit(*, discount: float = 0.9) -> World:
-    """One state, two arms: a fair coin U pays U to the first and 1 − U to the second, for ever.
+    """One state, two arms: in each step a fair coin U, 0 or 1, pays U to the first and 1 − U to the second.
 
-    Each arm alone is a fair coin, so an ordinary MDP cannot tell this from two independent arms. Under the policy
-    "first", Var(Z(first) − Z(second)) is 1 with shared luck (`Local`) and ½/(1 − γ²) with `Independent`.
+    Each arm alone is a fair coin, so an ordinary MDP cannot distinguish this from two independent arms. Under policy
+    "first", Var(Z(first) − Z(second)) is 1 with shared randomness (`Local`) and ½/(1 − γ²) with `Independent`.
 
     Paper: Example 1. Policies: "first", "uniform".
     """

@@ -1,4 +1,4 @@
-"""The paper's coupled-reward chain: two actions, one road, opposite rewards."""
+"""The paper's coupled-reward chain: two actions with the same transitions and opposite rewards."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from jmdp.worlds.world import World, check_range, check_whole
 
 
 def coupled_reward_chain(length: int = 25, *, reward: float = 1.0, up: float = 0.5, discount: float = 0.95) -> World:
-    """A chain of states that both actions walk down alike, with opposite rewards.
+    """A chain in which both actions lead to the next state and have opposite rewards.
 
     In each state a sign is drawn: + with probability `up`. The first action earns sign × `reward`, the second the
-    opposite; both go on to the next state, and the last state is terminal. So the two rewards of a step have
-    correlation −1 while everything after it is common.
+    opposite; both lead to the next state, and the last state is terminal. So the two rewards of a step have
+    correlation −1, while everything after it is shared.
 
-    Paper: section 6, "Coupled-reward chain", Figure 3, with |S| = 25. Its rewards ±r leave the interval [0, 1] that its
-    Lemma 5.2 asks for; here any bound is allowed. It does not say how r is drawn; a fair sign is ours.
+    Paper: Section 6, "Coupled-reward chain", Figure 3, with |S| = 25. Its rewards ±r are outside the interval [0, 1]
+    that its Lemma 5.2 requires; here any bound is allowed. It does not specify how r is drawn; the fair sign is our
+    choice.
 
     Actions are named a1, a2. Policies: "uniform", "first", "second". `World.start`: s0.
     """

@@ -1,4 +1,4 @@
-"""A stock room: how much to order, compared under the same demand."""
+"""Inventory control: order quantities compared under the same demand."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ def inventory(
     shortage_cost: float = 1.0,
     discount: float = 0.95,
 ) -> World:
-    """Stock on hand is reviewed each day; an order arrives at once; what demand cannot be met is lost.
+    """Inventory control: stock is reviewed each day, an order arrives at once, and unmet demand is lost.
 
-    The scenario is the day's demand, the same whatever was ordered: Poisson, with everything above its 0.9999
-    quantile put there. A day earns price × sales − unit_cost × units ordered − order_cost if anything was ordered −
-    holding_cost × units left − shortage_cost × demand lost. What does not fit is neither ordered nor paid.
+    The scenario is the day's demand, the same whatever was ordered: Poisson, truncated at its 0.9999 quantile, which
+    gets the remaining probability. A day earns price × sales − unit_cost × units ordered − order_cost if anything was
+    ordered − holding_cost × units left − shortage_cost × demand lost. Units beyond the capacity are neither ordered nor
+    paid.
 
     At most `most_ordered` units can be ordered, 5 by default.
 

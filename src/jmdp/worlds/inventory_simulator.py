@@ -1,4 +1,4 @@
-"""A stock room as a simulator: orders that arrive some days later, and the policies that are natural there."""
+"""Inventory control as a simulator, with orders that arrive some days later, and its standard policies."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from jmdp.worlds.world import check_range, check_whole
 
 
 class InventorySimulator(ScenarioSimulator):
-    """The rules of `inventory` (lead time 0) and of `inventory_with_lead_time`, as a simulator.
+    """Simulator of `inventory` (lead time 0) and of `inventory_with_lead_time`.
 
-    A state is a tuple: the stock on hand in the morning, then the outstanding orders, the one due today first. It has
-    1 + `lead_time` numbers. Parameters are those of the worlds. `policies` has "base_stock", "reorder" and "constant"
+    A state is a tuple of 1 + `lead_time` numbers: the stock on hand in the morning, then the outstanding orders, the
+    one due today first. The parameters are those of the worlds. `policies` has "base_stock", "reorder" and "constant"
     as functions of the state. A start has any stock from 0 to `capacity`, equally likely, and nothing on order.
     """
 
@@ -57,7 +57,7 @@ class InventorySimulator(ScenarioSimulator):
         }
 
     def step(self, state: tuple[int, ...], action: Any, shock: Shock) -> Step:
-        """One day: an order is placed, the one due arrives, and the demand, which is the scenario, is met or lost."""
+        """Simulate one day: an order is placed, the order due arrives, and the demand (the scenario) is met or lost."""
         assert self.actions is not None
         demand = self.scenario(shock)
         on_hand, *outstanding = state
@@ -71,7 +71,7 @@ class InventorySimulator(ScenarioSimulator):
         return Step(reward, (left, *outstanding), False)
 
     def outcomes(self, states: Integers, actions: Integers, scenarios: Integers) -> tuple[Floats, Integers]:
-        """The same for many: rewards [...] and next states [..., 1 + lead_time]."""
+        """Vectorised `step`: rewards [...] and next states [..., 1 + lead_time]."""
         placed = np.minimum(actions, self.capacity - states.sum(axis=-1))
         placed, demand = np.broadcast_arrays(placed, scenarios)
         moved = np.broadcast_to(states, (*placed.shape, states.shape[-1]))
@@ -88,11 +88,11 @@ class InventorySimulator(ScenarioSimulator):
         return reward, np.concatenate([left[..., None], moved[..., 2:]], axis=-1)
 
     def start(self, shock: Shock) -> tuple[int, ...]:
-        """Any stock, equally likely, and nothing on order."""
+        """Return a start state: any stock, equally likely, and nothing on order."""
         return (int(shock.uniform() * (self.capacity + 1)), *[0] * self.lead_time)
 
     def largest_reward_from(self, state: Any) -> float:
-        """The largest |reward| for any stock, order and demand."""
+        """Return the largest |reward| over all stocks, orders and demands."""
         ready, demand = np.arange(self.capacity + 1)[:, None], np.arange(self.weights.size)
         sold = np.minimum(ready, demand)
         earned = self.price * sold - self.holding_cost * (ready - sold) - self.shortage_cost * (demand - sold)
@@ -121,7 +121,7 @@ class OrderUpTo:
 
 @dataclass(frozen=True)
 class ConstantOrder:
-    """The same order every day."""
+    """Order the same number of units every day."""
 
     units: int
 
@@ -131,13 +131,13 @@ class ConstantOrder:
 
 
 def base_stock_level(weights: Floats, short: float, over: float, capacity: int) -> int:
-    """The critical-ratio quantile of demand, for these costs of a unit too few and of one too many."""
+    """Critical-ratio quantile of demand; `short` and `over` are the costs of a unit too few and of one too many."""
     ratio = short / (short + over) if short + over > 0 else 0.5
     return min(int(np.searchsorted(np.cumsum(weights), ratio)), capacity)
 
 
 def demand_of_days(weights: Floats, days: int) -> Floats:
-    """The distribution of the demand of several days together."""
+    """Distribution of the total demand of several days."""
     total = np.ones(1)
     for _ in range(days):
         total = np.convolve(total, weights)
@@ -145,7 +145,7 @@ def demand_of_days(weights: Floats, days: int) -> Floats:
 
 
 def poisson(mean: float) -> Floats:
-    """Poisson probabilities up to the 0.9999 quantile, with the rest put on it."""
+    """Poisson probabilities up to the 0.9999 quantile, which gets the remaining probability."""
     weights = [math.exp(-mean)]
     while sum(weights) < 0.9999:
         weights.append(weights[-1] * mean / len(weights))

@@ -1,4 +1,4 @@
-"""A stock room whose orders arrive some days later, compared under the same demand."""
+"""Inventory control with a delivery lead time: orders compared under the same demand."""
 
 from __future__ import annotations
 
@@ -23,15 +23,16 @@ def inventory_with_lead_time(
     shortage_cost: float = 1.0,
     discount: float = 0.95,
 ) -> World:
-    """Stock is reviewed each day; an order arrives `lead_time` days later; what demand cannot be met is lost.
+    """Inventory control: stock is reviewed each day, an order arrives `lead_time` days later, unmet demand is lost.
 
-    A day: an order is placed, the order of `lead_time` days ago arrives, then there is demand. The scenario is the
-    demand, the same whatever was ordered: Poisson, with everything above its 0.9999 quantile put there. A day earns
-    price × sales − unit_cost × units ordered − order_cost if anything was ordered − holding_cost × units left −
-    shortage_cost × demand lost. Stock on hand and on order together are at most `capacity`: what would exceed it is
-    neither ordered nor paid. With lead time 0 this is `inventory`.
+    Each day an order is placed, the order of `lead_time` days ago arrives, then demand occurs. The scenario is the
+    demand, the same whatever was ordered: Poisson, truncated at its 0.9999 quantile, which gets the remaining
+    probability. A day earns price × sales − unit_cost × units ordered − order_cost if anything was ordered −
+    holding_cost × units left − shortage_cost × demand lost. Stock on hand and on order together are at most `capacity`:
+    units beyond it are neither ordered nor paid. With lead time 0 this is `inventory`.
 
-    `lead_time` is 1, 2 or 3. At most `most_ordered` units can be ordered, 8 by default. The defaults have 1,053 states.
+    `lead_time` is 1, 2 or 3. At most `most_ordered` units can be ordered, 8 by default. The defaults give 1,053
+    states.
 
     States are named by the stock in the morning and the outstanding orders, the one due today first: "4 | 2,0".
     Actions are "order 0" … . Policies: "base_stock" (fill stock on hand and on order up to the critical-ratio quantile

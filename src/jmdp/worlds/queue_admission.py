@@ -1,4 +1,4 @@
-"""Admission to a queue: whom to let in, compared under the same arrivals and services."""
+"""Admission control of a queue, compared under the same arrivals and services."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ def queue_admission(
     holding_cost: float = 0.05,
     discount: float = 0.99,
 ) -> World:
-    """Customers of several classes ask to be admitted to a queue with several servers and a finite room.
+    """Admission control of a queue with several customer classes, several servers and finite room.
 
-    Time runs in slots. In each, the customer at the door is admitted or rejected; a full system, with `room` customers
-    in service and waiting, admits nobody. Then at most one service ends: of each server with probability `service`, if
-    it is busy. Then a customer of class c comes to the door with probability `arrivals[c − 1]`, or nobody. The scenario
-    is (who comes, which server would end a service), the same whatever is decided. A slot earns the class's fee if one
-    is admitted, less holding_cost × customers waiting. This is the uniformised queue of continuous time, except that a
-    service and an arrival may fall into one slot.
+    Time is divided into slots. In each slot the customer at the door is admitted or rejected; a full system, with
+    `room` customers in service and waiting, admits nobody. Then at most one service ends: that of each busy server with
+    probability `service`. Then a customer of class c arrives at the door with probability `arrivals[c − 1]`, or nobody.
+    The scenario is (class of the arrival, server whose service would end), the same whatever was decided. A slot earns
+    the class's fee if a customer is admitted, less holding_cost × customers waiting. This is a uniformised
+    continuous-time queue, except that a service and an arrival may fall into the same slot.
 
     States are named by the number in the system and who is at the door: "7 | class 2", "7 | nobody". Actions are
-    "reject" and "admit". Policies: "threshold" (trunk reservation: the class that pays best is always admitted, others
-    while a server is free), "half_full" (reject all when the system is half full), "always_admit", "uniform".
+    "reject" and "admit". Policies: "threshold" (trunk reservation: the class with the highest fee is always admitted,
+    others while a server is free), "half_full" (reject all when the system is half full), "always_admit", "uniform".
     `World.start`: empty, with nobody at the door. `World.simulator` is a `QueueSimulator`.
     """
     simulator = QueueSimulator(

@@ -1,4 +1,4 @@
-"""A queue with customers of several classes as a simulator, and the policies that are natural there."""
+"""Admission control of a queue as a simulator, with its standard policies."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from jmdp.worlds.world import check_range, check_whole
 
 
 class QueueSimulator(ScenarioSimulator):
-    """The rules of `queue_admission` as a simulator.
+    """Simulator of `queue_admission`.
 
-    A state is a tuple: how many customers are in the system, and the class of the one at the door, 0 if nobody is
-    there. Parameters are those of the world. `policies` has "threshold", "half_full" and "always_admit" as functions
-    of the state. It starts empty.
+    A state is a tuple: the number of customers in the system, and the class of the customer at the door, 0 if there is
+    none. The parameters are those of the world. `policies` has "threshold", "half_full" and "always_admit" as functions
+    of the state. The system starts empty.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class QueueSimulator(ScenarioSimulator):
         }
 
     def step(self, state: tuple[int, ...], action: Any, shock: Shock) -> Step:
-        """One time slot: the customer at the door is let in or not, then a service may end and another may come."""
+        """Simulate one slot: the customer at the door is admitted or rejected, a service may end, one may arrive."""
         assert self.actions is not None
         coming, server = divmod(self.scenario(shock), self.servers + 1)
         inside, at_door = state
@@ -71,7 +71,7 @@ class QueueSimulator(ScenarioSimulator):
         return Step(reward, (inside, coming), False)
 
     def outcomes(self, states: Integers, actions: Integers, scenarios: Integers) -> tuple[Floats, Integers]:
-        """The same for many: rewards [...] and next states [..., 2]."""
+        """Vectorised `step`: rewards [...] and next states [..., 2]."""
         inside, at_door = states[..., 0], states[..., 1]
         coming, server = np.divmod(scenarios, self.servers + 1)
         admitted = (actions == 1) & (at_door > 0) & (inside < self.room)
@@ -82,11 +82,11 @@ class QueueSimulator(ScenarioSimulator):
         return reward, np.stack([left, coming], axis=-1)
 
     def start(self, shock: Shock) -> tuple[int, int]:
-        """Empty, with nobody at the door."""
+        """Return the start state: empty, with nobody at the door."""
         return 0, 0
 
     def largest_reward_from(self, state: Any) -> float:
-        """The largest |reward| for any number of customers."""
+        """Return the largest |reward| over all states and actions."""
         waiting = self.holding_cost * np.array([0.0, self.room - self.servers])
         return float(np.abs(np.subtract.outer(self.fees, waiting)).max())
 

@@ -1,4 +1,4 @@
-"""Simulators of worlds: one of K scenarios a step, written directly, and the table that follows from the same rules."""
+"""Base class of the worlds' simulators, with K scenarios per step, and the table that follows from the same rules."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from jmdp.models.tabular import TabularJMDP
 from jmdp.simulators.simulator import Simulator, action_labels
 
 MOST_STATES = 200_000
-"""Of a table."""
+"""Largest number of states of a table."""
 
 
 class ScenarioSimulator(Simulator):
     """A simulator with K scenarios, whose probabilities are the same in every state and for every action.
 
     A state is a tuple of whole numbers. A step inverts the shock's uniform number through the cumulative probabilities
-    of the scenarios, so `Synchronous` gives every branch the same scenario. Nothing ever terminates.
+    of the scenarios, so `Synchronous` gives every branch the same scenario. Episodes never terminate.
 
     `step` computes one step in plain Python. `outcomes` computes many at once with NumPy, for `step_many` and for the
-    table of the world; the tests compare the two in every state, action and scenario.
+    table of the world; the tests compare the two for all states, actions and scenarios.
     """
 
     weights: Floats  # [K], probability of each scenario
@@ -41,7 +41,7 @@ class ScenarioSimulator(Simulator):
         """Rewards [...] and next states [..., d] of states [..., d], action indices [...] and scenarios [...]."""
 
     def scenario(self, shock: Shock) -> int:
-        """The scenario of a shock, by inversion."""
+        """Return the scenario of a shock, by inversion."""
         return int(np.searchsorted(self._cumulative, shock.uniform(), side="right"))
 
     def step_many(
@@ -54,7 +54,7 @@ class ScenarioSimulator(Simulator):
         return rewards, after, np.zeros(len(shocks), bool)
 
     def table(self, states: Integers, names: Sequence[str]) -> TabularJMDP:
-        """The scenario table over these states [S, d], in lexicographic order, which no action leaves."""
+        """Return the scenario table over these states [S, d], in lexicographic order and closed under all actions."""
         assert self.actions is not None
         assert self.discount is not None
         K, A = self.weights.size, self.actions.size
@@ -68,11 +68,11 @@ class ScenarioSimulator(Simulator):
 
 
 def all_tuples(sizes: Sequence[int], fewer: str) -> Integers:
-    """All tuples [S, d] of whole numbers below these sizes, in lexicographic order.
+    """Return all tuples [S, d] of whole numbers below these sizes, in lexicographic order.
 
-    Raises where they are more than a table can have; `fewer` says how to have fewer.
+    Raise if there are more than a table may have; `fewer` is the advice in the error message.
     """
     count = float(np.prod(np.array(sizes, float)))
     if count > MOST_STATES:
-        raise SettingsError(f"The table would have up to {count:.3g} states, {MOST_STATES} are the most. {fewer}")
+        raise SettingsError(f"The table would have up to {count:.3g} states, the limit is {MOST_STATES}. {fewer}")
     return np.indices(sizes).reshape(len(sizes), -1).T

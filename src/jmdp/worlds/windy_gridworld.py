@@ -1,4 +1,4 @@
-"""The paper's windy gridworld: a gust to the left that would hit whichever way one walks."""
+"""The paper's windy gridworld: a gust to the left that is the same for all moves."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOVES = {"U": (-1, 0), "R": (0, 1), "D": (1, 0), "L": (0, -1)}
 
 
 _CARELESS = 0.2
-"""How often a careless step is a random one."""
+"""Probability of a random move under the policy "careless"."""
 
 
 def windy_gridworld(
@@ -31,13 +31,13 @@ def windy_gridworld(
 ) -> World:
     """A grid with a goal in its top right corner and gusts of wind to the left.
 
-    In each step one of two scenarios holds for all actions: calm, or with probability `gust` a push one cell to
-    the left after the move. Walls stop both. Ending a step on the goal ends the walk and earns `goal_reward`;
-    every other step earns `step_reward`, and `blown_reward` besides if the wind did move one. Scenario
-    probabilities are the same in every cell, so `Synchronous` applies.
+    In each step one of two scenarios applies to all actions: calm, or with probability `gust` a push one cell to the
+    left after the move. Walls stop both. A step that ends on the goal ends the episode and earns `goal_reward`; every
+    other step earns `step_reward`, plus `blown_reward` if the wind moved the agent. Scenario probabilities are the same
+    in every cell, so `Synchronous` applies.
 
-    Paper: section 6, "Windy gridworld", Figure 1. It gives no gust probability, rewards or discount; these
-    defaults are ours.
+    Paper: Section 6, "Windy gridworld", Figure 1. It gives no gust probability, rewards or discount; the
+    defaults are our choice.
 
     States are named "row,column" from the top left, actions U, R, D, L. Policies: "goal_directed" (the paper's: right,
     then up), "careless" (the same with one step in five at random), "uniform". `World.start`: the bottom left corner.
@@ -71,9 +71,9 @@ def lazy_windy_gridworld(
     blown_reward: float = -1.0,
     discount: float = 0.95,
 ) -> LazyWorld:
-    """The same grid, asked for cell by cell: states are (row, column), and it may be as large as one likes.
+    """The same grid as a lazy model of any size, with states (row, column) that are never enumerated.
 
-    Being blown costs something in every cell by default, so that there is something to compare far from the goal.
+    By default a push by the wind has a cost in every cell, so that actions also differ far from the goal.
     """
     grid = _Grid(rows, columns, gust, goal_reward, step_reward, blown_reward)
     chances, goal = [1 - gust, gust], (0, columns - 1)
@@ -102,7 +102,7 @@ def lazy_windy_gridworld(
 
 @dataclass(frozen=True)
 class _Grid:
-    """The rules, for any array of cells."""
+    """Rules of the gridworld, vectorised over cells."""
 
     rows: int
     columns: int
@@ -117,7 +117,7 @@ class _Grid:
         check_range("gust", self.gust, 0, 1)
 
     def outcomes(self, row: Integers, column: Integers) -> tuple[Integers, Integers, Floats]:
-        """Rows, columns and rewards [.., 2, A] after a step from each cell."""
+        """Return rows, columns and rewards [.., 2, A] after a step from each cell."""
         down, right = np.array(list(_MOVES.values())).T
         calm = np.clip(column[..., None, None] + right, 0, self.columns - 1)
         to_column = np.maximum(calm - np.array([[0], [1]]), 0)
@@ -126,6 +126,6 @@ class _Grid:
         return to_row, to_column, np.where((to_row == 0) & (to_column == self.columns - 1), self.goal_reward, reward)
 
     def directed(self, column: Integers) -> Floats:
-        """Right, then up: probabilities [.., A]."""
+        """Return action probabilities [.., A] of the policy that moves right, then up."""
         names = list(_MOVES)
         return np.eye(len(names))[np.where(column < self.columns - 1, names.index("R"), names.index("U"))]

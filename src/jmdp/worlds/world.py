@@ -1,4 +1,4 @@
-"""What every world is: a model, and the policies a reader would evaluate in it."""
+"""Worlds: a model with standard policies."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from jmdp.simulators.simulator import Simulator
 
 @dataclass(frozen=True, eq=False)
 class World:
-    """A problem with known structure.
+    """A built-in problem: a model, its standard policies, and optionally a start distribution and a simulator.
 
     Attributes
     ----------
     model
         The scenario table.
     policies
-        Natural policies by name; the first is the one to start with.
+        Standard policies by name; the first is the default.
     grid
-        (rows, columns) where the states are the cells of a grid, row by row from the top; else None.
+        (rows, columns) if the states are the cells of a grid, row by row from the top; else None.
     start
-        ``[S]``, probability that an episode begins in state s. None where no start is natural.
+        ``[S]``, probability that an episode begins in state s. None if unspecified.
     simulator
-        The same problem as a simulator that does not use the table; None where there is only the table. Its states are
-        tuples, and it has policies of its own as functions of them.
+        The same problem as a simulator that does not use the table; None if there is only the table. Its states are
+        tuples, and its `policies` are functions of them.
     """
 
     model: TabularJMDP
@@ -51,7 +51,7 @@ class World:
         if start.shape != (S,):
             raise ModelError(f"start has shape {start.shape}, the model has {S} states. Give a probability for each.")
         if not (start >= 0).all():
-            raise ModelError(f"start has an entry {start.min()}. A probability lies in [0, 1].")
+            raise ModelError(f"start has an entry {start.min()}. Give probabilities in [0, 1].")
         start = arrays.normalised_rows(start[None], lambda s: "start", ModelError)[0]
         arrays.frozen(start)
         object.__setattr__(self, "start", start)
@@ -59,19 +59,19 @@ class World:
 
 @dataclass(frozen=True, eq=False)
 class LazyWorld:
-    """A problem too large to write down: a model asked for state by state, and policies as functions of the state."""
+    """A problem too large for a table: a lazy model, and policies as functions of the state."""
 
     model: LazyJMDP
     policies: Mapping[str, Callable[[Any], npt.ArrayLike]]
 
 
 def check_range(name: str, value: float, low: float, high: float) -> None:
-    """Refuse a setting that is not a number in [low, high]."""
+    """Raise `SettingsError` unless the value is a number in [low, high]."""
     if not (isinstance(value, Real) and low <= value <= high):
         raise SettingsError(f"{name} is {value!r}. Give a number from {low:g} to {high:g}.")
 
 
 def check_whole(name: str, value: int, low: int, high: int) -> None:
-    """Refuse a setting that is not a whole number in [low, high]."""
+    """Raise `SettingsError` unless the value is a whole number in [low, high]."""
     if not (isinstance(value, Integral) and low <= value <= high):
         raise SettingsError(f"{name} is {value!r}. Give a whole number from {low} to {high}.")

@@ -122,7 +122,7 @@ def test_outcomes_are_loud_unless_asked_otherwise():
     again = pickle.loads(pickle.dumps(caught.value))
     assert str(again) == str(caught.value)
     assert again.evaluation.outcome is quiet.outcome
-    with pytest.raises(NotConvergedError, match="rounding keeps the error above the tolerance"):
+    with pytest.raises(NotConvergedError, match="rounding errors are larger than the tolerance"):
         jmdp.evaluate(world.model, policy, jmdp.Local(), method=jmdp.ExactPairs(tolerance=0.0))
 
 
@@ -214,7 +214,7 @@ def test_single_precision_says_so_in_its_certificate():
     assert half.cross.H.dtype == np.float32
     assert 1e-7 * largest < half.certificate.covariance_error.max() <= 1e-4 * largest
     assert (np.abs(half.covariance - full.covariance) <= half.certificate.covariance_error).all()
-    with pytest.raises(NotConvergedError, match="rounding keeps the error above"):
+    with pytest.raises(NotConvergedError, match="rounding errors are larger than"):
         jmdp.evaluate(world.model, policy, jmdp.Local(), method=jmdp.ExactPairs(1e-8, precision="float32"))
-    with pytest.raises(SettingsError, match=r"precision is 'half'\. It is 'float64' or 'float32'"):
+    with pytest.raises(SettingsError, match=r"precision is 'half'\. Use 'float64' or 'float32'"):
         jmdp.ExactPairs(precision="half")

@@ -310,7 +310,7 @@ class Wrong(CoordinateSampling):
 @pytest.mark.parametrize(("one", "other"), [(-1, -1), (10, -1), (0, 10), (3, 2), (3, 3), (0, -3), (8, -1), (0, 8)])
 def test_coordinates_that_are_none_never_reach_a_kernel(one, other):
     """The chain has 5 states, the last of them terminal, and 2 actions."""
-    with pytest.raises(SettingsError, match="Wrong gave coordinates that are none"):
+    with pytest.raises(SettingsError, match="Wrong returned invalid coordinates"):
         learned("chain", seed=1, updates=1000, sampling=Wrong(one, other))
     with pytest.raises(SettingsError, match="int64"):
         learned("chain", seed=1, updates=1000, sampling=Wrong(0, -1, np.float64))
@@ -321,7 +321,7 @@ def test_coordinates_that_are_none_never_reach_a_kernel(one, other):
     [
         ({"updates": 3}, "updates"),
         ({"steps": 0.1}, "steps is 0.1"),
-        ({"steps": lambda counts: counts * 0}, r"steps gives 0\.0 after 0 updates"),
+        ({"steps": lambda counts: counts * 0}, r"steps returned 0\.0 after 0 updates"),
         ({"steps": lambda counts: counts[:5] + 1}, "shape"),
         ({"sampling": "uniform"}, "sampling is a str"),
         ({"averaging": False, "tolerance": 0.1}, "averaging"),
@@ -449,7 +449,7 @@ def test_covariances_between_states_carry_no_interval():
     across, within = result.moment((0, 0), (1, 0)), result.moment((0, 0), (0, 1))
     assert (across.low, across.high) == (-math.inf, math.inf)
     assert within.low < truth("shop").moment((0, 0), (0, 1)) < within.high
-    with pytest.raises(UnavailableError, match=r"\(0, order 0\) and \(1, order 1\).*too seldom"):
+    with pytest.raises(UnavailableError, match=r"\(0, order 0\) and \(1, order 1\).*too few updates"):
         learned("shop", seed=1, updates=400_000, sampling=BlockSampling(cross=0.0)).moment((0, 0), (1, 1))
 
 
@@ -471,7 +471,7 @@ def test_what_is_not_updated_does_not_spoil_what_is():
     method = jmdp.Incremental(seed=0, updates=10_000, steps=ConstantSteps(1.0), sampling=BlockSampling(same_state=0.0))
     result = jmdp.evaluate(ended, jmdp.TabularPolicy.uniform(ended), jmdp.Local(), method=method)
     assert not np.isnan(result.certificate.mean_error).any()
-    with pytest.raises(SettingsError, match="none of"):
+    with pytest.raises(SettingsError, match="blocks that are empty"):
         jmdp.evaluate(
             coin(0.5),
             jmdp.TabularPolicy.uniform(coin(0.5)),
@@ -492,7 +492,7 @@ def test_an_interrupt_waits_for_the_leg_and_saves(tmp_path, monkeypatch):
         advance(self, segment)
 
     monkeypatch.setattr(StochasticApproximation, "advance", pressed)
-    with pytest.raises(NotConvergedError, match=r"(?s)interrupted before it was done.*what was reached\.$") as caught:
+    with pytest.raises(NotConvergedError, match=r"(?s)interrupted by the user.*reached so far\.$") as caught:
         learned("chain", **settings)
     assert len(calls) == 5
     assert caught.value.evaluation.certificate is None

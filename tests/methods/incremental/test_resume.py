@@ -264,7 +264,7 @@ def test_p12_the_checkpoint_of_another_run_is_refused(name, halfway):
     method, change = OTHERS[name]
     path = halfway(method)
     before = path.read_bytes()
-    with pytest.raises(CheckpointError, match=r"another model.* settings(.|\n)*remove this one to start anew"):
+    with pytest.raises(CheckpointError, match=r"another model.* settings(.|\n)*delete this one to start again"):
         run(**{"method": method, "path": path, **change})
     assert path.read_bytes() == before
 
@@ -300,7 +300,7 @@ def test_p12_numbers_that_no_run_saves_are_refused(name, halfway, monkeypatch):
     monkeypatch.setattr(
         stochastic_approximation.StochasticApproximation, "advance", lambda *_: pytest.fail("they were believed")
     )
-    with pytest.raises(CheckpointError, match="remove this one to start anew"):
+    with pytest.raises(CheckpointError, match="delete this one to start again"):
         run(WALKS, path)
 
 
@@ -319,7 +319,7 @@ def test_a_directory_is_no_checkpoint(tmp_path, monkeypatch):
     monkeypatch.setattr(
         stochastic_approximation.StochasticApproximation, "advance", lambda *_: pytest.fail("the run has begun")
     )
-    with pytest.raises(CheckpointError, match="is not a file"):
+    with pytest.raises(CheckpointError, match="is not a regular file"):
         run(METHOD, tmp_path)
 
 

@@ -508,8 +508,8 @@ def test_what_is_refused():
     model, policy = world.model, world.policies["careless"]
     for settings, said in (
         ({"weights": "restart"}, r"Give Restart\(\) or Stationary\(\)"),
-        ({"target": "variance"}, "It is 'covariance' or 'second_moment'"),
-        ({"solver": "magic"}, "It is 'projected' or 'convex'"),
+        ({"target": "variance"}, "Use 'covariance' or 'second_moment'"),
+        ({"solver": "magic"}, "Use 'projected' or 'convex'"),
         ({"samples": 100}, "Give both, or neither"),
         ({"samples": 100, "seed": 1, "weights": Stationary()}, r"Use weights=Restart\(\)"),
     ):

@@ -143,7 +143,7 @@ def test_a_correlation_of_one_still_knows_what_was_cut():
 
 def test_endless_rollouts_are_refused():
     world = jmdp.worlds.anti_correlated_bandit(discount=1 - 1e-9)
-    with pytest.raises(jmdp.errors.SettingsError, match="Name a horizon"):
+    with pytest.raises(jmdp.errors.SettingsError, match="Give a horizon"):
         jmdp.evaluate(world.model, world.policies["first"], jmdp.Local(), method=jmdp.MonteCarlo(seed=0))
 
 

@@ -85,16 +85,16 @@ def test_a_flax_module():
     ("encoder", "seen", "message"),
     [
         (OneHot(3), np.arange(4), "below 3. Give a larger size"),
-        (OneHot(3), np.array([0, -1]), "from 0 on"),
-        (OneHot(3), np.array([0.0, 1.0]), "whole numbers"),
-        (OneHot(3), np.zeros((2, 2), int), "whole numbers"),
+        (OneHot(3), np.array([0, -1]), "at least 0"),
+        (OneHot(3), np.array([0.0, 1.0]), "integer observations"),
+        (OneHot(3), np.zeros((2, 2), int), "integer observations"),
         (Convolution(), np.zeros((2, 128), np.uint8), r"shape \(128,\)"),
         (Convolution(), np.zeros((2, 8, 8), np.uint8), "too small for Convolution.*smaller shrink"),
         (None, np.zeros((2, 4, 128), np.uint8), "too small"),
-        (MLP, np.zeros((2, 4)), "Give one of encoders"),
+        (MLP, np.zeros((2, 4)), "Give an Encoder"),
         ("mlp", np.zeros((2, 4)), "encoder is 'mlp'"),
-        (lambda o: o.sum(), np.zeros((2, 4)), "one row of features"),
-        (lambda o: (o, o), np.zeros((2, 4)), "one row of features"),
+        (lambda o: o.sum(), np.zeros((2, 4)), "one vector of features"),
+        (lambda o: (o, o), np.zeros((2, 4)), "one vector of features"),
     ],
 )
 def test_what_does_not_fit_is_refused(encoder, seen, message):
@@ -107,7 +107,7 @@ def test_what_does_not_fit_is_refused(encoder, seen, message):
              lambda: Convolution(width=0), lambda: Convolution(shrink=0)],
 )  # fmt: skip
 def test_settings_out_of_range_are_refused(make):
-    with pytest.raises(SettingsError, match=r"Give a whole number|It is 'nature'"):
+    with pytest.raises(SettingsError, match=r"Give a whole number|Give 'nature'"):
         make()
 
 

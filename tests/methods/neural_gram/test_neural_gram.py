@@ -165,7 +165,7 @@ def test_without_held_out_states_there_is_no_record():
     assert found.equivalent_rollouts == 4
     assert "Calibration" not in repr(found)
     assert found.outcome is Outcome.NOT_JUDGED
-    assert "NOT_JUDGED: learned, and not judged" in repr(found).splitlines()[0]
+    assert "NOT_JUDGED: trained; no states were held out" in repr(found).splitlines()[0]
 
 
 @pytest.mark.parametrize("kind", ["as learned", "inverted"])
@@ -177,7 +177,7 @@ def test_the_outcome_is_the_verdict_of_the_held_out_record(learned, kind):
         assert judged(record) is Outcome.NOT_BETTER
     better = record.verdict is Judgement.USEFUL
     assert (judged(record) is Outcome.TRAINED) == better
-    words = "variances of gaps are better than a constant" if better else "are not better than a constant"
+    words = "variances of gaps are better than a constant" if better else "no better than a constant"
     for outcome in (judged(record), Outcome.INTERRUPTED):
         shown = replace(learned, calibration=record, outcome=outcome)
         assert words in repr(shown).splitlines()[0]
@@ -192,7 +192,7 @@ def test_where_nothing_varies_all_answers_are_numbers():
     )  # fmt: skip
     assert found.equivalent_rollouts == 0.5
     assert found.outcome is Outcome.NOTHING_VARIED
-    assert "no gap varied in held-out states" in repr(found).splitlines()[0]
+    assert "no gap varied on the held-out states" in repr(found).splitlines()[0]
     gap = found.at(0, Lookahead(steps=2, repeats=2)).gap(0, "U", "R")
     assert np.isfinite([gap.mean, gap.variance]).all()
     assert np.isnan(found.learning.rms[:, found.learning.blocks.index("cross")]).all()
@@ -236,7 +236,7 @@ def test_a_discount_is_needed_below_one():
 
 
 def test_actions_are_numbered():
-    with pytest.raises(SettingsError, match="not numbered"):
+    with pytest.raises(SettingsError, match="no finite list of actions"):
         jmdp.evaluate(
             Nameless(), lambda seen, rng: 0, jmdp.Local(), METHOD, discount=0.5, progress=False
         )  # fmt: skip
@@ -247,17 +247,17 @@ def test_actions_are_numbered():
     [
         ({"batch": 30}, "multiple of 4"),
         ({"batch": 0}, "batch"),
-        ({"steps": 9, "length": 4}, "longer walks"),
+        ({"steps": 9, "length": 4}, "larger length"),
         ({"dropout": 1.0}, "below 1"),
         ({"dropout": -0.1}, "dropout"),
         ({"learning_rate": float("nan")}, "learning_rate"),
-        ({"kernel": "rbf"}, "'sum' or 'gram'"),
+        ({"kernel": "rbf"}, "'sum', or 'gram'"),
         ({"rank": 0}, "rank"),
         ({"seed": -1}, "seed"),
         ({"held_out": 0}, "held_out"),
         ({"patience": 0}, "patience"),
         ({"target_averaging": 1.5}, "target_averaging"),
-        ({"folder": 5}, "name of a folder"),
+        ({"folder": 5}, "path of a folder"),
         ({"workers": 0}, "workers"),
     ],
 )

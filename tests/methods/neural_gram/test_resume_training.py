@@ -121,18 +121,20 @@ def test_of_two_saves_of_a_step_the_first_stays(saved):
 
 
 def test_another_run_is_refused(saved):
-    with pytest.raises(CheckpointError, match=r"another simulator, policy, coupling or settings\. Take another folder"):
+    with pytest.raises(
+        CheckpointError, match=r"different simulator, policy, coupling or settings\. Use another folder"
+    ):
         Checkpoints(saved, b"that")
-    with pytest.raises(CheckpointError, match=r"another encoder .*Take another folder"):
+    with pytest.raises(CheckpointError, match=r"different encoder .*Use another folder"):
         latest(saved, fresh=5)
     (saved / "run.json").write_text("{")
-    with pytest.raises(CheckpointError, match=r"damaged\. Take another folder"):
+    with pytest.raises(CheckpointError, match=r"damaged\. Use another folder"):
         Checkpoints(saved, b"this")
 
 
 def test_a_file_is_no_folder(tmp_path):
     (tmp_path / "file").write_text("x")
-    with pytest.raises(CheckpointError, match="Take another"):
+    with pytest.raises(CheckpointError, match="Use another"):
         Checkpoints(tmp_path / "file", b"this")
 
 
@@ -178,7 +180,7 @@ def test_of_a_damaged_one_the_one_before_is_taken(saved):
 def test_where_all_are_damaged_that_is_said(saved):
     for path in data_files(saved, 1) + data_files(saved, 2):
         path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-    with pytest.raises(CheckpointError, match=r"damaged.*Take another folder, or delete this one"):
+    with pytest.raises(CheckpointError, match=r"damaged.*Use another folder, or delete this one"):
         latest(saved)
 
 
@@ -237,7 +239,7 @@ def test_p12_a_folder_of_another_run_is_refused(uninterrupted):
     other = jmdp.worlds.windy_gridworld(2, 2, gust=0.4, blown_reward=-0.6, step_reward=-0.1, discount=0.7).model
     assert repr(other) == repr(WORLD.model)
     for simulator, method in ((SIMULATOR, replace(SMALL, rank=3)), (TabularSimulator(other), SMALL)):
-        with pytest.raises(CheckpointError, match="another simulator, policy, coupling or settings"):
+        with pytest.raises(CheckpointError, match="different simulator, policy, coupling or settings"):
             jmdp.evaluate(simulator, POLICY, jmdp.Local(), method=replace(method, folder=folder), progress=False)
 
 

@@ -357,16 +357,16 @@ def test_budgets_end_it_with_an_interval_that_holds(monkeypatch):
     [
         ([0.5, 0.5], r"the table of state 0 is \[0.5, 0.5\]\. Return \(prob, reward, next_state\), or None"),
         (([1.0], [1.0], [[0, 0]]), r"reward in the table of state 0 has shape \(1,\)"),
-        (([0.5, 0.5], [[1.0, 1.0]], [[0, 0]]), "do not fit one another"),
-        (([1.0], [[1.0, 1.0]], [[0]]), "do not fit one another"),
-        (([1.0], [[1.0, 1.0]], [0]), "do not fit one another"),
-        (([1.0], [[1.0, 1.0]], None), "do not fit one another"),
-        (([1.0], np.zeros((1, 0)), [[]]), "do not fit one another"),
+        (([0.5, 0.5], [[1.0, 1.0]], [[0, 0]]), "do not match"),
+        (([1.0], [[1.0, 1.0]], [[0]]), "do not match"),
+        (([1.0], [[1.0, 1.0]], [0]), "do not match"),
+        (([1.0], [[1.0, 1.0]], None), "do not match"),
+        (([1.0], np.zeros((1, 0)), [[]]), "do not match"),
         (([0.5], [[1.0, 1.0]], [[0, 0]]), "prob in the table of state 0 sums to 0.5, not 1"),
-        (([1.5, -0.5], [[1.0, 1.0]] * 2, [[0, 0]] * 2), r"a probability of -0\.5"),
-        (([1.0], [[1.0, 3.0]], [[0, 0]]), r"a reward of size 3\.0, more than reward_bound 1"),
-        (([1.0], [[1.0, np.nan]], [[0, 0]]), "a reward of size nan"),
-        (([1.0], [[1.0]], [[0]]), "has 1 actions, and 2 are expected"),
+        (([1.5, -0.5], [[1.0, 1.0]] * 2, [[0, 0]] * 2), r"the probability -0\.5"),
+        (([1.0], [[1.0, 3.0]], [[0, 0]]), r"a \|reward\| of 3\.0, more than reward_bound 1"),
+        (([1.0], [[1.0, np.nan]], [[0, 0]]), r"a \|reward\| of nan"),
+        (([1.0], [[1.0]], [[0]]), "has 1 actions, but 2 are expected"),
         (([1.0], [[1.0, 1.0]], [[0, [1]]]), r"State \[1\] is not hashable"),
     ],
 )
@@ -382,9 +382,9 @@ def test_what_does_not_fit_is_refused():
         jmdp.evaluate(model, lambda n: [0.5, 0.5], jmdp.Local())
     with pytest.raises(PolicyError, match="give a function from a state"):
         jmdp.evaluate(model, [[0.5, 0.5]], jmdp.Local(), method=jmdp.ReachablePairs(0))
-    with pytest.raises(PolicyError, match=r"The policy in state 0: .* sums to 0\.9"):
+    with pytest.raises(PolicyError, match=r"Invalid policy in state 0: .* sums to 0\.9"):
         jmdp.evaluate(model, lambda n: [0.4, 0.5], jmdp.Local(), method=jmdp.ReachablePairs(0))
-    with pytest.raises(PolicyError, match="The policy gives 3 probabilities in state 0; there are 2 actions"):
+    with pytest.raises(PolicyError, match="The policy returned 3 probabilities in state 0; there are 2 actions"):
         jmdp.evaluate(model, lambda n: [0.2, 0.3, 0.5], jmdp.Local(), method=jmdp.ReachablePairs(0))
     with pytest.raises(ModelError, match="reward_bound is -1"):
         jmdp.LazyJMDP(lambda n: None, 0.9, -1.0)

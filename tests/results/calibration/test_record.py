@@ -165,7 +165,7 @@ def test_joined_records_keep_their_states_apart():
     assert c.ratio == pytest.approx(sum(part.variance.sum() for part in parts) / total)
     assert f"seeds {parts[0].seed}, {parts[1].seed}" in repr(c)
     assert Calibration.joined([c, parts[0]]).seed == c.seed
-    with pytest.raises(SettingsError, match="no record"):
+    with pytest.raises(SettingsError, match="parts is empty"):
         Calibration.joined([])
     with pytest.raises(SettingsError, match="10 and 40 rollouts"):
         Calibration.joined([parts[0], record(rollouts=10)])
@@ -209,7 +209,7 @@ def test_one_state_has_no_interval_over_states():
     assert (c.ratio.low, c.ratio.high) == (0, np.inf)
     assert (c.rank_correlation.low, c.rank_correlation.high) == (-1, 1)
     assert 0 < c.ratio_rollout_interval.low < c.ratio < c.ratio_rollout_interval.high < np.inf
-    assert "not known" in repr(c)
+    assert "unavailable" in repr(c)
     assert c.to_dict()["ratio"]["high"] is None
 
 
@@ -240,12 +240,12 @@ def test_it_is_read_only_the_same_again_and_plain():
     ("change", "words"),
     [
         ({"state": np.zeros(0, int)}, "state is empty"),
-        ({"state": np.zeros(99, int)}, "is of 100 gaps, but state is of 99"),
+        ({"state": np.zeros(99, int)}, "has 100 rows, but state has 99"),
         ({"first": np.zeros(100)}, "Give integers"),
         ({"second": np.full(100, -1)}, r"second\[0\] is -1 at gap 0 \(99 more"),
         ({"mean": np.zeros((100, 2))}, r"mean has shape \(100, 2\)"),
         ({"variance": np.full(100, np.nan)}, "give finite numbers"),
-        ({"closed_form": np.zeros(3)}, "closed_form is of 3 gaps"),
+        ({"closed_form": np.zeros(3)}, "closed_form has 3 rows"),
         ({"returns": np.zeros((100, 3, 2))}, "n ≥ 4 rollouts"),
         ({"returns": np.zeros((100, 8, 3))}, "first and its second action"),
         ({"returns": np.zeros((100, 8))}, r"Its axes are \[M, n, 2\]"),

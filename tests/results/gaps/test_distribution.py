@@ -88,7 +88,8 @@ def test_superiority_keeps_ties_apart():
 
 def test_it_prints_and_travels():
     text = repr(distribution())
-    assert text.startswith("GapDistribution on [-4, 4], certified\n  P(gap > 0)     0.250000000000000 ± 2e-15\n")
+    assert text.startswith("The mean gap is ")
+    assert "  outer bounds   [-4, 4]\n  P(gap > 0)     0.250000000000000 ± 2e-15\n" in text
     assert "  95% quantile   2.0 in [1.0, 3.0]\n" in text
     assert "P(gap" not in repr(distribution(jmdp.Distribution))
     again = pickle.loads(pickle.dumps(distribution()))

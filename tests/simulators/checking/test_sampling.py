@@ -128,7 +128,7 @@ def compared(simulator, policy=lambda stock: 1, coupling=COUPLINGS[1], **setting
 @pytest.mark.parametrize("kind", [OwnGenerator, GlobalGenerator])
 @pytest.mark.parametrize("coupling", COUPLINGS, ids=repr)
 def test_randomness_of_its_own_is_refused(kind, coupling):
-    with pytest.raises(SimulatorError, match=r"own generator|global generator|does not repeat itself"):
+    with pytest.raises(SimulatorError, match=r"own generator|global generator|is not reproducible"):
         compared(kind(), coupling=coupling)
 
 
@@ -215,7 +215,7 @@ class Mode:
 def test_a_policy_with_memory_is_refused(kind, coupling):
     with pytest.raises(PolicyError, match="It has a memory") as refused:
         compared(Store(), policy=kind(), coupling=coupling)
-    assert "Put what it remembers into the observation" in str(refused.value)
+    assert "Put the memory into the observation" in str(refused.value)
 
 
 def test_a_policy_with_memory_is_refused_on_tables_too():
@@ -234,7 +234,7 @@ def test_a_policy_may_keep_a_cache():
 
 
 def test_what_the_quick_check_does_not_reach_is_noticed_when_drawn_again():
-    with pytest.raises(SimulatorError, match="does not repeat itself: candidate 0 of sample"):
+    with pytest.raises(SimulatorError, match="is not reproducible: candidate 0 of sample"):
         compared(RarelyImpure(), state=20)
 
 

@@ -767,7 +767,7 @@ def test_a_step_must_be_a_step():
         def step(self, state, action, shock):
             return state, 0.0, False, False, {}
 
-    with pytest.raises(SimulatorError, match="returns Step"):
+    with pytest.raises(SimulatorError, match="Return Step"):
         check_simulator(Five())
 
 

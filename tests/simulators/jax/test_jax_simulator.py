@@ -472,10 +472,10 @@ def test_actions_of_probability_0_are_never_drawn():
 
 
 BAD_STEPS = {
-    r"step returned 2 values\. It returns \(reward, state, terminated\)": lambda k, s, a: (1.0, s),
+    r"step returned 2 values\. Return \(reward, state, terminated\)": lambda k, s, a: (1.0, s),
     r"step returned float32 of shape \(2,\) as reward": lambda k, s, a: (jnp.ones(2), s, False),
-    r"from shape \(\) into \(3,\)": lambda k, s, a: (1.0, jnp.full(3, s), False),
-    "They have the same fields": lambda k, s, a: (1.0, (s, s), False),
+    r"from shape \(\) to \(3,\)": lambda k, s, a: (1.0, jnp.full(3, s), False),
+    "Return a state with the same fields": lambda k, s, a: (1.0, (s, s), False),
 }
 
 
@@ -489,10 +489,10 @@ def test_bad_steps_are_refused(message):
 BAD_POLICIES = {
     r"returned float32 of shape \(3,\) for one observation.*all 2": lambda s: jnp.ones(3) / 3,
     r"returned float32 of shape \(\)": lambda s: jnp.float32(0),
-    r"gave no probabilities.*sample 0.*action 0.*jax\.nn\.softmax": lambda s: jnp.ones(2),
-    r"no probabilities, or an action that does not exist": lambda s: jnp.int32(2),
-    r"no probabilities, or": lambda s: jnp.array([1.5, -0.5]),
-    r"gave no probabilities, or": lambda s: jnp.array([jnp.nan, 0.5]),
+    r"returned invalid probabilities.*sample 0.*action 0.*jax\.nn\.softmax": lambda s: jnp.ones(2),
+    r"invalid probabilities or an invalid action": lambda s: jnp.int32(2),
+    r"invalid probabilities or": lambda s: jnp.array([1.5, -0.5]),
+    r"returned invalid probabilities or": lambda s: jnp.array([jnp.nan, 0.5]),
 }
 
 
@@ -515,16 +515,16 @@ def test_bad_settings_are_refused():
             drawn(**changed)
     with pytest.raises(SimulatorError, match=r"A reward is not finite in sample 0, in the branch .* action 1"):
         drawn()
-    with pytest.raises(SettingsError, match="ignore names 'rng', but a state has no such field: clock"):
+    with pytest.raises(SettingsError, match="ignore names 'rng', but the fields of a state are clock"):
         JaxSimulator(lambda k, s, a: (0.0, s, False), 2, ignore=["rng"]).digest({"clock": 0})
     with pytest.raises(SettingsError, match=r"Give a list of names, \['key'\]"):
         JaxSimulator(lambda k, s, a: (0.0, s, False), 2, ignore="key")
-    with pytest.raises(jmdp.errors.UnavailableError, match="does not say where to start"):
+    with pytest.raises(jmdp.errors.UnavailableError, match="defines no start state"):
         simulator.start(Shock.of_sample(0, 0))
     pytest.importorskip("gymnax")
     with pytest.raises(SimulatorError, match="no environment"):
         GymnaxSimulator("CartPool-v1")
-    with pytest.raises(SimulatorError, match="not numbered"):
+    with pytest.raises(SimulatorError, match="no discrete actions"):
         GymnaxSimulator("Pendulum-v1")
 
 

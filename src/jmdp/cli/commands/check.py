@@ -1,4 +1,4 @@
-"""`jmdp check`: is a simulator what it has to be?"""
+"""`jmdp check`: check that the actions of a simulator can share randomness."""
 
 from __future__ import annotations
 
@@ -15,34 +15,35 @@ from jmdp.simulators.simulator import Simulator
 from jmdp.testing import check_model, check_simulator
 
 _TRIED = 3
-"""Actions drawn where they are not numbered and none are given."""
+"""Number of actions sampled from a continuous action space if none are given."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Check(Command):
-    """Do all actions of a simulator really meet the same luck?
+    """Check that a simulator gives the same randomness to all of its actions.
 
-    Walks about and tries: the same step twice, after other branches, in another order; does anything draw from a
-    generator of its own, does a step change the state it began in, does one action draw more than another? A fault
-    makes comparisons wrong, and 1 is returned; a note may be meant. A table is looked at too, for what is seldom meant.
+    Visits states and repeats steps there: twice, after other branches, and in another order. Detects random generators
+    that are not controlled by the seed, steps that change the state they start from, and actions that draw more random
+    numbers than others. Faults make comparisons wrong and set the exit code to 1; notes may be intended. Tables are
+    also checked for likely mistakes.
     """
 
     examples: ClassVar = {
-        "jmdp check FrozenLake-v1": "an environment of Gymnasium",
-        "jmdp check world:windy_gridworld --steps 20 --json": "a table, for machines",
-        "jmdp check ale:pong --steps 5": "an Atari game, a few states of it",
+        "jmdp check FrozenLake-v1": "a Gymnasium environment",
+        "jmdp check world:windy_gridworld --steps 20 --json": "a built-in table, with JSON output",
+        "jmdp check ale:pong --steps 5": "an Atari game, in five states",
     }
 
     env: EnvName
-    actions: Annotated[Actions, tyro.conf.arg(help=f"Which to try, {ACTIONS_HELP}")] = ()
+    actions: Annotated[Actions, tyro.conf.arg(help=f"Actions to try, {ACTIONS_HELP}")] = ()
     truncated_ends: TruncatedEnds = False
     seed: int = 0
-    """Of the walk, and of its luck."""
+    """Random seed of the states visited and of all steps."""
     steps: int = 50
-    """States to visit."""
+    """Number of states to visit."""
 
     def run(self) -> Exit:
-        """Check and print what was found."""
+        """Check the simulator and print the findings."""
         with aside(self.quiet):
             chosen = environment(self.env, truncated_ends=self.truncated_ends)
             chosen.put(None, None, whole_number("seed", self.seed, 0))
@@ -72,7 +73,7 @@ class Check(Command):
         return Exit.NO if faults else Exit.YES
 
     def _drawn(self, chosen: Environment, simulator: Simulator) -> list[Any] | None:
-        """Some actions of a space without numbers."""
+        """Return sampled actions of a continuous action space; None for other spaces."""
         if simulator.actions is not None or chosen.space is None:
             return None
         chosen.space.seed(self.seed)

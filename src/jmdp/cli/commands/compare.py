@@ -1,4 +1,4 @@
-"""`jmdp compare`: every action of a simulator from one state, under the same luck."""
+"""`jmdp compare`: all actions of a simulator from one state, under shared randomness."""
 
 from __future__ import annotations
 
@@ -19,68 +19,69 @@ from jmdp.results.outcome import Outcome
 from jmdp.simulators.simulator import Simulator
 
 _POLICY = (
-    "What is followed after the first action: uniform; an action by name or number, which is then always taken; one "
-    "for each state with commas between, 0,3,3,1; a policy of the world, by name; your own, package.module:name or "
-    "file.py:name; or a saved model of stable-baselines3, PPO:model.zip."
+    "Policy to follow after the first action: uniform; an action by name or number, taken in every step; "
+    "comma-separated actions, one per state, 0,3,3,1; a policy of the world, by name; your own, package.module:name or "
+    "file.py:name; or a saved stable-baselines3 model, PPO:model.zip."
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Compare(Command):
-    """Which action is better here, by how much, and how sure is that?
+    """Compare the actions of a simulator in one state: which is best, by how much, with what confidence.
 
-    Every action is rolled out from one state, again and again, and all of them meet the same luck. It stops as soon as
-    one action is known to be better on average than every other (or, with --precision, every gap to so much), and then
-    returns 0; 1 where the budget was spent before. Intervals hold whenever it stops. ENV comes first, options after it.
+    Every action is rolled out repeatedly from the same state, with common random numbers. Sampling stops as soon as one
+    action is known to be better on average than every other (with --precision: as soon as every mean gap is known that
+    precisely), and the exit code is 0; it is 1 if the budget ran out first. Intervals are valid whenever sampling
+    stops. ENV comes first, options after it.
     """
 
     examples: ClassVar = {
-        "jmdp compare FrozenLake-v1 --discount 0.95 --state 4 --policy 0,3,3,3,0,0,0,0,3,1,0,0,0,2,1,0": "which way, "
-        "beside a hole?",
+        "jmdp compare FrozenLake-v1 --discount 0.95 --state 4 --policy 0,3,3,3,0,0,0,0,3,1,0,0,0,2,1,0": "four "
+        "directions next to a hole",
         "jmdp compare world:inventory --state 3 --actions 'order 3' 'order 0' --policy base_stock": "two actions of a "
         "built-in table",
         "jmdp compare CartPole-v1 --discount 0.9 --after left left --precision 0.5 --json": "two steps into an "
-        "episode, every gap to ± 0.5",
-        "jmdp compare shop.py:simulator --discount 0.9 --policy shop.py:policy": "what shop.py calls `simulator`, "
-        "under what it calls `policy`",
+        "episode, every mean gap to ± 0.5, as JSON",
+        "jmdp compare shop.py:simulator --discount 0.9 --policy shop.py:policy": "`simulator` and "
+        "`policy` as defined in shop.py",
     }
 
     env: EnvName
     state: Annotated[Optionally[str], tyro.conf.arg(metavar="STATE")] = None
-    """Where to compare, by name or number: tables, and Gymnasium environments whose state is a number."""
+    """State to compare in, by name or number. For tables, and Gymnasium environments whose state is a number."""
     after: Actions = ()
-    """Take these actions first. Works with any simulator."""
+    """Actions to take before the comparison. Works with any simulator."""
     reset_seed: Annotated[Optionally[int], tyro.conf.arg(metavar="SEED")] = None
-    """Of the episode's beginning, and of what happens in --after. By default that of the rollouts, --seed."""
-    actions: Annotated[Actions, tyro.conf.arg(help=f"Which to compare, {ACTIONS_HELP}")] = ()
+    """Random seed of the episode's start and of the steps of --after. By default the value of --seed."""
+    actions: Annotated[Actions, tyro.conf.arg(help=f"Actions to compare, {ACTIONS_HELP}")] = ()
     truncated_ends: TruncatedEnds = False
     policy: Annotated[str, tyro.conf.arg(metavar="POLICY", help=_POLICY)] = "uniform"
     discount: Optionally[float] = None
-    """What a reward is worth a step later. Tables have their own; with 1, give --horizon."""
+    """Discount factor per step. Tables have their own; with 1, give --horizon."""
     coupling: CouplingName = "synchronous"
-    """How luck is shared: by all branches in a step, by those in the same state (local), or not at all."""
+    """Randomness shared by all branches in a step (synchronous), by those in the same state (local), or by none."""
     policy_luck: PolicyDraws = "independent"
     seed: int = 0
-    """Of all luck in the rollouts."""
+    """Random seed of the rollouts."""
     confidence: float = 0.95
-    """Of the decision, and of all gaps of one action together."""
+    """Confidence level of the decision, and of all gaps of one action jointly."""
     precision: Optionally[float] = None
-    """Go on until every mean gap is known to ± this, instead of until one action is known to be best."""
+    """Sample until every mean gap is known to within ± this, instead of until the best action is known."""
     samples: int = 10_000
-    """Rollouts of each action, at most."""
+    """Maximum number of rollouts of each action."""
     max_steps: Optionally[int] = None
-    """Steps simulated, at most."""
+    """Maximum number of simulated steps."""
     horizon: Optionally[int] = None
-    """Steps of a rollout. By default until a reward counts for less than a thousandth; on a table, longer."""
+    """Steps per rollout. By default until discounting reduces a reward to less than 1/1000; longer on tables."""
     reward_bound: Optionally[float] = None
-    """The largest reward there can be after the horizon. Tables know theirs; else the largest met is taken."""
+    """Bound on |reward| after the horizon. By default that of the table, or the largest reward observed."""
     return_range: Annotated[Optionally[tuple[float, float]], tyro.conf.arg(metavar="LEAST MOST")] = None
-    """Where all returns are, if that is known: intervals then hold for any distribution."""
+    """Range that contains all returns, if known: intervals are then valid for any distribution in it."""
     tie_tolerance: float = 0.0
-    """Gaps of at most this size count as ties in chances."""
+    """Gaps of at most this size count as ties."""
 
     def run(self) -> Exit:
-        """Compare and print it."""
+        """Compare and print the result."""
         with aside(self.quiet):
             chosen = environment(self.env, truncated_ends=self.truncated_ends)
             chosen.put(self.state, self.reset_seed, self.seed)
@@ -96,11 +97,11 @@ class Compare(Command):
 
     def _compared(self, chosen: Environment, simulator: Simulator) -> Comparison:
         if self.discount is None and simulator.discount is None:
-            raise SettingsError(f"{simulator!r} has no discount of its own. Give one: --discount 0.99.")
+            raise SettingsError(f"{simulator!r} has no discount. Give one, e.g. --discount 0.99.")
         reset_seed = self.seed if self.reset_seed is None else self.reset_seed
         actions: Any = chosen.actions(simulator, self.actions) or None
         if actions is not None and simulator.actions is None:
-            actions = dict(zip(self.actions, actions, strict=True))  # called as the user does
+            actions = dict(zip(self.actions, actions, strict=True))  # labelled as the user wrote them
         return compare(
             simulator,
             chosen.place(simulator, self.state, self.after, reset_seed),
@@ -122,7 +123,7 @@ class Compare(Command):
 
 
 def _record(found: Comparison) -> dict[str, Any]:
-    """All that the table says, and what its numbers rest on."""
+    """Return the contents of the table and the settings behind them."""
 
     def regret(action: str) -> dict[str, Any]:
         distribution = found.regret(action)

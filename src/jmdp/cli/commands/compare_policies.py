@@ -1,4 +1,4 @@
-"""`jmdp compare-policies`: whole policies of a simulator from the same starts, under the same luck."""
+"""`jmdp compare-policies`: whole policies of a simulator from the same starts, under shared randomness."""
 
 from __future__ import annotations
 
@@ -20,68 +20,71 @@ from jmdp.results.policy_comparison import PolicyComparison
 from jmdp.simulators.simulator import Simulator
 
 _POLICIES = (
-    "Two or more, each NAME=POLICY, or POLICY alone, which is then its name. A policy is uniform; an action by name or "
-    "number, which is then always taken; one for each state with commas between, 0,3,3,1; a policy of the world, by "
-    "name; your own, package.module:name or file.py:name; or a saved model of stable-baselines3, PPO:model.zip."
+    "Two or more policies, each as NAME=POLICY, or as POLICY, which is then also its name. A policy is uniform; an "
+    "action by name or number, taken in every step; comma-separated actions, one per state, 0,3,3,1; a policy of the "
+    "world, by name; your own, package.module:name or file.py:name; or a saved stable-baselines3 model, PPO:model.zip."
 )
 
 _STARTS = (
-    "Where episodes start, of a table: states by name or number, equally likely, or STATE=PROBABILITY. By default "
-    "where the world or the environment starts them."
+    "Start states of the episodes, for tables: states by name or number, equally likely, or STATE=PROBABILITY. By "
+    "default the start distribution of the world or the environment."
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class ComparePolicies(Command):
-    """Which policy is better, by how much, and how sure is that?
+    """Compare whole policies: which is best, by how much, with what confidence.
 
-    Each sample runs an episode of every policy from one start, and all of them meet the same luck. It stops as soon as
-    one policy is known to be better on average than every other (with --baseline, when each is known to be better or
-    worse than that one; with --precision, when every gap is known to so much), and then returns 0; 1 where the budget
-    was spent before. Intervals hold whenever it stops. ENV comes first, options after it.
+    Each sample runs one episode of every policy from the same start, with common random numbers. Sampling stops as soon
+    as one policy is known to be better on average than every other (with --baseline: as soon as each is known to be
+    better or worse than the baseline; with --precision: as soon as every mean gap is known that precisely), and the
+    exit code is 0; it is 1 if the budget ran out first. Intervals are valid whenever sampling stops. ENV comes first,
+    options after it.
     """
 
     examples: ClassVar = {
-        "jmdp compare-policies world:inventory --policies base_stock reorder --starts 0 5": "two policies of a table",
+        "jmdp compare-policies world:inventory --policies base_stock reorder --starts 0 5": "two policies of "
+        "a built-in table",
         "jmdp compare-policies FrozenLake-v1 --discount 1 --policies old=uniform new=0,3,3,3,0,0,0,0,3,1,0,0,0,2,1,0 "
-        "--baseline old": "is the new one better? A saved model would be new=PPO:model.zip",
-        "jmdp compare-policies CartPole-v1 --discount 1 --policies left uniform --precision 5 --json": "the gap to ± 5",
+        "--baseline old": "old against new policy; a saved model would be new=PPO:model.zip",
+        "jmdp compare-policies CartPole-v1 --discount 1 --policies left uniform --precision 5 --json": "the gap "
+        "to ± 5, as JSON",
     }
 
     env: EnvName
     policies: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=POLICY …", help=_POLICIES)]
     baseline: Annotated[Optionally[str], tyro.conf.arg(metavar="NAME")] = None
-    """The policy that the others are compared with. By default the one with the largest mean."""
+    """Policy that the others are compared with. By default the one with the largest mean."""
     starts: Annotated[tuple[str, ...], tyro.conf.arg(metavar="STATE …", help=_STARTS, help_behavior_hint="")] = ()
     truncated_ends: TruncatedEnds = False
     discount: Optionally[float] = None
-    """What a reward is worth a step later. Tables have their own; with 1 a return is that of the whole episode."""
+    """Discount factor per step. Tables have their own; with 1, a return is the sum over the whole episode."""
     coupling: CouplingName = "synchronous"
-    """How luck is shared: by all branches in a step, by those in the same state (local), or not at all."""
+    """Randomness shared by all branches in a step (synchronous), by those in the same state (local), or by none."""
     policy_luck: PolicyDraws = "shared"
     seed: int = 0
-    """Of all luck."""
+    """Random seed of all draws."""
     confidence: float = 0.95
-    """Of the decision, and of all gaps of one policy together."""
+    """Confidence level of the decision, and of all gaps of one policy jointly."""
     precision: Optionally[float] = None
-    """Go on until every mean gap is known to ± this instead."""
+    """Sample until every mean gap is known to within ± this, instead of until the best policy is known."""
     samples: int = 10_000
-    """Episodes of each policy, at most."""
+    """Maximum number of episodes of each policy."""
     max_steps: Optionally[int] = None
-    """Steps simulated, at most."""
+    """Maximum number of simulated steps."""
     horizon: Optionally[int] = None
-    """Steps of an episode, at most. By default the time limit of the environment where discount is 1."""
+    """Maximum number of steps per episode. By default, if discount is 1, the environment's time limit."""
     reward_bound: Optionally[float] = None
-    """The largest reward there can be after the horizon. Tables know theirs; else the largest met is taken."""
+    """Bound on |reward| after the horizon. By default that of the table, or the largest reward observed."""
     return_range: Annotated[Optionally[tuple[float, float]], tyro.conf.arg(metavar="LEAST MOST")] = None
-    """Where all returns are, if that is known: intervals then hold for any distribution."""
+    """Range that contains all returns, if known: intervals are then valid for any distribution in it."""
     tie_tolerance: float = 0.0
-    """Gaps of at most this size count as ties in chances."""
+    """Gaps of at most this size count as ties."""
     plot: Annotated[Optionally[Path], tyro.conf.arg(metavar="FILE")] = None
-    """Save a figure: FILE.png, .svg or .pdf."""
+    """Save a figure to FILE, which ends in .png, .svg or .pdf."""
 
     def run(self) -> Exit:
-        """Compare and print it."""
+        """Compare and print the result."""
         with aside(self.quiet):
             chosen = environment(self.env, truncated_ends=self.truncated_ends)
             found = self._compared(chosen)
@@ -99,7 +102,7 @@ class ComparePolicies(Command):
     def _compared(self, chosen: Environment) -> PolicyComparison:
         simulator = chosen.episode_simulator(digests=self.coupling == "local")
         if self.discount is None and simulator.discount is None:
-            raise SettingsError(f"{simulator!r} has no discount of its own. Give one: --discount 1 for whole episodes.")
+            raise SettingsError(f"{simulator!r} has no discount. Give one, e.g. --discount 1 for whole episodes.")
         return compare_policies(
             simulator,
             {name: chosen.policy(simulator, text) for name, text in _named(self.policies)},
@@ -123,7 +126,9 @@ class ComparePolicies(Command):
         if not self.starts:
             return getattr(chosen.world, "start", None)
         if chosen.model is None:
-            raise SettingsError("--starts is for tables. Other environments draw their own, from --seed.")
+            raise SettingsError(
+                "--starts is available for tables only. Other environments draw their starts from --seed."
+            )
         labels = chosen.model.states
         pairs = [text.rpartition("=") if "=" in text else (text, "", "") for text in self.starts]
         states = [labels.index(label_of(labels, state)) for state, _, _ in pairs]
@@ -138,17 +143,19 @@ class ComparePolicies(Command):
 
 
 def _named(texts: Sequence[str]) -> list[tuple[str, str]]:
-    """Names and policies; a name is all before the first =."""
+    """Return pairs of name and policy; the name is the text before the first =."""
     parts = [text.partition("=") for text in texts]
     named = [(first, rest) if equals else (first, first) for first, equals, rest in parts]
     names = [name for name, _ in named]
     if len(names) < 2 or len(set(names)) < len(names):
-        raise SettingsError(f"--policies is {' '.join(texts) or 'empty'}. Give two or more with different names.")
+        raise SettingsError(
+            f"--policies is {' '.join(texts) or 'empty'}. Give two or more policies with different names."
+        )
     return named
 
 
 def _record(found: PolicyComparison) -> dict[str, Any]:
-    """All that the table says, and what its numbers rest on."""
+    """Return the contents of the table and the settings behind them."""
     pairing = found.pairing
     return {
         "answer": found.answer,

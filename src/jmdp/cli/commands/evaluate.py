@@ -1,4 +1,4 @@
-"""`jmdp evaluate`: joint returns in a built-in world, by any method that takes a table."""
+"""`jmdp evaluate`: joint returns in a built-in world, by any method for tables."""
 
 from __future__ import annotations
 
@@ -40,43 +40,45 @@ class ChosenWorld:
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluate(Command):
-    """Means, covariances and gaps of all actions in a built-in world, and how far they can be off.
+    """Evaluate a built-in world: means, covariances and gaps of all actions, with error bounds.
 
     WORLD comes first, its options and all others after it in any order:
 
-    jmdp evaluate WORLD [world options] [--method METHOD] [settings of the method] [--state STATE] …
+    jmdp evaluate WORLD [world options] [--method METHOD] [method settings] [--state STATE] …
 
-    Options of a world: jmdp evaluate WORLD --help. Settings of a method: jmdp evaluate --method METHOD
-    --help. A policy is followed after the first action; where luck is shared the returns of two actions move
-    together, and the gap between them may vary far less than either. Returns 1 where the tolerance was not met.
+    Options of a world: jmdp evaluate WORLD --help. Settings of a method: jmdp evaluate --method METHOD --help.
+
+    The policy is followed after the first action. Under shared randomness the returns of two actions are correlated, so
+    their gap may vary far less than either. The exit code is 1 if the tolerance was not reached.
     """
 
     examples: ClassVar = {
-        "jmdp evaluate inventory --coupling synchronous --state 3": "three in stock, the same demand for every order",
-        "jmdp evaluate anti_correlated_bandit --method exact-distribution --tolerance 0.01": "how often is the first "
-        "arm no better? The distribution of the gap, certified",
-        "jmdp evaluate windy_gridworld --rows 3 --columns 4 --policy careless": "means in every cell",
-        "jmdp evaluate anti_correlated_bandit --method monte-carlo --samples 1000 --seed 7 --json": "from samples, "
-        "for machines",
+        "jmdp evaluate inventory --coupling synchronous --state 3": "gaps between orders, with three units "
+        "in stock and the same demand for every order",
+        "jmdp evaluate anti_correlated_bandit --method exact-distribution --tolerance 0.01": "certified "
+        "probability that the first arm is no better than the second",
+        "jmdp evaluate windy_gridworld --rows 3 --columns 4 --policy careless": "mean returns in every cell",
+        "jmdp evaluate anti_correlated_bandit --method monte-carlo --samples 1000 --seed 7 --json": "Monte Carlo "
+        "estimates, as JSON",
     }
 
     world: ChosenWorld
     policy: Annotated[Optionally[str], tyro.conf.arg(metavar="POLICY")] = None
-    """The world's own, by name; an action, always taken; or one for each state: R,R,U. By default the world's first."""
+    """A policy of the world; an action, taken in every step; or one per state: R,R,U. By default the world's first."""
     coupling: CouplingName = "local"
-    """How luck is shared: by branches in the same state, by all branches in a step (synchronous), or not at all."""
+    """Randomness shared by branches in the same state (local), by all in a step (synchronous), or by none."""
     policy_luck: PolicyDraws = "independent"
     method: MethodName = "exact-pairs"
-    """How it is found. Each has settings of its own."""
+    """Evaluation method. Each has its own settings."""
     state: Annotated[Optionally[str], tyro.conf.arg(metavar="STATE")] = None
-    """Look at this state alone, by name or number, and at the gaps there."""
+    """Report only this state, by name or number, with its gaps."""
     actions: Actions = ()
-    """Look at these actions alone, by name or number."""
+    """Report only these actions, by name or number."""
     settings: Method[Evaluation] = ExactPairs()
 
     @classmethod
     def form(cls, arguments: Sequence[str]) -> tuple[type[Command], Sequence[str]]:
-        """With the worlds there are, and with the settings of the method that is asked for."""
+        """Return a dataclass with all worlds and with the settings of the requested method."""
         name = ""
         if arguments and not arguments[0].startswith("-"):
             name = arguments[0].replace("-", "_")
@@ -86,7 +88,7 @@ class Evaluate(Command):
         settings = settings_asked_for(arguments)
         settings_type: Any = Annotated[type(settings), tyro.conf.OmitArgPrefixes, tyro.conf.arg(help=summary(settings))]
         words = tuple(_subcommand(make, in_full=make.__name__ == name) for make in WORLDS.values())
-        worlds: Any = Union[words]  # noqa: UP007 (of as many as there are)
+        worlds: Any = Union[words]  # noqa: UP007 (built at run time)
         fields = [
             ("world", Annotated[worlds, tyro.conf.OmitArgPrefixes], field()),
             ("settings", settings_type, field(default=settings)),
@@ -96,18 +98,18 @@ class Evaluate(Command):
         return form, arguments
 
     def run(self) -> Exit:
-        """Evaluate, and show one state or all."""
+        """Evaluate, and print one state or all."""
         world, model = self.world.world, self.world.world.model
         policy_name = next(iter(world.policies)) if self.policy is None else self.policy
         policy = table_policy(policy_name, model, world.policies)
         state = None if self.state is None else model.states.index(label_of(model.states, self.state))
         actions = [model.actions.index(label_of(model.actions, action)) for action in self.actions]
         if len(set(actions)) < len(actions):
-            raise SettingsError(f"actions are {[model.actions.name(a) for a in actions]}. Give different ones.")
+            raise SettingsError(f"--actions is {[model.actions.name(a) for a in actions]}. Give each action once.")
         method = self.settings
         if isinstance(method, ReachablePairs):
             if state is None:
-                raise SettingsError("reachable-pairs looks at one state: give it, --state ….")
+                raise SettingsError("reachable-pairs evaluates one state. Give it: --state STATE.")
             method = replace(method, state=state)
         with aside(self.quiet):
             result = evaluate(
@@ -130,7 +132,7 @@ class Evaluate(Command):
 
 
 def _subcommand(make: Callable[..., World], *, in_full: bool) -> Any:
-    """A world's function as a word of the command line, its parameters as options; described in full or in short."""
+    """Return a world's function as a subcommand, with its parameters as options and a full or short help."""
 
     @functools.wraps(make)
     def chosen(*args: Any, **options: Any) -> ChosenWorld:

@@ -1,4 +1,4 @@
-"""`jmdp reproduce`: the paper's figures and tables again."""
+"""`jmdp reproduce`: reproduce the figures and tables of the paper."""
 
 from __future__ import annotations
 
@@ -18,34 +18,34 @@ from jmdp.experiments.reproduction.records import Record
 from jmdp.experiments.reproduction.report import measured_text
 from jmdp.experiments.reproduction.reproducing import reproduce
 
-_NAMES = f"Which experiments: {', '.join(EXPERIMENTS)}; or all, which is the default."
+_NAMES = f"Experiments to run: {', '.join(EXPERIMENTS)}; or all (the default)."
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reproduce(Command):
-    """Run the paper's experiments again and write a report: claims, measured values, verdicts.
+    """Reproduce the paper's experiments and write a report of claims, measured values and verdicts.
 
-    In --out there will be numbers/NAME.json, figures/NAME.svg and report.html, one file that loads nothing (of quick
-    runs NAME-quick and report-quick.html). The same command again goes on where it was interrupted, and keeps what is
-    there. Returns 1 if a claim was not reproduced.
+    Writes numbers/NAME.json, figures/NAME.svg and report.html, a self-contained HTML file, to the folder --out (quick
+    runs: NAME-quick and report-quick.html). Running the same command again resumes an interrupted run and keeps
+    finished results. The exit code is 1 if a claim was not reproduced.
     """
 
     examples: ClassVar = {
-        "jmdp reproduce gridworld_correlations chain_correlation --out report": "two figures, in some seconds",
-        "jmdp reproduce all --quick --out quick": "everything, with little data: some minutes",
-        "jmdp reproduce all --out report": "everything, in full: within 90 minutes on two cores",
+        "jmdp reproduce gridworld_correlations chain_correlation --out report": "two figures, within seconds",
+        "jmdp reproduce all --quick --out quick": "all experiments with little data: a few minutes",
+        "jmdp reproduce all --out report": "all experiments in full: within 90 minutes on two cores",
     }
 
     names: Annotated[Names, tyro.conf.arg(help=_NAMES)] = ("all",)
     out: Path
     """Folder for numbers, figures and the report."""
     quick: Flag = False
-    """Little data and few samples, to see that everything works."""
+    """Use little data and few samples, to test that everything runs."""
     workers: int = 2
-    """Processes for emulators. They change no number."""
+    """Number of emulator processes. The results do not depend on it."""
 
     def run(self) -> Exit:
-        """Run them in the order of the paper."""
+        """Run the experiments in the order of the paper."""
         for name in self.names:
             if name not in {*EXPERIMENTS, "all"}:
                 raise unknown("experiment", name, [*EXPERIMENTS, "all"])
@@ -63,7 +63,7 @@ class Reproduce(Command):
             print_json([record.document() for record in records])
         else:
             report = "report-quick.html" if self.quick else "report.html"
-            print(f"The report is {self.out / report}.")
+            print(f"Report: {self.out / report}")
         failed = any(finding.failed for record in records for finding in record.findings)
         return Exit.NO if failed else Exit.YES
 

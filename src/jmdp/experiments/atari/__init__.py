@@ -1,1 +1,1 @@
-"""Learned joint moments on Atari games, against simulation: ``python -m jmdp.experiments.atari --help``."""
+"""Learned joint moments on Atari games, compared with simulation: ``python -m jmdp.experiments.atari --help``."""

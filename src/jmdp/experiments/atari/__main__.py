@@ -1,4 +1,4 @@
-"""Collect, learn, report: each goes on where it stopped."""
+"""Collect rollouts, train networks and write the report. Finished parts are not repeated."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from jmdp.experiments.atari.train import train_and_judge
 
 
 def main() -> None:
-    """Parse and go."""
+    """Parse the command line and run the experiment."""
     parser = argparse.ArgumentParser(prog="python -m jmdp.experiments.atari", description=__doc__)
-    parser.add_argument("folder", type=Path, help="where walks, records, tables and pictures go")
-    parser.add_argument("--games", nargs="+", help="only these")
-    parser.add_argument("--workers", type=int, default=2, help="emulators' processes")
-    parser.add_argument("--report", action="store_true", help="only the tables and pictures of what is there")
+    parser.add_argument("folder", type=Path, help="folder for rollouts, records, tables and figures")
+    parser.add_argument("--games", nargs="+", help="games to run (default: all)")
+    parser.add_argument("--workers", type=int, default=2, help="number of worker processes")
+    parser.add_argument("--report", action="store_true", help="only write the tables and figures of existing records")
     options = parser.parse_args()
     wanted = [run for run in runs() if options.games is None or run.game in options.games]
     if not options.report:

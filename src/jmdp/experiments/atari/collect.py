@@ -1,4 +1,4 @@
-"""Walks of every game, coupling and data seed, kept in files: the emulator's part of the work."""
+"""Simulate paired rollouts of every game, coupling and data seed, and store them in files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from jmdp.simulators import PairWalks, WorkerPool
 
 
 def collect(wanted: Walks, folder: Path, workers: int, progress: bool = True) -> None:
-    """Unless they are there already."""
+    """Simulate the rollouts and save them, unless their file exists."""
     path = path_of(wanted, folder)
     if path.exists():
         return
@@ -29,12 +29,12 @@ def collect(wanted: Walks, folder: Path, workers: int, progress: bool = True) ->
 
 
 def path_of(walks: Walks, folder: Path) -> Path:
-    """Where walks are kept."""
+    """Return the path of the file of these rollouts."""
     return folder / "walks" / f"{walks.name}.npz"
 
 
 def load(walks: Walks, folder: Path, c: float, *, shock: bool = True) -> PairWalks:
-    """Walks whose reward is c · points + shock, in units of the points: points + shock/c. Or the points alone."""
+    """Load rollouts with the reward c · points + shock, in units of the points: points + shock/c, or points alone."""
     with np.load(path_of(walks, folder)) as file:
         arrays = {name: file[name] for name in file.files}
     points = np.round(arrays["reward"])

@@ -1,12 +1,12 @@
-"""Incremental JIPE-2 with networks as the paper describes it: plain start, plain Gram kernel, squared TD errors.
+"""Incremental JIPE-2 with networks as in the paper: default initialisation, Gram kernel, squared TD errors.
 
-M_μ(x) and v(x) are networks, M_Σ(x, y) = M_μ(x) M_μ(y) + ⟨v(x), v(y)⟩ (appendix C). Layers begin as the library draws
-them, without a look at the scale of the returns. Each update is a step of Adam on the squares of
+M_μ(x) and v(x) are networks, M_Σ(x, y) = M_μ(x) M_μ(y) + ⟨v(x), v(y)⟩ (Eq. (88)). Layers have the library's default
+initialisation, whatever the scale of the returns. Each update is a step of Adam on the squares of
 
     R + γ M_μ(x') − M_μ(x)    and    R R̃ + γ R M_μ(y') + γ R̃ M_μ(x') + γ² M_Σ(x', y') − M_Σ(x, y)
 
 for one coordinate, two in one state, two in different states, and for the second moment of the gap; targets carry no
-gradient. What `NeuralGram` does differently is in docs/neural.md.
+gradient. The differences to `NeuralGram` are in docs/neural.md.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from jmdp.methods.neural_gram import Batch, PairReplay, encoders
 from jmdp.simulators import ALESimulator, PairWalks
 
 BLOCKS = ("mean", "diagonal", "same state", "cross", "gap")
-"""What has a TD error of its own; the first four are the paper's blocks."""
+"""Blocks with a separate TD error; the first four are the paper's."""
 
 RANK = 16
 WINDOW = 100
@@ -42,26 +42,26 @@ WINDOW = 100
 
 @dataclass(frozen=True)
 class PlainRun:
-    """One network."""
+    """Settings of one network."""
 
     walks: Walks
-    """What it learns from; several networks may share walks."""
+    """Training data; several networks may share them."""
     seed: int
-    """Of the network and its batches."""
+    """Random seed of the network and its batches."""
     points: float | None
-    """The reward is this times the game's clipped points, plus the shock. None is the points alone, without a shock."""
+    """Weight of the game's clipped points; the shock is added to them. None: the points alone, without the shock."""
     updates: int
     batch: int = 64
     learning_rate: float = 1e-3
 
     def path(self, folder: Path) -> Path:
-        """Where its curve is kept."""
+        """Return the path of the file of its learning curve."""
         made_by = identity(self, self.walks.name, RANK, WINDOW, [version(package) for package in ("jmdp", "jax")])
         return folder / "plain" / f"{self.walks.game}-{self.seed}-{made_by.hex()[:8]}.npz"
 
 
 class PlainNetwork(eqx.Module):
-    """Means, and the features of covariances, each with an encoder of its own."""
+    """Network for means and features of covariances, with separate encoders."""
 
     mean_encoder: Any
     mean: eqx.nn.Linear
@@ -76,13 +76,13 @@ class PlainNetwork(eqx.Module):
         self.features = eqx.nn.Linear(width, actions * RANK, key=keys[3])
 
     def __call__(self, observation: jax.Array, action: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """M_μ [], v [RANK] of one coordinate."""
+        """Return M_μ [] and v [RANK] of one coordinate."""
         v = self.features(self.encoder(observation)).reshape(-1, RANK)
         return self.mean(self.mean_encoder(observation))[action], v[action]
 
 
 class Moments(NamedTuple):
-    """Of pairs of coordinates."""
+    """Moments of pairs of coordinates."""
 
     mean: jax.Array  # [B, 2]
     square: jax.Array  # [B, 2], M_Σ(x, x)
@@ -90,18 +90,18 @@ class Moments(NamedTuple):
 
     @property
     def gap(self) -> jax.Array:
-        """[B], E[(Z(x) − Z(y))²]."""
+        """Second moment of the gap, E[(Z(x) − Z(y))²] (Eq. (89)), [B]."""
         return self.square.sum(axis=1) - 2 * self.product
 
 
 def moments(network: PlainNetwork, observation: Any, action: Any) -> Moments:
-    """What the network says of each pair."""
+    """Return the network's moments of each pair (Eq. (88))."""
     mean, v = jax.vmap(jax.vmap(network))(observation, action)
     return Moments(mean, mean**2 + (v**2).sum(-1), mean[:, 0] * mean[:, 1] + (v[:, 0] * v[:, 1]).sum(-1))
 
 
 def targets(network: PlainNetwork, batch: Batch) -> Moments:
-    """One-sample backups of all blocks. A branch that has ended earns nothing more."""
+    """Return one-sample backups of all blocks: Eq. (25), Eq. (26), Eq. (27). Ended branches have no further reward."""
     later = moments(network, batch.end_observation, batch.end_action)
     on, g = ~batch.ended, DISCOUNT
     mean, square = g * on * later.mean, g**2 * on * later.square
@@ -111,7 +111,7 @@ def targets(network: PlainNetwork, batch: Batch) -> Moments:
 
 
 def errors(network: PlainNetwork, batch: Batch) -> tuple[jax.Array, jax.Array]:
-    """The sum that is minimised, and mean squares of the TD errors of all blocks [5], nan for one not met."""
+    """Return the total loss and the mean square TD errors of all blocks, [5]; nan for a block that the batch lacks."""
     aim, found = targets(network, batch), moments(network, batch.observation, batch.action)
     distinct = batch.live.all(axis=1) & ~(batch.same & (batch.action[:, 0] == batch.action[:, 1]))
     parts = (
@@ -129,7 +129,7 @@ def errors(network: PlainNetwork, batch: Batch) -> tuple[jax.Array, jax.Array]:
 
 @eqx.filter_jit
 def _updates(network: PlainNetwork, state: Any, batches: Batch, rate: float) -> tuple[PlainNetwork, Any, jax.Array]:
-    """One update for each of the batches, and mean squares of TD errors [updates, blocks] before each."""
+    """Perform one update per batch; also return mean square TD errors [updates, blocks] before each update."""
     changing, fixed = eqx.partition((network, state), eqx.is_array)
 
     def update(changing: Any, batch: Batch) -> tuple[Any, jax.Array]:
@@ -143,14 +143,14 @@ def _updates(network: PlainNetwork, state: Any, batches: Batch, rate: float) -> 
 
 
 def plain_curve(walks: PairWalks, actions: int, run: PlainRun) -> tuple[Floats, Floats]:
-    """Updates [T + 1] and mean squares of TD errors [T + 1, blocks]: before the first update, then by windows."""
+    """Return updates [T + 1] and mean square TD errors [T + 1, blocks]: before training, then per window."""
     root = Shock.of_sample(run.seed, 0)
     replay = PairReplay(walks, DISCOUNT, 1, root)
     observations = walks.observation.reshape(-1, *walks.observation.shape[3:])
     network = PlainNetwork(observations[:: max(1, len(observations) // 20_000)], actions, root.derived(b"plain").key())
     state = optax.adam(run.learning_rate).init(eqx.filter(network, eqx.is_inexact_array))
     windows = -(-run.updates // WINDOW)
-    untrained = replay.batches(windows, WINDOW, run.batch)  # a number that learning does not use
+    untrained = replay.batches(windows, WINDOW, run.batch)  # batches that training does not use
     curve = [_updates(network, state, untrained, 0.0)[2]]
     for window in range(windows):
         batches = replay.batches(window, WINDOW, run.batch)
@@ -160,7 +160,7 @@ def plain_curve(walks: PairWalks, actions: int, run: PlainRun) -> tuple[Floats, 
 
 
 def make_curve(run: PlainRun, folder: Path) -> None:
-    """Train the network and save its curve, unless it is there."""
+    """Train the network and save its learning curve, unless its file exists."""
     if run.path(folder).exists():
         return
     walks = load(run.walks, folder, run.points or 1.0, shock=run.points is not None)
@@ -172,6 +172,6 @@ def make_curve(run: PlainRun, folder: Path) -> None:
 
 
 def curve_of(run: PlainRun, folder: Path) -> tuple[Floats, Floats]:
-    """Read it again: updates, and mean squares of TD errors."""
+    """Load a saved learning curve: updates, and mean square TD errors."""
     with np.load(run.path(folder)) as file:
         return file["updates"], file["squares"]

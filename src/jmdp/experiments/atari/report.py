@@ -1,4 +1,4 @@
-"""Tables and pictures of all records there are."""
+"""Tables and figures of all stored records."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Gathered = dict[tuple[str, float, str, str], tuple[Calibration, Calibration, lis
 
 
 def gathered(folder: Path) -> Gathered:
-    """Records by coupling, c, game and kernel, joined over data seeds: alone, with a lookahead, and what they were."""
+    """Records by coupling, c, game and kernel, joined over data seeds: without and with a lookahead, and settings."""
     parts: dict[tuple[str, float, str, str], list[tuple[Calibration, Calibration, dict[str, object]]]] = {}
     for path in sorted((folder / "records").glob("*.npz")):
         found = records(path)
@@ -38,7 +38,7 @@ def gathered(folder: Path) -> Gathered:
 
 
 def summary(found: Gathered) -> list[dict[str, object]]:
-    """One row a coupling, c, game and kernel, with intervals, states, rollouts and seeds."""
+    """One row per coupling, c, game and kernel, with intervals, states, rollouts and seeds."""
     rows: list[dict[str, object]] = []
     for (coupling, c, game, kernel), (alone, ahead, about) in found.items():
         rows.append(
@@ -67,7 +67,7 @@ def _numbers(value: Estimate | None) -> list[float] | None:
 
 
 def table(rows: Sequence[dict[str, object]]) -> str:
-    """As Markdown: a block for each coupling and c."""
+    """Return Markdown tables, one for each coupling and c."""
     lines: list[str] = []
     blocks = sorted(
         {(str(row["coupling"]), float(str(row["c"]))) for row in rows}, key=lambda b: (b[0] != "Synchronous", b[1])
@@ -107,7 +107,7 @@ def _value(value: object) -> str:
 
 
 def curves(folder: Path, coupling: str, c: float) -> tuple[dict[str, tuple[Floats, Floats]], list[str]]:
-    """Of the paper's games: updates, and mean squares of TD errors of all data seeds; and the names of their blocks."""
+    """Learning curves of the paper's games: updates and mean square TD errors of all data seeds; and block names."""
     found: dict[str, tuple[Floats, Floats]] = {}
     for game in PAPER:
         squares = []
@@ -121,7 +121,7 @@ def curves(folder: Path, coupling: str, c: float) -> tuple[dict[str, tuple[Float
 
 
 def write(folder: Path) -> str:
-    """Numbers first, then the table and the pictures."""
+    """Write the numbers, then the table and the figures; return the table."""
     found = gathered(folder)
     rows = summary(found)
     (folder / "summary.json").write_text(json.dumps(rows, indent=1), encoding="utf-8")
@@ -130,14 +130,14 @@ def write(folder: Path) -> str:
     for (coupling, c, game, kernel), (alone, ahead, _) in found.items():
         if kernel == "sum":
             for name, record in (("alone", alone), ("ahead", ahead)):
-                title = f"{game.replace('_', ' ')}, {coupling} luck, c = {c:g}" + (
+                title = f"{game.replace('_', ' ')}, {coupling} coupling, c = {c:g}" + (
                     ", with lookahead" * (name == "ahead")
                 )
                 figure = plots.calibration_scatter(record, title=title)
                 figure.savefig(folder / f"scatter-{game}-{coupling}-{c:g}-{name}.svg")
     if all(("Synchronous", 1.0, game, "sum") in found for game in PAPER):
         shown, blocks = curves(folder, "Synchronous", 1.0)
-        figure = td_figure({"NeuralGram": shown}, blocks)
-        figure.suptitle("Synchronous luck, c = 1")
+        figure = td_figure(shown, blocks)
+        figure.suptitle("NeuralGram, Synchronous coupling, c = 1")
         figure.savefig(folder / "td_errors.svg")
     return text

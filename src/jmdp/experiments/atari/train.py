@@ -1,4 +1,4 @@
-"""Networks from stored walks, and how they fare in held-out states; a record of each run in a file of its own."""
+"""Train networks on stored rollouts, and save their calibration in held-out states, one file per run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LOOKAHEAD_STEPS = 8
 
 
 def train_and_judge(run: Run, folder: Path) -> None:
-    """Unless it is done already."""
+    """Train a network and save its calibration, unless its file exists."""
     path = record_path(run, folder)
     if path.exists():
         return
@@ -57,12 +57,12 @@ def train_and_judge(run: Run, folder: Path) -> None:
 
 
 def record_path(run: Run, folder: Path) -> Path:
-    """Where a run is stored."""
+    """Return the path of the record of a run."""
     return folder / "records" / f"{run.name}.npz"
 
 
 def records(path: Path) -> tuple[Calibration, Calibration, dict[str, object]]:
-    """Of a run: the network alone, the network with a lookahead, and what it was."""
+    """Load a record: calibration of the network alone and with a lookahead, and the settings of the run."""
     with np.load(path) as file:
         saved = {name: file[name] for name in file.files}
     about = json.loads(str(saved["about"]))
@@ -74,7 +74,7 @@ def records(path: Path) -> tuple[Calibration, Calibration, dict[str, object]]:
 
 
 def closed_form(coupling: str, actions: int, pair: np.ndarray, c: float) -> np.ndarray:
-    """Var(gap) if the game paid nothing and branches never met: a formula that has learned nothing."""
+    """Closed form of Var(gap) from the shock's scale, for a game without points whose branches never merge."""
     spread = loadings(actions)
     loading = LOADING * spread / spread.std()
     later = DISCOUNT**2 / (1 - DISCOUNT**2)

@@ -1,4 +1,4 @@
-"""The paper's figures, tables, theorems and examples again: a file each. `jmdp reproduce` runs them."""
+"""Reproductions of the paper's figures, tables, theorems and examples, one file each. `jmdp reproduce` runs them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The networks that both Atari experiments look at: trained once, kept, and found again."""
+"""Networks of both Atari experiments, trained once and stored."""
 
 from __future__ import annotations
 
@@ -16,25 +16,26 @@ TITLES = {"pong": "Pong", "battle_zone": "BattleZone", "boxing": "Boxing", "atla
 
 @dataclass(frozen=True, kw_only=True)
 class AtariExperiment(Experiment):
-    """Networks for four games; settings of learning are the defaults of `NeuralGram`, chosen on other seeds."""
+    """Networks for four games, trained with the defaults of `NeuralGram`, which were chosen on other seeds."""
 
     ours: ClassVar[str] = (
-        "The paper does not say its discount, policy, observations, networks, how long it trains, or the scale of the "
+        "The paper does not state the discount, policy, observations, networks, training time, or the scale of the "
         "reward perturbation. Ours: γ = 0.9, the uniform policy, clipped rewards, the console's RAM as observation, "
-        "and in every step a shock that pays all actions alike (standard deviation 1) and each a little more or less "
-        "(0.1). The game's own reward counts 0.1. One shock for all branches in each step (Synchronous): with the "
-        "one-step coupling of its theory independent marginals overestimate by about 1/γ² alone, 1.2 here. The "
-        "seeds were fixed before any network of theirs was trained; settings were chosen on others."
+        "and in every step a reward perturbation with a part common to all actions (standard deviation 1) and a part "
+        "specific to each (0.1). The game's own reward has weight 0.1. All branches receive the same shock in each "
+        "step (Synchronous): with the one-step coupling of the paper's theory, independent marginals would "
+        "overestimate only by about 1/γ², 1.2 here. The seeds were fixed before any of these networks was trained; "
+        "hyperparameters were chosen on other seeds."
     )
 
     games: tuple[str, ...] = PAPER
-    """By their names in the Arcade Learning Environment."""
+    """Names of the games in the Arcade Learning Environment."""
     seeds: tuple[int, ...] = (21, 22, 23)
-    """Of the data and the network; held-out states have luck of their own."""
+    """Random seeds of data and network; held-out states have independent randomness."""
     points: float = 0.1
     """Weight of the game's own reward; the shock's is 1."""
     little: bool = False
-    """A seventh of the data and a sixth of the updates: to see that it runs."""
+    """Use a seventh of the data and a sixth of the updates, for a test run."""
 
     @classmethod
     def quick(cls) -> Self:
@@ -43,17 +44,17 @@ class AtariExperiment(Experiment):
 
     @classmethod
     def require(cls) -> None:
-        """What no other experiment needs."""
+        """Raise `MissingExtraError` if a package for networks or Atari is not installed."""
         for module in ("jax", "equinox", "optax", "ale_py"):
             if find_spec(module) is None:
                 raise MissingExtraError(f'Networks on Atari need {module}: pip install "jmdp[reproduce]"')
 
     def runs(self, game: str) -> list[Run]:
-        """One network for each seed."""
+        """Return the settings of all networks of a game, one per seed."""
         return [Run(game, "Synchronous", self.points, seed, "sum", self.little) for seed in self.seeds]
 
     def records(self, work: Work) -> dict[str, list[Path]]:
-        """Records of all networks by game, made where they are missing."""
+        """Return the records of all networks by game; train those that are missing."""
         from tqdm import tqdm
 
         from jmdp.experiments.atari.collect import collect

@@ -1,4 +1,4 @@
-"""Variances of gaps in four Atari games: learned, and of independent marginals, over simulated ones."""
+"""Gap variances in four Atari games: learned ones, and those of independent marginals, over simulated ones."""
 
 from __future__ import annotations
 
@@ -10,25 +10,32 @@ import numpy as np
 from jmdp.experiments.paper.atari import TITLES, AtariExperiment
 from jmdp.experiments.reproduction.experiment import Numbers, Work
 from jmdp.experiments.reproduction.findings import Claim, Finding, Measured
-from jmdp.plots.style import COLOURS, GREY, clear_spines, new_figure
+from jmdp.plots.style import COLOURS, GREY, SMALL, WIDTH, clear_spines, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 PRINTED = {"atlantis": (1.03, 83.3), "battle_zone": (3.87, 115.7), "boxing": (3.97, 111.1), "pong": (1.30, 135.4)}
-"""The paper's ratios: learned, and of independent marginals."""
+"""The paper's ratios: learned, and independent marginals."""
+
+KINDS = {
+    "learned": ("learned jointly", COLOURS[0], "o", -0.2),
+    "formula": ("closed form from the shock's scale", GREY, "s", 0.05),
+    "independent": ("independent marginals", COLOURS[1], "^", -0.2),
+}
+"""Label, colour, marker and vertical offset of each ratio in the figure."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AtariGapVariances(AtariExperiment):
-    """Learned variances of gaps over simulated ones, in held-out states of four games."""
+    """Learned gap variances over simulated ones, in held-out states of four games."""
 
     name = "atari_gap_variances"
     title = "Gap variances on Atari, learned over simulated"
     where = "Table 1"
 
     def run(self, work: Work) -> Numbers:
-        """Judge the networks of all seeds, game by game."""
+        """Evaluate the networks of all seeds for each game."""
         from jmdp.experiments.atari.train import records
 
         findings: list[Finding] = []
@@ -48,7 +55,7 @@ class AtariGapVariances(AtariExperiment):
 
     def _measured(self, row: dict[str, Any], key: str) -> Measured:
         of = (
-            f"networks, in {row['states']} held-out states of its own each, {row['rollouts']} pairs of rollouts a state"
+            f"networks, each in {row['states']} separate held-out states, {row['rollouts']} pairs of rollouts per state"
         )
         return Measured.over_seeds(np.array(row[key]), self.seeds, of)
 
@@ -57,47 +64,51 @@ class AtariGapVariances(AtariExperiment):
         learned, independent = PRINTED[row["game"]]
         return [
             Claim(
-                f"{name}: learned variances of gaps are close to simulated ones.", self.where,
+                f"{name}: learned gap variances are close to simulated ones.", self.where,
                 "sum of learned variances over sum of simulated ones", learned,
-                "A formula that knows the scales of the shock and has learned nothing is as near to 1 (grey in the "
-                "figure): with the game's own reward at a tenth, the paper's test tells little of learning. A harder "
-                "one is in the documentation, on the page about networks.",
+                "A closed form from the shock's scale, without any learning, is as near to 1 (grey in the figure): "
+                "with weight 0.1 for the game's own reward, the paper's test says little about learning. The "
+                "documentation has a harder test, on the page about networks.",
             ).as_near_to_one(self._measured(row, "learned")),
             Claim(
                 f"{name}: independent marginals overestimate them severely.", self.where,
-                "sum of variances if each action had its own luck, over sum of simulated ones", independent,
-                "How much independent marginals overestimate follows from the scales of the shock and the discount, "
-                "which are ours, as the paper does not print them.",
-            ).unjudged("follows from scales that the paper does not print", self._measured(row, "independent")),
+                "sum of variances with independent randomness per action, over sum of simulated ones", independent,
+                "The overestimate of independent marginals depends on the scales of the shock and on the discount. "
+                "They are ours, because the paper does not state them.",
+            ).unjudged("depends on scales that the paper does not state", self._measured(row, "independent")),
         ]  # fmt: skip
 
     def figure(self, data: dict[str, Any]) -> Figure:
-        """Ratios of each game: their mean over networks with its interval, single networks, and the paper's."""
-        figure, [[axes]] = new_figure(size=(8.4, 4.2))
-        kinds = (
-            ("learned", "learned jointly", COLOURS[0], "o", -0.2),
-            ("formula", "a formula that has learned nothing", GREY, "s", 0.05),
-            ("independent", "independent marginals", COLOURS[1], "o", -0.2),
-        )
+        """Ratios of each game: mean over networks with its interval, single networks, and the paper's values."""
+        from matplotlib.lines import Line2D
+
+        figure, [[axes]] = new_figure(size=(WIDTH, 5.4))
         for y, row in enumerate(data["rows"]):
-            for key, label, colour, marker, up in kinds:
+            for key, (_, colour, marker, up) in KINDS.items():
                 m = self._measured(row, key)
-                known = m.high < np.inf
-                error = [[m.value - m.low], [m.high - m.value]] if known else None
-                axes.errorbar(m.value, y + up, xerr=error, fmt=marker, markersize=5, capsize=3, color=colour,
-                              label=label if y == 0 else None)  # fmt: skip
+                error = [[m.value - m.low], [m.high - m.value]] if m.high < np.inf else None
+                axes.errorbar(m.value, y + up, xerr=error, fmt=marker, markersize=5, capsize=3, color=colour)
                 axes.plot(row[key], [y + up] * len(row[key]), "|", color=colour, markersize=9, alpha=0.5)
-            for i, printed in enumerate(PRINTED[row["game"]]):
-                axes.plot(printed, y + 0.28, "D", markersize=6, markerfacecolor="white", color=COLOURS[i],
-                          label="the paper's" if (y, i) == (0, 0) else None)  # fmt: skip
-        axes.axvline(1.0, color=GREY, linewidth=1)
-        axes.text(1.0, -0.75, "right", color=GREY, ha="center", va="center", fontsize=9)
-        axes.set_ylim(len(data["rows"]) - 0.4, -1.0)
+            for printed, colour in zip(PRINTED[row["game"]], COLOURS, strict=False):
+                axes.plot(printed, y + 0.3, "D", markersize=6, markerfacecolor="white", color=colour)
+        axes.axvline(1.0, color=GREY, linewidth=1, linestyle="--", zorder=0)
+        axes.set_ylim(len(data["rows"]) - 0.5, -0.5)
         axes.set_xscale("log")
         axes.set_xticks([0.5, 1, 2, 5, 10, 20, 50, 100, 200], ["½", "1", "2", "5", "10", "20", "50", "100", "200"])
         axes.minorticks_off()
         axes.set_yticks(range(len(data["rows"])), [TITLES[row["game"]] for row in data["rows"]])
-        axes.set_xlabel("variance of the gap / simulated variance (mean of the networks, 95% interval; |: single ones)")
+        axes.set_xlabel("variance of the gap / simulated variance")
         clear_spines(axes)
-        figure.legend(loc="outside lower center", ncols=2, frameon=False)
+        handles = [Line2D([], [], color=c, marker=marker, label=label) for label, c, marker, _ in KINDS.values()]
+        handles += [
+            Line2D([], [], color="black", marker="|", markersize=9, linestyle="", label="single networks"),
+            Line2D([], [], color=COLOURS[0], marker="D", markerfacecolor="white", linestyle="",
+                   label="the paper: learned jointly"),
+            Line2D([], [], color=COLOURS[1], marker="D", markerfacecolor="white", linestyle="",
+                   label="the paper: independent marginals"),
+            Line2D([], [], color=GREY, linestyle="--", label="equal to the simulation"),
+        ]  # fmt: skip
+        figure.legend(handles=handles, loc="outside lower left", frameon=False, fontsize=SMALL,
+                      title="Mean over networks with its 95% interval:", title_fontsize=SMALL,
+                      alignment="left")  # fmt: skip
         return figure

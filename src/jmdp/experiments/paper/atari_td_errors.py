@@ -1,4 +1,4 @@
-"""TD errors of the networks while they learn, block by block."""
+"""TD errors of the networks during training, for each block."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from jmdp.experiments.atari.td_figure import td_figure
+from jmdp.experiments.atari.td_figure import fall_figure
 from jmdp.experiments.paper.atari import TITLES, AtariExperiment
 from jmdp.experiments.reproduction.experiment import Numbers, Work
-from jmdp.experiments.reproduction.findings import Claim, Finding, Measured
+from jmdp.experiments.reproduction.findings import Claim, Finding, Floats, Measured
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-BLOCKS = {"mean": "mean (μ)", "diagonal": "diagonal (σ diag)", "same state": "same state (σ same)",
-          "cross": "cross (σ cross)", "gap": "gap"}  # fmt: skip
+BLOCKS = {"mean": "mean\n(μ)", "diagonal": "diagonal\n(σ diag)", "same state": "same state\n(σ same)",
+          "cross": "cross\n(σ cross)", "gap": "gap\n(ours)"}  # fmt: skip
 """The paper's names beside ours. The gap, which its appendix trains as well, is not in its figure: here its second
 moment, of our networks its variance."""
 
@@ -24,32 +24,33 @@ PAPER = ("mean", "diagonal", "same state", "cross")
 """Blocks of the paper's figure."""
 
 REMARK = (
-    "A TD error cannot fall below the noise of single samples. How far it falls depends on how far above that noise it "
-    "starts: with the reward perturbation, whose noise is 1, a network near 0 starts there. Our own networks start at "
-    "the scales found in the data. How right the end is, held-out states show (Table 1)."
+    "A TD error cannot fall below the noise of single samples. Its relative decrease depends on how far above that "
+    "noise it starts: with the reward perturbation, whose noise is 1, a network with outputs near 0 starts at the "
+    "noise. Our own networks start at the scales of the data. Accuracy after training is judged in held-out states "
+    "(Table 1)."
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class AtariTDErrors(AtariExperiment):
-    """Moving averages of squared TD errors on four games, three seeds each."""
+    """Averages of squared TD errors over windows of updates, on four games with three seeds each."""
 
     name = "atari_td_errors"
     title = "TD errors of networks on Atari"
     where = "Figure 7"
     ours = (
-        f"{AtariExperiment.ours} Judged are networks as the paper describes them: layers drawn without a look at the "
-        "data, its Gram kernel, its one-sample backups of one step, squared TD errors minimised by Adam (step 0.001, "
+        f"{AtariExperiment.ours} The judged networks follow the paper's description: default initialisation, its Gram "
+        "kernel, one-step backups from one sample, and squared TD errors minimised by Adam (learning rate 0.001, "
         "batches of 64). Figure 7 is about shared emulator randomness and does not mention the perturbation, which the "
-        "appendix uses for Table 1: both are run, without it on clipped points, with it as above. All networks of a "
-        "game learn from the walks of the first seed; the three seeds are those of networks and batches. The first "
-        "point is the untrained network."
+        "appendix uses for Table 1. We run both: clipped points without it, and with it as above. All networks of a "
+        "game are trained on the rollouts of the first seed; the three seeds are those of networks and batches. The "
+        "first point of a curve is the untrained network."
     )
 
     updates: int = 1000
-    """Of each network that starts plain."""
+    """Updates of each plain network."""
     fall: float = 0.01
-    """The paper says several orders of magnitude; two, of mean squares, would count."""
+    """Required factor of the mean square: the paper says several orders of magnitude, and we require two."""
 
     @classmethod
     def quick(cls) -> Self:
@@ -57,7 +58,7 @@ class AtariTDErrors(AtariExperiment):
         return replace(super().quick(), updates=200)
 
     def run(self, work: Work) -> Numbers:
-        """Train plain networks, and read the curves of our own."""
+        """Train plain networks, and load the learning curves of our own."""
         curves: dict[str, Any] = {kind: {} for kind in ("plain", "perturbed", "ours")}
         for game, paths in self.records(work).items():
             squares = []
@@ -72,7 +73,7 @@ class AtariTDErrors(AtariExperiment):
         return Numbers(self._judged(curves), curves)
 
     def _plain(self, game: str, points: float | None, work: Work) -> dict[str, Any]:
-        """Curves of networks that start plain, one for each seed, from the walks of the first."""
+        """Learning curves of plain networks, one per seed, trained on the rollouts of the first seed."""
         from jmdp.experiments.atari.collect import collect
         from jmdp.experiments.atari.plain import PlainRun, curve_of, make_curve
 
@@ -88,44 +89,44 @@ class AtariTDErrors(AtariExperiment):
         return {"updates": updates.tolist(), "squares": squares}
 
     def _judged(self, curves: dict[str, Any]) -> list[Finding]:
-        """Verdicts of all games, from curves."""
+        """Return the findings of all games."""
         findings = []
         for game in curves["plain"]:
-            several = f"{game}: TD errors of all blocks fall by several orders of magnitude"
+            several = f"{game}: TD errors of all blocks decrease by several orders of magnitude"
             quantity, measured = self._least("the untrained network", curves["plain"][game])
             findings += [
                 Claim(f"{several}.", self.where, quantity, remark=REMARK).at_most(self.fall, measured),
-                Claim(f"{game}: every block descends.", self.where, quantity).at_most(1.0, measured),
+                Claim(f"{game}: the TD error of every block decreases.", self.where, quantity).at_most(1.0, measured),
             ]
             quantity, measured = self._least("the untrained network", curves["perturbed"][game])
             claim = Claim(f"{several}, with the reward perturbation.", self.where, quantity)
             findings.append(claim.at_most(self.fall, measured))
             quantity, measured = self._least("the first 50 updates", curves["ours"][game])
-            claim = Claim(f"{several}, in `NeuralGram` with its defaults.", self.where, quantity)
-            findings.append(claim.unjudged("not the paper's networks: these start at the data's scale", measured))
+            claim = Claim(f"{several}, for `NeuralGram` with its defaults.", self.where, quantity)
+            findings.append(claim.unjudged("not the paper's networks: ours start at the scale of the data", measured))
         return findings
 
     def _least(self, start: str, curve: dict[str, Any]) -> tuple[str, Measured]:
         """What is measured: the fall of the block that falls least."""
-        square = np.array(curve["squares"])[:, :, [list(BLOCKS).index(block) for block in PAPER]]
-        last = max(1, square.shape[1] // 6)
-        falls = square[:, -last:].mean(axis=1) / square[:, 0]  # [seeds, blocks]
+        falls = _falls(curve)[:, [list(BLOCKS).index(block) for block in PAPER]]
         found = {block: Measured.over_seeds(falls[:, i], self.seeds, "networks") for i, block in enumerate(PAPER)}
         least = max(PAPER, key=lambda block: (found[block].high, found[block].value))
-        quantity = f"mean square TD error at the end over that of {start}, where it falls least ({least})"
+        quantity = f"final mean square TD error over that of {start}, in the block that decreases least ({least})"
         return quantity, found[least]
 
     def figure(self, data: dict[str, Any]) -> Figure:
-        """Rows: plain networks without and with the perturbation, and our own. Columns: games."""
-        rows = {
-            "plain start, points alone": data["plain"],
-            "plain start, perturbed": data["perturbed"],
-            "NeuralGram, perturbed": data["ours"],
+        """Mean square TD error at the end of training over that at its start, for each game, block and network."""
+        kinds = {
+            "paper's networks, game points only": data["plain"],
+            "paper's networks, perturbed rewards": data["perturbed"],
+            "NeuralGram, perturbed rewards": data["ours"],
         }
-        return td_figure(
-            {
-                name: {game: (np.array(c["updates"]), np.array(c["squares"])) for game, c in curves.items()}
-                for name, curves in rows.items()
-            },
-            list(BLOCKS.values()),
-        )
+        falls = {name: {game: _falls(curve) for game, curve in curves.items()} for name, curves in kinds.items()}
+        return fall_figure(falls, list(BLOCKS.values()), self.fall)
+
+
+def _falls(curve: dict[str, Any]) -> Floats:
+    """[seeds, blocks], mean square TD error at the end over that at the start."""
+    square = np.array(curve["squares"])
+    last = max(1, square.shape[1] // 6)
+    return np.asarray(square[:, -last:].mean(axis=1) / square[:, 0])

@@ -1,4 +1,4 @@
-"""The correlation of the two actions' returns where the coupled-reward chain begins."""
+"""Correlation of the two actions' returns in the first state of the coupled-reward chain."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import jmdp
-from jmdp.experiments.paper.correlations import correlation, draw_matrix, size
+from jmdp.experiments.paper.correlations import correlation, size
 from jmdp.experiments.reproduction.experiment import Experiment, Numbers, Work
 from jmdp.experiments.reproduction.findings import Claim, Measured
-from jmdp.plots.style import new_figure
+from jmdp.plots.style import COLOURS, GREY, WIDTH, clear_spines, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -18,25 +18,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class ChainCorrelation(Experiment):
-    """The correlation matrix at the first state of a coupled-reward chain."""
+    """Correlation matrix in the first state of a coupled-reward chain."""
 
     name = "chain_correlation"
     title = "The chain's correlation matrix"
     where = "Figure 5"
     ours = (
-        "The paper gives 25 states and prints no number. Discount, rewards and policy are ours: γ = 0.95, a fair "
-        "sign of ±1 in every state, each action half of the time. The rewards of one step have correlation −1; the "
-        "returns have a positive one, for both branches go the same way and often take the same action later."
+        "The paper gives 25 states and prints no number. Discount, rewards and policy are ours: γ = 0.95, rewards of "
+        "±1 with equal probability in every state, the uniform policy. The rewards of one step have correlation −1. "
+        "The returns are positively correlated, because both branches visit the same states and often take the same "
+        "action later."
     )
 
     length: int = 25
     """States of the chain."""
     discount: float = 0.95
     tolerance: float = 1e-10
-    """Of JIPE-2, as a fraction of the largest return."""
+    """Tolerance of JIPE-2, as a fraction of the largest return."""
 
     def run(self, work: Work) -> Numbers:
-        """Evaluate, and solve the recursion of this chain in rationals."""
+        """Evaluate, and solve the recursion of this chain in exact fractions."""
         world = jmdp.worlds.coupled_reward_chain(self.length, discount=self.discount)
         method = jmdp.JIPE(tolerance=self.tolerance)
         result = jmdp.evaluate(
@@ -44,7 +45,7 @@ class ChainCorrelation(Experiment):
         )
         rho = correlation(result, 0, 0, 1)
         exact = float(exact_correlation(self.length, Fraction(self.discount)))
-        slip = 2.0**-53  # the float nearest to the fraction is off by less
+        slip = 2.0**-53  # the rounding error of the float nearest to the fraction is smaller
         off = [abs(end - exact) for end in (rho.low, rho.high)]
         inside = rho.low - slip <= exact <= rho.high + slip
         difference = jmdp.Estimate(abs(rho - exact), 0.0 if inside else max(min(off) - slip, 0.0), max(off) + slip)
@@ -54,8 +55,8 @@ class ChainCorrelation(Experiment):
                 "correlation of the returns of a1 and a2 in the first state",
             ).above(0.0, Measured.certified(size(rho), 1, "pair of actions")),
             Claim(
-                "(Not in the paper) JIPE-2 finds the solution in rationals.", self.where,
-                "distance of the correlation from the solution in rationals",
+                "(Not in the paper) JIPE-2 agrees with the solution in exact fractions.", self.where,
+                "distance of the correlation from the solution in exact fractions",
             ).no_contradiction(0.0, Measured.certified(difference, 1, "pair of actions")),
         ]  # fmt: skip
         return Numbers(
@@ -63,21 +64,28 @@ class ChainCorrelation(Experiment):
         )
 
     def figure(self, data: dict[str, Any]) -> Figure:
-        """The matrix, numbers in its cells."""
-        figure, [[axes]] = new_figure(size=(4.2, 3.6))
-        image = draw_matrix(axes, data["correlation"])
-        axes.set_xticks([0, 1], data["actions"])
-        axes.set_yticks([0, 1], data["actions"])
-        axes.set_title("returns from the first state of the chain", fontsize=10)
-        figure.colorbar(image, ax=axes, label="correlation")
+        """Correlation against the number of steps left, from the recursion, and the value found by JIPE-2."""
+        figure, [[axes]] = new_figure(size=(WIDTH, 3.0))
+        steps = range(1, self.length)
+        exact = [float(exact_correlation(n + 1, Fraction(self.discount))) for n in steps]
+        axes.plot(steps, exact, ".-", color=COLOURS[0], label="exact recursion")
+        found = data["correlation"][0][1]
+        axes.plot(self.length - 1, found, "s", color=COLOURS[1], markersize=9, markerfacecolor="none",
+                  markeredgewidth=1.8, label=f"JIPE-2, first state of the chain: {found:.2f}")  # fmt: skip
+        axes.axhline(0, color=GREY, linewidth=1)
+        axes.set_xlabel("steps to the end of the chain")
+        axes.set_ylabel("correlation of the returns\nof the two actions")
+        axes.set_ylim(-1.1, 1)
+        axes.legend(frameon=False, loc="lower right")
+        clear_spines(axes)
         return figure
 
 
 def exact_correlation(length: int, discount: Fraction) -> Fraction:
-    """Of a1 and a2 in the first state, each action drawn half of the time.
+    """Return the correlation of the returns of a1 and a2 in the first state, under the uniform policy.
 
     From the last state backwards, with rewards ±1: V ← 1 + γ² V is the variance of a return, and
-    C ← −1 + γ² (V + C)/2 the covariance of the two, for the next actions are equal half of the time.
+    C ← −1 + γ² (V + C)/2 the covariance of the two, because the next actions are equal with probability ½.
     """
     variance = covariance = Fraction(0)
     for _ in range(length - 1):

@@ -1,4 +1,4 @@
-"""What both figures of correlation matrices need."""
+"""Shared functions of both figures of correlation matrices."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import jmdp
-from jmdp.plots.style import ink
+from jmdp.plots.style import SMALL, ink
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -14,24 +14,24 @@ if TYPE_CHECKING:
 
 
 def correlation(result: jmdp.Evaluation, s: int, a: int, b: int) -> jmdp.Estimate:
-    """Of the returns of two actions in a state, with its certified interval."""
+    """Return the correlation of the returns of two actions in a state, with its certified interval."""
     gap = result.gap(s, a, b)
     assert gap.correlation_interval is not None
     return jmdp.Estimate(gap.correlation, gap.correlation_interval.low, gap.correlation_interval.high)
 
 
 def size(estimate: jmdp.Estimate) -> jmdp.Estimate:
-    """Its absolute value."""
+    """Return the absolute value of an estimate."""
     least, most = sorted((abs(estimate.low), abs(estimate.high)))
     return jmdp.Estimate(abs(estimate), 0.0 if estimate.low <= 0 <= estimate.high else least, most)
 
 
 def draw_matrix(axes: Axes, rho: Sequence[Sequence[float]]) -> AxesImage:
-    """Draw a correlation matrix, numbers in its cells."""
+    """Plot a correlation matrix with the numbers in its cells."""
     image = axes.imshow(rho, cmap="PuOr", vmin=-1, vmax=1)
     axes.tick_params(length=0)
     for a, row in enumerate(rho):
         for b, value in enumerate(row):
             text = f"{value:.2f}".replace("0.", ".").replace("1.00", "1")
-            axes.text(b, a, text, ha="center", va="center", fontsize=8, color=ink(image, value))
+            axes.text(b, a, text, ha="center", va="center", fontsize=SMALL, color=ink(image, value))
     return image

@@ -11,7 +11,7 @@ import numpy as np
 import jmdp
 from jmdp.experiments.reproduction.experiment import Experiment, Numbers, Work
 from jmdp.experiments.reproduction.findings import Claim, Measured
-from jmdp.plots.style import COLOURS, DASHES, clear_spines, ink, new_figure
+from jmdp.plots.style import COLOURS, DASHES, SMALL, WIDTH, clear_spines, ink, new_figure, span_row
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -21,19 +21,19 @@ NAMES = ("(2.1): both next states are U", "(2.2): next states are U and 1 − U"
 
 @dataclass(frozen=True, kw_only=True)
 class Example2(Experiment):
-    """The joint distribution of two actions' next states, which no marginal shows, and what it does to their gap."""
+    """Joint distribution of two actions' next states, which marginals do not show, and its effect on their gap."""
 
     name = "example_2"
     title = "Equal marginals, different couplings"
     where = "Example 2"
     ours = (
-        "The example has next states only. Ours pays 1 for each step that begins in state 1, so that returns depend on "
-        "them; γ = 0.95, each action half of the time."
+        "The example has next states only. Ours has reward 1 for each step that starts in state 1, so that returns "
+        "depend on the states; γ = 0.95, the uniform policy."
     )
 
     discount: float = 0.95
     tolerance: float = 1e-10
-    """Of evaluations, as a fraction of the largest return."""
+    """Tolerance of evaluations, as a fraction of the largest return."""
 
     def run(self, work: Work) -> Numbers:
         """Compare tables, marginals and evaluations of the two worlds."""
@@ -55,20 +55,20 @@ class Example2(Experiment):
         truth = float(gap_variance(Fraction(self.discount)))
         found = [
             Claim(
-                "Each action's transition distribution is uniform on the states, in both.", self.where,
-                "largest difference of transition chances and mean rewards, from ½ and between the two",
+                "Each action's transition distribution is uniform on the states, in both models.", self.where,
+                "largest difference of transition probabilities from ½, and of these and mean rewards between models",
             ).at_most(0.0, Measured(off, 0.0, off, "computed", 2 * marginal.size + rewards.size, "numbers")),
             Claim(
                 "The next states of the two actions are equal in (2.1) and opposite in (2.2).", self.where,
-                "largest difference of the joint chances from ½ on the diagonal, and on the other one",
-            ).at_most(0.0, Measured(from_wanted, 0.0, from_wanted, "computed", joint.size, "chances")),
+                "largest difference of the joint probabilities from ½ on the diagonal (2.1) or antidiagonal (2.2)",
+            ).at_most(0.0, Measured(from_wanted, 0.0, from_wanted, "computed", joint.size, "probabilities")),
             Claim(
                 "Identical marginals conceal different joint structures.", self.where,
-                "variance of the gap under (2.2) less that under (2.1)",
+                "variance of the gap under (2.2) minus that under (2.1)",
             ).above(0.0, Measured.certified(less(gaps[1], gaps[0]), 2, "gaps")),
             Claim(
-                "No single return shows it.", self.where,
-                "largest difference of a mean or variance of a return between the two",
+                "The distribution of a single return does not show it.", self.where,
+                "largest difference of a mean or variance of a return between the models",
             ).no_contradiction(0.0, Measured.certified(_singles(*results), 8, "means and variances")),
             Claim(
                 "(Not in the paper) The variance under (2.2) is γ²/(1 − γ²/2 − γ⁴/4).", self.where,
@@ -90,8 +90,9 @@ class Example2(Experiment):
 
     def figure(self, data: dict[str, Any]) -> Figure:
         """The two joint distributions of next states, and the variance of the gap against the discount."""
-        figure, [axes] = new_figure(1, 3, size=(11.4, 3.6))
-        for panel, name, table in zip(axes, NAMES, data["joint"], strict=False):
+        figure, [axes, lower] = new_figure(2, 2, size=(WIDTH, 5.6))
+        curves = span_row(lower)
+        for panel, name, table in zip(axes, NAMES, data["joint"], strict=True):
             image = panel.imshow(table, cmap="Blues", vmin=0, vmax=1)
             for i, j in np.ndindex(2, 2):
                 panel.text(j, i, f"{table[i][j]:g}", ha="center", va="center", color=ink(image, table[i][j]))
@@ -99,57 +100,57 @@ class Example2(Experiment):
             panel.set_yticks([0, 1])
             panel.set_xlabel("next state of action 2")
             panel.set_ylabel("next state of action 1")
-            panel.set_title(name, fontsize=10)
+            panel.set_title(name, fontsize=SMALL)
         for i, (name, variances) in enumerate(zip(NAMES, data["variances"], strict=True)):
-            axes[2].plot(
+            curves.plot(
                 data["discounts"],
                 variances,
                 color=COLOURS[i],
                 linestyle=DASHES[i],
-                marker="o",
-                markersize=3,
+                marker="os"[i],
+                markersize=4,
                 label=name,
             )
-        axes[2].set_xlabel("discount γ")
-        axes[2].set_ylabel("variance of the gap")
-        axes[2].set_title("returns of action 1 less action 2", fontsize=10)
-        axes[2].legend(frameon=False, fontsize=9)
-        clear_spines(axes[2])
+        curves.set_xlabel("discount γ")
+        curves.set_ylabel("variance of the gap (return²)")
+        curves.set_title("gap: return of action 1 − return of action 2", fontsize=10)
+        curves.legend(frameon=False)
+        clear_spines(curves)
         return figure
 
 
 def example(opposite: bool, discount: float) -> jmdp.TabularJMDP:
-    """Two states, two actions, a fair coin U: the next states are U and U, or U and 1 − U; state 1 pays 1."""
+    """Two states, two actions, a fair coin U: next states are U and U, or U and 1 − U; reward 1 in state 1."""
     after = [[0, 1], [1, 0]] if opposite else [[0, 0], [1, 1]]
     return jmdp.TabularJMDP([[0.5, 0.5]] * 2, [[[0.0, 0.0]] * 2, [[1.0, 1.0]] * 2], [after, after], discount)
 
 
 def joint_next_states(model: jmdp.TabularJMDP, state: int) -> np.ndarray:
-    """[2, 2], chances of both actions' next states."""
+    """Joint probabilities of both actions' next states, [2, 2]."""
     distribution, table = model.outcome_distribution(state), np.zeros((2, 2))
     np.add.at(table, tuple(distribution.next_state.T), distribution.prob)
     return table
 
 
 def interval_of(result: jmdp.Evaluation) -> jmdp.Estimate:
-    """The variance of the gap of the two actions in state 0, with its certified interval."""
+    """Return the variance of the gap of the two actions in state 0, with its certified interval."""
     interval = result.gap(0, 0, 1).variance_interval
     assert interval is not None
     return jmdp.Estimate(result.gap(0, 0, 1).variance, interval.low, interval.high)
 
 
 def gap_variance(g: Fraction) -> Fraction:
-    """Var G under (2.2).
+    """Return Var G under (2.2).
 
-    One step brings the branches into different states, where their expected squared gap is V = 1 + γ²(V/2 + H/2): they
-    meet in one state half of the time. There they draw the same action half of the time and stay equal, else
-    they are where they began: H = γ²V/2. So V = 1/(1 − γ²/2 − γ⁴/4), and Var G = γ²V, as E[G] = 0 by symmetry.
+    One step brings the branches into different states, where their expected squared gap is V = 1 + γ²(V/2 + H/2): with
+    probability ½ they reach the same state. There they draw the same action with probability ½ and merge; otherwise
+    they are in the initial situation: H = γ²V/2. So V = 1/(1 − γ²/2 − γ⁴/4), and Var G = γ²V, as E[G] = 0 by symmetry.
     """
     return g**2 / (1 - g**2 / 2 - g**4 / 4)
 
 
 def less(one: jmdp.Estimate, other: jmdp.Estimate) -> jmdp.Estimate:
-    """A difference of two numbers that are in their intervals."""
+    """Return the difference of two estimates, with its interval."""
     return jmdp.Estimate(one - other, one.low - other.high, one.high - other.low)
 
 
@@ -159,7 +160,7 @@ def _distance(found: jmdp.Estimate, truth: float) -> jmdp.Estimate:
 
 
 def _singles(one: jmdp.Evaluation, other: jmdp.Evaluation) -> jmdp.Estimate:
-    """The largest difference of means and variances, and how small and large it can be in truth."""
+    """Return the largest difference of means and variances, with its certified interval."""
     assert one.certificate is not None
     assert other.certificate is not None
     found = []

@@ -1,4 +1,4 @@
-"""Means and variances of gaps, and bounds on how often they are not positive, beside simulation."""
+"""Means and variances of gaps, and bounds on P(gap ≤ 0), compared with simulation (Section 5.4)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scipy.stats import beta
 import jmdp
 from jmdp.experiments.reproduction.experiment import Experiment, Numbers, Work
 from jmdp.experiments.reproduction.findings import Claim, Finding, Floats, Measured
-from jmdp.plots.style import COLOURS, DASHES, GREY, clear_spines, new_figure
+from jmdp.plots.style import COLOURS, DASHES, GREY, SMALL, WIDTH, clear_spines, new_figure, span_row
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,29 +20,29 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class GapValidation(Experiment):
-    """Gaps between the policy's action and each other one, in every state of a windy gridworld."""
+    """Gaps between the policy's action and all others, in every state of a windy gridworld."""
 
     name = "gap_validation"
     title = "Gaps, predicted and simulated"
     where = "Figure 6"
     ours = (
-        "The paper says neither how large its gridworld is nor how many rollouts it compares with. Ours is the one "
-        "of its Figure 2, 5 × 5, with the defaults of the built-in world. Frequencies include ties, as P(gap ≤ 0) "
-        "does. Its bound assumes a positive mean, so the ratios are those of gaps whose mean is certainly positive."
+        "The paper states neither the size of its gridworld nor the number of rollouts. Ours is that of its Figure 2, "
+        "5 × 5, with the defaults of the built-in world. Frequencies include ties, as P(gap ≤ 0) does. The paper's "
+        "bound assumes a positive mean, so the ratios are those of gaps whose mean is certainly positive."
     )
 
     side: int = 5
     """Rows and columns of the gridworld."""
     discount: float = 0.95
     samples: int = 200_000
-    """Rollouts of each state."""
+    """Rollouts per state."""
     seed: int = 2026
     family_confidence: float = 0.99
-    """That all intervals of one finding hold at once (Bonferroni)."""
+    """Simultaneous confidence of all intervals of one finding (Bonferroni)."""
     moments: int = 8
     """Order of the sharper bounds."""
     distribution_tolerance: float = 0.01
-    """Of certified chances."""
+    """Tolerance of certified probabilities."""
 
     @classmethod
     def quick(cls) -> Self:
@@ -50,7 +50,7 @@ class GapValidation(Experiment):
         return cls(samples=20_000, distribution_tolerance=0.05)
 
     def run(self, work: Work) -> Numbers:
-        """Predict by JIPE-2, simulate, and find the distributions."""
+        """Predict by JIPE-2, simulate, and compute the exact distributions."""
         world = jmdp.worlds.windy_gridworld(self.side, self.side, discount=self.discount)
         policy = world.policies["goal_directed"]
         gaps = [
@@ -102,7 +102,7 @@ class GapValidation(Experiment):
         }  # fmt: skip
 
     def _binomial(self, count: int, gaps: int) -> tuple[float, float]:
-        """Clopper and Pearson's interval of a chance, at a confidence that those of all gaps hold at once."""
+        """Clopper-Pearson interval of a probability, at the simultaneous confidence of all gaps."""
         n, error = self.samples, (1 - self.family_confidence) / gaps
         low = 0.0 if count == 0 else float(beta.ppf(error / 2, count, n - count + 1))
         return low, 1.0 if count == n else float(beta.isf(error / 2, count + 1, n - count))
@@ -113,12 +113,12 @@ class GapValidation(Experiment):
         found = []
         for what, plural in (("mean", "means"), ("variance", "variances")):
             off = np.abs(d[what] - d[f"simulated_{what}"])
-            share = float((off / np.maximum(d[f"{what}_error"], 1e-12)).max())  # what is never drawn has no error
+            share = float((off / np.maximum(d[f"{what}_error"], 1e-12)).max())  # constant gaps have error 0
             found.append(
                 Claim(
                     f"Predicted {plural} of gaps agree with simulation.", self.where,
-                    f"largest difference of {count} {plural}, in half-widths of the simulation's own interval; all "
-                    f"hold at once at {self.family_confidence:.0%}",
+                    f"largest difference of {count} {plural}, in half-widths of the simulation's interval; "
+                    f"simultaneous confidence {self.family_confidence:.0%}",
                 ).no_contradiction(0.0, self._sampled(share, max(share - 1, 0.0), share + 1))
             )  # fmt: skip
         ratio, low, high = (
@@ -128,7 +128,7 @@ class GapValidation(Experiment):
         found.append(
             Claim(
                 "The ratio of simulated frequency to bound is at most 1: the bound is not violated.", self.where,
-                f"the largest of {positive.sum()} ratios by its lower end; all hold at once at "
+                f"the ratio with the largest lower end of {positive.sum()}; simultaneous confidence "
                 f"{self.family_confidence:.0%}",
             ).no_contradiction(1.0, self._sampled(float(ratio[worst]), float(low[worst]), float(high[worst])))
         )  # fmt: skip
@@ -137,7 +137,7 @@ class GapValidation(Experiment):
         ]
         found.append(
             Claim(
-                "(Not in the paper) The same with the chances themselves, from certified distributions.", self.where,
+                "(Not in the paper) The same holds for exact probabilities, from certified distributions.", self.where,
                 f"the largest of {positive.sum()} ratios of P(gap ≤ 0) to bound",
             ).at_most(1.0, Measured.certified(jmdp.Estimate(*certified), int(positive.sum()), "gaps"), better=True)
         )  # fmt: skip
@@ -145,46 +145,54 @@ class GapValidation(Experiment):
 
     def _sampled(self, value: float, low: float, high: float) -> Measured:
         return Measured(
-            value, low, high, "sampled", self.samples, "rollouts of each state", (self.seed,), self.family_confidence
+            value, low, high, "sampled", self.samples, "rollouts per state", (self.seed,), self.family_confidence
         )
 
     def figure(self, data: dict[str, Any]) -> Figure:
         """Means, variances, and the three ECDFs."""
-        figure, [axes] = new_figure(1, 3, size=(12.6, 4.3))
+        figure, [upper, lower] = new_figure(2, 2, size=(WIDTH, 6.2))
         d = {key: np.array(values) for key, values in data.items()}
-        for panel, what, name in ((axes[0], "mean", "mean of the gap"), (axes[1], "variance", "variance of the gap")):
+        for panel, what, unit in zip(upper, ("mean", "variance"), ("return", "return²"), strict=True):
             panel.errorbar(d[what], d[f"simulated_{what}"], yerr=d[f"{what}_error"], fmt="o", markersize=3.5,
-                           color=COLOURS[0], ecolor=GREY, elinewidth=1, label="a state and two actions")  # fmt: skip
+                           color=COLOURS[0], ecolor=GREY, elinewidth=1, label="one gap")  # fmt: skip
             ends = [min(d[what].min(), d[f"simulated_{what}"].min()), max(d[what].max(), d[f"simulated_{what}"].max())]
-            panel.plot(ends, ends, color=COLOURS[1], linewidth=1, label="equal")
-            panel.set_xlabel(f"{name}, predicted by JIPE-2")
-            panel.set_ylabel(f"{name}, simulated")
-            panel.legend(frameon=False)
+            panel.plot(ends, ends, color="black", linewidth=1, zorder=0, label="equal")
+            panel.set_title(f"{what} of the gap ({unit})", fontsize=10)
+            panel.set_xlabel("predicted by JIPE-2")
+            panel.locator_params(nbins=5)
+            panel.legend(frameon=False, loc="upper left")
             clear_spines(panel)
+        upper[0].set_ylabel("simulated, with its interval")
+        self._draw_ratios(span_row(lower), d)
+        return figure
+
+    def _draw_ratios(self, axes: Axes, d: dict[str, Floats]) -> None:
+        """Distribution functions of the ratios for three bounds; the first two nearly coincide, so one is wider."""
         positive = d["positive"].astype(bool)
         curves = (
-            ("bound", "frequency", "Cantelli, moments by JIPE-2"),
-            ("simulated_bound", "frequency", "Cantelli, simulated moments"),
-            ("sharper_bound", "frequency", f"{self.moments} moments (ours)"),
+            ("bound", "Cantelli bound, moments by JIPE-2", "#8FC1E0", "-", 5.0),
+            ("simulated_bound", "Cantelli bound, simulated moments", "black", DASHES[1], 1.4),
+            ("sharper_bound", f"bound from {self.moments} moments (ours)", COLOURS[2], DASHES[2], 1.8),
         )
-        for i, (bound, chance, label) in enumerate(curves):
-            _ecdf(axes[2], d[chance][positive] / d[bound][positive], COLOURS[i], DASHES[i], label)
-        axes[2].axvline(1.0, color=GREY, linewidth=1)
-        axes[2].set_xlabel("simulated P(gap ≤ 0) / its upper bound")
-        axes[2].set_ylabel("share of the gaps")
-        axes[2].set_xlim(0, 1.05)
-        axes[2].legend(frameon=False, loc="upper left", fontsize=9)
-        clear_spines(axes[2])
-        return figure
+        for bound, label, colour, dashes, width in curves:
+            _ecdf(axes, d["frequency"][positive] / d[bound][positive], colour, dashes, label, width)
+        axes.axvline(1.0, color=GREY, linewidth=1)
+        axes.set_title("a valid bound has no ratio above 1", fontsize=10)
+        axes.set_xlabel("simulated P(gap ≤ 0) / its upper bound")
+        axes.set_ylabel("fraction of the gaps")
+        axes.set_xlim(0, 1.05)
+        axes.set_ylim(-0.02, 1.02)
+        axes.legend(frameon=False, loc="upper left", fontsize=SMALL)
+        clear_spines(axes)
 
 
 def _as_if_exact(gap: jmdp.Gap) -> jmdp.Gap:
-    """The same gap, its mean and variance taken at their word."""
+    """Return the same gap with its mean and variance treated as exact."""
     mean, variance = jmdp.Interval(gap.mean, gap.mean), jmdp.Interval(gap.variance, gap.variance)
     return replace(gap, mean_interval=mean, variance_interval=variance)
 
 
-def _ecdf(axes: Axes, values: Floats, colour: str, dashes: Any, label: str) -> None:
+def _ecdf(axes: Axes, values: Floats, colour: str, dashes: Any, label: str, width: float) -> None:
     seen = np.sort(values)
     axes.step(
         [0, *seen, 1.05],
@@ -192,5 +200,6 @@ def _ecdf(axes: Axes, values: Floats, colour: str, dashes: Any, label: str) -> N
         where="post",
         color=colour,
         linestyle=dashes,
+        linewidth=width,
         label=label,
     )

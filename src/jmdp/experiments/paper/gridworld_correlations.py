@@ -1,4 +1,4 @@
-"""Correlations of the actions' returns in every cell of a small gridworld."""
+"""Correlations of the returns of all actions in every cell of a small gridworld."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import jmdp
 from jmdp.experiments.paper.correlations import correlation, draw_matrix, size
 from jmdp.experiments.reproduction.experiment import Experiment, Numbers, Work
 from jmdp.experiments.reproduction.findings import Claim, Measured
-from jmdp.plots.style import new_figure
+from jmdp.plots.style import SMALL, WIDTH, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -20,24 +20,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class GridworldCorrelations(Experiment):
-    """The 4 × 4 correlation matrix of each state of a 3 × 3 windy gridworld."""
+    """Correlation matrix (4 × 4) of each state of a 3 × 3 windy gridworld."""
 
     name = "gridworld_correlations"
-    title = "Correlation matrices, state by state"
+    title = "Correlation matrices of all states"
     where = "Figure 4"
     ours = (
-        "The paper says 3 × 3 cells and a goal-directed policy. Discount, gust and rewards are the defaults of the "
-        "built-in world: γ = 0.95, a gust in 3 steps of 10, 1 for reaching the goal."
+        "The paper states 3 × 3 cells and a goal-directed policy. Discount, gusts and rewards are the defaults of the "
+        "built-in world: γ = 0.95, gusts with probability 0.3, reward 1 for reaching the goal."
     )
 
     side: int = 3
     """Rows and columns of the gridworld."""
     discount: float = 0.95
     tolerance: float = 1e-10
-    """Of JIPE-2, as a fraction of the largest return."""
+    """Tolerance of JIPE-2, as a fraction of the largest return."""
 
     def run(self, work: Work) -> Numbers:
-        """Evaluate under shared and under independent luck."""
+        """Evaluate under shared and under independent randomness."""
         world = jmdp.worlds.windy_gridworld(self.side, self.side, discount=self.discount)
         policy, method = world.policies["goal_directed"], jmdp.JIPE(tolerance=self.tolerance)
         shared, independent = (
@@ -69,16 +69,16 @@ class GridworldCorrelations(Experiment):
         count = len(found)
         findings = [
             Claim(
-                "Shared luck makes the returns of different actions correlated.", self.where,
-                "the strongest correlation of two actions whose returns differ",
+                "Under shared randomness, the returns of different actions are correlated.", self.where,
+                "strongest correlation of two actions whose returns differ",
             ).above(0.0, Measured.certified(size(strongest), len(differ), "pairs of actions in states")),
             Claim(
                 "The joint distribution differs from state to state.", self.where,
-                "correlation of two actions: greatest less least over the states, of the pair where that is most",
+                "range of the correlation of two actions over the states, for the pair with the largest range",
             ).above(0.0, Measured.certified(spread, count, "pairs of actions in states")),
             Claim(
-                "None of it is seen in marginals.", self.where,
-                "largest change of a mean or variance when luck is made independent, where all correlations are 0",
+                "Marginal distributions do not show the correlations.", self.where,
+                "largest change of a mean or variance under independent randomness, where all correlations are 0",
             ).no_contradiction(0.0, Measured.certified(marginals, 2 * S * A, "means and variances")),
         ]  # fmt: skip
         return Numbers(
@@ -93,9 +93,9 @@ class GridworldCorrelations(Experiment):
         )
 
     def figure(self, data: dict[str, Any]) -> Figure:
-        """A tile for each cell, where it is in the grid."""
+        """Plot one matrix per cell, at its place in the grid."""
         side, actions = data["side"], data["actions"]
-        figure, axes = new_figure(side, side, size=(7.2, 6.6))
+        figure, axes = new_figure(side, side, size=(WIDTH, 6.6))
         tiles = [axes[row][column] for row in range(side) for column in range(side)]
         image = None
         for s, (tile, rho) in enumerate(zip(tiles, data["correlation"], strict=True)):
@@ -108,12 +108,13 @@ class GridworldCorrelations(Experiment):
                 tile.set_aspect("equal")
                 continue
             image = draw_matrix(tile, rho)
-            tile.set_title(f"row {s // side}, column {s % side}", fontsize=9)
+            tile.set_title(f"row {s // side}, column {s % side}", fontsize=SMALL)
         assert image is not None
-        figure.colorbar(image, ax=tiles, label="correlation of the two actions' returns", shrink=0.7)
+        figure.colorbar(image, ax=tiles, location="bottom", aspect=40,
+                        label="correlation of the two actions' returns")  # fmt: skip
         return figure
 
 
 def _differ(gap: jmdp.Gap) -> bool:
-    """Two actions may do the same, as up and left do in the top left corner."""
+    """False if two actions have the same effect, as up and left in the top left corner."""
     return gap.variance_interval is not None and gap.variance_interval.low > 0

@@ -1,4 +1,4 @@
-"""JIPE-n: moments of higher order, against a second route and against a solution in rationals."""
+"""JIPE-n: moments of higher order, compared with another method and with a solution in exact fractions."""
 
 from __future__ import annotations
 
@@ -16,41 +16,41 @@ import jmdp
 from jmdp.experiments.paper.residuals import CLEAR, rate
 from jmdp.experiments.reproduction.experiment import Experiment, Numbers, Work
 from jmdp.experiments.reproduction.findings import Claim, Finding, Measured
-from jmdp.plots.style import COLOURS, DASHES, GREY, clear_spines, new_figure
+from jmdp.plots.style import COLOURS, DASHES, GREY, SMALL, WIDTH, clear_spines, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Moments = dict[tuple[int, ...], Fraction]
-"""E[Π Z(a)] by the sorted actions of the product, in a world of one state."""
+"""Moments E[Π Z(a)] of a one-state model, by the sorted actions of the product."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class JIPEn(Experiment):
-    """Joint moments up to order n by the paper's iteration."""
+    """Joint moments up to order n (Eq. (31)), computed by the paper's iteration (Eq. (33))."""
 
     name = "jipe_n"
     title = "Moments of higher order (JIPE-n)"
     where = "Section 5.3"
     ours = (
-        "The paper has no experiment of higher order. Ours: a 2 × 2 windy gridworld (γ = 0.9, −1 where the wind moves "
-        "one, one step in five at random), and a state with three actions of which one, drawn at random, pays 1 "
-        "(policy ½, ¼, ¼). A repeated coordinate is a power of its one return; taken literally, the paper's T_n draws "
-        "its next actions apart (errata)."
+        "The paper has no experiment of higher order. Ours: a 2 × 2 windy gridworld (γ = 0.9, reward −1 if the wind "
+        "moves the agent, a random action with probability 0.2), and a state with three actions, of which a randomly "
+        "drawn one has reward 1 (policy ½, ¼, ¼). A repeated coordinate stands for a power of the same return; taken "
+        "literally, the paper's T_n draws its next actions independently (errata)."
     )
 
     order: int = 4
     discount: float = 0.9
     tolerance: float = 1e-10
-    """As a fraction of the largest return."""
+    """Tolerance as a fraction of the largest return."""
 
     @classmethod
     def quick(cls) -> Self:
-        """Up to order 3, which is where three actions come in."""
+        """Return settings with order 3, the lowest with products of three actions."""
         return cls(order=3)
 
     def run(self, work: Work) -> Numbers:
-        """Evaluate both worlds, by orders up to n."""
+        """Evaluate both models for all orders up to n."""
         grid = jmdp.worlds.windy_gridworld(2, 2, blown_reward=-1.0, discount=self.discount)
         policy = grid.policies["careless"]
         arms, chances = three_arms(self.discount), jmdp.TabularPolicy([[0.5, 0.25, 0.25]])
@@ -84,7 +84,7 @@ class JIPEn(Experiment):
         return found
 
     def _products(self, result: jmdp.Evaluation, truth: Moments) -> list[float]:
-        """Distances of moments of the three actions from the rationals, over their certified errors."""
+        """Errors of moments of the three actions, relative to exact fractions, over their certified errors."""
         found = []
         for actions, exact in truth.items():
             moment = result.moment(*((0, a) for a in actions))
@@ -103,49 +103,51 @@ class JIPEn(Experiment):
             ).at_most(self.discount, rate(clear)),
             Claim(
                 f"Its fixed point is the true collection of moments up to order n = {n}.", self.where,
-                "distance of the moments of three actions from the solution in rationals, over their certified errors: "
-                "the largest",
+                "largest error of the moments of three actions, relative to exact fractions, over its certified bound",
             ).at_most(1.0, _largest(data["product_shares"], "products of up to three actions")),
             Claim(
                 f"Mixed moments determine those of the gap (n = {n}).", self.where,
-                "difference of central moments of gaps in the gridworld between JIPE-n and ExactPairs, over the sum of "
-                "their certified errors: the largest",
+                "largest difference of central moments of gaps in the gridworld between JIPE-n and ExactPairs, over "
+                "the sum of their certified errors",
             ).at_most(1.0, _largest(data["gap_shares"], "moments of gaps")),
         ]  # fmt: skip
 
     def figure(self, data: dict[str, Any]) -> Figure:
-        """Residuals of each order, and how far moments are off beside their certificates."""
-        figure, [axes] = new_figure(1, 2, size=(10.2, 4.0))
+        """Plot residuals of each order, and errors of moments relative to their certificates."""
+        figure, [[residual_axes], [share_axes]] = new_figure(2, 1, size=(WIDTH, 6.6))
         for i, (order, residuals) in enumerate(data["residuals"].items()):
             seen = np.array([r for r in residuals if r > 0])
-            axes[0].semilogy(
+            residual_axes.semilogy(
                 np.arange(1, seen.size + 1),
                 seen / seen[0],
                 color=COLOURS[i],
                 linestyle=DASHES[i],
+                linewidth=(3.5, 2.5, 1.5)[i % 3],
                 label=f"JIPE-{order}",
             )
         sweeps = np.arange(1, max(map(len, data["residuals"].values())) + 1)
-        axes[0].semilogy(
-            sweeps, data["discount"] ** (sweeps - 1.0), color=GREY, linewidth=4, alpha=0.35, zorder=0,
+        residual_axes.semilogy(
+            sweeps, data["discount"] ** (sweeps - 1.0), color=GREY, linewidth=8, alpha=0.35, zorder=0,
             label=f"γ = {data['discount']:g} per sweep",
         )  # fmt: skip
-        axes[0].set_xlabel("sweep")
-        axes[0].set_ylabel("residual / residual of the first sweep")
-        axes[0].legend(frameon=False)
-        for i, (key, label) in enumerate((("product_shares", "three actions, against rationals"),
-                                          ("gap_shares", "gaps, against ExactPairs"))):  # fmt: skip
+        residual_axes.set_xlabel("sweep")
+        residual_axes.set_ylabel("residual / first residual")
+        residual_axes.set_title("all orders converge at the same rate", fontsize=10)
+        residual_axes.legend(frameon=False, handlelength=4)
+        for i, (key, label) in enumerate((("product_shares", "products of three actions, exact: rational arithmetic"),
+                                          ("gap_shares", "moments of gaps, reference: ExactPairs"))):  # fmt: skip
             shares = np.sort(np.maximum(data[key], 1e-12))
-            axes[1].step(
+            share_axes.step(
                 shares, (np.arange(shares.size) + 1) / shares.size, where="post", color=COLOURS[i], linestyle=DASHES[i],
                 label=label,
             )  # fmt: skip
-        axes[1].axvline(1.0, color=GREY, linewidth=1)
-        axes[1].set_xscale("log")
-        axes[1].set_xlabel("difference / certified error (line: 1)")
-        axes[1].set_ylabel("share of the moments")
-        axes[1].legend(frameon=False, fontsize=9, loc="upper center", bbox_to_anchor=(0.5, -0.16))
-        for panel in axes:
+        share_axes.axvline(1.0, color=GREY, linewidth=2, alpha=0.6, label="certified error")
+        share_axes.set_xscale("log")
+        share_axes.set_xlabel("difference from the reference / certified error")
+        share_axes.set_ylabel("fraction of the moments")
+        share_axes.set_title("no moment is outside its certificate", fontsize=10)
+        figure.legend(*share_axes.get_legend_handles_labels(), loc="outside lower left", frameon=False, fontsize=SMALL)
+        for panel in (residual_axes, share_axes):
             panel.grid(alpha=0.3)
             clear_spines(panel)
         return figure
@@ -156,16 +158,16 @@ def _largest(shares: Sequence[float], of: str) -> Measured:
 
 
 def three_arms(discount: float) -> jmdp.TabularJMDP:
-    """One state; a fair draw of three says which action pays 1."""
+    """One state; one of three actions, drawn uniformly, has reward 1."""
     third = Fraction(1, 3)
     return jmdp.TabularJMDP([[float(third)] * 2 + [1 - 2 * float(third)]], [np.eye(3)], [[[0] * 3] * 3], discount)
 
 
 def exact_moments(model: jmdp.TabularJMDP, policy: jmdp.TabularPolicy, order: int) -> Moments:
-    """All moments of a world of one state up to this order, solved for in rationals.
+    """Return all moments of a one-state model up to this order, in exact fractions.
 
     E[Π Z(a)^m_a] = Σ_{j ≤ m} Π C(m_a, j_a) γ^|j| E[Π R_a^(m_a − j_a)] E[Π Z(f(a))^j_a], with f(a) drawn from the
-    policy, apart for different actions. At the largest order this is a linear system.
+    policy, independently for different actions. At the largest order this is a linear system.
     """
     prob, pi = ([Fraction(p) for p in row] for row in (model.prob[0].tolist(), policy.probs[0].tolist()))
     prob, pi = ([p / sum(row) for p in row] for row in (prob, pi))
@@ -198,7 +200,7 @@ def exact_moments(model: jmdp.TabularJMDP, policy: jmdp.TabularPolicy, order: in
 
 
 def _solved(matrix: list[list[Fraction]], right: list[Fraction]) -> list[Fraction]:
-    """Gauss and Jordan, on rows with a nonzero pivot: the matrix is diagonally dominant."""
+    """Solve by Gauss-Jordan elimination; pivots are nonzero because the matrix is diagonally dominant."""
     rows = [[*row, b] for row, b in zip(matrix, right, strict=True)]
     for i, pivot in enumerate(rows):
         rows[i] = [value / pivot[i] for value in pivot]

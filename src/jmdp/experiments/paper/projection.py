@@ -1,4 +1,4 @@
-"""Theorem B.4: the projected operator contracts in its norm, on the support of the stationary distribution of pairs."""
+"""Theorem B.4: the projected operator is a contraction on the support of the stationary distribution of pairs."""
 
 from __future__ import annotations
 
@@ -13,46 +13,46 @@ import jmdp
 from jmdp.experiments.reproduction.experiment import Experiment, Numbers, Work
 from jmdp.experiments.reproduction.findings import Claim, Finding, Floats, Measured
 from jmdp.methods.linear_projected import Restart
-from jmdp.plots.style import COLOURS, GREY, clear_spines, new_figure
+from jmdp.plots.style import COLOURS, DASHES, WIDTH, clear_spines, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 FEATURES = np.array([[1.0, 0.0], [1.0, 0.5], [0.5, 1.0], [1.0, -0.5]])
-"""[X, d], of full rank; they do not span the true moments."""
+"""Features [X, d], of full rank; they do not span the true moments."""
 
 
 class Collection(NamedTuple):
-    """Moments: means [X] and second moments [X, X]."""
+    """Moments (Eq. (12)): means [X] and second moments [X, X]."""
 
     mean: Floats
     second: Floats
 
     def minus(self, other: Collection) -> Collection:
-        """The difference."""
+        """Return the difference."""
         return Collection(self.mean - other.mean, self.second - other.second)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProjectedContraction(Experiment):
-    """Projected JIPE-2 with the paper's stationary weights, on a table small enough for all of X²."""
+    """Projected JIPE-2 (Eq. (72)) with the paper's stationary weights, on a model small enough for all pairs X²."""
 
     name = "projection"
     title = "Projected JIPE-2 contracts"
     where = "Theorem B.4"
     ours = (
-        "The paper has no experiment of it. Ours: two towns and two ways to sell, under weather that hits both alike "
-        "(γ = 0.9, rewards in [0, 1], each action half of the time), and two features. β is half of what the proof "
-        "allows, so κ = (1 + γ²)/2."
+        "The paper has no experiment of it. Ours: two towns and two ways to sell, with weather that affects both "
+        "equally (γ = 0.9, rewards in [0, 1], the uniform policy), and two features. β is half of the largest value "
+        "that the proof allows, so κ = (1 + γ²)/2."
     )
 
     discount: float = 0.9
     pairs: int = 1000
-    """Pairs of moment collections on which the operator is tried."""
+    """Pairs of moment collections to which the operator is applied."""
     starts: int = 20
     sweeps: int = 60
     seed: int = 2026
-    """Of collections and starts."""
+    """Random seed of collections and starts."""
 
     @classmethod
     def quick(cls) -> Self:
@@ -60,7 +60,7 @@ class ProjectedContraction(Experiment):
         return cls(pairs=100, starts=3)
 
     def run(self, work: Work) -> Numbers:
-        """Try the operator on pairs of collections, and iterate it."""
+        """Apply the operator to pairs of collections, and iterate it; check Eq. (85), Eq. (78) and Eq. (79)."""
         world = PairWorld(two_towns(self.discount))
         rng = np.random.default_rng(self.seed)
         ratios = []
@@ -94,58 +94,60 @@ class ProjectedContraction(Experiment):
         return [
             Claim(
                 "ΠT₂ is a κ-contraction in max(‖·‖_ν, β‖·‖_μ₂).", self.where,
-                "distance after a projected sweep over that before: the largest",
+                "largest ratio of the distances after and before a projected sweep",
             ).at_most(kappa, _range(data["ratios"], "pairs of moment collections")),
             Claim(
                 "Projected JIPE-2 converges to one fixed point from every start.", self.where,
-                "factor by which a sweep brings it nearer: the largest",
+                "largest factor per sweep of the distance to the fixed point",
             ).at_most(kappa, _range(factors, f"sweeps from {self.starts} starts")),
             Claim(
-                "The fixed point is off by at most 1/(1 − κ) times what the best fit is off.", self.where,
+                "The error of the fixed point is at most 1/(1 − κ) times that of the best fit.", self.where,
                 "error over its bound",
             ).at_most(1.0, _range([data["bound"]], "fit")),
             Claim(
-                "Each moment of a pair in the support of μ₂ is off by at most ‖M̂ − M‖/(β√μ₂).", self.where,
-                "error over its bound: the largest",
+                "The error of each moment of a pair in the support of μ₂ is at most ‖M̂ − M‖/(β√μ₂).", self.where,
+                "largest ratio of error to bound",
             ).at_most(1.0, _range(data["pointwise"], "pairs in the support")),
             Claim(
                 "All of this is relative to the support of μ₂ (under Assumption B.2 the diagonal, so without any gap).",
                 self.where, "largest weight μ₂ of two actions in one state",
-                remark="The theorem holds as it is stated, and says nothing about gaps: their pairs have weight 0. "
-                "Weights that restart cover them (docs/projection.md).",
+                remark="The theorem holds as stated, but does not cover gaps: their pairs have weight 0. "
+                "`Restart` weights cover them (docs/projection.md).",
             ).at_most(1e-12, _range(data["gap_weights"], "pairs of actions in one state")),
             Claim(
-                "(Not in the paper) With weights that restart every gap is covered, and the bounds hold.", self.where,
-                "error of the covariance of two actions over its bound, with the same features: the largest",
+                "(Not in the paper) `Restart` weights cover every gap, and the bounds hold.", self.where,
+                "largest ratio of error to bound for the covariance of two actions, with the same features",
             ).at_most(1.0, _range(data["restart_shares"], "pairs of actions in one state"), better=True),
         ]  # fmt: skip
 
     def figure(self, data: dict[str, Any]) -> Figure:
         """Distances to the fixed point, and the ratios of single sweeps beside κ."""
-        figure, [axes] = new_figure(1, 2, size=(9.6, 4.0))
+        figure, [[ways_axes], [ratio_axes]] = new_figure(2, 1, size=(WIDTH, 6.4))
         ways = np.array(data["distances"])
         for i, way in enumerate(ways):
             shown = way[way > 1e-14 * way[0]] / way[0]
-            axes[0].semilogy(
-                shown, color=COLOURS[0], alpha=0.4, linewidth=1, label="from each start" if i == 0 else None
+            ways_axes.semilogy(
+                shown, color=COLOURS[0], alpha=0.4, linewidth=1, label="single starts" if i == 0 else None
             )
         sweeps = np.arange(ways.shape[1])
-        axes[0].semilogy(sweeps, data["kappa"] ** sweeps, color=GREY, label=f"κ = {data['kappa']:.3g} per sweep")
-        axes[0].set_xlabel("projected sweep")
-        axes[0].set_ylabel("distance to the fixed point, start = 1")
-        axes[0].legend(frameon=False)
-        axes[1].hist(data["ratios"], bins=40, color=COLOURS[0])
-        axes[1].axvline(data["kappa"], color=COLOURS[1], linewidth=2, label="κ, the theorem's bound")
-        axes[1].set_xlabel("distance after a projected sweep / before")
-        axes[1].set_ylabel("pairs of moment collections")
-        axes[1].legend(frameon=False, loc="upper left")
-        for panel in axes:
+        bound = f"bound of the theorem: κ = {data['kappa']:.3g} per sweep"
+        style: dict[str, Any] = {"color": COLOURS[1], "linestyle": DASHES[1], "linewidth": 2}
+        ways_axes.semilogy(sweeps, data["kappa"] ** sweeps, label=bound, **style)
+        ways_axes.set_xlabel("projected sweep")
+        ways_axes.set_ylabel("distance to the fixed point,\nrelative to that of the start")
+        ways_axes.legend(frameon=False)
+        ratio_axes.hist(data["ratios"], bins=40, color=COLOURS[0])
+        ratio_axes.axvline(data["kappa"], label="bound κ", **style)
+        ratio_axes.set_xlabel("distance of two moment collections,\nafter / before a projected sweep")
+        ratio_axes.set_ylabel("number of pairs")
+        ratio_axes.legend(frameon=False, loc="upper left")
+        for panel in (ways_axes, ratio_axes):
             clear_spines(panel)
         return figure
 
 
 class PairWorld:
-    """A small table with all of X² at hand: T₂, the stationary distributions, and the projection of the paper."""
+    """Small model with dense tables over X²: T₂, the stationary distributions, and the projection of Section B."""
 
     def __init__(self, model: jmdp.TabularJMDP) -> None:
         self.model, self.policy = model, jmdp.TabularPolicy.uniform(model)
@@ -186,13 +188,13 @@ class PairWorld:
         return earned, step, second, cross, pair_step.reshape(X * X, X * X)
 
     def _ways(self, x: tuple[int, int]) -> Iterator[tuple[float, float, int]]:
-        """How a step from a coordinate can go: probability, reward, next state."""
+        """Yield the outcomes of a step from a coordinate: probability, reward, next state."""
         s, a = x
         for k, p in enumerate(self.model.prob[s]):
             yield float(p), float(self.model.reward[s, k, a]), int(self.model.next_state[s, k, a])
 
     def _ways_of_two(self, x: tuple[int, int], y: tuple[int, int]) -> Iterator[tuple[float, float, int, float, int]]:
-        """The same of two coordinates under `Local` luck: they share the scenario of one state, and nothing else."""
+        """Yield joint outcomes of two coordinates under `Local`: only coordinates in one state share a scenario."""
         if x[0] == y[0]:
             for (p, r, n), (_, u, m) in zip(self._ways(x), self._ways(y), strict=True):
                 yield p, r, n, u, m
@@ -201,7 +203,7 @@ class PairWorld:
                 yield p * q, r, n, u, m
 
     def backup(self, moments: Collection) -> Collection:
-        """T₂ M."""
+        """Return T₂ M (Definition 5.1)."""
         g, ahead = self.model.discount, self.cross @ moments.mean
         later = (self.pair_step @ moments.second.ravel()).reshape(self.count, self.count)
         return Collection(
@@ -209,7 +211,10 @@ class PairWorld:
         )
 
     def projected(self, moments: Collection) -> Collection:
-        """Π M: least squares for means, and within the cone for second moments, by projected gradients where needed."""
+        """Return Π M: least squares for means (Eq. (69)); for second moments within the cone (Eq. (70)).
+
+        The second projection uses projected gradients if the cone constraint is active.
+        """
         left = FEATURES.T * self.stationary
         mean = FEATURES @ np.linalg.solve(left @ FEATURES, left @ moments.mean)
         right = self._features.T @ (self.weights * moments.second).ravel()
@@ -223,37 +228,37 @@ class PairWorld:
             if float(np.abs(new - ahead).max()) <= 1e-14 * float(np.abs(free).max()):
                 break
             faster = (1 + np.sqrt(1 + 4 * momentum**2)) / 2
-            back = float((ahead - new) @ (new - theta)) > 0  # overshot: begin the acceleration again
+            back = float((ahead - new) @ (new - theta)) > 0  # overshot: restart the acceleration
             ahead = new if back else new + (momentum - 1) / faster * (new - theta)
             theta, momentum = new, 1.0 if back else float(faster)
         return Collection(mean, (self._features @ new).reshape(self.count, self.count))
 
     def norm(self, moments: Collection) -> float:
-        """The theorem's: max(‖M_μ‖_ν, β ‖M_Σ‖_μ₂)."""
+        """Return the norm of Theorem B.4, max(‖M_μ‖_ν, β ‖M_Σ‖_μ₂) (Eq. (77))."""
         first = float(np.sqrt(self.stationary @ moments.mean**2))
         return max(first, self.beta * float(np.sqrt((self.weights * moments.second**2).sum())))
 
     def settled(self, moments: Collection, sweeps: int) -> Collection:
-        """The projected iteration after so many sweeps."""
+        """Return the moments after this many projected sweeps."""
         for _ in range(sweeps):
             moments = self.projected(self.backup(moments))
         return moments
 
     def truth(self, progress: bool) -> Collection:
-        """True moments, by `ExactPairs`."""
+        """Return the true moments, computed by `ExactPairs`."""
         result = jmdp.evaluate(self.model, self.policy, jmdp.Local(), progress=progress)
         second = [[result.second_moment(*x, *y) for y in self.coordinates] for x in self.coordinates]
         return Collection(result.mean.ravel(), np.array(second))
 
     def gap_weights(self) -> list[float]:
-        """μ₂ of two actions in one state."""
+        """Return the weights μ₂ of all pairs of different actions in one state."""
         A = self.model.actions.size
         return [
             float(self.weights[i, j]) for i, j in product(range(self.count), repeat=2) if i != j and i // A == j // A
         ]
 
     def restart_shares(self, progress: bool) -> list[float]:
-        """Errors of covariances of two actions in one state over their bounds, of a fit with weights that restart."""
+        """Return error over bound for the covariances of two actions in one state, of a fit with `Restart` weights."""
         method = jmdp.LinearProjected(FEATURES, weights=Restart())
         truth, fit = (jmdp.evaluate(self.model, self.policy, jmdp.Local(), method=m, progress=progress)
                       for m in (jmdp.ExactPairs(), method))  # fmt: skip
@@ -266,14 +271,14 @@ class PairWorld:
 
 
 def two_towns(discount: float) -> jmdp.TabularJMDP:
-    """Good and bad weather hits both ways to sell alike and decides where one is tomorrow; rewards in [0, 1]."""
+    """Model in which the weather affects both ways to sell equally and determines the next town; rewards in [0, 1]."""
     reward = np.array([[[1.0, 1.2], [-1.0, -0.9]], [[2.0, 2.1], [-2.0, -1.8]]])
     after = [[[0, 0], [1, 1]]] * 2
     return jmdp.TabularJMDP([[0.5, 0.5]] * 2, (reward + 2.0) / 4.1, after, discount)
 
 
 def random_collection(rng: np.random.Generator, world: PairWorld, kind: int) -> Collection:
-    """Moments of any sign and scale; every fourth is constant, which P and P₂ leave as it is."""
+    """Return moments of any sign and scale; every fourth collection is constant, which P and P₂ do not change."""
     X, scale = world.count, 10.0 ** rng.uniform(-2, 2)
     if kind % 4 == 3:
         return Collection(np.full(X, rng.normal()), np.full((X, X), scale * rng.normal()))
@@ -283,14 +288,14 @@ def random_collection(rng: np.random.Generator, world: PairWorld, kind: int) -> 
 
 
 def _packed(matrices: Floats) -> Floats:
-    """[..., d (d + 1)/2], symmetric parts of matrices [..., d, d] as vectors with the same inner products."""
+    """Symmetric parts of matrices [..., d, d] as vectors [..., d (d + 1)/2] with the same inner products."""
     i, j = np.triu_indices(matrices.shape[-1])
     factor = np.where(i == j, 0.5, np.sqrt(0.5))
     return np.asarray((matrices[..., i, j] + matrices[..., j, i]) * factor)
 
 
 def _nearest_semidefinite(packed: Floats) -> tuple[Floats, float]:
-    """The nearest positive semidefinite matrix, and the least eigenvalue of the one given."""
+    """Return the nearest positive semidefinite matrix, and the smallest eigenvalue of the given one."""
     d = FEATURES.shape[1]
     i, j = np.triu_indices(d)
     matrix = np.zeros((d, d))
@@ -300,7 +305,7 @@ def _nearest_semidefinite(packed: Floats) -> tuple[Floats, float]:
 
 
 def _in_the_long_run(step: Floats, start: Floats) -> Floats:
-    """The stationary distribution that a start leads to, by squaring the chain."""
+    """Return the limiting distribution of a chain from this start, by repeated squaring."""
     for _ in range(40):
         step = step @ step
         step /= step.sum(axis=1, keepdims=True)

@@ -1,4 +1,4 @@
-"""Bellman residuals of JIPE-2 against sweeps, in the gridworld and in the chain."""
+"""Bellman residuals of JIPE-2 per sweep, in the gridworld and in the chain."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 import jmdp
 from jmdp.experiments.reproduction.experiment import Experiment, Numbers, Work
 from jmdp.experiments.reproduction.findings import Claim, Finding, Floats, Measured
-from jmdp.plots.style import COLOURS, DASHES, GREY, clear_spines, new_figure
+from jmdp.plots.style import COLOURS, DASHES, GREY, SMALL, WIDTH, clear_spines, new_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,11 +18,11 @@ if TYPE_CHECKING:
 
 
 CLEAR = 1e-5
-"""As a share of the first residual: below this, rounding may show in the ratio of two."""
+"""Fraction of the first residual below which rounding may affect the ratio of two residuals."""
 
 
 class Setting(NamedTuple):
-    """A world with a policy, and whether the paper's text allows it."""
+    """Model with a policy; `paper` is True if it is consistent with the paper's text."""
 
     name: str
     panel: str
@@ -33,19 +33,20 @@ class Setting(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Residuals(Experiment):
-    """Residual convergence of JIPE-2 in a windy gridworld and a coupled-reward chain."""
+    """Residual convergence of JIPE-2 (Theorem 5.3) in a windy gridworld and a coupled-reward chain."""
 
     name = "residuals"
-    title = "Bellman residuals fall geometrically"
+    title = "Bellman residuals decrease geometrically"
     where = "Figure 2"
     ours = (
-        "The paper gives the sizes, and neither the discount, the gust, the rewards nor the policies. Ours are the "
-        "defaults of the built-in worlds: γ = 0.95, a gust in 3 steps of 10, 1 for reaching the goal, a fair sign "
-        "of ±1 in the chain; right, then up in the gridworld; each action half of the time in the chain, where a "
-        "fixed action would leave nothing to average. The paper's MDPs have no terminal states (Definition 3.1), and "
-        "it does not say what follows the goal. Two readings are judged: the goal is absorbing and pays 1 in each "
-        "step, or it pays nothing and leads back to the lower left cell. In the built-in world the goal ends the "
-        "walk; that is shown beside them, also with the careless policy (one step in five at random), and not judged."
+        "The paper gives the sizes, but not the discount, gusts, rewards or policies. Ours are the defaults of the "
+        "built-in worlds: γ = 0.95, gusts with probability 0.3, reward 1 for reaching the goal, rewards of ±1 with "
+        "equal probability in the chain. The policy goes right, then up in the gridworld; it is uniform in the chain, "
+        "because with a fixed action there is no average over actions. The paper's MDPs have no terminal states "
+        "(Definition 3.1), and it does not define what follows the goal. We judge two interpretations: the goal is "
+        "absorbing with reward 1 per step, or it has reward 0 and leads back to the lower left cell. In the built-in "
+        "world the goal ends the episode; this case is shown without a verdict, also for the careless policy (a random "
+        "action with probability 0.2)."
     )
 
     side: int = 5
@@ -54,30 +55,30 @@ class Residuals(Experiment):
     """States of the chain."""
     discount: float = 0.95
     tolerance: float = 1e-10
-    """Of both methods, as a fraction of the largest return."""
+    """Tolerance of both methods, as a fraction of the largest return."""
     straight: float = 0.99
-    """What a line must explain for a curve to count as one."""
+    """R² above which a curve counts as a straight line."""
 
     def settings(self) -> list[Setting]:
-        """The paper's worlds as its text allows them, and the built-in gridworld."""
+        """Return the models that are consistent with the paper's text, and the built-in gridworld."""
         grid = jmdp.worlds.windy_gridworld(self.side, self.side, discount=self.discount)
         chain = jmdp.worlds.coupled_reward_chain(self.length, discount=self.discount)
         directed, careless = grid.policies["goal_directed"], grid.policies["careless"]
         goal = int(np.flatnonzero(grid.model.terminal)[0])
         lower_left = self.side * (self.side - 1)
         name = f"{self.side}×{self.side} windy gridworld"
-        endless, ends = f"{name}, no terminal state", f"{name}, ours: the goal ends the walk"
+        endless, ends = f"{name}, no terminal state", f"{name}, ours: the goal ends the episode"
         line = f"coupled-reward chain of {self.length}"
         return [
             Setting(f"{name}, goal absorbing", endless, _going_on(grid.model, goal, 1.0), directed, True),
             Setting(f"{name}, goal leading back", endless, _going_on(grid.model, lower_left, 0.0), directed, True),
-            Setting(f"{name}, goal ending the walk", ends, grid.model, directed, False),
-            Setting(f"{name}, goal ending the walk, careless policy", ends, grid.model, careless, False),
+            Setting(f"{name}, goal ending the episode", ends, grid.model, directed, False),
+            Setting(f"{name}, goal ending the episode, careless policy", ends, grid.model, careless, False),
             Setting(line, line, chain.model, chain.policies["uniform"], True),
         ]
 
     def run(self, work: Work) -> Numbers:
-        """Evaluate each setting by the paper's iteration and by ours."""
+        """Evaluate each model by the paper's iteration and by ours."""
         findings: list[Finding] = []
         data: dict[str, Any] = {"discount": self.discount, "curves": {}}
         for setting in self.settings():
@@ -93,21 +94,21 @@ class Residuals(Experiment):
 
     def _judged(self, name: str, paper: jmdp.Evaluation, ours: jmdp.Evaluation) -> list[Finding]:
         decay = Claim(
-            f"In the {name}, the residual falls at least by γ in every sweep, as a contraction's does.",
+            f"In the {name}, every sweep reduces the residual at least by the factor γ, as for a contraction.",
             self.where,
-            f"factor per sweep of JIPE-2, down to {CLEAR:g} of the first residual (fit; interval: least and greatest "
+            f"factor per sweep of JIPE-2, down to {CLEAR:g} of the first residual (fit; interval: smallest and largest "
             "single sweep)",
         )
         faster = Claim(
-            f"In the {name}: (not in the paper) ExactPairs, on pairs of states and combining past sweeps, falls faster "
-            "than γ² a sweep.",
+            f"In the {name}: (not in the paper) ExactPairs, on pairs of states with accelerated sweeps, reduces the "
+            "residual faster than γ² per sweep.",
             self.where,
-            "factor per sweep of ExactPairs (fit; interval: least and greatest single sweep)",
+            "factor per sweep of ExactPairs (fit; interval: smallest and largest single sweep)",
         )
         accuracy = Claim(
-            f"In the {name}, the residual certifies how accurate the moments are.",
+            f"In the {name}, the residual bounds the error of the moments.",
             self.where,
-            "differences of the two methods' covariances over the sum of their certified errors: the largest",
+            "largest difference of the two methods' covariances over the sum of their certified errors",
         )
         assert paper.certificate is not None
         assert ours.certificate is not None
@@ -126,9 +127,9 @@ class Residuals(Experiment):
         return Claim(
             f"In the {name}, the residual is a straight line on a log scale.",
             self.where,
-            "share of the logarithm's variance that a line explains",
-            remark="Where the goal ends the walk the curve bends downwards: late sweeps contract by more than γ, as "
-            "fewer and fewer walks are still under way.",
+            "R² of a straight line through the logarithms",
+            remark="If the goal ends the episode, the curve bends downwards: late sweeps contract faster than γ, "
+            "because fewer and fewer episodes are still running.",
         )
 
     def _beside(self, setting: Setting, paper: jmdp.Evaluation) -> Finding:
@@ -137,31 +138,32 @@ class Residuals(Experiment):
         )
 
     def figure(self, data: dict[str, Any]) -> Figure:
-        """Residuals of the paper's worlds and of ours, with the slope γ."""
+        """Plot residuals of the paper's models and of ours, with the slope γ."""
         names = list(dict.fromkeys(curves["panel"] for curves in data["curves"].values()))
-        figure, [axes] = new_figure(1, len(names), size=(13.2, 5.2))
+        figure, grid = new_figure(len(names), 1, size=(WIDTH, 3.4 * len(names)))
+        axes = [row[0] for row in grid]
         for panel, title in zip(axes, names, strict=True):
             here = {name: curves for name, curves in data["curves"].items() if curves["panel"] == title}
             for i, (name, curves) in enumerate(here.items()):
                 what = name.rpartition(", ")[2]
                 what = "" if what == name else ("goal-directed policy" if "ending" in what else what)
                 for method, label in (("JIPE", "JIPE-2"), ("ExactPairs", "ExactPairs (ours)")):
-                    colour, dashes = COLOURS[i], DASHES[0] if method == "JIPE" else DASHES[2]
+                    colour, dashes = COLOURS[i], DASHES[i] if method == "JIPE" else DASHES[2 + i]
                     _draw(panel, curves[method], colour, dashes, ", ".join(filter(None, (label, what))))
             _slope(panel, data["discount"], max(len(curves["JIPE"]) for curves in here.values()))
             _mark_end(panel, here)
-            panel.set_title(title, fontsize=10)
+            panel.set_title(title.replace("the goal ends the walk", "the goal is terminal"), fontsize=10)
             panel.set_xlabel("sweep")
+            panel.set_ylabel("residual / first residual")
             panel.set_ylim(1e-13, 3)
             panel.grid(alpha=0.3)
-            panel.legend(frameon=False, fontsize=8, loc="upper center", bbox_to_anchor=(0.5, -0.16))
+            panel.legend(fontsize=SMALL, frameon=False, loc="upper left", bbox_to_anchor=(0, -0.2), ncols=1)
             clear_spines(panel)
-        axes[0].set_ylabel("residual / residual of the first sweep")
         return figure
 
 
 def _going_on(model: jmdp.TabularJMDP, to: int, pays: float) -> jmdp.TabularJMDP:
-    """The model without its end: every action of the terminal state leads to the state `to` and pays this."""
+    """Return the model without terminal state: all its actions lead to the state `to` with the reward `pays`."""
     reward, next_state = model.reward.copy(), model.next_state.copy()
     reward[model.terminal], next_state[model.terminal] = pays, to
     return jmdp.TabularJMDP(
@@ -182,7 +184,7 @@ def _slope(panel: Axes, discount: float, sweeps: int) -> None:
 
 
 def _mark_end(panel: Axes, shown: dict[str, Any]) -> None:
-    """Say where a residual is 0 from some sweep on, which a log scale cannot show."""
+    """Mark the sweep from which on a residual is 0, which a log scale cannot show."""
     for curves in shown.values():
         ended = next((sweep for sweep, r in enumerate(curves["JIPE"], start=1) if r == 0), None)
         if ended is not None:
@@ -192,7 +194,7 @@ def _mark_end(panel: Axes, shown: dict[str, Any]) -> None:
 
 
 def rate(residuals: Floats) -> Measured:
-    """The factor per sweep of a fitted line, and the least and greatest of single sweeps."""
+    """Return the factor per sweep of a fitted line, with the smallest and largest of single sweeps as interval."""
     seen = residuals[residuals > 0]
     single = seen[1:] / seen[:-1]
     slope = np.polyfit(np.arange(seen.size), np.log(seen), 1)[0]
@@ -201,7 +203,7 @@ def rate(residuals: Floats) -> Measured:
 
 
 def _linearity(residuals: Floats) -> Measured:
-    """R² of a line through the logarithms."""
+    """Return R² of a straight line through the logarithms."""
     logs = np.log(residuals[residuals > 0])
     sweeps = np.arange(logs.size)
     off = logs - np.polyval(np.polyfit(sweeps, logs, 1), sweeps)

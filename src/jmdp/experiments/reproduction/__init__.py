@@ -1,1 +1,1 @@
-"""What experiments that reproduce a paper share: claims, verdicts, records, and the report."""
+"""Shared parts of experiments that reproduce a paper: claims, verdicts, records, and the report."""

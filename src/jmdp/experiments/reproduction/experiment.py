@@ -1,4 +1,4 @@
-"""What every experiment is: settings, numbers, a figure of the numbers."""
+"""Base class of all experiments: settings, numbers, and a figure of the numbers."""
 
 from __future__ import annotations
 
@@ -15,54 +15,54 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Work:
-    """Where and how an experiment is run; nothing here changes a number."""
+    """Execution settings of an experiment; they do not affect its numbers."""
 
     folder: Path
-    """For what is worth keeping if the run is interrupted."""
+    """Folder for intermediate results, which an interrupted run reuses."""
     progress: bool = True
-    """Show bars on a terminal."""
+    """Show progress bars on a terminal."""
     workers: int = 2
-    """Processes for emulators."""
+    """Number of worker processes for emulators."""
 
 
 @dataclass(frozen=True)
 class Numbers:
-    """What an experiment found."""
+    """Results of an experiment."""
 
     findings: list[Finding]
     data: dict[str, Any]
-    """What its figure shows: lists and numbers, as JSON has them."""
+    """Data of its figure: lists and numbers that JSON can store."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Experiment(ABC):
-    """One figure or table of the paper; its fields are its settings."""
+    """Experiment for one figure or table of the paper; its fields are its settings."""
 
     name: ClassVar[str]
     title: ClassVar[str]
     where: ClassVar[str]
-    """In the paper."""
+    """Place in the paper."""
     ours: ClassVar[str]
-    """Which settings the paper does not say, and why ours are what they are."""
+    """Settings that the paper does not state, with the reasons for ours."""
 
     @classmethod
     def quick(cls) -> Self:
-        """Settings for a first look; those of a full run where that takes seconds."""
+        """Return settings for a quick run; those of a full run if that takes only seconds."""
         return cls()
 
     @classmethod  # noqa: B027 (most need nothing more)
     def require(cls) -> None:
-        """Say what is not installed, before any work is done."""
+        """Raise `MissingExtraError` if a required package is not installed."""
 
     @abstractmethod
     def run(self, work: Work) -> Numbers:
-        """Find the numbers."""
+        """Compute the numbers."""
 
     @abstractmethod
     def figure(self, data: dict[str, Any]) -> Figure:
-        """Draw what was found."""
+        """Plot the data of the results."""
 
     @classmethod
     def configured(cls, quick: bool) -> Self:
-        """The settings of a full or of a quick run."""
+        """Return the settings of a full or a quick run."""
         return cls.quick() if quick else cls()

@@ -1,4 +1,4 @@
-"""A claim of the paper beside what was measured, and the verdict that follows from the numbers."""
+"""Claims of the paper with measured values, and the verdicts that follow from them."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from jmdp.errors import SettingsError
 Floats = npt.NDArray[np.float64]
 
 ROUNDING = 1e-9
-"""A ratio of two computed numbers may exceed its limit by this fraction of it."""
+"""Relative rounding error by which a ratio of two computed numbers may exceed its limit."""
 
 CONFIDENCE = 0.95
-"""Of intervals over seeds."""
+"""Confidence of intervals over seeds."""
 
 AGREEMENT = 1.5
-"""An interval wider than this factor agrees with too much to agree with a number."""
+"""Largest ratio of an interval's ends for which it can count as agreement with a number."""
 
 
 class Judgement(StrEnum):
-    """What the numbers say of a claim."""
+    """Verdict on a claim."""
 
     REPRODUCED = "reproduced"
     BETTER = "better"
@@ -37,11 +37,11 @@ class Judgement(StrEnum):
 
 @dataclass(frozen=True)
 class Measured:
-    """A number with its interval and where it comes from.
+    """Measured value with its interval and source.
 
-    "certified": the interval holds the truth for sure, rounding included. "computed": nothing is random, and the
-    interval is the range of the numbers that `value` summarises. "sampled": the interval holds at `confidence`, from n
-    samples of these seeds.
+    "certified": the interval certainly contains the true value, rounding included. "computed": nothing is random, and
+    the interval is the range of the numbers that `value` summarises. "sampled": the interval contains the true value
+    with probability `confidence`, from n samples with these seeds.
     """
 
     value: float
@@ -49,32 +49,32 @@ class Measured:
     high: float
     basis: Literal["certified", "computed", "sampled"]
     n: int
-    """How many numbers it is drawn from: samples, or single results where nothing is random."""
+    """Number of samples, or of single results if nothing is random."""
     of: str
-    """What n counts."""
+    """Name of the things that n counts."""
     seeds: tuple[int, ...] = ()
     confidence: float | None = None
 
     def __post_init__(self) -> None:
         if not self.low <= self.value <= self.high:
-            raise SettingsError(f"{self.value!r} is not in its own interval [{self.low!r}, {self.high!r}].")
+            raise SettingsError(f"value {self.value!r} is outside its interval [{self.low!r}, {self.high!r}].")
         if self.n < 1:
-            raise SettingsError(f"A number drawn from {self.n} {self.of} is none.")
+            raise SettingsError(f"n is {self.n} ({self.of}). Give at least 1.")
         if not (self.basis == "sampled") == bool(self.seeds) == (self.confidence is not None):
-            raise SettingsError("A sampled number, and no other, has seeds and a confidence.")
+            raise SettingsError("Give seeds and confidence if basis is 'sampled', and only then.")
 
     @classmethod
     def certified(cls, estimate: jmdp.Estimate, n: int, of: str) -> Measured:
-        """A number that is surely in its interval, also after the few roundings it took to form it from others."""
+        """Return a certified value. The interval is widened for the rounding of a few operations."""
         slip = 2.0**-48
         low, high = estimate.low - slip * abs(estimate.low), estimate.high + slip * abs(estimate.high)
         return cls(float(estimate), low, high, "certified", n, of)
 
     @classmethod
     def over_seeds(cls, values: Floats, seeds: tuple[int, ...], of: str) -> Measured:
-        """The geometric mean of one positive number a seed, and its interval: Student's t on logarithms.
+        """Return the geometric mean of one positive number per seed, with Student's t interval on logarithms.
 
-        Of one seed nothing is known.
+        With a single seed the interval is infinite.
         """
         logs, n = np.log(values), len(values)
         middle = float(logs.mean())
@@ -85,32 +85,32 @@ class Measured:
 
 @dataclass(frozen=True)
 class Finding:
-    """One claim, and how it fared."""
+    """A claim with its measured value and verdict."""
 
     claim: str
-    """What the paper says, in our words."""
+    """Claim of the paper, in our words."""
     where: str
-    """In the paper."""
+    """Place in the paper."""
     quantity: str
-    """What was measured for it."""
+    """Description of the measured quantity."""
     measured: Measured
     rule: str
-    """What decides."""
+    """Rule that decides the verdict."""
     verdict: Judgement
     paper: float | None = None
-    """The paper's own number, where it prints one."""
+    """The paper's number, if it prints one."""
     remark: str = ""
-    """What a reader of the verdict has to know."""
+    """Note that is needed to interpret the verdict."""
 
     @property
     def failed(self) -> bool:
-        """A failure to reproduce is one."""
+        """True if the claim was not reproduced."""
         return self.verdict is Judgement.NOT_REPRODUCED
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim before it is judged."""
+    """A claim without a verdict."""
 
     claim: str
     where: str
@@ -119,28 +119,28 @@ class Claim:
     remark: str = ""
 
     def at_most(self, limit: float, measured: Measured, *, better: bool = False) -> Finding:
-        """It holds if the whole interval is at most the limit. `better` is for a claim that goes beyond the paper's."""
+        """Judge by: the whole interval is at most the limit. `better` marks a stronger claim than the paper's."""
         most = limit + ROUNDING * abs(limit)
         return self._decided(measured, f"must be ≤ {limit:.6g}", measured.high <= most, measured.low > most, better)
 
     def above(self, limit: float, measured: Measured) -> Finding:
-        """It holds if the whole interval is above the limit."""
+        """Judge by: the whole interval is above the limit."""
         return self._decided(measured, f"must be > {limit:.6g}", measured.low > limit, measured.high <= limit)
 
     def no_contradiction(self, limit: float, measured: Measured) -> Finding:
-        """It holds unless the whole interval is above the limit: for numbers that may be at the limit itself."""
+        """Judge by: not all of the interval is above the limit. For numbers that may equal the limit."""
         above = measured.low > limit + ROUNDING * abs(limit)
-        return self._decided(measured, f"must not surely be above {limit:.6g}", not above, above)
+        return self._decided(measured, f"the interval must include values ≤ {limit:.6g}", not above, above)
 
     def unjudged(self, why: str, measured: Measured) -> Finding:
-        """Shown, but nothing to be held against the paper's number."""
+        """Report a measured value without a verdict, for the reason given."""
         return self._finding(measured, why, Judgement.CANNOT_BE_JUDGED)
 
     def as_near_to_one(self, measured: Measured) -> Finding:
-        """Beside a ratio of the paper that would be 1 at best.
+        """Compare with a ratio of the paper whose ideal value is 1.
 
-        Better if the whole interval is nearer to 1, by factors; reproduced if it is narrow and holds the paper's
-        number; not reproduced if all of it is further from 1.
+        Better if the whole interval is nearer to 1 than the paper's ratio, on a log scale; reproduced if it is narrow
+        and contains the paper's ratio; not reproduced if the whole interval is further from 1.
         """
         assert self.paper is not None
         theirs = abs(math.log(self.paper))
@@ -152,7 +152,7 @@ class Claim:
             verdict = Judgement.REPRODUCED
         else:
             verdict = Judgement.NOT_REPRODUCED if nearest > theirs else Judgement.CANNOT_BE_JUDGED
-        rule = f"must surely be nearer to 1 than {self.paper:g}, or agree with it within a factor of {AGREEMENT:g}"
+        rule = f"interval must be nearer to 1 than {self.paper:g}, or agree with it within a factor of {AGREEMENT:g}"
         return self._finding(measured, rule, verdict)
 
     def _decided(self, measured: Measured, rule: str, holds: bool, fails: bool, better: bool = False) -> Finding:

@@ -1,4 +1,4 @@
-"""What an experiment found, as it is saved: before its figure is drawn, and with the settings that made it."""
+"""Saved results of an experiment with its settings, written before its figure is drawn."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from jmdp.experiments.reproduction.findings import Finding, Judgement, Measured
 
 @dataclass(frozen=True)
 class Record:
-    """Everything a report says of an experiment."""
+    """Results of an experiment as they appear in a report."""
 
     name: str
     settings: dict[str, Any]
@@ -26,28 +26,28 @@ class Record:
 
     @classmethod
     def of(cls, experiment: Experiment, numbers: Numbers) -> Record:
-        """What was found now, as it will be read again."""
+        """Return the record of an experiment that was just run."""
         return cls(experiment.name, settings_of(experiment), _versions(experiment), numbers.findings, numbers.data)
 
     @property
     def worst(self) -> Judgement:
-        """The verdict that a reader has to see first."""
+        """Worst verdict of all findings."""
         order = (Judgement.NOT_REPRODUCED, Judgement.CANNOT_BE_JUDGED, Judgement.REPRODUCED, Judgement.BETTER)
         return next(verdict for verdict in order if any(finding.verdict is verdict for finding in self.findings))
 
     @property
     def remarks(self) -> list[str]:
-        """What readers of the verdicts have to know, each once."""
+        """Remarks of all findings, without duplicates."""
         return list(dict.fromkeys(finding.remark for finding in self.findings if finding.remark))
 
     def save(self, path: Path) -> None:
-        """Write it whole or not at all. The same numbers make the same bytes."""
+        """Write the record atomically. Equal numbers give equal bytes."""
         text = json.dumps(self.document(), indent=1, ensure_ascii=False, allow_nan=False)
         with whole_file(path) as file:
             file.write(f"{text}\n".encode())
 
     def document(self) -> dict[str, Any]:
-        """As JSON has it; the end of an interval that is nowhere is null."""
+        """Return the record as a JSON document; infinite ends of intervals are null."""
         found = asdict(self)
         for finding in found["findings"]:
             for end in ("low", "high"):
@@ -58,7 +58,7 @@ class Record:
 
     @classmethod
     def load(cls, path: Path) -> Record:
-        """Read one that was saved."""
+        """Load a saved record."""
         saved = json.loads(path.read_text(encoding="utf-8"))
         findings = [
             Finding(**{**finding, "measured": _measured(finding["measured"]), "verdict": Judgement(finding["verdict"])})
@@ -75,13 +75,13 @@ def _measured(saved: dict[str, Any]) -> Measured:
 
 
 def settings_of(experiment: Experiment) -> dict[str, Any]:
-    """As JSON has them."""
+    """Return the settings of an experiment as JSON values."""
     found: dict[str, Any] = json.loads(json.dumps(asdict(experiment)))
     return found
 
 
 def saved_record(experiment: Experiment, path: Path) -> Record | None:
-    """The record of an earlier run with the same settings and packages, if there is one that can be read and drawn."""
+    """Return the record of an earlier run with the same settings and packages, or None if unavailable or damaged."""
     try:
         record = Record.load(path)
         if not record.findings or record.settings != settings_of(experiment):
@@ -99,7 +99,7 @@ def _versions(experiment: Experiment) -> dict[str, str]:
 
 
 def run_and_save(experiment: Experiment, path: Path, work: Work) -> Record:
-    """Run it and save what is found."""
+    """Run an experiment and save its record."""
     record = Record.of(experiment, experiment.run(work))
     record.save(path)
     return record

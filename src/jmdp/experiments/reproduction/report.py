@@ -1,4 +1,4 @@
-"""A report in one HTML file that loads nothing and runs nothing."""
+"""Report of all experiments as a self-contained HTML file without scripts."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _SALT = "jmdp"
-"""Of the names inside an SVG file, so that the same figure makes the same bytes."""
+"""Salt of the identifiers in an SVG file, so that equal figures give equal bytes."""
 
 
 class Part(NamedTuple):
-    """What a report shows of an experiment."""
+    """Section of a report: one experiment."""
 
     experiment: Experiment
     record: Record
@@ -32,7 +32,7 @@ class Part(NamedTuple):
 
 
 def svg(figure: Figure) -> bytes:
-    """A figure as SVG; the same numbers make the same bytes."""
+    """Return a figure as SVG; equal figures give equal bytes."""
     from matplotlib import rc_context
 
     file = io.BytesIO()
@@ -42,7 +42,7 @@ def svg(figure: Figure) -> bytes:
 
 
 def html(parts: Sequence[Part], *, quick: bool) -> str:
-    """Experiments with what they found and their figures. Text is escaped; figures are images, which run nothing."""
+    """Return the report. Text is escaped, and figures are embedded as images, which cannot run scripts."""
     try:
         from jinja2 import Environment, StrictUndefined
     except ImportError:
@@ -68,25 +68,25 @@ def html(parts: Sequence[Part], *, quick: bool) -> str:
 
 
 def slug(verdict: Judgement) -> str:
-    """For the style sheet."""
+    """Return the CSS class of a verdict."""
     return verdict.value.replace(" ", "-")
 
 
 def number(value: float) -> str:
-    """Four digits, a real minus, and words for what is no number."""
+    """Format a number with four digits and a minus sign; nan is "undefined"."""
     if not math.isfinite(value):
         return "∞" if value > 0 else "−∞" if value < 0 else "undefined"
     return f"{value:.4g}".replace("-", "−")
 
 
 def measured_text(measured: Measured) -> str:
-    """The value with its interval, or with ± where that is narrow; what is printed holds what was found."""
+    """Format a value with its interval, or with ± if that is narrow. Ends are rounded outwards."""
     text = jmdp.Estimate(measured.value, measured.low, measured.high).to_digits(4)
     return text.replace("-", "−").replace("inf", "∞")
 
 
 def source(measured: Measured) -> str:
-    """Where a number comes from: what n counts, seeds, and what its interval is."""
+    """Describe the source of a number: n, seeds, and the meaning of its interval."""
     n = f"n = {measured.n:,} {measured.of}"
     if measured.basis == "certified":
         return f"{n}; no sampling, interval certified"

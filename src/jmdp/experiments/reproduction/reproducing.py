@@ -1,4 +1,4 @@
-"""Run experiments one after the other: numbers, then figures, then the report of all that is there."""
+"""Run experiments in turn: numbers, then figures, then a report of all results."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from jmdp.plots.style import new_figure
 
 
 def reproduce(names: Sequence[str], folder: Path, *, quick: bool, work: Work) -> Iterator[Record]:
-    """Run experiments by name, and give the record of each as soon as it is there.
+    """Run experiments by name and yield the record of each as soon as it is done.
 
-    In `folder`: numbers/NAME.json, figures/NAME.svg, report.html, and in quick runs NAME-quick and report-quick.
-    Numbers that are there with the same settings are kept, so the same call again goes on where it was interrupted, and
-    the report shows them too.
+    Writes numbers/NAME.json, figures/NAME.svg and report.html to `folder`; quick runs write NAME-quick and
+    report-quick. Existing numbers with the same settings are reused, so repeating the call resumes an interrupted run,
+    and the report includes them.
     """
-    # What is not installed is said now, and not after an hour.
+    # Missing packages raise an error now instead of after an hour.
     new_figure(size=(1.0, 1.0))
     html([], quick=quick)
     for name in names:

@@ -1,4 +1,4 @@
-"""Distributions of every return and every gap, certified."""
+"""Certified distributions of all returns and gaps."""
 
 from jmdp.methods.exact_distribution.exact_distribution import ExactDistribution
 

@@ -1,4 +1,4 @@
-"""ExactDistribution: the whole distribution of every return and every gap, certified."""
+"""ExactDistribution: certified distributions of all returns and gaps."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ from jmdp.results.outcome import Outcome
 from jmdp.results.start import with_start
 
 _TIMES = 4
-"""How many times more cells there are when those at hand no longer help."""
+"""Factor by which the number of cells grows when more sweeps no longer narrow the intervals."""
 
 _SELDOM = 1000
-"""Sweeps after which widths are looked at, however near 1 the discount is."""
+"""Sweeps between computations of the widths, at most, however near 1 the discount is."""
 
 _PLATEAU = 0.8, 0.9
-"""Intervals halve, and widths decay, while only the horizon limits them. Once both fall by less than this, cells do."""
+"""If the spread and the width both shrink by less than these factors, more cells are needed, not more sweeps."""
 
 
 @dataclass(frozen=True)
@@ -47,35 +47,35 @@ class ExactDistribution(Method[Evaluation]):
     """Certified distributions of all returns and gaps by distributional dynamic programming on pairs.
 
     The gap is the return of the pair chain, G(x, y) = R(x) − R(y) + γ G(x', y'), so its distribution is a mixture of
-    shifted and shrunk distributions of gaps. A distribution is kept as masses in cells, and with each mass an interval
-    that all of it is in. One sweep maps intervals to intervals, so whatever the cells are, and after any number of
-    sweeps, the distributions made of the lower and of the upper ends enclose the true one. Intervals shrink by γ a
-    sweep until the cells put different outcomes together; then there are more cells. Branches that have become one have
-    a gap of exactly 0 and are kept apart from all other mass, so ties and P(Z(s, a) > Z(s, b)) do not blur into one
-    another. The chance of an exact tie, which may also come about by rewards that cancel, is found in integers
-    (`jmdp.methods.exact_ties`).
+    shifted and scaled distributions of gaps. A distribution is stored as masses in cells, and each mass has an interval
+    that contains all of it. One sweep maps intervals to intervals, so for any cells and after any number of sweeps, the
+    distributions of the lower ends and of the upper ends enclose the true one. Intervals shrink by γ per sweep until
+    the cells join different outcomes; then the number of cells is increased. Branches that have merged have a gap of
+    exactly 0, which is stored separately from all other mass, so ties are not confused with P(Z(s, a) > Z(s, b)). The
+    probability of an exact tie, which can also arise from rewards that cancel, is computed in integer arithmetic
+    (`jmdp.methods.exact_distribution.ties`).
 
-    The paper (section 5.4) asks for quantiles, CVaR and the probability of superiority and bounds them by two moments.
-    Means and covariances are those of `ExactPairs`.
+    The paper (Section 5.4) bounds quantiles, CVaR and the probability of superiority by two moments. Means and
+    covariances are those of `ExactPairs`.
 
-    It needs a table of pairs of states times cells: meant for up to some hundred states.
+    Memory is proportional to pairs of states times cells. Intended for models of up to a few hundred states.
 
     Parameters
     ----------
     tolerance
-        Stop when both of these are reached. P(G > 0), P(G = 0) and P(G < 0) of every gap G = Z(s, a) − Z(s, b) are
-        known to intervals no wider than this. The two distributions that enclose the distribution of a return or gap
-        are no further apart than this fraction of its range (of its size, where it is a single value), in the
-        Wasserstein distance: the mean width of its intervals. Chances at other thresholds than 0 may be known less well
-        where the distribution has an atom. If rounding alone keeps an interval wider, the outcome is STALLED.
+        Stop when both conditions hold. The intervals of P(G > 0), P(G = 0) and P(G < 0) of every gap
+        G = Z(s, a) − Z(s, b) are no wider than this. The Wasserstein distance between the two distributions that
+        enclose that of a return or gap, which is the mean width of its intervals, is at most this fraction of its range
+        (of its size if it is a single value). Intervals of probabilities at thresholds other than 0 may be wider where
+        the distribution has an atom. If rounding alone keeps an interval wider, the outcome is STALLED.
     cells
-        Of a distribution, to begin with. Quantiles and CVaR are the narrower the more there are.
+        Initial number of cells of each distribution. More cells give narrower intervals of quantiles and CVaR.
     max_cells
-        Of a distribution, at most.
+        Maximum number of cells of each distribution.
     max_sweeps
-        Give up after so many.
+        Maximum number of sweeps.
     memory_budget
-        Bytes it may use; by default 80% of what is free.
+        Maximum memory in bytes; by default 80% of the free memory.
     """
 
     tolerance: float = 0.05
@@ -121,9 +121,9 @@ class ExactDistribution(Method[Evaluation]):
         return with_start(self._with_distributions(moments, problem, progress), start)
 
     def _room(self, states: int, drawn: float, given: float) -> _Room:
-        """The memory there is, or refuse if that is too little for so many distributions."""
+        """The memory budget; raises if it is too small for this many distributions."""
         room = _Room(budget(self.memory_budget), drawn, given)
-        fix = "Use MonteCarlo(seed=…), which needs no table of pairs"
+        fix = "Use MonteCarlo(seed=…), which does not store a table of pairs"
         require(room.needed(self.cells), room.allowed, f"ExactDistribution on {states} states", fix)
         return room
 
@@ -148,7 +148,7 @@ class ExactDistribution(Method[Evaluation]):
     def _iterate(
         self, problem: _Problem, sweep: DistributionSweep, report: Callable[[int, float, float], None]
     ) -> tuple[list[float], Outcome]:
-        """Sweep until all widths are small enough or that is out of reach; return them, and why it ended."""
+        """Sweep until all widths are small enough or a limit is reached; return the widths and the outcome."""
         gamma = problem.model.discount
         often = min(math.ceil(math.log(2) / -math.log(gamma)), _SELDOM) if gamma else 1
         cells, before, least = self.cells, (math.inf, math.inf), math.inf
@@ -181,24 +181,24 @@ class ExactDistribution(Method[Evaluation]):
 
 @dataclass(frozen=True)
 class _Room:
-    """What memory there is, and how many distributions are kept in it."""
+    """Memory budget, and the number of distributions stored in it."""
 
     allowed: float  # bytes
-    drawn: float  # distributions of drawn pairs, of which there are two tables
-    given: float  # of what is asked for
+    drawn: float  # distributions of policy-drawn pairs, stored in two tables
+    given: float  # distributions of the requested returns and gaps
 
     def needed(self, cells: int) -> float:
-        """Bytes for distributions of so many cells."""
+        """Bytes needed by distributions of this many cells."""
         return CELL_BYTES * (cells + 1) * (2 * self.drawn + self.given)
 
     def for_steps(self, cells: int) -> float:
-        """Bytes that are left beside them."""
+        """Bytes left for the lists of outcomes."""
         return self.allowed - self.needed(cells)
 
 
 @dataclass(frozen=True, eq=False)
 class _Problem:
-    """What is swept: a table, or the blocks of several policies."""
+    """Problem to solve: a table, or the blocks of several policies."""
 
     model: TabularJMDP
     policy: TabularPolicy
@@ -210,7 +210,7 @@ class _Problem:
 
 @dataclass(frozen=True, eq=False)
 class DistributionTable:
-    """The distributions of all returns and gaps of given actions or policies, in cells."""
+    """Distributions, in cells, of all returns and gaps of the given actions or policies."""
 
     steps: DistributionSteps
     cells: Cells  # of the rows of steps.given, on rewards of size 1
@@ -237,14 +237,14 @@ class DistributionTable:
         return GapDistribution(low, high, mean, mass, self.slack, support, tied=tied)
 
     def _masses(self, row: int, *, forward: bool) -> tuple[Floats, Floats, Floats, Floats]:
-        """Ends, means and masses of one distribution."""
+        """Lower ends, upper ends, means and masses of one distribution."""
         mass = self.cells.mass[row]
         there = np.flatnonzero(mass)
         low, high, mean = (np.where(there == 0, 0.0, points[row, there]) for points in self.cells[1:])
         if not forward:
-            low, high, mean = 0.0 - high, 0.0 - low, 0.0 - mean  # and no minus before a zero
+            low, high, mean = 0.0 - high, 0.0 - low, 0.0 - mean  # subtracted from 0.0 to avoid −0.0
         low, high, mean = (self.steps.scale.restore(points) for points in (low, high, mean))
-        # An underflow on the way back may hide something, but not of what is exactly 0.
+        # Restoring the scale may underflow, except for values that are exactly 0.
         hidden = np.where((there != 0) & (np.abs([low, high]) < 2.0**-1020), 2.0**-1073, 0.0)
         return low - hidden[0], high + hidden[1], mean, mass[there]
 
@@ -252,9 +252,9 @@ class DistributionTable:
 def _with_ties(
     low: Floats, high: Floats, mean: Floats, mass: Floats, tied: float
 ) -> tuple[Floats, Floats, Floats, Floats]:
-    """Move as much mass to 0 as is surely tied: out of intervals that contain 0, for a tie is in no other.
+    """Move to 0 the mass that is certainly tied, out of intervals that contain 0: only these can contain a tie.
 
-    Which of them lose how much is not known. Lower ends lose it where they are highest, upper ends where they are
+    The share of each interval is unknown. Lower ends lose mass where they are highest and upper ends where they are
     lowest, so that the distributions of the lower and of the upper ends still enclose the true one.
     """
     at_zero = (low == 0) & (high == 0)
@@ -266,7 +266,7 @@ def _with_ties(
     sums = np.setdiff1d(np.union1d(low_sums, high_sums), [0.0])
     left = np.diff(sums, prepend=0.0)
     new_low, new_high = -lower[np.searchsorted(low_sums, sums)], upper[np.searchsorted(high_sums, sums)]
-    middle = float(mass[astride] @ mean[astride]) / float(left.sum() or 1.0)  # so that the mean stays what it is
+    middle = float(mass[astride] @ mean[astride]) / float(left.sum() or 1.0)  # keeps the mean unchanged
     others = ~astride
     return (
         np.concatenate([low[others], new_low, [0.0]]),
@@ -277,6 +277,6 @@ def _with_ties(
 
 
 def _without(moved: float, ends: Floats, mass: Floats) -> tuple[Floats, Floats]:
-    """Ends, from the outermost inwards, and the running sums of their masses after so much of the innermost is gone."""
+    """Ends, from the outermost inwards, and cumulative masses after `moved` is removed from the innermost ones."""
     order = np.argsort(-ends, kind="stable")
     return ends[order], np.clip(np.cumsum(mass[order]), 0.0, max(math.fsum(mass) - moved, 0.0))

@@ -1,4 +1,4 @@
-"""The steps of the gaps of several policies: pairs of states in blocks of different policies (`policy_blocks`)."""
+"""Steps of the gaps of several policies: pairs of states in blocks of different policies (`policy_blocks`)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from jmdp.models.policy_blocks import PolicyBlocks
 
 
 class PolicySteps(DistributionSteps):
-    """An alternative is a policy: its return and gaps are those of drawn branches themselves."""
+    """Steps whose alternatives are policies: their returns and gaps are those of policy-drawn branches."""
 
     def __init__(
         self, blocks: PolicyBlocks, policy: TabularPolicy, coupling: Coupling, scale: Scale, allowed_bytes: float
@@ -26,17 +26,17 @@ class PolicySteps(DistributionSteps):
         super().__init__(blocks.model, policy, coupling, scale, allowed_bytes)
 
     def return_row(self, s: int, i: int) -> int:
-        """Of `given`, for policy i from a state that goes on."""
+        """Row of `given` for policy i from a non-terminal state."""
         return int(np.searchsorted(self._starts, s)) * self._blocks.count + i
 
     def gap_row(self, s: int, i: int, j: int) -> int:
-        """Of `given`, for policies i < j."""
+        """Row of `given` for policies i < j."""
         at = int(np.searchsorted(self._starts, s))
         return self.first_gap + at * len(self.actions) + self.actions.index((i, j))
 
     @property
     def _starts(self) -> Integers:
-        """States of the first block that go on."""
+        """Non-terminal states of the first block."""
         return np.asarray(self.states[self.states < self._blocks.block])
 
     def _drawn_pairs(self) -> tuple[Integers, Integers]:
@@ -53,7 +53,7 @@ class PolicySteps(DistributionSteps):
         return returns, gaps
 
     def _drawn(self, i: int, j: int) -> OutcomeList:
-        """Two branches of different policies; at one place they may share its scenario and nothing else."""
+        """Two branches of different policies; at the same place they may share its scenario and nothing else."""
         coupling, block = self._coupling, self._blocks.block
         within = coupling.shared_in_a_state and not coupling.shared_between_states
         if not within or self.end in (i, j) or self.states[i] % block != self.states[j] % block:
@@ -61,7 +61,7 @@ class PolicySteps(DistributionSteps):
         s, t = self.states[i], self.states[j]
         joint = self._joint(np.array([s]), np.array([t]))[0]
         pi = self._policy.probs
-        # What can happen is listed, though its chance may underflow.
+        # Every possible outcome is listed, even if its probability underflows.
         listed = joint > 0 if coupling.policy_luck == "shared" else np.logical_and.outer(pi[s] > 0, pi[t] > 0)
         a, b = np.nonzero(listed)
         return joined([self._together((i, int(x)), (j, int(y)), float(joint[x, y])) for x, y in zip(a, b, strict=True)])

@@ -1,10 +1,10 @@
-"""Every way a return or a gap can go on in one step: G = gain + γ G', with its chances.
+"""All one-step outcomes of returns and gaps, G = gain + γ G', with their probabilities.
 
-A gap of two branches in states s and t is the return of the pair: G(s, t) = R − R̃ + γ G(s', t'). A terminal state
-is worth nothing, so the gap against it is a single return, G(s, end) = Z(s), and one list of pairs serves both. Where
-two branches become one their gap is 0 for good, which is the pair (end, end).
+A gap of two branches in states s and t is the return of the pair: G(s, t) = R − R̃ + γ G(s', t'). The return of a
+terminal state is 0, so the gap against it is a single return, G(s, end) = Z(s), and one list of pairs serves both. Once
+two branches have merged their gap is 0 from then on, which is the pair (end, end).
 
-Policy-drawn pairs feed one another; returns and gaps of given first actions are one step ahead of them.
+Policy-drawn pairs depend on one another; returns and gaps of given first actions are one step ahead of them.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ from jmdp.models.policy import TabularPolicy
 from jmdp.models.tabular import TabularJMDP
 
 _OUTCOME_BYTES = 144.0
-"""Chance, gain, exact gain, source and factor, as they are found, brought together and laid out."""
+"""Probability, gain, exact gain, source and factor, in the three copies made while lists are built and joined."""
 
 
 @dataclass(frozen=True, eq=False)
 class Steps:
-    """Outcomes of some rows, those of one row after the other, as `kernels.distributions` takes them."""
+    """Outcomes of some rows, concatenated row by row: the input of `kernels.distributions`."""
 
     starts: Integers  # [rows + 1]
     chance: Floats  # [outcomes]
@@ -42,15 +42,15 @@ class Steps:
 
     @property
     def most_outcomes(self) -> int:
-        """Of any row."""
+        """Largest number of outcomes of a row."""
         return int(np.diff(self.starts).max(initial=0))
 
 
 @dataclass(frozen=True, eq=False)
 class OutcomeList:
-    """Outcomes of one branch or of a pair before they are brought together."""
+    """Outcomes of one branch or of a pair, before equal ones are joined."""
 
-    chance: Floats  # 0 where a positive product underflows: what can happen is listed
+    chance: Floats  # 0 if a positive product underflows: possible outcomes are all listed
     gain: Floats
     tail: Floats  # gain + tail is exact
     one: Integers
@@ -58,7 +58,7 @@ class OutcomeList:
 
 
 class DistributionSteps:
-    """The steps of one model, policy and coupling, on rewards of size 1; refuses if they may not fit."""
+    """Steps of one model, policy and coupling, on rewards of size 1; raises if they may exceed the memory."""
 
     def __init__(
         self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, scale: Scale, allowed_bytes: float
@@ -76,13 +76,13 @@ class DistributionSteps:
         self._row[one, other] = self._row[other, one] = np.arange(one.size)
         self._shared_draws = [(w, scenarios, choices) for w, scenarios in shared_scenarios(model, coupling)
                       for w, choices in self._choices(w)]  # fmt: skip
-        self.most_merged = 1  # outcomes that were brought together
+        self.most_merged = 1  # most outcomes joined into one
         self._branches = [
             [self._branch(i, scenarios, choices) for i in range(self.end + 1)]
             for _, scenarios, choices in self._shared_draws
         ]
         pairs = sum(sum(outcomes.chance.size for outcomes in given) ** 2 for given in self._branches) / 2
-        fix = "Use MonteCarlo(seed=…), or join scenarios that do the same"
+        fix = "Use MonteCarlo(seed=…), or join scenarios with equal outcomes"
         require(
             _OUTCOME_BYTES * pairs, allowed_bytes, f"ExactDistribution on {pairs:.2g} outcomes of pairs of states", fix
         )
@@ -92,12 +92,12 @@ class DistributionSteps:
         self.given = self._steps(returns + gaps)
 
     def _drawn_pairs(self) -> tuple[Integers, Integers]:
-        """Pairs of states whose gaps are kept, each once; (end, end) is the last."""
+        """Pairs of states whose gaps are stored, each once; (end, end) is the last."""
         one, other = np.triu_indices(self.end + 1)
         return one, other
 
     def _alternatives(self) -> tuple[list[OutcomeList], list[OutcomeList]]:
-        """The returns and the gaps that are asked for: of each state's actions."""
+        """Requested returns and gaps: those of each state's actions."""
         A = self._model.shape[2]
         self.actions = list(combinations(range(A), 2))
         returns = [self._given(i, a) for i in range(self.end) for a in range(A)]
@@ -106,7 +106,7 @@ class DistributionSteps:
     def list_all(self) -> bool:
         """Whether every outcome of positive probability is among the steps.
 
-        With shared policy luck, rounding may lose an action between two break points that are closer than a unit.
+        With shared policy luck, rounding may lose an action whose break points are closer than one unit of rounding.
         """
         if self._coupling.policy_luck == "independent":
             return True
@@ -114,11 +114,11 @@ class DistributionSteps:
         return _exact_choices(self._policy) <= {tuple(row) for row in actions.tolist()}
 
     def return_row(self, s: int, a: int) -> int:
-        """Of `given`, for a state that goes on."""
+        """Row of `given` for a non-terminal state."""
         return int(np.searchsorted(self.states, s)) * self._model.shape[2] + a
 
     def gap_row(self, s: int, a: int, b: int) -> int:
-        """Of `given`, for a < b and a state that goes on."""
+        """Row of `given` for a < b and a non-terminal state."""
         i = int(np.searchsorted(self.states, s))
         return self.first_gap + i * len(self.actions) + self.actions.index((a, b))
 
@@ -136,7 +136,7 @@ class DistributionSteps:
         return [(weight * float(width), one_hot[chosen]) for width, chosen in zip(widths, actions, strict=True)]
 
     def _branch(self, i: int, scenarios: Floats, choices: Floats) -> OutcomeList:
-        """One branch that draws its action, given the luck it shares."""
+        """One branch that draws its action, given the shared randomness."""
         if i == self.end:
             return self._nothing(1.0)
         s = self.states[i]
@@ -154,14 +154,14 @@ class DistributionSteps:
         return self._apart(i, j)
 
     def _apart(self, i: int, j: int) -> OutcomeList:
-        """Two branches that are independent given the luck that different states share."""
+        """Two branches that are independent given the randomness shared between states."""
         parts = [
             _product(w, given[i], given[j]) for (w, _, _), given in zip(self._shared_draws, self._branches, strict=True)
         ]
         return joined(parts)
 
     def _same_state(self, i: int) -> OutcomeList:
-        """Two branches that meet the same scenario: one and the same where they draw the same action."""
+        """Two branches that share a scenario; they merge if they draw the same action."""
         s = self.states[i]
         pi = self._policy.probs[s]
         if self._coupling.policy_luck == "shared":
@@ -198,7 +198,7 @@ class DistributionSteps:
         return _product(1.0, self._given(i, a), self._given(i, b))
 
     def _steps(self, rows: list[OutcomeList]) -> Steps:
-        """Bring equal outcomes together, and write pairs as rows."""
+        """Join equal outcomes, and convert pairs to rows."""
         if not rows:
             none = np.zeros(0)
             return Steps(np.zeros(1, np.int64), none, none, np.zeros(0, np.int64), none, dd.of(none))
@@ -206,13 +206,13 @@ class DistributionSteps:
         counts = [part[0].size for part in merged]
         chance, gain, tail, source, factor = (np.concatenate(parts) for parts in zip(*merged, strict=True))
         scaled = self.scale.divide(gain)
-        # Only what is nothing may become nothing: the kernel takes 0 for exact.
+        # A gain that is not 0 must not become 0, because the kernel treats 0 as exact.
         scaled = np.where((scaled == 0) & (gain != 0), np.copysign(5e-324, gain), scaled)
         return Steps(np.cumsum([0, *counts]), chance, scaled, source, factor, dd.DoubleDouble(gain, tail))
 
     def _merged(self, outcomes: OutcomeList) -> tuple[Floats, Floats, Floats, Integers, Floats]:
         source = self._row[outcomes.one, outcomes.other]
-        if self.discount == 0:  # the rest counts for nothing, as after the end
+        if self.discount == 0:  # later rewards do not count, as after the end
             source = np.full_like(source, self._row[self.end, self.end])
         factor = np.where(outcomes.one <= outcomes.other, self.discount, -self.discount)
         return self._joined_equals(outcomes.chance, outcomes.gain, outcomes.tail, source, factor)
@@ -237,7 +237,7 @@ def _exact_choices(policy: TabularPolicy) -> set[tuple[int, ...]]:
 
 
 def _product(weight: float, one: OutcomeList, other: OutcomeList) -> OutcomeList:
-    """Two branches that are independent given the luck they share."""
+    """Two branches that are independent given the shared randomness."""
     shape = (one.chance.size, other.chance.size)
     gain, tail = dd.difference(one.gain[:, None], other.gain)  # single returns have no tail
     return OutcomeList(
@@ -250,7 +250,7 @@ def _product(weight: float, one: OutcomeList, other: OutcomeList) -> OutcomeList
 
 
 def joined(parts: list[OutcomeList]) -> OutcomeList:
-    """All outcomes, one list after the other."""
+    """Concatenation of several lists of outcomes."""
     return OutcomeList(
         *(np.concatenate([getattr(part, name) for part in parts]) for name in OutcomeList.__annotations__)
     )

@@ -1,4 +1,4 @@
-"""Sweeping the distributions of all policy-drawn pairs, and looking one step ahead of them."""
+"""Sweeps over the distributions of all policy-drawn pairs, and the step from these to the requested ones."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from jmdp.models.policy import TabularPolicy
 from jmdp.models.tabular import TabularJMDP
 
 CELL_BYTES = 64.0
-"""Mass, mean and the two ends, of an atom and of all else."""
+"""Mass, mean and the two ends, for an atom and for all other mass."""
 
 _ATOM = 2.0**-43
-"""A mass whose interval is up to this, over (1 − γ)², on rewards of size 1, is an atom as far as rounding can tell."""
+"""A mass whose interval is at most this wide, over (1 − γ)² and on rewards of size 1, is treated as an atom."""
 
 _RANGE_SWEEPS = 60
-"""Sweeps after which what returns can be is known well enough to lay out cells."""
+"""Sweeps after which the ranges of returns are accurate enough to lay out cells."""
 
 
 class Widths(NamedTuple):
-    """How well distributions of given actions are known, at worst: see `ExactDistribution` for what counts."""
+    """Largest widths of the distributions of given actions, as defined in `ExactDistribution`."""
 
-    stated: float  # all that the stated intervals are wide
-    beyond_rounding: float  # the same, but for masses that rounding keeps from being narrower, and rounding of masses
+    stated: float  # of the stated intervals
+    beyond_rounding: float  # without atoms that rounding keeps wide, and without the rounding of masses
 
 
 class DistributionSweep:
-    """The distributions of all pairs of states whose actions are drawn from the policy, and their sweeps."""
+    """Distributions of all pairs of states whose actions are drawn from the policy, and their sweeps."""
 
     def __init__(
         self,
@@ -44,12 +44,12 @@ class DistributionSweep:
         policy: TabularPolicy,
         coupling: Coupling,
         steps: DistributionSteps,
-        value: Floats,  # [S], of the policy, so that distributions have the right mean from the start
+        value: Floats,  # [S], of the policy; gives distributions the right mean initially
         threads: Threads,
     ) -> None:
         self.steps, self._threads = steps, threads
         low, high = self._drawn_range = _ranges(steps.drawn, model.discount)
-        # Every chance is a product of probabilities of stored rows, summed over outcomes that are one.
+        # Every probability is a product of entries of stored rows, summed over outcomes that were joined.
         breaks = break_point_units(policy, coupling)
         self._units = (
             2 * (row_sum_error_units(model.prob) + row_sum_error_units(policy.probs))
@@ -64,19 +64,19 @@ class DistributionSweep:
         rows = low.size
         self._distributions = Cells.empty(rows, 1)
         self._distributions.mass[:] = [0.0, 1.0, 0.0]
-        self._distributions.mass[self.ties.always] = [1.0, 0.0, 0.0]  # as of (end, end), the gap of what has become one
+        self._distributions.mass[self.ties.always] = [1.0, 0.0, 0.0]  # like (end, end), the gap of merged branches
         self._distributions.low[:, 1], self._distributions.high[:, 1], self._distributions.mean[:, 1] = (
             low,
             high,
             steps.drawn_means(value),
         )
         self._spare = Cells.empty(rows, 1)
-        # How far the mass of any set of cells can be off. Ranges have been swept too: an action that has no length
-        # between its break points may have been missed each time.
+        # Bound on the error of the mass of any set of cells. It includes the sweeps over ranges, each of which may
+        # have missed an action whose break points coincide.
         self._slack = 2.0**-1000 + (_RANGE_SWEEPS + 1) * breaks * ROUNDOFF
 
     def __call__(self, cells: int) -> None:
-        """Sweep once, into distributions of so many cells."""
+        """Sweep once, into distributions of this many cells."""
         rows = self._distributions.mass.shape[0]
         if self._spare.mass.shape[1] != 1 + 2 * cells:
             self._spare = Cells.empty(rows, cells)
@@ -84,15 +84,15 @@ class DistributionSweep:
         self._distributions, self._spare = self._spare, self._distributions
 
     def ahead(self) -> tuple[Cells, float]:
-        """Distributions of returns and gaps of given actions, and how far the mass of any set of cells can be off."""
+        """Distributions of returns and gaps of given actions, and the error bound of the mass of any set of cells."""
         result = Cells.empty(self.steps.given.starts.size - 1, self._distributions.mass.shape[1] // 2)
         return result, self._slack + self._step(self.steps.given, self._given_range, result)
 
     def widths(self) -> Widths:
-        """Return how wide the stated intervals are.
+        """Return the largest width over all distributions.
 
-        Of a gap, that is the mass of which it is not known whether it is below, at or above 0; of any distribution, the
-        mean width of its intervals as a fraction of its range, or of its size where it is one value but for rounding.
+        For a gap, this is the mass that cannot be assigned to below, at or above 0; for any distribution, the mean
+        width of its intervals as a fraction of its range, or of its size if it is a single value up to rounding.
         """
         distributions, slack = self.ahead()
         widths, _ = distributions.widths()
@@ -116,25 +116,25 @@ class DistributionSweep:
         return float(self._distributions.widths()[1].max())
 
     def _step(self, steps: Steps, limits: tuple[Floats, Floats], out: Cells) -> float:
-        """Fill `out`, and return how far this step can put any mass off."""
+        """Fill `out`, and return the error that this step can add to any mass."""
         from jmdp.methods.kernels.distributions import OCTAVES, cell, step_back
 
         low, high = limits
         cells = out.mass.shape[1] // 2
-        bits = max(int(math.log2(cells / (4 * OCTAVES))), 0)  # half of the cells, or fewer, are the ones near zero
+        bits = max(int(math.log2(cells / (4 * OCTAVES))), 0)  # at most half of the cells are near zero
         per_width = max(cells - 2 - (2 * OCTAVES << bits), 1) / np.maximum(high - low, 2.0**-900)
         first_cell = np.array([cell(x, dense, bits) for x, dense in zip(low, per_width, strict=True)], np.int64)
         outcomes = OutcomeLists(steps.starts, steps.chance, steps.gain, steps.source, steps.factor)
         layout = CellLayout(per_width, first_cell, bits, self._narrow)
         parts = self._threads.run(step_back, (outcomes, layout, self._distributions), (out,))
         runs, lost = zip(*parts, strict=True)
-        # Atoms and all else come one after the other, and a mass may be moved from one to the other once more.
+        # Atoms and other masses are added in turn, and a mass may be moved once more from one group to the other.
         units = self._units + 1 + 4 * max(runs) * steps.most_outcomes
         return float((units * ROUNDOFF + max(lost)) * (1 + 2.0**-20))
 
 
 def _ranges(steps: Steps, discount: float) -> tuple[Floats, Floats]:
-    """The least and the greatest that each gap of a drawn pair can be, or somewhat beyond."""
+    """Outer bounds on the range of the gap of each policy-drawn pair."""
     rows = steps.starts.size - 1
     bound = 2 / (1 - discount) * (1 + 2.0**-40)
     low, high = np.full(rows, -bound), np.full(rows, bound)
@@ -146,7 +146,7 @@ def _ranges(steps: Steps, discount: float) -> tuple[Floats, Floats]:
 
 
 def _one_step(steps: Steps, low: Floats, high: Floats) -> tuple[Floats, Floats]:
-    """Ranges one step back from those of the pairs that follow, rounded outwards."""
+    """Ranges one step before those of the successor pairs, rounded outwards."""
     one, other = steps.factor * low[steps.source], steps.factor * high[steps.source]
     rounding = 2.0**-50 * (np.abs(steps.gain) + np.maximum(np.abs(one), np.abs(other)))
     least, most = steps.gain + np.minimum(one, other) - rounding, steps.gain + np.maximum(one, other) + rounding

@@ -1,21 +1,21 @@
-"""The chance that a gap is exactly 0, from integer arithmetic.
+"""Probability that a gap is exactly 0, by integer arithmetic.
 
-A gap is G = g + γ G' with g and γ dyadic, so G = y exactly where G' = (y − g)/γ exactly. Write γ = m/2^k with m odd. A
-chain of (pair of states, value) follows all values that are asked for, from 0 on.
+A gap is G = g + γ G' with g and γ dyadic, so G = y exactly if G' = (y − g)/γ exactly. Write γ = m/2^k with m odd. A
+chain of (pair of states, value) contains all values that are required of later gaps, starting from 0.
 
 1. Every atom is reached in finitely many steps. P(G = y | the first t steps) is a martingale and tends to the indicator
-   of {G = y}. A pair has at most one value of probability above ½, and there are finitely many pairs. So where the
-   martingale tends to 1 it is 1 from some step on: the chain is at a pair whose gap is one value almost surely.
-2. A value that is not dyadic has probability 0. Values on the way to it from 0 are integers over powers of 2 and m. An
-   almost sure value solves c = Σ γ^t g_t ± γ^n c along a cycle of n steps, so it is an integer over powers of 2 times
-   2^(kn) ∓ m^n, which has no factor in common with m. Both hold at the end of 1 only for dyadic values, and then all
-   values before it are dyadic.
-3. Dyadic values on the way are multiples of the unit of the rewards, since (y − g)/γ divides by an odd number and
+   of {G = y}. A pair has at most one value of probability above ½, and there are finitely many pairs. So if the
+   martingale tends to 1 it equals 1 from some step on: the chain is at a pair whose gap is almost surely one value.
+2. A value that is not dyadic has probability 0. Values that the chain reaches from 0 are integers over powers of 2
+   and m. An almost sure value solves c = Σ γ^t g_t ± γ^n c along a cycle of n steps, so it is an integer over powers of
+   2 times 2^(kn) ∓ m^n, which has no factor in common with m. At the final pair of 1 both hold, which is possible only
+   for dyadic values, and then all earlier values are dyadic.
+3. Dyadic values in the chain are multiples of the unit of the rewards, since (y − g)/γ divides by an odd number and
    multiplies by a power of two. They lie in the range of the gap. So the chain is finite.
 4. In a set of (pair, value) that no outcome leaves, y = Σ γ^t g_t + γ^n y_n with y_n bounded, so P(G = y) = 1. By 1,
-   P(G = y) = 0 where no such set can be reached. What is left is a linear system with an M-matrix.
+   P(G = y) = 0 if no such set can be reached. The remaining probabilities solve a linear system with an M-matrix.
 
-The number of outcomes that are followed is limited. Beyond it, a chance is between 0 and 1.
+The number of expanded outcomes is limited. A probability that needs more is bounded by 0 and 1.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 _MOST_FOLLOWED = 200_000, 4
-"""Outcomes that are followed: at least, and times as many as there are."""
+"""Limit on the outcomes expanded: the larger of the first number and the second times all outcomes."""
 
 _HIDDEN = Fraction(1, 2**1000)
-"""More than underflows can hide of a range, on rewards of size 1."""
+"""Upper bound on the error of a range by underflow, on rewards of size 1."""
 
 _REFINEMENTS = 4
 _KRYLOV = 60
@@ -53,7 +53,7 @@ class _Outcome(NamedTuple):
 
 
 class _Node(NamedTuple):
-    """A row of steps and the value that is asked of its gap."""
+    """A row of steps and the value required of its gap."""
 
     drawn: bool
     row: int
@@ -62,29 +62,29 @@ class _Node(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class _Row:
-    """Outcomes of one row by the remainder of their gain on division by m: all that can lead to a dyadic value."""
+    """Outcomes of one row by the remainder of their gain modulo m, which decides if the next value is dyadic."""
 
     count: int
     by_remainder: dict[int, list[_Outcome]]
 
 
 class Ties(NamedTuple):
-    """What is known of exact ties."""
+    """Bounds on the probabilities of exact ties."""
 
     least: Floats  # [gap rows], bounds on P(G = 0) of gaps of given actions: steps.given from steps.first_gap on
     most: Floats
-    always: Booleans  # [rows], drawn pairs whose gap is 0 almost surely
+    always: Booleans  # [rows], policy-drawn pairs whose gap is 0 almost surely
 
 
 def tie_chances(steps: DistributionSteps, low: Floats, high: Floats, units: float) -> Ties:
-    """Find them for all gaps.
+    """Compute the bounds for all gaps.
 
     Parameters
     ----------
     low, high
-        What the gaps of drawn pairs can be, on rewards of size 1.
+        Ranges of the gaps of policy-drawn pairs, on rewards of size 1.
     units
-        Of rounding, by which the chances of one row are off.
+        Error of the probabilities of one row, in units of rounding.
     """
     gaps, pairs = range(steps.first_gap, steps.given.starts.size - 1), range(steps.drawn.starts.size - 1)
     ended = np.arange(len(pairs)) == len(pairs) - 1
@@ -97,7 +97,7 @@ def tie_chances(steps: DistributionSteps, low: Floats, high: Floats, units: floa
 
 
 class _TieChain:
-    """All (pair, value) that can follow from the given ones, in units of the last bit of all rewards."""
+    """Chain of all (pair, value) reachable from the given ones, in units of the last bit of all rewards."""
 
     def __init__(self, steps: DistributionSteps, low: Floats, high: Floats) -> None:
         self._steps, self._range = steps, (low, high)
@@ -105,16 +105,16 @@ class _TieChain:
         sizes = np.frexp(rewards[rewards != 0])[1]
         self._shift = int(min(max(53 - int(sizes.min(initial=0)), 0), 1074))  # the unit is 2^−shift
         numerator, denominator = steps.discount.as_integer_ratio()
-        self._m, self._k = max(numerator, 1), denominator.bit_length() - 1  # γ = 0 leads to the end, where all is 0
+        self._m, self._k = max(numerator, 1), denominator.bit_length() - 1  # γ = 0 leads to the end, where the gap is 0
         self._rows: dict[tuple[bool, int], _Row] = {}
         self._limits: dict[int, tuple[int, int]] = {}
         self._index: dict[_Node, int] = {}
         self._edges: list[list[tuple[int, float]]] = []
-        self._whole: list[bool] = []  # all that can happen leads on
+        self._whole: list[bool] = []  # whether every outcome leads to another node
         self._followed = 0
 
     def follow(self, roots: Iterable[_Node]) -> None:
-        """Find all that follows, up to a number of outcomes; roots come first."""
+        """Expand all reachable nodes, up to a limit on outcomes; roots come first."""
         waiting = deque(roots)
         for node in waiting:
             self._index[node] = len(self._index)
@@ -139,7 +139,7 @@ class _TieChain:
             self._followed += len(onward) + 1
 
     def chances(self, units: float) -> tuple[Floats, Floats]:
-        """Bounds on the chance of each value, in the order in which they were found."""
+        """Bounds on the probability of each node, in the order in which nodes were found."""
         known, n = len(self._edges), len(self._index)
         before: list[list[int]] = [[] for _ in range(n)]
         for i, edges in enumerate(self._edges):
@@ -156,9 +156,9 @@ class _TieChain:
         return least, most
 
     def _solved(self, unsolved: Integers, sure: Booleans, unknown: Booleans, units: float) -> tuple[Floats, Floats]:
-        """Solve (I − Q) h = chance to be sure in one step, and bound the error.
+        """Solve (I − Q) h = probability of a certain tie after one step, and bound the error.
 
-        Where w > 0 and (I − Q) w ≥ d > 0, I − Q is an M-matrix, and |(I − Q) x| ≤ c gives |x| ≤ c w/d.
+        If w > 0 and (I − Q) w ≥ d > 0, I − Q is an M-matrix, and |(I − Q) x| ≤ c gives |x| ≤ c w/d.
         """
         from scipy.sparse import csr_array
 
@@ -174,7 +174,7 @@ class _TieChain:
             for there in (sure, unknown)
         ]
         off = (units + float(np.bincount(row).max()) + 8) * ROUNDOFF * (1 + 2.0**-20)
-        with np.errstate(all="ignore"):  # what cannot be solved is found out below
+        with np.errstate(all="ignore"):  # a failed solve is detected below
             settled, cut = (np.clip(_solve(Q, b), 0.0, 1.0) for b in one_step)
             w = _solve(Q, np.ones(unsolved.size))
             down = float((w - Q @ w).min()) - 2 * off * float(np.abs(w).max())
@@ -203,7 +203,7 @@ class _TieChain:
         if row not in self._limits:
             unit = Fraction(2) ** self._shift * self._steps.scale.factor
             low, high = (Fraction(float(ends[row])) for ends in self._range)
-            hidden = _HIDDEN if row < len(self._range[0]) - 1 else 0  # the last is (end, end), which is exactly 0
+            hidden = _HIDDEN if row < len(self._range[0]) - 1 else 0  # the last row is (end, end), which is exactly 0
             self._limits[row] = math.floor((low - hidden) * unit), math.ceil((high + hidden) * unit)
         return self._limits[row]
 
@@ -213,7 +213,7 @@ class _TieChain:
 
 
 def _reaching(before: list[list[int]], targets: Booleans) -> Booleans:
-    """Which nodes can come to a target; targets themselves can."""
+    """Nodes from which a target can be reached, targets included."""
     found = targets.copy()
     waiting = np.flatnonzero(targets).tolist()
     while waiting:
@@ -225,7 +225,7 @@ def _reaching(before: list[list[int]], targets: Booleans) -> Booleans:
 
 
 def _solve(Q: csr_array[np.float64], b: Floats) -> Floats:
-    """X with (I − Q) x = b, nearly."""
+    """Approximate solution x of (I − Q) x = b."""
     from scipy.sparse import eye_array
     from scipy.sparse.linalg import gmres
 

@@ -1,4 +1,4 @@
-"""All second moments, and higher ones of two returns, from tables over pairs of states."""
+"""Second moments of returns, and higher joint moments of two returns, from tables over state pairs."""
 
 from jmdp.methods.exact_pairs.exact_pairs import ExactPairs
 

@@ -1,4 +1,4 @@
-"""ExactPairs: all second moments from a table over pairs of states, certified."""
+"""ExactPairs: second moments of all returns from a table over state pairs, with certified errors."""
 
 from __future__ import annotations
 
@@ -39,18 +39,19 @@ from jmdp.results.outcome import Outcome
 from jmdp.results.start import with_start
 
 _RECORD_BYTES = 64e6
-"""Bytes of past changes worth keeping: many of small tables, a few of large ones."""
+"""Memory for recorded changes: enough for many changes of a small table, or a few of a large one."""
 
 _FEWEST_RECORDED, _MOST_RECORDED = 4, 11
 
 _SOURCE_TABLES = 8.0
-"""Tables in use while the source of one of higher order is found and its parts are solved for."""
+"""Tables in memory while the source of a higher-order table is computed and its parts are solved."""
 
 _CHEAP, _AFFORDABLE = 20_000, 20_000_000
-"""Products in two words that are made always, and where float64 does not reach the tolerance: some ms, some s."""
+"""Largest numbers of double-double products in a refinement that always runs (milliseconds), and in one that runs only
+if float64 misses the tolerance (seconds)."""
 
 _HIGHEST_ORDER = 32
-"""Beyond this, binomials and powers leave nothing of 53 bits."""
+"""Above this order, rounding of binomials and powers uses up all 53 bits."""
 
 
 @dataclass(frozen=True)
@@ -58,40 +59,42 @@ class ExactPairs(Method[Evaluation]):
     """Exact means and covariances by dynamic programming on state pairs.
 
     Solves v = r_π + γ P_π v, replaces rewards by TD errors, and iterates W = b + γ² L W over pairs of states (see
-    `jmdp.methods.pair_operator`); covariances of actions are one step ahead of W. The paper's operator lives on pairs
-    of (state, action); this one gives the same moments from A² times less memory, without subtracting squares. Plain
-    sweeps contract with γ²; their changes are combined to do better (`jmdp.methods.fixed_point`). From 300 states on
-    sweeps are compiled and use all cores; their number does not change a bit of the answer.
+    `jmdp.methods.shared.pair_operator`). Covariances of actions follow from W by a one-step lookahead. The paper's
+    operator (Definition 5.1) is defined on pairs of (state, action); this one gives the same moments with A² times less
+    memory, without subtracting squares. Plain sweeps contract with γ²; combining their changes converges faster
+    (`jmdp.methods.shared.fixed_point`). From 300 states on, sweeps are compiled and use all cores; the number of
+    threads does not change a bit of the result.
 
-    The certificate is (‖residual‖ + rounding)/(1 − γ²), one step ahead: every stated interval contains the truth. There
-    is one for each mean and each covariance, in units of what that return can reach (`jmdp.methods.state_units`), so
-    that large rewards in one part of a model do not widen the intervals of a part that never gets there. Small tables,
-    and larger ones where rounding would keep the tolerance from being met, are refined in two words while that takes
-    some seconds at most (`jmdp.methods.pair_refinement`); then the stated errors are little more than those of
-    rounding each answer once.
+    The certificate is (‖residual‖ + rounding)/(1 − γ²), one step ahead: every stated interval contains the exact value.
+    Each mean and each covariance has its own error bound, in units of the returns reachable from its state
+    (`jmdp.methods.shared.state_units`), so large rewards in one part of a model do not widen the intervals of a part
+    that cannot reach it. Small tables are refined in double-double arithmetic. So are larger ones if rounding would
+    prevent the tolerance from being met and the refinement takes a few seconds at most
+    (`jmdp.methods.exact_pairs.pair_refinement`). The stated errors are then little more than one rounding of each
+    result.
 
     Parameters
     ----------
     tolerance
-        CONVERGED means that every certified error is this small, relative to the largest return that the policy can
-        reach from the state or after the action in question, and to no other: as if the model had only those states.
-        Means are certain to `tolerance` times the root mean square of that return. The covariance of two returns is
-        certain to `tolerance` times the product of their scales, where the scale of a return is the largest standard
-        deviation it can reach, or 2⁻⁵⁰ of its largest mean where that is more: what float64 does not show of the
-        returns themselves. Where rounding keeps any error above that, the outcome is STALLED. Moments of higher
-        orders aim at `tolerance` times the largest there is of their order in the whole model, and come as near as
-        rounding lets them.
+        The outcome is CONVERGED if every certified error is this small relative to the largest return that the policy
+        can reach from the state or after the action in question, as if the model had no other states. Then the error of
+        a mean is at most `tolerance` times the root mean square of that return. The error of the covariance of two
+        returns is at most `tolerance` times the product of their scales. The scale of a return is the largest standard
+        deviation it can reach, or 2⁻⁵⁰ of its largest mean if that is larger: float64 does not resolve smaller
+        deviations of the returns. If rounding keeps any error above its limit, the outcome is STALLED. Moments of
+        higher orders aim at `tolerance` times the largest moment of their order in the whole model, and are as
+        accurate as rounding permits.
     order
         Largest order of the moments E[Z(x)^i Z(y)^j] of two coordinates, i + j ≤ order, and of moments of gaps.
-        Each order above 2 takes some more tables of S² numbers: three up to order 4, fifteen up to order 8.
+        Orders above 2 need additional tables of S² numbers: three up to order 4, fifteen up to order 8.
     max_sweeps
-        Give up after so many.
+        Maximum number of sweeps.
     memory_budget
-        Bytes it may use; by default 80% of what is free. It needs two tables of S² numbers, and records changes of
-        past sweeps, a quarter of a table each, while there is room.
+        Memory limit in bytes; by default 80% of the free memory. Two tables of S² numbers are required. Changes of past
+        sweeps, a quarter of a table each, are recorded if memory permits.
     precision
         "float64", or "float32" to store the table in half the memory and sweep it faster. Sums are still in float64,
-        and the certificate has the rounding of what is stored.
+        and the certificate includes the rounding of stored entries.
     """
 
     tolerance: float = 1e-10
@@ -106,12 +109,12 @@ class ExactPairs(Method[Evaluation]):
         whole(self, "max_sweeps", 1)
         whole(self, "memory_budget", 1, optional=True)
         if self.precision not in ("float64", "float32"):
-            raise SettingsError(f"precision is {self.precision!r}. It is 'float64' or 'float32'.")
+            raise SettingsError(f"precision is {self.precision!r}. Use 'float64' or 'float32'.")
         if self.order > 2 and self.precision != "float64":
-            raise SettingsError(f"order is {self.order} and precision 'float32'. Orders above 2 need 'float64'.")
+            raise SettingsError(f"order is {self.order} and precision is 'float32'. Orders above 2 need 'float64'.")
 
     def on_table(self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, progress: bool) -> Evaluation:
-        """Evaluate; see `jmdp.evaluate`."""
+        """Evaluate one policy; see `jmdp.evaluate`."""
         if self.order > 2:
             refuse_overflow(self.order, model.discount)
         allowed_bytes = budget(self.memory_budget)
@@ -127,7 +130,7 @@ class ExactPairs(Method[Evaluation]):
             outcome = moments.outcome
         table = PairTable(operator, H, operator.step_error(operator.entry(found.point), found.residual))
         if self._should_refine(operator, found.outcome):
-            H = np.tril(H) + np.tril(H, -1).T  # symmetric to the last bit, as the refinement needs it
+            H = np.tril(H) + np.tril(H, -1).T  # the refinement requires exact symmetry
             refined = refine(operator, H, recorded, self.max_sweeps)
             table = replace(table, H=H, refined=refined)
             if outcome is Outcome.STALLED and tolerance.means_met and refined.error.max() <= tolerance.step_error:
@@ -137,7 +140,7 @@ class ExactPairs(Method[Evaluation]):
     def on_policies(
         self, model: TabularJMDP, policies: Policies, coupling: Coupling, start: Floats | None, progress: bool
     ) -> Evaluation:
-        """Evaluate; see `jmdp.evaluate`."""
+        """Evaluate several policies together; see `jmdp.evaluate`."""
         if self.order > 2:
             refuse_overflow(self.order, model.discount)
         allowed_bytes = budget(self.memory_budget)
@@ -174,9 +177,9 @@ class ExactPairs(Method[Evaluation]):
         horizon: Horizon,
         progress: bool,
     ) -> Evaluation:
-        """Evaluate; see `jmdp.evaluate`."""
+        """Evaluate over a finite horizon; see `jmdp.evaluate`."""
         if self.precision != "float64":
-            raise SettingsError("precision is 'float32'. With a horizon it is 'float64'.")
+            raise SettingsError("precision is 'float32'. A finite horizon needs 'float64'.")
         count = len(policies) if isinstance(policies, Mapping) else 1
         S, tables = count * model.shape[0], 3.0 * (self.order * (self.order - 1) / 2)
         fix = "Use compare_policies or compare, which need no table of pairs"
@@ -189,7 +192,7 @@ class ExactPairs(Method[Evaluation]):
     def solve_blocks(
         self, blocks: PolicyBlocks, policy: TabularPolicy, coupling: Coupling, allowed_bytes: float, progress: bool
     ) -> tuple[PolicyTable, FixedPoint, PairMoments | None]:
-        """The tables between the blocks of several policies."""
+        """Solve the tables between the blocks of several policies."""
         model = blocks.model
         shaped = shape_rewards(model, policy)
         units = StateUnits.of(model, policy, shaped)
@@ -203,8 +206,8 @@ class ExactPairs(Method[Evaluation]):
     def _solve(
         self, operator: PairOperator, tolerance: Tolerance | PolicyTolerance, recorded: int, progress: bool
     ) -> tuple[FixedPoint, PairMoments | None]:
-        """The table of order 2, in units; and all of higher orders."""
-        entry = largest(operator.V)  # no covariance is larger; near enough until the table can be asked
+        """Solve the table of order 2, in the states' units, and the tables of all higher orders."""
+        entry = largest(operator.V)  # bounds every covariance; a first estimate until the table is solved
         target = tolerance.target(entry)
         unit, scale = int(operator.units.state.max()), operator.shaped.scale
         higher, means_met = None, tolerance.means_met
@@ -260,13 +263,13 @@ class ExactPairs(Method[Evaluation]):
         )
 
     def _should_refine(self, operator: PairOperator, outcome: Outcome) -> bool:
-        """Whether to go on in two words: it is cheap, or rounding kept the tolerance from being met."""
+        """True if a refinement is cheap, or affordable and needed because rounding prevented convergence."""
         if outcome not in (Outcome.CONVERGED, Outcome.STALLED) or not refinable(operator):
             return False
         return terms(operator) <= (_CHEAP if outcome is Outcome.CONVERGED else _AFFORDABLE)
 
     def _plan(self, operator: PairOperator, allowed: float) -> int:
-        """How many changes fit beside the tables that a sweep needs; refuses where those do not."""
+        """Number of recorded changes that fit in memory beside the tables of a sweep; raises if those do not fit."""
         compiled = is_compiled(operator)
         tables = 2.0 if compiled or not operator.joint_steps else 6.0
         if self.order > 2:
@@ -277,12 +280,12 @@ class ExactPairs(Method[Evaluation]):
         if operator.same_place is not None:
             tables += 4 * operator.same_place.sums.weight.size / operator.size
         numbers, kind = change_record(operator)
-        record = numbers * np.dtype(kind).itemsize * (1 if compiled else 3)  # NumPy copies it to multiply it
+        record = numbers * np.dtype(kind).itemsize * (1 if compiled else 3)  # NumPy multiplies copies of the record
         fitting = (allowed - tables * np.dtype(self.precision).itemsize * operator.size) // record
         wanted = min(max(_RECORD_BYTES // record, _FEWEST_RECORDED), _MOST_RECORDED)
         return int(min(wanted, fitting)) if fitting >= _FEWEST_RECORDED - 1 else 0
 
     def _require(self, model: TabularJMDP, tables: float, allowed: float) -> None:
         S = model.shape[0]
-        fix = "Use ReachablePairs(state) for one state, or MonteCarlo(seed=…): they need no table of pairs"
+        fix = "Use ReachablePairs(state) for one state, or MonteCarlo(seed=…), which need no table of pairs"
         require(tables * np.dtype(self.precision).itemsize * S * S, allowed, f"ExactPairs on {S} states", fix)

@@ -1,4 +1,4 @@
-"""ExactPairs over a finite horizon: backward recursion, with nothing but rounding to certify."""
+"""ExactPairs over a finite horizon: a backward recursion whose only error is rounding."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ Tables = dict[tuple[int, int], Floats]
 
 @dataclass(frozen=True, eq=False)
 class Recursion:
-    """The last step back, and all that it starts from."""
+    """The last backward step, with its input and output tables."""
 
     step: HorizonStep
-    before: Tables  # with one step less to go: what given actions lead to
+    before: Tables  # with one step less to go, for the lookahead of given actions
     errors_before: list[float]
     values_before: Values
     after: Tables
     errors: list[float]
 
     def moments(self, order: int) -> PairMoments:
-        """Moments of given actions, which look one step ahead."""
+        """Moments of the returns of given first actions, by a one-step lookahead."""
         return self._moments(order, self.values_before.moments, self.before, self.errors_before)
 
     def drawn_moments(self, order: int) -> PairMoments:
-        """Moments of branches that draw their first action too, around their true means."""
+        """Moments, around the exact means, of branches that also draw their first action."""
         off = float(self.step.after.error.max())
         sizes = [largest(values) for values in self.step.after.moments]
         errors = [
@@ -60,16 +60,16 @@ class Recursion:
 
 
 def recursion(problem: Problem, policies: Sequence[TabularPolicy], order: int, progress: bool) -> Recursion:
-    """All steps back from the horizon; `policies` are in the order of time."""
+    """Run all backward steps from the horizon; `policies` are in chronological order."""
     S = problem.model.shape[0]
     nothing = np.zeros(S)
     worth = problem.final != 0
-    lost = np.where(worth, UNDERFLOW, 0.0)  # what is small may be lost when it is divided
+    lost = np.where(worth, UNDERFLOW, 0.0)  # small values may underflow in the division
     final = dd.of(problem.rewards.scale.divide(problem.final))
     values = Values(final, lost, [np.ones(S), *[nothing] * order], nothing, worth)
     tables: Tables = {(i, o - i): np.zeros((S, S)) for o in range(2, order + 1) for i in range(1, o)}
     errors = [0.0] * (order + 1)
-    with count_bar("steps back", progress, 0, len(policies)) as bar:
+    with count_bar("backward steps", progress, 0, len(policies)) as bar:
         for count, policy in enumerate(reversed(policies), 1):
             step = HorizonStep(problem, policy, values)
             found = Recursion(step, tables, errors, values, *_after(step, values, tables, errors))
@@ -79,7 +79,7 @@ def recursion(problem: Problem, policies: Sequence[TabularPolicy], order: int, p
 
 
 def _after(step: HorizonStep, before: Values, tables: Tables, errors: list[float]) -> tuple[Tables, list[float]]:
-    """Tables of all orders one step back, and errors of those above 2."""
+    """Tables of all orders after one backward step, and bounds on their errors, by order."""
     S, order = step.model.shape[0], len(errors) - 1
     found: Tables = {(1, 1): np.zeros((S, S))}
     if step.joint_steps or step.coupling.shared_in_a_state:
@@ -98,7 +98,7 @@ def _after(step: HorizonStep, before: Values, tables: Tables, errors: list[float
             for part in sources.parts(i, j, before.moments, tables):
                 known = part
                 if step.same_state is None and part.on_diagonal is not None and part.mirror > 0:
-                    known = replace(part, on_diagonal=step.after.moments[o])  # branches that are one
+                    known = replace(part, on_diagonal=step.after.moments[o])  # merged branches
                 old = np.ascontiguousarray((tables[i, j] + part.mirror * tables[i, j].T) / 2)
                 new = np.zeros((S, S))
                 with PairSweep(known) as sweep:
@@ -112,7 +112,7 @@ def _after(step: HorizonStep, before: Values, tables: Tables, errors: list[float
 
 
 def _largest_entries(single: list[Floats], tables: Tables) -> list[float]:
-    """The largest entry of each order, of single returns and of pairs."""
+    """Largest entry of each order, over single returns and pairs."""
     return [
         max([largest(own), *(largest(table) for (p, q), table in tables.items() if p + q == o)])
         for o, own in enumerate(single)
@@ -120,7 +120,7 @@ def _largest_entries(single: list[Floats], tables: Tables) -> list[float]:
 
 
 def horizon_problem(model: TabularJMDP, coupling: Coupling, horizon: Horizon, blocks: PolicyBlocks | None) -> Problem:
-    """The problem on rewards of size 1."""
+    """The problem with rewards scaled to size 1."""
     table, final = model, horizon.final
     if blocks is not None:
         table, worth = blocks.model, np.zeros((blocks.count, blocks.block))
@@ -133,7 +133,7 @@ def horizon_problem(model: TabularJMDP, coupling: Coupling, horizon: Horizon, bl
 
 @dataclass(frozen=True, eq=False)
 class HorizonRange(TableRange):
-    """The least and the greatest return of each alternative over the horizon, rounded outwards."""
+    """Smallest and largest possible return of each alternative over the horizon, rounded outwards."""
 
     model: TabularJMDP
     policies: Sequence[TabularPolicy]
@@ -141,7 +141,7 @@ class HorizonRange(TableRange):
 
     @property
     def first_policy(self) -> TabularPolicy:
-        """That of the first step."""
+        """Policy of the first step."""
         return self.policies[0]
 
     def _bound(self, sign: float) -> Floats:

@@ -1,6 +1,6 @@
-"""Tables over state pairs of all mixed moments of two returns up to an order, solved and certified.
+"""Solver for the tables over state pairs of all mixed moments of two returns up to an order, with certified errors.
 
-`moment_operator` has the recursion, `moment_errors` what the errors are made of, and `pair_moments` what is looked up.
+`moment_operator` has the recursion, `moment_errors` the error bounds, and `pair_moments` the lookup of results.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Tables = dict[tuple[int, int], Floats]
 
 
 class HigherMoments:
-    """The tables of orders 3 … `order` of an operator whose units are all 1."""
+    """Solver for the tables of orders 3 … `order` of an operator whose units are all 1."""
 
     def __init__(self, operator: PairOperator, order: int, tolerance: float, max_sweeps: int) -> None:
         self.operator, self.order, self.tolerance, self.max_sweeps = operator, order, tolerance, max_sweeps
@@ -30,14 +30,14 @@ class HigherMoments:
         self.sizes = self.single.sizes
 
     def second_order_target(self) -> float:
-        """The residual of the table of order 2 that is small enough: what is left of it is in all above it."""
+        """Largest acceptable residual of the table of order 2, whose error enters all higher orders."""
         target = self.scales.target(2, self.order, self.sizes, self.tolerance)
         return max(target, 4 * self.operator.floor(largest(self.operator.V)))
 
     def solve(
         self, H: Floats, residual: float, recorded: int, report: Callable[[int, float, float], None]
     ) -> PairMoments:
-        """All tables, from that of order 2 and its residual; `recorded` changes of sweeps are combined."""
+        """Solve all tables, given that of order 2 and its residual; `recorded` changes of sweeps are combined."""
         operator, scales, single = self.operator, self.scales, self.single.moments
         sources, parts = MomentSources(operator, self.order), _Parts(operator, recorded, report)
         tables: Tables = {(1, 1): H}
@@ -53,7 +53,7 @@ class HigherMoments:
                     whole = np.sum([part.point for part in solved], axis=0).reshape(H.shape)
                     worst = max(worst, sum(part.residual for part in solved))
                     found[o - j, j], found[j, o - j] = whole, whole.T
-            except KeyboardInterrupt:  # the orders that are done stand
+            except KeyboardInterrupt:  # completed orders remain valid
                 return PairMoments(o - 1, operator, scales, single, tables, entries, errors, Outcome.INTERRUPTED)
             tables |= found
             entries.append(max(largest(moments) for moments in (single[o], *found.values())))
@@ -63,22 +63,22 @@ class HigherMoments:
         return PairMoments(self.order, operator, scales, single, tables, entries, errors, parts.outcome)
 
     def _stopping(self, o: int, entries: list[float]) -> StoppingRule:
-        """When a table of order o is good enough, given the largest entries of all lower orders."""
+        """Stopping rule for a table of order o, given the largest entries of all lower orders."""
         floor = self.scales.rounding(o, [*entries, self.sizes[o]], self.scales.drawn)
         target = max(self.scales.target(o, self.order, self.sizes, self.tolerance), 4 * floor)
         return StoppingRule(target, lambda table: floor, self.operator.model.discount**o, self.max_sweeps)
 
 
 class _Parts:
-    """Solves symmetric and antisymmetric parts one after the other, and counts their sweeps together."""
+    """Solver of symmetric and antisymmetric parts in turn, with a common count of sweeps."""
 
     def __init__(self, operator: PairOperator, recorded: int, report: Callable[[int, float, float], None]) -> None:
         self._operator, self._recorded, self._report = operator, recorded, report
         self._sweeps = 0
-        self.outcome = Outcome.CONVERGED  # or that of the first part that did not
+        self.outcome = Outcome.CONVERGED  # or the outcome of the first part that did not converge
 
     def solve(self, part: MomentOperator, stopping: StoppingRule) -> FixedPoint:
-        """Solve for one part; raises KeyboardInterrupt where that was interrupted."""
+        """Solve one part; raises KeyboardInterrupt if interrupted."""
         before = self._sweeps
         with PairSweep(part) as sweep:
             found = iterate(

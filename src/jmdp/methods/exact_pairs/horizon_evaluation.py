@@ -1,4 +1,4 @@
-"""Evaluations over a finite horizon: of one policy's actions, or of several policies."""
+"""Evaluations over a finite horizon, of one policy's actions or of several policies."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _UP = 1 + 2.0**-40
 
 
 class HorizonSolver:
-    """Evaluates over one horizon, up to moments of some order."""
+    """Evaluator over one finite horizon, of moments up to a given order."""
 
     def __init__(self, method: MethodSettings, order: int, coupling: Coupling, horizon: Horizon) -> None:
         self._method, self._order, self._coupling, self._horizon = method, order, coupling, horizon
 
     def of_actions(self, model: TabularJMDP, policy: Sequence[TabularPolicy], progress: bool) -> Evaluation:
-        """Each action first, then the policy."""
+        """Evaluate each first action, followed by the policy."""
         problem = horizon_problem(model, self._coupling, self._horizon, None)
         found = recursion(problem, policy, self._order, progress)
         step = found.step
@@ -48,7 +48,7 @@ class HorizonSolver:
     def of_policies(
         self, model: TabularJMDP, policies: Mapping[str, Sequence[TabularPolicy]], progress: bool
     ) -> Evaluation:
-        """Each policy from the first step on."""
+        """Evaluate each policy from the first step on."""
         blocks = PolicyBlocks.of([model] * len(policies))
         together = [blocks.policy(now) for now in zip(*policies.values(), strict=True)]
         problem = horizon_problem(model, self._coupling, self._horizon, blocks)
@@ -71,7 +71,7 @@ class HorizonSolver:
         model: TabularJMDP,
         alternatives: Labels,
         found: Recursion,
-        mean: tuple[Floats, Floats],  # and its error
+        mean: tuple[Floats, Floats],  # values and errors
         covariance: tuple[Floats, Floats],
         *,
         moments: HigherMoments | None,

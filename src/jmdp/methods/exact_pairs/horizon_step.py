@@ -1,14 +1,14 @@
-"""One step back from a finite horizon: values, TD errors and the operator of pairs, with what rounding adds.
+"""One backward step over a finite horizon: values, TD errors and the pair operator, with bounds on rounding.
 
-With h steps to go, v_h = r_π + γ P_π v_{h−1} is carried in two words; its TD error is d = r + γ v_{h−1}(s') − v_h(s).
-The numbers v that were computed define Y_h = Z_h − v_h, whose mean is 0 but for the error of v, and
+With h steps to go, v_h = r_π + γ P_π v_{h−1} is kept in double-double precision. Its TD error is
+d = r + γ v_{h−1}(s') − v_h(s). The computed v define Y_h = Z_h − v_h, whose mean is 0 up to the error of v, and
 
     E[Y_h Ỹ_h] = E[d d̃ + γ d Y'-means + γ² Y' Ỹ']:
 
-one sweep of `pair_operator`, without a fixed point. What it is off is bounded by products e(x) e(y): an error f(x) f(y)
+one sweep of `pair_operator`, without a fixed point. Its error is bounded by products e(x) e(y): an error f(x) f(y)
 before the step is at most γ² √(P f²)(x) √(P f²)(y) after it, and each step adds s(x) s(y), so that
 
-    e_h² = γ² P_π e_{h−1}² + s²          (Cauchy and Schwarz, twice).
+    e_h² = γ² P_π e_{h−1}² + s²          (Cauchy–Schwarz, twice).
 """
 
 from __future__ import annotations
@@ -41,37 +41,37 @@ _SPLIT = 2.0**-40
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """What is the same in all steps; rewards are of size 1."""
+    """Parts of the problem common to all steps; rewards are scaled to size 1."""
 
     model: TabularJMDP
     coupling: Coupling
     rewards: RewardUnits
-    final: Floats  # [S], what states are worth at the end, as it was given
+    final: Floats  # [S], final values of states, unscaled
     blocks: PolicyBlocks | None
 
     @cached_property
     def prob(self) -> Floats:
-        """[S, K], 0 from terminal states."""
+        """Probabilities [S, K], 0 in terminal states."""
         return np.asarray(self.model.prob * ~self.model.terminal[:, None])
 
     def mean_of_action(self, values: Floats) -> Floats:
-        """[S, A], means of [S, K, A] over scenarios."""
+        """Means [S, A] of `values` [S, K, A] over scenarios."""
         return np.asarray(np.einsum("sk,ska->sa", self.prob, values))
 
 
 @dataclass(frozen=True, eq=False)
 class Values:
-    """What is known of single returns with some steps to go."""
+    """Values and moments of single returns with a given number of steps to go, with errors."""
 
     value: DoubleDouble  # [S]
     error: Floats  # [S], of the value
     moments: list[Floats]  # [S] each, E[Y^o], o = 0, 1, …
-    pair_error: Floats  # [S], e: moments of order 2 of x and y are off by at most e(x) e(y)
-    earns: Booleans  # [S], whether anything but 0 can be earned: elsewhere all is 0 exactly
+    pair_error: Floats  # [S], e: the error of second moments of x and y is at most e(x) e(y)
+    earns: Booleans  # [S], True if a nonzero reward is possible; elsewhere all values are exactly 0
 
 
 class HorizonStep(PairOperator):
-    """The sweep of one step, from `before` to one step more to go."""
+    """Pair operator of one backward step, from the values `before` to those with one more step to go."""
 
     def __init__(self, problem: Problem, policy: TabularPolicy, before: Values) -> None:
         self._problem, self._before = problem, before
@@ -85,19 +85,19 @@ class HorizonStep(PairOperator):
         self.joint_steps = []
         if self.coupling.shared_in_a_state or self.coupling.policy_luck == "shared":
             self.joint_steps = joint_steps(self.model, policy, self.coupling, self.td)
-        self.V = before.moments[2]  # of branches that have become one and go on from here
+        self.V = before.moments[2]  # of merged branches after this step
         self._set_same_state()
         self._set_error_scales()
         self.after = self._values()
 
     def diagonal(self, H: Floats) -> Floats | None:
-        """H(s, s) after the step; None where the entries between states serve."""
+        """H(s, s) after the step; None if the between-state recursion applies."""
         if self.blocks is not None or not self.coupling.shared_in_a_state:
             return None
         return self.after.moments[2] if self.same_state is None else self.same_state.diagonal(H)
 
     def action_error(self) -> Floats:
-        """[S, A], f: covariances of the returns of given actions x and y are off by at most f(x) f(y)."""
+        """[S, A], f: the error of the covariance of the returns of given actions x and y is at most f(x) f(y)."""
         ahead = self._problem.mean_of_action
         n, before = self.model.next_state, self._before
         squares = ahead(self.centred**2)
@@ -108,7 +108,7 @@ class HorizonStep(PairOperator):
 
     @cached_property
     def _action_earns(self) -> Booleans:
-        """[S, A], whether anything but 0 can be earned after this action."""
+        """[S, A], True if a nonzero reward can follow this action."""
         later = self._before.earns[self.model.next_state] & (self.model.discount > 0)
         possible = (self.prob > 0)[:, :, None] & ((self.model.reward != 0) | later)
         return np.asarray(possible.any(axis=1))
@@ -129,7 +129,7 @@ class HorizonStep(PairOperator):
         later = (before.moments[2] + before.pair_error**2)[n]
         spread = squares + self.square * drawn(later)
         if self.coupling.policy_luck == "shared":
-            # Rounding of break points moves mass from one action to another, however unlikely that is.
+            # Rounding of break points can move mass to any action of positive probability, however unlikely.
             given = self._problem.mean_of_action(self.td**2 + self.square * later)
             spread = np.maximum(spread, np.where(pi > 0, given, 0.0).max(axis=1))
         slip = self.shaped.td_errors + gamma * np.sqrt(drawn(before.error[n] ** 2))
@@ -143,7 +143,7 @@ class HorizonStep(PairOperator):
         return np.where(earns, np.sqrt((later + own + UNDERFLOW) * _UP) * _UP, 0.0)
 
     def _shaped(self) -> Shaped:
-        """Values with one step more to go, and TD errors."""
+        """Values with one more step to go, and TD errors."""
         model, reward, before = self.model, self._problem.rewards.reward, self._before
         n, gamma = model.next_state, np.full(1, model.discount)
         later = DoubleDouble(before.value.high[n], before.value.low[n])
@@ -172,7 +172,7 @@ class HorizonStep(PairOperator):
         )
 
     def _mean(self, ahead: DoubleDouble) -> DoubleDouble:
-        """Mean [S] over scenarios and actions; rows are divided by their sums, to first order in what these miss."""
+        """Mean [S] over scenarios and actions; rows are divided by their sums, to first order in (sum − 1)."""
         model, pi = self.model, self.policy.probs
         over = dd.total(dd.scale(ahead, model.prob[:, :, None]), axis=1)
         over = dd.add(over, dd.scale(over, -_missing(model.prob)[:, None]))
@@ -181,7 +181,7 @@ class HorizonStep(PairOperator):
         return DoubleDouble(*(np.where(model.terminal, 0.0, word) for word in mean))
 
     def _noise(self, value: DoubleDouble) -> Floats:
-        """[S, A], what rounding in two words puts on a TD error and on its means; 0 where nothing is earned."""
+        """[S, A], double-double rounding error of a TD error and of its means; 0 where no reward is possible."""
         _, K, A = self.model.shape
         size = np.abs(self._problem.rewards.reward) + np.abs(self._before.value.high)[self.model.next_state]
         possible = (self.prob > 0)[:, :, None]
@@ -192,11 +192,11 @@ class HorizonStep(PairOperator):
             + np.abs(value.high)[:, None]
         )
         units = K * K + A * A + 8 * (K + A + 8)
-        # A state's value is taken off each of its actions.
+        # The state's value is subtracted for each action, so its error enters even if this action has no reward.
         earns = self._action_earns | (self._action_earns & (self.policy.probs > 0)).any(axis=1, keepdims=True)
         return np.where(earns, units * dd.RELATIVE_ERROR * most + UNDERFLOW, 0.0)
 
 
 def _missing(rows: Floats) -> Floats:
-    """[S], by how much each row exceeds 1."""
+    """[S], sum of each row minus 1."""
     return dd.add_float(dd.total(dd.of(rows), axis=1), -np.ones(1)).high

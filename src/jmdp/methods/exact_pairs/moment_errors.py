@@ -1,10 +1,10 @@
-"""Moments of single returns of any order, and what bounds on the errors of moments are made of.
+"""Moments of single returns of any order, and terms of the error bounds of moments.
 
-All is done on shaped returns Y = Z − v(s), whose moments are central. One number bounds the error of all moments of an
-order o, of tables and of single returns alike. With D_r = max_s E|d|^r, by Hölder's inequality any E[|d|^x |d̃|^y] is at
-most D_{x+y}, so that
+All computations use shaped returns Y = Z − v(s), whose moments are central. One number bounds the error of all moments
+of order o, both of tables and of single returns. With D_r = max_s E|d|^r, Hölder's inequality bounds any
+E[|d|^x |d̃|^y] by D_{x+y}, so that
 
-    e_o = ( ‖residual‖ + rounding + what the error of d adds + Σ_{l<o} C(o, l) γ^l D_{o−l} e_l ) / (1 − γ^o).
+    e_o = ( ‖residual‖ + rounding + effect of the error of d + Σ_{l<o} C(o, l) γ^l D_{o−l} e_l ) / (1 − γ^o).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _MOST_REFINEMENTS = 10
 
 
 class ErrorScales:
-    """What bounds on the errors of moments are made of, for one operator; all on rewards of size 1."""
+    """Terms of the error bounds of moments for one operator, on rewards of size 1."""
 
     def __init__(self, operator: PairOperator, order: int) -> None:
         self._discount, self._td_error = operator.model.discount, operator.shaped.td_error
@@ -33,25 +33,25 @@ class ErrorScales:
         self.drawn, self.given = [1.0], [1.0]  # D_r of a drawn action and of any given one
         for r in range(1, order + 1):
             sizes = np.einsum("sk,ska->sa", operator.prob, np.abs(td) ** r)
-            # Under shared luck an action too unlikely to have a break point of its own may be the one that matters.
+            # With shared action draws, an action too unlikely to have its own break point may dominate the error.
             own = sizes[pi > 0].max() if shared else (sizes * pi).sum(axis=1).max()
             self.drawn.append(self._widened(float(own), r))
             sizes = np.einsum("sk,ska->sa", operator.prob, np.abs(centred) ** r)
             self.given.append(self._widened(float(sizes.max()), r))
-        # Beside what second moments have (with nothing in common they have no sum over the outcomes of two branches):
-        # powers, binomials, powers of γ, and the sum over lower orders.
+        # In addition to the rounding of second moments (which, without shared randomness, has no sum over the outcomes
+        # of two branches): powers, binomials, powers of γ, and the sum over lower orders.
         outcomes = int(((operator.prob > 0).sum(axis=1) * (pi > 0).sum(axis=1)).max())
         extra = 0 if operator.joint_steps else 2 * (outcomes + 2)
         self._units = [operator.rounding + extra + (o + 1) ** 2 + 8 * o + 24 for o in range(order + 1)]
 
     def _widened(self, mean: float, r: int) -> float:
-        """E(|d| + slip)^r, by Minkowski's inequality."""
+        """Bound on E(|d| + error of d)^r, by Minkowski's inequality."""
         return float((mean ** (1 / r) + self._td_error) ** r * (1 + 2.0**-30))
 
     def rounding(
         self, o: int, entries: Sequence[float], steps: Sequence[float], td_error: float | None = None
     ) -> float:
-        """Error of evaluating Σ_l C(o, l) γ^l E[d^{o−l} h_l], |h_l| ≤ entries[l]: from rounding, and from d itself."""
+        """Error of evaluating Σ_l C(o, l) γ^l E[d^{o−l} h_l], |h_l| ≤ entries[l]: of rounding and of d itself."""
         td_error = self._td_error if td_error is None else td_error
         on_terms = self._units[o] * ROUNDOFF * self.sum(o, o + 1, entries, steps)
         return on_terms + o * td_error * self.sum(o - 1, o, entries, steps) + self._tiny
@@ -63,11 +63,11 @@ class ErrorScales:
         )
 
     def one_minus(self, o: int) -> float:
-        """1 − γ^o, without subtracting powers."""
+        """1 − γ^o, computed without subtracting powers."""
         return (1 - self._discount) * math.fsum(self._discount**m for m in range(o)) * (1 - 2.0**-40)
 
     def target(self, o: int, order: int, scales: Sequence[float], tolerance: float) -> float:
-        """The residual of order o that adds at most tolerance × scale / order to any error of this order or above."""
+        """Residual of order o that adds at most tolerance × scale / order to any error of this order or above."""
         best, adds = math.inf, [0.0] * (order + 1)
         adds[o] = 1 / self.one_minus(o)
         for above in range(o, order + 1):
@@ -86,7 +86,7 @@ class SingleMoments(NamedTuple):
 
     @property
     def sizes(self) -> list[float]:
-        """The size of the largest moment of each order that a return has; odd ones by those beside them."""
+        """Size of the largest moment of each order; odd orders are bounded by the neighbouring even ones."""
         sizes = [largest(moments) for moments in self.moments]
         return [
             sizes[o] if o % 2 == 0 else math.sqrt(sizes[o - 1]) * math.sqrt(sizes[o + 1]) for o in range(len(sizes) - 1)
@@ -94,7 +94,7 @@ class SingleMoments(NamedTuple):
 
 
 def single_moments(operator: PairOperator, order: int) -> SingleMoments:
-    """Solve for them by LU, refined while that helps."""
+    """Solve for the moments by LU, with iterative refinement while the residual halves."""
     model, gamma, td = operator.model, operator.model.discount, operator.shaped.td
     found = [np.ones(model.shape[0]), np.zeros(model.shape[0]), operator.V]
     residuals = [0.0, 0.0, operator.V_residual]

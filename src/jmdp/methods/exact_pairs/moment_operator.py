@@ -1,16 +1,16 @@
-"""One table of mixed moments over state pairs, given all those of lower order.
+"""Operator of one table of mixed moments over state pairs, given all tables of lower order.
 
 Write Y = Z − v(s) for a shaped return, d + γ Y' with d the TD error, and h_ij(s, t) = E[Y^i Ỹ^j] for two branches in
 states s and t that draw their actions from the policy. Expanding both powers,
 
     h_ij(s, t) = Σ_{p ≤ i, q ≤ j} C(i, p) C(j, q) γ^{p+q} E[ d^{i−p} d̃^{j−q} h_pq(s', t') ],
 
-so h_ij = source + γ^{i+j} L h_ij with the same averages L as second moments have (`pair_operator`), and a source
-from lower orders. L contracts with γ^{i+j}. Between states the expectation is Σ_J w_J M_{i−p} h_pq M_{j−q}ᵀ over the
-luck J in common, with M_r(s, s') = Σ π p d^r 1{s → s'}; in one state it is read from the table, and where the
-branches are one it is the moment of order i + j of a single return.
+which is Eq. (33) for two distinct branches. So h_ij = source + γ^{i+j} L h_ij with the same averages L as for second
+moments (`pair_operator`), and a source from lower orders. The iteration contracts with γ^{i+j}. Between states the
+expectation is Σ_J w_J M_{i−p} h_pq M_{j−q}ᵀ over the shared randomness J, with M_r(s, s') = Σ π p d^r 1{s → s'}. Within
+one state it is read from the table. For merged branches it is the moment of order i + j of a single return.
 
-h_ij(s, t) = h_ji(t, s), so the symmetric and the antisymmetric part of h_ij are solved for apart.
+h_ij(s, t) = h_ji(t, s), so the symmetric and the antisymmetric part of h_ij are solved separately.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 _AT_ONCE = 500_000
-"""Pairs of outcomes of one state that are worked on together."""
+"""Pairs of outcomes of one state processed together."""
 
 
 @dataclass(frozen=True, eq=False)
 class MomentOperator:
-    """h ← source + rate × L h for one part of a table: what a sweep needs (as `PairOperator` has it)."""
+    """Operator h ← source + rate × L h for one part of a table, with the interface of `PairOperator` for sweeps."""
 
     model: TabularJMDP
     joint_steps: list[JointStep]
@@ -46,31 +46,31 @@ class MomentOperator:
     source: Floats  # [S, S]
     mirror: float  # 1 for a symmetric part, −1 for an antisymmetric one
     pairs: PairOperator
-    on_diagonal: Floats | None  # [S], what is known of h(s, s); None where entries between states serve
-    on_places: Floats | None = None  # the same at `SamePlace.one`, `.other`
+    on_diagonal: Floats | None  # [S], known part of h(s, s); None if the between-state recursion applies
+    on_places: Floats | None = None  # the same at the pairs `SamePlace.one`, `.other`
 
     precision = "float64"
 
     @property
     def blocks(self) -> PolicyBlocks | None:
-        """Of several policies, where there are some."""
+        """Blocks of several policies; None for a single policy."""
         return self.pairs.blocks
 
     @property
     def same_place(self) -> SamePlace | None:
-        """Pairs of one place."""
+        """Pairs of copies of one state under two policies; None if they need no separate treatment."""
         return self.pairs.same_place
 
     def placed(self, h: Floats) -> Floats | None:
-        """Entries of one place after a sweep."""
+        """Entries at the pairs of `same_place` after a sweep; None if there are none."""
         if self.on_places is None or self.same_place is None:
             return None
-        # Its sums count γ² times.
+        # The sums of `SamePlace` include a factor γ².
         return np.asarray(self.on_places + self.square / (self.pairs.square or 1.0) * self.same_place.sums.of(h))
 
     @property
     def size(self) -> int:
-        """Numbers in the table."""
+        """Number of entries of the table."""
         return self.source.size
 
     def diagonal(self, h: Floats) -> Floats | None:
@@ -78,12 +78,12 @@ class MomentOperator:
         same = self.pairs.same_state
         if self.on_diagonal is None or same is None or self.mirror < 0:
             return self.on_diagonal
-        # The entries of `SameState` count γ² times.
+        # The sums of `SameState` include a factor γ².
         return np.asarray(self.on_diagonal + self.square / (self.pairs.square or 1.0) * same.following(h))
 
 
 class MomentSources:
-    """Sources of tables of any order, from the tables of lower orders."""
+    """Source terms of tables of any order, computed from the tables of lower orders."""
 
     def __init__(self, operator: PairOperator, order: int) -> None:
         self._pairs, self._model = operator, operator.model
@@ -127,7 +127,7 @@ class MomentSources:
     def _on_places(
         self, i: int, j: int, single: list[Floats], tables: dict[tuple[int, int], Floats]
     ) -> tuple[Floats | None, Floats | None]:
-        """What is known of the symmetric and of the antisymmetric part of h_ij at pairs of one place."""
+        """Known terms of the symmetric and of the antisymmetric part of h_ij at the pairs of `same_place`."""
         same, model, td = self._pairs.same_place, self._model, self._pairs.shaped.td
         if same is None:
             return None, None
@@ -153,7 +153,7 @@ class MomentSources:
         return [averaged_step(self._model, branch.scenarios, branch.choices, power) for power in self._powers]
 
     def _between(self, i: int, j: int, single: list[Floats], tables: dict[tuple[int, int], Floats]) -> Floats:
-        """Σ over luck in common and lower orders of M_{i−p} h_pq M_{j−q}ᵀ, with their binomials and powers of γ."""
+        """Σ over shared randomness and lower orders of M_{i−p} h_pq M_{j−q}ᵀ, with binomials and powers of γ."""
         S = self._model.shape[0]
         total = np.zeros((S, S))
         for joint in self._joint_steps:
@@ -180,10 +180,10 @@ class MomentSources:
     def _on_diagonal(
         self, i: int, j: int, single: list[Floats], tables: dict[tuple[int, int], Floats]
     ) -> Floats | None:
-        """What is known of h_ij(s, s) [S] where branches in one state share its scenario."""
+        """Known terms of h_ij(s, s) [S] if branches in one state share its scenario, else None."""
         if not self._pairs.coupling.shared_in_a_state:
             return None
-        if self._pairs.same_state is None:  # they draw the same action too, and are one
+        if self._pairs.same_state is None:  # they also draw the same action and are merged
             return single[i + j]
         model, pi, prob = self._model, self._pairs.policy.probs, self._pairs.prob
         S, K, A = model.shape
@@ -217,7 +217,7 @@ def looked_up(
     single: list[Floats],
     tables: dict[tuple[int, int], Floats],
 ) -> Floats:
-    """h_pq(n, m); a power of 0 leaves the other branch's own moment."""
+    """Return h_pq(n, m); with a power of 0, the moment of the other branch alone."""
     if p == 0:
         return single[q][m]
     return single[p][n] if q == 0 else tables[p, q][n, m]

@@ -1,4 +1,4 @@
-"""Mixed moments of any order of two returns, looked up in solved tables: one step ahead of them, with their errors."""
+"""Mixed moments of two returns, of any order, by a one-step lookahead on solved tables, with error bounds."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from jmdp.results.outcome import Outcome
 
 @dataclass(frozen=True, eq=False)
 class _Outcomes:
-    """Scenarios of two branches, and the mean over them."""
+    """Scenarios of two branches, and means over them."""
 
-    one: Integers  # [K], or [K, 1] where they are drawn apart
+    one: Integers  # [K], or [K, 1] if drawn independently
     other: Integers  # [K], or [1, K]
     chance: Floats  # [K]
-    other_chance: Floats | None  # [K], or None where both meet the same
+    other_chance: Floats | None  # [K], or None if both branches share the scenario
 
     def mean(self, terms: Floats) -> float:
-        """Row by row, for K² terms in one sum would round too much."""
+        """Mean of the terms, summed row by row: a single sum of K² terms has a larger rounding error."""
         if self.other_chance is None:
             return float(self.chance @ terms)
         return float(self.chance @ (terms @ self.other_chance))
@@ -37,24 +37,24 @@ class _Outcomes:
 
 @dataclass(frozen=True, eq=False)
 class PairMoments:
-    """Moments of one or two returns up to an order: what `Evaluation.moment` and gaps look up."""
+    """Moments of one or two returns up to an order, for `Evaluation.moment` and gaps."""
 
     order: int
     operator: PairOperator
     scales: ErrorScales
     single: list[Floats]  # [S] each, E[Y^o] of a drawn action, o = 0, 1, …
     tables: dict[tuple[int, int], Floats]  # [S, S] each, h_pq, p, q ≥ 1
-    entries: list[float]  # the largest entry of each order
-    errors: list[float]  # of any entry of each order
+    entries: list[float]  # largest entry of each order
+    errors: list[float]  # bound on the error of any entry of each order
     outcome: Outcome
 
     def moment(self, coordinates: Sequence[tuple[int, int]]) -> Estimate:
-        """E[Π Z(x)] over coordinates of which at most two differ."""
+        """E[Π Z(x)] over the given coordinates (Eq. (31)), at most two of them distinct."""
         distinct = sorted(set(coordinates))
         if len(distinct) > 2:
             raise UnavailableError(
-                f"ExactPairs gives joint moments of two coordinates, not of {len(distinct)}. "
-                f"JIPE(order={len(coordinates)}) gives those."
+                f"ExactPairs gives joint moments of at most two coordinates, not of {len(distinct)}. "
+                f"Use JIPE(order={len(coordinates)})."
             )
         x, y = distinct[0], distinct[-1]
         i = coordinates.count(x) if x != y else len(coordinates)
@@ -88,7 +88,7 @@ class PairMoments:
         return tuple(found)
 
     def _central(self, x: tuple[int, int], i: int, y: tuple[int, int], j: int) -> Estimate:
-        """E[(Z(x) − q(x))^i (Z(y) − q(y))^j], on rewards of size 1."""
+        """E[(Z(x) − q(x))^i (Z(y) − q(y))^j], for rewards scaled to size 1."""
         if i + j == 0:
             return Estimate.around(1.0, 0.0)
         if i + j == 1:
@@ -148,16 +148,16 @@ def raw_moment(
 
 
 def scaled_moment(scale: Scale, estimate: Estimate, o: int) -> Estimate:
-    """A moment of order o, back on rewards as they were given."""
+    """Moment of order o, rescaled to the original rewards."""
     value, least, most = (scale.restore(x, o) for x in (float(estimate), estimate.low, estimate.high))
-    # What an underflow on the way back can hide; and what is too large for a float is not known to be infinite.
+    # Underflow in the rescaling widens the interval; a bound that overflows becomes finite where that is the safe side.
     low = min(least, sys.float_info.max) - (2.0**-1073 if estimate.low else 0.0)
     high = max(most, -sys.float_info.max) + (2.0**-1073 if estimate.high else 0.0)
     return Estimate(value, 0.0 if estimate.low >= 0 > low else low, high)
 
 
 def within(value: float, error: float, power: int) -> Estimate:
-    """Value ± error; an even power is not below 0."""
+    """Estimate of value ± error; cut off at 0 if the power is even."""
     wide = Interval.around(value, error)
     low = max(wide.low, 0.0) if power % 2 == 0 else wide.low
     return Estimate(max(value, low), low, wide.high)

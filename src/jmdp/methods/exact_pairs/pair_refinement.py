@@ -1,11 +1,11 @@
-"""The table of pairs to twice the precision: V and H get a second word, and covariances are rounded once.
+"""Refinement of the pair table in double-double arithmetic: V and H get a low word, and covariances are rounded once.
 
-The residual R = T(H) − H of a solved table is formed in two words, so that it shows what rounding left in H. The
-correction h = R + γ² L h is solved for in float64, by the same sweeps. Rounding then acts on h and no longer on H: the
-error of H + h is at most (‖R + γ² L h − h‖ + rounding relative to h + 2⁻¹⁰⁰ relative to H) / (1 − γ²).
+The residual R = T(H) − H of a solved table is computed in double-double arithmetic, so that it contains the rounding
+error of H. The correction h = R + γ² L h is solved in float64, by the same sweeps. Rounding then acts on h, not on H:
+the error of H + h is at most (‖R + γ² L h − h‖ + rounding relative to h + 2⁻¹⁰⁰ relative to H) / (1 − γ²).
 
-For tables that are not compiled and policies whose draws are not shared: break points of a shared uniform number are
-known to float64 only.
+Only for tables that are not compiled and policies with independent draws: break points of a shared uniform number have
+only float64 precision.
 """
 
 from __future__ import annotations
@@ -29,33 +29,33 @@ from jmdp.methods.shared.shaping import td_errors
 _MOST_REFINEMENTS = 6
 
 _ENOUGH = 2.0**-30
-"""Share of the residual that may be left after the correction."""
+"""Fraction of the residual that may remain after the correction."""
 
 
 @dataclass(frozen=True, eq=False)
 class Refined:
-    """What is added to H and V, covariances from both, and how far these are off; all in units."""
+    """Corrections of H and V, and the resulting covariances with errors; all in the states' units."""
 
     H_low: Floats  # [S, S]
     V: DoubleDouble  # [S]
     covariance: Floats  # [S, A, A]
-    error: Floats  # [S, A, A], given the TD errors as they are
+    error: Floats  # [S, A, A], assuming exact TD errors
 
 
 def refinable(operator: PairOperator) -> bool:
-    """Whether `refine` can be used."""
+    """True if `refine` supports this operator."""
     independent = operator.coupling.policy_luck == "independent"
     return independent and operator.precision == "float64" and not is_compiled(operator)
 
 
 def terms(operator: PairOperator) -> int:
-    """How many products in two words a refinement takes."""
+    """Number of double-double products in a refinement."""
     S, K, A = operator.model.shape
     return K * A * S * (S * (2 if operator.joint_steps else 0) + A)
 
 
 def refine(operator: PairOperator, H: Floats, recorded: int, max_sweeps: int) -> Refined:
-    """Solve for the second word of H [S, S], which must be symmetric, and of V."""
+    """Solve for the low words of H [S, S], which must be symmetric, and of V."""
     return _Refinement(operator, H).refined(recorded, max_sweeps)
 
 
@@ -107,7 +107,7 @@ class _Refinement:
         return best, least
 
     def _correction(self, residual: Floats, recorded: int, max_sweeps: int) -> tuple[Floats, float]:
-        """h [S, S], and what is left of the residual with it."""
+        """Correction h [S, S], and the residual that remains with it."""
         operator = self.operator
         without_td = [
             replace(
@@ -124,11 +124,11 @@ class _Refinement:
             tables = operator.start(), operator.start()
             found = iterate(sweep.recording(recorded), *tables, stopping, lambda sweeps, left, aim: None)
         h = found.point.reshape(self.H.shape)
-        h = (h + h.T) / 2  # sweeps are symmetric up to rounding, and so is this residual
+        h = (h + h.T) / 2  # sweeps, and so the residual of h, are symmetric up to rounding
         return h, found.residual + (operator.rounding + 4) * ROUNDOFF * (size + largest(h))
 
     def _residual(self, V: DoubleDouble) -> Floats:
-        """T(H) − H [S, S], in two words as far as the sum."""
+        """T(H) − H [S, S], computed in double-double arithmetic and then rounded."""
         operator, S = self.operator, self.model.shape[0]
         swept = DoubleDouble(np.zeros((S, S)), np.zeros((S, S)))
         if operator.coupling.shared_between_states:
@@ -161,7 +161,7 @@ class _Refinement:
         return _where(DoubleDouble(whole.high[:, 0], whole.low[:, 0]), ~self.model.terminal)
 
     def _covariance(self, h: Floats, V: DoubleDouble) -> DoubleDouble:
-        """[S, A, A], one step ahead of H + h and V."""
+        """[S, A, A], by a one-step lookahead on H + h and V."""
         operator, (S, K, A) = self.operator, self.model.shape
         found = DoubleDouble(np.zeros((S, A, A)), np.zeros((S, A, A)))
         H = DoubleDouble(self.H + h, h - ((self.H + h) - self.H))
@@ -181,7 +181,7 @@ class _Refinement:
             part = self._over_scenarios(_flat(ahead), states)
             part = _where(part, ~self.model.terminal[states, None])
             found.high[states], found.low[states] = (word.reshape(-1, A, A) for word in part)
-        if not operator.coupling.shared_in_a_state:  # nothing is in common: see `PairOperator`
+        if not operator.coupling.shared_in_a_state:  # no shared randomness: see `PairOperator`
             off_diagonal = ~np.eye(A, dtype=bool)
             found.high[:, off_diagonal] = found.low[:, off_diagonal] = 0.0
         low = np.tril_indices(A, -1)
@@ -190,7 +190,7 @@ class _Refinement:
         return found
 
     def _pairs_ahead(self, H: DoubleDouble, V: DoubleDouble, states: slice, ratio: Floats) -> DoubleDouble:
-        """[·, K, A, A], H(n_a, n_b) in units of this state, V(n_a) where a = b."""
+        """[·, K, A, A], H(n_a, n_b) in units of this state; V(n_a) where a = b."""
         n = self.model.next_state[states]
         following = _taken(H, (n[:, :, :, None], n[:, :, None, :]))
         for word, variance in zip(following, V, strict=True):
@@ -209,7 +209,7 @@ class _Refinement:
         return dd.add(total, dd.scale(total, self._scenario_correction[:, None]))
 
     def _one_scenario(self, k: int, X: DoubleDouble) -> DoubleDouble:
-        """N_k X [S, S]: the step of one branch given its scenario."""
+        """N_k X [S, S]: the step of one branch given scenario k."""
         total = DoubleDouble(np.zeros_like(X.high), np.zeros_like(X.low))
         for a in range(self.model.shape[2]):
             n, ratio = self.model.next_state[:, k, a], self.operator.ratio[:, k, a, None]
@@ -232,7 +232,7 @@ class _Refinement:
         return DoubleDouble(whole.high[:, 0], whole.low[:, 0])
 
     def _over_actions(self, x: DoubleDouble, states: slice) -> DoubleDouble:
-        """Mean over the policy's actions, the last axis."""
+        """Mean over the policy's actions along the last axis."""
         pi, correction = self.operator.policy.probs[states], self._policy_correction[states]
         middle = (1,) * (x.high.ndim - 2)
         mean = dd.total(dd.scale(x, pi.reshape(len(pi), *middle, -1)), axis=x.high.ndim - 1)

@@ -1,4 +1,4 @@
-"""Making the sweep: by SciPy's sparse products for small tables, else compiled and on all cores.
+"""Execution of sweeps: SciPy sparse products for small tables, compiled multithreaded kernels for larger ones.
 
 Neither uses BLAS, whose sums depend on its number of threads.
 """
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
     from jmdp.methods.exact_pairs.moment_operator import MomentOperator
 
 _COMPILED_FROM = 300
-"""States from which compiled sweeps pay for loading the compiler."""
+"""Number of states from which compiled sweeps are worth the time to load the compiler."""
 
 _COMPILED_FROM_TERMS = 8_000_000
-"""Terms of a sweep from which they do in smaller tables with many steps from each state."""
+"""Number of terms of a sweep from which this also holds for smaller tables with many outcomes per state."""
 
 _CHUNK = 2**18
-"""Entries of changes that are multiplied and summed together, whatever the number of threads."""
+"""Entries of changes that are multiplied and summed together, independent of the number of threads."""
 
 _NOTHING = np.zeros(0, np.float32)
 
 
 def is_compiled(operator: PairOperator | MomentOperator) -> bool:
-    """Whether sweeps of this operator are compiled: shared policy luck in overlaps is left to SciPy."""
+    """True if sweeps of this operator are compiled; those with overlaps of shared action draws use SciPy."""
     if not operator.joint_steps or any(joint.overlap is not None for joint in operator.joint_steps):
         return False
     S = operator.model.shape[0]
@@ -41,10 +41,10 @@ def is_compiled(operator: PairOperator | MomentOperator) -> bool:
 
 
 class PairSweep:
-    """Sweeps of one operator over tables [S × S], and combinations of their changes. A context: it holds threads.
+    """Sweeps of one operator over tables [S × S], and combinations of their changes; a context manager of threads.
 
     Every entry is one sum in a fixed order, and inner products are summed chunk by chunk, so the number of
-    threads does not change a bit of any answer.
+    threads does not change a bit of any result.
     """
 
     def __init__(self, operator: PairOperator | MomentOperator, threads: int | None = None) -> None:
@@ -82,7 +82,7 @@ class PairSweep:
         self._sweep(point, out, False, _NOTHING)
 
     def whole(self, table: Floats) -> Floats:
-        """The table [S, S] with all entries: between blocks, compiled sweeps store those below the diagonal alone."""
+        """The table [S, S] with all entries; between blocks, compiled sweeps store only those below the diagonal."""
         S, blocks = self.operator.model.shape[0], self.operator.blocks
         found = table.reshape(S, S)
         if blocks is not None and self.compiled:
@@ -90,11 +90,11 @@ class PairSweep:
         return found
 
     def measured(self, point: Floats, out: Floats, change: Any = None) -> float:
-        """Fill `out` with the sweep of `point`, `change` with what changed, and return the most that changed."""
+        """Fill `out` with the sweep of `point` and `change` with out − point; return the largest |out − point|."""
         return self._sweep(point, out, True, _NOTHING if change is None else change)
 
     def recording(self, length: int) -> Sweeps:
-        """These sweeps for `iterate`, with so many changes recorded, or none."""
+        """These sweeps for `iterate`, with `length` changes recorded (0 for none)."""
         past = PastChanges(self, length) if length else None
         return Sweeps(self.measured, past, self if self.compiled else None)
 
@@ -143,7 +143,7 @@ class PairSweep:
 
 
 class PastChanges:
-    """The changes of the last sweeps, as `fixed_point` combines them."""
+    """Recorded changes of the last sweeps, for combination by `fixed_point`."""
 
     def __init__(self, sweep: PairSweep, length: int) -> None:
         self.sweep, self.length = sweep, length
@@ -183,9 +183,9 @@ class PastChanges:
 
 
 def change_record(operator: PairOperator | MomentOperator) -> tuple[int, type[np.floating[Any]]]:
-    """Length and kind of what is kept of one change: the lower triangle in single precision where that is compiled.
+    """Length and dtype of the record of one change; if compiled, its lower triangle in single precision.
 
-    Only the next point depends on it, and no certificate.
+    Only the next point depends on the record; no certificate does.
     """
     if not is_compiled(operator):
         return operator.size, np.float64
@@ -193,13 +193,13 @@ def change_record(operator: PairOperator | MomentOperator) -> tuple[int, type[np
 
 
 def _layout(operator: PairOperator | MomentOperator) -> PairLayout:
-    """Which entries a sweep computes."""
+    """Layout of the entries that a sweep computes."""
     S, blocks = operator.model.shape[0], operator.blocks
     return PairLayout.lower_triangle(S) if blocks is None else PairLayout.between_blocks(S, blocks.block)
 
 
 def _same_places(operator: PairOperator | MomentOperator, H: Floats) -> Floats:
-    """Entries of one place after a sweep of H, as `PairLayout.same` has them."""
+    """Entries at the pairs of `SamePlace` after a sweep of H, in the format of `PairLayout.same`."""
     S, blocks, placed = operator.model.shape[0], operator.blocks, operator.placed(H)
     if blocks is None or placed is None or operator.same_place is None:
         return np.zeros((0, S))

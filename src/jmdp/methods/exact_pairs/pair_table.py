@@ -1,4 +1,4 @@
-"""What a solved table of pairs tells: covariances and bounds on their errors, back from units to rewards as given."""
+"""Covariances from a solved pair table and bounds on their errors, in the original reward units."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from jmdp.methods.shared.pair_operator import PairOperator
 
 @dataclass(frozen=True, eq=False)
 class PairTable:
-    """The solved table, and the covariances it gives: what a certificate rests on."""
+    """Solved pair table, with the covariances computed from it and their certified errors."""
 
     operator: PairOperator
-    H: Floats  # [S, S], on rewards of size 1, in the units of the states
-    step_error: float  # of any covariance, in its units, given the TD errors as they are
+    H: Floats  # [S, S], for rewards scaled to size 1, in the units of the states
+    step_error: float  # error of any covariance, in its units, assuming exact TD errors
     refined: Refined | None = None
 
     def cross_covariance(self, s: int, a: int, t: int, b: int) -> float:
-        """Cov(Z(s, a), Z(t, b)) for s ≠ t."""
+        """Return Cov(Z(s, a), Z(t, b)) for s ≠ t."""
         found = self.operator.cross_covariance(self.H, s, a, t, b)
         return self._scale.restore(found, 2, self._unit(s, a, t, b))
 
@@ -39,7 +39,7 @@ class PairTable:
         return self.operator.shaped.scale
 
     def _unit(self, s: int, a: int, t: int, b: int) -> int:
-        """The unit of a covariance, as an exponent."""
+        """Unit of a covariance, as an exponent of 2."""
         unit = self.operator.units.coordinate
         return int(unit[s, a] + unit[t, b])
 
@@ -57,6 +57,6 @@ class PairTable:
         return self._scale.restore_error(error, 2, self._units())
 
     def _units(self) -> Integers:
-        """[S, A, A], units of covariances within states."""
+        """[S, A, A], units of covariances within states, as exponents of 2."""
         unit = self.operator.units.coordinate
         return np.asarray(unit[:, :, None] + unit[:, None, :])

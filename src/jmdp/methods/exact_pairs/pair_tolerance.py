@@ -1,4 +1,4 @@
-"""How small each certified error has to be: the tolerance, measured with what each return can reach."""
+"""Limits on certified errors: the tolerance relative to the returns reachable from each state."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from jmdp.base.arrays import Floats
 from jmdp.methods.shared.pair_operator import PairOperator
 
 VISIBLE = -50
-"""A standard deviation below 2**VISIBLE times the mean is less than float64 shows of the returns themselves."""
+"""A standard deviation below 2**VISIBLE times the mean is below the float64 resolution of the returns."""
 
 LARGEST_STD = 500
-"""Logarithm of a standard deviation, in units of its own return, whose square a float can hold."""
+"""Largest log2 of a standard deviation, in units of its return, whose square does not overflow."""
 
 
 class Tolerance:
-    """What is asked of the errors of means and of covariances.
+    """Limits on the errors of means and covariances.
 
-    The scale of a return is that of the largest one which the policy can reach from it, itself among them: what it
-    would be in a model without all other states.
+    The scale of a return is that of the largest return, including itself, that the policy can reach from it, as if the
+    model had no other states.
     """
 
     def __init__(self, operator: PairOperator, tolerance: float) -> None:
@@ -34,7 +34,7 @@ class Tolerance:
             variance = largest(np.log2(operator.variance()) + 2 * units.coordinate, reached)
             value = shaped.classes.reachable_max(np.log2(np.abs(shaped.value.high)))
             mean = largest(np.log2(np.abs(shaped.mean)), value)
-        square = 2 * np.maximum(mean, value[:, None])  # actions of a state are compared, so its own value counts too
+        square = 2 * np.maximum(mean, value[:, None])  # actions of a state are compared, so its own value also counts
         self._operator = operator
         self._mean = tolerance * np.exp2(np.logaddexp2(variance, square) / 2)
         self._errors = shaped.mean_errors
@@ -44,17 +44,17 @@ class Tolerance:
         self.step_error = float(
             allowed[~(effects.is_zero[:, :, None] | effects.is_zero[:, None, :])].min(initial=np.inf)
         )
-        """What `PairOperator.step_error` may be; not positive where the errors of TD errors are too large already."""
+        """Largest permitted `PairOperator.step_error`; not positive if the TD errors alone exceed the limit."""
 
     def target(self, entry: float) -> float:
-        """The residual that is small enough for a table whose entries are at most `entry`."""
+        """Largest acceptable residual of a table whose entries are at most `entry`."""
         return self._operator.largest_residual(entry, self.step_error)
 
     def reached(self, entry: float, residual: float) -> bool:
-        """Whether a table with this residual is good enough."""
+        """True if a table with this residual meets the tolerance."""
         return self._operator.step_error(entry, residual) <= self.step_error
 
     @property
     def means_met(self) -> bool:
-        """Whether all means are good enough."""
+        """True if all means meet the tolerance."""
         return bool((self._errors <= self._mean).all())

@@ -1,7 +1,7 @@
-"""What a solved table between the blocks of several policies tells: moments of their returns from one state.
+"""Moments of the returns of several policies from one state, from a solved table between their blocks.
 
-Following policy i from state s is standing in the block of s under policy i and drawing an action there, so means,
-variances and covariances are entries of the tables themselves: no step ahead is needed.
+To follow policy i from state s is to start in the copy of s in block i and draw an action there. Means, variances and
+covariances are therefore entries of the tables themselves; no lookahead is needed.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ from jmdp.results.certificate import Certificate
 
 @dataclass(frozen=True, eq=False)
 class PolicyTable:
-    """Covariances of the returns of policies, from one state or from two."""
+    """Covariances of the returns of several policies, from the same state or from two states."""
 
     operator: PairOperator
     blocks: PolicyBlocks
-    H: Floats  # [S, S] over the states of all blocks, on rewards of size 1, in the units of the states
+    H: Floats  # [S, S] over the states of all blocks, for rewards scaled to size 1, in the units of the states
     residual: float
 
     def mean(self) -> Floats:
-        """[S, P]."""
+        """Means of returns, [S, P]."""
         shaped = self.operator.shaped
         return shaped.scale.restore(self.blocks.at(shaped.value.high))
 
     def covariance(self) -> Floats:
-        """[S, P, P]."""
+        """Covariances of returns from the same state, [S, P, P]."""
         found = self.blocks.within_states(self.operator.V, self.H)
         return self.operator.shaped.scale.restore(found, 2, self._units())
 
     def certificate(self) -> Certificate:
-        """Bounds on the errors of both."""
+        """Bounds on the errors of means and covariances."""
         model, shaped = self.operator.model, self.operator.shaped
         mean_errors = (shaped.value_errors + np.abs(shaped.value.low)) * (1 + 2.0**-40)
         zero = self.blocks.at(self._is_zero)
@@ -63,7 +63,7 @@ class PolicyTable:
         return self.operator.shaped.scale.restore(float(self.H[x, y]), 2, self._unit(x, y))
 
     def cross_covariance_error(self, s: int, i: int, t: int, j: int) -> float:
-        """Bound on its error."""
+        """Bound on the error of `cross_covariance`."""
         x, y = self._pair(s, i, t, j)
         if self._is_zero[x] or self._is_zero[y]:
             return 0.0
@@ -72,7 +72,7 @@ class PolicyTable:
     def _pair(self, s: int, i: int, t: int, j: int) -> tuple[int, int]:
         if i == j:
             raise UnavailableError(
-                "Covariances of one policy's returns from two states are not among those of several policies. "
+                "An evaluation of several policies has no covariances of one policy's returns from two states. "
                 "Evaluate that policy on its own: evaluate(model, policy, coupling)."
             )
         return self.blocks.place(s, i), self.blocks.place(t, j)
@@ -82,7 +82,7 @@ class PolicyTable:
         return int(unit[x] + unit[y])
 
     def _units(self) -> Integers:
-        """[S, P, P]."""
+        """[S, P, P], units of covariances, as exponents of 2."""
         unit = self.blocks.at(self.operator.units.state)
         return np.asarray(unit[:, :, None] + unit[:, None, :])
 
@@ -92,12 +92,12 @@ class PolicyTable:
 
     @cached_property
     def _is_zero(self) -> Booleans:
-        """[states of all blocks], where nothing is ever earned."""
+        """[states of all blocks], True if every return is exactly 0."""
         return np.asarray(self.operator.shaped.td_errors == 0)
 
 
 class PolicyTolerance:
-    """What is asked of the errors: as for actions (`pair_tolerance`), of the returns of policies."""
+    """Limits on the errors of the returns of policies, analogous to `pair_tolerance` for actions."""
 
     def __init__(self, operator: PairOperator, blocks: PolicyBlocks, tolerance: float) -> None:
         self._operator = operator
@@ -112,15 +112,15 @@ class PolicyTolerance:
         earns = (shaped.td_errors[one] > 0) & (shaped.td_errors[other] > 0)
         scales = np.exp2(std[one][earns]) * np.exp2(std[other][earns])
         self.error = tolerance * float(scales.min(initial=np.inf))
-        """What `PairOperator.table_error` may be."""
+        """Largest permitted `PairOperator.table_error`."""
 
     def target(self, entry: float) -> float:
-        """The residual that is small enough for a table whose entries are at most `entry`."""
+        """Largest acceptable residual of a table whose entries are at most `entry`."""
         least = self._operator.table_error(entry, 0.0)
         return (self.error * (1 - 2.0**-39) - least) * self._operator.one_minus_square
 
     def reached(self, entry: float, residual: float) -> bool:
-        """Whether a table with this residual is good enough."""
+        """True if a table with this residual meets the tolerance."""
         return self._operator.table_error(entry, residual) <= self.error
 
 
@@ -133,26 +133,26 @@ class PolicyMoments:
 
     @property
     def operator(self) -> PairOperator:
-        """Of order 2, in units of 1."""
+        """Pair operator of order 2, with all units equal to 1."""
         return self.found.operator
 
     @property
     def order(self) -> int:
-        """The highest there is."""
+        """Largest available order."""
         return self.found.order
 
     def moment(self, coordinates: Sequence[tuple[int, int]]) -> Estimate:
-        """E[Π Z_i(s)] over coordinates (s, i) of which at most two differ."""
+        """E[Π Z_i(s)] over coordinates (s, i), at most two of them distinct."""
         distinct = sorted(set(coordinates))
         if len(distinct) > 2:
             raise UnavailableError(
-                f"ExactPairs gives joint moments of two returns of policies, not of {len(distinct)}. "
-                "MonteCarlo(seed=…) draws all of them together."
+                f"ExactPairs gives joint moments of at most two policies' returns, not of {len(distinct)}. "
+                "Use MonteCarlo(seed=…), which samples all returns jointly."
             )
         (s, i), (t, j) = distinct[0], distinct[-1]
         if i == j and s != t:
             raise UnavailableError(
-                "Moments of one policy's returns from two states are not among those of several policies. "
+                "An evaluation of several policies has no joint moments of one policy's returns from two states. "
                 "Evaluate that policy on its own: evaluate(model, policy, coupling, ExactPairs(order=…))."
             )
         x, y = self.blocks.place(s, i), self.blocks.place(t, j)
@@ -162,7 +162,7 @@ class PolicyMoments:
         return scaled_moment(self.operator.shaped.scale, found, len(coordinates))
 
     def gap_moments(self, s: int, i: int, j: int) -> tuple[Estimate, ...]:
-        """Central moments of the gap of policies i and j from s."""
+        """Central moments of the gap between policies i and j from state s."""
         x, y = self.blocks.place(s, i), self.blocks.place(s, j)
         if self.operator.model.terminal[x]:
             return tuple(Estimate.around(float(o == 0), 0.0) for o in range(self.order + 1))
@@ -195,30 +195,30 @@ class PolicyMoments:
 
 
 class DrawnRange(Protocol):
-    """What the return of a policy can be at least and at most."""
+    """Smallest and largest possible return of a policy."""
 
     def is_over(self, s: int) -> bool:
-        """Is nothing earned from this state on?"""
+        """True if no reward can follow from this state."""
 
     def of_drawn(self, s: int) -> Interval:
-        """Where the return is, the first action drawn too."""
+        """Interval that contains the return if the first action is also drawn."""
 
 
 @dataclass(frozen=True, eq=False)
 class PolicyRanges:
-    """What the returns of policies and their gaps can be at least and at most."""
+    """Smallest and largest possible returns of policies, and of their gaps."""
 
     models: Sequence[DrawnRange]  # of each policy
 
     def is_over(self, s: int) -> bool:
-        """Is nothing earned from this state on?"""
+        """True if no reward can follow from this state."""
         return self.models[0].is_over(s)
 
     def of(self, s: int, i: int) -> Interval:
-        """Where Z_i(s) is."""
+        """Interval that contains Z_i(s)."""
         return self.models[i].of_drawn(s)
 
     def of_gap(self, s: int, i: int, j: int) -> Interval:
-        """Where Z_i(s) − Z_j(s) is, whatever luck they share."""
+        """Interval that contains Z_i(s) − Z_j(s) under any coupling."""
         one, other = self.of(s, i), self.of(s, j)
         return one + Interval(-other.high, -other.low)

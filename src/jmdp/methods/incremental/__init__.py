@@ -1,4 +1,4 @@
-"""Joint moments learned from one-step samples: the method, which coordinates it updates, and its step sizes."""
+"""Joint moments learned from one-step samples: the method, its coordinate sampling and its step sizes."""
 
 from jmdp.methods.incremental.coordinate_sampling import (
     BlockSampling,

@@ -1,8 +1,9 @@
 """Confidence intervals from the averages of successive batches of one run.
 
-Batches that are long beside the memory of the iterates have nearly independent averages. Any smooth function of the
-moments is then as uncertain as its linear part, evaluated batch by batch: a covariance Σ(x,y) − μ(x)μ(y) as
-Σ_b(x,y) − μ(y)μ_b(x) − μ(x)μ_b(y). Student's t with one degree of freedom less than there are batches.
+Batches that are long compared with the memory time of the iterates have nearly independent averages. The standard error
+of a smooth function of the moments is then that of its linear part, evaluated batch by batch: for a covariance
+Σ(x,y) − μ(x)μ(y), that of Σ_b(x,y) − μ(y)μ_b(x) − μ(x)μ_b(y). Intervals use Student's t with one degree of freedom less
+than there are batches.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _LITTLE, _FEWEST = 1.1, 8
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Estimates in states that go on, [L, A] or [L, A, A], each with the half width of its interval."""
+    """Estimates in non-terminal states, [L, A] or [L, A, A], each with the half width of its interval."""
 
     mean: Floats
     mean_error: Floats
@@ -27,12 +28,12 @@ class Moments:
     gap_mean_error: Floats
     gap_variance_error: Floats
     correlation_error: Floats
-    mean_floor: float = 0.0  # what rounding has in the errors
+    mean_floor: float = 0.0  # part of the errors that is due to rounding
     covariance_floor: float = 0.0
 
     @classmethod
     def none(cls, actions: int) -> Moments:
-        """Of no state at all."""
+        """Moments of zero states."""
         row, square = np.zeros((0, actions)), np.zeros((0, actions, actions))
         return cls(row, row, square, square, square, square, square)
 
@@ -42,11 +43,11 @@ def from_batches(
     product: Floats,  # [L, A, A]
     batch_mean: Floats,  # [B, L, A], nan where a batch had no update
     batch_product: Floats,  # [B, L, A, A]
-    mean_times: Floats,  # [L, A], how many memory times all batches last
+    mean_times: Floats,  # [L, A], length of all batches in memory times
     product_times: Floats,  # [L, A, A]
     confidence: float,
 ) -> Moments:
-    """Moments with their errors; an error is infinite where a batch is empty."""
+    """Moments with their errors; an error is infinite if a batch is empty."""
 
     def error(batches: Floats, times: Floats) -> Floats:
         return half_widths(batches, times, confidence)
@@ -75,12 +76,13 @@ def from_batches(
 
 
 def half_widths(batches: Floats, times: Floats, confidence: float) -> Floats:
-    """Half widths of intervals around averages over all batches [B, …], which last so many memory times each […].
+    """Half widths of intervals around averages over all batches [B, …], of `times` […] memory times in total.
 
-    What neighbouring batches have in common makes averages of pairs of them vary more than half as much. How much more
-    is seen from all quantities together; batches are joined until it is little, and what it then still is, is added
-    (twice as long batches would miss half of it: σ² ≈ 2 σ²(2b) − σ²(b)). Quantities that forget more slowly than most
-    are widened by as much as that takes. Where batches are shorter than the memory, it alone says how much.
+    Correlation between neighbouring batches makes the variance of averages of two of them larger than half. The ratio
+    is estimated from all quantities together. Batches are joined until it is near 1, and the remaining excess is
+    extrapolated (batches of twice the length would miss half of it: σ² ≈ 2 σ²(2b) − σ²(b)). Intervals of quantities
+    with a longer memory than most are widened in proportion. If batches are shorter than the memory time, the memory
+    time alone determines the widening.
     """
     from scipy.special import stdtrit
 
@@ -103,10 +105,10 @@ def half_widths(batches: Floats, times: Floats, confidence: float) -> Floats:
 
 
 def _excess(times: Floats, B: int) -> Floats:
-    """How much more an average over B batches varies than independent batches would make it; ≥ 1.
+    """Ratio of the variance of an average over B batches to its estimate under independence; ≥ 1.
 
-    Where errors are forgotten like e^−t, an average over y memory times varies by f(y) = (1 − (1 − e^−y)/y)/y, in units
-    of its own. So batches vary among themselves by f(y/B) − f(y), times B/(B − 1).
+    If correlations decay like e^−t, the variance of an average over y memory times is proportional to
+    f(y) = (1 − (1 − e^−y)/y)/y. So the sample variance of batches is proportional to f(y/B) − f(y), times B/(B − 1).
     """
     y = np.clip(times, 1e-3, 1e6)
     whole, part = _averaged(y), _averaged(y / B)

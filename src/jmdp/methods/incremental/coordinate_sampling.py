@@ -1,6 +1,7 @@
-"""Which coordinates of the moments are updated, and in what order.
+"""Rules that select the coordinates of the moments to update, and their order.
 
-Whatever the rule, the luck that chooses a coordinate is not the luck that updates it. So the choice says nothing of
+These are the indices I_k of Eq. (28). For every rule, the random numbers that choose a coordinate are independent of
+those that update it, so the noise of an update has mean 0 (Lemma A.3, Eq. (46)). The choice is then independent of the
 errors made so far, and no step size makes the expected iterates converge to another point.
 """
 
@@ -18,48 +19,48 @@ from jmdp.methods.incremental.moment_cells import MomentCells, PairSource
 from jmdp.methods.kernels.coordinates import ENDED, MEAN, SQUARE
 
 _WALKERS = 1024
-"""Walks that go on side by side."""
+"""Rollouts that are simulated in parallel."""
 
 
 class CoordinateSampling(ABC):
-    """A rule that says which coordinates are updated. Subclass it for one's own.
+    """Base class of rules that select the coordinates to update. Subclass it to define another rule.
 
-    Every coordinate that one cares about, and every one its samples lead to, must be drawn in a share of the updates
-    that tends to a positive number. Infinitely often is not enough for averages: they do not converge if the gaps
-    between updates grow like time itself, as with updates at k = 2, 4, 8, … (docs/mathematics.md).
+    Every coordinate of interest, and every one reachable from it by samples, must receive a share of the updates that
+    tends to a positive number. Infinitely many updates are not enough for averages: they do not converge if the
+    intervals between updates grow in proportion to time, as with updates at k = 2, 4, 8, … (docs/mathematics.md).
     """
 
     def begin(self, cells: MomentCells) -> Integers:
-        """What the rule remembers between calls, as an array it may change in place; nothing by default."""
+        """Initial state of the rule, an array that `draw` may change in place; empty by default."""
         return np.zeros(0, np.int64)
 
     def accepts(self, memory: Integers, cells: MomentCells) -> bool:
-        """Whether the rule can go on from what a file says it remembered. Indices must be checked: files can lie."""
+        """Whether a state read from a checkpoint is valid. Indices must be checked, as a file may be damaged."""
         return True
 
     @abstractmethod
     def draw(
         self, rng: np.random.Generator, size: int, cells: MomentCells, source: PairSource, memory: Integers
     ) -> tuple[Integers, Integers]:
-        """[size] and [size], the next coordinates as pairs (one, other); see `jmdp.methods.kernels.coordinates`."""
+        """Next coordinates as pairs (one, other), both [size]; see `jmdp.methods.kernels.coordinates`."""
 
 
 class _ByBlocks(CoordinateSampling):
-    """A block by its share, then all its coordinates alike."""
+    """Draws a block in proportion to its share, then a coordinate of the block uniformly."""
 
     @abstractmethod
     def shares(self, sizes: Floats) -> Floats:
-        """[4], shares of blocks of these sizes."""
+        """Shares of blocks of these sizes, [4]."""
 
     def draw(
         self, rng: np.random.Generator, size: int, cells: MomentCells, source: PairSource, memory: Integers
     ) -> tuple[Integers, Integers]:
-        """[size] and [size], coordinates."""
+        """Next coordinates as pairs (one, other), both [size]."""
         from jmdp.methods.kernels.moment_updates import RUN, draw_blocks
 
         shares = np.where(cells.block_sizes > 0, self.shares(cells.block_sizes), 0.0)
         if not shares.any():
-            raise SettingsError(f"{self!r} has shares only for kinds of coordinates that this model has none of.")
+            raise SettingsError(f"{self!r} has shares only for blocks that are empty in this model. Use others.")
         cumulative = np.cumsum(shares / shares.max() / np.count_nonzero(shares))
         cumulative /= cumulative[-1]
         cumulative[np.flatnonzero(shares)[-1] :] = 1.0
@@ -71,12 +72,12 @@ class _ByBlocks(CoordinateSampling):
 
 @dataclass(frozen=True)
 class BlockSampling(_ByBlocks):
-    """A block by its share, then all its coordinates alike. Blocks take turns in runs of 16 updates.
+    """Draws a block in proportion to its share, then a coordinate uniformly. Blocks alternate in runs of 16 updates.
 
     Parameters
     ----------
     mean, diagonal, same_state, cross
-        Shares of the paper's four kinds of coordinates; a block that is empty has none.
+        Shares of the paper's four kinds of coordinates; empty blocks are skipped.
     """
 
     mean: float = 1.0
@@ -88,29 +89,29 @@ class BlockSampling(_ByBlocks):
         for name in ("mean", "diagonal", "same_state", "cross"):
             nonnegative(self, name)
         if self.mean == self.diagonal == self.same_state == self.cross == 0:
-            raise SettingsError("All shares are 0. Give one of mean, diagonal, same_state and cross a share.")
+            raise SettingsError("All shares are 0. Set at least one of mean, diagonal, same_state and cross above 0.")
 
     def shares(self, sizes: Floats) -> Floats:
-        """[4], as they were given."""
+        """Shares as given, [4]."""
         return np.array([self.mean, self.diagonal, self.same_state, self.cross])
 
 
 @dataclass(frozen=True)
 class UniformSampling(_ByBlocks):
-    """All coordinates alike, so most updates go to pairs in different states."""
+    """Draws all coordinates uniformly, so most updates go to pairs in different states."""
 
     def shares(self, sizes: Floats) -> Floats:
-        """[4], as many as there are."""
+        """Shares equal to the numbers of coordinates, [4]."""
         return sizes
 
 
 @dataclass(frozen=True)
 class TrajectorySampling(CoordinateSampling):
-    """Along walks of two branches that start in one state with different actions, under the model's coupling.
+    """Draws coordinates along rollouts of two branches that start in one state with different actions.
 
-    Only pairs that a comparison can lead to come up, and they come up as often as it leads there. A walk begins anew
-    where its branches meet or one ends, and besides with chance `restart` at each step. At each step one coordinate is
-    updated: the pair's product, or with chance ¼ each the mean or the square of one of its branches.
+    Only pairs that a comparison can reach are drawn, as often as it reaches them under the coupling. A rollout restarts
+    when its branches merge or one ends, and also with probability `restart` at each step. At each step one coordinate
+    is updated: the pair's product, or with probability ¼ each the mean or the square of one of its branches.
     """
 
     restart: float = 0.1
@@ -119,17 +120,17 @@ class TrajectorySampling(CoordinateSampling):
         probability(self, "restart")
 
     def begin(self, cells: MomentCells) -> Integers:
-        """[2, walkers], coordinates of branches; −1 for walks that are to begin."""
+        """Coordinates of both branches of each rollout, [2, rollouts]; −1 for rollouts that have not started."""
         return np.full((2, _WALKERS), -1, np.int64)
 
     def accepts(self, memory: Integers, cells: MomentCells) -> bool:
-        """Whether all walkers stand where one can, or are to begin."""
+        """Whether all rollouts are at valid coordinates, or have not started."""
         return bool(np.isin(memory, np.append(cells.mean, -1)).all())
 
     def draw(
         self, rng: np.random.Generator, size: int, cells: MomentCells, source: PairSource, memory: Integers
     ) -> tuple[Integers, Integers]:
-        """[size] and [size], coordinates."""
+        """Next coordinates as pairs (one, other), both [size]."""
         parts = [self._step(rng, cells, source, memory) for _ in range(-(-size // _WALKERS))]
         one, other = np.concatenate(parts, axis=1)[:, :size]
         return one, other
@@ -147,12 +148,12 @@ class TrajectorySampling(CoordinateSampling):
         ahead = source.draw(rng, np.minimum(x, y), np.where(alone, SQUARE, np.maximum(x, y)))[1]
         ahead[1, alone] = ENDED
         if cells.branches_merge:
-            ahead[1, ahead[0] == ahead[1]] = ENDED  # they have met
+            ahead[1, ahead[0] == ahead[1]] = ENDED  # they have merged
         walkers[...] = ahead
         return chosen
 
     def _starts(self, rng: np.random.Generator, cells: MomentCells, count: int) -> Integers:
-        """[2, count], pairs in one state; with one action only, in any two states."""
+        """Start pairs in one state, [2, count]; with a single action, in any two states."""
         A = cells.actions
         state = cells.live[rng.integers(cells.live.size, size=count)]
         x = state * A + rng.integers(A, size=count)

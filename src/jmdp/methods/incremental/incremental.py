@@ -1,4 +1,4 @@
-"""Incremental: joint moments learned from one-step samples, a coordinate at a time."""
+"""Incremental: joint moments learned from one-step samples, one coordinate at a time."""
 
 from __future__ import annotations
 
@@ -43,57 +43,59 @@ from jmdp.results.evaluation import Evaluation
 from jmdp.results.outcome import Outcome
 
 _LITTLE_OF_THE_START = 0.05
-"""Where the start weighs more, a covariance is not known."""
+"""Largest weight of the initial value at which a covariance is reported."""
 
 _REVISION = 2
-"""Raise it when the same settings give other numbers or segments: older checkpoints are then refused."""
+"""Increase it when the same settings give other numbers or segments, to reject older checkpoints."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Incremental(Method[Evaluation]):
-    """Joint moments by stochastic approximation: draw a step, move one coordinate towards what it says.
+    """Joint moments by stochastic approximation: sample a step and update one coordinate.
 
-    M(i) ← M(i) + α (T̂(M, i) − M(i)), where i is a mean, a square, or a product of two branches, and T̂ the paper's
-    one-sample backup (section 5, "Incremental JIPE-2", Theorem 5.4). Only samples of one step of one branch or of two
-    are used: the paper's 1- and 2-JSTM.
+    M(i) ← M(i) + α (T̂(M, i) − M(i)) (Eq. (28)), where i is a mean, a square, or a product of two branches, and T̂ the
+    one-sample backup of the paper's incremental JIPE-2 (Section 5.2): Eq. (25), Eq. (26) or Eq. (27). Only samples of
+    one step of one branch or of two are used: the paper's 1- and 2-JSTM.
 
-    What comes back are averages of the iterates over the last three quarters of the run (Polyak and Ruppert). T̂ is
-    affine in M and its luck is fresh, so with constant steps too the averages converge to the fixed point, if each
-    coordinate is updated in a share of the time that tends to a positive number (`sampling`; docs/mathematics.md). The
-    paper's theorem, of iterates, needs steps that shrink, and of updates only that they never end. Intervals come from
-    averages of 32 successive batches, and are wider by the weight that the start still has. They are large-sample ones:
-    an outcome too rare to be drawn some dozens of times is not in them. Covariances between states carry none.
+    The results are averages of the iterates over the last three quarters of the run (Polyak and Ruppert). T̂ is affine
+    in M and each sample is independent of the past, so the averages converge to the fixed point with constant steps
+    too, if each coordinate receives a share of the updates that tends to a positive number (`sampling`;
+    docs/mathematics.md). Theorem 5.4 (repeated as Theorem A.4) is about iterates, Eq. (30). It needs the decreasing
+    steps of Eq. (29), and only infinitely many updates of each coordinate. Intervals come from averages of 32
+    successive batches, widened by the remaining weight of the initial values. They are large-sample intervals: an
+    outcome too rare to be drawn a few dozen times is not included. Covariances between states have no intervals.
 
-    Memory is 60 bytes for each two of (state, action) pairs, 100 with a checkpoint.
+    Memory is 60 bytes for each pair of coordinates (state, action), 100 with a checkpoint.
 
     Parameters
     ----------
     seed
         Seed of all randomness; the same seed gives the same numbers.
     updates
-        Coordinates updated, all in all.
+        Total number of coordinate updates.
     tolerance
-        Stop earlier, where every interval is narrow enough: means to `tolerance` times the largest standard deviation,
-        covariances to `tolerance` times the largest variance. Looked at after 1/1024, 1/256, … of the updates.
-        None does all updates.
+        Stop early if every interval is narrow enough: means to `tolerance` times the largest standard deviation,
+        covariances to `tolerance` times the largest variance. Checked after 1/1024, 1/256, … of the updates.
+        None runs all updates.
     confidence
-        Of each interval on its own.
+        Confidence level of each individual interval.
     steps
-        Step sizes by earlier updates of the coordinate: `PolynomialSteps`, `ConstantSteps`, or a function from an array
-        of counts to an array of steps.
+        Step sizes by the number of earlier updates of the coordinate: `PolynomialSteps`, `ConstantSteps`, or a function
+        from an array of counts to an array of steps.
     sampling
-        Which coordinates: `BlockSampling`, `UniformSampling`, `TrajectorySampling`, or one's own `CoordinateSampling`.
+        Selection of coordinates: `BlockSampling`, `UniformSampling`, `TrajectorySampling`, or another subclass of
+        `CoordinateSampling`.
     centred
-        Learn moments of Z − m, with m the mean as known from earlier in the run, which is exact for any m and far less
-        noisy where means are large beside standard deviations. False learns the paper's E[Z Z̃].
+        Learn moments of Z − m, with m the mean estimated earlier in the run. This is exact for any m and far less noisy
+        if means are large compared with standard deviations. False learns the paper's E[Z Z̃] (Eq. (11)).
     averaging
-        False gives the last iterates, without intervals.
+        False returns the last iterates, without intervals.
     checkpoint
-        A file that the run is saved to and, if it is there already, resumed from: the same bits come out.
+        File to which the run is saved. If it exists, the run is resumed from it, with bit-identical results.
     checkpoint_seconds
-        How often it is saved.
+        Seconds between saves.
     memory_budget
-        Bytes it may use; by default 80% of what is free.
+        Maximum memory in bytes; by default 80% of the free memory.
     """
 
     seed: int
@@ -128,7 +130,7 @@ class Incremental(Method[Evaluation]):
         if not callable(self.steps) or isinstance(self.steps, type):
             raise SettingsError(f"steps is {self.steps!r}. Give PolynomialSteps(), ConstantSteps() or a function.")
         if self.tolerance is not None and not self.averaging:
-            raise SettingsError("A tolerance is met by intervals, and these are of averages. Leave averaging=True.")
+            raise SettingsError("tolerance needs intervals, which only averages have. Leave averaging=True.")
 
     def on_table(self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, progress: bool) -> Evaluation:
         """Evaluate; see `jmdp.evaluate`."""
@@ -177,7 +179,7 @@ class Incremental(Method[Evaluation]):
     def _identity(
         self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, steps: Floats
     ) -> npt.NDArray[np.uint8]:
-        """Of all that decides a run. Step sizes count by their table, the tolerance by whether there is one."""
+        """Hash of everything that determines a run: step sizes by their table, the tolerance by whether it is set."""
         tables = (model.prob, model.reward, model.next_state, model.terminal, model.discount, policy.probs, steps)
         settings = (self.seed, self.updates, self.centred, self.tolerance is not None, self.sampling)
         return np.frombuffer(identity(_REVISION, tables, coupling, settings), np.uint8)
@@ -186,13 +188,13 @@ class Incremental(Method[Evaluation]):
         S, _, A = model.shape
         X, local = S * A, int((~model.terminal).sum()) * A * A
         what = f"Incremental on {X} pairs of state and action"
-        fix = "Use LinearProjected(features, samples=…, seed=…), which learns a few numbers for features"
-        resumed = 0 if self.checkpoint is None else 40  # read beside the table of a run that has not begun
+        fix = "Use LinearProjected(features, samples=…, seed=…), which learns only the parameters of features"
+        resumed = 0 if self.checkpoint is None else 40  # a checkpoint is read while the initial table exists
         needed = (CELL_BYTES + resumed) * (2 * X + X * (X + 1) // 2) + LOCAL_BYTES * local
         require(needed, budget(self.memory_budget), what, fix)
 
     def _learn(self, estimates: StochasticApproximation, run: npt.NDArray[np.uint8], progress: bool) -> Outcome:
-        """Run all segments that are left; save where asked to."""
+        """Run all remaining segments; save checkpoints if requested."""
         path = None if self.checkpoint is None else Path(self.checkpoint)
         if path is not None and checkpoint.is_there(path):
             _resume(path, estimates, run, segments(self.updates, looks=self.tolerance is not None))
@@ -223,7 +225,7 @@ class Incremental(Method[Evaluation]):
         return Outcome.SAMPLED if self.tolerance is None else Outcome.BUDGET_EXHAUSTED
 
     def _is_narrow(self, estimates: StochasticApproximation) -> bool:
-        """Whether all intervals are as narrow as asked, or as rounding lets them be."""
+        """Whether all intervals meet the tolerance, or are as narrow as rounding permits."""
         if self.tolerance is None:
             return False
         found = estimates.moments(self.confidence)
@@ -255,7 +257,7 @@ class Incremental(Method[Evaluation]):
 
 
 class LearnedPairs:
-    """Covariances between states, from the cells of a run. They carry no interval."""
+    """Covariances between states, from the cells of a run, without intervals."""
 
     def __init__(
         self, model: TabularJMDP, cells: MomentCells, estimates: StochasticApproximation, scale: Scale, averaging: bool
@@ -263,7 +265,7 @@ class LearnedPairs:
         self._states, self._actions, self._terminal = model.states, model.actions, model.terminal
         self._cells, self._scale = cells, scale
         self._values = estimates.average(slice(None)) if averaging else estimates.table[:, 0].copy()
-        # Updated of late, and what is left of the start is little.
+        # Updated in this stage, with little weight left of the initial value.
         self._known = (estimates.table[:, 1] > estimates.counts_before_stage) & (
             estimates.table[:, 3] <= _LITTLE_OF_THE_START
         )
@@ -277,8 +279,8 @@ class LearnedPairs:
         if not self._known[at]:
             one, other = (f"({self._states.name(i)}, {self._actions.name(j)})" for i, j in ((s, a), (t, b)))
             raise UnavailableError(
-                f"The covariance of {one} and {other} was updated too seldom to be known. "
-                "Give more updates, or a sampling that comes there: BlockSampling() or UniformSampling()."
+                f"The covariance of {one} and {other} is unavailable: it received too few updates. "
+                "Increase updates, or use a sampling that reaches it: BlockSampling() or UniformSampling()."
             )
         return self._scale.restore(float(self._values[at] - self._values[x] * self._values[y]), 2)
 
@@ -292,5 +294,5 @@ def _resume(
             f"{path} is the checkpoint of a run with another model, policy, coupling or settings. {checkpoint.FIX}"
         )
     if not estimates.accepts(arrays, whole):
-        raise CheckpointError(f"{path} holds numbers that no run comes to. {checkpoint.FIX}")
+        raise CheckpointError(f"{path} contains invalid numbers. {checkpoint.FIX}")
     estimates.restore(arrays)

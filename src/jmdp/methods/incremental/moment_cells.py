@@ -1,7 +1,7 @@
-"""The coordinates of the paper's M = (M_μ, M_Σ), each with its cell, and what happens to a branch or two in a step.
+"""Coordinates of the paper's M = (M_μ, M_Σ), Eq. (12), with their cells, and samples of one step of one branch or two.
 
-A coordinate is written as two numbers (`jmdp.methods.kernels.coordinates`). Paper, section 5: (x, μ), (x, x, Σ) and
-(x, y, Σ), where (x, y) and (y, x) are one here.
+A coordinate is written as two numbers (`jmdp.methods.kernels.coordinates`). The index set I_2 of Eq. (24) consists of
+(x, μ), (x, x, Σ) and (x, y, Σ); here (x, y) and (y, x) are the same.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from jmdp.models.policy import TabularPolicy
 from jmdp.models.tabular import TabularJMDP
 
 BLOCKS = ("mean", "diagonal", "same state", "cross")
-"""The paper's four kinds of coordinates: μ, and of Σ one coordinate, two in one state, two in different states."""
+"""The paper's four kinds of coordinates: μ, and products Σ on the diagonal, in one state, in different states."""
 
 
 class MomentCells:
-    """Where each coordinate has its cell: means, then squares, then products of two branches."""
+    """Index of the cell of each coordinate: means, then squares, then products of two branches."""
 
     def __init__(self, model: TabularJMDP, coupling: Coupling) -> None:
         S, _, A = model.shape
@@ -30,7 +30,7 @@ class MomentCells:
         self.live: Integers = np.flatnonzero(~model.terminal)
         self.state_of: Integers = np.repeat(np.arange(S), A)
         self.is_live: Booleans = np.repeat(~model.terminal, A)
-        self.branches_merge = coupling.shared_in_a_state  # those on one coordinate go on as one
+        self.branches_merge = coupling.shared_in_a_state  # branches on the same coordinate merge
         self.size = 2 * X + X * (X + 1) // 2
         L, same = self.live.size, A * (A - 1) // 2 if self.branches_merge else A * (A + 1) // 2
         self.block_sizes = np.array([L * A, L * A, L * same, L * (L - 1) // 2 * A * A], np.float64)  # of `BLOCKS`
@@ -41,23 +41,26 @@ class MomentCells:
         self.products: Integers = products  # [live, A, A], cells
 
     def product(self, x: Integers, y: Integers) -> Integers:
-        """Cells of products of two branches that are apart."""
+        """Cells of products of two distinct branches."""
         high = np.maximum(x, y)
         return np.asarray(2 * self.coordinates + high * (high + 1) // 2 + np.minimum(x, y))
 
 
 class PairSource(Protocol):
-    """One step of one branch, or of two that are apart: the 1- and 2-JSTM, all that learning asks of a model."""
+    """Sampler of one step of one branch or of two distinct ones: the 1- and 2-JSTM, all that learning needs.
+
+    The distributions are Eq. (15) for one branch, Eq. (17) for two in different states, Eq. (18) for two in one state.
+    """
 
     def draw(self, rng: np.random.Generator, one: Integers, other: Integers) -> tuple[Floats, Integers]:
-        """[2, n] rewards, and [2, n] coordinates the branches stand on next, or `ENDED`.
+        """Rewards [2, n], and next coordinates of the branches [2, n], or `ENDED`.
 
-        Branches start on `one` and `other`; there is only one where `other` < 0, and its outcome is the first.
+        Branches start on `one` and `other`. If `other` < 0 there is only one branch, whose outcome is the first.
         """
 
 
 class TablePairs:
-    """Steps drawn from the table."""
+    """Sampler of steps from a table."""
 
     def __init__(
         self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, cells: MomentCells, reward: Floats

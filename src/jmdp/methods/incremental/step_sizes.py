@@ -1,4 +1,4 @@
-"""Step sizes of stochastic approximation, by how often a coordinate was updated before."""
+"""Step sizes of stochastic approximation, by the number of earlier updates of a coordinate."""
 
 from __future__ import annotations
 
@@ -12,15 +12,18 @@ from jmdp.base.settings import nonnegative
 from jmdp.errors import SettingsError
 
 StepSizes = Callable[[Floats], Floats]
-"""From counts of earlier updates of a coordinate (0, 1, 2, …) to step sizes in (0, 1]."""
+"""Function from counts of earlier updates of a coordinate (0, 1, 2, …) to step sizes in (0, 1]."""
 
 _DOUBLINGS = 48
-"""Counts up to 2**48 have a step."""
+"""Step sizes are tabulated for counts up to 2**48."""
 
 
 @dataclass(frozen=True)
 class ConstantSteps:
-    """α = `size` always. Averages of the iterates converge if gaps between updates do not grow (see `Incremental`)."""
+    """Constant α = `size`. Averages of iterates converge if every coordinate is updated regularly (`Incremental`).
+
+    Constant steps do not satisfy Eq. (29).
+    """
 
     size: float = 0.1
 
@@ -28,7 +31,7 @@ class ConstantSteps:
         _check_first(self, "size")
 
     def __call__(self, counts: Floats) -> Floats:
-        """Step sizes after so many updates."""
+        """Step sizes after these numbers of updates."""
         return np.full(counts.shape, self.size)
 
 
@@ -36,8 +39,8 @@ class ConstantSteps:
 class PolynomialSteps:
     """α_n = `first` × (1 + n/`delay`)^−`exponent` after n updates of the coordinate.
 
-    With ½ < exponent ≤ 1 these are the steps of Robbins and Monro that the paper's Theorem 5.4 asks for. A larger delay
-    keeps them large for longer.
+    With ½ < exponent ≤ 1 these are the steps of Robbins and Monro required by the paper's Theorem 5.4 (Eq. (29)). A
+    larger delay keeps them large for longer.
     """
 
     exponent: float = 0.6
@@ -49,17 +52,17 @@ class PolynomialSteps:
         nonnegative(self, "delay")
         nonnegative(self, "exponent")
         if not 0.5 < self.exponent <= 1:
-            raise SettingsError(f"exponent is {self.exponent!r}. Iterates converge for ½ < exponent ≤ 1.")
+            raise SettingsError(f"exponent is {self.exponent!r}. Give ½ < exponent ≤ 1, for which iterates converge.")
         if self.delay == 0:
-            raise SettingsError("delay is 0. Give how many updates it takes before steps begin to shrink, e.g. 1.")
+            raise SettingsError("delay is 0. Give the number of updates after which steps begin to shrink, e.g. 1.")
 
     def __call__(self, counts: Floats) -> Floats:
-        """Step sizes after so many updates."""
+        """Step sizes after these numbers of updates."""
         return np.asarray(self.first * (1 + counts / self.delay) ** -self.exponent)
 
 
 def step_table(rule: StepSizes) -> Floats:
-    """Step sizes as the kernel looks them up: of the 1st, 2nd, … update, at counts of twelve binary digits."""
+    """Table of step sizes for the kernel: of the 1st, 2nd, … update, at counts of twelve binary digits."""
     from jmdp.methods.kernels.moment_updates import DIGITS
 
     half = 2.0 ** (DIGITS - 1)
@@ -67,15 +70,15 @@ def step_table(rule: StepSizes) -> Floats:
     counts = np.concatenate([np.floor(leading * 2.0**doublings) - 1 for doublings in range(_DOUBLINGS)])
     steps = np.asarray(rule(counts), np.float64)
     if steps.shape != counts.shape:
-        raise SettingsError(f"steps gives an array of shape {steps.shape} for counts of shape {counts.shape}.")
+        raise SettingsError(f"steps returned shape {steps.shape} for counts of shape {counts.shape}. Return one each.")
     bad = ~((steps > 0) & (steps <= 1))
     if bad.any():
         at = int(np.flatnonzero(bad)[0])
-        raise SettingsError(f"steps gives {steps[at]} after {counts[at]:.0f} updates. A step is in (0, 1].")
+        raise SettingsError(f"steps returned {steps[at]} after {counts[at]:.0f} updates. Return step sizes in (0, 1].")
     return np.ascontiguousarray(steps)
 
 
 def _check_first(steps: object, name: str) -> None:
     nonnegative(steps, name)
     if not 0 < getattr(steps, name) <= 1:
-        raise SettingsError(f"{name} is {getattr(steps, name)!r}. A step is in (0, 1].")
+        raise SettingsError(f"{name} is {getattr(steps, name)!r}. Give a step size in (0, 1].")

@@ -1,9 +1,9 @@
-"""The state of an incremental run: what a checkpoint holds, and how it moves on.
+"""State of an incremental run, as saved in a checkpoint, and its updates.
 
-A run is cut into stages, each four times as long as all before it, and a stage into batches. Averages are taken over
-the current stage alone, so what came before is forgotten, and its batches say how far they can be off. A segment is a
-piece of a batch with random numbers of its own, a pure function of (seed, segment): a run can stop after any segment
-and go on as if it had not.
+A run is divided into stages, each ending after four times as many updates as the one before, and a stage into batches.
+Averages are taken over the current stage only, so earlier iterates are discarded, and its batches give the errors. A
+segment is a part of a batch with its own random numbers, a pure function of (seed, segment): a run can stop after any
+segment and resume with identical results.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ _STAGES, _GROWTH = 6, 4
 BATCHES = 32
 
 _SEGMENT = 1 << 19
-"""Updates of a segment at most: a fraction of a second."""
+"""Maximum updates of a segment: a fraction of a second."""
 
 _CHUNK = 1 << 13
-"""Updates whose luck is drawn at once: it stays in the cache."""
+"""Updates whose random numbers are drawn at once, so that they stay in the cache."""
 
 _WINDOWS = 1000
 
 CELL_BYTES = 60
-"""Memory of a coordinate: four numbers of its cell, its count when the stage began and since, its average."""
+"""Memory of a coordinate: four numbers of its cell, its counts before and in this stage, its average."""
 
 LOCAL_BYTES = 8 * (8 * BATCHES + 30)
-"""Memory of two actions of one state besides: averages of all batches, and some more of each while errors are found."""
+"""Additional memory of two actions of one state: averages of all batches, and temporaries while errors are computed."""
 
 
 @dataclass(frozen=True)
 class Segment:
-    """A piece of a run."""
+    """Part of a run that is executed at once."""
 
     number: int
     length: int
@@ -56,7 +56,7 @@ class Segment:
 
 
 def segments(updates: int, looks: bool) -> Iterator[Segment]:
-    """A whole run, in order. Only stages whose end is looked at need batches: the last, or all."""
+    """Segments of a whole run, in order. Only stages whose errors are computed need batches: the last, or all."""
     edges = sorted({updates // _GROWTH**j for j in range(_STAGES)} | {0})
     number = 0
     for first, last in pairwise(edges):
@@ -71,7 +71,7 @@ def segments(updates: int, looks: bool) -> Iterator[Segment]:
 
 
 class StochasticApproximation:
-    """Estimates of all moments, moved by samples."""
+    """Estimates of all moments, updated by samples."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class StochasticApproximation:
         self._cells, self._source, self._sampling, self._steps = cells, source, sampling, steps
         self._discount, self._centred, self._updates, self._seed = discount, centred, updates, seed
         L, A = cells.mean.shape
-        self.table: Floats = np.zeros((cells.size, 4))  # value, updates, sum over this stage, weight of the start
+        self.table: Floats = np.zeros((cells.size, 4))  # value, updates, sum over this stage, weight of initial value
         self.table[:, 3] = 1.0
         self.counts_before_stage: Floats = np.zeros(cells.size)  # updates when this stage began
         self.reference: Floats = np.zeros(cells.coordinates)  # subtracted from the return
@@ -97,18 +97,18 @@ class StochasticApproximation:
         self.batch_product: Floats = np.zeros((BATCHES, L, A, A))
         self.before_mean: Floats = np.zeros((L, A, 2))  # updates and sums when this batch began
         self.before_product: Floats = np.zeros((L, A, A, 2))
-        self.weight_before_stage_mean: Floats = np.ones((L, A))  # weight of the start when this stage began
+        self.weight_before_stage_mean: Floats = np.ones((L, A))  # weight of the initial value when this stage began
         self.weight_before_stage_product: Floats = np.ones((L, A, A))
-        self.start_mean: Floats = np.zeros((L, A))  # and averaged over batches of this stage
+        self.start_mean: Floats = np.zeros((L, A))  # the same, averaged over batches of this stage
         self.start_product: Floats = np.zeros((L, A, A))
         self.done: Integers = np.zeros(2, np.int64)  # segments, updates
 
     def arrays(self) -> dict[str, Floats | Integers]:
-        """All that changes."""
+        """Arrays that change during a run."""
         return {name: value for name, value in vars(self).items() if not name.startswith("_")}
 
     def accepts(self, arrays: dict[str, Floats | Integers], whole: Iterator[Segment]) -> bool:
-        """Whether a run can have come to `arrays`. Kernels index with them, so a file is not simply believed."""
+        """Whether `arrays` can be the state of a run. Kernels use them as indices, so a file must be validated."""
         number, updates = (int(count) for count in arrays["done"])
         gone = [segment.length for segment in islice(whole, max(number, 0))]
         table, memory = arrays["table"], np.asarray(arrays["memory"], np.int64)
@@ -119,12 +119,12 @@ class StochasticApproximation:
         )
 
     def restore(self, arrays: dict[str, Floats | Integers]) -> None:
-        """Go on from what `arrays` once gave."""
+        """Restore a state saved from `arrays()`."""
         for name, value in arrays.items():
             setattr(self, name, value)
 
     def advance(self, segment: Segment) -> None:
-        """Do the updates of one segment."""
+        """Run the updates of one segment."""
         from jmdp.methods.kernels.moment_updates import UpdateRule, update
 
         if segment.begins_stage:
@@ -146,20 +146,20 @@ class StochasticApproximation:
         self.done[0] = segment.number + 1
 
     def _check(self, one: Integers, other: Integers, size: int) -> None:
-        """Raise for coordinates that are none; a kernel would write anywhere."""
+        """Raise for invalid coordinates, which would make a kernel write out of bounds."""
         from jmdp.methods.kernels.moment_updates import are_coordinates
 
         cells = self._cells
         known = one.shape == other.shape == (size,) and one.dtype == other.dtype == np.int64
         if not (known and are_coordinates(one, other, cells.is_live, cells.branches_merge)):
             raise SettingsError(
-                f"{type(self._sampling).__name__} gave coordinates that are none. `one` is state × A + action of a "
-                "state that goes on, `other` −1 (mean), −2 (square) or a larger coordinate; both int64 of the size "
-                "asked for."
+                f"{type(self._sampling).__name__} returned invalid coordinates. Return int64 arrays of the requested "
+                "size: `one` is state × A + action of a non-terminal state, `other` is −1 (mean), −2 (square) or a "
+                "larger coordinate."
             )
 
     def _begin_stage(self) -> None:
-        """Forget averages; with a centred table, subtract the mean that was found from the return.
+        """Reset averages; with a centred table, subtract the estimated mean from the return.
 
         With Y = Z − m and m the average of E[Y] so far, E[Y] − m ≈ 0 is the new mean and E[Y Ỹ] − m m̃ the new product.
         """
@@ -201,16 +201,16 @@ class StochasticApproximation:
             self._begin_batch()
 
     def average(self, at: Integers | slice) -> Floats:
-        """Averages of cells over this stage; where there was no update, their values."""
+        """Averages of cells over this stage; for cells without an update, their values."""
         average, count = self.table[at, 0], self.table[at, 1] - self.counts_before_stage[at]
         average = average.copy()  # a slice is a view
         return np.divide(self.table[at, 2], count, out=average, where=count > 0)
 
     def moments(self, confidence: float, averaging: bool = True) -> Moments:
-        """Means and covariances in each state that goes on; their errors hold at the end of a stage, of averages.
+        """Means and covariances in each non-terminal state; their errors are valid for averages at the end of a stage.
 
-        Errors hold what is left of the start, which was 0: its weight in the averages times the size of what is
-        estimated. And rounding.
+        Errors include rounding and the bias of the initial values, which are 0: their weight in the averages times the
+        size of the estimated moment.
         """
         cells = self._cells
         found = from_batches(
@@ -223,7 +223,7 @@ class StochasticApproximation:
             confidence,
         )
         mean, own = found.mean + self.reference[cells.mean], np.einsum("laa->la", found.covariance)
-        # Estimates have left 0 only as far as the start has lost its weight.
+        # Estimates are smaller than the moments by the remaining weight of the initial value 0.
         largest = _grown(float(np.abs(mean).max()), self.start_mean)
         square = _grown(float(own.max()), self.start_product) + largest * largest
         gap_start = np.maximum(self.start_mean[:, :, None], self.start_mean[:, None, :])
@@ -232,7 +232,7 @@ class StochasticApproximation:
         unknown = np.isinf(left)
         relative = np.where(unknown, np.inf, np.where(unknown, 0.0, left) / scale[:, :, None] / scale[:, None, :])
         own_left = np.einsum("laa->la", relative)
-        # Sums of so many terms, and what one step has lost is carried on for 1/(1 − γ) of them.
+        # Errors of sums of this many terms; the error of one step persists for 1/(1 − γ) steps.
         rounding = 8 * ROUNDOFF * math.sqrt(float(self.table[:, 1].max())) / (1 - self._discount)
         mean_floor, floor = rounding * largest, rounding * square
         return replace(
@@ -261,17 +261,17 @@ class StochasticApproximation:
 
 
 def _memory_times(before: Floats, now: Floats) -> Floats:
-    """How often the weight of the start fell by a factor e; without end where nothing is left of it."""
+    """Number of factors e by which the weight of the initial value fell; infinite if it is 0."""
     fallen = np.divide(before, now, out=np.full(before.shape, np.inf), where=now > 0)
     return np.asarray(np.log(np.maximum(fallen, 1.0)))
 
 
 def _grown(size: float, start: Floats) -> float:
-    """How large what has begun at 0 and come to `size` is going to be."""
+    """Limit of an estimate that started at 0 and has size `size`, given the remaining weight of the start."""
     left = 1 - float(start.max())
     return size / left if left > 0 else math.inf
 
 
 def _times(weight: Floats, size: float) -> Floats:
-    """Weight × size, where a weight of 0 is nothing however large the size."""
+    """Weight × size; 0 for a weight of 0 even if the size is infinite."""
     return np.where(weight > 0, np.maximum(weight, 5e-324) * size, 0.0)

@@ -1,4 +1,4 @@
-"""The paper's joint iterative policy evaluation."""
+"""The paper's joint iterative policy evaluation (Section 5)."""
 
 from jmdp.methods.jipe.jipe import JIPE
 

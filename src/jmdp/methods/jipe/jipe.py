@@ -28,26 +28,29 @@ from jmdp.results.evaluation import Evaluation
 
 @dataclass(frozen=True)
 class JIPE(Method[Evaluation]):
-    """The paper's JIPE-n (section 5): iterate M ← T_n M on joint moments of all orders up to n, from 0.
+    """The paper's JIPE-n (Section 5.3): iterates M ← T_n M on joint moments of all orders up to n, from 0.
 
-    T_n is a γ-contraction in ‖M‖_λ = max_k ‖M_k‖∞/λ_k, λ_k = (2B/(1 − γ))^(k − 1), for rewards up to any B (the paper's
-    λ assumes [0, 1]), so ‖M − M*‖_λ ≤ ‖M − T_n M‖_λ/(1 − γ). Rounding is added to the residual. A repeated
-    coordinate is a power of its one return, where the paper's T_n draws its next actions apart.
+    T_n is Eq. (33); JIPE-2 is the iteration Eq. (21) of Definition 5.1. T_n is a γ-contraction in
+    ‖M‖_λ = max_k ‖M_k‖∞/λ_k (Eq. (34); Lemma 5.2, repeated as Lemma A.1, for n = 2), λ_k = (2B/(1 − γ))^(k − 1), for
+    rewards up to any B (the paper's λ assumes [0, 1]). So the error falls as γ^k after k sweeps (Eq. (22)), and
+    ‖M − M*‖_λ ≤ ‖M − T_n M‖_λ/(1 − γ) (Eq. (23); both are Theorem 5.3, repeated as Theorem A.2). Rounding is added to
+    the residual. Here a repeated coordinate is a power of a single return, while the paper's T_n draws its next actions
+    independently.
 
-    `ExactPairs` gives the same moments of two coordinates from A² times less memory and with far smaller error near
-    γ = 1, where a variance is here the difference of two large second moments. This is the paper's algorithm by its
-    name, and the one for three and more coordinates.
+    `ExactPairs` gives the same moments of two coordinates with A² times less memory and with far smaller error near
+    γ = 1, where JIPE computes a variance as the difference of two large second moments. Use JIPE to reproduce the
+    paper's algorithm, or for joint moments of three or more coordinates.
 
     Parameters
     ----------
     order
         Largest order of the moments, at least 2.
     tolerance
-        Stop when the certified ‖M − M*‖_λ is at most this fraction of B/(1 − γ), the largest return there can be.
+        Stop when the certified ‖M − M*‖_λ (Eq. (23)) is at most this fraction of B/(1 − γ), the bound on returns.
     max_sweeps
-        Give up after so many.
+        Maximum number of sweeps.
     memory_budget
-        Bytes it may use; by default 80% of what is free. It needs some tables of (S A)^order numbers.
+        Memory limit in bytes; by default 80% of the free memory. Several tables of (S A)^order numbers are required.
     """
 
     order: int = 2
@@ -62,7 +65,7 @@ class JIPE(Method[Evaluation]):
         whole(self, "memory_budget", 1, optional=True)
 
     def on_table(self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, progress: bool) -> Evaluation:
-        """Evaluate; see `jmdp.evaluate`."""
+        """Evaluate one policy; see `jmdp.evaluate`."""
         self._require(model, coupling)
         operator = JointBellman(model, policy, coupling, self.order)
         allowed = self.tolerance * operator.rewards.bound / (1 - model.discount)
@@ -108,10 +111,10 @@ class JIPE(Method[Evaluation]):
         )
 
     def _require(self, model: TabularJMDP, coupling: Coupling) -> None:
-        """Refuse moments that overflow and tables that do not fit, before anything is allocated."""
+        """Raise if moments can overflow or tables do not fit in memory, before anything is allocated."""
         refuse_overflow(self.order, model.discount)
         X = model.shape[0] * model.shape[2]
-        what, fix = f"JIPE on {X} coordinates", "Use ExactPairs(), which needs A² times less"
+        what, fix = f"JIPE on {X} coordinates", "Use ExactPairs(), which needs A² times less memory"
         if self.order > 2:
             what += f" up to order {self.order}"
             fix = f"Use ExactPairs(order={self.order}) for moments of two coordinates"
@@ -119,35 +122,35 @@ class JIPE(Method[Evaluation]):
 
 
 class MomentTable:
-    """The moments JIPE ended with: what its certificate rests on."""
+    """Final moments of JIPE, with a bound on their error."""
 
     def __init__(self, operator: JointBellman, moments: Floats, error: float) -> None:
         self.operator, self.order = operator, operator.order
-        self.moments = moments  # on rewards of size 1
+        self.moments = moments  # for rewards scaled to size 1
         self.error = error  # of these moments, in ‖·‖_λ
 
     @property
     def tables(self) -> dict[tuple[int, ...], Floats]:
-        """M_m [X, …, X] for each partition m."""
+        """Tables M_m [X, …, X] by partition m."""
         return self.operator.tables(self.moments)
 
     def cross_covariance(self, s: int, a: int, t: int, b: int) -> float:
-        """Cov(Z(s, a), Z(t, b)) for any two coordinates."""
+        """Return Cov(Z(s, a), Z(t, b)) for any two coordinates."""
         x, y = (s, a), (t, b)
         found = self._raw([x, y]) - self._raw([x]) * self._raw([y])
-        if x == y:  # a variance: what rounding puts below 0 is 0
+        if x == y:  # rounding must not make a variance negative
             found = max(0.0, found)
         return self.operator.rewards.scale.restore(found, 2)
 
     def moment(self, coordinates: Sequence[tuple[int, int]]) -> Estimate:
-        """E[Π Z(x)] over at most `order` coordinates; one that is repeated is a power."""
+        """E[Π Z(x)] over at most `order` coordinates (Eq. (31)); a repeated coordinate is a power."""
         k = len(coordinates)
         return self._restored(self._raw(coordinates), self._off(k), k)
 
     def gap_moments(self, s: int, a: int, b: int) -> tuple[Estimate, ...]:
         """Central moments of G = Z(s, a) − Z(s, b), a ≠ b, of orders 0, 1, …, `order`.
 
-        With c our mean of G, E[(G − c)^k] is linear in the moments we have. The truth is around E[G] instead,
+        With c the computed mean of G, E[(G − c)^k] is linear in the available moments. The exact central moment is
         E[(G − E G)^k] = Σ_i C(k, i) E[(G − c)^i] (c − E G)^(k − i), and |c − E G| is at most the error of c.
         """
         x, y = (s, a), (s, b)
@@ -172,7 +175,7 @@ class MomentTable:
         return tuple(result)
 
     def _raw(self, coordinates: Sequence[tuple[int, int]]) -> float:
-        """E[Π Z(x)] as the tables have it: one branch for each coordinate there is."""
+        """E[Π Z(x)] for rewards scaled to size 1, from the tables; one branch per distinct coordinate."""
         A = self.operator.model.shape[2]
         powers = Counter(s * A + a for s, a in coordinates)
         order = sorted(powers, key=lambda x: (-powers[x], x))
@@ -183,7 +186,7 @@ class MomentTable:
         return self.operator.scale(k) * self.error * (1 + 2.0**-40)
 
     def _restored(self, value: float, error: float, k: int) -> Estimate:
-        """A moment of order k off by at most `error`, on rewards as given; anywhere where that is out of range."""
+        """Moment of order k ± `error`, rescaled to the original rewards; (−∞, ∞) if it overflows."""
         scale = self.operator.rewards.scale
         restored = scale.restore(value, k)
         if math.isinf(restored):

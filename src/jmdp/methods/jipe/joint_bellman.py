@@ -1,17 +1,19 @@
-"""One sweep of the paper's T_n: joint moments of distinct branches, of every order up to n.
+"""Sweep of the paper's operator T_n (Eq. (33)) on joint moments of distinct branches, of every order up to n.
 
-A moment of order k is E[Z(x_1)^m_1 ⋯ Z(x_j)^m_j] of j distinct branches, with m = (m_1 ≥ … ≥ m_j) a partition of k: one
-return per coordinate, a repeated coordinate being a power. With Z = R + γ Z' and each power expanded,
+A moment of order k is E[Z(x_1)^m_1 ⋯ Z(x_j)^m_j] of j distinct branches, with m = (m_1 ≥ … ≥ m_j) a partition of k.
+There is one return per coordinate; a repeated coordinate is a power. With Z = R + γ Z' and each power expanded,
 
     M_m(x_1, …, x_j) = Σ_{l ≤ m} E[ Π_i C(m_i, l_i) γ^l_i R_i^(m_i − l_i)  A_l(n_1, …, n_j) ]
 
 where A_l(n_1, …, n_j) is M_l averaged over the next actions in the next states, and branches with l_i = 0 drop out.
+For n = 2, m = (1) is Eq. (13), m = (1, 1) is Eq. (14) and m = (2) is its diagonal, Eq. (16).
 
-Lay the tables A_l of all l ≤ m side by side in one array whose i-th axis runs over (l_i = 0) and (l_i, n_i) for
-l_i = 1, …, m_i: its length is 1 + m_i S. Given the luck that is shared between states, branches in different states are
-independent, so the sum is one matrix on each axis, with rows x_i and entries p C(m_i, l_i) γ^l_i R^(m_i − l_i).
-Where only branches that meet in a state share a scenario (Local), c of them have one matrix, with rows
-(s, a_1, …, a_c); each way to split the branches into such groups fills the entries that it is meant for.
+The tables A_l of all l ≤ m are stored side by side in one array whose i-th axis runs over (l_i = 0) and (l_i, n_i) for
+l_i = 1, …, m_i, so its length is 1 + m_i S. Given the randomness shared between states, branches in different states
+are independent, so the sum is one matrix product along each axis, with rows x_i and entries
+p C(m_i, l_i) γ^l_i R^(m_i − l_i). If only branches in the same state share a scenario (Local), c branches in one state
+have a common matrix, with rows (s, a_1, …, a_c). Each way to split the branches into such groups fills the
+corresponding entries.
 """
 
 from __future__ import annotations
@@ -38,22 +40,22 @@ if TYPE_CHECKING:
 Powers = tuple[int, ...]
 """A partition (m_1 ≥ … ≥ m_j): the powers of j distinct returns."""
 Groups = list[tuple[int, ...]]
-"""Branches 0, …, j − 1 split into groups."""
+"""A split of branches 0, …, j − 1 into groups."""
 
 
 class JointBellman:
-    """The paper's T_n on joint moments over coordinates x = (s, a), for every coupling.
+    """The paper's T_n (Eq. (33); T_2 is Definition 5.1) on joint moments over coordinates (s, a), for every coupling.
 
-    The moments are one vector of all tables M_m [X, …, X], see `tables`. Where the coupling lets branches in a state
-    share its scenario, those on one coordinate are one and the same, and an entry with x_i = x_j is that of the
-    partition with m_i + m_j in one part. Under Independent two branches may stand on one coordinate and yet differ.
+    The moments are stored as one vector of all tables M_m [X, …, X], see `tables`. If the coupling shares scenarios
+    within a state, branches at the same coordinate have merged, and an entry with x_i = x_j is that of the partition
+    with m_i + m_j in one part. Under Independent, two branches at the same coordinate may differ.
     """
 
     def __init__(self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, order: int) -> None:
         self.model, self.coupling, self.order = model, coupling, order
         self.rewards = RewardUnits.of(model)
         bound = self.rewards.bound
-        # A little too large is harmless, and makes up for the rounding of its powers.
+        # A slightly larger weight is valid, and covers the rounding of its powers.
         self.weight = 2 * bound / (1 - model.discount) * (1 + 2.0**-45) if bound else 1.0
         self.partitions = partitions(order, model.shape[0] * model.shape[2])
         self.size = table_numbers(model, order)
@@ -68,7 +70,7 @@ class JointBellman:
         self.common_choices = {j: _common_choices(policy, j) for j in range(2, most + 1)}
 
     def tables(self, moments: Floats) -> dict[Powers, Floats]:
-        """Views M_m [X, …, X] of the vector of moments."""
+        """Views M_m [X, …, X] of the vector of moments (Eq. (31); Eq. (12) for order 2)."""
         X, found, start = self.model.shape[0] * self.model.shape[2], {}, 0
         for m in self.partitions:
             stop = start + X ** len(m)
@@ -77,20 +79,23 @@ class JointBellman:
         return found
 
     def scale(self, k: int) -> float:
-        """λ_k = (2B/(1 − γ))^(k − 1): an error 1 of a moment of order 1 weighs as much as λ_k of one of order k."""
+        """λ_k = (2B/(1 − γ))^(k − 1): an error λ_k in a moment of order k weighs as much as an error 1 in a mean.
+
+        The weights of Eq. (34), for rewards bounded by B instead of 1.
+        """
         return float(self.weight ** (k - 1))
 
     def norm(self, moments: Floats) -> float:
-        """‖M‖_λ = max_k ‖M_k‖∞ / λ_k."""
+        """‖M‖_λ = max_k ‖M_k‖∞ / λ_k (Eq. (34); for order 2 Eq. (20), the norm of Lemma 5.2)."""
         return max(largest(table) / self.scale(sum(m)) for m, table in self.tables(moments).items())
 
     def measured(self, moments: Floats, out: Floats, change: None = None) -> float:
-        """Fill `out` with T_n of the moments, and return ‖T_n M − M‖_λ."""
+        """Fill `out` with T_n of the moments, and return ‖T_n M − M‖_λ, the Bellman residual of Theorem 5.3."""
         self.sweep(moments, out)
         return self.norm(out - moments)
 
     def sweep(self, moments: Floats, out: Floats) -> None:
-        """T_n once."""
+        """Fill `out` with T_n of the moments."""
         ahead = {m: self._chosen(table) for m, table in self.tables(moments).items()}
         new = self.tables(out)
         for m, table in new.items():
@@ -107,13 +112,13 @@ class JointBellman:
                 _merge(m, new)
 
     def floor(self, moments: Floats) -> float:
-        """What rounding can hide from a residual, in ‖·‖_λ.
+        """Bound on the rounding error in a residual, in ‖·‖_λ.
 
-        Every term of a moment of order k is a product of probabilities, rewards and a number of a table. Units of
-        rounding on any of them, with at most k branches: 2(K + A + 2)k since rows of probabilities sum to 1 up to
+        Every term of a moment of order k is a product of probabilities, rewards and an entry of a table. Units of
+        rounding on each term, with at most k branches: 2(K + A + 2)k since rows of probabilities sum to 1 only up to
         rounding; 3k for a weight C γ^l R^r; K 2^k to sum the outcomes in a row of the matrices, and k products with
-        them; k(A + 1) for the average over actions; one for each piece. Break points of shared policy luck are off
-        by 3A units each; k states have kA of them, and each moves mass twice.
+        them; k(A + 1) for the average over actions; one for each shared scenario. The error of a break point of shared
+        action draws is 3A units; k states have kA break points, and each moves mass twice.
         """
         _, K, A = self.model.shape
         B, gamma, top = self.rewards.bound, self.model.discount, [1.0] + [0.0] * self.order
@@ -129,14 +134,14 @@ class JointBellman:
         return found
 
     def _chosen(self, table: Floats) -> Floats:
-        """A_m [S, …, S], the table averaged over the next actions of distinct branches."""
+        """A_m [S, …, S]: the table averaged over the next actions of distinct branches."""
         S, j = self.model.shape[0], table.ndim
         if j in self.common_choices:
             return np.asarray(self.common_choices[j] @ table.ravel()).reshape((S,) * j)
         return _along_axes([self.policy_step] * j, table).reshape((S,) * j)
 
     def _side_by_side(self, m: Powers, ahead: dict[Powers, Floats]) -> Floats:
-        """[1 + m_1 S, …, 1 + m_j S], the tables A_l of all l ≤ m."""
+        """Array [1 + m_1 S, …, 1 + m_j S] of the tables A_l of all l ≤ m."""
         S = self.model.shape[0]
         found = np.empty([1 + power * S for power in m])
         for l in product(*(range(power + 1) for power in m)):  # noqa: E741 (as in the equation)
@@ -148,7 +153,7 @@ class JointBellman:
         return found
 
     def _step(self, prob: Floats, powers: Powers) -> csr_array[np.float64]:
-        """The matrix of branches in one state that share its scenario: rows (s, a_1, …, a_c)."""
+        """Matrix of branches in one state that share its scenario (Eq. (32)), with rows (s, a_1, …, a_c)."""
         from scipy.sparse import csr_array
 
         S, K, A = self.model.shape
@@ -172,7 +177,7 @@ class JointBellman:
 
 
 def partitions(order: int, most_parts: int) -> list[Powers]:
-    """All partitions of 1, …, `order` into at most so many parts, as there are coordinates; fewest parts first."""
+    """All partitions of 1, …, `order` into at most `most_parts` parts, fewest parts first."""
 
     def of(total: int, largest_part: int, parts: int) -> Iterator[Powers]:
         if total == 0:
@@ -185,13 +190,13 @@ def partitions(order: int, most_parts: int) -> list[Powers]:
 
 
 def table_numbers(model: TabularJMDP, order: int) -> int:
-    """How many numbers all tables of moments have."""
+    """Total number of entries of all tables of moments."""
     X = model.shape[0] * model.shape[2]
     return sum(X ** len(m) for m in partitions(order, X))
 
 
 def needed_bytes(model: TabularJMDP, coupling: Coupling, order: int) -> float:
-    """What a run needs: two vectors of moments, what a sweep of the largest table works on, and the matrices."""
+    """Memory of a run: two vectors of moments, temporary arrays of a sweep of the largest table, and the matrices."""
     S, K, A = model.shape
     X = S * A
     if X ** min(order, X) > 2**60:  # the tables alone, without listing them
@@ -209,7 +214,10 @@ def needed_bytes(model: TabularJMDP, coupling: Coupling, order: int) -> float:
 
 
 def _splits(j: int, model: TabularJMDP, coupling: Coupling) -> Iterator[Groups]:
-    """Ways to split j branches into groups that share a state, and its scenario with no other: most groups first."""
+    """Ways to split j branches into groups such that each group shares a state and its scenario; most groups first.
+
+    Under Local these are the groups of Eq. (32).
+    """
     if coupling.shared_between_states or not coupling.shared_in_a_state:
         yield [(i,) for i in range(j)]
         return
@@ -224,7 +232,7 @@ def _splits(j: int, model: TabularJMDP, coupling: Coupling) -> Iterator[Groups]:
 
 
 def _entries(table: Floats, split: Groups, A: int) -> Floats:
-    """View [S, A, …, S, A, …] of the entries of M_m whose groups have a common state, group by group."""
+    """View [S, A, …, S, A, …] of the entries of M_m in which each group has a common state, group by group."""
     j = table.ndim
     group_of = {i: g for g, group in enumerate(split) for i in group}
     axes = [label for i in range(j) for label in (group_of[i], j + i)]
@@ -233,13 +241,13 @@ def _entries(table: Floats, split: Groups, A: int) -> Floats:
 
 
 def _view(table: Floats, axes: Sequence[int], wanted: Sequence[int]) -> Floats:
-    """View of the entries whose axes with one label agree, axes in the order `wanted`."""
+    """View of the entries whose axes with the same label agree, with axes in the order `wanted`."""
     given, result = ("".join(ascii_letters[i] for i in labels) for labels in (axes, wanted))
     return np.asarray(np.einsum(f"{given}->{result}", table))
 
 
 def _merge(m: Powers, tables: dict[Powers, Floats]) -> None:
-    """Branches on one coordinate are one: where x_i = x_k, M_m is the table with m_i + m_k in one part."""
+    """Merge branches at the same coordinate: where x_i = x_k, M_m is the table with m_i + m_k in one part."""
     j = len(m)
     for k in range(j):
         for i in range(k):
@@ -250,14 +258,14 @@ def _merge(m: Powers, tables: dict[Powers, Floats]) -> None:
 
 
 def _along_axes(matrices: Sequence[csr_array[np.float64]], table: Floats) -> Floats:
-    """Multiply the i-th axis with the i-th matrix, for all i; the result still has to be given its shape."""
-    for matrix in matrices:  # each turn works on the first axis and makes it the last
+    """Multiply the i-th axis by the i-th matrix, for all i; the caller reshapes the result."""
+    for matrix in matrices:  # each iteration multiplies the first axis and moves it to the end
         table = np.asarray(matrix @ table.reshape(matrix.shape[1], -1)).T
     return table
 
 
 def _policy_step(policy: TabularPolicy) -> csr_array[np.float64]:
-    """[S, X], the average over a branch's own draw of its action."""
+    """Matrix [S, X] that averages over an independent action draw of a branch."""
     from scipy.sparse import csr_array
 
     S, A = policy.probs.shape
@@ -265,7 +273,7 @@ def _policy_step(policy: TabularPolicy) -> csr_array[np.float64]:
 
 
 def _common_choices(policy: TabularPolicy, j: int) -> csr_array[np.float64]:
-    """[S^j, X^j], the average over the uniform number that j branches share: what their intervals have in common."""
+    """Matrix [S^j, X^j] that averages over the uniform number shared by j branches: lengths of intersections."""
     from scipy.sparse import csr_array
 
     S, A = policy.probs.shape
@@ -282,6 +290,6 @@ def _only(powers: Sequence[int], branches: Sequence[int]) -> Powers:
 
 
 def _power(x: Floats, most: int) -> Floats:
-    """[…, most + 1], powers 0, 1, …, each one product from the last."""
+    """Powers 0, 1, …, `most` of x, […, most + 1], each computed from the last by one product."""
     ones = np.ones((*x.shape, 1))
     return np.cumprod(np.concatenate([ones, np.repeat(x[..., None], most, axis=-1)], axis=-1), axis=-1)

@@ -1,1 +1,1 @@
-"""Compiled loops: arrays in, arrays out. Nothing else in the package compiles."""
+"""Compiled loops that take and fill arrays. This is the only part of the package that uses numba."""

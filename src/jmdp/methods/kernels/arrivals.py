@@ -1,4 +1,4 @@
-"""Where a policy gets to: discounted mass pushed along its chain, from states whose tables are known."""
+"""Discounted visitation of a policy: mass pushed along its Markov chain from states whose tables are known."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def push(
     mass: Floats,  # [S], changed in place
     most: int,
 ) -> None:
-    """Push mass on from every known state that has at least `threshold`, until none has or `most` pushes are made."""
+    """Push mass from every known state that has at least `threshold`, until none has or `most` pushes are made."""
     prob, next_state, policy, known, terminal = chain
     S, K, A = next_state.shape
     queue, queued = np.empty(S, np.int64), np.zeros(S, np.bool_)

@@ -1,7 +1,8 @@
-"""Branches that live through the same luck: one step, and whole returns.
+"""Simulation of branches under shared randomness (luck): one step, and whole returns.
 
-A branch is a coordinate (state, action). What two branches share in a step follows from the coupling's two flags and
-the policy's luck. `in_state` branches that stand on one coordinate have coalesced: they share all draws and stay equal.
+A branch is at a coordinate (state, action). The randomness that two branches share in a step follows from the two flags
+of the coupling and its `policy_luck`. With `in_state`, branches at the same coordinate have merged: they share all
+draws and stay equal.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from jmdp.base.arrays import Floats, Integers
 from jmdp.methods.kernels.tables import Branches, BranchTables, SampledReturns
 
 _SPREAD, _STEP_SPREAD = np.int64(0x5851F42D4C957F2D), np.int64(0x14057B7EF767814F)
-"""Odd numbers with bits all over."""
+"""Odd multipliers with well-mixed bits."""
 
 
 @njit(cache=True, nogil=True)
@@ -79,11 +80,11 @@ def sample_returns(
     first: Integers,  # [branches], the actions compared
     out: SampledReturns,
 ) -> None:
-    """Fill `out` with discounted returns over `horizon` steps; each row is one draw of all branches' luck.
+    """Fill `out` with discounted returns over `horizon` steps; each row is one joint sample of all branches.
 
-    `ends` says where each branch then stands: state × A + action, or −1 in a terminal state. With branches that do
-    not coalesce they are told apart by numbers below −1. `gains` is a fingerprint of all rewards and their steps: equal
-    sums may have come about in different ways.
+    `ends` is the final coordinate of each branch: state × A + action, or −1 in a terminal state. Branches that do not
+    merge get distinct numbers below −1 instead. `gains` is a fingerprint of all rewards and their steps, since equal
+    sums may result from different rewards.
     """
     branches, terminal, reward = first.size, tables.terminal, tables.reward
     returns, ends, gains, exact, totals = out
@@ -102,7 +103,7 @@ def sample_returns(
             for i in range(branches):
                 if scenario[i] >= 0:
                     totals[1 if shared[i] else 0] += 1
-                if gained[i] != 0:  # to earn nothing for longer is no difference
+                if gained[i] != 0:  # steps without reward do not affect the fingerprint
                     returns[row, i] += weight * gained[i]
                     exact[row, i] = exact[row, i] and t == 0
                     gains[row, i] = fingerprint(gains[row, i], t, gained[i])
@@ -123,6 +124,6 @@ def sample_returns(
 
 @njit(cache=True, nogil=True)
 def fingerprint(before: np.int64, t: int, reward: float) -> np.int64:
-    """The fingerprint of all rewards up to this one and of their steps, 64 bits: products with odd numbers, folded."""
+    """64-bit fingerprint of all rewards up to this one and of their steps: products with odd numbers, folded."""
     mixed = (before ^ np.float64(reward).view(np.int64)) * _SPREAD + t * _STEP_SPREAD
     return mixed ^ (mixed >> 29)

@@ -1,4 +1,4 @@
-"""Recorded changes of a table (see `pair_product`): their inner products, and adding a combination."""
+"""Operations on recorded changes of a table (see `pair_product`): inner products, and linear combinations."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _0, _1, _7, _8 = (np.uint64(i) for i in (0, 1, 7, 8))
 
 @compiled("void(f4[:, ::1], u8, u8, u8, f8[:, :, ::1])", fastmath={"reassoc", "nnan", "nsz"})
 def inner_products(changes: Changes, chunk: int, first: int, stride: int, out: Floats) -> None:
-    """Fill out [chunks, n, n] for changes d [n, size], a chunk of entries at a time: first, first + stride, ….
+    """Fill out [chunks, n, n] with inner products for changes d [n, size], for chunks first, first + stride, ….
 
-    The inner products are of d_1 − d_0, d_2 − d_1, … and, last, of the last change itself.
+    The vectors are d_1 − d_0, d_2 − d_1, … and, last, the last change itself.
     """
     n, size = np.uint64(changes.shape[0]), np.uint64(changes.shape[1])
     differ = np.empty((n, _TILE))
@@ -75,7 +75,7 @@ def _types(stored: Any) -> Any:
 def add_combination(
     weights: Floats, changes: Changes, layout: PairLayout, first: int, stride: int, H: Floats, mirror: float
 ) -> None:
-    """H += Σ weights × changes, both triangles, on groups of eight rows first, first + stride, …."""
+    """H += Σ weights × changes in both triangles, for groups of eight rows first, first + stride, …."""
     S, n = np.uint64(H.shape[0]), np.uint64(changes.shape[0])
     row = np.empty(_TILE)
     for group in range(first, (S + _7) // _8, stride):

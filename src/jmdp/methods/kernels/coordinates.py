@@ -1,10 +1,10 @@
-"""How coordinates of moments are written.
+"""Encoding of the coordinates of moments.
 
-`one` is x = state × A + action. `other` is y ≥ x for the product of two branches on x and y, or says what of the
-one branch is meant.
+`one` is x = state × A + action. `other` is y ≥ x for the product of two branches at x and y, or MEAN or SQUARE for a
+moment of one branch.
 """
 
 MEAN, SQUARE = -1, -2
 
 ENDED = -1
-"""Where a branch stands after it reached a terminal state."""
+"""Coordinate of a branch that has reached a terminal state."""

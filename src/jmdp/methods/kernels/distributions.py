@@ -1,9 +1,9 @@
-"""Distributions of many returns at once, as masses in cells, moved one step back.
+"""Backward steps of the distributions of many returns, represented by masses in cells.
 
-A distribution is a row: its exact mass at zero in column 0, and in each other column a mass, an interval [low, high]
-that all of this mass is in, and its mean. There are two columns to a cell of the line: one for the heaviest atom there,
-so that it stays the point it is, and one for all else. Cells decide only which masses are put together; what is true of
-them stands in the interval, so rows are sound whatever the cells are.
+A distribution is a row: column 0 has the mass at exactly zero, and each other column has a mass, an interval
+[low, high] that contains all of this mass, and its mean. Each cell of the real line has two columns: one for its
+heaviest atom, which thus remains a point mass, and one for the remaining mass. Cells only determine which masses are
+combined; the intervals are valid for any choice of cells.
 """
 
 from __future__ import annotations
@@ -16,31 +16,32 @@ from numba import njit
 from jmdp.methods.kernels.tables import CellLayout, Cells, OutcomeLists
 
 _ROUNDING = 2.0**-51
-"""Relative to the sizes added, more than the rounding of r + γ x and of r itself."""
+"""Upper bound on the rounding error of r + γ x and of r itself, relative to the sizes added."""
 
 _TINY = 1e-300
-"""More than an underflow can hide, on rewards of size 1."""
+"""Upper bound on the error of an underflow, for rewards scaled to size 1."""
 
 
 _DUST = 1e-17
-"""Masses below this are given up."""
+"""Masses below this are dropped and counted as lost."""
 
 OCTAVES = 20
-"""How often the cells halve towards zero."""
+"""Number of times that the cell width halves towards zero."""
 
 
 @njit(cache=True, nogil=True)
 def cell(x: float, per_width: float, bits: int) -> int:
-    """Return the number of the cell that x is in, ≥ 0 for x ≥ 0 and below 0 for x < 0.
+    """Return the number of the cell that contains x, ≥ 0 for x ≥ 0 and < 0 for x < 0.
 
-    Far from zero there are `per_width` cells to a unit. Below 2^bits of their widths cells are narrower towards zero,
-    2^bits to an octave, as floating-point numbers are: a sign is decided there, and discounting moves all towards it.
+    Far from zero there are `per_width` cells per unit. Within 2^bits of these widths of zero, cells become narrower
+    towards zero, with 2^bits per octave as in floating-point numbers: resolution matters where the sign changes, and
+    discounting moves all returns towards zero.
     """
     steps, octave = abs(x) * per_width, 1 << bits
     if steps >= octave:
         number = (OCTAVES - 1) * octave + int(min(steps, 1e15))
     else:
-        # Exponent and leading bits of a float count its octaves and their parts.
+        # Exponent and leading bits of a float number its octaves and their parts.
         leading = np.float64(steps).view(np.int64) >> (52 - bits)
         number = max(int(OCTAVES * octave + leading - ((1023 + bits) << bits)), 0)
     return number if x >= 0 else -1 - number
@@ -49,13 +50,13 @@ def cell(x: float, per_width: float, bits: int) -> int:
 @njit(cache=True, nogil=True, error_model="numpy")
 def _add_outcome(
     outcomes: OutcomeLists,
-    e: int,  # the one to add
+    e: int,  # index of the outcome to add
     following: Cells,
-    layout: tuple[float, int, int, float],  # of this row, as `CellLayout` has it
+    layout: tuple[float, int, int, float],  # of this row, in the order of `CellLayout`
     row: Cells,  # [1 + 2 cells] each; `mean` is the sum of mass × mean while masses are added
     lost: float,
 ) -> tuple[int, float]:
-    """Add one outcome to a row. Returns the longest run of masses in one cell, and the mass lost so far."""
+    """Add one outcome to a row. Return the longest run of consecutive masses in one cell, and the mass lost so far."""
     p, r, g, j = outcomes.chance[e], outcomes.gain[e], outcomes.factor[e], outcomes.source[e]
     mass, low, high, mean = following
     per_width, first_cell, bits, narrow = layout
@@ -71,7 +72,7 @@ def _add_outcome(
             lost += m
             continue
         if c == 0:
-            if r == 0.0:  # what is exactly zero stays so
+            if r == 0.0:  # mass at exactly zero stays there
                 row_mass[0] += m
                 continue
             x = least = most = r
@@ -93,7 +94,7 @@ def _add_outcome(
                 row_mass[atom] += m
                 row_mean[atom] += m * x
                 continue
-            if m > row_mass[atom]:  # the lighter of the two joins all else
+            if m > row_mass[atom]:  # the lighter of the two joins the remaining mass
                 m, row_mass[atom] = row_mass[atom], m
                 moment, row_mean[atom] = row_mean[atom], row_mass[atom] * x
                 least, row_low[atom] = row_low[atom], least
@@ -111,14 +112,14 @@ def step_back(
     outcomes: OutcomeLists,
     layout: CellLayout,
     following: Cells,
-    first: int,  # rows first, first + stride, … are this call's
+    first: int,  # this call computes rows first, first + stride, …
     stride: int,
     new: Cells,
 ) -> tuple[int, float]:
-    """Fill new rows with the distributions of gain + factor × (the distribution that follows).
+    """Fill new rows with the distributions of gain + factor × (the following distribution).
 
-    Returns the longest run, a number of masses of one distribution that were put in one cell, for what rounding can do
-    depends on it; and the most mass of a row that was too little to keep.
+    Returns the longest run of consecutive masses of one distribution added to one cell, on which the rounding error
+    depends, and the largest mass lost in a row because it was too small to keep.
     """
     starts = outcomes.starts
     longest, most_lost = 1, 0.0

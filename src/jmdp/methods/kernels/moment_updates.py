@@ -1,7 +1,7 @@
-"""Stochastic approximation of joint moments: which coordinate, what happens there, and the step towards it.
+"""Stochastic approximation of joint moments: choice of coordinates, sampled steps, and updates.
 
-Each coordinate (see `jmdp.methods.kernels.coordinates`) has a cell: means first, then squares, then products, (x, y)
-after all that have a smaller y.
+Each coordinate (see `jmdp.methods.kernels.coordinates`) has a cell: means first, then squares, then products, with
+(x, y) after all products that have a smaller y.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from jmdp.base.arrays import Booleans, Floats, Integers
 from jmdp.methods.kernels.coordinates import ENDED, MEAN, SQUARE
 
 DIGITS = 12
-"""Binary digits of the count of a cell's updates by which its step is looked up: all of them below 2**12."""
+"""Leading binary digits of a cell's update count that determine its step size; exact for counts below 2**12."""
 
 _FIRST = np.float64(1.0).view(np.int64) >> (53 - DIGITS)
 
 RUN = 16
-"""Updates of one block in a row."""
+"""Consecutive updates of one block."""
 
 _SHORT = 32
 
 _NOTHING = 1e-200
-"""A weight below this is 0: arithmetic on numbers near the smallest there are is slow."""
+"""Weights below this are set to 0: arithmetic on subnormal numbers is slow."""
 
 
 class StepTables(NamedTuple):
-    """What one step of one branch or of two is drawn from."""
+    """Tables from which a step of one or two branches is drawn."""
 
     cumulative_prob: Floats  # [S, K]
     reward: Floats  # [S, K, A]
@@ -42,18 +42,18 @@ class StepTables(NamedTuple):
 
 
 class UpdateRule(NamedTuple):
-    """What decides how far a cell moves, given a sampled step."""
+    """Parameters of the update of a cell, given a sampled step."""
 
-    steps: Floats  # step sizes by the leading bits of a count as a float
+    steps: Floats  # step sizes, indexed by the leading bits of a count as a float
     discount: float
-    branches_merge: bool  # branches on one coordinate go on as one
+    branches_merge: bool  # branches at the same coordinate merge
     reference: Floats  # [X], subtracted from the return
     state_of: Integers  # [X]
 
 
 @njit(cache=True, nogil=True)
 def pick(cumulative: Floats, u: float) -> int:
-    """Return the first i with u < cumulative[i]. Short rows are counted through: no branch to mispredict."""
+    """Return the first i with u < cumulative[i]. Short rows are counted without branches, to avoid mispredictions."""
     if cumulative.size <= _SHORT:
         i = 0
         for j in range(cumulative.size - 1):
@@ -65,19 +65,19 @@ def pick(cumulative: Floats, u: float) -> int:
 @njit(cache=True, nogil=True)
 def draw_blocks(
     uniform: Floats,  # [updates]
-    block_luck: Floats,  # one for every RUN updates
-    shares: Floats,  # [4], running sums of the chances of mean, diagonal, same state, cross
-    live: Integers,  # [live states], those that are not terminal
+    block_luck: Floats,  # one uniform number for every RUN updates
+    shares: Floats,  # [4], cumulative probabilities of mean, diagonal, same state, cross
+    live: Integers,  # [live states], the nonterminal states
     actions: int,
-    branches_merge: bool,  # branches on one coordinate go on as one
+    branches_merge: bool,  # branches at the same coordinate merge
     one: Integers,  # [updates]
     other: Integers,  # [updates]
 ) -> None:
-    """Choose a block by its share for every RUN updates, and coordinates of it, all alike."""
+    """Draw a block by its share for every RUN updates, and coordinates uniformly within it."""
     for first in range(0, one.size, RUN):
         block = pick(shares, block_luck[first // RUN])
         for k in range(first, min(first + RUN, one.size)):
-            # One number has bits enough for all that is chosen here; each choice takes its digits from what is left.
+            # One uniform number has enough bits for all choices here; each choice uses up its leading digits.
             at, rest = digit(uniform[k], live.size)
             a, rest = digit(rest, actions)
             x = live[at] * actions + a
@@ -99,7 +99,7 @@ def draw_blocks(
 
 @njit(cache=True, nogil=True)
 def digit(u: float, base: int) -> tuple[int, float]:
-    """Split u in [0, 1) into its first digit to this base and the rest, in [0, 1) again."""
+    """Split u in [0, 1) into its first digit in this base and the remainder, again in [0, 1)."""
     scaled = u * base
     first = min(int(scaled), base - 1)
     return first, scaled - first
@@ -107,7 +107,7 @@ def digit(u: float, base: int) -> tuple[int, float]:
 
 @njit(cache=True, nogil=True)
 def are_coordinates(one: Integers, other: Integers, is_live: Booleans, branches_merge: bool) -> bool:
-    """Whether all are coordinates of states that go on, in order; what is none must not reach a cell."""
+    """True if all are valid, ordered coordinates of nonterminal states; others would index wrong cells."""
     for k in range(one.size):
         x, y = one[k], other[k]
         if not (0 <= x < is_live.size and SQUARE <= y < is_live.size and is_live[x]):
@@ -122,11 +122,14 @@ def draw_outcomes(
     uniform: Floats,  # [4, updates]
     tables: StepTables,
     one: Integers,  # [updates]
-    other: Integers,  # [updates], < 0 for one branch alone
+    other: Integers,  # [updates], < 0 for a single branch
     gains: Floats,  # [2, updates]
-    ahead: Integers,  # [2, updates], where each branch stands after a step, or ENDED
+    ahead: Integers,  # [2, updates], coordinate of each branch after the step, or ENDED
 ) -> None:
-    """Let one branch, or two that are apart, take a step. States are not terminal."""
+    """Sample a step of one branch (Eq. (15)), or of two distinct ones, from nonterminal states.
+
+    Under Local, two branches in different states follow Eq. (17), in one state Eq. (18).
+    """
     reward, successor, state_of = tables.reward, tables.successor, tables.state_of
     cumulative_prob, cumulative_policy = tables.cumulative_prob, tables.cumulative_policy
     actions = reward.shape[2]
@@ -154,13 +157,16 @@ def draw_outcomes(
 def update(
     cells: Floats,  # [coordinates, 4]: value, updates, sum of values, weight of the start
     rule: UpdateRule,
-    one: Integers,  # [updates], and the next three alike
+    one: Integers,  # [updates], as in the next three
     other: Integers,
     gains: Floats,
     ahead: Integers,
     td: Floats,  # [4, 3]: updates, sum of TD errors and of their squares in each block
 ) -> None:
-    """Move each cell in turn towards its sampled target."""
+    """Move each cell in turn towards its sampled target (Eq. (28)).
+
+    The targets are Eq. (25) for means, Eq. (26) for squares and Eq. (27) for products, of returns minus `reference`.
+    """
     steps, discount, reference, state_of = rule.steps, rule.discount, rule.reference, rule.state_of
     X = reference.size
     square = discount * discount

@@ -1,12 +1,12 @@
-"""The pair product Q H Qᵀ for a sparse Q and a symmetric or antisymmetric H: what a sweep spends its time on.
+"""The pair product Q H Qᵀ for a sparse Q and a symmetric or antisymmetric H, which dominates the time of a sweep.
 
-Rows are taken eight at a time. Their X = Q H is laid out with the eight side by side, so that each sparse column of the
-second product is one contiguous load; only the lower triangle is computed, and each entry is stored twice. Columns
-go in tiles that stay in the nearest cache. Each entry is one sum in a fixed order, so the number of threads does not
-change a bit, and the result is as symmetric as H. Indices are unsigned: numba then leaves out the test for negative
-ones.
+Rows are processed eight at a time. Their X = Q H is stored with the eight rows side by side, so that each sparse column
+of the second product is one contiguous load. Only the lower triangle is computed, and each entry is stored twice.
+Columns are processed in tiles that fit in the L1 cache. Each entry is one sum in a fixed order, so the number of
+threads does not change a bit, and the result has the symmetry of H. Indices are unsigned, for which numba omits the
+test for negative values.
 
-Tables may be single precision; sums are in double precision always.
+Tables may have single precision; sums are always in double precision.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ def _types(stored: Any) -> Any:
 
 @compiled(fastmath=_FASTMATH)
 def _left_product(step: PairStep, H: Floats, top: int, bottom: int, last: int, row: Floats, X: Floats) -> None:
-    """X [S, 8] = weight × square × Q H for rows top, …, bottom − 1, as far as columns 0, …, last − 1 ask for it."""
+    """X [S, 8] = weight × square × Q H for rows top, …, bottom − 1, in columns used by output columns < last."""
     starts, columns, values, _, weight, square, _ = step
     scale = weight * square
-    reach = _0  # columns of X that are asked for
+    reach = _0  # columns of X that are needed
     for i in range(starts[_0], starts[last]):
         reach = max(reach, columns[i] + _1)
     for left in range(_0, reach, _TILE):
@@ -58,7 +58,7 @@ def _left_product(step: PairStep, H: Floats, top: int, bottom: int, last: int, r
 
 @compiled(fastmath=_FASTMATH)
 def _eight_rows(step: PairStep, X: Floats, top: int, left: int, right: int, mirrored: bool, output: PairOutput) -> None:
-    """Columns left, …, right − 1 of a whole group, left of its own corner: eight sums side by side."""
+    """Fill columns left, …, right − 1 of a full group, left of its diagonal block: eight sums side by side."""
     starts, columns, values, td, weight, _, mirror = step
     out, add = output.table, output.add
     for t in range(left, right):
@@ -96,7 +96,7 @@ def _eight_rows(step: PairStep, X: Floats, top: int, left: int, right: int, mirr
 def _single_entries(
     step: PairStep, X: Floats, diagonal: Floats, top: int, bottom: int, left: int, right: int, output: PairOutput
 ) -> None:
-    """Columns left, …, right − 1 of a group's own corner, or of a last group that is not full: one by one."""
+    """Fill columns left, …, right − 1 of a group's diagonal block, or of a last partial group, entry by entry."""
     starts, columns, values, td, weight, _, mirror = step
     out, add = output.table, output.add
     for t in range(left, right):
@@ -112,7 +112,7 @@ def _single_entries(
 
 @compiled(fastmath=_FASTMATH)
 def _put_same_places(layout: PairLayout, top: int, left: int, right: int, output: PairOutput) -> None:
-    """Replace the entries of a tile that are of one place under two policies. No group or tile cuts through eight."""
+    """Replace the entries of a tile for copies of one state under two policies. Tiles are aligned to eight."""
     out, same, block = output.table, layout.same, layout.block
     for lag in range(np.uint64(same.shape[0])):
         back = (lag + _1) * block
@@ -125,7 +125,7 @@ def _put_same_places(layout: PairLayout, top: int, left: int, right: int, output
 def _largest_change(
     H: Floats, top: int, bottom: int, left: int, right: int, begin: int, width: int, output: PairOutput
 ) -> float:
-    """Return max |out − H| in a tile of rows and columns, and record out − H if there is a place for it."""
+    """Return max |out − H| in a tile of rows and columns, and record out − H if `change` is not empty."""
     out, change = output.table, output.change
     worst = 0.0
     for r in range(bottom - top):
@@ -147,16 +147,16 @@ def _largest_change(
 def pair_product(
     step: PairStep,
     H: Floats,  # [S, S]
-    diagonal: Floats,  # [S], to put on the diagonal; empty to leave the product there
+    diagonal: Floats,  # [S], new diagonal; empty to keep that of the product
     layout: PairLayout,
-    first: int,  # groups of eight rows first, first + stride, … are this call's
+    first: int,  # this call computes groups of eight rows first, first + stride, …
     stride: int,
     output: PairOutput,
 ) -> float:
     """Fill the rows (and, by symmetry, columns) of some groups with weight × (td tdᵀ + square × Q H Qᵀ).
 
-    With `measure` it returns max |out − H| over its part, and records out − H in `change` if that is not empty: group
-    after group, row after row, as the layout says.
+    With `measure`, returns max |out − H| over these groups, and records out − H in `change` if that is not empty: group
+    by group and row by row, as specified by the layout.
     """
     S = np.uint64(H.shape[0])
     row, X = np.empty(_TILE), np.zeros((S, _8))

@@ -1,7 +1,7 @@
-"""Whole episodes of several policies on a table.
+"""Simulation of whole episodes of several policies on a table.
 
-Luck is looked up, not drawn in order: the number for step t and a place is u(key, t, place), with keys of each sample.
-So each branch is simulated on its own, and what two of them share follows from equal places alone.
+Random numbers are counter-based, not drawn in sequence: the number for step t and a place is u(key, t, place), with
+keys for each sample. So each branch is simulated separately, and branches with equal places share their numbers.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _30, _27, _31, _11, _1 = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(
 
 @njit(cache=True, nogil=True)
 def _mixed(z: np.uint64) -> np.uint64:
-    """The finaliser of SplitMix64 (Steele, Lea & Flood, OOPSLA 2014)."""
+    """Finaliser of SplitMix64 (Steele, Lea & Flood, OOPSLA 2014)."""
     z = (z ^ (z >> _30)) * _FIRST
     z = (z ^ (z >> _27)) * _SECOND
     return z ^ (z >> _31)
@@ -28,7 +28,7 @@ def _mixed(z: np.uint64) -> np.uint64:
 
 @njit(cache=True, nogil=True)
 def uniform(key: np.uint64, t: int, place: int) -> float:
-    """In [0, 1): SplitMix64 from this key after t + 1 steps, mixed again with the place."""
+    """Uniform number in [0, 1): SplitMix64 from this key after t + 1 steps, mixed again with the place."""
     z = _mixed(key + (np.uint64(t) + _1) * _STEP)
     z = _mixed(z + np.uint64(place) * _PLACE)
     return (z >> _11) * 2.0**-53
@@ -37,15 +37,15 @@ def uniform(key: np.uint64, t: int, place: int) -> float:
 @njit(cache=True, nogil=True)
 def policy_returns(
     tables: PolicyTables,
-    keys: Unsigned,  # [n, 3], of start, steps and policies
+    keys: Unsigned,  # [n, 3], keys of start, scenarios and action draws
     discount: float,
     horizon: int,
-    starts: Integers,  # [n, P], filled: the number of the start
+    starts: Integers,  # [n, P], filled with the index of the start
     out: SampledReturns,
 ) -> None:
     """Fill `out` with discounted returns of every policy over at most `horizon` steps.
 
-    `ends` is −1 where an episode ended, else the number of the policy: branches of two policies are never one.
+    `ends` is −1 if the episode ended, else the index of the policy: branches of different policies never merge.
     """
     cumulative_prob, reward, next_state, terminal, policy, start_state, cumulative_start = tables[:7]
     in_state, between_states, shared_policy_luck = tables[7:]

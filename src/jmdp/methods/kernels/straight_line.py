@@ -1,4 +1,4 @@
-"""Compiling ahead, with straight-line code on vector registers."""
+"""Ahead-of-time compilation with LLVM's straight-line (SLP) vectoriser."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ _config: Any = numba.config
 
 
 def compiled(*signatures: Any, fastmath: set[str]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Compile for these argument types when the module loads, or take the result from the disk.
+    """Compile for these argument types when the module is imported, or load the result from the disk cache.
 
     Parts of a kernel have no signatures: they are compiled with the kernel that calls them, later in the same module.
 
-    numba leaves LLVM's straight-line vectoriser off unless its environment variable asks for it. Kernels that spell out
-    eight sums side by side are 2.5 times slower without, so it is on while they are compiled, and only then.
+    numba disables LLVM's straight-line vectoriser unless an environment variable enables it. Kernels with eight
+    explicit sums side by side are 2.5 times slower without it, so it is enabled while they are compiled.
     """
 
     def decorate(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,4 +1,4 @@
-"""The arrays that kernels take, grouped: numba unpacks named tuples at no cost. Loads no compiler."""
+"""Named tuples of the arrays that kernels take, which numba unpacks at no cost. Does not import numba."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Unsigned = np.typing.NDArray[np.uint64]
 
 
 class BranchTables(NamedTuple):
-    """What moves branches: a model, a policy and a coupling, for `branches`."""
+    """Model, policy and coupling as arrays, for `branches`."""
 
     cumulative_prob: Floats  # [S, K]
     reward: Floats  # [S, K, A]
@@ -23,12 +23,12 @@ class BranchTables(NamedTuple):
     terminal: Booleans  # [S]
     cumulative_policy: Floats  # [S, A]
     in_state: bool  # branches in one state share its scenario
-    between_states: bool  # so do branches in different states
+    between_states: bool  # branches in different states also share their scenario
     shared_policy_luck: bool
 
     @classmethod
     def of(cls, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, reward: Floats) -> BranchTables:
-        """For these rewards [S, K, A] in place of the model's."""
+        """Tables with these rewards [S, K, A] instead of the model's."""
         return cls(
             cumulative_rows(model.prob),
             reward,
@@ -42,7 +42,7 @@ class BranchTables(NamedTuple):
 
 
 class PolicyTables(NamedTuple):
-    """What moves branches of several policies, for `policy_returns`."""
+    """Model, several policies, start states and coupling as arrays, for `policy_returns`."""
 
     cumulative_prob: Floats  # [S, K]
     reward: Floats  # [S, K, A]
@@ -52,37 +52,37 @@ class PolicyTables(NamedTuple):
     start_state: Integers  # [starts]
     cumulative_start: Floats  # [starts]
     in_state: bool  # branches in one state share its scenario
-    between_states: bool  # so do branches in different states
+    between_states: bool  # branches in different states also share their scenario
     shared_policy_luck: bool
 
 
 class Branches(NamedTuple):
-    """Where branches stand after a step, and what happened to them on it; [branches] each."""
+    """Coordinates of branches after a step, and its rewards and scenarios; [branches] each."""
 
     state: Integers
     action: Integers
     gained: Floats
     scenario: Integers  # −1 in a terminal state
-    shared: Booleans  # another branch before it stood on its coordinate
+    shared: Booleans  # True if merged with an earlier branch before the step
 
 
 class SampledReturns(NamedTuple):
-    """What `sample_returns` fills; [samples, branches] each, and totals of all rows."""
+    """Output of `sample_returns`; [samples, branches] each, and totals of all rows."""
 
     returns: Floats
     ends: Integers
     gains: Integers
-    exact: Booleans  # whether the return was added up without rounding
-    totals: Floats  # [3], added to: steps taken, steps of branches that had met another, and the largest |reward|
+    exact: Booleans  # True if the return was summed without rounding
+    totals: Floats  # [3], updated: steps simulated, steps of branches merged with another, largest |reward|
 
 
 class Chain(NamedTuple):
-    """The steps of a policy from states whose tables are known, for `push`."""
+    """Markov chain of a policy on states whose tables are known, for `push`."""
 
     prob: Floats  # [S, K]
     next_state: Integers  # [S, K, A]
     policy: Floats  # [S, A]
-    known: Booleans  # [S]; mass that gets to other states stays there
+    known: Booleans  # [S]; mass that reaches other states stays there
     terminal: Booleans  # [S]
 
 
@@ -90,7 +90,7 @@ Singles = np.typing.NDArray[np.float32]
 
 
 class PairStep(NamedTuple):
-    """weight × (td tdᵀ + square × Q H Qᵀ) for `pair_product`: a step of two branches, given what they share."""
+    """weight × (td tdᵀ + square × Q H Qᵀ) for `pair_product`: a step of two branches given their shared randomness."""
 
     starts: Unsigned  # [S + 1], Q in compressed rows
     columns: Unsigned
@@ -98,17 +98,17 @@ class PairStep(NamedTuple):
     td: Floats  # [S]
     weight: float
     square: float
-    mirror: float  # 1 where H is symmetric, −1 where it is antisymmetric
+    mirror: float  # 1 if H is symmetric, −1 if it is antisymmetric
 
 
 class PairLayout(NamedTuple):
-    """Which part of a table is swept, by groups of eight rows, and where it is recorded."""
+    """Part of a table that is swept, by groups of eight rows, and positions in the record of changes."""
 
     reach: Unsigned  # [groups], columns 0, …, reach − 1 of a group's rows are computed, the rest follows by symmetry
-    mirrored: bool  # whether that rest is stored too; between blocks nothing reads it
-    begin: Unsigned  # [groups], where a group's changes begin: row after row, each reach rounded up to eights
-    block: np.uint64  # columns between places of policies; see `same`
-    same: Floats  # [lags, S], entries (s, s − (lag + 1) × block) that are known otherwise; none where there are no lags
+    mirrored: bool  # True if the rest is stored too; between blocks it is not read
+    begin: Unsigned  # [groups], start of a group's changes: row by row, each reach rounded up to a multiple of 8
+    block: np.uint64  # columns between copies of a state under two policies; see `same`
+    same: Floats  # [lags, S], entries (s, s − (lag + 1) × block) computed separately; empty if unused
 
     @classmethod
     def lower_triangle(cls, S: int) -> PairLayout:
@@ -128,53 +128,53 @@ class PairLayout(NamedTuple):
 
     @property
     def recorded(self) -> int:
-        """Numbers in the record of one change."""
+        """Number of entries in the record of one change."""
         return int(self.begin[-1]) + 8 * (-(-int(self.reach[-1]) // 8) * 8)
 
 
 class PairOutput(NamedTuple):
-    """What `pair_product` fills."""
+    """Output of `pair_product`."""
 
     table: Floats  # [S, S]
     change: Singles  # table − H, or empty
-    add: bool  # to what stands in the table, or replace it
+    add: bool  # add to the table instead of replacing it
     measure: bool
 
 
 class Cells(NamedTuple):
-    """Distributions in cells, a row each. See `distributions`."""
+    """Distributions in cells, one per row. See `distributions`."""
 
-    mass: Floats  # [rows, 1 + 2 cells]: what is exactly 0, what else is in each cell, the heaviest atom of each
+    mass: Floats  # [rows, 1 + 2 cells]: at exactly 0; in each cell without its atom; heaviest atom of each cell
     low: Floats
     high: Floats
     mean: Floats
 
     @classmethod
     def empty(cls, rows: int, cells: int) -> Cells:
-        """Room for so many."""
+        """Uninitialised arrays for this many rows and cells."""
         return cls(*np.empty((4, rows, 1 + 2 * cells)))
 
     def widths(self) -> tuple[Floats, Floats]:
-        """Widths of all intervals, as the table has them, and their mean in each distribution."""
+        """Widths of all intervals, in the shape of `mass`, and their mean in each distribution."""
         widths = np.where(self.mass > 0, self.high - self.low, 0.0)
         widths[:, 0] = 0.0
         return widths, np.einsum("ic,ic->i", self.mass, widths)
 
 
 class OutcomeLists(NamedTuple):
-    """How distributions follow from one another in one step: each row is a list of outcomes."""
+    """One-step recursion between distributions: each row has a list of outcomes."""
 
     starts: Integers  # [rows + 1]; the outcomes of row i are starts[i] … starts[i + 1] − 1
     chance: Floats  # [outcomes]
     gain: Floats  # [outcomes]
-    source: Integers  # [outcomes], the row of the distribution that follows
-    factor: Floats  # [outcomes], γ, or −γ where that distribution is of the gap the other way round
+    source: Integers  # [outcomes], row of the following distribution
+    factor: Floats  # [outcomes], γ, or −γ if the following distribution is of the gap with opposite sign
 
 
 class CellLayout(NamedTuple):
-    """Where the cells of new rows are."""
+    """Cells of new rows."""
 
-    per_width: Floats  # [rows], how many cells there are to a unit, far from zero
-    first_cell: Integers  # [rows], its number; what is below is put in it, what is beyond the last in that
+    per_width: Floats  # [rows], cells per unit, far from zero
+    first_cell: Integers  # [rows], number of the first cell; values outside the cells go into the first or last one
     bits: int
-    narrow: float  # an interval up to this wide is an atom
+    narrow: float  # intervals up to this width are atoms

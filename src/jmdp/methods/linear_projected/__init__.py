@@ -1,4 +1,4 @@
-"""Joint moments in linear features: the method, its features, and the weights of pairs."""
+"""Joint moments fitted in linear features: the method, its features, and the weights of pairs."""
 
 from jmdp.methods.linear_projected import features
 from jmdp.methods.linear_projected.linear_projected import LinearProjected

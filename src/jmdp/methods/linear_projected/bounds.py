@@ -1,12 +1,13 @@
-"""How far a projected fit can be off: its Bellman residual over 1 − κ, in the weighted norm and in the largest entry.
+"""Error bounds of a projected fit: its Bellman residual over 1 − κ, in the weighted norm and in the largest entry.
 
-Where w P₂ ≤ c w the step of pairs contracts with γ²√c in ‖·‖_w, and with γ² in the maximum over pairs that have weight,
-for these lead to none that have not. So a fitted k is off from the truth C by at most
+If w P₂ ≤ c w the step of pairs contracts with γ²√c in ‖·‖_w, and with γ² in the maximum over pairs with positive
+weight, because these lead only to such pairs. So the error of a fitted k with respect to the true C is at most
 
     ‖k − C‖ ≤ ( ‖k − T̂ k‖ + ‖T̂ k − T k‖ ) / (1 − κ),          |k − C|(x, y) ≤ ‖k − C‖_w / √w(x, y),
 
-T̂ the Bellman operator with the fitted means, T with the true ones. What means that are off by e do to it is derived
-in docs/projection.md. The paper bounds ‖M̂ − M‖ by the distance of M from its projection, which nobody knows.
+T̂ the Bellman operator with the fitted means, T with the true ones. The effect of an error e of the means is derived
+in docs/projection.md. The second bound is Eq. (79). In place of the first, the paper bounds ‖M̂ − M‖ by the distance
+of M from its projection (Theorem B.4, Eq. (78)), which is unknown.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ from jmdp.models.tabular import TabularJMDP
 from jmdp.results.certificate import Certificate
 
 _UP = 1 + 1e-9
-"""More than rounding can take from a norm."""
+"""Upper bound on the relative rounding error of a norm."""
 
 
 @dataclass(frozen=True, eq=False)
 class Bounds(arrays.FrozenArrays):
-    """Contraction numbers, and bounds in the units of the rewards; None and infinite where nothing is known."""
+    """Contraction factors, and bounds in the units of the rewards; None or infinite if unavailable."""
 
     kappa: float
     contraction: float
@@ -42,7 +43,7 @@ class Bounds(arrays.FrozenArrays):
     beta: float | None
     mean_norm: float | None  # ‖μ̂ − μ‖_ν
     norm: float | None  # ‖k − C‖_w
-    largest: float  # |k − C| of any pair with weight
+    largest: float  # |k − C| of any pair with positive weight
     slip: float  # rounding of an entry
     mean_error: Floats  # [S, A]
     mean_size: Floats | None  # [S, A], |μ̂| where the second moment was fitted
@@ -50,7 +51,7 @@ class Bounds(arrays.FrozenArrays):
 
     @classmethod
     def none(cls, states: int, actions: int, alpha: float, discount: float) -> Bounds:
-        """Of samples: what restarting promises of the contraction, and nothing of the error."""
+        """Bounds of a fit from samples: the contraction that restarting guarantees, without error bounds."""
         unknown = np.full((states, actions), np.inf)
         c = 1 / alpha
         return cls(discount**2 * math.sqrt(c), c, c, None, None, None, np.inf, 0.0, unknown, None, None)
@@ -70,10 +71,10 @@ class Bounds(arrays.FrozenArrays):
         if self.norm is None:
             return np.full(weights.shape, np.inf)
         root = np.sqrt(weights)
-        with np.errstate(over="ignore"):  # an infinite bound holds
+        with np.errstate(over="ignore"):  # an infinite bound is valid
             spread = np.divide(self.norm, root, out=np.full(weights.shape, np.inf), where=root > 0)
         found = np.where(root > 0, np.minimum(spread, self.largest), np.inf) + self.slip
-        if size is not None:  # μ̂ μ̃̂ was subtracted
+        if size is not None:  # includes the error of the subtracted μ̂ μ̃̂
             with np.errstate(invalid="ignore", over="ignore"):
                 x, y = one[..., :, None], other[..., None, :]
                 found = found + (size[0][..., :, None] + x) * y + x * size[1][..., None, :]
@@ -83,14 +84,14 @@ class Bounds(arrays.FrozenArrays):
             return np.asarray(found * _UP)
 
     def within_states(self) -> Floats:
-        """The same for pairs in one state [S, A, A]."""
+        """Bounds on the errors of covariances within states [S, A, A]."""
         if self.weights is None:
             return np.full((*self.mean_error.shape, self.mean_error.shape[1]), np.inf)
         size = None if self.mean_size is None else (self.mean_size, self.mean_size)
         return self._errors(self.weights.same, self.mean_error, self.mean_error, size)
 
     def certificate(self, model: TabularJMDP) -> Certificate | None:
-        """A bound for each mean and each covariance within a state, and what follows for gaps."""
+        """Bounds for each mean and each covariance within a state, and for gaps."""
         if self.norm is None or self.weights is None:
             return None
         errors = self.within_states()
@@ -122,12 +123,12 @@ def fitted_bounds(pairs: PairFeatures, fit: FittedMoments, source: Source, rewar
     seen = (weights.mean > 0) & ~model.terminal[:, None]
     mean_largest = float(mean_error[seen].max(initial=0.0))
 
-    # ‖T̂ k − T k‖: from means that are off by e.
+    # ‖T̂ k − T k‖, due to the error e of the means.
     if fit.target == "second_moment":
         from_mean, from_mean_largest = 2 * bound * kappa_1 * mean_norm, 2 * bound * gamma * mean_largest
     else:
         steps = np.concatenate([np.einsum("saa->sa", pairs.same_state_source(s, source)) for s in pairs.blocks(64)])
-        spread = math.sqrt(max(0.0, float(steps[seen].max(initial=0.0)))) * _UP  # of a TD error, at most
+        spread = math.sqrt(max(0.0, float(steps[seen].max(initial=0.0)))) * _UP  # upper bound on that of a TD error
         slip_norm, slip_largest = (1 + kappa_1) * mean_norm, (1 + gamma) * mean_largest
         from_mean = (2 * spread + slip_largest) * slip_norm
         from_mean_largest = (2 * spread + slip_largest) * slip_largest
@@ -162,14 +163,15 @@ def fitted_bounds(pairs: PairFeatures, fit: FittedMoments, source: Source, rewar
 
 
 def _joint_contraction(kappa: float, kappa_1: float, bound: float, scale: Scale) -> tuple[float, float]:
-    """κ of means and second moments together, and the weight β of means in their norm.
+    """κ of means and second moments together, and the weight β of second moments in their norm (Eq. (77)).
 
-    κ = max(κ₁, 2 β B κ₁ + γ²√c): the largest β that costs nothing or, where κ₁ is smaller, one that costs little.
+    κ = max(κ₁, 2 β B κ₁ + γ²√c), which is Eq. (85) for B = c = 1: the largest β that leaves κ unchanged or, if κ₁ is
+    smaller, increases it little. Eq. (86) would permit a larger β.
     """
     spare = kappa_1 - kappa if kappa_1 > kappa else (1 - kappa) / 16
     beta = spare / (2 * bound * kappa_1) if bound * kappa_1 > 0 else 1.0
     kappa = max(kappa_1, kappa + (spare if bound * kappa_1 > 0 else 0.0))
-    # Means grow with rewards, second moments with their squares. A smaller β is as good where it overflows.
+    # Means grow with rewards, second moments with their squares. A smaller β is also valid if it overflows.
     return kappa, min(scale.divide(beta), sys.float_info.max)
 
 
@@ -192,10 +194,11 @@ def _mean_bounds(
 
 
 def _units(pairs: PairFeatures) -> float:
-    """More units of rounding than an entry of a residual has on any of its terms.
+    """Upper bound on the rounding error of an entry of a residual, in units of rounding of any of its terms.
 
-    Features of a next pair average at most K A outcomes for each branch, with rows of probabilities that miss 1; a
-    kernel sums d² + e² terms in two products; luck is summed over its values, gains over K scenarios.
+    Features of a next pair average at most K A outcomes for each branch, with rows of probabilities that sum to 1 up to
+    rounding. A kernel sums d² + e² terms in two products; shared randomness is summed over its values, gains over K
+    scenarios.
     """
     _, K, A = pairs.model.shape
     d, e = pairs.sizes
@@ -206,7 +209,7 @@ def _units(pairs: PairFeatures) -> float:
 
 
 def _size(pairs: PairFeatures, fit: FittedMoments, source: Source) -> float:
-    """The largest sum of sizes of terms in a residual: what rounding is relative to."""
+    """Largest sum of absolute terms in a residual, to which rounding errors are relative."""
     S, A, d = pairs.phi.shape
     phi, size, own = np.abs(pairs.phi.reshape(S * A, d)), 0.0, 0.0
     at_once = max(1, AT_ONCE // (S * A))

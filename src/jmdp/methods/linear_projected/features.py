@@ -1,10 +1,10 @@
-"""Features φ(s, a) for linear methods: a matrix [S·A, d], row s·A + a, and the usual ways to make one.
+"""Features φ(s, a) for linear methods: a matrix [S·A, d], row s·A + a, and the usual constructions.
 
 `matrix_of` takes any of them: `OneHot`, `TileCoding`, `RandomFourier`, `Polynomial`, an array [S·A, d] or [S, A, d], or
-a function ``f(state_index, action_index)`` that gives a vector. Returns from terminal states are 0, so are their rows.
+a function ``f(state_index, action_index)`` that returns a vector. Rows of terminal states are 0, like their returns.
 
-Tiles, waves and polynomials are features of where a state is, crossed with actions: a block of columns for each action.
-On a grid, states are the cells row by row::
+Tiles, waves and polynomials are features of the position of a state, crossed with actions: a block of columns for each
+action. On a grid, states are the cells row by row::
 
     world = jmdp.worlds.windy_gridworld(5, 5)
     cells = np.indices(world.grid).reshape(2, -1).T  # [S, 2], (row, column)
@@ -34,7 +34,7 @@ from jmdp.models.tabular import TabularJMDP
 
 @runtime_checkable
 class Features(Protocol):
-    """Anything that gives a matrix of features for a table."""
+    """Protocol of features that provide a matrix for a table."""
 
     def matrix(self, model: TabularJMDP) -> Floats:
         """Φ [S·A, d], row s·A + a."""
@@ -44,13 +44,13 @@ class Features(Protocol):
 def matrix_of(
     features: Features | Callable[[int, int], npt.ArrayLike] | npt.ArrayLike, model: TabularJMDP, name: str = "features"
 ) -> Floats:
-    """Φ [S·A, d] of any kind of features, checked: real, finite, a row for each state and action.
+    """Checked matrix Φ [S·A, d] of any kind of features: real, finite, a row for each state and action.
 
-    Rows of terminal states are never read, and 0. Whether columns are linearly independent is not checked here.
+    Rows of terminal states are ignored and set to 0. Linear independence of the columns is not checked here.
     """
     S, _, A = model.shape
     if isinstance(features, type):
-        raise SettingsError(f"{name} is the class {features.__name__}. Give one of it: {features.__name__}(…).")
+        raise SettingsError(f"{name} is the class {features.__name__}. Give an instance: {features.__name__}(…).")
     if isinstance(features, Features):
         found: npt.ArrayLike = features.matrix(model)
     elif callable(features):
@@ -58,7 +58,7 @@ def matrix_of(
     else:
         found = features
     arrays.refuse_masked(name, found, SettingsError)
-    with suppress(ValueError):  # ragged ones are refused below
+    with suppress(ValueError):  # ragged arrays are rejected below
         found = np.asarray(found)
     axes = "[S, A, d]" if getattr(found, "ndim", 2) == 3 else "[S·A, d]"
     table = arrays.floats(name, found, axes, SettingsError)
@@ -66,13 +66,13 @@ def matrix_of(
         fix = f"Give {S * A} rows, row s·{A} + a, or an array [S, A, d]."
         if table.shape[:-1] == (S,):
             fix += f" For features of states alone, give np.kron(features, np.eye({A}))."
-        raise SettingsError(f"{name} has shape {table.shape}, the model {S} states and {A} actions. {fix}")
+        raise SettingsError(f"{name} has shape {table.shape}, but the model has {S} states and {A} actions. {fix}")
     table = table.reshape(S * A, table.shape[-1])
     table[np.repeat(model.terminal, A)] = 0.0
     if table.shape[1] == 0:
         why = "every state is terminal" if model.terminal.all() else "give at least one"
         raise SettingsError(f"{name} has no columns: {why}.")
-    finite = "a feature is a finite number"
+    finite = "features must be finite numbers"
     arrays.refuse_where(
         ~np.isfinite(table), table, name, finite, lambda at: _place(model, *divmod(at[0], A)), SettingsError
     )
@@ -80,7 +80,7 @@ def matrix_of(
 
 
 def _called(function: Callable[[int, int], npt.ArrayLike], model: TabularJMDP, called: str) -> Floats:
-    """The vectors of a function, which is asked only where the state is not terminal."""
+    """Matrix of a feature function, which is called for non-terminal states only."""
     S, _, A = model.shape
     rows: dict[int, Floats] = {}
     for s in np.flatnonzero(~model.terminal).tolist():
@@ -89,7 +89,7 @@ def _called(function: Callable[[int, int], npt.ArrayLike], model: TabularJMDP, c
             rows[s * A + a] = arrays.floats(name, function(s, a), "[d]", SettingsError)
             d, first = rows[s * A + a].size, next(iter(rows.values())).size
             if d != first:
-                raise SettingsError(f"{name} has {d} entries, and the first had {first}. Give as many each time.")
+                raise SettingsError(f"{name} has {d} entries, but the first had {first}. Return equal lengths.")
     table = np.zeros((S * A, first if rows else 0))
     table[list(rows)] = list(rows.values())
     return table
@@ -101,13 +101,10 @@ def _place(model: TabularJMDP, s: int, a: int) -> str:
 
 @dataclass(frozen=True)
 class OneHot:
-    """φ(s, a) is 1 at its own place and 0 elsewhere: a linear method becomes the tabular one.
-
-    A column for each action of each state that is not terminal.
-    """
+    """One-hot features: one column per action of each non-terminal state. A linear method becomes tabular."""
 
     def width(self, model: TabularJMDP) -> int:
-        """d, known before the matrix is made."""
+        """Number of columns d, without building the matrix."""
         return int((~model.terminal).sum()) * model.shape[2]
 
     def matrix(self, model: TabularJMDP) -> Floats:
@@ -117,15 +114,15 @@ class OneHot:
 
 @dataclass(frozen=True, eq=False)
 class _Placed(arrays.FrozenArrays, ABC):
-    """Features of where a state is, crossed with actions: column a·d + i is feature i where action a is taken."""
+    """Features of the position of a state, crossed with actions: column a·d + i is feature i if action a is taken."""
 
     positions: npt.ArrayLike  # [S, n]
 
     def __post_init__(self) -> None:
         x = arrays.floats("positions", self.positions, "[S, n]", SettingsError)
         if x.size == 0:
-            raise SettingsError(f"positions has shape {x.shape}. Give each state one number at least.")
-        finite = "a position is a finite number"
+            raise SettingsError(f"positions has shape {x.shape}. Give each state at least one coordinate.")
+        finite = "positions must be finite numbers"
         arrays.refuse_where(~np.isfinite(x), x, "positions", finite, lambda at: f"state {at[0]}", SettingsError)
         arrays.frozen(x)
         object.__setattr__(self, "positions", x)
@@ -133,11 +130,11 @@ class _Placed(arrays.FrozenArrays, ABC):
 
     @abstractmethod
     def _check(self, x: Floats) -> None:
-        """Refuse settings that make no sense at positions x [S, n]."""
+        """Raise for settings that are invalid at positions x [S, n]."""
 
     @abstractmethod
     def _of_states(self, x: Floats, not_terminal: Booleans) -> Floats:
-        """Features [S, d] at positions x [S, n]; only those of states that are not terminal count."""
+        """Features [S, d] at positions x [S, n]; those of terminal states are ignored."""
 
     def matrix(self, model: TabularJMDP) -> Floats:
         """Φ [S·A, A·d], row s·A + a."""
@@ -153,23 +150,23 @@ class _Placed(arrays.FrozenArrays, ABC):
 
 @dataclass(frozen=True, eq=False)
 class TileCoding(_Placed):
-    """Grids laid over the positions, each shifted by a part of a tile; a feature is 1 in its tile and 0 elsewhere.
+    """Tile coding: grids over the positions, each shifted by a fraction of a tile; a feature is 1 in its tile, else 0.
 
-    Tiling j of t is shifted by j/t of a tile along every axis. Wherever the state is not terminal exactly `tilings`
-    features are 1. Tiles that no such state is in have no column.
+    Tiling j of t is shifted by j/t of a tile along every axis. Exactly `tilings` features are 1 in each non-terminal
+    state. Tiles without such a state have no column.
 
     Sutton and Barto (2018), section 9.5.4, with even shifts.
 
     Parameters
     ----------
     positions
-        ``[S, n]``, where each state is.
+        ``[S, n]``, position of each state.
     tiles
-        How many tiles there are along each axis, or along all.
+        Number of tiles along each axis, or one number for all.
     tilings
-        How many grids.
+        Number of grids.
     wrap
-        The length after which positions repeat, as 2π does for angles, or 0 where they do not: for each axis, or all.
+        Period of the positions, e.g. 2π for angles, or 0 if not periodic: for each axis, or one number for all.
     """
 
     tiles: int | Sequence[int]
@@ -185,15 +182,15 @@ class TileCoding(_Placed):
             raise SettingsError(f"tiles is {self.tiles!r}. Give a whole number > 0, or one for each axis of positions.")
         if wrap.dtype.kind not in "iuf" or wrap.shape not in shapes or not ((wrap >= 0) & (wrap < math.inf)).all():
             raise SettingsError(
-                f"wrap is {self.wrap!r}. Give the length after which positions repeat, 0 for never, "
-                "or one for each axis of positions."
+                f"wrap is {self.wrap!r}. Give the period of the positions, 0 if they are not periodic, "
+                "or one number for each axis of positions."
             )
 
     def _of_states(self, x: Floats, not_terminal: Booleans) -> Floats:
         tiles, wrap = np.asarray(self.tiles), np.asarray(self.wrap)
         low, span = _box(x)
         span = np.where(wrap > 0, wrap, span)
-        fine = (x - low) * (tiles * self.tilings) / span  # in shifts; divided last, to be right for whole numbers
+        fine = (x - low) * (tiles * self.tilings) / span  # in shifts; divided last, to be exact for integers
         blocks = []
         for j in range(self.tilings):
             tile = np.floor((fine + j) / self.tilings)
@@ -208,19 +205,19 @@ class TileCoding(_Placed):
 
 @dataclass(frozen=True, eq=False)
 class RandomFourier(_Placed):
-    """φ_i(s) = √(2/count) cos(ω_i · x(s) + b_i), ω_i normal with deviation 1/scale, b_i uniform on a circle.
+    """Random Fourier features φ_i(s) = √(2/count) cos(ω_i · x(s) + b_i).
 
-    Products φ(s) · φ(t) have the mean exp(−‖x(s) − x(t)‖² / (2 scale²)), the Gaussian kernel, and a variance of at most
-    1/count. Rahimi and Recht (2007).
+    ω_i is normal with standard deviation 1/scale and b_i uniform on a circle. Products φ(s) · φ(t) have the mean
+    exp(−‖x(s) − x(t)‖² / (2 scale²)), the Gaussian kernel, and a variance of at most 1/count. Rahimi and Recht (2007).
 
     Parameters
     ----------
     positions
-        ``[S, n]``, where each state is.
+        ``[S, n]``, position of each state.
     count
-        How many features for each action.
+        Number of features for each action.
     scale
-        How far apart states are that have little in common, in units of the positions.
+        Length scale of the kernel, in units of the positions.
     seed
         Seed of the frequencies and phases; the same seed gives the same features.
     """
@@ -249,12 +246,12 @@ class Polynomial(_Placed):
     """Products T_{i_1}(x_1) … T_{i_n}(x_n) of Chebyshev polynomials with i_1 + … + i_n ≤ degree.
 
     Each axis of the positions is first scaled to [−1, 1], where these are far better conditioned than powers. Columns
-    go by total degree: 1, x_1, …, x_n, and so on.
+    are ordered by total degree: 1, x_1, …, x_n, and so on.
 
     Parameters
     ----------
     positions
-        ``[S, n]``, where each state is.
+        ``[S, n]``, position of each state.
     degree
         The largest total degree.
     """
@@ -274,6 +271,6 @@ class Polynomial(_Placed):
 
 
 def _box(x: Floats) -> tuple[Floats, Floats]:
-    """Least position along each axis, and the length from there; 1 where all are equal."""
+    """Smallest position along each axis, and the range; 1 if all positions are equal."""
     low, high = x.min(axis=0), x.max(axis=0)
     return low, np.where(high > low, high - low, 1.0)

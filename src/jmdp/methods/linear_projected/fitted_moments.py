@@ -1,4 +1,4 @@
-"""Moments in the span of features: the basis they are fitted in, the fit, and what a step adds to a moment."""
+"""Moments in the span of features: the basis they are fitted in, and the fit."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from jmdp.methods.linear_projected.pair_features import orthonormal
 
 @dataclass(frozen=True, eq=False)
 class FeatureBasis(arrays.FrozenArrays):
-    """φ and ψ in coordinates that are orthonormal under ν, and the way back."""
+    """φ and ψ in coordinates that are orthonormal under ν, and the transforms back."""
 
     phi: Floats  # [S·A, d]
     psi: Floats  # [S·A, e]
-    to_phi: Floats  # parameters of the features as given, from those of the basis
+    to_phi: Floats  # maps parameters of the basis to those of the features as given
     to_psi: Floats
 
     @classmethod
     def of(cls, phi: Floats, psi: Floats, nu: Floats) -> FeatureBasis:
-        """The basis of these features under weights ν of coordinates."""
+        """Orthonormal basis of these features under weights ν of coordinates."""
         (phi, to_phi), (psi, to_psi) = orthonormal(phi, nu), orthonormal(psi, nu)
         return cls(phi, psi, to_phi, to_psi)
 
 
 @dataclass(frozen=True, eq=False)
 class FittedMoments(arrays.FrozenArrays):
-    """The fit, and the covariance it gives to any pair."""
+    """Fitted parameters, and the covariance of any pair under them."""
 
     basis: FeatureBasis
     theta: Floats  # [d], of means
@@ -41,7 +41,7 @@ class FittedMoments(arrays.FrozenArrays):
     scale: Scale
 
     def same_state(self) -> Floats:
-        """[S, A, A], covariances within states, symmetric to the last bit."""
+        """Covariances within states [S, A, A], exactly symmetric."""
         S, A = self.mean.shape
         phi, psi = self.basis.phi.reshape(S, A, -1), self.basis.psi.reshape(S, A, -1)
         found = (phi @ self.kernel) @ phi.transpose(0, 2, 1) + (psi @ self.kernel_2) @ psi.transpose(0, 2, 1)

@@ -1,4 +1,4 @@
-"""LinearProjected: moments fitted in linear features, with what the fit promises."""
+"""LinearProjected: moments fitted in linear features, with error bounds."""
 
 from __future__ import annotations
 
@@ -37,47 +37,50 @@ from jmdp.results.projection import Projection
 AnyFeatures = Features | Callable[[int, int], npt.ArrayLike] | npt.ArrayLike
 
 _SMALL = 256
-"""Coordinates up to which what no pair with weight sees is filled in."""
+"""Maximum number of coordinates at which parameters not determined by weighted pairs are filled in."""
 
 
 @dataclass(frozen=True, repr=False)
 class LinearProjected(Method[Evaluation]):
-    """Projected JIPE-2 (paper, appendix "JIPE-2 with Function Approximation"): moments in the span of features.
+    """Projected JIPE-2 (paper, Section B): moments in the span of features.
 
-    Means are φ(x)ᵀ θ and covariances φ(x)ᵀ Θ φ(y) + 1{s = t} ψ(x)ᵀ Λ ψ(y), Θ and Λ positive semidefinite: the fixed
-    point of M ← Π T M, with Π the least-squares projection under weights of pairs (`Restart`, `Stationary`). From the
-    table it is solved for by matrix products over states: Σ over S²A² pairs in the time of S² d² + S A² K d⁴ + d⁶.
+    Means are φ(x)ᵀ θ (Eq. (63)) and covariances φ(x)ᵀ Θ φ(y) + 1{s = t} ψ(x)ᵀ Λ ψ(y) (the first term is Eq. (64)), Θ
+    and Λ positive semidefinite: the fixed point of M ← Π T M (Eq. (71), Eq. (72)), with Π the least-squares projection
+    (Eq. (69), Eq. (70)) under weights of pairs (`Restart`, `Stationary`). From a table it is computed by matrix
+    products over states: sums over S²A² pairs in time S² d² + S A² K d⁴ + d⁶.
 
-    Deviates from the paper in four ways. Weights restart, by default: a stationary distribution of pairs knows nothing
-    of gaps. The covariance is fitted, not the second moment, by default: its cone says more, and no squares are
-    subtracted. Pairs in one state may have a kernel of their own: a smooth φ alone cannot hold large variances in two
-    neighbouring states and a small covariance between them. And what the fit is worth is measured: with the Bellman
-    residual of every pair from the table the certificate bounds each error, rounding included (docs/projection.md).
+    Deviates from the paper in four ways. By default, weights restart, because a stationary distribution of pairs gives
+    no weight to gaps. By default, the covariance is fitted instead of the second moment: its cone is a stronger
+    constraint, and no squares are subtracted. Pairs in one state may have a separate kernel, because a smooth φ alone
+    cannot represent large variances in two neighbouring states and a small covariance between them. The error of the
+    fit is bounded: the certificate bounds each error from the Bellman residual of every pair of the table, rounding
+    included (docs/projection.md), where Theorem B.4 uses the unknown distance of the moments from their projection.
 
     Parameters
     ----------
     features
-        φ: `features.OneHot()`, another of `features`, an array [S·A, d] or [S, A, d], a function of (s, a).
+        φ: `features.OneHot()`, another class of `features`, an array [S·A, d] or [S, A, d], or a function of (s, a).
     same_state
-        ψ: features of the kernel for pairs in one state. True takes φ, None no such kernel.
+        ψ: features of the kernel for pairs in one state. True uses φ, None omits this kernel.
     weights
         `Restart()` or `Stationary()`.
     target
         "covariance", or "second_moment" as in the paper.
     samples
-        None fits from the table. A number fits from so many sampled transitions of pairs, by least squares on temporal
-        differences; then there is no certificate.
+        None fits from the table. A number fits from this many sampled transitions of pairs, by least squares on
+        temporal differences, without a certificate.
     seed
         Seed of the samples.
     solver
-        How a fit that is not positive semidefinite by itself is found: "projected" solves the projected equation in
-        the cone by splitting, "convex" iterates the paper's projection with cvxpy and Clarabel, slowly.
+        Solver for fits where the cone constraint is active: "projected" solves the projected equation in the cone by
+        splitting, "convex" iterates the paper's projection with cvxpy and Clarabel, which is slow.
     tolerance
-        Stop the solver when its two halves are this near, relative. The certificate holds whenever it stops.
+        Stop the solver when its two half-steps differ by at most this, relative. The certificate is valid wherever it
+        stops.
     max_sweeps
-        Give up after so many steps.
+        Maximum number of solver steps.
     memory_budget
-        Bytes it may use; by default 80% of what is free.
+        Maximum memory in bytes; by default 80% of the free memory.
     """
 
     features: AnyFeatures
@@ -99,19 +102,19 @@ class LinearProjected(Method[Evaluation]):
             raise SettingsError(f"weights is {self.weights!r}. Give Restart() or Stationary().")
         for name, allowed in (("target", ("covariance", "second_moment")), ("solver", ("projected", "convex"))):
             if getattr(self, name) not in allowed:
-                raise SettingsError(f"{name} is {getattr(self, name)!r}. It is {allowed[0]!r} or {allowed[1]!r}.")
+                raise SettingsError(f"{name} is {getattr(self, name)!r}. Use {allowed[0]!r} or {allowed[1]!r}.")
         whole(self, "samples", 2, optional=True)
         whole(self, "seed", 0, optional=True)
         if (self.samples is None) != (self.seed is None):
             raise SettingsError(f"samples is {self.samples} and seed {self.seed}. Give both, or neither for the table.")
         if self.samples is not None and isinstance(self.weights, Stationary):
-            raise SettingsError("Samples are of pairs that restart. Use weights=Restart(), or samples=None.")
+            raise SettingsError("samples does not work with Stationary(). Use weights=Restart(), or samples=None.")
         nonnegative(self, "tolerance")
         whole(self, "max_sweeps", 1)
         whole(self, "memory_budget", 1, optional=True)
 
     def __repr__(self) -> str:
-        """Settings that are not the default; features by the name they have in jmdp."""
+        """Settings that differ from the default; features by their name in jmdp."""
         said = [_said(self.features)]
         for field in fields(self)[1:]:
             value = getattr(self, field.name)
@@ -121,10 +124,10 @@ class LinearProjected(Method[Evaluation]):
 
     def on_table(self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, progress: bool) -> Evaluation:
         """Evaluate; see `jmdp.evaluate`."""
-        Luck.of(model, policy, coupling)  # refuses couplings that are not for this method
+        Luck.of(model, policy, coupling)  # raises for couplings that this method does not support
         S, _, A = model.shape
         if model.terminal.all():
-            raise SettingsError("Every state is terminal: there is nothing to fit, returns are 0. Use ExactPairs().")
+            raise SettingsError("Every state is terminal: all returns are 0 and cannot be fitted. Use ExactPairs().")
         second = self.features if self.same_state is True else self.same_state
         self._require(model, _width(self.features, model), _width(second, model))
         phi = matrix_of(self.features, model)
@@ -156,7 +159,7 @@ class LinearProjected(Method[Evaluation]):
         return self._evaluation(model, policy, coupling, table, found, bounds)
 
     def _sampled(self, transitions: PairTransitions, drawn: SampledEquations, scale: Scale) -> Evaluation:
-        """The same from samples."""
+        """Fit from sampled equations."""
         model = transitions.model
         S, _, A = model.shape
         cone = Cone([f.shape[1] for f in (drawn.basis.phi, drawn.basis.psi)])
@@ -179,7 +182,7 @@ class LinearProjected(Method[Evaluation]):
         bounds: Bounds,
     ) -> Evaluation:
         scale, to_phi, to_psi = table.scale, table.basis.to_phi, table.basis.to_psi
-        with np.errstate(over="ignore", under="ignore", invalid="ignore"):  # of parameters, in the features' own units
+        with np.errstate(over="ignore", under="ignore", invalid="ignore"):  # in the features' own units
             mean_parameters = scale.restore(to_phi @ table.theta)
             kernel, kernel_2 = (
                 scale.restore(to @ k @ to.T, 2) for to, k in ((to_phi, table.kernel), (to_psi, table.kernel_2))
@@ -223,13 +226,13 @@ class LinearProjected(Method[Evaluation]):
         numbers = 6.0 * n * n + 3.0 * d**4 + 4.0 * S * (d * d + e * e) + 6 * A * (d + e) * S + 24e6
         if self.samples is None:
             numbers += 6.0 * S * S + S * K * A * A * (6 if A > 1 else 3)
-        fix = "Use fewer features, or ExactPairs(), which needs S² numbers"
+        fix = "Use fewer features, or ExactPairs(), which stores S² numbers"
         require(8 * numbers, budget(self.memory_budget), f"LinearProjected with {d} + {e} features", fix)
 
 
 @dataclass(frozen=True, eq=False)
 class _Given(arrays.FrozenArrays):
-    """Features given as an array: equal where the numbers are."""
+    """Features given as an array, compared by value."""
 
     array: Floats
 
@@ -247,12 +250,12 @@ class _Given(arrays.FrozenArrays):
 
 
 def _as_setting(name: str, features: Any) -> Any:
-    """Features as a setting: arrays are copied and frozen, whatever else is kept."""
+    """Features as a setting: arrays are copied and frozen, everything else is kept."""
     if isinstance(features, Features) or callable(features):
         return features
     try:
         axes = np.ndim(features)
-    except ValueError:  # ragged, refused below
+    except ValueError:  # ragged, rejected below
         axes = 2
     if axes == 0:
         raise SettingsError(f"{name} is {features!r}. Give features, e.g. features.OneHot() or an array [S·A, d].")
@@ -262,7 +265,7 @@ def _as_setting(name: str, features: Any) -> Any:
 
 
 def _width(features: Any, model: TabularJMDP) -> int:
-    """How many columns features have, where that is known before they are made; else 0."""
+    """Number of columns if known before the matrix is built; else 0."""
     if isinstance(features, _Given):
         return int(features.array.shape[-1])
     return features.width(model) if isinstance(features, OneHot) else 0
@@ -276,7 +279,7 @@ def _said(value: object) -> str:
 def _mean_parameters(
     model: TabularJMDP, policy: TabularPolicy, weights: PairWeights, basis: Floats, reward: Floats
 ) -> Floats:
-    """θ with Φᵀ D_ν (Φ − γ P_π Φ) θ = Φᵀ D_ν r."""
+    """Solution θ of Φᵀ D_ν (Φ − γ P_π Φ) θ = Φᵀ D_ν r: the fixed point of Eq. (73)."""
     S, _, A = model.shape
     prob = model.prob * ~model.terminal[:, None]
     ahead = one_step(prob, model.next_state) @ np.einsum("sa,sad->sd", policy.probs, basis.reshape(S, A, -1))

@@ -1,8 +1,8 @@
 """Features of pairs under the weights: the equations of a projected fit, and its Bellman residual, from the table.
 
-A pair (x, y) has the features g(x, y) of φ(x)ᵀ Θ φ(y) + 1{s = t} ψ(x)ᵀ Λ ψ(y). Pairs in one state are gone through one
-by one. For pairs in different states luck splits (`Luck`), and so do all sums: with u, v any functions of a coordinate
-and what it meets given the common luck j, averaged over actions,
+A pair (x, y) has the features g(x, y) of φ(x)ᵀ Θ φ(y) + 1{s = t} ψ(x)ᵀ Λ ψ(y). Pairs in one state are enumerated. Pairs
+in different states are independent given the shared randomness (`Luck`), so all sums factorise: with u, v any functions
+of a coordinate and its outcome given the shared randomness j, averaged over actions,
 
     Σ_{s≠t} Σ_{a,b} w(x, y) E[u(x) v(y)] = Σ_j w_j Σ_{s≠t} ρ(s, t) u_j(s) v_j(t),
 
@@ -29,15 +29,15 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 AT_ONCE = 4_000_000
-"""Numbers of one array that are worked on together."""
+"""Maximum size of an array that is processed at once."""
 
 _RANK = 1e-11
-"""Relative to the largest, singular values of features (columns of one length) below which one is a mix of others."""
+"""Relative threshold on singular values of features (normalised columns) below which they are linearly dependent."""
 
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """What a step adds to the moment of a pair: E[u ũ] − E[v ṽ], u = gain + ahead(x'), v = after(x').
+    """Contribution of one step to the moment of a pair: E[u ũ] − E[v ṽ], u = gain + ahead(x'), v = after(x').
 
     Covariance: u the TD error r + γ μ(x') − μ(x), v = 0. Second moment: u = r + γ μ(x'), v = γ μ(x').
     """
@@ -48,13 +48,13 @@ class Source:
 
     @property
     def parts(self) -> list[tuple[float, Floats, Floats]]:
-        """Sign, gain and what follows, of each product."""
+        """Sign, gain and next-state term of each product."""
         both = [(1.0, self.gain, self.ahead), (-1.0, np.zeros_like(self.gain), self.after)]
         return both if self.after.any() else both[:1]
 
 
 def source_of(target: str, model: TabularJMDP, reward: Floats, mean: Floats) -> Source:
-    """What a step adds to the moment that is fitted, given means [S, A]."""
+    """Contribution of one step to the fitted moment, given means [S, A]."""
     ahead = model.discount * mean
     if target == "second_moment":
         return Source(reward, ahead, ahead)
@@ -62,7 +62,7 @@ def source_of(target: str, model: TabularJMDP, reward: Floats, mean: Floats) -> 
 
 
 class PairFeatures:
-    """One model, policy, weights and features φ [S, A, d], ψ [S, A, e] (e = 0 for none)."""
+    """Equations and residuals of one model, policy, weights and features φ [S, A, d], ψ [S, A, e] (e = 0 for none)."""
 
     def __init__(
         self, model: TabularJMDP, policy: TabularPolicy, weights: PairWeights, phi: Floats, psi: Floats
@@ -75,14 +75,14 @@ class PairFeatures:
         ]
         self._a, self._b = np.triu_indices(model.shape[2])
         pi = policy.probs
-        # Features of the next pair: of branches that are one, and of two in one state, before they draw actions.
+        # Features of the next pair, before actions are drawn: of merged branches, and of two branches in one state.
         self._one = [packed(np.einsum("sa,sai,saj->sij", pi, f, f)) for f in (phi, psi)]
         self._met: Floats = np.sum([w * outer(chosen, chosen) for w, _, chosen in self._chosen], axis=0)
 
     # ------------------------------------------------------------------------------------------ equations
 
     def equations(self, source: Source) -> tuple[Floats, Floats, Floats]:
-        """G, H [n, n] and b [n] of all pairs that have weight."""
+        """Equations G, H [n, n] and b [n] over all pairs with positive weight, with inner products as in Eq. (68)."""
         n = sum(d * (d + 1) // 2 for d in self.sizes)
         G, H, b = np.zeros((n, n)), np.zeros((n, n)), np.zeros(n)
         for g, h, value, weight in self._one_by_one(source):
@@ -101,7 +101,7 @@ class PairFeatures:
             yield *self._extra(source), self.weights.extra[2]
 
     def blocks(self, numbers: int) -> Iterator[slice]:
-        """States a few at a time, for so many numbers a state."""
+        """Blocks of states, sized for this many numbers per state."""
         at_once = max(1, AT_ONCE // max(1, numbers))
         return (slice(first, first + at_once) for first in range(0, self.model.shape[0], at_once))
 
@@ -126,7 +126,7 @@ class PairFeatures:
         return g.reshape(value.size, g.shape[2]), h.reshape(value.size, g.shape[2]), value.ravel(), weight.ravel()
 
     def same_state_source(self, states: slice, source: Source) -> Floats:
-        """[·, A, A]."""
+        """Source of pairs in one state [·, A, A]."""
         n, p, A = self.model.next_state[states], self.prob[states], self.model.shape[2]
         found, own = np.zeros((p.shape[0], A, A)), np.zeros((p.shape[0], A))
         for sign, gain, ahead in source.parts:
@@ -135,7 +135,7 @@ class PairFeatures:
                 found += sign * w * np.einsum("sk,ska,skb->sab", p, u, u)
             spread = gain[states][..., None] + ahead[n]
             own += sign * np.einsum("sk,skab,skab->sa", p, self.policy.probs[n], spread * spread)
-        np.einsum("saa->sa", found)[...] = own  # branches on one coordinate are one
+        np.einsum("saa->sa", found)[...] = own  # branches on the same coordinate have merged
         return found
 
     def _extra(self, source: Source) -> tuple[Floats, Floats, Floats]:
@@ -155,13 +155,13 @@ class PairFeatures:
 
     @cached_property
     def _scenarios(self) -> list[tuple[float, csr_array[np.float64], Floats]]:
-        """Weight, step [S·A, S] and [S, K] of each value of the scenario luck shared between states."""
+        """Weight, step [S·A, S] and probabilities [S, K] of each value of the scenario shared between states."""
         not_terminal = ~self.model.terminal[:, None]
         given = [(p, rows * not_terminal) for p, rows in self.weights.luck.scenarios]
         return [(p, one_step(rows, self.model.next_state), rows) for p, rows in given]
 
     def _gains(self, source: Source, scenarios: Floats) -> Iterator[tuple[float, float, Floats]]:
-        """Sign, weight and mean [S, A] of u and of v, given shared luck."""
+        """Sign, weight and mean [S, A] of u and of v, given the shared randomness."""
         n = self.model.next_state
         for sign, gain, ahead in source.parts:
             for w, choice in self.weights.luck.choices:
@@ -197,7 +197,7 @@ class PairFeatures:
         H[:first, :first] += _symmetric(tables, full)
 
     def _meeting(self, step: csr_array[np.float64], choice: Floats) -> Floats:
-        """[S, n], Σ_{s≠t} ρ g over pairs that step into one state, for each such state."""
+        """Σ_{s≠t} ρ g over pairs that step into the same state, for each such state, [S, n]."""
         rho, d = self.weights.between, self.sizes[0]
         S, A, _ = self.phi.shape
         scaled = (self.phi * choice[:, :, None]).reshape(S * A, d)
@@ -214,7 +214,7 @@ class PairFeatures:
     # ------------------------------------------------------------------------------------------- residual
 
     def residuals(self, theta: Floats, lam: Floats, source: Source) -> Iterator[tuple[Floats, Floats]]:
-        """Weights and Bellman residuals k − source − γ² P₂ k of all pairs that have weight, some at a time."""
+        """Weights and Bellman residuals k − source − γ² P₂ k of all pairs with positive weight, in blocks."""
         square = self.model.discount**2
         parameters = np.concatenate([packed(theta), packed(lam)])
         for g, h, value, weight in self._one_by_one(source):
@@ -238,9 +238,10 @@ class PairFeatures:
 
 
 def orthonormal(features: Floats, nu: Floats) -> tuple[Floats, Floats]:
-    """Features [X, d] as X [X, r] with Σ ν x xᵀ = 1, and T [d, r] with X = features @ T.
+    """Orthonormal features X [X, r] with Σ ν x xᵀ = 1, and T [d, r] with X = features @ T.
 
-    Directions in which features do not vary where ν is are left out: r may be 0.
+    The inner product is Eq. (65). Directions in which features vanish under ν are left out, so Assumption B.1 (full
+    column rank) is not required: r may be 0.
     """
     if not features.shape[1]:
         return features, np.zeros((0, 0))
@@ -256,7 +257,7 @@ def orthonormal(features: Floats, nu: Floats) -> tuple[Floats, Floats]:
 
 
 def _symmetric(tables: Floats, index: Integers) -> Floats:
-    """[n, n], Σ g gᵀ from Σ (φ_i φ'_j)(φ̃_k φ̃'_l) at [index ij, index kl], which is symmetric in its two sides."""
+    """Matrix [n, n], Σ g gᵀ from Σ (φ_i φ'_j)(φ̃_k φ̃'_l) at [index ij, index kl], symmetric in its two sides."""
     i, k, factor = triangle(index.shape[0])
     straight = tables[index[i][:, i], index[k][:, k]]
     crossed = tables[index[i][:, k], index[k][:, i]]

@@ -1,4 +1,4 @@
-"""The equations of a projected fit from sampled transitions of pairs that restart."""
+"""Equations of a projected fit from sampled transitions of pairs with restarts."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from jmdp.models.policy import TabularPolicy
 from jmdp.models.tabular import TabularJMDP
 
 _CHAINS = 1000
-"""Pairs that are moved together."""
+"""Pairs that are simulated in parallel."""
 
 
 @dataclass(frozen=True, eq=False)
 class SampledEquations:
-    """Equations as `PairFeatures.equations` gives them, with the means they rest on."""
+    """Equations like those of `PairFeatures.equations`, with the fitted means that they use."""
 
     G: Floats  # [n, n]
     H: Floats
@@ -36,7 +36,7 @@ class SampledEquations:
 
 @dataclass(frozen=True, eq=False)
 class PairTransitions:
-    """Sampled transitions of pairs: x, y, x', y' and both rewards, in parts; the same ones each time."""
+    """Sampled transitions of pairs: x, y, x', y' and both rewards, in blocks; the same ones on each iteration."""
 
     model: TabularJMDP
     policy: TabularPolicy
@@ -52,10 +52,10 @@ class PairTransitions:
 
 
 class PairProcess:
-    """Pairs that move by the model's luck and, with probability 1 − α, begin anew: their distribution is always w.
+    """Simulated pairs that restart with probability 1 − α at each step: their distribution is w at all times.
 
-    A pair of which one branch has ended goes on with the other, for the mean's weights; one that ended stands on
-    coordinate S·A, which has no features. Only draws of scenarios and actions are used, no expectation over them.
+    If one branch of a pair has ended, the other continues, for the weights of means. A branch that has ended is at
+    coordinate S·A, whose features are 0. Only samples of scenarios and actions are used, no expectations over them.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class PairProcess:
         mass = np.concatenate([same[s, a, b], weight])
         self._cumulative = cumulative_rows(mass[None] / mass.sum())[0]
         self.x, self.y = self._begin(chains)
-        age = self._rng.geometric(1 - self._alpha, chains) - 1  # as old as a pair is at any time
+        age = self._rng.geometric(1 - self._alpha, chains) - 1  # stationary distribution of the age of a pair
         for t in range(int(age.max(initial=0))):
             moved = self._move()
             younger = age > t
@@ -84,7 +84,7 @@ class PairProcess:
         return np.asarray(self._starts[:, at])
 
     def _move(self) -> tuple[Integers, Integers, Floats, Floats]:
-        """Next x and y, and the rewards on the way."""
+        """Next x and y, and the rewards of this step."""
         goes, other_goes = self.x < self._ended, self.y < self._ended
         one = np.where(goes, self.x, np.where(other_goes, self.y, self._anywhere))
         two = goes & other_goes & (self.x != self.y)
@@ -96,7 +96,7 @@ class PairProcess:
         return x, y, r, q
 
     def transitions(self, count: int) -> Iterator[tuple[Integers, Integers, Integers, Integers, Floats, Floats]]:
-        """x, y, x', y' and both rewards, `count` in all."""
+        """Blocks of x, y, x', y' and both rewards, `count` transitions in total."""
         while count > 0:
             moved = self._move()
             yield tuple(part[:count] for part in (self.x, self.y, *moved))  # type: ignore[misc]
@@ -107,14 +107,14 @@ class PairProcess:
 
 
 def sampled_equations(transitions: PairTransitions, phi: Floats, psi: Floats, target: str) -> SampledEquations:
-    """Go through the same transitions three times: for the weights of coordinates, for means, for pairs."""
+    """Equations from three passes over the same transitions: for weights of coordinates, for means, for pairs."""
     (S, _, A), gamma, samples = transitions.model.shape, transitions.model.discount, transitions.samples
     visits = np.zeros(S * A + 1)
     for x, y, *_ in transitions:
         visits += np.bincount(x, minlength=visits.size) + np.bincount(y, minlength=visits.size)
     nu = visits[:-1] / (2 * samples)
     found = FeatureBasis.of(phi, psi, nu)
-    basis, basis_2 = (np.vstack([f, np.zeros(f.shape[1])]) for f in (found.phi, found.psi))  # 0 where one has ended
+    basis, basis_2 = (np.vstack([f, np.zeros(f.shape[1])]) for f in (found.phi, found.psi))  # 0 for ended branches
     d = basis.shape[1]
     matrix, right = np.zeros((d, d)), np.zeros(d)
     for x, y, x_next, y_next, r, q in transitions:

@@ -1,4 +1,4 @@
-"""The step of pairs of coordinates: where two branches that are apart, or have met, go, given the luck they share."""
+"""One step of pairs of coordinates: transitions of two branches, distinct or merged, given shared randomness."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 _MOST_CHOICES = 64
-"""Values of shared policy luck: the work is with the square of their number."""
+"""Maximum number of values of shared policy luck: the work grows with its square."""
 
 _DENSE = 200
-"""Coordinates up to which matrices are kept whole: looking into sparse ones takes longer."""
+"""Maximum number of coordinates at which matrices are dense: sparse ones would be slower."""
 
 
 @dataclass(frozen=True, eq=False)
 class Luck:
-    """What two branches in different states share: independent once it is given."""
+    """Randomness shared by two branches in different states, which are independent given its value."""
 
     scenarios: list[tuple[float, Floats]]  # weights, and [S, K] given each value
     choices: list[tuple[float, Floats]]  # weights, and [S, A]
 
     @classmethod
     def of(cls, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling) -> Luck:
-        """The common luck of a coupling in which branches that meet in a state share its table."""
+        """Shared randomness of a coupling in which branches in the same state share its scenario."""
         if not coupling.shared_in_a_state:
             raise CouplingError(
-                "Under Independent() branches that meet do not become one, so covariances of distinct returns are no "
-                "function of where branches stand; without shared policy luck they are 0. Use ExactPairs()."
+                "LinearProjected does not support Independent(): branches in the same state do not merge, so their "
+                "covariance is not a function of their coordinates. Use ExactPairs()."
             )
         scenarios = shared_scenarios(model, coupling)
         if coupling.policy_luck == "independent":
@@ -47,19 +47,19 @@ class Luck:
         widths, actions = shared_choices(policy)
         if widths.size > _MOST_CHOICES:
             raise CouplingError(
-                f"One uniform number inverted through this policy has {widths.size} break points, and "
-                f"LinearProjected takes {_MOST_CHOICES}. Use ExactPairs(), or policy_luck='independent'."
+                f"With policy_luck='shared' this policy has {widths.size} break points; LinearProjected supports at "
+                f"most {_MOST_CHOICES}. Use ExactPairs(), or policy_luck='independent'."
             )
         one_hot = np.eye(policy.probs.shape[1])
         return cls(scenarios, [(float(w), one_hot[chosen]) for w, chosen in zip(widths, actions, strict=True)])
 
     def same_state(self) -> Floats:
-        """ψ_ss [S, A, A], the joint distribution of two action draws in one state."""
+        """Joint distribution ψ_ss [S, A, A] of two action draws in one state."""
         return np.asarray(sum(w * choice[:, :, None] * choice[:, None, :] for w, choice in self.choices))
 
 
 class PairSteps:
-    """One step of pairs, as mass: from where they are to the states they get to."""
+    """One step of the distribution of pairs, from their coordinates to their next states: the P₂ of Eq. (66)."""
 
     def __init__(self, model: TabularJMDP, policy: TabularPolicy, luck: Luck) -> None:
         from scipy.sparse import csr_array
@@ -86,7 +86,7 @@ class PairSteps:
         self._same = luck.same_state()
 
     def __call__(self, between: Floats, same: Floats) -> tuple[Floats, Floats]:
-        """(w P₂ of ρ [S, S] and same-state weights [S, A, A]) in the same form."""
+        """Weights w P₂ after one step, from ρ [S, S] and same-state weights [S, A, A], in the same form."""
         arrived = np.zeros_like(between)
         for weight, step in self._steps:
             arrived += weight * (step @ np.ascontiguousarray((step @ between).T))
@@ -95,7 +95,7 @@ class PairSteps:
         return self.arrive(arrived, one)
 
     def arrive(self, arrived: Floats, one: Floats) -> tuple[Floats, Floats]:
-        """Actions are drawn; pairs of which one has ended are lost."""
+        """Draw actions in the next states; pairs with an ended branch are dropped."""
         arrived[self.model.terminal], arrived[:, self.model.terminal] = 0.0, 0.0
         inside = arrived.diagonal()[:, None, None] * self._same
         np.einsum("saa->sa", inside)[...] += (one * ~self.model.terminal)[:, None] * self.policy.probs
@@ -103,7 +103,7 @@ class PairSteps:
         return arrived, inside
 
     def from_extra(self, x: Integers, y: Integers, weight: Floats) -> tuple[Floats, Floats]:
-        """Where start pairs in different states get to."""
+        """Weights after one step of start pairs in different states."""
         from scipy.sparse import csr_array
 
         S = self.model.shape[0]

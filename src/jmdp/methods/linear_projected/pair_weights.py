@@ -1,10 +1,10 @@
-"""Weights of pairs of coordinates for a projected fit: where it looks, and how the pair chain contracts there.
+"""Weights of pairs of coordinates for a projected fit, and the contraction of the pair chain under them.
 
-P₂ moves two branches on coordinates x ≠ y; branches on one coordinate have coalesced and move as one. With any weights
-w for which w P₂ ≤ c w, Jensen's inequality gives ‖P₂ f‖²_w ≤ Σ w P₂ f² ≤ c ‖f‖²_w. A pair of which one branch has ended
-has moment 0 and no weight; the mean's weights ν go on counting the other branch.
+P₂ is the step of two branches on coordinates x ≠ y; branches on the same coordinate have merged and step together. With
+any weights w for which w P₂ ≤ c w, Jensen's inequality gives ‖P₂ f‖²_w ≤ Σ w P₂ f² ≤ c ‖f‖²_w (Lemma B.3 has c = 1). A
+pair with an ended branch has moment 0 and weight 0; the mean's weights ν still count the other branch.
 
-Branches that have made a step have their actions from the policy, so all of w but the start is a table over states:
+After a step, actions are drawn from the policy, so all of w except the start is a table over states:
 
     w(x, y) = start(x, y) + ρ(s, t) ψ_st(a, b)          s ≠ t, ψ the joint distribution of two action draws (π ⊗ π)
     w(x, y) = start(x, y) + ρ(s, s) ψ_ss(a, b) + 1{a = b} ζ(s) π(a)          s = t
@@ -31,39 +31,39 @@ from jmdp.models.tabular import TabularJMDP
 Pair = tuple[tuple[Label, Label], tuple[Label, Label]]
 
 _SETTLED = 1e-8
-"""Relative growth of every weight in a step at which a series is summed; what is left is in the measured c."""
+"""Relative growth of every weight in a step at which summation stops; the measured c includes the remainder."""
 
 _STILL = 1e-14
-"""Change of all mass in a step at which a distribution is taken to be stationary."""
+"""Total change of mass in a step at which a distribution is treated as stationary."""
 
 _MOST_STEPS = 20_000
 _LOOKS = 8
-"""Every how many steps it is looked whether the series has settled."""
+"""Number of steps between convergence checks of the series."""
 
 _LEAST = 1e-270
-"""Weights of pairs are at least this, for c is measured of any weights; what is lost to underflow would void it."""
+"""Minimum positive weight of a pair: c is measured for any weights, and underflow would invalidate it."""
 
 _SMALLEST = 1e-300
-"""Smaller products of a weight and a chance may be lost to underflow, and with them what c promises."""
+"""Smaller products of a weight and a probability may underflow, which would invalidate c."""
 
 _ROUNDING = 1 + 1e-9
-"""More than rounding can take from a ratio of sums of positive terms."""
+"""Upper bound on the relative rounding error of a ratio of sums of positive terms."""
 
 
 @dataclass(frozen=True)
 class Restart:
-    """Look where pairs go from a start: w = (1 − α) Σ_t α^t w₀ P₂^t.
+    """Weights of pairs visited from a start distribution with restarts: w = (1 − α) Σ_t α^t w₀ P₂^t.
 
-    Then α w P₂ ≤ w, so P₂ contracts with 1/α in the squared norm and the projected operator with γ²/√α. Deviates from
-    the paper, whose stationary distribution sits on the diagonal and says nothing of gaps (docs/projection.md).
+    Then α w P₂ ≤ w, so ‖P₂ f‖²_w ≤ ‖f‖²_w/α and the projected operator contracts with γ²/√α. Deviates from the paper,
+    whose stationary distribution is concentrated on the diagonal and gives no weight to gaps (docs/projection.md).
 
     Parameters
     ----------
     continuation
-        α, γ² < α < 1. None takes γ, or ½ where γ = 0.
+        Probability α of no restart at a step, γ² < α < 1. None uses γ, or ½ if γ = 0.
     start
-        Pairs ((s, a), (t, b)) that one cares about, equally likely. None takes all pairs of actions of one state, in
-        every state that is not terminal.
+        Pairs ((s, a), (t, b)) of interest, equally likely. None uses all pairs of actions of one state, in every
+        non-terminal state.
     """
 
     continuation: float | None = None
@@ -83,12 +83,12 @@ class Restart:
         object.__setattr__(self, "start", start)
 
     def alpha(self, discount: float) -> float:
-        """The continuation at this discount, or a `SettingsError`."""
+        """Continuation probability at this discount; raises `SettingsError` if it is too small."""
         if self.continuation is None:
             return discount if discount > 0 else 0.5
         if self.continuation <= discount**2:
             raise SettingsError(
-                f"continuation is {self.continuation!r}. With discount {discount!r} nothing is promised up to "
+                f"continuation is {self.continuation!r}. With discount {discount!r} it must exceed "
                 f"γ² = {discount**2:.6g}; give a number between that and 1."
             )
         return self.continuation
@@ -96,19 +96,23 @@ class Restart:
 
 @dataclass(frozen=True)
 class Stationary:
-    """Look where pairs from the default start are in the long run: w = w P₂, the paper's μ₂.
+    """Stationary weights of pairs from the default start: w = w P₂, the paper's μ₂ (Eq. (66)).
 
-    P₂ does not expand in this norm. For an irreducible aperiodic chain branches meet sooner or later, and w sits on
-    pairs (x, x): it knows variances, and of gaps nothing.
+    P₂ is non-expansive in this norm (Lemma B.3). Assumption B.2 is not required: bounds hold on the support of w. In an
+    irreducible aperiodic chain branches merge almost surely, so w is concentrated on pairs (x, x): the fit determines
+    variances, but not gaps.
     """
 
 
 @dataclass(frozen=True, eq=False)
 class PairWeights:
-    """Weights w of pairs, ν of coordinates, and c with w P₂ ≤ c w, ν P_π ≤ c₁ ν."""
+    """Weights w of pairs, ν of coordinates, and c with w P₂ ≤ c w, ν P_π ≤ c₁ ν.
+
+    They define the norms of Eq. (68) and Eq. (65). Pairs with positive weight are the support of Eq. (67).
+    """
 
     between: Floats  # [S, S], ρ for s ≠ t, 0 on the diagonal
-    same: Floats  # [S, A, A], w((s, a), (s, b)), all parts of it
+    same: Floats  # [S, A, A], w((s, a), (s, b)), sum of all parts
     extra: tuple[Integers, Integers, Floats]  # x, y, weight of start pairs in different states
     mean: Floats  # [S, A], ν
     contraction: float
@@ -124,7 +128,7 @@ class PairWeights:
         return found
 
     def everywhere(self, model: TabularJMDP) -> PairWeights:
-        """All pairs alike: equations for what these weights do not see. They promise nothing."""
+        """Uniform weights, for equations of pairs without weight. They do not imply a contraction."""
         S, _, A = model.shape
         not_terminal = (~model.terminal).astype(np.float64)
         same = np.broadcast_to(not_terminal[:, None, None], (S, A, A)) / A**2
@@ -145,7 +149,7 @@ class PairWeights:
 def pair_weights(
     settings: Restart | Stationary, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling
 ) -> PairWeights:
-    """The weights of a setting, and what they promise."""
+    """Weights of a setting, with their contraction."""
     steps = PairSteps(model, policy, Luck.of(model, policy, coupling))
     if isinstance(settings, Stationary):
         return _stationary(steps)
@@ -154,7 +158,7 @@ def pair_weights(
 
 
 def start_weights(settings: Restart, model: TabularJMDP) -> tuple[Floats, tuple[Integers, Integers, Floats]]:
-    """w₀: same-state weights [S, A, A], and pairs in different states with theirs; symmetric, together 1."""
+    """Start weights w₀: within states [S, A, A], and pairs in different states with weights; symmetric, total 1."""
     S, _, A = model.shape
     same = np.zeros((S, A, A))
     if settings.start is None:
@@ -165,7 +169,7 @@ def start_weights(settings: Restart, model: TabularJMDP) -> tuple[Floats, tuple[
         i, j = model.states.index(s), model.states.index(t)
         if model.terminal[i] or model.terminal[j]:
             name = model.states.name(i if model.terminal[i] else j)
-            raise SettingsError(f"start has state {name}, which is terminal: its returns are 0. Leave it out.")
+            raise SettingsError(f"start contains state {name}, which is terminal: its returns are 0. Leave it out.")
         k, m = model.actions.index(a), model.actions.index(b)
         if i == j:
             same[i, k, m] += 0.5 / len(settings.start)
@@ -177,7 +181,7 @@ def start_weights(settings: Restart, model: TabularJMDP) -> tuple[Floats, tuple[
 
 
 def _restart(steps: PairSteps, start: Floats, extra: tuple[Integers, Integers, Floats], alpha: float) -> PairWeights:
-    """w = (1 − α) w₀ + α w P₂, summed until every weight has settled; ν likewise, by LU."""
+    """Solve w = (1 − α) w₀ + α w P₂ by iteration until every weight has converged, and ν likewise by LU."""
     model, policy = steps.model, steps.policy
     S, _, A = model.shape
     first, more = (1 - alpha) * start, (extra[0], extra[1], (1 - alpha) * extra[2])
@@ -201,7 +205,7 @@ def _restart(steps: PairSteps, start: Floats, extra: tuple[Integers, Integers, F
 
 
 def _stationary(steps: PairSteps) -> PairWeights:
-    """The limit of w₀ ((I + P₂)/2)^n, which a chain with a period has too; what fades away is set to 0."""
+    """Limit of w₀ ((I + P₂)/2)^n, which exists for periodic chains too; transient weights are set to 0."""
     model = steps.model
     S, _, _ = model.shape
     _refuse_an_end(steps)
@@ -215,7 +219,7 @@ def _stationary(steps: PairSteps) -> PairWeights:
         between, same = between / total, same / total
         if change <= _STILL * S:
             break
-    for least in (1e-8, 1e-10, 1e-12, 1e-14, 0.0):  # the first that no mass leaks from is the recurrent part
+    for least in (1e-8, 1e-10, 1e-12, 1e-14, 0.0):  # the first set that no mass leaves is the recurrent part
         recurrent = np.where(between > least, between, 0.0), np.where(same > least, same, 0.0)
         following = steps(*recurrent)
         contraction = max(_growth(*pair) for pair in zip(following, recurrent, strict=True))
@@ -228,7 +232,7 @@ def _stationary(steps: PairSteps) -> PairWeights:
 
 
 def _refuse_an_end(steps: PairSteps) -> None:
-    """Raise where every walk ends sooner or later."""
+    """Raise if a terminal state can be reached from every state."""
     step = averaged_step(steps.model, steps.model.prob, steps.policy.probs)
     ends = steps.model.terminal.copy()
     while True:
@@ -238,8 +242,8 @@ def _refuse_an_end(steps: PairSteps) -> None:
         ends = more
     if ends.all():
         raise ModelError(
-            "From every state this policy may reach a terminal one, so no pair stays for ever and there is no "
-            "stationary distribution. Use weights=Restart()."
+            "This policy can reach a terminal state from every state, so pairs have no stationary distribution. "
+            "Use weights=Restart()."
         )
 
 
@@ -255,7 +259,7 @@ def _weights(
     between = (between + between.T) / 2
     seen = same.sum(axis=2) + between.sum(axis=1)[:, None] * steps.policy.probs
     np.add.at(seen.reshape(-1), extra[0], extra[2])
-    nu = np.maximum(nu, seen)  # whatever rounding did to either
+    nu = np.maximum(nu, seen)  # in spite of rounding in either
     arrive = np.asarray(steps.one.T @ nu.ravel()) * ~steps.model.terminal
     mean_contraction = _growth(arrive[:, None] * steps.policy.probs, nu)
     chance = _least(steps.prob) * _least(steps.policy.probs)
@@ -273,12 +277,12 @@ def _lifted(weights: Floats) -> Floats:
 
 
 def _least(weights: Floats) -> float:
-    """The smallest that is not 0, or 1."""
+    """Smallest positive weight, or 1 if all are larger or 0."""
     return float(weights[weights > 0].min(initial=1.0))
 
 
 def _growth(new: Floats, old: Floats) -> float:
-    """max new/old; infinite where something comes to where nothing was, 0 where nothing comes anywhere."""
+    """Maximum of new/old; infinite if a weight of 0 becomes positive, 0 if all new weights are 0."""
     if (new[old == 0] > 0).any():
         return np.inf
     there = old > 0

@@ -1,14 +1,14 @@
-"""The projected fixed point in parameters: symmetric matrices, positive semidefinite, with M θ = b where that is.
+"""The projected fixed point over positive semidefinite matrices; it solves M θ = b if that solution is in the cone.
 
-A block Θ is kept as the vector of its upper triangle, off the diagonal times √2, so that inner products stay as they
-are. With G = Σ w g gᵀ, H = Σ w g (P₂ g)ᵀ and b = Σ w g · source over pairs, g the features of a pair, the projected
+A block Θ is stored as the vector of its upper triangle, off-diagonal entries times √2, which preserves inner products.
+With G = Σ w g gᵀ, H = Σ w g (P₂ g)ᵀ and b = Σ w g · source over pairs, g the features of a pair, the projected
 fixed point solves
 
     ⟨M θ − b, θ' − θ⟩ ≥ 0 for every θ' in the cone,          M = G − γ² H,
 
-which is θ = argmin_{cone} ‖g·θ − (source + γ² P₂ g·θ)‖_w, paper, "Projected JIPE-2". As θᵀ M θ ≥ (1 − κ) θᵀ G θ, M is
-monotone, so it is found by splitting, with one factorisation and eigenvalues clipped, without a projection
-in the weighted norm inside each step.
+which is θ = argmin_{cone} ‖g·θ − (source + γ² P₂ g·θ)‖_w, the fixed point of Eq. (74). As θᵀ M θ ≥ (1 − κ) θᵀ G θ, M is
+monotone, so operator splitting applies: one factorisation and clipped eigenvalues, without a projection in the
+weighted norm inside each step.
 """
 
 from __future__ import annotations
@@ -28,36 +28,36 @@ from jmdp.errors import MissingExtraError
 from jmdp.results.outcome import Outcome
 
 _RANK = 1e-12
-"""Relative to the largest, what is left of a direction that is a combination of others."""
+"""Relative threshold below which a pivot is 0: the direction depends linearly on others."""
 
 _ROUNDING = 1e-9
-"""An eigenvalue this far below 0, relative to the largest, is 0."""
+"""Negative eigenvalues up to this size, relative to the largest, are treated as 0."""
 
 _STEP = 0.1
 """ρ of the splitting, in units of the mean eigenvalue of M."""
 
 _RELAXED = 1.8
-"""How far each step of the splitting goes; any number below 2 converges."""
+"""Relaxation factor of the splitting; any number below 2 converges."""
 
 _PATIENCE = 200
-"""Steps without a smaller residual after which rounding is all there is."""
+"""Steps without a smaller residual after which the splitting stops, because rounding dominates."""
 
 _FEW = 5
-"""The same of the paper's iteration, which falls by a factor each time."""
+"""The same for the paper's iteration, whose residual falls geometrically."""
 
 _GAPS = (1e-15, 1e-12)
-"""Of Clarabel, the nearer of two: the error is as the root of the gap, and rounding may spoil a sharp one."""
+"""Gap tolerances of Clarabel; the better result is kept. The error is of the order of the root of the gap."""
 
 
 @lru_cache(maxsize=16)
 def triangle(d: int) -> tuple[Integers, Integers, Floats]:
-    """Rows and columns of the upper triangle, and its factors: u_i v_j + u_j v_i times these is the pair's feature."""
+    """Rows, columns and factors of the upper triangle: the feature of a pair is (u_i v_j + u_j v_i) × factor."""
     i, j = np.triu_indices(d)
     return i.astype(np.int64), j.astype(np.int64), np.where(i == j, 0.5, math.sqrt(0.5))
 
 
 def outer(u: Floats, v: Floats) -> Floats:
-    """[..., n], features of pairs from those of their coordinates [..., d]: ⟨outer(u, v), θ⟩ = uᵀ Θ v."""
+    """Features of pairs [..., n] from those of their coordinates [..., d]: ⟨outer(u, v), θ⟩ = uᵀ Θ v."""
     i, j, factor = triangle(u.shape[-1])
     found: Floats = u[..., i] * v[..., j]
     found += u[..., j] * v[..., i]
@@ -66,13 +66,13 @@ def outer(u: Floats, v: Floats) -> Floats:
 
 
 def packed(matrix: Floats) -> Floats:
-    """A symmetric matrix [..., d, d] as a vector [..., n]."""
+    """Vector [..., n] of a symmetric matrix [..., d, d]."""
     i, j, factor = triangle(matrix.shape[-1])
     return np.asarray((matrix[..., i, j] + matrix[..., j, i]) * factor)
 
 
 def unpacked(vector: Floats, d: int) -> Floats:
-    """The symmetric matrix [d, d] of a vector [n]."""
+    """Symmetric matrix [d, d] of a vector [n]."""
     i, j, factor = triangle(d)
     matrix = np.zeros((d, d))
     matrix[i, j] = vector * factor
@@ -81,28 +81,28 @@ def unpacked(vector: Floats, d: int) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """A solution, and how it was come by."""
+    """Solution of a projected fit, with residuals and outcome."""
 
-    parameters: Floats  # [n], blocks one after the other
-    constrained: bool  # whether the cone was needed
+    parameters: Floats  # [n], blocks concatenated
+    constrained: bool  # whether the cone constraint is active
     residuals: Floats  # [sweeps]
     outcome: Outcome
 
 
 class Cone:
-    """Blocks of positive semidefinite matrices of these sizes."""
+    """Cone of blocks of positive semidefinite matrices of these sizes: the paper's K_Σ (Eq. (64)) in parameters."""
 
     def __init__(self, sizes: Sequence[int]) -> None:
         self.sizes = tuple(sizes)
         self._ends = np.cumsum([d * (d + 1) // 2 for d in sizes])[:-1]
 
     def blocks(self, parameters: Floats) -> list[Floats]:
-        """The matrices of a vector."""
+        """Matrices of a vector of parameters."""
         parts = np.split(parameters, self._ends)
         return [unpacked(part, d) for part, d in zip(parts, self.sizes, strict=True)]
 
     def nearest(self, parameters: Floats) -> tuple[Floats, float]:
-        """Negative eigenvalues set to 0; and the least, relative to the largest in size of all blocks."""
+        """Projection that sets negative eigenvalues to 0; and the smallest one, relative to the largest in size."""
         found, least, size = [], 0.0, 0.0
         for block in self.blocks(parameters):
             if not block.size:
@@ -114,10 +114,10 @@ class Cone:
 
 
 def solve(G: Floats, M: Floats, b: Floats) -> tuple[Floats, Floats]:
-    """The least θ with M θ = b, and a basis [n, ·] of what no pair with weight sees, the null space of G.
+    """Minimum-norm θ with M θ = b, and a basis [n, ·] of the null space of G, which no weighted pair determines.
 
-    A pair that is seen leads to pairs that are seen, so these are in the null space of M too. They are found by
-    a Cholesky factorisation with pivots, on a diagonal of ones.
+    Pairs with positive weight lead only to such pairs, so this is in the null space of M too. It is computed by
+    a pivoted Cholesky factorisation, after scaling to a unit diagonal.
     """
     from scipy.linalg import lapack, solve_triangular
 
@@ -131,7 +131,7 @@ def solve(G: Floats, M: Floats, b: Floats) -> tuple[Floats, Floats]:
     theta, null = np.zeros_like(b), np.zeros((b.size, unseen.size + left.size))
     theta[seen[pivotal]] = _refined(scaled[np.ix_(pivotal, pivotal)], right[pivotal]) / size[seen[pivotal]]
     null[unseen, np.arange(unseen.size)] = 1.0
-    if left.size:  # theta + null space: take the least
+    if left.size:  # choose the minimum norm in theta + null space
         mixed = np.zeros((seen.size, left.size))
         mixed[pivotal] = -solve_triangular(factor[:rank, :rank], factor[rank:, :rank].T, lower=True, trans=1)
         mixed[left] = np.eye(left.size)
@@ -158,10 +158,10 @@ def fit(
     solver: str,
     elsewhere: Callable[[], tuple[Floats, Floats]] | None = None,
 ) -> Fit:
-    """The projected fixed point: of M θ = b alone where that is in the cone.
+    """The projected fixed point: the solution of M θ = b if that is in the cone.
 
-    What no pair with weight sees is free, and 0 there may leave the cone where something else would not. Then it is
-    filled in from the equations M, b of pairs `elsewhere`, or goes to the first block alone.
+    Directions that no weighted pair determines are free, and 0 there may violate the cone where other values would not.
+    Then they are determined from the equations M, b of pairs `elsewhere`, or assigned to the first block.
     """
     if not b.size:
         return Fit(b, False, np.zeros(0), Outcome.CONVERGED)
@@ -183,7 +183,7 @@ def fit(
 
 
 def _split(M: Floats, b: Floats, cone: Cone, start: Floats, tolerance: float, max_sweeps: int) -> Fit:
-    """Douglas and Rachford on 0 ∈ M θ − b + N(θ), N the normals of the cone: clip eigenvalues, solve, and by turns."""
+    """Douglas–Rachford splitting of 0 ∈ M θ − b + N(θ), N the normal cone: clip eigenvalues and solve in turn."""
     rho = _STEP * float(np.trace(M)) / b.size
     try:
         inverse = np.linalg.inv(M + rho * np.eye(b.size))
@@ -194,19 +194,22 @@ def _split(M: Floats, b: Floats, cone: Cone, start: Floats, tolerance: float, ma
         x, _ = cone.nearest(z)
         difference = inverse @ (b + rho * (2 * x - z)) - x
         z = z + _RELAXED * difference
-        size = float(np.linalg.norm(x)) or float(np.linalg.norm(start))  # 0 may be the answer
+        size = float(np.linalg.norm(x)) or float(np.linalg.norm(start))  # x may be 0
         residuals.append(float(np.linalg.norm(difference)) / size)
         if residuals[-1] <= tolerance:
             return Fit(x, True, np.array(residuals), Outcome.CONVERGED)
         if residuals[-1] < best:
             best, at_best = residuals[-1], i
-        if i - at_best >= _PATIENCE:  # monotone, it would fall: this is rounding, or sampled equations that are not
+        if i - at_best >= _PATIENCE:  # rounding, or sampled equations that are not monotone
             return Fit(x, True, np.array(residuals), Outcome.STALLED)
     return Fit(x, True, np.array(residuals), Outcome.SWEEPS_EXHAUSTED)
 
 
 def _convex(G: Floats, M: Floats, b: Floats, cone: Cone, start: Floats, tolerance: float, max_sweeps: int) -> Fit:
-    """The paper's iteration: θ ← argmin_{cone} ½ θ' G θ' − (b + γ² H θ)·θ', each by an interior point method."""
+    """The paper's iteration (Eq. (72), Eq. (74)), each step by an interior-point method.
+
+    θ ← argmin_{cone} ½ θ' G θ' − (b + γ² H θ)·θ'.
+    """
     try:
         cp: Any = import_module("cvxpy")
     except ImportError:
@@ -229,7 +232,7 @@ def _convex(G: Floats, M: Floats, b: Floats, cone: Cone, start: Floats, toleranc
         aim.value = found / size
         tries = []
         for gap in _GAPS:
-            with warnings.catch_warnings():  # that it is as accurate as it gets
+            with warnings.catch_warnings():  # warns that the requested accuracy was not reached
                 warnings.simplefilter("ignore")
                 problem.solve(solver=cp.CLARABEL, tol_gap_abs=gap, tol_gap_rel=gap, tol_feas=1e-13)
             inside, _ = cone.nearest(np.concatenate([packed(size * np.asarray(matrix.value)) for matrix in matrices]))
@@ -239,6 +242,6 @@ def _convex(G: Floats, M: Floats, b: Floats, cone: Cone, start: Floats, toleranc
         theta = new
         if residuals[-1] <= tolerance:
             return Fit(theta, True, np.array(residuals), Outcome.CONVERGED)
-        if len(residuals) - int(np.argmin(residuals)) > _FEW:  # Clarabel gets no nearer
+        if len(residuals) - int(np.argmin(residuals)) > _FEW:  # limited by the accuracy of Clarabel
             return Fit(theta, True, np.array(residuals), Outcome.STALLED)
     return Fit(theta, True, np.array(residuals), Outcome.SWEEPS_EXHAUSTED)

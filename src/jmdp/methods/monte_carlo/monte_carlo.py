@@ -39,42 +39,42 @@ from jmdp.simulators.simulator import Draws, Simulator
 from jmdp.simulators.starts import Starts
 
 LONGEST = 100_000_000
-"""Steps of a rollout beyond which it is not started."""
+"""Maximum number of steps of a rollout."""
 
 _BIAS_OVER_NOISE = 1e-3
-"""Without a horizon, rollouts of a table are cut where what is lost is this fraction of B/√samples."""
+"""Without a horizon, rollouts of a table are cut where the remainder is this fraction of B/√samples."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MonteCarlo(Method[Evaluation]):
-    """Joint moments from simulation: all actions of a state live through the same luck, again and again.
+    """Joint moments from rollouts of all actions of a state under common random numbers.
 
-    Branches follow the recursive process that defines the joint distribution (paper, section 4, "one-step coupling"):
-    they share what the coupling says they share, and branches that stand on the same state and action stay equal.
-    States are simulated apart from one another, each from its own stream of random numbers, so adding a state changes
-    no other's numbers.
+    Branches follow the recursive process that defines the joint distribution (paper, Section 4, "one-step coupling"):
+    they share randomness as the coupling specifies, and branches in the same state with the same action merge. States
+    are simulated separately, each from its own stream of random numbers, so adding a state does not change the numbers
+    of the others.
 
     Intervals are the usual large-sample ones (Student's t, with the standard error of a sample covariance),
-    widened by what cutting a rollout after `horizon` steps can hide. They know only what was sampled: an outcome
-    too rare to be drawn even once is not in them.
+    widened by a bound on the rewards after `horizon` steps. They reflect only the samples drawn: an outcome too rare to
+    be sampled is not included.
 
-    `Gap.distribution` and `Evaluation.return_distribution` give empirical distributions with a band that holds for the
-    whole distribution at `confidence`; for a table they draw the state's rollouts again.
+    `Gap.distribution` and `Evaluation.return_distribution` give empirical distributions with a band that contains the
+    whole distribution at `confidence`; for a table they simulate the state's rollouts again.
 
     Parameters
     ----------
     seed
         Seed of all randomness; the same seed gives the same numbers.
     samples
-        Rollouts of each state.
+        Number of rollouts of each state.
     confidence
-        Of each interval on its own.
+        Confidence level of each individual interval.
     horizon
         Steps of a rollout. None cuts where at most B/(1000 √samples) of the return is lost; on a simulator other than
-        a table, whose steps cost more, where at most B/(1000 (1 − γ)) is. B is the largest reward; of a simulator that
-        does not know it (`Simulator.largest_reward_from`), the largest met, and the certificate says so.
+        a table, whose steps cost more, where at most B/(1000 (1 − γ)) is. B is the largest reward. If a simulator does
+        not provide it (`Simulator.largest_reward_from`), B is the largest one observed, as the certificate states.
     states
-        States of a simulator to evaluate. None is the state it starts in. For tables all are evaluated.
+        States of a simulator to evaluate. None evaluates its start state. For tables, all states are evaluated.
     """
 
     seed: int
@@ -91,7 +91,7 @@ class MonteCarlo(Method[Evaluation]):
         if self.states is not None and (not isinstance(self.states, Sequence) or isinstance(self.states, str)):
             raise SettingsError(f"states is a {type(self.states).__name__}. Give a list of states.")
         if self.states is not None and not len(self.states):
-            raise SettingsError("states is empty. Give the states to evaluate, or None for the one it starts in.")
+            raise SettingsError("states is empty. Give the states to evaluate, or None for the start state.")
 
     def on_table(self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, progress: bool) -> Evaluation:
         """Evaluate; see `jmdp.evaluate`."""
@@ -146,7 +146,7 @@ class MonteCarlo(Method[Evaluation]):
         """Evaluate; see `jmdp.evaluate`."""
         actions = simulator.actions
         if actions is None:
-            raise SettingsError("The actions of this simulator are not numbered. Use jmdp.compare(…, actions=[…]).")
+            raise SettingsError("Continuous actions: list the ones to compare with jmdp.compare(…, actions=[…]).")
         simulator.check_coupling(coupling)
         simulator = compiled(simulator)
         horizon = rollout_horizon(simulator, discount, self.horizon, self.samples)
@@ -167,12 +167,12 @@ class MonteCarlo(Method[Evaluation]):
 
     def _refuse_states(self) -> None:
         if self.states is not None:
-            raise SettingsError("states is for simulators: all states of a table are evaluated. Leave it out.")
+            raise SettingsError("states is given for a table, whose states are all evaluated. Leave it out.")
 
     def _plans(
         self, simulator: Simulator, states: Sequence[Any], coupling: Coupling, discount: float, horizon: int
     ) -> list[RolloutPlan]:
-        """One for each state, with randomness of its own."""
+        """One plan for each state, each with its own random numbers."""
         assert simulator.actions is not None
         return [
             RolloutPlan(
@@ -199,16 +199,17 @@ def gap_samples(
     samples: int = 10_000,
     horizon: int | None = None,
 ) -> Floats:
-    """[samples], draws of Z(s, a) − Z(s, b) under shared luck.
+    """Samples of the gap Z(s, a) − Z(s, b) under shared randomness, [samples].
 
-    Settings as in `MonteCarlo`. A draw is cut after `horizon` steps, so it is off by at most 2 γ^horizon B/(1 − γ).
+    Under Local this is the paper's recursive-pair Monte Carlo (Section C). Settings as in `MonteCarlo`. A rollout is
+    cut after `horizon` steps; the error is at most 2 γ^horizon B/(1 − γ).
     """
     check_table(model, policy, coupling)
     settings = MonteCarlo(seed=seed, samples=samples, horizon=horizon)
     state, pair = model.states.index(s), [model.actions.index(a), model.actions.index(b)]
     simulator = CompiledTable(model)
     length = rollout_horizon(simulator, model.discount, settings.horizon, settings.samples)
-    if pair[0] == pair[1]:  # one coordinate has one return
+    if pair[0] == pair[1]:  # the same state and action have the same return
         return np.zeros(settings.samples)
     plan = RolloutPlan(
         state=state,
@@ -223,24 +224,24 @@ def gap_samples(
 
 
 def rollout_horizon(simulator: Simulator, discount: float, horizon: int | None, samples: int) -> int:
-    """The steps of a rollout: those asked for, or enough for this discount; or say that they are needed."""
+    """Steps of a rollout: `horizon` if given, else enough for this discount. Raises if those are too many."""
     if horizon is not None:
         return horizon
     table = isinstance(simulator, TabularSimulator)
     if not table and discount > 1 - 1e-5:
-        raise SettingsError(f"With discount {discount!r} rollouts would be too long. Say how many steps: horizon=….")
+        raise SettingsError(f"At discount {discount!r} rollouts would be too long. Set the number of steps: horizon=….")
     enough = enough_steps(discount, _BIAS_OVER_NOISE / math.sqrt(samples) if table else 1e-3 / (1 - discount))
     if enough > LONGEST:
         raise SettingsError(
-            f"At discount {discount!r} a rollout needs {enough} steps before what is left is negligible. "
-            "Name a horizon (what it cuts off is then in the intervals), or use ExactPairs()."
+            f"At discount {discount!r} a rollout needs {enough} steps before the remainder is negligible. "
+            "Give a horizon (the intervals then include the error of the cut), or use ExactPairs()."
         )
     return enough
 
 
 @dataclass(frozen=True, eq=False)
 class _DrawnAgain:
-    """The rollouts of each state, drawn when they are asked for: the same each time."""
+    """Rollouts of each state, simulated on demand; the same ones each time."""
 
     simulator: Simulator
     actor: Actor

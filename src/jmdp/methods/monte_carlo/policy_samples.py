@@ -1,4 +1,4 @@
-"""Returns of several policies of a table, drawn from each state and from a start that is drawn itself."""
+"""Sampled returns of several policies of a table, from each state and from a random start state."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from jmdp.simulators.simulator import Draws, Simulator
 
 @dataclass(frozen=True, eq=False)
 class PolicySamples:
-    """The episodes of each state, drawn when they are asked for: the same each time."""
+    """Episodes of each state, simulated on demand; the same ones each time."""
 
     simulator: Simulator
-    plans: Sequence[EpisodePlan]  # one for each state; then one for each state as the start, with other luck
+    plans: Sequence[EpisodePlan]  # one for each state; then one for each start state, with other random numbers
     samples: int
     start: Floats | None  # [S]
     seed: int
 
     def __call__(self, s: int) -> Draws:
-        """Of a state; of the start where s is the number of states."""
+        """Samples of state s, or of the random start if s is the number of states."""
         if self.start is not None and s == self.start.size:
             return self._from_start(self.start)
         return paired_episodes(self.simulator, self.plans[s], 0, self.samples)
 
     def _from_start(self, start: Floats) -> Draws:
-        """Each sample from a start of its own, which all policies share whatever the coupling."""
+        """Samples with a random start state each, which all policies share under any coupling."""
         rng = Shock.of_sample(self.seed, 0).derived(b"starts").generator()
         drawn = rng.choice(start.size, size=self.samples, p=start)
         parts, rows = [], []
@@ -53,21 +53,21 @@ class PolicySamples:
 
 @dataclass(frozen=True, eq=False)
 class PolicySupport:
-    """What returns and gaps can be, from each state and from the start."""
+    """Ranges of returns and gaps, from each state and from the random start."""
 
     ranges: PolicyRanges
     start: Floats | None
 
     def is_over(self, s: int) -> bool:
-        """Is nothing earned from this state on?"""
+        """True if no reward can follow from this state."""
         return all(self.ranges.is_over(t) for t in self._states(s))
 
     def of(self, s: int, i: int) -> Interval:
-        """Where a return is."""
+        """Interval that contains the return."""
         return Interval.hull(self.ranges.of(t, i) for t in self._states(s))
 
     def of_gap(self, s: int, i: int, j: int) -> Interval:
-        """Where a gap is."""
+        """Interval that contains the gap."""
         return Interval.hull(self.ranges.of_gap(t, i, j) for t in self._states(s))
 
     def _states(self, s: int) -> list[int]:

@@ -1,4 +1,4 @@
-"""Whole episodes of several policies on a scenario table, by a compiled kernel."""
+"""Episodes of several policies on a scenario table, simulated by a compiled kernel."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from jmdp.simulators.episodes import EpisodeDraws, EpisodePlan
 from jmdp.simulators.simulator import exact_gains
 
 BLOCK = 64
-"""Samples that share one generator. A sample depends on the seed and its number alone."""
+"""Samples that share one generator. A sample depends only on the seed and its number."""
 
 STEPS_A_CALL = 5_000_000
-"""Steps that one call of the kernel may take: a fraction of a second."""
+"""Maximum steps of one call of the kernel: a fraction of a second."""
 
 
 class TableEpisodes:
@@ -49,7 +49,7 @@ class TableEpisodes:
         returns, ends, gains = np.empty(shape), np.empty(shape, np.int64), np.empty(shape, np.int64)
         exact, totals = np.empty(shape, np.bool_), np.zeros(3)
         rows = max(1, STEPS_A_CALL // (plan.horizon * shape[1]))
-        for row in range(0, count, rows):  # in parts, for an interrupt is noticed only between calls
+        for row in range(0, count, rows):  # in parts, because an interrupt is noticed only between calls
             part = slice(row, row + rows)
             out = SampledReturns(returns[part], ends[part], gains[part], exact[part], totals)
             policy_returns(self._tables, keys[part], plan.discount, plan.horizon, starts[part], out)
@@ -58,7 +58,7 @@ class TableEpisodes:
         return EpisodeDraws(returns, ends, gains, float(largest), int(steps), 0, starts, count)
 
     def keys(self, first: int, count: int) -> Unsigned:
-        """[count, 3], of start, steps and policies; what the plan has drawn anew has keys of its own."""
+        """[count, 3], keys of start, steps and policies; separate keys for the parts that the plan lists as fresh."""
         start, stop = first // BLOCK, -(-(first + count) // BLOCK)
         generator, blocks = self._root.generator(), []
         for block in range(start, stop):

@@ -1,4 +1,4 @@
-"""Rollouts of scenario tables by a compiled kernel, behind the same call as those of any simulator."""
+"""Rollouts of scenario tables by a compiled kernel, with the same interface as those of any simulator."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from jmdp.simulators.simulator import Draws, Simulator, exact_gains
 
 
 class CompiledTable(TabularSimulator):
-    """A scenario table whose rollouts are compiled where the policy is a table too."""
+    """Simulator of a scenario table, with compiled rollouts if the policy is a table too."""
 
     def compiled_draws(self, actor: Actor, plan: RolloutPlan) -> Callable[[int, int], Draws] | None:
         """Rollouts by the kernel, if the policy can be written as a table."""
@@ -36,12 +36,12 @@ class CompiledTable(TabularSimulator):
 
 
 def compiled(simulator: Simulator) -> Simulator:
-    """The simulator itself, or a table in its compiled form; a subclass may step in another way and stays as it is."""
+    """Compiled form of a table, else the simulator itself; subclasses are not compiled, as they may override steps."""
     return CompiledTable(simulator.model) if type(simulator) is TabularSimulator else simulator
 
 
 class _TableRollouts:
-    """The tables as the kernel wants them."""
+    """Tables in the layout of the kernel."""
 
     def __init__(self, model: TabularJMDP, policy: TabularPolicy, plan: RolloutPlan) -> None:
         self._plan = plan
@@ -51,7 +51,7 @@ class _TableRollouts:
         self._root = Shock.of_sample(plan.seed, 0).derived(b"table")
 
     def draw(self, first: int, count: int) -> Draws:
-        """Samples first … first + count − 1, from the blocks they are in."""
+        """Samples first … first + count − 1, cut from the blocks that contain them."""
         start, stop = first // BLOCK, -(-(first + count) // BLOCK)
         shape = ((stop - start) * BLOCK, self._actions.size)
         whole = SampledReturns(
@@ -71,7 +71,7 @@ class _TableRollouts:
         return Draws(asked.returns, asked.ends, gains, float(largest), int(steps), int(shared))
 
     def _fill(self, generator: np.random.Generator, block: SampledReturns) -> None:
-        """Roll a block out, in parts, for an interrupt is noticed only between calls of the kernel."""
+        """Simulate a block in parts, because an interrupt is noticed only between calls of the kernel."""
         from jmdp.methods.kernels.branches import sample_returns
 
         plan = self._plan

@@ -1,4 +1,4 @@
-"""Joint moments over the whole state space of a simulator, learned by networks. Training needs ``jmdp[nn]``."""
+"""Neural networks that learn the joint moments of returns for every state. Training needs ``jmdp[nn]``."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ _LOADED_LATER = {
     "equivalent_rollouts": "learned_evaluation",
     "train": "training_loop",
 }
-"""`LearnedEvaluation`, and what those need who train on walks that they have stored."""
+"""Names that need JAX, with the module of each; they are imported on first use."""
 
 
 def __getattr__(name: str) -> object:
-    """Load what needs networks when it is first asked for."""
+    """Import names that need JAX on first access."""
     from importlib import import_module
 
     if name in _LOADED_LATER:

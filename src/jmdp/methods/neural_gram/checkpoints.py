@@ -1,7 +1,4 @@
-"""Checkpoints of training, kept by Orbax: written beside the last one and then made the last one.
-
-A checksum of all arrays is saved with them, so that no changed bit is taken for a number.
-"""
+"""Training checkpoints, written atomically by Orbax. A checksum of all arrays detects corrupted files."""
 
 from __future__ import annotations
 
@@ -21,13 +18,13 @@ from jmdp.base.whole_files import whole_file
 from jmdp.errors import CheckpointError, MissingExtraError
 from jmdp.methods.neural_gram.trainer import TrainingProgress
 
-_FIX = "Take another folder, or delete this one to begin again."
+_FIX = "Use another folder, or delete this one to start again."
 
 
 class Checkpoints:
-    """Those of one run, in a folder of their own; the last two are kept.
+    """Checkpoint manager of one training run, in its own folder. The last two checkpoints are kept.
 
-    Raises `CheckpointError` where the folder holds another run, by its identity.
+    Raises `CheckpointError` if the folder contains the checkpoints of a different run.
     """
 
     def __init__(self, folder: Path, run: bytes) -> None:
@@ -40,19 +37,21 @@ class Checkpoints:
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise CheckpointError(f"{folder} cannot be a folder: {error.strerror}. Take another one.") from error
+            raise CheckpointError(f"Cannot create the folder {folder}: {error.strerror}. Use another one.") from error
         settings = self._folder / "run.json"
         if not settings.exists():
-            with whole_file(settings) as file:  # a run that is killed here leaves all of it or nothing
+            with whole_file(settings) as file:  # atomic, so that a killed run leaves no partial file
                 file.write(json.dumps({"identity": run.hex()}).encode())
         elif _read(settings) != run.hex():
-            raise CheckpointError(f"{folder} is of a run with another simulator, policy, coupling or settings. {_FIX}")
+            raise CheckpointError(
+                f"{folder} belongs to a run with a different simulator, policy, coupling or settings. {_FIX}"
+            )
         self._manager = ocp.CheckpointManager(
             self._folder / "training", options=ocp.CheckpointManagerOptions(max_to_keep=2, create=True)
         )
 
     def save(self, progress: TrainingProgress) -> None:
-        """Now, unless that is done."""
+        """Save a checkpoint, unless one exists for this chunk."""
         self._manager.wait_until_finished()
         step = int(progress.chunk)
         if step in self._manager.all_steps():
@@ -63,9 +62,9 @@ class Checkpoints:
         self._manager.wait_until_finished()
 
     def latest(self, fresh: TrainingProgress) -> TrainingProgress:
-        """Where the run stopped, or the beginning. Of a damaged one the one before it, from which the way is the same.
+        """Return the latest valid checkpoint, or `fresh` if there is none. Damaged checkpoints are skipped.
 
-        `fresh` is the beginning: a run that began with other parameters is another run.
+        `fresh` is the initial state; a run with different initial parameters counts as a different run.
         """
         wanted = _leaves(fresh)
         self._initial = identity(wanted)
@@ -78,18 +77,18 @@ class Checkpoints:
                 leaves = {name: np.asarray(found[name]) for name in wanted}
                 if np.array_equal(leaves.pop("checksum"), self._checksum(leaves)):
                     break
-                reason = reason or "its checksum is another"
-            except Exception as error:  # Orbax and what it stands on raise what they like
+                reason = reason or "wrong checksum"
+            except Exception as error:  # Orbax and its dependencies do not document what they raise
                 reason = reason or f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
             failed.append(step)
         else:
             if failed:
                 raise CheckpointError(
-                    f"The checkpoints in {self._folder} are damaged, or of a run with another encoder "
+                    f"The checkpoints in {self._folder} are damaged, or belong to a run with a different encoder "
                     f"({reason[:200]}). {_FIX}"
                 )
             return fresh
-        for step in failed:  # else what is saved there next would be taken for done
+        for step in failed:  # otherwise `save` would skip these steps
             with contextlib.suppress(Exception):
                 self._manager.delete(step)
         arrays, rest = eqx.partition(fresh, eqx.is_array)
@@ -98,7 +97,7 @@ class Checkpoints:
         return progress
 
     def close(self) -> None:
-        """No more."""
+        """Close the checkpoint manager."""
         self._manager.close()
 
     def _checksum(self, leaves: dict[str, npt.NDArray[Any]]) -> npt.NDArray[np.uint8]:
@@ -106,7 +105,7 @@ class Checkpoints:
 
 
 def _leaves(progress: TrainingProgress) -> dict[str, npt.NDArray[Any]]:
-    """A plain dictionary: Orbax need not know our classes."""
+    """Arrays of the training state as a plain dictionary, so that Orbax does not depend on our classes."""
     return {f"{i:04d}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(eqx.filter(progress, eqx.is_array)))}
 
 

@@ -1,7 +1,7 @@
-"""What turns an observation into features, for methods that learn with networks.
+"""Encoders: networks that turn an observation into features.
 
-Each is a setting; `build` makes the Equinox module. Of one's own, an Equinox module or any function of one observation
-that JAX can differentiate is taken as it is, and a Flax module through `Flax`.
+Each class is a setting; `build` makes the Equinox module. An Equinox module, or any function of one observation that
+JAX can differentiate, can be used directly, and a Flax module through `Flax`.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ except ImportError as error:
 
 
 class Encoder(ABC):
-    """A network yet to be made."""
+    """Settings of an encoder network."""
 
     @abstractmethod
     def build(self, observations: npt.NDArray[Any], key: jax.Array) -> Any:
-        """A module from one observation to features ``[F]``; it may look at some observations, ``[n, ...]``."""
+        """Return a module that maps one observation to features ``[F]``; `observations` ``[n, ...]`` are examples."""
 
 
 @dataclass(frozen=True)
 class MLP(Encoder):
-    """Layers of `width` units, for vectors such as the RAM of an Atari game.
+    """Multilayer perceptron, for vectors such as the RAM of an Atari game.
 
-    Inputs are standardised and cut off at ±2: a score or a clock that has gone on since must not carry a network to
-    where it has learned nothing.
+    Inputs are standardised and clipped at ±2, so that a score or a clock that keeps growing does not take the network
+    outside the range of its training data.
 
     Parameters
     ----------
     width, depth
-        Units of a layer, and how many layers.
+        Units per layer, and number of layers.
     """
 
     width: int = 128
@@ -54,7 +54,7 @@ class MLP(Encoder):
         whole(self, "depth", 1)
 
     def build(self, observations: npt.NDArray[Any], key: jax.Array) -> Any:
-        """The layers, with the mean and the spread of these observations."""
+        """Return the network, with inputs standardised by these observations."""
         flat = observations.reshape(len(observations), -1).astype(np.float64)
         spread = flat.std(axis=0)
         least = np.maximum(spread, 1e-3 * spread.max(initial=0.0))
@@ -64,7 +64,7 @@ class MLP(Encoder):
 
 @dataclass(frozen=True)
 class OneHot(Encoder):
-    """One feature for each of `size` states: then what is learned is a table."""
+    """One feature per state, for simulators with `size` numbered states: the network is then a table."""
 
     size: int
 
@@ -72,11 +72,11 @@ class OneHot(Encoder):
         whole(self, "size", 1)
 
     def build(self, observations: npt.NDArray[Any], key: jax.Array) -> Any:
-        """A module without parameters."""
+        """Return a module without parameters."""
         numbers = observations.dtype.kind in "iu" and observations[0].size == 1
         if not numbers or observations.min() < 0 or observations.max() >= self.size:
             raise SettingsError(
-                f"OneHot({self.size}) needs observations that are whole numbers from 0 on and below {self.size}. Give "
+                f"OneHot({self.size}) needs integer observations, at least 0 and below {self.size}. Give "
                 "a larger size, or another encoder."
             )
         return _OneHot(self.size)
@@ -84,7 +84,7 @@ class OneHot(Encoder):
 
 @dataclass(frozen=True)
 class Convolution(Encoder):
-    """Convolutions for screens, uint8 ``[H, W]`` or ``[H, W, C]``.
+    """Convolutional network for images, uint8 ``[H, W]`` or ``[H, W, C]``.
 
     Parameters
     ----------
@@ -92,9 +92,9 @@ class Convolution(Encoder):
         "nature": three layers with strides 4, 2, 1 (Mnih et al., 2015). "impala": residual blocks (Espeholt et al.,
         2018).
     width
-        Features at the end.
+        Number of output features.
     shrink
-        Screens are first averaged over squares of this many points: 2 makes 105 × 80 of 210 × 160.
+        Images are first averaged over squares with this side length: 2 reduces 210 × 160 pixels to 105 × 80.
     """
 
     style: str = "nature"
@@ -103,15 +103,15 @@ class Convolution(Encoder):
 
     def __post_init__(self) -> None:
         if self.style not in ("nature", "impala"):
-            raise SettingsError(f"style is {self.style!r}. It is 'nature' or 'impala'.")
+            raise SettingsError(f"style is {self.style!r}. Give 'nature' or 'impala'.")
         whole(self, "width", 1)
         whole(self, "shrink", 1)
 
     def build(self, observations: npt.NDArray[Any], key: jax.Array) -> Any:
-        """The convolutions and a layer after them."""
+        """Return the convolutional layers, followed by one linear layer."""
         if observations.ndim not in (3, 4):
             shape = observations.shape[1:]
-            raise SettingsError(f"Convolution needs screens [H, W] or [H, W, C], and observations have shape {shape}.")
+            raise SettingsError(f"Convolution needs images [H, W] or [H, W, C], but observations have shape {shape}.")
         keys = iter(jax.random.split(key, 32))
         channels = 1 if observations.ndim == 3 else observations.shape[3]
         layers: list[Any]
@@ -129,7 +129,7 @@ class Convolution(Encoder):
             size = 0
         if size == 0:
             raise SettingsError(
-                f"Screens of shape {observations.shape[1:]} are too small for {self}. Give a smaller shrink, or MLP()."
+                f"Images of shape {observations.shape[1:]} are too small for {self}. Give a smaller shrink, or MLP()."
             )
         return _Screen(layers, eqx.nn.Linear(size, self.width, key=next(keys)), self.shrink)
 
@@ -141,25 +141,25 @@ class Flax(Encoder):
     module: Any
 
     def build(self, observations: npt.NDArray[Any], key: jax.Array) -> Any:
-        """The module with its variables."""
+        """Return the module with its initial variables."""
         return _FlaxModule(self.module.init(key, jnp.asarray(observations[0])), self.module)
 
 
 def default_encoder(observations: npt.NDArray[Any]) -> Encoder:
-    """Convolutions for screens, layers for anything else."""
+    """Return `Convolution` for images and `MLP` for all other observations."""
     return Convolution() if observations.ndim > 2 and observations.dtype == np.uint8 else MLP()
 
 
 def built(encoder: Any, observations: npt.NDArray[Any], key: jax.Array) -> Any:
-    """The module of an encoder, or of one's own."""
+    """Return the module of an `Encoder`, or the given module, after checking its output."""
     if encoder is None:
         encoder = default_encoder(observations)
     module = encoder.build(observations, key) if isinstance(encoder, Encoder) else encoder
     if isinstance(module, type) or not callable(module):
-        raise SettingsError(f"encoder is {encoder!r}. Give one of encoders, or a module that is called.")
+        raise SettingsError(f"encoder is {encoder!r}. Give an Encoder or a callable module.")
     found = jax.eval_shape(module, jnp.asarray(observations[0]))
     if getattr(found, "ndim", None) != 1:
-        raise SettingsError(f"The encoder gives {found} for one observation. It gives one row of features, [F].")
+        raise SettingsError(f"The encoder returns {found} for one observation. Return one vector of features, [F].")
     return module
 
 
@@ -224,7 +224,7 @@ class _FlaxModule(eqx.Module):
 
 
 def _shrunk(screen: jax.Array, by: int) -> jax.Array:
-    """``[C, H/by, W/by]`` in [0, 1], averaged over squares."""
+    """Image ``[C, H/by, W/by]`` in [0, 1], averaged over squares."""
     x = screen.astype(jnp.float32) / 255
     x = x[..., None] if x.ndim == 2 else x
     H, W, C = (x.shape[0] // by, x.shape[1] // by, x.shape[2])

@@ -1,4 +1,4 @@
-"""What comes back from learning: joint moments at any state, how they fared in held-out states, and no certificate."""
+"""Result of `NeuralGram`: learned joint moments at any state, with their calibration in held-out states."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from jmdp.simulators.workers import WorkerPool
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LearnedEvaluation:
-    """Joint moments of returns as a network has learned them, for any state of the simulator.
+    """Joint moments of returns learned by a network, for any state of the simulator.
 
-    There is no certificate. `calibration`, the held-out record, says how learned gaps compare with simulated ones in
-    states that were not learned from, and `outcome` is its verdict: are learned variances of gaps better than one
-    constant for all? Those states also chose when to stop, so a record from `calibrate` with another seed is stricter.
+    There is no certificate. `calibration` compares learned gaps with simulated ones in held-out states. `outcome` is
+    its verdict: whether learned gap variances are better than one constant for all states. The same states decide when
+    training stops, so `calibrate` with another seed is a stricter test.
     """
 
     network: GramNetwork
@@ -41,7 +41,7 @@ class LearnedEvaluation:
     coupling: Coupling
     method: Method[LearnedEvaluation]
     discount: float
-    horizon: int  # steps of rollouts that count as the truth
+    horizon: int  # steps of the simulated reference rollouts
     actions: Labels
     outcome: Outcome
     learning: LearningCurve
@@ -50,9 +50,9 @@ class LearnedEvaluation:
     certificate = None
 
     def at(self, state: Any, lookahead: Lookahead | None = None) -> Evaluation:
-        """The evaluation of this one state, which is called "here": ``learned.at(state).gap(0, a, b)``.
+        """Return the evaluation of one state, named "here": ``learned.at(state).gap(0, a, b)``.
 
-        Covariances are positive semidefinite whatever was learned. A `lookahead` simulates some steps first.
+        Covariance matrices are always positive semidefinite. A `lookahead` simulates some steps first.
         """
         if lookahead is None:
             mean, covariance = _moments(self.network, self._seen(state)[None])
@@ -73,7 +73,7 @@ class LearnedEvaluation:
         )
 
     def cross_covariance(self, state: Any, a: Label, other: Any, b: Label) -> float:
-        """Cov(Z(state, a), Z(other, b)) for any two states."""
+        """Return Cov(Z(state, a), Z(other, b)) for any two states."""
         same = self.simulator.digest(state) == self.simulator.digest(other)
         x, y = self.actions.index(a), self.actions.index(b)
         _, features = outputs(self.network, np.stack([self._seen(state), self._seen(other)]))
@@ -82,11 +82,11 @@ class LearnedEvaluation:
 
     @property
     def equivalent_rollouts(self) -> float:
-        """How many rollouts the network's variance of a gap is as good as, by its held-out record; 4 without one."""
+        """Number of rollouts that estimate a gap variance as accurately as the network; 4 without held-out states."""
         return 4.0 if self.calibration is None else equivalent_rollouts(self.calibration)
 
     def calibrate(self, *, seed: int, states: int = 160, rollouts: int = 24, workers: int = 1) -> Calibration:
-        """Simulate fresh states and compare. No seed gives the walks that were learned from or stopped with."""
+        """Compare learned gaps with simulated ones in new states, which differ from those of training for any seed."""
         root, spacing = Shock.of_sample(seed, 0).derived(b"calibration"), 40
         plan = WalkPlan(min(states, 16), spacing, rollouts, self.horizon)
         with WorkerPool(self.simulator, self.actor, self.coupling, workers=workers) as pool:
@@ -98,7 +98,7 @@ class LearnedEvaluation:
 
     @property
     def _so_far(self) -> str:
-        """The verdict on a network whose training was interrupted; other outcomes are verdicts themselves."""
+        """Verdict on a network whose training was interrupted; other outcomes are verdicts themselves."""
         return "" if self.outcome is not Outcome.INTERRUPTED else f"; so far {judged(self.calibration).value}"
 
     def __repr__(self) -> str:
@@ -113,7 +113,7 @@ class LearnedEvaluation:
 
 
 def judged(record: Calibration | None) -> Outcome:
-    """The outcome of a run that was not interrupted, by its held-out record."""
+    """Return the outcome of an uninterrupted run, given its calibration."""
     return Outcome.NOT_JUDGED if record is None else _OUTCOMES[record.verdict]
 
 
@@ -127,7 +127,7 @@ _OUTCOMES = {
 def calibration_of(
     network: GramNetwork, walks: PairWalks, discount: float, seed: int, closed_form: Floats | None = None
 ) -> Calibration:
-    """Learned gaps against walks long enough to be the truth, several from each state."""
+    """Compare learned gaps with simulated ones, from several long rollouts per state."""
     returns = walks.returns(discount)
     every, M = returns.shape[1], len(returns)
     mean, covariance = _moments(network, walks.observation[::every, 0, 0])
@@ -147,13 +147,13 @@ def calibration_of(
 
 
 def equivalent_rollouts(record: Calibration) -> float:
-    """How many rollouts, less one, would be off as much as the network's variances of gaps, relative: 2/τ².
+    """Number of rollouts, minus one, whose gap variances have the same relative error τ as the network's: 2/τ².
 
-    With s² from n rollouts around truth σ² = k(1 + τε): E[(s²/k)²] = (1 + τ²)(1 + 2/(n − 1)) for normal gaps.
+    With s² from n rollouts and true σ² = k(1 + τε): E[(s²/k)²] = (1 + τ²)(1 + 2/(n − 1)) for normal gaps.
     """
     n = record.returns.shape[1]
     ratio = record.simulated_variance / np.maximum(record.variance, 1e-12)
-    if not ratio.mean() > 0:  # nothing was seen to vary
+    if not ratio.mean() > 0:  # no simulated gap varied
         return 0.5
     ratio = ratio / ratio.mean()
     spread = float((ratio**2).mean()) / (1 + 2 / (n - 1)) - 1
@@ -161,6 +161,6 @@ def equivalent_rollouts(record: Calibration) -> float:
 
 
 def _moments(network: GramNetwork, observations: npt.NDArray[Any]) -> tuple[Floats, Floats]:
-    """Means [n, A] and covariances [n, A, A] of all actions of observations ``[n, ...]``."""
+    """Means [n, A] and covariances [n, A, A] of all actions, for observations ``[n, ...]``."""
     mean, features = outputs(network, observations)
     return mean, np.asarray(covariances(features, True, np.eye(mean.shape[1], dtype=np.bool_)))

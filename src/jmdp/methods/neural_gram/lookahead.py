@@ -1,4 +1,4 @@
-"""Simulated steps before the network is asked."""
+"""Settings of a lookahead: simulated steps before the network is evaluated."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from jmdp.base.settings import whole
 
 @dataclass(frozen=True)
 class Lookahead:
-    """Some steps of simulation from the state in question, under shared luck, before the network is asked.
+    """Simulate some steps from the given state under shared randomness, then evaluate the network.
 
-    What an action does at once is seen, not remembered: the network says what follows. The variance is a compromise
-    between the simulated one and the network's, by how far the network was off in held-out states.
+    Immediate effects of an action are simulated; the network predicts the rest. The variance is a weighted average of
+    the simulated one and the network's, weighted by the network's error in held-out states.
     """
 
     steps: int = 8

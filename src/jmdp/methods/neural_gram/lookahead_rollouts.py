@@ -1,4 +1,4 @@
-"""A few simulated steps from states in question, and joint moments from them and the network where they end."""
+"""Lookahead: short rollouts from given states, and joint moments that combine them with the network."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from jmdp.simulators.simulator import Simulator, finite_step
 
 @dataclass(frozen=True, eq=False)
 class LookaheadRollouts:
-    """Rollouts of k steps from V states, n of each, in which B actions share their luck."""
+    """Rollouts of k steps from V states, n per state, in which B actions share their randomness."""
 
     observation: npt.NDArray[Any]  # [V, ...]
     action: Integers  # [V, B]
     returns: Floats  # [V, n, B], discounted rewards of these steps
-    discount: float  # γ^k, of what follows them
+    discount: float  # γ^k, the weight of later rewards
     end_observation: npt.NDArray[Any]  # [V, n, B, ...]
     end_action: Integers  # [V, n, B]
-    ended: Booleans  # [V, n, B], nothing follows
-    same_state: Booleans  # [V, n, B, B], where branches stand in one state at the end
+    ended: Booleans  # [V, n, B], the episode is over
+    same_state: Booleans  # [V, n, B, B], whether two branches end in the same state
 
     @classmethod
     def of_walks(cls, walks: PairWalks, steps: int, discount: float) -> LookaheadRollouts:
-        """The first steps of walks of two actions."""
+        """Make them from the first steps of stored rollouts of two actions."""
         visits = len(np.unique(walks.visit))
         repeats = len(walks) // visits
 
@@ -57,11 +57,11 @@ class LookaheadRollouts:
         )
 
     def moments(self, network: GramNetwork, equivalent_rollouts: float) -> tuple[Floats, Floats]:
-        """[V, B] and [V, B, B]: means, and covariances, which are positive semidefinite.
+        """Means [V, B] and positive semidefinite covariances [V, B, B].
 
-        With Y = Σ_{t<k} γ^t R_t + γ^k q(x_k): means are Y's, covariances Y's own plus γ^{2k} times the network's at
-        the end; of those and of the network's at the beginning, as if it had been found in so many rollouts, the
-        average.
+        With Y = Σ_{t<k} γ^t R_t + γ^k q(x_k), the means are those of Y. The simulated covariances are those of Y plus
+        γ^{2k} times the network's at the final states. They are averaged with the network's covariances at the initial
+        states, which are weighted like `equivalent_rollouts` rollouts.
         """
         n = self.returns.shape[1]
         mean, features = _of_coordinates(network, self.end_observation, self.end_action)
@@ -79,7 +79,7 @@ class LookaheadRollouts:
 
 
 def _of_coordinates(network: GramNetwork, observation: npt.NDArray[Any], action: Integers) -> tuple[Floats, Features]:
-    """Means and features of coordinates […, B], given observations […, B, …]."""
+    """Means and features of coordinates […, B] with observations […, B, …]."""
     flat = observation.reshape(action.size, *observation.shape[action.ndim :])
     mean, features = outputs(network, flat)
     at = np.arange(action.size), action.ravel()
@@ -88,7 +88,7 @@ def _of_coordinates(network: GramNetwork, observation: npt.NDArray[Any], action:
 
 
 class LookaheadSimulation:
-    """All actions from one state, under the luck that the coupling has them share."""
+    """Simulator of all actions from one state, with the randomness shared as the coupling defines."""
 
     def __init__(self, simulator: Simulator, actor: Actor, coupling: Coupling, actions: Labels) -> None:
         self._simulator, self._actor, self._coupling, self._actions = simulator, actor, coupling, actions
@@ -96,7 +96,7 @@ class LookaheadSimulation:
         self._places_matter = own_luck or not coupling.shared_between_states
 
     def run(self, state: Any, lookahead: Lookahead, discount: float) -> LookaheadRollouts:
-        """Rollouts from this state; a pure function of the lookahead's seed."""
+        """Return rollouts from this state; they depend on no randomness but the lookahead's seed."""
         n, A = lookahead.repeats, self._actions.size
         roots = [Shock.of_sample(lookahead.seed, i) for i in range(n)]
         states = [[state] * A for _ in range(n)]
@@ -131,7 +131,7 @@ class LookaheadSimulation:
         )
 
     def _shocks(self, root: Shock, t: int, state: Any, action: int, branch: int) -> tuple[Shock, Shock]:
-        """The environment's luck in this step, and the policy's after it."""
+        """Shocks of the environment in this step and of the policy after it."""
         place = self._simulator.digest(state) if self._places_matter else b""
         later = self._coupling.policy_shock(root, t, place, digest_of(action), branch)
         return self._coupling.environment_shock(root, t, place, branch), later
@@ -140,6 +140,6 @@ class LookaheadSimulation:
         return np.asarray(numpy_of(self._simulator.observe(state)))
 
     def _same_state(self, states: list[Any]) -> Booleans:
-        """[B, B]."""
+        """Whether two branches are in the same state, [B, B]."""
         digests = np.array([self._simulator.digest(state).hex() for state in states])
         return np.asarray(digests[:, None] == digests)

@@ -1,14 +1,16 @@
 """TD targets and losses of every block: means, variances, covariances within a state and between states, and the gap.
 
-With Y = Σ_{k<n} γ^k R_k + γ^n q(x_n) and δ = Y − q(x), along a pair of branches under shared luck,
+With Y = Σ_{k<n} γ^k R_k + γ^n q(x_n) and δ = Y − q(x), along a pair of branches under shared randomness,
 
     μ(x) ← Y(x),    Cov(x, y) ← δ(x) δ(y) + γ^{2n} Cov(x_n, y_n),    Var G ← (δ(x) − δ(y))² + γ^{2n} Var G_n
 
-(paper, section 6 and appendix on ALE, for n = 1). Where two walks begin alike and share no luck, ½(Y − Ỹ)(Y′ − Ỹ′)
-stands for δδ′: it needs no mean, so an error of the mean is not taken for variance. Targets carry no gradient.
+(for n = 1 the centred forms of Eq. (25), Eq. (27) and of the gap's Eq. (89)). For two independent rollouts with equal
+starts, ½(Y − Ỹ)(Y′ − Ỹ′) replaces δδ′: it does not use the mean, so errors of the mean do not inflate the variance.
+Targets carry no gradient.
 
-Variances are fitted by their quasi-likelihood log k + target/k, which is least where k is the target's mean, and gives
-every state the same say, however small its variance. Covariances can have any sign: squares, in units of the scale.
+Variances are fitted by the quasi-likelihood log k + target/k. Its minimum is the target's mean, and it gives every
+state the same weight, however small its variance. Covariances can have any sign and use squared errors in units of the
+scale.
 """
 
 from __future__ import annotations
@@ -22,38 +24,38 @@ import jax.numpy as jnp
 from jmdp.methods.neural_gram.network import Blocks, Dropout, Features, GramNetwork, blocks
 
 NAMES = ("mean", "diagonal", "same state", "cross", "gap mean", "gap")
-"""What has a TD error of its own; the first four are the paper's blocks."""
+"""Blocks with a separate TD error; the first four are the paper's."""
 
 
 class Batch(NamedTuple):
-    """Parts of walks. Where `doubled`, rows 2i and 2i + 1 begin alike and share no luck."""
+    """Segments of paired rollouts. If `doubled`, rows 2i and 2i + 1 have the same start and independent randomness."""
 
-    observation: Any  # [B, 2, ...], where the part begins
+    observation: Any  # [B, 2, ...], at the start of the segment
     action: Any  # [B, 2]
-    same: Any  # [B], both branches stand in one state
+    same: Any  # [B], whether both branches are in the same state
     reward: Any  # [B, 2], discounted sum over n steps
     discount: Any  # [B], γ^n
     end_observation: Any  # [B, 2, ...]
     end_action: Any  # [B, 2]
     end_same: Any  # [B]
-    ended: Any  # [B, 2], nothing is earned after the part
+    ended: Any  # [B, 2], whether the episode is over at the end of the segment
     doubled: Any  # [B]
-    live: Any  # [B, 2], the part begins before its branch has ended
+    live: Any  # [B, 2], whether the episode is still running at the start of the segment
 
 
 class Targets(NamedTuple):
-    """What the network should have said."""
+    """Regression targets of the network."""
 
     mean: jax.Array  # [B, 2]
     moments: Blocks  # [B]
 
 
 def targets(network: GramNetwork, batch: Batch) -> Targets:
-    """Of a batch, by a network that is not trained; no gradient flows through them."""
+    """Return the targets of a batch, computed with the target network; no gradient flows through them."""
     end = means_of(network, batch.end_observation, batch.end_action)
     returns = batch.reward + batch.discount[:, None] * jnp.where(batch.ended, 0.0, end)
     delta = returns - means_of(network, batch.observation, batch.action)
-    swapped = returns.reshape(-1, 2, 2)[:, ::-1].reshape(returns.shape)  # of the other walk of two
+    swapped = returns.reshape(-1, 2, 2)[:, ::-1].reshape(returns.shape)  # returns of the other rollout of two
     delta = jnp.where(batch.doubled[:, None], (returns - swapped) / jnp.sqrt(2.0), delta)
     later = moments_of(network, batch.end_observation, batch.end_action, batch.end_same)
     left = still_to_come(later, batch.ended)
@@ -64,7 +66,7 @@ def targets(network: GramNetwork, batch: Batch) -> Targets:
 
 
 def means_of(network: GramNetwork, observation: Any, action: Any, dropout: Dropout | None = None) -> jax.Array:
-    """[B, 2], E[Z] of both coordinates of each pair."""
+    """Means E[Z] of both coordinates of each pair, [B, 2]."""
     if dropout is None:
         q = jax.vmap(jax.vmap(network.means))(observation)
     else:
@@ -74,14 +76,14 @@ def means_of(network: GramNetwork, observation: Any, action: Any, dropout: Dropo
 
 
 def moments_of(network: GramNetwork, observation: Any, action: Any, same: Any) -> Blocks:
-    """[B], second moments of each pair."""
+    """Second moments of each pair, [B]."""
     found = jax.vmap(jax.vmap(network.features))(observation)
     x, y = (Features(*(jax.vmap(lambda z, a: z[a])(part[:, b], action[:, b]) for part in found)) for b in (0, 1))
     return blocks(x, y, same, same & (action[:, 0] == action[:, 1]))
 
 
 def still_to_come(later: Blocks, ended: Any) -> Blocks:
-    """Second moments where walks end, of branches that go on: one that has ended earns nothing more."""
+    """Second moments at the end of the segments; 0 for branches whose episode is over."""
     first, second = ~ended[:, 0], ~ended[:, 1]
     return Blocks(
         first * later.first,
@@ -92,7 +94,7 @@ def still_to_come(later: Blocks, ended: Any) -> Blocks:
 
 
 class Scales(NamedTuple):
-    """Units of the losses, from the first look at the data."""
+    """Units of the losses, estimated from the data."""
 
     variance: float  # of a return
     gap_variance: float
@@ -102,7 +104,7 @@ class Scales(NamedTuple):
 def losses(
     network: GramNetwork, batch: Batch, aim: Targets, scales: Scales, dropout: Dropout | None
 ) -> tuple[jax.Array, jax.Array]:
-    """The sum that is minimised, and TD errors of every block in `NAMES`, nan for one not met.
+    """Return the total loss and the TD errors of every block in `NAMES`; nan for a block that the batch lacks.
 
     The errors are ``[2, blocks]``: the mean square, and the mean.
     """
@@ -136,7 +138,7 @@ def losses(
 
 
 def _quasi(found: jax.Array, aim: jax.Array, scale: float) -> jax.Array:
-    """log k + target/k, both in units of the scale and a thousandth of it away from 0."""
+    """Quasi-likelihood log k + target/k, both in units of the scale and shifted away from 0 by 0.001."""
     k, target = found / scale + 1e-3, aim / scale + 1e-3
     return jnp.log(k) + target / k
 
@@ -150,13 +152,13 @@ def _mean_where(mask: jax.Array, values: jax.Array) -> jax.Array:
 
 
 def averaged(target: GramNetwork, network: GramNetwork, share: float) -> GramNetwork:
-    """The network that targets are made with: a running average, which moves by 1 − share."""
+    """Return the updated target network: an exponential moving average with decay `share`."""
     moved: GramNetwork = jax.tree.map(
         lambda x, y: share * x + (1 - share) * y if eqx.is_inexact_array(x) else x, target, network
     )
     return moved
 
 
-# For those outside of training: compiled once for all of them.
+# Used outside the training step, where they are not part of a compiled function.
 compiled_targets = eqx.filter_jit(targets)
 compiled_moments = eqx.filter_jit(moments_of)

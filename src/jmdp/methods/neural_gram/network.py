@@ -1,12 +1,13 @@
-"""Means and covariances as networks: any parameters give a covariance, that is, a positive semidefinite kernel.
+"""Networks for means and covariances. Any parameters give a valid covariance (a positive semidefinite kernel).
 
 For coordinates x = (s, a), y = (t, b)
 
     k(x, y) = ⟨v(x), v(y)⟩ + 1{s = t} ⟨w(x), w(y)⟩ + 1{x = y} n(x),   n ≥ 0,
 
-a sum of three kernels. The paper (appendix on ALE) has the first alone. A smooth v cannot give two states that look
-alike a high variance each and no covariance; the other two can. The variance of a gap is a squared distance in the same
-features, so nothing is subtracted while learning: Var(Z(x) − Z(y)) = ‖v(x) − v(y)‖² + ….
+a sum of three kernels. The paper (Eq. (88)) uses only the first. A smooth v cannot give two similar states high
+variances and no covariance; the other two terms can. The variance of a gap is a squared distance in the same
+features, so training involves no subtraction: Var(Z(x) − Z(y)) = ‖v(x) − v(y)‖² + … (Eq. (89),
+centred).
 """
 
 from __future__ import annotations
@@ -28,11 +29,11 @@ Kernel = Literal["sum", "gram"]
 
 
 class Features(NamedTuple):
-    """What covariances are made of, of one coordinate, or of all actions of a state with one more axis in front."""
+    """Features that define covariances, of one coordinate, or of all actions of a state (one more leading axis)."""
 
     v: Any  # [D], shared by all states
     w: Any  # [E], shared by the actions of a state
-    n: Any  # [], of this coordinate alone
+    n: Any  # [], specific to this coordinate
 
 
 class Blocks(NamedTuple):
@@ -45,20 +46,20 @@ class Blocks(NamedTuple):
 
 
 class GramNetwork(eqx.Module):
-    """A network for means, q(s, a) = value(s) + advantage(s, a), and one for the features of covariances."""
+    """Two networks: means q(s, a) = value(s) + advantage(s, a), and the features of covariances."""
 
     mean_encoder: Any
     value: eqx.nn.Linear
     advantage: eqx.nn.Linear
     encoder: Any
     common: eqx.nn.Linear  # the part of v that all actions share
-    own: eqx.nn.Linear  # the part of v that each action has
+    own: eqx.nn.Linear  # the part of v that is specific to each action
     same_state: eqx.nn.Linear
     alone: eqx.nn.Linear
     mean: float = eqx.field(static=True)  # of returns
     std: float = eqx.field(static=True)
     gap_std: float = eqx.field(static=True)
-    gap_scale: float = eqx.field(static=True)  # all gaps' standard deviations are multiplied by it
+    gap_scale: float = eqx.field(static=True)  # factor on the standard deviations of all gaps
     actions: int = eqx.field(static=True)
     kernel: Kernel = eqx.field(static=True)
 
@@ -86,13 +87,13 @@ class GramNetwork(eqx.Module):
         self.actions, self.kernel = actions, kernel
 
     def means(self, observation: jax.Array, dropout: Dropout | None = None) -> jax.Array:
-        """[A], E[Z(s, ·)]."""
+        """Means E[Z(s, ·)] of all actions, [A]."""
         h = dropped(self.mean_encoder(observation), dropout)
         advantage = self.advantage(h)
         return self.mean + self.std * self.value(h)[0] + self.gap_std * (advantage - advantage.mean())
 
     def features(self, observation: jax.Array) -> Features:
-        """Features of all actions, [A, ...]. None is dropped while learning: a square would take that for variance."""
+        """Features of all actions, [A, ...]. There is no dropout: squaring would turn its noise into variance."""
         h = self.encoder(observation)
         common, own = self.common(h), self.own(h).reshape(self.actions, -1)
         unit, gap_std = 1 / math.sqrt(common.size), self.gap_scale * self.gap_std
@@ -103,28 +104,28 @@ class GramNetwork(eqx.Module):
         return Features(v, w, gap_std**2 * jax.nn.softplus(self.alone(h) - 2))
 
     def with_gap_variances_scaled(self, factor: float) -> GramNetwork:
-        """The same with variances of all gaps multiplied by this factor."""
+        """Return a copy whose gap variances are multiplied by this factor."""
         changed = copy.copy(self)
         object.__setattr__(changed, "gap_scale", self.gap_scale * math.sqrt(factor))
         return changed
 
 
 class Dropout(NamedTuple):
-    """Which features are used while learning, drawn from a key."""
+    """Random key and keep probability of dropout."""
 
     key: jax.Array
-    remaining: float  # share of features that are not set to 0
+    remaining: float  # fraction of features that are not set to 0
 
 
 def dropped(features: jax.Array, dropout: Dropout | None) -> jax.Array:
-    """Some features set to 0, the others scaled up for them."""
+    """Apply dropout: set some features to 0 and scale up the others."""
     if dropout is None or dropout.remaining == 1:
         return features
     return features * jax.random.bernoulli(dropout.key, dropout.remaining, features.shape) / dropout.remaining
 
 
 def blocks(x: Features, y: Features, same_state: Any, same_coordinate: Any) -> Blocks:
-    """Second moments of two coordinates. Equal coordinates have one return: their gap is 0."""
+    """Second moments of two coordinates. Equal coordinates have the same return, so their gap is 0."""
     first = (x.v**2).sum(-1) + (x.w**2).sum(-1) + x.n
     second = (y.v**2).sum(-1) + (y.w**2).sum(-1) + y.n
     covariance = (x.v * y.v).sum(-1) + jnp.where(same_state, (x.w * y.w).sum(-1), 0.0)
@@ -136,15 +137,15 @@ def blocks(x: Features, y: Features, same_state: Any, same_coordinate: Any) -> B
 
 
 def covariances(x: Features, same_state: Any, same_coordinate: Any) -> Any:
-    """[…, B, B], of coordinates […, B] that stand in one state, or are one, where these say so."""
+    """Covariances […, B, B] of coordinates […, B]; the flags mark pairs with equal states or equal coordinates."""
     v, w = (part @ part.swapaxes(-1, -2) for part in (x.v, x.w))
     return v + same_state * w + same_coordinate * x.n[..., None]
 
 
 def outputs(network: GramNetwork, observations: npt.NDArray[Any]) -> tuple[Floats, Features]:
-    """Means ``[n, A]`` and features of all actions of observations ``[n, ...]``, in double precision.
+    """Means ``[n, A]`` and features of all actions for observations ``[n, ...]``, in double precision.
 
-    In that, a variance of a gap loses nothing that matters when large covariances are subtracted.
+    Double precision keeps a gap variance accurate when large covariances are subtracted.
     """
     mean, features = _outputs(network, observations)
     return np.asarray(mean, np.float64), Features(*(np.asarray(part, np.float64) for part in features))
@@ -156,7 +157,7 @@ def _outputs(network: GramNetwork, observations: Any) -> Any:
 
 
 def _small(width: int, out: int, key: jax.Array) -> eqx.nn.Linear:
-    """A layer that begins near 0, so that what is learned first is not undone."""
+    """Linear layer with small initial weights, so that initial outputs are near 0."""
     layer = eqx.nn.Linear(width, out, key=key)
     small: eqx.nn.Linear = eqx.tree_at(lambda z: (z.weight, z.bias), layer, (0.1 * layer.weight, jnp.zeros(out)))
     return small

@@ -1,4 +1,4 @@
-"""NeuralGram: joint moments over the whole state space of a simulator, learned by networks."""
+"""NeuralGram: neural networks that learn the joint moments of returns for every state of a simulator."""
 
 from __future__ import annotations
 
@@ -27,46 +27,49 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class NeuralGram(Method["LearnedEvaluation"]):
-    """Means and covariances as networks, learned from pairs of branches under shared luck.
+    """Neural networks for means and covariances, trained on pairs of branches under shared randomness.
 
-    The paper's incremental JIPE-2 with function approximation (section 6 and appendix on ALE): TD errors of means,
-    variances, covariances within and between states, and of the gap. The covariance is a sum of kernels (`kernel`),
-    so it is positive semidefinite whatever is learned.
+    The paper's incremental JIPE-2 with function approximation (Section 6 and Section C): TD learning of means,
+    variances, covariances within and between states, and of the gap (Eq. (89)). The covariance is a sum of kernels
+    (`kernel`), so it is always positive semidefinite.
 
-    Where the paper lets one branch go on, both do here: pairs that are followed show how branches stay near each other
-    and meet again, which pairs of random states never do. Every pair is walked twice with luck apart, for variance that
-    needs no mean. Means learn slowly (`mean_rate`): what they make of noise would pass for variance.
+    Three differences from the paper. Both branches of a pair are simulated for several steps, not only one, so that
+    the data contain branches that stay close or merge. Every pair is simulated twice with independent randomness,
+    which gives variance targets that do not use the mean. Means have a smaller learning rate (`mean_rate`), because
+    their errors would inflate the variances.
 
-    Needs ``pip install "jmdp[nn]"``. The answer is a `LearnedEvaluation`. Its `outcome` is what the held-out states
-    say: TRAINED, NOT_BETTER, NOTHING_VARIED, or NOT_JUDGED with ``held_out=None`` (see `Calibration.verdict`). None of
-    these raises; only an interrupted run does.
+    Needs ``pip install "jmdp[nn]"``. The result is a `LearnedEvaluation`. Its `outcome` is the verdict of the held-out
+    states: TRAINED, NOT_BETTER, NOTHING_VARIED, or NOT_JUDGED with ``held_out=None`` (see `Calibration.verdict`). None
+    of these raises; only an interrupted run does.
 
     Parameters
     ----------
     seed
-        Of data, network and batches; the same seed gives the same numbers.
+        Random seed of data, network and batches; the same seed gives the same numbers.
     visits, spacing
-        States along the policy's way in which pairs of actions begin, and steps between them.
+        Number of states, taken from rollouts of the policy, in which pairs of actions start; steps between them.
     length, repeats
-        Steps of a walk of two branches; walks from each visit, each with its own luck.
+        Steps of a rollout of two branches; rollouts per visited state, each with independent randomness.
     steps
         n of n-step targets.
     updates, batch, learning_rate, weight_decay, dropout, target_averaging, mean_rate
-        Of training (AdamW, steps falling along a cosine). Features of means are dropped, those of covariances never.
-        Targets come from a running average of the network. `mean_rate` is the means' share of the learning rate.
+        Settings of training (AdamW with cosine decay). Dropout applies to the features of means only. Targets come
+        from a moving average of the network with decay `target_averaging`. `mean_rate` scales the learning rate of
+        the means.
     kernel
-        "sum": ⟨v(x), v(y)⟩ + 1{same state}⟨w(x), w(y)⟩ + 1{x = y} n(x). "gram": the first alone, the paper's.
+        "sum": ⟨v(x), v(y)⟩ + 1{same state}⟨w(x), w(y)⟩ + 1{x = y} n(x). "gram": only the first term, as
+        in Eq. (88).
     rank
         Size of v and of w.
     encoder
-        One of `encoders`, an Equinox module, or None: convolutions for screens, an MLP for anything else.
+        One of `encoders`, an Equinox module, or None: convolutions for images, an MLP for other observations.
     held_out, patience
-        States kept for calibration and for choosing when to stop; None is no record and no choice. Looks at them
-        without a better score before learning stops; None never stops it, and the best network is kept all the same.
+        Number of held-out states for calibration and early stopping; None disables both. Number of evaluations on
+        them without improvement before training stops; None trains to the end. The best network is kept in both cases.
     workers
-        Processes that simulate.
+        Number of worker processes that simulate.
     folder
-        Where curves (JSON lines, TensorBoard) and checkpoints go; a run that stopped there goes on.
+        Folder for learning curves (JSON lines, TensorBoard) and checkpoints. An interrupted run resumes from it.
     """
 
     seed: int
@@ -100,15 +103,15 @@ class NeuralGram(Method["LearnedEvaluation"]):
             nonnegative(self, name)
         probability(self, "target_averaging")
         if self.dropout >= 1:
-            raise SettingsError(f"dropout is {self.dropout}. Give a share below 1.")
+            raise SettingsError(f"dropout is {self.dropout}. Give a number below 1.")
         if self.kernel not in ("sum", "gram"):
-            raise SettingsError(f"kernel is {self.kernel!r}. It is 'sum' or 'gram', the paper's.")
+            raise SettingsError(f"kernel is {self.kernel!r}. Give 'sum', or 'gram' for the paper's kernel.")
         if self.batch % 4:
-            raise SettingsError(f"batch is {self.batch}. Give a multiple of 4: walks come in pairs, pairs in halves.")
+            raise SettingsError(f"batch is {self.batch}. Give a multiple of 4: half of each batch consists of pairs.")
         if self.steps > self.length:
-            raise SettingsError(f"steps is {self.steps}, and walks have {self.length}. Give longer walks.")
+            raise SettingsError(f"steps is {self.steps}, but rollouts have {self.length} steps. Give a larger length.")
         if self.folder is not None and not isinstance(self.folder, (str, os.PathLike)):
-            raise SettingsError(f"folder is {self.folder!r}. Give the name of a folder, or None.")
+            raise SettingsError(f"folder is {self.folder!r}. Give the path of a folder, or None.")
 
     def on_simulator(
         self, simulator: Simulator, actor: Actor, coupling: Coupling, discount: float, progress: bool
@@ -124,7 +127,7 @@ class NeuralGram(Method["LearnedEvaluation"]):
         except ImportError as error:
             raise MissingExtraError(f'NeuralGram needs networks ({error.name}): pip install "jmdp[nn]"') from None
         if not coupling.shared_in_a_state:
-            raise CouplingError("Under Independent() luck covariances are 0: there is nothing joint to learn.")
+            raise CouplingError("Under Independent() all covariances are 0. Use Local() or Synchronous().")
         if discount >= 1:
             raise SettingsError("NeuralGram needs a discount below 1.")
         name = type(self).__name__
@@ -141,7 +144,7 @@ class NeuralGram(Method["LearnedEvaluation"]):
                 held_out = pool.collect(rollouts, seed=seed, blocks=blocks, progress=progress)
         assert simulator.actions is not None
         folder = None if self.folder is None else Path(self.folder)
-        # Walks say all that training gets to know of the simulator and the policy.
+        # Training sees the simulator and the policy only through these rollouts.
         run = identity(replace(self, folder=None, workers=1), discount, coupling, simulator.actions, walks, held_out)
         checkpoints = None if folder is None else Checkpoints(folder, run)
         tracker = None if folder is None else Tracker(folder)
@@ -162,5 +165,5 @@ class NeuralGram(Method["LearnedEvaluation"]):
         )  # fmt: skip
 
     def long_enough(self, discount: float) -> int:
-        """Steps T with γ^T ≤ 0.01. γ^{2T} would not do: rewards that go on alike until an end add up as returns do."""
+        """Return the steps T with γ^T ≤ 0.01. γ^{2T} ≤ 0.01 would be too short for perfectly correlated rewards."""
         return self.length if discount == 0 else max(self.length, math.ceil(math.log(0.01) / math.log(discount)))

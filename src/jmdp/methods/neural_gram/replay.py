@@ -1,4 +1,4 @@
-"""Walks of pairs, handed out in parts: the replay that networks learn from."""
+"""Replay buffer of paired rollouts, from which training batches are drawn."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from jmdp.methods.neural_gram.losses import Batch, Scales
 from jmdp.simulators.pair_walks import PairWalks
 
 _LEAST = 1e-6
-"""Where a discount over a whole walk is less, differences of discounted sums lose their digits."""
+"""If γ^length is smaller, differences of discounted sums lose their accuracy."""
 
 
 class PairReplay:
-    """Parts of walks of up to `steps` steps, drawn at random; which, is a pure function of the root and a number.
+    """Random segments of paired rollouts, up to `steps` steps long. The draw depends only on the root and a number.
 
-    Half of a batch, where every visit has two walks or more, begins where they begin: two walks of one visit, which
-    share no luck, one after the other. The other half begins anywhere.
+    If every visited state has at least two rollouts, half of a batch consists of pairs of segments at the start of two
+    independent rollouts from one visited state. The other half starts at any step.
     """
 
     def __init__(self, walks: PairWalks, discount: float, steps: int, root: Shock) -> None:
         self._walks, self._discount, self._steps, self._root = walks, discount, steps, root
         N, L = walks.reward.shape[:2]
         weights = discount ** np.arange(L)
-        self._sums = np.zeros((N, L + 1, 2))  # of discounted rewards up to a step
+        self._sums = np.zeros((N, L + 1, 2))  # cumulative discounted rewards
         np.cumsum(walks.reward * weights[None, :, None], axis=1, out=self._sums[:, 1:])
         _, self._first, self._walks_per_visit = np.unique(walks.visit, return_index=True, return_counts=True)
         self._in_pairs = bool(self._walks_per_visit.min() > 1)
 
     def scales(self) -> tuple[float, Scales]:
-        """The mean of returns, and the units of losses: from whole walks, the gap's as if what follows were alike."""
+        """Return the mean of returns and the units of the losses, extrapolated from whole rollouts."""
         returns, L = self._sums[:, -1], self._walks.length
         rest = 1 - self._discount ** (2 * L)
         gap = returns[:, 0] - returns[:, 1]
@@ -46,7 +46,7 @@ class PairReplay:
         return mean, Scales(*units)
 
     def batches(self, number: int, count: int, size: int) -> Batch:
-        """`count` batches of `size` parts each, arrays ``[count, size, ...]``; those with this number."""
+        """Return `count` batches of `size` segments each, arrays ``[count, size, ...]``; `number` seeds the draw."""
         rng = self._root.derived(b"batches", number).generator()
         doubled = np.zeros((count, size), np.bool_)
         rows = rng.integers(len(self._walks), size=(count, size))
@@ -61,12 +61,12 @@ class PairReplay:
         return self.parts(rows, t, doubled)
 
     def parts(self, rows: Integers, t: Integers, doubled: Booleans, steps: int | None = None) -> Batch:
-        """Of these walks, from these steps on."""
+        """Return the segments of the rollouts `rows` that start at the steps `t`."""
         walks = self._walks
         end = np.minimum(t + (self._steps if steps is None else steps), walks.length)
         if self._discount**walks.length > _LEAST:
             reward = (self._sums[rows, end] - self._sums[rows, t]) / (self._discount**t)[..., None]
-        else:  # the quotient of two numbers that are nearly nothing
+        else:  # the quotient above would divide two tiny numbers
             reward = np.zeros((*t.shape, 2))
             for k in range(int((end - t).max(initial=0))):
                 at = np.minimum(t + k, walks.length - 1)
@@ -86,9 +86,9 @@ class PairReplay:
         )
 
     def pairs(self, steps: int | None = None) -> Batch | None:
-        """Parts of this many steps where walks begin, two of each visit one after the other; None where there is one.
+        """Return segments at the start of two rollouts of each visited state; None if there is only one rollout.
 
-        None is as many steps as in `batches`.
+        `steps` is the length of the segments, by default that of `batches`.
         """
         if not self._in_pairs:
             return None
@@ -97,5 +97,5 @@ class PairReplay:
 
     @property
     def length(self) -> int:
-        """Steps of a whole walk."""
+        """Steps of a whole rollout."""
         return self._walks.length

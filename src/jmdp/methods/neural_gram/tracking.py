@@ -1,4 +1,4 @@
-"""Curves while learning: JSON lines always, TensorBoard where tensorboardX is installed."""
+"""Logging of learning curves: as JSON lines, and for TensorBoard if tensorboardX is installed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from jmdp.base.whole_files import whole_file
 
 
 class Tracker:
-    """Writes numbers of a run into a folder: ``curves.jsonl``, and event files for TensorBoard."""
+    """Logger that writes the metrics of a run to ``curves.jsonl`` in a folder, and to TensorBoard event files."""
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -20,7 +20,7 @@ class Tracker:
         self._board: Any = None
 
     def begin(self, updates: int) -> None:
-        """Go on after this many updates: what a run that was stopped wrote of later ones is cut off."""
+        """Start or resume logging after this many updates; entries of later updates are removed."""
         path = self._folder / "curves.jsonl"
         if path.exists():
             lines = [line for line in path.read_text(encoding="utf-8").splitlines() if _is_of(line, updates)]
@@ -34,7 +34,7 @@ class Tracker:
         self._board = SummaryWriter(str(self._folder), flush_secs=10, purge_step=updates + 1 if updates else None)
 
     def write(self, updates: int, values: dict[str, float]) -> None:
-        """Numbers after this many updates; what is not a number is left out."""
+        """Log metrics after this many updates; values that are not finite are left out."""
         if self._lines is None:
             self.begin(0)
         assert self._lines is not None
@@ -46,7 +46,7 @@ class Tracker:
                 self._board.add_scalar(name, value, updates)
 
     def close(self) -> None:
-        """Finish both."""
+        """Close both files."""
         if self._lines is not None:
             self._lines.close()
         if self._board is not None:
@@ -54,7 +54,7 @@ class Tracker:
 
 
 def _is_of(line: str, updates: int) -> bool:
-    """Whether a line is whole, and of no later update."""
+    """True if a line is complete and belongs to no later update."""
     try:
         return bool(json.loads(line)["updates"] <= updates)
     except (ValueError, KeyError, TypeError):

@@ -1,4 +1,4 @@
-"""Compiled updates of a network from batches, on one device or several, and all that a run of them carries."""
+"""Compiled training updates of a network, on one device or several, and the state of a training run."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from jmdp.methods.neural_gram.network import Dropout, GramNetwork
 
 @dataclass(frozen=True)
 class TrainingPlan:
-    """What is minimised and how."""
+    """Settings of the optimiser and the losses."""
 
     updates: int
     learning_rate: float
     weight_decay: float
     dropout: float
     target_averaging: float
-    mean_rate: float  # steps of the means' network as a share of the others'
+    mean_rate: float  # factor on the learning rate of the means' network
     scales: Scales
 
     def optimiser(self) -> optax.GradientTransformation:
-        """Adam with decoupled weight decay; steps fall along a cosine to 0."""
+        """Return AdamW with a learning rate that decays to 0 along a cosine."""
         schedule = optax.cosine_decay_schedule(self.learning_rate, self.updates)
         return optax.chain(optax.clip_by_global_norm(10.0), optax.adamw(schedule, weight_decay=self.weight_decay))
 
 
 class TrainingState(NamedTuple):
-    """All that changes in an update."""
+    """State that changes in an update."""
 
     network: GramNetwork
     target: GramNetwork
@@ -43,23 +43,23 @@ class TrainingState(NamedTuple):
 
 
 class TrainingProgress(NamedTuple):
-    """All that a run needs to go on as if it had not stopped."""
+    """Full state of a training run, from which it can be resumed exactly."""
 
     state: TrainingState
     best: GramNetwork
     best_score: Any
-    scores: Any  # [looks]
+    scores: Any  # [evaluations]
     errors: Any  # [chunks, 2, blocks]
     chunk: Any
 
 
 def initial_state(network: GramNetwork, plan: TrainingPlan) -> TrainingState:
-    """Before the first update."""
+    """Return the state before the first update."""
     return TrainingState(network, network, plan.optimiser().init(eqx.filter(network, eqx.is_inexact_array)))
 
 
 class Trainer:
-    """Updates, many to a call. Batches are spread over all devices; what is learned is on each of them."""
+    """Compiled updates, many per call. Batches are split across all devices; parameters are replicated."""
 
     def __init__(self, plan: TrainingPlan, devices: list[jax.Device] | None = None) -> None:
         self._plan = plan
@@ -68,7 +68,7 @@ class Trainer:
         self._everywhere = NamedSharding(mesh, PartitionSpec())  # type: ignore[no-untyped-call]
 
     def update(self, state: TrainingState, batches: Batch, key: jax.Array) -> tuple[TrainingState, jax.Array]:
-        """One update for each of the batches; TD errors ``[updates, 2, blocks]`` of each."""
+        """Perform one update per batch; return the new state and the TD errors ``[updates, 2, blocks]``."""
         state, key = eqx.filter_shard((state, key), self._everywhere)
         return _updates(state, jax.device_put(batches, self._spread), key, self._plan)
 

@@ -1,4 +1,4 @@
-"""From walks to a network: the loop, with what people expect of one: a bar, curves, checkpoints, an early stop."""
+"""Training loop: progress bar, learning curves, checkpoints and early stopping."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from jmdp.results.learning_curve import LearningCurve
 from jmdp.simulators.pair_walks import PairWalks
 
 CHUNK = 50
-"""Updates of one call: a second or less."""
+"""Updates per compiled call, which takes a second or less."""
 
 _LOOKS = 20
-"""Chunks, at most, between two looks at the held-out walks and two checkpoints."""
+"""Largest number of chunks between two held-out evaluations and checkpoints."""
 
 
 class TrainingSettings(Protocol):
-    """What training reads of the settings of `NeuralGram`, which says what each of them is."""
+    """Settings of `NeuralGram` that training uses; they are documented there."""
 
     # fmt: off
     @property
@@ -66,21 +66,21 @@ class TrainingSettings(Protocol):
 
 @dataclass(frozen=True)
 class TrainingData:
-    """What is learned from, and of which problem it is."""
+    """Training data, and the number of actions and discount of their problem."""
 
     walks: PairWalks
-    held_out: PairWalks | None  # walks that choose when to stop
+    held_out: PairWalks | None  # for early stopping
     actions: int
     discount: float
 
 
 @dataclass(frozen=True)
 class TrainingResult:
-    """What came of it."""
+    """Result of a training run."""
 
     network: GramNetwork
     curve: LearningCurve
-    scores: Floats  # [looks], held-out scores, less is better
+    scores: Floats  # [evaluations], held-out scores; lower is better
     interrupted: bool
 
 
@@ -93,7 +93,7 @@ def train(
     tracker: Tracker | None = None,
     devices: list[jax.Device] | None = None,
 ) -> TrainingResult:
-    """Train on walks; stop early where the held-out ones say so; then set the scale of gaps right."""
+    """Train a network on paired rollouts, with early stopping, and rescale its gap variances at the end."""
     run = _TrainingRun(settings, data, tracker, devices)
     if checkpoints is not None:
         run.progress = checkpoints.latest(run.progress)
@@ -114,7 +114,7 @@ def train(
 
 
 class _TrainingRun:
-    """A run of training, chunk by chunk. `progress` is all that changes."""
+    """Training run, chunk by chunk. Only `progress` changes."""
 
     def __init__(
         self,
@@ -149,7 +149,7 @@ class _TrainingRun:
 
     @property
     def finished(self) -> bool:
-        """Whether all updates are done, or held-out scores have not improved for long enough."""
+        """True if all updates are done, or if held-out scores have not improved for `patience` evaluations."""
         if int(self.progress.chunk) >= self._chunks:
             return True
         scores, patience = np.asarray(self.progress.scores), self._settings.patience
@@ -157,13 +157,13 @@ class _TrainingRun:
         return patience is not None and scores.size > 0 and scores.size - 1 - int(scores.argmin()) >= patience
 
     def train_chunk(self) -> bool:
-        """Do the next updates; whether held-out walks were looked at. `progress` changes at the end or not at all."""
+        """Perform the next updates; return True if the network was evaluated. An interrupt leaves `progress` as is."""
         now, i = self.progress, int(self.progress.chunk)
         count = min(CHUNK, self._settings.updates - i * CHUNK)
         batches = self._replay.batches(i, count, self._settings.batch)
         state, errors = self._trainer.update(now.state, batches, self._root.derived(b"updates", i).key())
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # of a block that was never met: it stays nan
+            warnings.simplefilter("ignore", RuntimeWarning)  # a block without data stays nan
             square, drift = np.nanmean(np.asarray(errors), axis=0)
         after = now._replace(state=state, errors=now.errors.at[i].set(np.stack([square, drift])), chunk=now.chunk + 1)
         done = i * CHUNK + count
@@ -175,7 +175,7 @@ class _TrainingRun:
         return looking
 
     def _judged(self, now: TrainingProgress, look: int, done: int) -> TrainingProgress:
-        """Is the averaged network the best so far?"""
+        """Evaluate the averaged network on held-out states and keep it if it is the best so far."""
         if self._score is None or look >= len(now.scores):
             return now
         score, ratio = self._score(now.state.target)
@@ -223,13 +223,13 @@ def _plan(settings: TrainingSettings, scales: Scales) -> TrainingPlan:
 def _check_devices(batch: int, devices: int) -> None:
     if batch % devices:
         raise SettingsError(
-            f"batch is {batch}, and there are {devices} devices to spread it over. Give a multiple of "
+            f"batch is {batch}, which cannot be split across {devices} devices. Give a multiple of "
             f"{math.lcm(4, devices)}."
         )
 
 
 class HeldOutScore:
-    """Held-out calibration: how likely simulated variances of gaps are, given the learned ones."""
+    """Held-out score: quasi-likelihood of simulated gap variances, given the learned ones."""
 
     def __init__(self, walks: PairWalks, discount: float, scales: Scales) -> None:
         returns = walks.returns(discount)
@@ -239,7 +239,7 @@ class HeldOutScore:
         self._floor = 1e-3 * scales.gap_variance
 
     def __call__(self, network: GramNetwork) -> tuple[float, float]:
-        """The score, mean of log k + simulated/k, and the ratio of sums."""
+        """Return the score, mean of log k + simulated/k, and the ratio of the sums, learned over simulated."""
         same = np.ones(len(self._action), np.bool_)
         gap = np.asarray(compiled_moments(network, self._observation, self._action, same).gap, np.float64)
         k = gap + self._floor
@@ -249,10 +249,10 @@ class HeldOutScore:
 
 
 def rescaled_gaps(network: GramNetwork, replay: PairReplay) -> GramNetwork:
-    """The network with all gaps scaled by one number, so that together they are what pairs of whole walks say.
+    """Return the network with all gap variances scaled by one factor, so that their sum matches whole rollouts.
 
-    Short targets teach best where variance is, long ones how much of it there is: ½(G − G̃)² of two walks that share
-    no luck is unbiased whatever was learned. The number is moved towards 1 by as much as it is uncertain.
+    Short targets are best for the pattern of the variance across states, long ones for its total: ½(G − G̃)² of two
+    independent rollouts is unbiased whatever the network. The factor is shrunk towards 1 by its uncertainty.
     """
     whole = replay.pairs(replay.length)
     if whole is None:
@@ -268,7 +268,7 @@ def rescaled_gaps(network: GramNetwork, replay: PairReplay) -> GramNetwork:
 
 
 def noise_floor(network: GramNetwork, replay: PairReplay) -> Floats:
-    """[blocks], rms of the noise in targets where walks begin, ½(T − T̃)² of two, luck apart: no network goes below."""
+    """Root mean square noise of targets, [blocks], from ½(T − T̃)² of independent rollouts: a bound on TD errors."""
     whole = replay.pairs()
     if whole is None:
         return np.full(len(NAMES), np.nan)

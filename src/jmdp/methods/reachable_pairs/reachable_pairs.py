@@ -27,30 +27,31 @@ from jmdp.results.outcome import Outcome
 
 @dataclass(frozen=True)
 class ReachablePairs(Method[Evaluation]):
-    """Intervals of gap mean, variance and correlation at one state, from the states one gets to from there.
+    """Certified intervals of gap mean, variance and correlation at one state, from the states reachable from it.
 
-    The walk is cut where it leaves a set of states; the finite table inside is solved by `ExactPairs`, and what was cut
-    off is bounded in mean square by sums along single states (`jmdp.methods.region`). The set grows until the intervals
-    are narrow enough or the budget ends. They are certified whenever that is.
+    Rollouts are cut where they leave a set of states. The finite table inside is solved by `ExactPairs`, and the part
+    cut off is bounded in mean square by sums along the chain of single states
+    (`jmdp.methods.reachable_pairs.region`). The set grows until the intervals are narrow enough or the budget is
+    exhausted. The intervals are certified in either case.
 
-    The evaluation that comes back has one state: call it by index 0 or by its name. Its `residuals` are the widths of
-    the widest interval after each round, as fractions like `tolerance`.
+    The evaluation has one state, with index 0 or its own name. Its `residuals` are the widths of the widest interval
+    after each round, as fractions like `tolerance`.
 
     Parameters
     ----------
     state
-        The decision state: of a `LazyJMDP` the state itself, of a `TabularJMDP` its index or name.
+        The decision state: for a `LazyJMDP` the state itself, for a `TabularJMDP` its index or name.
     tolerance
-        Stop when the interval of the variance of every gap and every return is narrower than this fraction of it, that
-        of every mean than this fraction of the standard deviation, and that of every correlation than this. What hardly
-        varies is measured with what does: by `tolerance` times the largest variance of a return, or `tolerance`² times
-        the largest squared mean.
+        Stop when every interval is narrow enough: for variances of gaps and returns, narrower than this fraction of the
+        variance; for means, than this fraction of the standard deviation; for correlations, than this. Variances are
+        taken to be at least `tolerance` times the largest variance of a return and `tolerance`² times the largest
+        squared mean.
     max_states
-        Look at no more states than this.
+        Maximum number of states to explore.
     memory_budget
-        Bytes the table of pairs may use; by default 80% of what is free.
+        Maximum memory of the table of pairs in bytes; by default 80% of the free memory.
     seconds
-        Begin no new round after so long; None for no limit.
+        Start no new round after this time; None for no limit.
     """
 
     state: Hashable
@@ -100,7 +101,7 @@ class ReachablePairs(Method[Evaluation]):
     def _search(
         self, explorers: list[Explorer], alternatives: Labels | None, name: str, coupling: Coupling, progress: bool
     ) -> Evaluation:
-        """Round after round; the alternatives are the actions if None are named."""
+        """Run rounds until the search ends; the alternatives are the actions if None."""
         started = time.monotonic()
         limits = SearchLimits(self.tolerance, self.max_states, budget(self.memory_budget))
         search = Search(limits, explorers, coupling, progress)

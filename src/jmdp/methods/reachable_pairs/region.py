@@ -1,21 +1,21 @@
-"""What is looked at of a model that is never enumerated, and what its edge can hide.
+"""Explored part of a model that is never enumerated, and bounds on the part beyond it.
 
-Cut the walk at the first exit τ from a set of states R, and count as earned there some value u of the state
-reached: Zᵘ = Σ_{n<τ} γⁿ R_n + γ^τ u(S_τ). This is the return of a finite table whose exits are terminal. What
-it misses is γ^τ (Z(S_τ) − u(S_τ)), so in mean square, whatever the coupling,
+Cut a rollout at the first exit τ from a set of states R, and add a value u of the state reached there:
+Zᵘ = Σ_{n<τ} γⁿ R_n + γ^τ u(S_τ). This is the return of a finite table whose exits are terminal. It differs from
+the return by γ^τ (Z(S_τ) − u(S_τ)), so in mean square, for any coupling,
 
     ‖Z(x) − Zᵘ(x)‖² = E_x[ γ^{2τ} M(S_τ) ],        M(s) = E[(Z(s) − u(s))²] ≤ (B / (1 − γ) + |u(s)|)²,
 
-a sum along the chain of single states; and a covariance, a gap's standard deviation or a correlation moves by no more
-than the norms of the parts that are missing.
+a sum along the chain of single states. The errors of a covariance, of a gap's standard deviation and of a correlation
+are bounded by the norms of the missing parts.
 
-All of it is computed on rewards divided by the power of two just above their bound, as in `shaping`: squares of
-returns are then in the range of floats at any scale of the rewards. Products with a probability or a discount can
+Everything is computed on rewards divided by the power of two just above their bound, as in `shaping`, so that squares
+of returns are in the range of floats at any scale of the rewards. Products with a probability or a discount can
 still underflow; wherever one may, UNDERFLOW is added.
 
 There are two sets. The wide one is for single states only: cut there with u = 0, it gives the value v and the
-spread M of nearly every state one can get to. The near one, inside it, is for pairs of states: cut there with u = v,
-where M is a variance and no longer the square of a bound.
+spread M of nearly every reachable state. The near one, inside it, is for pairs of states: cut there with u = v,
+where M is a variance instead of the square of a bound.
 """
 
 from __future__ import annotations
@@ -40,17 +40,17 @@ from jmdp.models.policy import TabularPolicy
 from jmdp.models.tabular import TabularJMDP
 
 _MOST_PUSHES = 10_000_000
-"""Pushes of mass at a time: near γ = 1 there is no end to them, and they only say where to look first."""
+"""Maximum pushes of mass per call. Near γ = 1 they would not end, and they only set the order of exploration."""
 
 _LEAST_MASS = 2.0**-1022
-"""Mass below this is not pushed on."""
+"""Smaller masses are not pushed further."""
 
 _UP = 1 + 2.0**-40
-"""More than a few roundings."""
+"""Upper bound on a few relative rounding errors."""
 
 
 class Explorer:
-    """The states that a policy gets to from one state, most of its discounted mass first."""
+    """States that a policy reaches from one state, explored in order of discounted mass."""
 
     def __init__(self, model: LazyJMDP, policy: Callable[[Any], Any], origin: int) -> None:
         self.model, self.policy, self.origin = model, policy, origin
@@ -59,21 +59,21 @@ class Explorer:
         model.expand(origin)
         self.probs: Floats = np.zeros((0, 1))  # [found, A]
         self.asked: Booleans = np.zeros(0, bool)  # [found]
-        self.reached: Booleans = np.zeros(0, bool)  # [found], whether a state looked at leads there
-        self.mass: Floats = np.zeros(0)  # [found], on its way through these states
+        self.reached: Booleans = np.zeros(0, bool)  # [found], whether an explored state leads there
+        self.mass: Floats = np.zeros(0)  # [found], discounted mass that arrived and was not pushed further
         self.fit()
         self._ask(origin)
         if not model.terminal[origin]:
             np.add.at(self.mass, model.next_state[origin], model.discount * model.prob[origin][:, None])
 
     def explore(self, threshold: float, max_states: int, progress: bool) -> None:
-        """Ask for the tables of all states that at least this much discounted mass gets to; at most so many."""
+        """Expand all states that receive at least this much discounted mass, up to `max_states`."""
         from jmdp.methods.kernels.arrivals import push
 
         model = self.model
         if self.complete:
             return
-        with count_bar("states looked at", progress, int(self.asked.sum())) as bar:
+        with count_bar("states explored", progress, int(self.asked.sum())) as bar:
             while True:
                 chain = Chain(model.prob, model.next_state, self.probs, self.asked, model.terminal)
                 push(chain, model.discount, max(threshold, _LEAST_MASS), self.mass, _MOST_PUSHES)
@@ -90,18 +90,19 @@ class Explorer:
 
     @property
     def complete(self) -> bool:
-        """Whether no state looked at leads to one that was not, by an action the policy takes or as the origin."""
+        """Whether explored states lead only to explored ones, by actions the policy takes or any of the origin's."""
         return not (self.reached & ~self.asked).any()
 
     @property
     def frontier(self) -> float:
-        """The most discounted mass that stands before a state not looked at."""
+        """Largest discounted mass of an unexplored state."""
         return float(self.mass[~self.asked].max(initial=0.0))
 
     def outcomes(self, states: Integers) -> tuple[Floats, Integers, bool]:
-        """Rewards of size 1, and next states [·, K, A]; and whether an underflow changed a reward.
+        """Rewards of size 1 and next states, both [·, K, A], and whether an underflow changed a reward.
 
-        An action that the policy never takes matters in the origin alone: elsewhere it earns 0 and stays.
+        An action that the policy never takes matters only in the origin. Elsewhere it is replaced by a self-loop with
+        reward 0.
         """
         taken = (self.probs[states] > 0) | (states == self.origin)[:, None]
         counts = (self.model.prob[states, :, None] > 0) & taken[:, None, :]
@@ -111,14 +112,14 @@ class Explorer:
         return scaled, following, not np.array_equal(self.scale.restore(scaled), given)
 
     def ask(self, states: Integers) -> None:
-        """Ask for the policy in these states too, whether it gets there or not."""
+        """Query the policy in these states too, whether or not it reaches them."""
         for i in states[~self.asked[states]].tolist():
             self.model.expand(i)
             self.fit()
             self._ask(i)
 
     def fit(self) -> None:
-        """Make room for all states that the model has found by now."""
+        """Resize the arrays to all states that the model has found so far."""
         size, A = len(self.model.known), self.model.reward.shape[2]
         if len(self.asked) < size or self.probs.shape[1] != A:
             for name, shape in (("probs", (size, A)), ("asked", (size,)), ("reached", (size,)), ("mass", (size,))):
@@ -129,15 +130,15 @@ class Explorer:
                 setattr(self, name, new)
 
     def _ask(self, i: int) -> None:
-        """Ask for the policy in a state, and mark where it leads."""
+        """Query the policy in a state, and mark the successors."""
         if not self.model.terminal[i]:
             state = self.model.states[i]
             try:
                 row = TabularPolicy([floats("policy", self.policy(state), "[A]", PolicyError)]).probs[0]
             except (PolicyError, ValueError, TypeError) as wrong:
-                raise PolicyError(f"The policy in state {state!r}: {wrong}") from wrong
+                raise PolicyError(f"Invalid policy in state {state!r}: {wrong}") from wrong
             if row.size != self.probs.shape[1]:
-                raise PolicyError(f"The policy gives {row.size} probabilities in state {state!r}; "
+                raise PolicyError(f"The policy returned {row.size} probabilities in state {state!r}; "
                                   f"there are {self.probs.shape[1]} actions.")  # fmt: skip
             self.probs[i] = row
             taken = np.ones(row.size, bool) if i == self.origin else row > 0
@@ -147,18 +148,18 @@ class Explorer:
 
 @dataclass(frozen=True, eq=False)
 class Cut:
-    """A finite table: some states, and one more where every exit leads. Rewards are of size 1."""
+    """Finite table of some states and one more that every exit leads to. Rewards are of size 1."""
 
     model: TabularJMDP
     policy: TabularPolicy
     square_chain: ChainSolver  # with discount γ²
-    missing: Floats  # [S − 1], root of E[γ^{2τ} M(S_τ)] at most
+    missing: Floats  # [S − 1], upper bounds on the root of E[γ^{2τ} M(S_τ)]
     missing_ahead: Floats  # [A], the same from the origin with its first action given
-    lost: float  # what dividing the rewards can change of a return, by underflow
+    lost: float  # error of a return by underflow when rewards are divided
 
     @classmethod
     def at(cls, explorer: Explorer, inside: Integers, value: Floats, spread: Floats) -> Cut:
-        """Cut at the exits from `inside`, which earn `value` and miss `spread` in root mean square (both [found])."""
+        """Cut at the exits from `inside`, of value `value` and root mean square error `spread` (both [found])."""
         lazy = explorer.model
         place = np.full(len(lazy.known), inside.size)
         place[inside] = np.arange(inside.size)
@@ -183,7 +184,7 @@ class Cut:
 
 
 def _table(explorer: Explorer, inside: Integers, reward: Floats, to: Integers) -> tuple[TabularJMDP, TabularPolicy]:
-    """The states inside, with these rewards and next states, and a terminal one beyond."""
+    """Table of the states inside, with these rewards and next states, and one terminal state beyond."""
     lazy, A = explorer.model, explorer.probs.shape[1]
     names = [str(lazy.states[i]) for i in inside.tolist()] + ["beyond"]
     model = TabularJMDP(
@@ -199,7 +200,7 @@ def _table(explorer: Explorer, inside: Integers, reward: Floats, to: Integers) -
 
 
 def _squares_at_exits(gamma: float, reward: Floats, earned: Floats, spread: Floats) -> Floats:
-    """(γ spread + rounding)² [·, K, A], at most: what exits miss where r + γ v is earned, and that sum is rounded."""
+    """Upper bounds on (γ spread + rounding)² [·, K, A]: the squared error of exits, where r + γ v is rounded."""
     rounding = np.where(earned != 0, 2.0**-51 * (np.abs(reward) + gamma * np.abs(earned)) + 2.0**-1070, 0.0)
     missed = (gamma * spread + rounding) * _UP
     hides = (spread > 0) & (gamma > 0) | (rounding > 0)
@@ -207,7 +208,7 @@ def _squares_at_exits(gamma: float, reward: Floats, earned: Floats, spread: Floa
 
 
 def _sum(weights: Floats, terms: Floats, axis: int) -> Floats:
-    """Σ weights × terms along an axis, none of them negative; no less, though products may underflow."""
+    """Upper bound on Σ weights × terms along an axis, none of them negative, whose products may underflow."""
     positive = np.logical_or.reduce((weights > 0) & (terms > 0), axis=axis)
     return _no_less((weights * terms).sum(axis=axis), positive)
 
@@ -219,22 +220,22 @@ def _no_less(products: Floats, positive: Booleans) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class Surroundings:
-    """The wide cut: the value and spread of every state found, and how often each is met.
+    """Wide cut: value, spread and visits of every state found.
 
     All on rewards of size 1, by the scale of the explorer.
     """
 
     model: TabularJMDP
-    value: Floats  # [found], v; 0 for states that were not looked at
-    spread: Floats  # [found], at most the root of E[(Z − value)²]
+    value: Floats  # [found], v; 0 for unexplored states
+    spread: Floats  # [found], upper bound on the root of E[(Z − value)²]
     visits: Floats  # [found], E Σ γ^{2n} 1{S_n = s} over the origin's actions
     mean: Floats  # [A], of the origin's returns
     mean_error: Floats  # [A]
-    leak: float  # what the wide cut itself misses, in root mean square, of the origin's worst action
+    leak: float  # root mean square error of the wide cut itself, for the origin's worst action
 
     @classmethod
     def of(cls, explorer: Explorer) -> Surroundings:
-        """Look around with the tables asked for so far."""
+        """Compute the wide cut from the states explored so far."""
         lazy, bound = explorer.model, explorer.bound
         gamma = lazy.discount
         inside = np.flatnonzero(explorer.asked)
@@ -268,7 +269,7 @@ class Surroundings:
 
 
 def _discounted_exits(cut: Cut, origin: int) -> Floats:
-    """E γ^τ [A] from the origin, at most: |E γ^τ Z(S_τ)| ≤ B/(1 − γ) E γ^τ, which is again a sum along the chain."""
+    """Upper bounds on E γ^τ [A] from the origin: |E γ^τ Z(S_τ)| ≤ B/(1 − γ) E γ^τ, again a sum along the chain."""
     gamma, beyond = cut.model.discount, cut.model.shape[0] - 1
     prob = cut.model.prob * ~cut.model.terminal[:, None]
     leaves = np.where(cut.model.next_state == beyond, gamma, 0.0)

@@ -1,4 +1,4 @@
-"""The rounds of `ReachablePairs`: look further around, cut, solve, and see how wide the intervals are."""
+"""Rounds of `ReachablePairs`: explore further, cut, solve, and compute the widths of the intervals."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from jmdp.results.evaluation import Evaluation
 from jmdp.results.outcome import Outcome
 
 _FIRST_THRESHOLD, _FINER = 1e-2, 1e-2
-"""States that less discounted mass gets to are not looked at: at first, and what that is multiplied by to see more."""
+"""States that receive less discounted mass are not explored: initial threshold, and its factor per refinement."""
 
 _SMALL_TABLE = 18 * 8
 _LARGE_TABLE = 3.2 * 8
-"""Bytes per pair of states that ExactPairs takes, where its sweeps are not compiled and where they are."""
+"""Bytes per pair of states that ExactPairs uses, without and with compiled sweeps."""
 
 
 @dataclass(frozen=True)
 class SearchLimits:
-    """How narrow intervals have to be, and what may be used for it."""
+    """Target width of the intervals, and limits on states and memory."""
 
     tolerance: float
     max_states: int
@@ -37,13 +37,13 @@ class SearchLimits:
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """What is known of the origin's returns, on rewards of size 1, by the scale of the explorer."""
+    """Moments of the origin's returns and their errors, on rewards of size 1, by the scale of the explorer."""
 
     mean: Floats  # [A]
     mean_error: Floats  # [A]
     covariance: Floats  # [A, A]
     engine_error: float  # of the covariances of the cut table
-    missing: Floats  # [A], root mean square of what was cut off
+    missing: Floats  # [A], root mean square of the part cut off
 
     @property
     def gap_std(self) -> Floats:
@@ -66,7 +66,7 @@ class Found:
         return covariance, gap, self._correlation_errors()
 
     def _correlation_errors(self) -> Floats:
-        """A part of size m added to a vector of length σ turns it by at most asin(m/σ), from either end of its ρ."""
+        """Errors by angle: a part of size m rotates a vector of length σ by at most asin(m/σ), at both ends of ρ."""
         variance = np.diag(self.covariance) - self.engine_error
         std = np.sqrt(np.maximum(variance, 0.0))
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -90,12 +90,12 @@ class Found:
         method: Method[Evaluation],
         widths: Floats,
     ) -> Evaluation:
-        """The same as an `Evaluation` of one state, on rewards as they were given."""
+        """Convert to an `Evaluation` of one state, on the rewards as given."""
         model, scale = explorer.model, explorer.scale
         covariance_error, gap_error, correlation_error = self.errors()
         exact = not (self.mean_error.any() or covariance_error.any())
         covariance = scale.restore(self.covariance, 2)
-        # Correlations are computed again from covariances that may have lost digits to underflow.
+        # `Evaluation` recomputes correlations from these covariances, which may have lost digits to underflow.
         change = np.abs(_correlation(covariance) - _correlation(self.covariance))
         correlation_error = np.where(np.isnan(change), 2.0, np.minimum(correlation_error + change + 2.0**-48, 2.0))
         mean_error = scale.restore_error(self.mean_error)
@@ -123,16 +123,17 @@ class Found:
 
 
 def _correlation(covariance: Floats) -> Floats:
-    """[A, A]; nan where a variance is 0."""
+    """Correlations [A, A]; nan where a variance is 0."""
     std = np.sqrt(np.diag(covariance))
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.asarray(np.clip(covariance / np.multiply.outer(std, std), -1, 1))
 
 
 class Search:
-    """The rounds: look further around, cut, solve, see how wide the intervals are.
+    """Rounds of exploring, cutting and solving, until the intervals are narrow enough.
 
-    `explorers` are of one policy, whose actions at the origin are the alternatives, or one for each of several.
+    `explorers` has one explorer, if the alternatives are the actions at the origin, or one for each of several
+    policies.
     """
 
     def __init__(self, limits: SearchLimits, explorers: list[Explorer], coupling: Coupling, progress: bool) -> None:
@@ -147,14 +148,14 @@ class Search:
         if self.explorer.model.terminal[self.explorer.origin]:
             self.best = Found(np.zeros(n), np.zeros(n), np.zeros((n, n)), 0.0, np.zeros(n))
         self.threshold = _FIRST_THRESHOLD
-        self.need = math.inf  # root mean square that may be missing
-        self.hidden = math.inf  # what lies beyond all states looked at can hide
+        self.need = math.inf  # largest root mean square error allowed of a cut
+        self.hidden = math.inf  # error bound due to unexplored states
         self.solved = 0  # states of the last table
         self.outcome = Outcome.BUDGET_EXHAUSTED
         self.widths: list[float] = []
 
     def round(self) -> bool:
-        """Make the next round; False when there is nothing more to do, and `outcome` says why."""
+        """Run the next round. Returns False if the search is over; `outcome` then gives the reason."""
         limits = self.limits
         if self._narrow():
             self.outcome = Outcome.CONVERGED
@@ -168,7 +169,7 @@ class Search:
         need = min(self.need, 0.3 * max(seen, limits.tolerance * largest_mean))
         hidden = max(max(around.leak, float(around.mean_error.max()) / 2) for around in arounds)
         too_wide = hidden > need / 2
-        stuck = hidden > 0.9 * self.hidden  # it is rounding that hides it, and no look further helps
+        stuck = hidden > 0.9 * self.hidden  # rounding dominates, so exploring further does not help
         if too_wide and not (complete or used_up or stuck):
             frontier = max(explorer.frontier for explorer in self.explorers)
             self.threshold, self.hidden = min(self.threshold * _FINER, frontier), hidden
@@ -193,10 +194,10 @@ class Search:
         return True
 
     def _look(self) -> list[Surroundings]:
-        """Explore up to the threshold, and see what is around."""
+        """Explore up to the threshold, and compute the wide cuts."""
         for explorer in self.explorers:
             explorer.explore(self.threshold, self.limits.max_states, self.progress)
-        for explorer in self.explorers:  # one of them may have found states since
+        for explorer in self.explorers:  # another explorer may have found more states since
             explorer.fit()
         arounds = [Surroundings.of(explorer) for explorer in self.explorers]
         for around in arounds:
@@ -204,7 +205,7 @@ class Search:
         return arounds
 
     def _take_narrower(self, found: Found, interrupted: bool) -> None:
-        """Keep the narrower of what is found now and before."""
+        """Keep the narrower of the new and the previous result."""
         before, width = self.best, self._width()
         self.best = found
         if not self._width() <= width:
@@ -214,7 +215,7 @@ class Search:
             raise KeyboardInterrupt
 
     def _inside(self, importances: list[Floats], need: float) -> Integers:
-        """The fewest states outside of which so little is missing; as many as there is room for at most."""
+        """Smallest set of states with a root mean square error of at most `need`, limited by memory."""
         chosen = [
             self._inside_of(explorer, importance, need)
             for explorer, importance in zip(self.explorers, importances, strict=True)
@@ -226,7 +227,7 @@ class Search:
         importance[explorer.origin] = np.inf
         order = np.argsort(-importance, kind="stable")[: int(explorer.asked.sum())]
         order = order[explorer.asked[order]]
-        beyond = np.cumsum(importance[order][::-1])[::-1]  # from each on
+        beyond = np.cumsum(importance[order][::-1])[::-1]  # sums from each state on
         count = int(np.searchsorted(-beyond, -0.75 * need * need, side="left"))
         return order[: max(1, min(count, self.most_inside // len(self.explorers) or 1))]
 
@@ -254,7 +255,7 @@ class Search:
     def _solve_policies(
         self, solver: ExactPairs, arounds: list[Surroundings], cuts: list[Cut], origin: int
     ) -> tuple[Found, bool]:
-        """The returns of the policies themselves from the origin, their first actions drawn too."""
+        """Returns of the policies from the origin, with their first actions drawn too."""
         blocks = PolicyBlocks.of([cut.model for cut in cuts])
         policy = blocks.policy([cut.policy for cut in cuts])
         table, solved, _ = solver.solve_blocks(blocks, policy, self.coupling, 2.0**62, self.progress)
@@ -271,18 +272,18 @@ class Search:
         return found, solved.outcome is Outcome.INTERRUPTED
 
     def _least(self) -> float:
-        """The standard deviation below which nothing is thought to vary."""
+        """Standard deviation below which a quantity is treated as constant."""
         variance, mean = float(np.diag(self.best.covariance).max()), float(np.abs(self.best.mean).max())
         return max(math.sqrt(self.limits.tolerance * variance), self.limits.tolerance * mean)
 
     def _scale(self) -> Floats:
-        """[A, A], the standard deviation that a gap is measured with; a single return where both actions are one."""
+        """[A, A], standard deviations that scale the errors: of gaps, and of single returns on the diagonal."""
         scale = self.best.gap_std.copy()
         np.fill_diagonal(scale, np.sqrt(np.diag(self.best.covariance)))
         return np.maximum(scale, self._least())
 
     def _width(self) -> float:
-        """The widest interval: of a variance, mean or correlation, each on its own scale."""
+        """Largest relative width of the intervals of variances, means and correlations."""
         covariance, variance, correlation = self.best.errors()
         np.fill_diagonal(variance, np.diag(covariance))
         mean = self.best.mean_error[:, None] + self.best.mean_error[None, :]
@@ -299,5 +300,5 @@ class Search:
         return self._width() <= self.limits.tolerance
 
     def _needed(self) -> float:
-        """What may be missing, in root mean square, for the intervals to be narrow enough."""
+        """Root mean square error of a cut at which the intervals are narrow enough."""
         return self.limits.tolerance * float(self._scale().min()) / 9

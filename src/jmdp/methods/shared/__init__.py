@@ -1,1 +1,1 @@
-"""What several methods use."""
+"""Code shared by several methods."""

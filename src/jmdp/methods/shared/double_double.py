@@ -1,8 +1,8 @@
-"""Arithmetic on unevaluated sums of two float64 arrays: about 106 bits, in plain NumPy.
+"""Double-double arithmetic: unevaluated sums of two float64 arrays, about 106 bits, in plain NumPy.
 
-The mean of a return at discount γ is lost to rounding by a factor 1/(1−γ); carrying it in two words keeps the TD
-errors, and so every central moment, right to the last bit. Knuth's two-sum and Dekker's two-product; each operation
-below is within 2⁻¹⁰² of the exact result, relative to the magnitudes it adds.
+Rounding errors in the mean of a return at discount γ are amplified by 1/(1−γ). Keeping the mean in two words makes the
+TD errors, and so every central moment, accurate to the last bit. The algorithms are Knuth's two-sum and Dekker's
+two-product; each operation below is within 2⁻¹⁰² of the exact result, relative to the magnitudes it adds.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class DoubleDouble(NamedTuple):
 
 
 def of(values: Floats) -> DoubleDouble:
-    """Float64 values as they are."""
+    """Convert float64 values, exactly."""
     return DoubleDouble(values, np.zeros_like(values))
 
 
@@ -65,7 +65,7 @@ def add(x: DoubleDouble, y: DoubleDouble) -> DoubleDouble:
 
 
 def add_float(x: DoubleDouble, y: Floats) -> DoubleDouble:
-    """x + a float64 number."""
+    """Return x + y for a float64 y."""
     high, error = _two_sum(x.high, y)
     return _quick_two_sum(high, error + x.low)
 
@@ -76,7 +76,7 @@ def negative(x: DoubleDouble) -> DoubleDouble:
 
 
 def scale(x: DoubleDouble, factor: Floats) -> DoubleDouble:
-    """x × a float64 factor."""
+    """Return x × factor for a float64 factor."""
     high, error = _two_product(x.high, factor)
     return _quick_two_sum(high, error + x.low * factor)
 
@@ -88,7 +88,7 @@ def multiply(x: DoubleDouble, y: DoubleDouble) -> DoubleDouble:
 
 
 def total(x: DoubleDouble, axis: int) -> DoubleDouble:
-    """Sum along an axis, one slice after the other."""
+    """Sum along an axis, slice by slice."""
     parts = [
         DoubleDouble(*part) for part in zip(np.moveaxis(x.high, axis, 0), np.moveaxis(x.low, axis, 0), strict=True)
     ]

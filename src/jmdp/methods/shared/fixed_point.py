@@ -1,4 +1,4 @@
-"""Iterating a contraction to its fixed point, and knowing when to stop."""
+"""Iteration of a contraction to its fixed point, with acceleration and stopping rules."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from jmdp.base.arrays import Floats
 from jmdp.results.outcome import Outcome
 
 _LEAST_REDUCTION = 0.5
-"""A combination must make the residual at least this much smaller to be tried."""
+"""A combination is used only if it reduces the residual at least by this factor."""
 
 
 @dataclass(frozen=True, eq=False)
 class FixedPoint:
-    """The last point, its residual, and the residual of every sweep."""
+    """Result of an iteration: the last point, its residual, and the residual of every sweep."""
 
     point: Floats
     residual: float
@@ -27,7 +27,7 @@ class FixedPoint:
 
 
 class Past(Protocol):
-    """The changes d_0, d_1, … of successive sweeps, and what is done with them."""
+    """Recorded changes d_0, d_1, … of successive sweeps, and operations on them."""
 
     length: int
     changes: Any  # [length, ·]
@@ -51,17 +51,17 @@ class Sweeps:
     """
 
     measured: Callable[[Floats, Floats, Any], float]
-    past: Past | None = None  # where changes are recorded, if they are to be combined
-    unmeasured: Callable[[Floats, Floats], None] | None = None  # fills `out` with T x, and is cheaper
+    past: Past | None = None  # record of changes, if they are to be combined
+    unmeasured: Callable[[Floats, Floats], None] | None = None  # cheaper: only fills `out` with T x
 
 
 @dataclass(frozen=True, eq=False)
 class StoppingRule:
-    """Stop when the residual is at most `target` and `enough(point, residual)`, or that is out of reach."""
+    """Stop if the residual is at most `target` and `enough(point, residual)` holds, or if this is unattainable."""
 
     target: float
-    floor: Callable[[Floats], float]  # what rounding may hide of the residual of a point
-    rate: float  # ‖L‖ at most
+    floor: Callable[[Floats], float]  # bound on the rounding error in the residual of a point
+    rate: float  # upper bound on ‖L‖
     max_sweeps: int
     enough: Callable[[Floats, float], bool] = lambda point, residual: True
 
@@ -69,20 +69,21 @@ class StoppingRule:
 def iterate(
     sweeps: Sweeps, point: Floats, out: Floats, stopping: StoppingRule, report: Callable[[int, float, float], None]
 ) -> FixedPoint:
-    """Sweep from `point` until the rule says stop. `out` is a second table; the two are used in turn.
+    """Sweep from `point` until the stopping rule applies. `out` is a second table; the two are used alternately.
 
-    With `past`, every few sweeps the changes recorded since the last time are combined as in reduced rank
+    With `past`, every few sweeps the changes recorded since the last combination are combined as in reduced rank
     extrapolation (Sidi 1991), which for an affine sweep is restarted GMRES: x̄ = Σ g_i x_i, Σ g_i = 1, has the residual
-    r̄ = Σ g_i d_i, and the next point is x̄ + r̄ with residual L r̄. The combination with the least ‖r̄‖₂ is taken only
-    where ‖r̄‖ is smaller than the last residual in the norm of the iteration too, so no step does worse than a plain
-    sweep is sure to. Where it is not worth while, more and more plain sweeps come between tries. Those between are
-    made without measuring, if that can be done. What is concluded always rests on the residual of a sweep just
+    r̄ = Σ g_i d_i, and the next point is x̄ + r̄ with residual L r̄. The combination with the smallest ‖r̄‖₂ is used only
+    if ‖r̄‖ is also smaller than the last residual in the norm of the iteration, so no step is worse than the guarantee
+    of a plain sweep. Each rejected combination doubles the number of plain sweeps before the next attempt; their
+    residuals are not measured if the sweeps support that. The outcome always depends on the residual of a sweep just
     measured, never on a combination.
 
-    An interrupt from the keyboard ends it with the point it has, whose residual is then measured.
+    A KeyboardInterrupt ends the iteration at the current point, whose residual is then measured.
 
-    It has stalled when the residual is far below `floor`, what rounding may hide of it; when it is below it and no
-    longer falls; or when it has not halved in twice the sweeps that a contraction with this `rate` needs.
+    The iteration has stalled if the residual is far below `floor`, the bound on its rounding error; if it is below
+    `floor` and no longer decreases; or if it has not halved in twice the sweeps that a contraction with this `rate`
+    needs.
     """
     return _Iteration(sweeps, point, out, stopping, report).run()
 
@@ -100,12 +101,12 @@ class _Iteration:
         self.residuals: list[float] = []  # nan for sweeps that were not measured
         self.last_halving, self.halving = 0, math.inf
         self.recorded = 0  # changes since the last combination
-        self.waiting = 0  # sweeps that are still to be made before changes are recorded again
-        self.pause = 0  # how many there were of these the last time
+        self.waiting = 0  # sweeps to make before changes are recorded again
+        self.pause = 0  # length of the last such pause
         self.aim = stopping.target
 
     def run(self) -> FixedPoint:
-        """Sweep until there is an outcome."""
+        """Sweep until the stopping rule gives an outcome."""
         while True:
             unmeasured = self.sweeps.unmeasured is not None and self.waiting > 0
             try:
@@ -128,7 +129,7 @@ class _Iteration:
                 self.recorded += 1
 
     def _sweep(self) -> float:
-        """Fill `out`, and return the residual of `point` if it is measured, else nan."""
+        """Fill `out`; return the residual of `point` if measured, else nan."""
         sweeps = self.sweeps
         if sweeps.unmeasured is not None and self.waiting > 0:
             sweeps.unmeasured(self.point, self.out)
@@ -137,7 +138,7 @@ class _Iteration:
         return sweeps.measured(self.point, self.out, change)
 
     def _combine(self, past: Past) -> None:
-        """Combine the recorded changes if that helps, and decide when to record the next."""
+        """Combine the recorded changes if that reduces the residual, and decide when to record again."""
         self.pause = 0 if _jump(past, self.point, self.residuals[-1]) else max(2 * self.pause, self.length)
         left = _sweeps_left(self.residuals[-self.length :], self.aim)
         most = self.stopping.max_sweeps - len(self.residuals) - 1
@@ -145,7 +146,7 @@ class _Iteration:
         self.recorded = 0
 
     def _outcome(self) -> Outcome | None:
-        """Why to stop at `point`, whose residual was just measured; None to go on."""
+        """Outcome if the iteration stops at `point`, whose residual was just measured; None to continue."""
         count, residual, stopping = len(self.residuals), self.residuals[-1], self.stopping
         hidden = stopping.floor(self.point)
         self.aim = max(stopping.target, hidden / 16)
@@ -165,7 +166,7 @@ class _Iteration:
 
 
 def _jump(past: Past, point: Floats, residual: float) -> bool:
-    """Move the point after the last recorded change to x̄ + r̄, if ‖r̄‖ is small enough; say whether."""
+    """Move the point after the last recorded change to x̄ + r̄ if ‖r̄‖ is small enough; return True if moved."""
     gram = past.gram()
     matrix, right, size = gram[:-1, :-1], gram[-1, :-1], gram[-1, -1]
     scale = np.sqrt(np.diag(matrix))
@@ -181,7 +182,7 @@ def _jump(past: Past, point: Floats, residual: float) -> bool:
 
 
 def _sweeps_left(residuals: list[float], aim: float) -> int:
-    """How many more sweeps bring the residual down to `aim`, at the pace of the last ones."""
+    """Number of sweeps until the residual reaches `aim`, at the rate of the last sweeps."""
     first, last = residuals[0], residuals[-1]
     if not 0 < last < first or aim <= 0:
         return 2**30

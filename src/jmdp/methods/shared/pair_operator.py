@@ -1,28 +1,30 @@
-"""One sweep over state pairs: the recursion that all second moments come from.
+"""Operator of the sweep over state pairs: the recursion for all second moments.
 
-Write H(s, t) for the covariance of the returns of two branches that stand in states s and t and draw their actions from
-the policy, and V(s) for the variance of one such return. With d the TD errors of `shaping` and n_a the next
-state under action a,
+Let H(s, t) be the covariance of the returns of two branches in states s and t that draw their actions from the policy,
+and V(s) the variance of one such return. With d the TD errors of `shaping` and n_a the next state under action a,
 
-    s ≠ t                       H(s, t) = Σ_j w_j [ D_j(s) D_j(t) + γ² (Q_j H Q_jᵀ)(s, t) ]        (`common_luck`)
+    s ≠ t                       H(s, t) = Σ_j w_j [ D_j(s) D_j(t) + γ² (Q_j H Q_jᵀ)(s, t) ]        (`shared_randomness`)
     s = t, actions a ≠ b        h(a, b) = E_k[ d_a d_b + γ² H(n_a, n_b) ]
     s = t, one action           h(a, a) = E_k[ d_a² + γ² V(n_a) ]
     H(s, s) = Σ_{a,b} ψ(a, b) h(a, b)        V(s) = Σ_a π(a) h(a, a)
 
-where D_j, Q_j are a branch's mean TD error and step given the common luck j, and ψ is the joint distribution of two
-action draws in one state: π ⊗ π, or equal actions where policy luck is shared. Under Independent the first line also
-serves s = t. The operator is monotone, substochastic and times γ², so it contracts with γ² in the maximum norm.
+where D_j, Q_j are a branch's mean TD error and step given the value j of the shared randomness, and ψ is the joint
+distribution of two action draws in one state: π ⊗ π, or equal actions if action draws are shared. Under Independent the
+first line also applies to s = t. The operator is γ² times a monotone substochastic one, so it contracts with γ² in the
+maximum norm.
 
-With several policies (`policy_blocks`) only pairs of different blocks are swept: no other is asked for, and they feed
-on one another alone. Where the coupling shares scenarios within a state only, pairs of one place have a line of their
-own (`same_place`).
+With several policies (`policy_blocks`) only pairs of states in different blocks are swept: no others are needed, and
+these depend only on one another. If the coupling shares scenarios only within a state, pairs of copies of one state
+have a separate equation (`same_place`).
 
-V does not depend on H: it is solved for at once, and sweeps are over H alone.
+V does not depend on H: it is solved directly, and sweeps update H alone.
 
-All is stored in the units w(s) of `state_units`: H(s, t) / (w(s) w(t)), V(s) / w(s)², d(s) / w(s), and each step from s
-to s' counts w(s') / w(s) ≤ 1 times.
+All quantities are stored in the units w(s) of `state_units`: H(s, t) / (w(s) w(t)), V(s) / w(s)², d(s) / w(s), and each
+step from s to s' has the factor w(s') / w(s) ≤ 1.
 
-The paper iterates on (s, a, t, b) instead (Definition 5.1); every entry there is one step ahead of H and V.
+The paper iterates on (s, a, t, b) instead (Definition 5.1, Eq. (14)); every entry there is a one-step lookahead on H
+and V. Under Local, the three cases above are Eq. (17), Eq. (18) and Eq. (16); Eq. (17) applies to a = b too, which the
+paper's cases leave out.
 """
 
 from __future__ import annotations
@@ -48,13 +50,13 @@ from jmdp.models.tabular import TabularJMDP
 Precision = Literal["float64", "float32"]
 
 _STORED = {"float64": (ROUNDOFF, 0.0), "float32": (2.0**-24, 2.0**-149)}
-"""Rounding when an entry is stored: relative, and where it underflows."""
+"""Rounding error of a stored entry: relative, and absolute for underflow."""
 
 
 class PairOperator:
-    """The recursion for one model, policy and coupling: V solved, what a sweep needs, and how far both can be off."""
+    """Recursion for one model, policy and coupling: solved V, data of a sweep of H, and error bounds of both."""
 
-    mirror, source = 1.0, None  # H is symmetric, and nothing is added to its products but D_j D_jᵀ
+    mirror, source = 1.0, None  # H is symmetric, and its only source is D_j D_jᵀ
 
     def __init__(
         self,
@@ -77,8 +79,8 @@ class PairOperator:
         self.td, self.ratio = in_units(model, shaped.td, happens(model, policy), unit, unit[:, None])
         possible = np.broadcast_to(self.prob[:, :, None] > 0, model.shape)
         self.centred, self.ratio_ahead = in_units(model, shaped.centred, possible, unit, coordinate)
-        # Where scenario and policy luck are both a branch's own, nothing is in common and H off the same-state
-        # entries has no source: the mean TD error of a branch is 0 by the definition of v.
+        # If neither scenarios nor action draws are shared, H has no source apart from its same-state entries: the mean
+        # TD error of a branch is 0 by the definition of v.
         self.joint_steps: list[JointStep] = []
         if coupling.shared_in_a_state or coupling.policy_luck == "shared":
             self.joint_steps = joint_steps(model, policy, coupling, self.td, self.ratio)
@@ -90,7 +92,7 @@ class PairOperator:
         self._set_error_scales()
 
     def _set_same_state(self) -> None:
-        """Entries of one state, or of one place, where the coupling gives them a line of their own."""
+        """Set `same_state` or `same_place` if the coupling gives these entries a separate equation."""
         self.same_state: SameState | None = None
         self.same_place: SamePlace | None = None
         coupling = self.coupling
@@ -101,24 +103,24 @@ class PairOperator:
             self.same_state = SameState(self.model, self.policy, self.prob, self.td, self.V, self.ratio)
 
     def start(self) -> Floats:
-        """A table H [S × S] of zeros, as a vector that begins where a cache line does."""
+        """A table H [S × S] of zeros, as a vector aligned to a cache line."""
         spare = 64 // np.dtype(self.precision).itemsize
         table = np.zeros(self.size + spare, self.precision)
         skip = -table.ctypes.data % 64 // table.itemsize
         return table[skip : skip + self.size]
 
     def diagonal(self, H: Floats) -> Floats | None:
-        """H(s, s) [S] after a sweep of H [S, S]; None where the entries between states serve."""
+        """H(s, s) [S] after a sweep of H [S, S]; None if the between-state equation applies."""
         if self.blocks is not None or not self.coupling.shared_in_a_state:
             return None
         return self.V if self.same_state is None else self.same_state.diagonal(H)
 
     def placed(self, H: Floats) -> Floats | None:
-        """H at `SamePlace.one`, `.other` after a sweep; None where the entries between states serve."""
+        """H at the pairs `SamePlace.one`, `.other` after a sweep; None if the between-state equation applies."""
         return None if self.same_place is None else self.same_place.after(H)
 
     def ahead(self, H: Floats, states: slice) -> Floats:
-        """[·, K, A, A], δ_a δ_b + γ² H(n_a, n_b) for two branches that share scenario k; V where they are one."""
+        """[·, K, A, A], δ_a δ_b + γ² H(n_a, n_b) for two branches that share scenario k; V if merged."""
         n, gained, ratio = self.model.next_state[states], self.centred[states], self.ratio_ahead[states]
         result = gained[:, :, :, None] * gained[:, :, None, :]
         following = H[n[:, :, :, None], n[:, :, None, :]].astype(np.float64, copy=False)
@@ -128,7 +130,7 @@ class PairOperator:
         return result
 
     def covariance(self, table: Floats) -> Floats:
-        """[S, A, A], covariances of the returns of one state's actions, in their units: one step ahead of the table."""
+        """[S, A, A], covariances of the returns of a state's actions, in their units, by a lookahead on the table."""
         S, K, A = self.model.shape
         H = table.reshape(S, S)
         same = np.empty((S, A, A))
@@ -148,7 +150,7 @@ class PairOperator:
         return _symmetric(distinct)
 
     def cross_covariance(self, H: Floats, s: int, a: int, t: int, b: int) -> float:
-        """Covariance of the returns of two distinct branches that do not share a state's table, in their units."""
+        """Covariance, in their units, of the returns of two distinct branches by the between-state equation."""
         n, m = self.model.next_state[s, :, a], self.model.next_state[t, :, b]
         one, other = self.ratio_ahead[s, :, a], self.ratio_ahead[t, :, b]
         if not self.coupling.shared_between_states:
@@ -165,20 +167,20 @@ class PairOperator:
         return np.asarray(np.einsum("sk,ska->sa", self.prob, steps))
 
     def floor(self, entry: float) -> float:
-        """What rounding can hide from a residual, where no entry is larger than `entry`."""
+        """Bound on the rounding error in a residual, if no entry is larger than `entry`."""
         relative, absolute = _STORED[self.precision]
-        times = len(self.joint_steps) + 2  # an entry is stored once for each piece
+        times = len(self.joint_steps) + 2  # an entry is stored once per joint step
         stored = 0.0 if self.precision == "float64" else times * (relative * (self._source + entry) + absolute)
         return self._rounding_error(entry, self._source) + stored
 
     def step_error(self, entry: float, residual: float) -> float:
-        """Bound on the error of any covariance, in its units, given the TD errors as they are."""
+        """Bound on the error of any covariance, in its units, assuming exact TD errors."""
         ahead = self._rounding_error(entry, self._centred_source)
         below = (max(residual, self.V_residual) + self.floor(entry)) / self.one_minus_square
         return (self.square * below + ahead) * (1 + 2.0**-40)
 
     def largest_residual(self, entry: float, error: float) -> float:
-        """The residual up to which `step_error` is at most `error`; not positive where none is small enough."""
+        """Largest residual for which `step_error` is at most `error`; not positive if there is no such residual."""
         ahead = self._rounding_error(entry, self._centred_source)
         allowed = (error * (1 - 2.0**-39) - ahead) * self.one_minus_square
         return allowed / self.square - self.floor(entry) if self.square else math.inf
@@ -188,17 +190,17 @@ class PairOperator:
         return self.table_error(largest(self.V), self.V_residual)
 
     def entry(self, table: Floats) -> float:
-        """The largest entry of H and V."""
+        """Largest entry of H and V."""
         if self.blocks is None:
             return max(largest(table), largest(self.V))
-        S, block = self.model.shape[0], self.blocks.block  # the rest is 0, or follows by symmetry
+        S, block = self.model.shape[0], self.blocks.block  # all other entries are 0 or follow by symmetry
         parts = [table.reshape(S, S)[first : first + block, :first] for first in range(block, S, block)]
         return max(largest(self.V), *(largest(part) for part in parts), 0.0)
 
     def table_error(self, entry: float, residual: float) -> float:
         """Bound on the error of H and V, none larger than `entry`, in the maximum norm.
 
-        (‖residual‖ + rounding of the sweep + what the error of d adds) / (1 − γ²).
+        (‖residual‖ + rounding of the sweep + effect of the error of d) / (1 − γ²).
         """
         td_error = float(np.ldexp(self.shaped.td_errors, -self.units.state).max())
         from_td = 2 * td_error * math.sqrt(self._source) + td_error * td_error
@@ -212,16 +214,16 @@ class PairOperator:
 
     @property
     def one_minus_square(self) -> float:
-        """1 − γ², without subtracting squares."""
+        """1 − γ², computed without subtracting squares."""
         return (1 - self.model.discount) * (1 + self.model.discount)
 
     def _rounding_error(self, entry: float, source: float) -> float:
-        """Rounding in the evaluation of E[d d'] + γ² E[H], |H| ≤ entry, E[d²] ≤ source: relative on what is summed."""
+        """Rounding error of E[d d'] + γ² E[H], |H| ≤ entry, E[d²] ≤ source; it is relative to the summands."""
         tiny = UNDERFLOW if self.shaped.rewards.bound else 0.0
         return self.rounding * ROUNDOFF * (source + self.square * entry) + tiny
 
     def td_error_effects(self) -> TdErrorEffects:
-        """What the errors of TD errors add to those of covariances."""
+        """Effect of the errors of TD errors on those of covariances."""
         shaped, coordinate = self.shaped, self.units.coordinate
         reachable = shaped.classes.reachable_max(shaped.td_errors)
         possible = np.broadcast_to(self.prob[:, :, None] > 0, self.model.shape)
@@ -235,13 +237,13 @@ class PairOperator:
         )
 
     def _set_error_scales(self) -> None:
-        """Count the units of rounding that a sweep or a look ahead can put on any term, and bound the terms d d'.
+        """Bound the units of rounding on any term of a sweep or lookahead, and the terms d d'.
 
-        Every weight is a product of probabilities, so rounding acts on it relatively. Between two states: each Q_j has
-        the excess of its rows over 1 and a product; summing outcomes with one next state and then over next states
-        takes at most one more than there are outcomes; D_j sums them too; then γ², d, the weight and the sum over
-        pieces. In one state: sums over two actions and a scenario, or over the entries found by `SameState`, and the
-        excess of their rows. Break points of shared policy luck come on top.
+        Every weight is a product of probabilities, so its rounding error is relative. Between two states: each Q_j has
+        the excess of its rows over 1 and one product; the sum over outcomes with the same next state and then over next
+        states has at most one operation more than there are outcomes; D_j has the same sum; then follow γ², d, the
+        weight and the sum over joint steps. In one state: sums over two actions and a scenario, or over the entries of
+        `SameState`, and the excess of their rows. Break points of shared action draws are added.
         """
         _, K, A = self.model.shape
         over = row_sum_error_units(self.model.prob) + row_sum_error_units(self.policy.probs)
@@ -259,7 +261,7 @@ class PairOperator:
         squares = np.einsum("sk,ska->sa", self.prob, self.td**2)
         own = float((squares * self.policy.probs).sum(axis=1).max())
         if self.coupling.policy_luck == "shared":
-            # An action too unlikely to have a break point of its own may still be the one that matters.
+            # An action too unlikely to have its own break point may still dominate the error.
             own = max(own, float(squares[self.policy.probs > 0].max()))
         common = max(
             (float(np.abs(branch.td).max()) ** 2 for p in self.joint_steps for branch in (p.one, p.other)), default=0
@@ -269,36 +271,36 @@ class PairOperator:
 
 
 def row_sum_error_units(rows: Floats) -> float:
-    """How many units the sum of a row of probabilities is off from 1, at most."""
+    """Largest deviation from 1 of the sum of a row of probabilities, in units of rounding."""
     return 1 + max(abs(math.fsum(row) - 1) for row in rows.tolist()) / ROUNDOFF
 
 
 def _symmetric(blocks: Floats) -> Floats:
-    """Blocks [S, A, A] made symmetric to the last bit, which rounding in a sweep does not keep."""
+    """Blocks [S, A, A] made exactly symmetric: rounding in a sweep does not preserve symmetry."""
     return np.asarray((blocks + blocks.transpose(0, 2, 1)) / 2)
 
 
 @dataclass(frozen=True, eq=False)
 class TdErrorEffects:
-    """What the errors of TD errors add to those of covariances, in the units of the two returns.
+    """Effect of the errors of TD errors on those of covariances, in the units of the two returns.
 
-    With |d̂ − d| ≤ x(s) over all that s can reach, each d̂ d̂' is off by at most x |d'| + x' |d| + x x', a step in that by
-    E|d| ≤ rms(d); what follows adds up to 1/(1 − γ²) times as much, one step ahead.
+    With |d̂ − d| ≤ x(s) over all states reachable from s, the error of each d̂ d̂' is at most x |d'| + x' |d| + x x', and
+    in expectation E|d| ≤ rms(d). The sum over all later steps is 1/(1 − γ²) times as much, one step ahead.
     """
 
     rms: float  # of a TD error, in any state
-    centred_rms: float  # of what is left of one around its mean, for any action
+    centred_rms: float  # of a TD error centred at its mean, for any action
     times: float  # γ² / (1 − γ²)
-    following: Floats  # [S, A], the largest error of any TD error after this step
-    here: Floats  # [S, A], of this step's own
+    following: Floats  # [S, A], largest error of any TD error after this step
+    here: Floats  # [S, A], error of this step's TD error
 
     def within_states(self) -> Floats:
-        """[S, A, A], for two actions in one state."""
+        """[S, A, A], effect for two actions in one state."""
         x, y = self.following, self.here
         return self._added(x[:, :, None], x[:, None, :], y[:, :, None], y[:, None, :])
 
     def between(self, one: tuple[int, int], other: tuple[int, int]) -> float:
-        """For two coordinates."""
+        """Effect for two coordinates."""
         x, y = self.following, self.here
         return float(self._added(x[one], x[other], y[one], y[other]))
 
@@ -308,5 +310,5 @@ class TdErrorEffects:
 
     @property
     def is_zero(self) -> Booleans:
-        """[S, A], returns that are 0 exactly: nothing is ever earned."""
+        """[S, A], True if the return is exactly 0: no reward is possible."""
         return np.asarray(self.here == 0)

@@ -1,4 +1,4 @@
-"""The chain of states that a policy makes: its steps, and discounted sums along it."""
+"""Markov chain of states under a policy: its transition matrix, and discounted sums along it."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 def averaged_step(
     model: TabularJMDP, scenarios: Floats, choices: Floats, factor: Floats | None = None
 ) -> csr_array[np.float64]:
-    """[S, S], where a branch goes: Σ_k Σ_a scenarios · choices · 1{next_state}; nowhere from a terminal state.
+    """Transition matrix [S, S] of a branch: Σ_k Σ_a scenarios · choices · 1{next_state}; 0 from terminal states.
 
-    With a factor [S, K, A], each outcome counts that many times.
+    With a factor [S, K, A], each outcome is multiplied by its factor.
     """
     from scipy.sparse import coo_array
 
@@ -38,7 +38,7 @@ def averaged_step(
 
 @dataclass(frozen=True)
 class ChainSolver:
-    """(I − discount × P_π)⁻¹, and its transpose, in float64: good enough to refine with."""
+    """(I − discount × P_π)⁻¹ and its transpose in float64, for iterative refinement."""
 
     forward: Callable[[Floats], Floats]
     transposed: Callable[[Floats], Floats]
@@ -51,18 +51,18 @@ def policy_chain_solver(
     one_minus_discount: float,
     factor: Floats | None = None,
 ) -> ChainSolver:
-    """Factorise I − discount × P_π; with a factor [S, K, A] ≤ 1, outcomes in other states count that many times."""
+    """Factorise I − discount × P_π; a factor [S, K, A] ≤ 1 multiplies outcomes in other states."""
     from scipy.sparse import diags_array
     from scipy.sparse.linalg import splu
 
     step = averaged_step(model, model.prob, policy.probs)
     leaves = step - diags_array(step.diagonal())
-    # 1 − γ P(s, s) as (1 − γ) + γ (what leaves s): nothing is subtracted, so 1 − γ survives however small it is.
+    # 1 − γ P(s, s) as (1 − γ) + γ (probability of leaving s): without subtraction, 1 − γ keeps its accuracy.
     stays = np.where(model.terminal, 1.0, one_minus_discount + discount * leaves.sum(axis=1))
     if factor is not None:
         step = averaged_step(model, model.prob, policy.probs, factor)
         leaves = step - diags_array(step.diagonal())
-    # An M-matrix with dominant diagonal needs no pivoting, and then an order for A + Aᵀ fills in least.
+    # A diagonally dominant M-matrix needs no pivoting; an ordering for A + Aᵀ then has the least fill-in.
     try:
         factors = splu(
             (diags_array(stays) - discount * leaves).tocsc(),
@@ -70,7 +70,7 @@ def policy_chain_solver(
             diag_pivot_thresh=0.0,
             options={"SymmetricMode": True},
         )
-    except RuntimeError:  # singular to float64: fall back on value iteration
+    except RuntimeError:  # singular in float64: fall back to value iteration
         return ChainSolver(lambda b: b, lambda b: b)
     return ChainSolver(lambda b: np.asarray(factors.solve(b)), lambda b: np.asarray(factors.solve(b, "T")))  # type: ignore[call-overload]
 
@@ -83,9 +83,10 @@ def discounted_total(
     discount: float,
     one_minus_discount: float,
 ) -> Floats:
-    """An upper bound on y = gain + discount × P_π y [S], for gains ≥ 0: solved, refined, and its error added.
+    """Upper bound on the solution y [S] of y = gain + discount × P_π y, for gains ≥ 0.
 
-    It holds for any solver; a good one makes it tight.
+    The solution is computed, refined, and increased by its error. The bound is valid for any solver; an accurate one
+    makes it tight.
     """
     _, K, A = model.shape
     prob = model.prob * ~model.terminal[:, None]

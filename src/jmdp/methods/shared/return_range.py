@@ -1,4 +1,4 @@
-"""What a return can be at least and at most."""
+"""Smallest and largest possible returns."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from jmdp.models.tabular import TabularJMDP
 
 _SWEEPS = 2000
 _SETTLED = 1e-12
-"""Change of a sweep, relative to B/(1 − γ), at which ranges are narrow enough. They hold after any sweep."""
+"""Change of a sweep, relative to B/(1 − γ), at which the iteration stops. The bounds are valid after any sweep."""
 
 _ROUNDING = 2.0**-50
-"""Relative to what is added up, more than a sweep rounds."""
+"""Upper bound on the rounding error of a sweep, relative to its summands."""
 
 
 class TableRange(ABC):
-    """What each return of a table can be at least and at most."""
+    """Smallest and largest possible return of each coordinate of a table."""
 
     model: TabularJMDP
 
     def is_over(self, s: int) -> bool:
-        """Is nothing earned from this state on?"""
+        """True if no reward can follow from this state."""
         return bool(self.model.terminal[s])
 
     def of(self, s: int, a: int) -> Interval:
-        """Where Z(s, a) is."""
+        """Interval that contains Z(s, a)."""
         return Interval(-float(self._lowest[s, a]), float(self._highest[s, a]))
 
     def of_drawn(self, s: int) -> Interval:
-        """Where the return is if the first action is drawn too."""
+        """Interval that contains the return if the first action is also drawn."""
         drawn = np.flatnonzero(self.first_policy.probs[s] > 0)
         return Interval(-float(self._lowest[s, drawn].max()), float(self._highest[s, drawn].max()))
 
     def of_gap(self, s: int, a: int, b: int) -> Interval:
-        """Where Z(s, a) − Z(s, b) is, whatever luck they share."""
+        """Interval that contains Z(s, a) − Z(s, b) under any coupling."""
         one, other = self.of(s, a), self.of(s, b)
         return one + Interval(-other.high, -other.low)
 
@@ -50,24 +50,24 @@ class TableRange(ABC):
 
     @cached_property
     def _lowest(self) -> Floats:
-        """With the sign turned."""
+        """Lower bounds with their sign reversed."""
         return self._bound(-1.0)
 
     @property
     @abstractmethod
     def first_policy(self) -> TabularPolicy:
-        """What draws the first action."""
+        """Policy that draws the first action."""
 
     @abstractmethod
     def _bound(self, sign: float) -> Floats:
-        """[S, A], upper bounds on returns, or on what is lost."""
+        """[S, A], upper bounds on sign × return."""
 
 
 @dataclass(frozen=True, eq=False)
 class ReturnRange(TableRange):
-    """The least and the greatest return of each coordinate, over all that can happen under the policy.
+    """Smallest and largest return of each coordinate, over all outcomes possible under the policy.
 
-    u(s) = max over what can be drawn of R + γ u(s'), from u = B/(1 − γ) down: a bound after every sweep.
+    Iterates u(s) = max over possible outcomes of R + γ u(s'), downwards from u = B/(1 − γ): every iterate is a bound.
     """
 
     model: TabularJMDP

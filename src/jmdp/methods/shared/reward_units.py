@@ -1,4 +1,4 @@
-"""A model's rewards as methods work on them: divided by the power of two just above their bound."""
+"""Rewards of a model scaled for computation: divided by the power of two just above their bound."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from jmdp.models.tabular import TabularJMDP
 
 @dataclass(frozen=True, eq=False)
 class RewardUnits:
-    """Rewards of size 1, and the way back."""
+    """Rewards scaled to size 1, with the scale to restore the original size."""
 
     scale: Scale
     bound: float  # max |reward|, in [½, 1), or 0
@@ -19,6 +19,6 @@ class RewardUnits:
 
     @classmethod
     def of(cls, model: TabularJMDP) -> RewardUnits:
-        """For all rewards of a model."""
+        """Scale all rewards of a model."""
         scale = Scale.above(model.reward_bound)
         return cls(scale, scale.divide(model.reward_bound), scale.divide(model.reward))

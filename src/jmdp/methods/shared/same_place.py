@@ -1,12 +1,12 @@
-"""Two branches of different policies in one state, where the coupling shares its scenario within a state alone.
+"""Two branches of different policies in one state, if the coupling shares scenarios only within a state.
 
-At x and y, blocks of one state under policies i and j (`models.policy_blocks`), both meet scenario k and take actions
-(a, b) with the joint probability ψ(a, b): π_i(a) π_j(b), or the length on which one uniform number means a to one and b
-to the other. So
+At x and y, the copies of one state under policies i and j (`models.policy_blocks`), both receive scenario k and take
+actions (a, b) with the joint probability ψ(a, b): π_i(a) π_j(b), or the length of the interval of one shared uniform
+number on which policy i takes a and policy j takes b. So
 
     H(x, y) = Σ_k p Σ_{a,b} ψ(a, b) [ d_a d_b + γ² H(n_a, n_b) ],
 
-a fixed number for each pair of blocks plus some entries of H. Branches of different policies never become one.
+a constant for each pair of copies plus a weighted sum of entries of H. Branches of different policies never merge.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from jmdp.models.policy import TabularPolicy
 from jmdp.models.policy_blocks import PolicyBlocks
 
 _AT_ONCE = 1_000_000
-"""Pairs of outcomes that are worked on together."""
+"""Pairs of outcomes processed together."""
 
 
 class SamePlace:
-    """The entries of a sweep for all pairs of blocks of one state, given TD errors and ratios of units [S, K, A]."""
+    """Entries of a sweep for all pairs of copies of one state, given TD errors and ratios of units [S, K, A]."""
 
     def __init__(
         self, blocks: PolicyBlocks, policy: TabularPolicy, coupling: Coupling, td: Floats, ratio: Floats
@@ -58,13 +58,13 @@ class SamePlace:
         """[pairs], Σ_k p Σ_{a,b} ψ terms, where terms(x, y) are [·, K, A, A] for some pairs."""
         found = np.zeros(self.one.size)
         for rows, chance in self._chances():
-            # One axis after the other: sums of few terms round little.
+            # Summing axis by axis has a smaller rounding error than one long sum.
             weighted = chance * terms(self.one[rows], self.other[rows])
             found[rows] = weighted.sum(axis=3).sum(axis=2).sum(axis=1)
         return found
 
     def _chances(self) -> Iterator[tuple[slice, Floats]]:
-        """Some pairs at a time, and the probabilities of what they meet and do, [·, K, A, A]."""
+        """Yield slices of pairs with the joint probabilities [·, K, A, A] of their scenarios and actions."""
         model = self._blocks.model
         _, K, A = model.shape
         at_once = max(1, _AT_ONCE // (K * A * A))
@@ -75,7 +75,7 @@ class SamePlace:
 
 
 def joint_actions(policy: TabularPolicy, coupling: Coupling) -> Callable[[Integers, Integers], Floats]:
-    """ψ [·, A, A] of pairs of states: the joint probabilities of the actions that two branches draw there."""
+    """Function that returns, for pairs of states, the joint probabilities ψ [·, A, A] of the two actions drawn."""
     pi = policy.probs
     if coupling.policy_luck == "independent":
         return lambda x, y: pi[x][:, :, None] * pi[y][:, None, :]

@@ -1,8 +1,9 @@
-"""Shape first: the value of the policy, and rewards replaced by their TD errors.
+"""Reward shaping: the value of the policy, and rewards replaced by their TD errors.
 
-With v = r_π + γ P_π v, replace each reward by d(s, k, a) = r + γ v(s') − v(s). The shaped return is Z − v(s); its
-policy mean is 0, so each of its moments is central and no variance is ever the difference of two large numbers.
-Here v is carried in two words, so that d keeps its own last bits as γ nears 1. What is left of its error is bounded.
+With v = r_π + γ P_π v, the fixed point of Eq. (13) averaged over actions, replace each reward by
+d(s, k, a) = r + γ v(s') − v(s). The shaped return is Z − v(s); its policy mean is 0, so each of its moments is central
+and no variance is the difference of two large numbers. v is kept in double-double precision, so that d keeps full
+float64 accuracy as γ approaches 1. The remaining error is bounded.
 """
 
 from __future__ import annotations
@@ -26,51 +27,51 @@ from jmdp.models.tabular import TabularJMDP
 _MOST_REFINEMENTS = 30
 
 _AT_ONCE = 8192
-"""Outcomes that are worked on together."""
+"""Outcomes processed together."""
 
 
 @dataclass(frozen=True, eq=False)
 class Shaped:
-    """A model's values and TD errors under a policy, for rewards of size 1."""
+    """Values and TD errors of a model under a policy, for rewards scaled to size 1."""
 
     rewards: RewardUnits
     value: DoubleDouble  # [S]
-    value_errors: Floats  # [S], of both words of the value
+    value_errors: Floats  # [S], errors of the double-double value
     td: Floats  # [S, K, A], d = r + γ v(s') − v(s)
     centred: Floats  # [S, K, A], δ = r + γ v(s') − q(s, a)
-    td_errors: Floats  # [S], of td where the policy can go, beyond the rounding of each entry itself
-    centred_errors: Floats  # [S, A], of centred, likewise
+    td_errors: Floats  # [S], errors of td for outcomes of the policy, excluding the rounding of each entry
+    centred_errors: Floats  # [S, A], errors of centred, likewise
     mean: Floats  # [S, A], q
     mean_errors: Floats  # [S, A]
     classes: StateClasses
 
     @property
     def scale(self) -> Scale:
-        """What rewards are divided by."""
+        """Scale by which rewards are divided."""
         return self.rewards.scale
 
     @property
     def td_error(self) -> float:
-        """The largest error of td and centred."""
+        """Largest error of td and centred."""
         return max(float(self.td_errors.max()), float(self.centred_errors.max()))
 
     @property
     def mean_error(self) -> float:
-        """The largest error of mean."""
+        """Largest error of mean."""
         return float(self.mean_errors.max())
 
 
 def shape_rewards(model: TabularJMDP, policy: TabularPolicy) -> Shaped:
-    """Solve for the value by LU, refine in two words, and bound what is left.
+    """Solve for the value by LU, refine it in double-double arithmetic, and bound the remaining error.
 
-    |v − v*|(s) ≤ max |Σ p π d| / (1 − γ) over the states that s can reach: the policy-averaged TD error is the Bellman
-    residual, and whether a row of probabilities sums to 1 exactly does not enter it.
+    |v − v*|(s) ≤ max |Σ p π d| / (1 − γ) over the states reachable from s: the policy-averaged TD error is the Bellman
+    residual, and it does not require that rows of probabilities sum to exactly 1.
     """
     rewards = RewardUnits.of(model)
     reward = rewards.reward
     classes = StateClasses.of(model, policy)
     solve = policy_chain_solver(model, policy, model.discount, 1 - model.discount).forward
-    size = np.where(model.reward == 0, 0.0, np.maximum(np.abs(reward), UNDERFLOW))  # what underflowed is not nothing
+    size = np.where(model.reward == 0, 0.0, np.maximum(np.abs(reward), UNDERFLOW))  # rewards that underflowed are not 0
     scale = classes.reachable_max(np.where(happens(model, policy), size, 0.0).max(axis=(1, 2)))
     value = dd.of(solve(np.einsum("sk,ska,sa->s", model.prob, reward, policy.probs)))
     least = math.inf
@@ -80,13 +81,13 @@ def shape_rewards(model: TabularJMDP, policy: TabularPolicy) -> Shaped:
         if not residual < least / 2:
             break
         best_value, best_td, best_change, least = value, td, np.abs(change), residual
-        if residual <= 2.0**-80 * (1 - model.discount):  # an error of v that nothing later can see
+        if residual <= 2.0**-80 * (1 - model.discount):  # an error of v too small to affect any result
             break
         value = dd.add_float(value, solve(change))
     value, td = best_value, best_td
     _, K, A = model.shape
     noise = _noise(model, size, value, scale)
-    rows = 1 + 8 * (K + A) * ROUNDOFF  # the residual is of rows that sum to 1 up to rounding
+    rows = 1 + 8 * (K + A) * ROUNDOFF  # rows sum to 1 only up to rounding
     drawn = np.where(policy.probs > 0, noise, 0.0).max(axis=1)
     value_error = classes.reachable_max(best_change * rows * (1 + 2.0**-40) + drawn) / (1 - model.discount)
     possible = (model.prob > 0) & ~model.terminal[:, None]
@@ -107,10 +108,10 @@ def shape_rewards(model: TabularJMDP, policy: TabularPolicy) -> Shaped:
 
 
 def _noise(model: TabularJMDP, reward_size: Floats, value: DoubleDouble, scale: Floats) -> Floats:
-    """[S, A], what rounding in two words can put on a TD error, on its mean over scenarios, and on q.
+    """[S, A], double-double rounding error of a TD error, of its mean over scenarios, and of q.
 
-    Fewer than 2 (K + A + 8) operations follow one another, and rows that miss 1 are accounted for to first order.
-    0 where nothing is ever earned: all of these are then 0 exactly.
+    Fewer than 2 (K + A + 8) operations follow one another, and row sums other than 1 are accounted for to first order.
+    0 where no reward is possible: all of these are then exactly 0.
     """
     _, K, A = model.shape
     size = np.abs(value.high)
@@ -121,7 +122,7 @@ def _noise(model: TabularJMDP, reward_size: Floats, value: DoubleDouble, scale: 
 
 
 def _blocks(model: TabularJMDP) -> Iterator[slice]:
-    """States a few at a time, so that what is computed of them stays in the cache."""
+    """Slices of a few states, so that their intermediate results stay in the cache."""
     S, K, A = model.shape
     at_once = max(1, _AT_ONCE // (K * A))
     return (slice(first, first + at_once) for first in range(0, S, at_once))
@@ -130,7 +131,7 @@ def _blocks(model: TabularJMDP) -> Iterator[slice]:
 def td_errors(
     model: TabularJMDP, policy: TabularPolicy, reward: Floats, value: DoubleDouble
 ) -> tuple[DoubleDouble, Floats]:
-    """r + γ v(s') − v(s) [S, K, A] in two words, and its mean over scenarios and the policy's actions [S]."""
+    """r + γ v(s') − v(s) [S, K, A] as double-doubles, and its mean over scenarios and the policy's actions [S]."""
     td, mean = DoubleDouble(np.empty(model.shape), np.empty(model.shape)), np.empty(model.shape[0])
     for block in _blocks(model):
         n = model.next_state[block]
@@ -144,9 +145,9 @@ def td_errors(
 
 
 def action_values(model: TabularJMDP, value: DoubleDouble, td: DoubleDouble) -> tuple[Floats, Floats, Floats]:
-    """q [S, A], its second word [S, A], and what is left of the TD errors around it [S, K, A].
+    """q [S, A], its low word [S, A], and the TD errors centred at q [S, K, A].
 
-    q − v = Σ_k p d / Σ_k p, where Σ_k p = 1 + θ is 1 only up to rounding: to first order in θ.
+    q − v = Σ_k p d / Σ_k p, to first order in θ, where Σ_k p = 1 + θ is 1 only up to rounding.
     """
     S, _, A = model.shape
     mean, lost, centred = np.empty((S, A)), np.empty((S, A)), np.empty(model.shape)

@@ -1,12 +1,12 @@
-"""A step of two branches in different states, split by the luck they have in common.
+"""Joint step of two branches in different states, conditioned on their shared randomness (luck).
 
-Whatever the coupling, two branches in *different* states are independent once the luck they share is fixed: nothing
-(Local), the scenario (Synchronous), the policy's uniform number (policy_luck="shared"), or both. So the step of a pair
-is Σ_j w_j Q_j ⊗ Q_j over the values j of the common luck, with Q_j the step of one branch given j.
+Under every coupling, two branches in *different* states are independent given the randomness they share: none (Local),
+the scenario (Synchronous), the policy's uniform number (policy_luck="shared"), or both. So the step of a pair is
+Σ_j w_j Q_j ⊗ Q_j over the values j of the shared randomness, with Q_j the step of one branch given j.
 
-One uniform number inverted through many different rows of π has as many values as there are different break
-points. Then it is cheaper to go through pairs of actions: Σ_{a,b} ψ_ab(s, t) Q_a ⊗ Q_b, with ψ_ab(s, t) the length on
-which the number means action a in state s and action b in state t.
+One uniform number inverted through many different rows of π has as many pieces as there are different break points.
+It is then cheaper to sum over pairs of actions: Σ_{a,b} ψ_ab(s, t) Q_a ⊗ Q_b, with ψ_ab(s, t) the length of the
+interval on which the number selects action a in state s and action b in state t.
 """
 
 from __future__ import annotations
@@ -29,26 +29,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Branch:
-    """One branch given some of its luck: where it goes, and what it gains on average."""
+    """Transition matrix and mean TD error of one branch, given the shared part of its randomness."""
 
     step: csr_array[np.float64]  # [S, S]
     td: Floats  # [S]
-    outcomes: int  # most outcomes that are averaged in one state
-    scenarios: Floats  # [S, K], given the luck
+    outcomes: int  # largest number of outcomes averaged in one state
+    scenarios: Floats  # [S, K], given the shared randomness
     choices: Floats  # [S, A]
 
 
 @dataclass(frozen=True, eq=False)
 class JointStep:
-    """Two branches given the luck they share: apart from it they are independent."""
+    """Two branches that are independent given the randomness they share."""
 
     weight: float
     one: Branch
     other: Branch
-    overlap: tuple[Floats, Floats] | None = None  # ψ as two rows of intervals [S, 2], or None where it is 1
+    overlap: tuple[Floats, Floats] | None = None  # ψ as two arrays of intervals [S, 2]; None if ψ = 1
 
     def weights(self) -> float | Floats:
-        """The weight of this piece for each pair of states."""
+        """Weight of this joint step for each pair of states."""
         if self.overlap is None:
             return self.weight
         return self.weight * overlap(*self.overlap)
@@ -57,9 +57,9 @@ class JointStep:
 def joint_steps(
     model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, td: Floats, factor: Floats | None = None
 ) -> list[JointStep]:
-    """The step of two branches in different states, given TD errors [S, K, A].
+    """Joint steps of two branches in different states, given TD errors [S, K, A].
 
-    With a factor [S, K, A], each outcome of a step counts that many times.
+    With a factor [S, K, A], each outcome of a step is multiplied by its factor.
     """
     return [
         joint
@@ -102,7 +102,7 @@ def _given(
 
 
 def shared_scenarios(model: TabularJMDP, coupling: Coupling) -> list[tuple[float, Floats]]:
-    """Return the scenario luck that branches in different states share: weights, and ``[S, K]`` given each value."""
+    """Return the scenario randomness shared between states: weights, and probabilities ``[S, K]`` given each value."""
     if not coupling.shared_between_states:
         return [(1.0, model.prob)]
     _, K, _ = model.shape
@@ -113,7 +113,7 @@ def shared_scenarios(model: TabularJMDP, coupling: Coupling) -> list[tuple[float
 
 
 def shared_choices(policy: TabularPolicy) -> tuple[Floats, Integers]:
-    """One uniform number inverted through π in every state: pieces of [0, 1) and the actions taken on each.
+    """Return the pieces of [0, 1) on which a shared uniform number selects constant actions, and these actions.
 
     Returns
     -------
@@ -129,9 +129,9 @@ def shared_choices(policy: TabularPolicy) -> tuple[Floats, Integers]:
 
 
 def break_point_units(policy: TabularPolicy, coupling: Coupling) -> int:
-    """Units of rounding that break points of shared policy luck can move mass by, in a step of a pair of states.
+    """Units of rounding by which break points of shared action draws can move mass, in a step of a pair of states.
 
-    Each is off by 3A units; a pair of states has 2A of them, and each moves mass twice.
+    The error of each is 3A units; a pair of states has 2A of them, and each moves mass twice.
     """
     A = policy.probs.shape[1]
     return 12 * A * A if coupling.policy_luck == "shared" else 0
@@ -145,7 +145,7 @@ def action_intervals(policy: TabularPolicy) -> list[Floats]:
 
 
 def overlap(one: Floats, other: Floats) -> Floats:
-    """[S, S], the length that the interval of state s in `one` and of state t in `other` have in common."""
+    """[S, S], length of the intersection of state s's interval in `one` and state t's interval in `other`."""
     low = np.maximum.outer(one[:, 0], other[:, 0])
     high = np.minimum.outer(one[:, 1], other[:, 1])
     return np.asarray(np.maximum(0.0, high - low))

@@ -1,7 +1,7 @@
-"""Classes of states that can reach one another, and bounds that look no further than what a state can reach.
+"""Strongly connected classes of states, and maxima over the states reachable from each state.
 
-A fixed point over states, or pairs of states, is determined on every closed set by what is inside that set alone. So
-is its error: the maximum norm over what a state can reach bounds the error there, whatever the rest of the model does.
+On a closed set of states, or of pairs of states, a fixed point depends only on that set. So does its error: the maximum
+norm over the states reachable from a state bounds the error there, independent of the rest of the model.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from jmdp.models.tabular import TabularJMDP
 
 @dataclass(frozen=True, eq=False)
 class StateClasses:
-    """The strongly connected classes of the chain that a policy makes."""
+    """Strongly connected classes of the Markov chain under a policy."""
 
     label: Integers  # [S], the class of each state
     count: int
-    edges: Integers  # [2, E], pairs of different classes of which the first leads to the second in one step
+    edges: Integers  # [2, E], pairs of different classes; the first leads to the second in one step
 
     @classmethod
     def of(cls, model: TabularJMDP, policy: TabularPolicy) -> StateClasses:
-        """Find them. An action of probability 0 leads nowhere; a product that underflows still does."""
+        """Find the classes. Actions of probability 0 give no edge; a probability product that underflows still does."""
         from scipy.sparse import coo_array
         from scipy.sparse.csgraph import connected_components
 
@@ -41,15 +41,15 @@ class StateClasses:
 
     @classmethod
     def none(cls) -> StateClasses:
-        """Of no states, where nobody asks."""
+        """Empty classes, for callers that do not use them."""
         return cls(np.zeros(0, np.int64), 0, np.zeros((2, 0), np.int64))
 
     def reachable_max(self, values: Floats) -> Floats:
-        """[S], the largest of `values` [S] over the states that each can reach, itself among them."""
+        """[S], maximum of `values` [S] over the states reachable from each state, including itself."""
         most = np.full(self.count, -np.inf)
         np.maximum.at(most, self.label, values)
         one, other = self.edges
-        while one.size:  # at most as often as the longest chain of classes
+        while one.size:  # at most as many iterations as the longest chain of classes
             before = most.copy()
             np.maximum.at(most, one, most[other])
             if np.array_equal(before, most):
@@ -58,6 +58,6 @@ class StateClasses:
 
 
 def happens(model: TabularJMDP, policy: TabularPolicy) -> Booleans:
-    """[S, K, A], outcomes that have a chance to follow a draw of the policy."""
+    """[S, K, A], True for outcomes of positive probability under the policy."""
     possible = (model.prob > 0) & ~model.terminal[:, None]
     return np.asarray(possible[:, :, None] & (policy.probs > 0)[:, None, :])

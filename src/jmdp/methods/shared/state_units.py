@@ -1,10 +1,10 @@
-"""A unit for the returns of each state: what a certificate is stated in, and a tolerance measured with.
+"""Units for the returns of each state, used for certificates and tolerances.
 
 Let w(s) be the power of two just above the largest standard deviation of any return that the policy can reach from s.
-No step leads to a larger unit, so for H(s, t) / (w(s) w(t)) the recursion of `pair_operator` is still monotone,
-substochastic and times γ². One residual in the maximum norm then bounds the error of every pair of states in its own
+No step leads to a larger unit, so for H(s, t) / (w(s) w(t)) the operator of `pair_operator` is still γ² times a
+monotone substochastic one. One residual in the maximum norm then bounds the error of every pair of states in its own
 units, w(s) w(t): a part of the model with large rewards does not widen the intervals of a part that cannot reach it.
-Powers of two are exact, so this costs no rounding.
+Multiplication by powers of two is exact, so the units add no rounding.
 """
 
 from __future__ import annotations
@@ -22,32 +22,32 @@ from jmdp.models.policy import TabularPolicy
 from jmdp.models.tabular import TabularJMDP
 
 _SMALLEST = -900.0
-"""Exponent of the smallest unit, and of the unit where nothing is earned."""
+"""Exponent of the smallest unit, which is also used where no reward is possible."""
 
 _MOST_REFINEMENTS = 10
 
 
 @dataclass(frozen=True, eq=False)
 class StateUnits:
-    """Powers of two, as their exponents."""
+    """Units of returns, as exponents of 2."""
 
-    state: Integers  # [S], of the returns of each state's policy-drawn actions
-    coordinate: Integers  # [S, A], of each return
+    state: Integers  # [S], for the returns of each state with actions drawn from the policy
+    coordinate: Integers  # [S, A], for each return
 
     @classmethod
     def equal(cls, model: TabularJMDP) -> StateUnits:
-        """One unit, 1, for all."""
+        """The unit 1 for all returns."""
         S, _, A = model.shape
         return cls(np.zeros(S, np.int64), np.zeros((S, A), np.int64))
 
     @classmethod
     def of(cls, model: TabularJMDP, policy: TabularPolicy, shaped: Shaped) -> StateUnits:
-        """By what each state can reach."""
+        """Units from the returns reachable from each state."""
         reachable_max, used = shaped.classes.reachable_max, happens(model, policy)
         steps = np.where(used, np.abs(shaped.td), 0.0).max(axis=(1, 2))
         rough = _whole(reachable_max(_exponent(steps)))
         V, _ = variances(model, policy, *in_units(model, shaped.td, used, rough, rough[:, None]))
-        # Units are no smaller than the errors of TD errors, so that in units these are at most 1.
+        # Units are at least the errors of TD errors, so that these are at most 1 in units.
         state = _whole(reachable_max(np.maximum(rough + np.ceil(_exponent(V) / 2), _exponent(shaped.td_errors))))
         possible = np.broadcast_to((model.prob > 0)[:, :, None] & ~model.terminal[:, None, None], model.shape)
         ahead = np.where(possible, state[model.next_state].astype(float), -np.inf).max(axis=1)
@@ -64,7 +64,7 @@ class StateUnits:
 def in_units(
     model: TabularJMDP, td: Floats, used: Booleans, following: Integers, here: Integers
 ) -> tuple[Floats, Floats]:
-    """td and next states' units over the unit 2**`here` ([S, 1] or [S, A]), both [S, K, A]; 0 where not `used`."""
+    """td and next states' units, divided by the unit 2**`here` ([S, 1] or [S, A]), both [S, K, A]; 0 if not `used`."""
     exponent = np.broadcast_to(here[:, None, :], model.shape)
     gained = np.where(used, np.ldexp(np.where(used, td, 0.0), -exponent), 0.0)
     ratio = np.where(used, np.ldexp(1.0, np.where(used, following[model.next_state] - exponent, 0)), 0.0)
@@ -72,7 +72,7 @@ def in_units(
 
 
 def variances(model: TabularJMDP, policy: TabularPolicy, td: Floats, ratio: Floats) -> tuple[Floats, float]:
-    """V(s) = Σ p π (d² + γ² V(s')) in the states' units, by LU, refined while that helps; and its residual."""
+    """V(s) = Σ p π (d² + γ² V(s')) in the states' units, by LU with refinement; and its residual."""
     square, one_minus_square = model.discount**2, (1 - model.discount) * (1 + model.discount)
     solve = policy_chain_solver(model, policy, square, one_minus_square, ratio**2).forward
     prob = model.prob * ~model.terminal[:, None]
@@ -91,7 +91,7 @@ def variances(model: TabularJMDP, policy: TabularPolicy, td: Floats, ratio: Floa
 
 
 def _exponent(size: Floats) -> Floats:
-    """The least e with size < 2**e; −∞ for 0."""
+    """Smallest e with size < 2**e; −∞ for 0."""
     return np.where(size > 0, np.frexp(size)[1].astype(float), -np.inf)
 
 

@@ -1,1 +1,1 @@
-"""Policies of any kind, as rollouts use them."""
+"""Common interface of all kinds of policies, for rollouts."""

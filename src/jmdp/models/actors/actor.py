@@ -1,4 +1,4 @@
-"""A policy as rollouts use it, and how what a policy returns is read."""
+"""Interface of policies in rollouts, and interpretation of the values that policies return."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from jmdp.errors import LabelError, PolicyError
 
 
 class Actor(ABC):
-    """A policy as rollouts use it: many observations at once, each with its own luck."""
+    """Policy as used by rollouts: one action for each of many observations, each with its own shock."""
 
-    needs_luck: bool = True  # False where an observation settles the action: shocks are not looked at
+    needs_luck: bool = True  # False if the action is a function of the observation, so that shocks are not used
 
     @abstractmethod
     def act(self, observations: Sequence[Any], shocks: Sequence[Shock]) -> list[Any]:
-        """One action for each observation. Equal observations with equal shocks get equal actions."""
+        """Return one action per observation. Equal observations with equal shocks must give equal actions."""
 
     def for_episode(self) -> Actor:
-        """Who acts in one episode: this one, or where a policy remembers, one with a memory of its own."""
+        """Actor for one episode: this one, or for a policy with memory a copy of it."""
         return self
 
     def table(self, states: int, actions: int) -> Floats | None:
-        """Probabilities ``[states, actions]``, if observations are indices of that many states and these are known."""
+        """Probabilities ``[states, actions]`` if observations are state indices and the table is known, else None."""
         return None
 
     def traceable(self, example_observation: Any) -> Callable[[Any], Any] | None:
-        """The action or probabilities ``[A]``, as a function of an observation that JAX can compile; else None."""
+        """Function from an observation to an action or probabilities ``[A]`` that JAX can trace, or None."""
         return None
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How what a policy returns is understood."""
+    """Interpretation of the values that a policy returns."""
 
     name: str
     actions: Labels | None
@@ -47,16 +47,16 @@ class Reading:
     greedy: bool
 
     def among(self, count: int) -> Reading:
-        """The same, once it is known among how many actions the policy chooses."""
+        """Copy with the number of actions of the policy, which must match the simulator's."""
         if self.actions is not None and self.actions.size != count:
             raise self.error(
-                f"chooses among {count} actions, the simulator has {self.actions.size}. Give them the same."
+                f"chooses among {count} actions, but the simulator has {self.actions.size}. Use equal numbers."
             )
         return replace(self, actions=self.actions or Labels("action", count))
 
     def choose(self, values: Any, shocks: Sequence[Any]) -> list[Any]:
-        """An action for each of the values: rows of an array, or a list of whatever was returned."""
-        refuse_masked(f"What the policy, {self.name}, returned", values, PolicyError)
+        """Actions for the returned values, which are rows of an array or a list."""
+        refuse_masked(f"The output of the policy, {self.name}", values, PolicyError)
         if self.actions is None:
             return [np.array(value) if isinstance(value, np.ndarray) else value for value in values]
         if isinstance(values, list) and all(getattr(value, "shape", None) == (self.actions.size,) for value in values):
@@ -67,26 +67,26 @@ class Reading:
 
     def _one(self, value: Any, shock: Any, actions: Labels) -> int:
         if value is None or isinstance(value, (tuple, dict)):
-            raise self.error(f"returned a {type(value).__name__}. Of model.predict(obs), return the first entry alone.")
+            raise self.error(f"returned a {type(value).__name__}. Of model.predict(obs), return only the first entry.")
         array = np.asarray(value) if isinstance(value, str) else numpy_of(value)
         if array.ndim == 1 and array.dtype.kind in "fiub" and (array.size > 1 or array.dtype.kind == "f"):
             return int(self.choose(array[None], [shock])[0])
         if array.size != 1 or array.dtype.kind == "f":
             what = f"shape {array.shape}" if array.size != 1 else f"{array}"
-            raise self.error(f"returned {what}: no action. Return its index, an integer, or [A] probabilities.")
+            raise self.error(f"returned {what}, not an action. Return its index, an integer, or [A] probabilities.")
         try:
             return actions.index(array.item())
         except LabelError as error:
-            raise LabelError(f"The policy, {self.name}, chose wrongly. {error}") from None
+            raise LabelError(f"The policy, {self.name}, returned an invalid action. {error}") from None
 
     def probabilities(self, values: np.ndarray[Any, Any], A: int) -> Floats:
-        """Rows ``[n, A]`` that sum to 1. Sums run in order, so that a row's is the same for any n."""
+        """Probabilities ``[n, A]``. Sums are sequential, so that the result for a row does not depend on n."""
         if values.shape[1] != A:
             raise self.error(f"returned {values.shape[1]} numbers for {A} actions. Return a probability for each.")
         table = values.astype(np.float64, order="C")
-        bad = ~np.isfinite(table.max(axis=1))  # NaN too; a logit of −∞ is an action never taken
+        bad = ~np.isfinite(table.max(axis=1))  # includes NaN; a logit of −∞ is allowed and gives probability 0
         if bad.any():
-            raise self.error(f"returned {table[bad][0]}, which are no probabilities. Did its training fail?")
+            raise self.error(f"returned {table[bad][0]}, which are not probabilities. Did its training diverge?")
         if self.logits:
             table = np.exp(table - table.max(axis=1, keepdims=True))
         total = np.cumsum(table, axis=1)[:, -1:]
@@ -94,23 +94,23 @@ class Reading:
         if bad.any():
             least = f" and are as low as {table[bad].min():.3g}" if table[bad].min() < 0 else ""
             what = f"{A} numbers that sum to {total[bad][0, 0]:.6g}{least}"
-            raise self.error(f"returned {what}: are these logits? Say logits=True. Probabilities sum to 1.")
+            raise self.error(f"returned {what}. Return probabilities that sum to 1. For logits, use logits=True.")
         return table / total
 
     def drawn(self, probs: Floats, shocks: Sequence[Any]) -> list[Any]:
-        """The first action of each row whose cumulative probability exceeds the shock's number."""
+        """First action of each row whose cumulative probability exceeds the shock's uniform number."""
         if self.greedy:
             return list(probs.argmax(axis=1).tolist())
         uniforms = np.array([shock.uniform() for shock in shocks])
         return list((cumulative_rows(probs) <= uniforms[:, None]).sum(axis=1).tolist())
 
     def error(self, what: str) -> PolicyError:
-        """What this policy did wrong."""
+        """Error that names this policy."""
         return PolicyError(f"The policy, {self.name}, {what}")
 
 
 class ReadActor(Actor):
-    """A policy whose answers need a reading."""
+    """Actor whose returned values are interpreted by a `Reading`."""
 
     def __init__(self, reading: Reading, needs_luck: bool = True) -> None:
         self._reading, self.needs_luck = reading, needs_luck
@@ -120,7 +120,7 @@ class ReadActor(Actor):
 
 
 def numpy_of(value: Any) -> np.ndarray[Any, Any]:
-    """As a NumPy array; torch's are taken from their device."""
+    """Convert to a NumPy array; torch tensors are copied to the CPU."""
     if isinstance(value, np.ndarray):
         return value
     return np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)

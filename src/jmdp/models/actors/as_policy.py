@@ -1,4 +1,4 @@
-"""How any policy is taken: arrays, functions, stable-baselines3 models, torch modules, JAX functions, scikit-learn."""
+"""`as_policy`: convert arrays, functions, stable-baselines3 models, torch modules and others to one interface."""
 
 from __future__ import annotations
 
@@ -37,45 +37,45 @@ def as_policy(
     memory: bool = False,
     name: str | None = None,
 ) -> Actor:
-    """Take a policy of any kind.
+    """Convert a policy of any supported kind to an `Actor`, the interface that rollouts use.
 
     Parameters
     ----------
     policy
-        - probabilities ``[S, A]``, a `TabularPolicy`, or an action for each state ``[S]``; observations are then
+        - probabilities ``[S, A]``, a `TabularPolicy`, or one action per state ``[S]``; observations must then be
           indices of states;
         - ``f(obs)``, ``f(obs, rng)`` or ``(apply, params)``, which return an action or a probability for each action.
-          All luck comes from `rng`. What returns JAX arrays is compiled where it can be;
-        - a torch module, called on a batch: logits, or the action itself where actions are not numbered;
-        - a stable-baselines3 model: its distribution over numbered actions, else (DQN; SAC, TD3 and PPO with continuous
-          actions) ``predict(obs, deterministic=True)``, for other draws come from torch's global generator. If the
-          model holds a VecNormalize, that is applied to observations;
-        - a scikit-learn estimator: ``predict_proba``, else ``predict``;
-        - ``"uniform"``: every action equally likely, for simulators with numbered actions;
-        - an object with ``reset()`` that is called as ``f(obs)`` or ``f(obs, rng)`` and remembers what it saw, where
-          `memory` is True: each episode has a copy of its own (``copy.deepcopy``), reset at its beginning. A recurrent
-          model of sb3-contrib needs no ``reset()``;
-        - an `Actor`, which is returned as it is.
+          All randomness must come from `rng`. Functions that return JAX arrays are compiled if possible;
+        - a torch module, called on a batch, that returns logits or, for continuous actions, the action itself;
+        - a stable-baselines3 model: its distribution over discrete actions, otherwise (DQN; SAC, TD3 and PPO with
+          continuous actions) ``predict(obs, deterministic=True)``, because random predictions would use torch's global
+          generator. If the model has a VecNormalize, it is applied to the observations;
+        - a scikit-learn estimator: ``predict_proba``, otherwise ``predict``;
+        - ``"uniform"``: all actions equally likely, for simulators with discrete actions;
+        - with `memory`, an object with ``reset()`` that is called as ``f(obs)`` or ``f(obs, rng)`` and may use earlier
+          observations. Each episode uses its own copy (``copy.deepcopy``), after a reset. A recurrent model of
+          sb3-contrib needs no ``reset()``;
+        - an `Actor`, which is returned unchanged.
     actions
-        The numbered actions of the simulator; None where they are not numbered.
+        Discrete actions of the simulator; None for other action spaces.
     logits
-        Numbers returned for each action are logits. By default they are for torch modules, and not for others.
+        Whether the numbers returned for each action are logits. Default: True for torch modules, False otherwise.
     greedy
-        Take the most likely action instead of drawing one, as ``deterministic=True`` does in stable-baselines3.
+        Use the most likely action instead of a random one, as ``deterministic=True`` does in stable-baselines3.
     memory
-        Whether policies may remember earlier observations of an episode: in `compare_policies`, which runs whole
-        episodes. Elsewhere the action must follow from the observation.
+        Whether the policy may depend on earlier observations of an episode. Only `compare_policies` allows this,
+        because it simulates whole episodes.
     name
-        What messages call it, beside its kind.
+        Name of the policy in messages, in addition to its kind.
     """
     said = _name(policy) if name is None else f"{name!r} ({_name(policy)})"
     reading = Reading(said, actions, bool(logits), greedy)
     if isinstance(policy, Actor):
         return policy
     if policy is None:
-        raise PolicyError(f"No policy is given. For equally likely actions say policy='uniform'. {_ACCEPTED}")
+        raise PolicyError(f"No policy is given. For equally likely actions, use policy='uniform'. {_ACCEPTED}")
     if isinstance(policy, type):
-        raise PolicyError(f"The policy is the class {policy.__name__} itself. Make one: {policy.__name__}(…).")
+        raise PolicyError(f"The policy is the class {policy.__name__}, not an instance. Use {policy.__name__}(…).")
     if isinstance(policy, str):
         return _uniform(policy, actions)
     if all(hasattr(policy, part) for part in ("predict", "action_space", "observation_space")):
@@ -93,14 +93,14 @@ def as_policy(
         return RememberingActor(policy, reading)
     if callable(policy):
         return _Function(policy, reading)
-    raise PolicyError(f"A {type(policy).__name__} is no policy that jmdp knows. {_ACCEPTED}")
+    raise PolicyError(f"A {type(policy).__name__} cannot be used as a policy. {_ACCEPTED}")
 
 
 def _uniform(name: str, actions: Labels | None) -> Actor:
     if name != "uniform":
-        raise PolicyError(f"The policy is {name!r}. The one policy with a name is 'uniform'. {_ACCEPTED}")
+        raise PolicyError(f"The policy is {name!r}. The only policy given by name is 'uniform'. {_ACCEPTED}")
     if actions is None:
-        raise PolicyError("The uniform policy needs numbered actions. Give f(obs, rng), which draws one.")
+        raise PolicyError("The uniform policy requires discrete actions. Give f(obs, rng), which draws an action.")
     return _Uniform(_EqualShares(actions.size), Reading("uniform policy", actions, logits=False, greedy=False))
 
 
@@ -112,7 +112,7 @@ _ACCEPTED = (
 
 @dataclass(frozen=True)
 class _EqualShares:
-    """A function, and not a lambda: it can be sent to other processes, and equal ones are compiled once."""
+    """Uniform probabilities. Unlike a lambda it can be pickled, and equal instances are compiled once."""
 
     count: int
 
@@ -121,7 +121,7 @@ class _EqualShares:
 
 
 class _Table(ReadActor):
-    """Probabilities by the index of a state."""
+    """Table of probabilities, with state indices as observations."""
 
     def __init__(self, probs: Floats, reading: Reading) -> None:
         settled = reading.greedy or bool((probs.max(axis=1) == 1).all())
@@ -136,10 +136,10 @@ class _Table(ReadActor):
         try:
             s = operator.index(observation)
         except TypeError:
-            what = f"was shown {observation!r}, which is no index of a state. Give a function of observations."
+            what = f"received {observation!r}, which is not the index of a state. Give a function of observations."
             raise self._reading.error(what) from None
         if not 0 <= s < len(self._probs):
-            raise self._reading.error(f"was shown the observation {s}: states run from 0 to {len(self._probs) - 1}.")
+            raise self._reading.error(f"received the observation {s}. Valid states are 0 to {len(self._probs) - 1}.")
         return s
 
     def table(self, states: int, actions: int) -> Floats | None:
@@ -147,8 +147,8 @@ class _Table(ReadActor):
 
     def traceable(self, example_observation: Any) -> Callable[[Any], Any] | None:
         self._state(example_observation)
-        jax: Any = sys.modules.get("jax")  # which would take the last row for any beyond it
-        probs = self._probs  # not self: equal parts make an equal function, which is not compiled again
+        jax: Any = sys.modules.get("jax")  # jax would otherwise clamp an index beyond the last row
+        probs = self._probs  # without self, functions of equal parts are equal and not recompiled
         return jax and (lambda s: jax.numpy.asarray(probs).at[s].get(mode="fill", fill_value=np.nan))
 
 
@@ -160,13 +160,13 @@ def _table(policy: Any, actions: Labels | None) -> Floats:
         labels = actions or Labels("action", int(array.max()) + 1)
         return np.eye(labels.size)[[labels.index(a) for a in array.tolist()]]
     if array.ndim != 2:
-        fix = "Give probabilities [S, A], or integers or names [S]. The same in all states is lambda obs: probs."
+        fix = "Give probabilities [S, A], or integers or names [S]. For the same in all states, use lambda obs: probs."
         raise PolicyError(f"The policy is an array of shape {array.shape} and dtype {array.dtype}. {fix}")
     return TabularPolicy(array).probs
 
 
 class _Function(ReadActor):
-    """``f(obs)`` or ``f(obs, rng)``, one at a time, or many where JAX can compile it."""
+    """``f(obs)`` or ``f(obs, rng)``, called for one observation at a time, or for many if JAX can compile it."""
 
     def __init__(self, function: Callable[..., Any], reading: Reading) -> None:
         super().__init__(reading)
@@ -188,21 +188,21 @@ class _Function(ReadActor):
         return self._reading.choose(found, shocks)
 
     def _look(self, observation: Any, shock: Shock) -> None:
-        """Does it answer the same when asked again, and can it be asked for many at once?"""
+        """Check that repeated calls return equal values, and compile the function if possible."""
         found = [self._function(observation, *([shock.generator()] * self._takes_luck)) for _ in range(4)]
         answers: set[Hashable] = set()
-        with contextlib.suppress(ValueError):  # objects of one's own cannot be compared
+        with contextlib.suppress(ValueError):  # objects of user-defined classes cannot be compared
             answers = {fingerprint(value) for value in found if not numpy_of(value).dtype.hasobject}
         if len(answers) > 1:
-            what = f"returned {found} for one observation and the same luck"
+            what = f"returned {found} for one observation and the same random numbers"
             raise self._reading.error(
-                f"{what}. Take all randomness from rng, in f(obs, rng). In compare_policies a policy may remember what "
-                "it saw if it has reset()."
+                f"{what}. Take all randomness from rng, in f(obs, rng). In compare_policies a policy may use earlier "
+                "observations if it has reset()."
             )
         self._known, jax = True, sys.modules.get("jax")
         if jax is not None and isinstance(found[0], jax.Array) and not self._takes_luck:
             compiled = jax.jit(jax.vmap(self._function))
-            with contextlib.suppress(Exception):  # what JAX cannot trace is asked one at a time
+            with contextlib.suppress(Exception):  # other functions are called for one observation at a time
                 jax.eval_shape(compiled, stacked([observation]))
                 self._together = Batched(lambda batch: np.asarray(compiled(batch)), self._reading)
 
@@ -210,7 +210,7 @@ class _Function(ReadActor):
         jax: Any = sys.modules.get("jax")
         if jax is None or self._takes_luck:
             return None
-        # Not self: equal parts make an equal function, which is not compiled again.
+        # Without self, functions of equal parts are equal and not recompiled.
         function, logits, greedy = self._function, self._reading.logits, self._reading.greedy
         size = None if self._reading.actions is None else self._reading.actions.size
 
@@ -229,7 +229,7 @@ class _Function(ReadActor):
 
 
 class _Uniform(_Function):
-    """Every action equally likely."""
+    """Policy with equally likely actions."""
 
     def table(self, states: int, actions: int) -> Floats | None:
         return np.full((states, actions), 1 / actions)

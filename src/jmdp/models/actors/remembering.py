@@ -1,4 +1,4 @@
-"""Policies with a memory: one copy an episode, reset at its beginning. They act in whole episodes alone."""
+"""Policies with memory. Each episode uses its own copy, after a reset; only whole episodes can use them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from jmdp.models.actors.actor import Actor, ReadActor, Reading
 
 
 class RememberingActor(ReadActor):
-    """An object with ``reset()`` that is called as ``f(obs)`` or ``f(obs, rng)``."""
+    """Policy with memory: an object with ``reset()`` that is called as ``f(obs)`` or ``f(obs, rng)``."""
 
     def __init__(self, policy: Any, reading: Reading) -> None:
         super().__init__(reading)
@@ -25,39 +25,39 @@ class RememberingActor(ReadActor):
         kept = next(_generators(policy), None)
         if kept is not None:
             raise reading.error(
-                f"keeps a random generator, {kept}: its copy in each episode would draw the same numbers. Draw from a "
-                "second argument: __call__(self, obs, rng)."
+                f"contains a random generator, {kept}, whose copies would draw the same numbers in each episode. Use a "
+                "second argument instead: __call__(self, obs, rng)."
             )
         asked = inspect.signature(policy.reset).parameters.values()
         if any(p.default is p.empty and p.kind in _BY_PLACE for p in asked):
-            raise reading.error("has a reset() that needs arguments. It is called without any, before each episode.")
+            raise reading.error("has a reset() with required arguments. Make them optional: jmdp calls reset() only.")
 
     def for_episode(self) -> Actor:
-        """A copy that remembers nothing yet."""
+        """Copy of the policy after a reset."""
         try:
             own = copy.deepcopy(self._policy)
         except Exception as error:
             raise PolicyError(
-                f"The policy, {self!r}, cannot be copied: {error}. A policy with a memory has a copy in each episode; "
-                "give it __deepcopy__, which may share what never changes."
+                f"The policy, {self!r}, cannot be copied: {error}. A policy with memory is copied for each episode. "
+                "Give it __deepcopy__, which may share constant parts."
             ) from error
         own.reset()
         return _InOneEpisode(own, self._reading, self._takes_luck)
 
     def act(self, observations: Sequence[Any], shocks: Sequence[Shock]) -> list[Any]:
-        """Not here: only a copy in an episode acts."""
-        raise PolicyError(f"The policy, {self!r}, has a memory. Only jmdp.compare_policies runs whole episodes.")
+        """Raises an error: only a copy made by `for_episode` can act."""
+        raise PolicyError(f"The policy, {self!r}, has memory. Only jmdp.compare_policies supports this.")
 
 
 class _InOneEpisode(ReadActor):
-    """A policy with its memory."""
+    """Copy of a policy with memory, used in one episode."""
 
     def __init__(self, policy: Callable[..., Any], reading: Reading, takes_luck: bool) -> None:
         super().__init__(reading)
         self._policy, self._takes_luck = policy, takes_luck
 
     def act(self, observations: Sequence[Any], shocks: Sequence[Shock]) -> list[Any]:
-        """In the order of time; one episode asks for one action at a time."""
+        """Actions for observations of one episode, in order of time."""
         values = [
             self._policy(observation, *([shock.generator()] * self._takes_luck))
             for observation, shock in zip(observations, shocks, strict=True)
@@ -66,18 +66,18 @@ class _InOneEpisode(ReadActor):
 
 
 class RecurrentModel(ReadActor):
-    """A recurrent model of sb3-contrib: ``predict(obs, state, episode_start, deterministic=True)``."""
+    """Recurrent model of sb3-contrib, by ``predict(obs, state, episode_start, deterministic=True)``."""
 
     def __init__(self, model: Any, reading: Reading) -> None:
         super().__init__(reading, needs_luck=False)
         self._model, self._state, self._begins = model, None, True
 
     def for_episode(self) -> Actor:
-        """The same model, with a hidden state of its own."""
+        """The same model with a new hidden state."""
         return RecurrentModel(self._model, self._reading)
 
     def act(self, observations: Sequence[Any], shocks: Sequence[Shock]) -> list[Any]:
-        """In the order of time; one episode asks for one action at a time."""
+        """Actions for observations of one episode, in order of time."""
         actions = []
         for observation in observations:
             action, self._state = self._model.predict(
@@ -92,7 +92,7 @@ _BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_
 
 
 def _generators(value: Any, name: str = "", depth: int = 4) -> Iterator[str]:
-    """Names of generators among the attributes of an object, and among theirs."""
+    """Names of random generators among the attributes of an object, searched recursively."""
     if isinstance(value, (np.random.Generator, np.random.RandomState, random.Random)):
         yield name
     elif depth:
@@ -105,9 +105,9 @@ def _generators(value: Any, name: str = "", depth: int = 4) -> Iterator[str]:
 
 
 def takes_luck(function: Callable[..., Any], reading: Reading) -> bool:
-    """Whether a function is f(obs, rng), and not f(obs)."""
+    """Whether a function is called as f(obs, rng) instead of f(obs)."""
     parameters: list[inspect.Parameter] = []
-    with contextlib.suppress(ValueError):  # some functions of C do not tell
+    with contextlib.suppress(ValueError):  # some C functions have no signature
         parameters = list(inspect.signature(function).parameters.values())
     plain = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     required = sum(p.default is p.empty for p in plain)

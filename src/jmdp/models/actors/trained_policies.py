@@ -1,9 +1,10 @@
-"""Policies that others trained: stable-baselines3, torch and scikit-learn, told by their attributes, none imported.
+"""Trained policies of stable-baselines3, torch and scikit-learn, detected by their attributes without imports.
 
-What a policy does must follow from observation and shock alone. Networks break that in the last bits, for the order of
-a sum depends on the size of the batch. So they are asked for distinct observations in batches of one size, filled up:
-as measured, the bits are then the same in any company. Rounding probabilities would not help: a uniform number falls
-between two that are δ apart with probability δ, and between both rounded too, on average.
+An action must be a function of observation and shock only. The output of a network also depends on the batch size, in
+the last bits, because it changes the order of summation. So networks are evaluated for distinct observations in padded
+batches of one size; in our measurements, outputs are then bitwise reproducible. Rounding the probabilities would not
+help: a uniform number falls between two probabilities that differ by δ with probability δ, and on average the same is
+true of the rounded ones.
 """
 
 from __future__ import annotations
@@ -22,35 +23,39 @@ from jmdp.models.actors.actor import Actor, ReadActor, Reading, numpy_of
 
 
 class Batched(ReadActor):
-    """A policy that is asked for many observations in one call, always for equally many."""
+    """Policy evaluated for many observations in one call, in batches of constant size."""
 
     def __init__(self, evaluate: Callable[[Any], Any], reading: Reading, needs_luck: bool = True) -> None:
         super().__init__(reading, needs_luck and not reading.greedy)
-        self._evaluate = evaluate  # a batch to as many rows
+        self._evaluate = evaluate  # from a batch to one row per observation
 
     def act(self, observations: Sequence[Any], shocks: Sequence[Shock]) -> list[Any]:
-        """Ask once for each distinct observation."""
+        """Evaluate the policy once for each distinct observation."""
         places: dict[Hashable, int] = {}
         at = [places.setdefault(fingerprint(observation), len(places)) for observation in observations]
         distinct = list(dict(zip(at, observations, strict=True)).values())
-        size = 64 if np.size(distinct[:1]) < 4096 else 16  # images are dear
+        size = 64 if np.size(distinct[:1]) < 4096 else 16  # images are expensive
         found: list[Any] = []
         for i in range(0, len(distinct), size):
             part = distinct[i : i + size]
             found.append(self._evaluate(stacked(part + part[-1:] * (size - len(part)))))
             if np.shape(found[-1])[:1] != (size,):
-                raise self._reading.error(f"gave shape {np.shape(found[-1])} for {size} observations: a row for each?")
+                raise self._reading.error(
+                    f"returned shape {np.shape(found[-1])} for {size} observations. Return one row for each."
+                )
         rows: Any = np.concatenate(found)[at] if found else []
         return self._reading.choose(rows, shocks if self.needs_luck else [None] * len(at))
 
 
 def stable_baselines(model: Any, reading: Reading) -> Actor:
-    """Its distribution where actions are numbered and it has one, else what it predicts deterministically."""
+    """Distribution of a model over discrete actions if available, otherwise its deterministic prediction."""
     network, numbered = getattr(model, "policy", model), type(model.action_space).__name__ == "Discrete"
     if hasattr(network, "lstm_actor"):
-        raise reading.error("remembers what it saw. Give a policy of the observation alone.")
+        raise reading.error("has memory. Give a policy that depends only on the current observation.")
     if reading.actions is not None and not numbered:
-        raise reading.error(f"chooses from {model.action_space}, the simulator has {reading.actions.size} actions.")
+        raise reading.error(
+            f"has the action space {model.action_space}, but the simulator has {reading.actions.size} discrete actions."
+        )
     reading = reading.among(int(model.action_space.n)) if numbered else reading
     has_distribution = numbered and hasattr(network, "get_distribution")
     normaliser = model.get_vec_normalize_env() if hasattr(model, "get_vec_normalize_env") else None
@@ -63,28 +68,28 @@ def stable_baselines(model: Any, reading: Reading) -> Actor:
                     return model.predict(batch, deterministic=True)[0]
                 return network.get_distribution(network.obs_to_tensor(batch)[0]).distribution.logits.cpu().numpy()
         except ValueError as error:
-            raise reading.error(f"cannot read the simulator's observations. {error}") from None
+            raise reading.error(f"does not accept the simulator's observations. {error}") from None
 
     name = reading.name if has_distribution and not reading.greedy else f"{reading.name}, deterministic"
     return Batched(evaluate, replace(reading, name=name, logits=True), has_distribution)
 
 
 def torch_module(module: Any, reading: Reading, unsaid: bool) -> Actor:
-    """A module called on a batch; `unsaid` whether its numbers are logits."""
+    """Torch module called on a batch; `unsaid` if the caller did not state whether it returns logits."""
     torch, A = sys.modules["torch"], reading.actions and reading.actions.size
 
     def evaluate(batch: Any) -> Any:
         first = next((p for p in module.parameters() if p.is_floating_point()), torch.zeros(0))
-        is_index = batch.ndim == 1 and batch.dtype.kind in "iu"  # indices, as for an embedding
+        is_index = batch.ndim == 1 and batch.dtype.kind in "iu"  # state indices, as for an embedding
         with _evaluating(module):
             output = module(torch.as_tensor(batch).to(first.device, None if is_index else first.dtype))
         shape = tuple(getattr(output, "shape", ()))
         if not isinstance(output, torch.Tensor) or (A and shape != (len(batch), A)):
             what = f"{type(output).__name__} of shape {shape} for {len(batch)} observations"
-            raise reading.error(f"returned a {what}. It should give [batch, {A or '…'}]; else wrap it in a function.")
+            raise reading.error(f"returned a {what}. Return [batch, {A or '…'}], or wrap it in a function.")
         rows = output.to(torch.promote_types(output.dtype, torch.float32)).cpu().numpy()
         if unsaid and A and A > 1 and rows.min() >= 0 and np.abs(rows.sum(axis=1) - 1).max() < 1e-5:
-            raise reading.error("gave numbers ≥ 0 that sum to 1. If they are probabilities, say logits=False.")
+            raise reading.error("returned numbers ≥ 0 that sum to 1. If they are probabilities, use logits=False.")
         return rows
 
     return Batched(evaluate, reading, A is not None)
@@ -92,7 +97,7 @@ def torch_module(module: Any, reading: Reading, unsaid: bool) -> Actor:
 
 @contextlib.contextmanager
 def _evaluating(module: Any) -> Iterator[None]:
-    """Without gradients, in evaluation mode; afterwards every part is in the mode it was in."""
+    """Evaluate without gradients and in evaluation mode; restore the mode of all submodules on exit."""
     training = [part for part in module.modules() if part.training]
     module.eval()
     try:
@@ -104,7 +109,7 @@ def _evaluating(module: Any) -> Iterator[None]:
 
 
 def scikit_learn(estimator: Any, reading: Reading) -> Actor:
-    """``predict_proba`` with its columns put in their places, else ``predict``."""
+    """Policy by ``predict_proba``, its columns ordered as the actions, or by ``predict``."""
     classes = np.asarray(getattr(estimator, "classes_", []))
     if not hasattr(estimator, "predict_proba"):
         return Batched(lambda batch: estimator.predict(batch.reshape(len(batch), -1)), reading, not classes.size)
@@ -115,14 +120,14 @@ def scikit_learn(estimator: Any, reading: Reading) -> Actor:
 
 
 def stacked(observations: Sequence[Any]) -> Any:
-    """Observations as a batch, entry by entry where they are dictionaries."""
+    """Stack observations to a batch; dictionaries are stacked entry by entry."""
     if isinstance(observations[0], dict):
         return {key: stacked([observation[key] for observation in observations]) for key in observations[0]}
     return np.stack([numpy_of(observation) for observation in observations])
 
 
 def fingerprint(value: Any) -> Hashable:
-    """What tells two observations apart."""
+    """Hashable value that is equal for equal observations."""
     if isinstance(value, dict):
         return tuple((key, fingerprint(part)) for key, part in value.items())
     array = numpy_of(value)

@@ -1,4 +1,4 @@
-"""How far learned gaps can be trusted: a record of them beside simulated ones, its intervals, and how it prints."""
+"""Calibration of learned gaps against simulated ones in held-out states."""
 
 from jmdp.results.calibration.judgement import Judgement
 from jmdp.results.calibration.record import Calibration

@@ -1,7 +1,7 @@
-"""How far averages over held-out states may be off: the states are drawn again, each with all that belongs to it.
+"""Bootstrap intervals of averages over held-out states: states are resampled, each with all its gaps and rollouts.
 
-Each state's rollouts are its own, so this carries their noise already; to draw rollouts again within states drawn again
-would count it twice. What the noise of rollouts does by itself, in states that stay, is in `jackknife`.
+Rollouts of different states are independent, so resampling states includes the noise of rollouts; resampling rollouts
+as well would count it twice. `jackknife` estimates the noise of rollouts alone, for fixed states.
 """
 
 from __future__ import annotations
@@ -17,35 +17,35 @@ from jmdp.base.interval import Estimate
 from jmdp.base.luck import Shock
 
 CONFIDENCE = 0.95
-"""Of every interval here."""
+"""Confidence of every interval in this module."""
 
 ROUNDING = 1e-12
-"""What is below this share of a number is rounding."""
+"""Relative differences up to this size are treated as rounding errors."""
 
 UNKNOWN = Estimate(math.nan, -math.inf, math.inf)
-"""Of what is not defined."""
+"""Estimate of an undefined quantity."""
 
 _SIDE = (1 - CONFIDENCE) / 2
 NORMAL = NormalDist().inv_cdf(1 - _SIDE)
-"""1.96."""
+"""Normal quantile of a two-sided interval: 1.96."""
 
 _RESAMPLES = 1000
 
 
 def generator(seeds: Sequence[int], purpose: bytes) -> np.random.Generator:
-    """Luck that follows from the seeds of a simulation, and shares nothing with what the simulation drew."""
+    """Random generator derived from the seeds of a simulation, independent of the simulation's own draws."""
     return Shock.of_sample(seeds[0], 0).derived(purpose, where=repr(tuple(map(int, seeds))).encode()).generator()
 
 
 class StateBootstrap:
-    """Intervals over states, of numbers that come one for each gap.
+    """Bootstrap intervals over states for statistics with one value per gap.
 
     Parameters
     ----------
     place
-        [M], the state of each gap, numbered from 0 without holes.
+        [M], the state of each gap, numbered consecutively from 0.
     seeds
-        Of the simulation; what is drawn follows from them.
+        Seeds of the simulation; they determine the resamples.
     """
 
     def __init__(self, place: Integers, seeds: Sequence[int]) -> None:
@@ -53,7 +53,7 @@ class StateBootstrap:
         self._place, self._seeds = place, seeds
 
     def sums(self, values: Floats) -> Floats:
-        """Over the gaps of each state, [M, …] → [states, …]."""
+        """Sums over the gaps of each state, [M, …] → [states, …]."""
         total = np.zeros((self.states, *values.shape[1:]))
         np.add.at(total, self._place, values)
         return total
@@ -61,8 +61,8 @@ class StateBootstrap:
     def quotient(self, top: Floats, bottom: Floats, least: float = -math.inf) -> Estimate:
         """Σ top / Σ bottom, with a studentised bootstrap interval (Efron & Tibshirani 1993, section 12.5).
 
-        Percentiles miss more often where few states have most of what is summed. No interval for one state, and what is
-        not defined if Σ bottom is 0.
+        Its coverage is better than that of percentiles if few states dominate the sums. The interval is unbounded for a
+        single state; the value is nan if Σ bottom is 0.
         """
         if not bottom.any():
             return UNKNOWN
@@ -85,7 +85,7 @@ class StateBootstrap:
     def percentiles(
         self, statistic: Callable[[Floats], Floats], limits: tuple[float, float] = (-math.inf, math.inf)
     ) -> Estimate:
-        """A statistic of weights [M, resamples] of the gaps, with its percentile interval."""
+        """A statistic of the weights [M, resamples] of the gaps, with its percentile interval."""
         gaps = self._place.size
         value = float(statistic(np.ones((gaps, 1)))[0])
         if math.isnan(value) or self.states == 1:
@@ -94,7 +94,7 @@ class StateBootstrap:
         return Estimate(value, max(min(low, value), limits[0]), min(max(high, value), limits[1]))
 
     def _drawn(self) -> Floats:
-        """[states, resamples], how often each state is drawn, when as many are drawn as there are."""
+        """[states, resamples], number of times each state is drawn in a resample of the original size."""
         n = self.states
         draws = generator(self._seeds, b"bootstrap of states").integers(
             n, size=(n, _RESAMPLES)
@@ -104,7 +104,7 @@ class StateBootstrap:
 
 
 class Ranks:
-    """Ranks of values that count as often as weights say, less the mean rank; equal values share theirs."""
+    """Centred ranks of weighted values; equal values have equal ranks."""
 
     def __init__(self, values: Floats) -> None:
         self._order = np.argsort(values)
@@ -112,7 +112,7 @@ class Ranks:
         self._begins = np.searchsorted(self._group[self._order], np.arange(self._group.max() + 1))
 
     def __call__(self, weights: Floats) -> Floats:
-        """[M, resamples]."""
+        """Ranks minus their mean, for weights [M, resamples]."""
         together = weights[self._order]
         if self._begins.size < self._order.size:
             together = np.add.reduceat(together, self._begins, axis=0)
@@ -125,7 +125,7 @@ class Ranks:
 
 
 def rank_correlation(weights: Floats, x: Ranks, y: Ranks) -> Floats:
-    """Spearman's, [resamples]; not a number where one does not vary."""
+    """Spearman's rank correlation, [resamples]; nan if x or y is constant."""
     one, other = x(weights), y(weights)
     weighted = weights * one
     product, squares = np.einsum("mb,mb->b", weighted, other), np.einsum("mb,mb->b", weighted, one)
@@ -134,7 +134,7 @@ def rank_correlation(weights: Floats, x: Ranks, y: Ranks) -> Floats:
 
 
 def cosine(weights: Floats, x: Floats, y: Floats) -> Floats:
-    """Σ xy/√(Σx² Σy²) of […, M], […, resamples]; not a number where one is 0."""
+    """Σ xy/√(Σx² Σy²) for x and y of shape […, M]: […, resamples]; nan if x or y is 0."""
     return _over_roots((x * y) @ weights, x**2 @ weights, y**2 @ weights)
 
 
@@ -146,14 +146,14 @@ def _over_roots(product: Floats, one: Floats, other: Floats) -> Floats:
 def jackknife(squares: Floats) -> Floats:
     """Variance of the estimate Σ squares/(n − 1) of a variance, given squared deviations: [M, n] → [M].
 
-    For normal samples 2/(n − 2) of its square, which is 2/(n − 1): on the safe side.
+    For normal samples it is 2/(n − 2) of the squared variance instead of the true 2/(n − 1): conservative.
     """
     n = squares.shape[1]
     return np.asarray(squares.var(axis=1) * n * n / ((n - 1) * (n - 2) ** 2))
 
 
 def _ends(resampled: Floats) -> tuple[float, float]:
-    """Percentiles; what is not a number counts as below all, and as above all."""
+    """Ends of the percentile interval; nan counts as −∞ for the lower end and as ∞ for the upper one."""
     cut = math.floor(_SIDE * (resampled.size - 1))
     low = np.sort(np.where(np.isnan(resampled), -np.inf, resampled))
     high = np.sort(np.where(np.isnan(resampled), np.inf, resampled))
@@ -161,5 +161,5 @@ def _ends(resampled: Floats) -> tuple[float, float]:
 
 
 def square_root(estimate: Estimate) -> Estimate:
-    """Of the value and of both ends, those below 0 taken as 0."""
+    """Square root of the value and of both ends; negative numbers count as 0."""
     return Estimate(*(math.sqrt(max(end, 0.0)) for end in (float(estimate), estimate.low, estimate.high)))

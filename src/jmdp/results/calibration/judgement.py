@@ -1,4 +1,4 @@
-"""Is a learner better than a constant? The rule by which a held-out record is judged."""
+"""Verdict on a learner from its calibration: better than a constant prediction or not."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from jmdp.results.calibration.bootstrap import ROUNDING
 
 
 class Judgement(Enum):
-    """What a held-out record says of a learner."""
+    """Verdict on a learner from held-out states."""
 
     USEFUL = "better than a constant"
     NOT_BETTER = "not better than a constant"
@@ -17,7 +17,7 @@ class Judgement(Enum):
 
     @classmethod
     def of(cls, gain: Estimate, *, varied: bool) -> Judgement:
-        """`USEFUL` only where the whole 95% interval of the gain over the constant is above 0."""
+        """`USEFUL` only if the whole 95% interval of the gain over the constant is above 0."""
         if not varied:
             return cls.NOTHING_VARIED
         return cls.USEFUL if gain.low > ROUNDING else cls.NOT_BETTER

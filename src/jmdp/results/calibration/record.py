@@ -1,9 +1,8 @@
-"""Learned gaps beside Monte Carlo's, in states that were not learned from.
+"""Calibration of learned gaps against Monte Carlo gaps in held-out states.
 
-Simulations are noisy too, so every comparison comes with what the noise allows. Intervals are of two kinds. Over
-states, the default: what other held-out states, and other rollouts of them, might have said. Over rollouts: these
-states and no others, and what other rollouts might have said. Neither says what another run of learning would have
-learned.
+Simulated gaps are noisy, so every statistic has an interval. There are two kinds. Intervals over states, the default,
+cover the choice of held-out states and of their rollouts. Intervals over rollouts cover the choice of rollouts for
+these states only. Neither covers the variation between training runs.
 """
 
 from __future__ import annotations
@@ -27,27 +26,27 @@ from jmdp.results.calibration.judgement import Judgement
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Calibration(arrays.FrozenArrays):
-    """Learned gaps against simulated ones, in states that were not learned from.
+    """Learned gaps and simulated gaps in held-out states, with statistics of their agreement.
 
-    States are taken as drawn from those one asks about, and rollouts of different states as independent. Rollout i of
-    all gaps in one state may be under the same luck, or not.
+    Held-out states are assumed to be drawn from the distribution of interest, and rollouts of different states to be
+    independent. Rollouts with the same index of different gaps in one state may share random numbers.
     """
 
     state: Integers  # [M], the held-out state of each gap; several gaps may share one
     first: Integers  # [M], actions of the gap Z(state, first) − Z(state, second)
     second: Integers  # [M]
     mean: Floats  # [M], learned E[gap]
-    variance: Floats  # [M], learned Var(gap); below 0 where a method does not forbid it
-    independent: Floats  # [M], learned Var Z(first) + Var Z(second): what independent marginals would say
-    returns: Floats  # [M, n, 2], simulated returns of both actions under the luck they share, n ≥ 4
-    seed: int | tuple[int, ...]  # of the simulation; of all of them where records were joined
-    closed_form: Floats | None = None  # [M], a formula without learning for Var(gap), where somebody has one
+    variance: Floats  # [M], learned Var(gap); negative values are possible for some methods
+    independent: Floats  # [M], learned Var Z(first) + Var Z(second), the variance for independent returns
+    returns: Floats  # [M, n, 2], simulated returns of both actions under shared randomness, n ≥ 4
+    seed: int | tuple[int, ...]  # of the simulation, or of all simulations of joined records
+    closed_form: Floats | None = None  # [M], Var(gap) from a formula without learning, if available
 
     def __post_init__(self) -> None:
         checked: dict[str, npt.NDArray[np.generic]] = {}
         for name in ("state", "first", "second"):
             whole = arrays.integers(name, getattr(self, name), "[M]", SettingsError)
-            arrays.refuse_where(whole < 0, whole, name, "give numbers from 0 on", _at_gap, SettingsError)
+            arrays.refuse_where(whole < 0, whole, name, "give numbers ≥ 0", _at_gap, SettingsError)
             checked[name] = whole
         moments = ("mean", "variance", "independent") + (() if self.closed_form is None else ("closed_form",))
         for name, axes in (*((name, "[M]") for name in moments), ("returns", "[M, n, 2]")):
@@ -59,37 +58,37 @@ class Calibration(arrays.FrozenArrays):
             raise SettingsError("state is empty. Give at least one gap.")
         for name, array in checked.items():
             if array.shape[0] != gaps:
-                raise SettingsError(f"{name} is of {array.shape[0]} gaps, but state is of {gaps}. Give one row a gap.")
+                raise SettingsError(f"{name} has {array.shape[0]} rows, but state has {gaps}. Give one row per gap.")
             arrays.frozen(array)
             object.__setattr__(self, name, array)
         if self.returns.shape[1] < 4 or self.returns.shape[2] != 2:
             raise SettingsError(
-                f"returns has shape {self.returns.shape}. Its axes are [M, n, 2]: n ≥ 4 rollouts, the same number for "
-                "every gap, and the returns of its first and its second action."
+                f"returns has shape {self.returns.shape}. Its axes are [M, n, 2]: gaps, n ≥ 4 rollouts per gap, and "
+                "the returns of the gap's first and its second action."
             )
         for seed in self.seeds:
             if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
-                raise SettingsError(f"seed is {self.seed!r}. Give the whole number ≥ 0 that the simulation had.")
+                raise SettingsError(f"seed is {self.seed!r}. Give the seed of the simulation, an integer ≥ 0.")
 
     @classmethod
     def joined(cls, parts: Sequence[Calibration]) -> Calibration:
-        """One record of several, e.g. of runs that learned from different data; their states count as different ones.
+        """Join several records, e.g. of training runs on different data; their states count as distinct.
 
-        Where runs were held against the very same states and luck, build one record with common numbers of states
-        instead, else intervals come out too narrow.
+        If the records use the same states and random numbers, build one record with common state numbers instead;
+        otherwise the intervals are too narrow.
         """
         if not parts:
-            raise SettingsError("There is no record to join.")
+            raise SettingsError("parts is empty. Give at least one record.")
         lengths = sorted({part.rollouts for part in parts})
         if len(lengths) > 1:
             counts = " and ".join(map(str, lengths))
             raise SettingsError(
-                f"The records have {counts} rollouts of each gap. Simulate alike, or cut all returns to {lengths[0]}."
+                f"The records have {counts} rollouts per gap. Use the same number, or cut all returns to {lengths[0]}."
             )
         formulas = [part.closed_form for part in parts if part.closed_form is not None]
         if len(formulas) not in (0, len(parts)):
             raise SettingsError(
-                f"{len(formulas)} of {len(parts)} records have a closed form. Give it to all of them, or leave it out "
+                f"{len(formulas)} of {len(parts)} records have a closed form. Give it to all of them, or omit it "
                 "with dataclasses.replace(record, closed_form=None)."
             )
         before = np.cumsum([0, *(part.states for part in parts)])
@@ -104,73 +103,73 @@ class Calibration(arrays.FrozenArrays):
 
     @property
     def gaps(self) -> int:
-        """M."""
+        """Number of gaps, M."""
         return self.state.size
 
     @property
     def states(self) -> int:
-        """How many there are."""
+        """Number of held-out states."""
         return self._over_states.states
 
     @property
     def rollouts(self) -> int:
-        """n, of each gap."""
+        """Number of rollouts per gap, n."""
         return int(self.returns.shape[1])
 
     @property
     def seeds(self) -> tuple[int, ...]:
-        """Of the simulation, or of all that were joined."""
+        """Seeds of the simulation, or of all joined records."""
         return self.seed if isinstance(self.seed, tuple) else (self.seed,)
 
     @cached_property
     def simulated_mean(self) -> Floats:
-        """[M], means of the simulated gaps."""
+        """Means of the simulated gaps, [M]."""
         return np.asarray(self._gap.mean(axis=1))
 
     @cached_property
     def simulated_variance(self) -> Floats:
-        """[M], variances of the simulated gaps, without bias; 0 where nothing but rounding varies."""
+        """Unbiased variances of the simulated gaps, [M]; 0 if only rounding errors vary."""
         return self._variances(self._gap)
 
     @cached_property
     def simulated_mean_error(self) -> Floats:
-        """[M], standard errors of `simulated_mean`."""
+        """Standard errors of `simulated_mean`, [M]."""
         return np.sqrt(self.simulated_variance / self.rollouts)
 
     @cached_property
     def simulated_variance_error(self) -> Floats:
-        """[M], standard errors of `simulated_variance`, by the jackknife; too small where what is rare was not seen."""
+        """Jackknife standard errors of `simulated_variance`, [M]; too small if rare outcomes were not drawn."""
         return np.sqrt(bootstrap.jackknife(self._squares))
 
     @cached_property
     def ratio(self) -> Estimate:
-        """Σ learned variances / Σ simulated ones: 1 for a perfect learner; large variances count most.
+        """Σ learned variances / Σ simulated variances: 1 for a perfect learner; large variances count most.
 
-        The interval is a studentised bootstrap of states, which misses less than percentiles where few states have most
-        of the variance. Not a number where no gap varies, and no interval where all gaps are in one state.
+        The interval is a studentised bootstrap over states, whose coverage is better than that of percentiles if few
+        states have most of the variance. The value is nan if no gap varies; the interval is unbounded for one state.
         """
         return self._share(self.variance)
 
     @cached_property
     def independent_ratio(self) -> Estimate:
-        """`ratio` for independent marginals: how much is lost by not asking for the luck that is shared."""
+        """`ratio` for independent returns: the factor by which ignoring shared randomness changes the variance."""
         return self._share(self.independent)
 
     @cached_property
     def closed_form_ratio(self) -> Estimate | None:
-        """`ratio` of the closed form; None where there is none."""
+        """`ratio` of the closed form; None if unavailable."""
         return None if self.closed_form is None else self._share(self.closed_form)
 
     @property
     def ratio_rollout_interval(self) -> Interval:
-        """Where `ratio` may be in these very states: the simulation's own noise, and nothing else."""
+        """Interval of `ratio` for these states, due to the noise of the simulation only."""
         return self.over_rollouts(self.ratio)
 
     def over_rollouts(self, ratio: float) -> Interval:
-        """The interval over rollouts of any of the three ratios, exp(ln ratio ± 1.96 e).
+        """Interval over rollouts of any of the three ratios, exp(ln ratio ± 1.96 e).
 
-        e is the standard error of ln Σ simulated variances: the jackknife's of rollouts in each state, whose gaps may
-        share their luck, added up over states. It is a little short where gaps are very skewed.
+        e is the standard error of ln Σ simulated variances: the jackknife over rollouts in each state, whose gaps may
+        share random numbers, summed over states. It is slightly too small for very skewed gaps.
         """
         total = float(self.simulated_variance.sum())
         if total == 0:
@@ -181,11 +180,11 @@ class Calibration(arrays.FrozenArrays):
 
     @cached_property
     def gap_ratio(self) -> Estimate:
-        """1 over the mean of simulated / learned variance, where every gap counts alike: 1 for a perfect learner.
+        """1 over the mean of simulated / learned variance, with equal weight for every gap: 1 for a perfect learner.
 
-        Simulated variances have no bias, so neither has their mean share of the learned ones, for any distribution of
-        gaps and any number of rollouts; a median of learned / simulated would have. It is 0 where a gap that varies was
-        learned as one that does not. Interval: a studentised bootstrap of states.
+        Simulated variances are unbiased, so the mean of simulated / learned is as well, for any distribution of gaps
+        and any number of rollouts; a median of learned / simulated is not. Returns 0 if the learned variance is 0 for a
+        gap that varies. Interval: studentised bootstrap over states.
         """
         still = self.variance <= self._nothing
         if (still & (self._varies | (self.variance < -self._nothing))).any():
@@ -195,12 +194,12 @@ class Calibration(arrays.FrozenArrays):
 
     @cached_property
     def variance_gain(self) -> Estimate:
-        """Mean over gaps of ½(ln(c/k) + s²/c − s²/k): what learned variances k tell beyond one constant c, in nats.
+        """Score gain of the learned variances k over one constant c, in nats: mean of ½(ln(c/k) + s²/c − s²/k).
 
-        The log-likelihood that a rollout of normal gaps gains; for any distribution it is a proper score, so the noise
-        of the simulated variances s² cancels in the difference. c is the mean of s², the best constant in these very
-        states, so no constant has a gain above 0. A k below c/100 counts as c/100. Interval: a studentised bootstrap of
-        states.
+        For normal gaps this is the gain in log-likelihood per rollout. For any distribution it is a proper score, so
+        the noise of the simulated variances s² cancels in the difference. c is the mean of s², the best constant for
+        these states, so no constant has a gain above 0. A k below c/100 counts as c/100. Interval: studentised
+        bootstrap over states.
         """
         best = float(self.simulated_variance.mean())
         if best == 0:
@@ -211,9 +210,10 @@ class Calibration(arrays.FrozenArrays):
 
     @cached_property
     def mean_gain(self) -> Estimate:
-        """1 − Σ (learned − simulated)²/Σ simulated² of mean gaps: the share that is gained over the constant 0, no gap.
+        """R² of learned mean gaps relative to the constant 0 (no gap): 1 − Σ (learned − simulated)²/Σ simulated².
 
-        Noise of simulated means keeps a perfect learner below 1. Interval: a studentised bootstrap of states.
+        Because of the noise of simulated means, a perfect learner stays below 1. Interval: studentised bootstrap over
+        states.
         """
         size = float(max(np.abs(self.mean).max(), np.abs(self.simulated_mean).max())) or 1.0
         learned, simulated = self.mean / size, self.simulated_mean / size
@@ -221,30 +221,30 @@ class Calibration(arrays.FrozenArrays):
 
     @property
     def verdict(self) -> Judgement:
-        """Of learned variances of gaps: `Judgement.USEFUL` where all of `variance_gain`'s interval is above 0."""
+        """Verdict on the learned gap variances: `Judgement.USEFUL` if the interval of `variance_gain` is above 0."""
         return Judgement.of(self.variance_gain, varied=bool(self._varies.any()))
 
     @property
     def mean_verdict(self) -> Judgement:
-        """The same of learned mean gaps, by `mean_gain`."""
+        """Verdict on the learned mean gaps: `Judgement.USEFUL` if the interval of `mean_gain` is above 0."""
         return Judgement.of(self.mean_gain, varied=bool((self.simulated_mean**2 > self._nothing).any()))
 
     @cached_property
     def rank_correlation(self) -> Estimate:
-        """Spearman's, of learned and simulated variances across gaps: does it know where luck decides?
+        """Spearman's rank correlation of learned and simulated variances across gaps.
 
-        Noise of the simulation holds it down: see `rank_ceiling`. Interval: percentiles over states.
+        Noise of the simulation lowers it; `rank_ceiling` is its attainable maximum. Interval: percentiles over states.
         """
         learned, simulated = Ranks(self.variance), Ranks(self.simulated_variance)
         return self._over_states.percentiles(lambda w: bootstrap.rank_correlation(w, learned, simulated), (-1, 1))
 
     @cached_property
     def rank_reliability(self) -> Estimate:
-        """How the ranks of simulated variances would agree with those of another simulation as long, from 0 to 1.
+        """Expected rank correlation of the simulated variances with those of a second simulation, from 0 to 1.
 
-        Spearman's correlation r of two halves of the rollouts, averaged over random halvings and stepped up from n/2 to
-        n rollouts by Spearman and Brown's 2r/(1 + r), which is exact for scores and near enough for ranks. Its
-        interval is a little short: it held in about 9 of 10 simulations of normal gaps.
+        Spearman's correlation r of two halves of the rollouts, averaged over random splits and extrapolated from n/2 to
+        n rollouts by the Spearman–Brown formula 2r/(1 + r), which is exact for scores and approximate for ranks. Its
+        interval is slightly too short: its coverage was about 90% in simulations of normal gaps.
         """
         halves, n = reliability.halves(self._gap, self.seeds), self.rollouts
         pairs = [(Ranks(self._variances(one)), Ranks(self._variances(other))) for one, other in halves]
@@ -254,42 +254,42 @@ class Calibration(arrays.FrozenArrays):
 
     @property
     def rank_ceiling(self) -> Estimate:
-        """About the `rank_correlation` of a perfect learner: √reliability, as only one of the two is noisy."""
+        """Approximate `rank_correlation` of a perfect learner: √reliability, as only the simulation is noisy."""
         return bootstrap.square_root(self.rank_reliability)
 
     @cached_property
     def mean_correlation(self) -> Estimate:
-        """Σ xy/√(Σx² Σy²) of learned and simulated mean gaps: does it know which action is better, and by how much?
+        """Uncentred correlation Σ xy/√(Σx² Σy²) of learned and simulated mean gaps.
 
-        Not Pearson's, which subtracts averages: which action is called first is arbitrary, and a gap turned round must
-        change nothing. So 0 is the place to measure from. Its ceiling is `mean_ceiling`. Interval: percentiles over
-        states.
+        The means are not subtracted, unlike in Pearson's correlation, because the order of the two actions is arbitrary
+        and the result must not depend on the sign of a gap. `mean_ceiling` is its attainable maximum. Interval:
+        percentiles over states.
         """
         return self._over_states.percentiles(lambda w: bootstrap.cosine(w, self.mean, self.simulated_mean), (-1, 1))
 
     @cached_property
     def mean_reliability(self) -> Estimate:
-        """`rank_reliability` for mean gaps, with the correlation that `mean_correlation` is."""
+        """`rank_reliability` for mean gaps, with the uncentred correlation of `mean_correlation`."""
         halves, n = reliability.halves(self._gap, self.seeds), self.rollouts
         one, other = np.mean(halves, axis=3).swapaxes(0, 1)  # each [halvings, M]
         return self._over_states.percentiles(lambda w: reliability.of_all(bootstrap.cosine(w, one, other), n), (0, 1))
 
     @property
     def mean_ceiling(self) -> Estimate:
-        """About the `mean_correlation` of a perfect learner: √reliability."""
+        """Approximate `mean_correlation` of a perfect learner: √reliability."""
         return bootstrap.square_root(self.mean_reliability)
 
     @cached_property
     def mean_error(self) -> Estimate:
-        """Root mean square error of learned mean gaps beyond the simulation's own noise, in units of return.
+        """Root mean square error of learned mean gaps, corrected for the noise of the simulation, in units of return.
 
-        √ of the mean of (learned − simulated)² − Var/n, which has no bias; 0 where noise alone explains it.
+        The square root of the mean of (learned − simulated)² − Var/n, which is unbiased; 0 if noise alone explains it.
         """
         beyond = (self.mean - self.simulated_mean) ** 2 - self.simulated_variance / self.rollouts
         return bootstrap.square_root(self._over_states.quotient(beyond, np.ones(self.gaps)))
 
     def to_dict(self) -> dict[str, object]:
-        """All numbers for JSON, each with its intervals, counts and seed; None for what is not known."""
+        """All numbers for JSON, each with its intervals, counts and seed; None if unavailable."""
         return table.calibration_dict(self)
 
     def __repr__(self) -> str:
@@ -297,7 +297,7 @@ class Calibration(arrays.FrozenArrays):
 
     @cached_property
     def _place(self) -> Integers:
-        """[M], states numbered from 0 without holes."""
+        """[M], states numbered consecutively from 0."""
         return np.unique(self.state, return_inverse=True)[1].astype(np.int64)
 
     @cached_property
@@ -306,12 +306,12 @@ class Calibration(arrays.FrozenArrays):
 
     @cached_property
     def _gap(self) -> Floats:
-        """[M, n]."""
+        """Simulated gaps, [M, n]."""
         return np.asarray(self.returns[:, :, 0] - self.returns[:, :, 1])
 
     @cached_property
     def _nothing(self) -> Floats:
-        """[M], variances up to this are rounding."""
+        """[M], variances up to this size are rounding errors."""
         return np.asarray((bootstrap.ROUNDING * np.abs(self.returns).max(axis=(1, 2))) ** 2)
 
     def _variances(self, gap: Floats) -> Floats:

@@ -1,4 +1,4 @@
-"""How well a simulation would agree with another one as long: the agreement of its two halves, stepped up."""
+"""Split-half reliability of simulated gaps: expected correlation with a second simulation of the same size."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _HALVINGS = 16
 
 
 def halves(gap: Floats, seeds: Sequence[int]) -> list[tuple[Floats, Floats]]:
-    """Simulated gaps [M, n] of two halves of the rollouts, the same halves in all states; an odd one is left out."""
+    """Random splits of simulated gaps [M, n] into two halves, the same in all states; an odd rollout is dropped."""
     n = gap.shape[1]
     half, generator = n // 2, bootstrap.generator(seeds, b"halves of rollouts")
     orders = [generator.permutation(n) for _ in range(_HALVINGS)]
@@ -21,6 +21,6 @@ def halves(gap: Floats, seeds: Sequence[int]) -> list[tuple[Floats, Floats]]:
 
 
 def of_all(correlations: Sequence[Floats] | Floats, rollouts: int) -> Floats:
-    """Spearman and Brown's k r/(1 + (k − 1) r) of the mean r of halves, for k times as many rollouts as in a half."""
+    """Spearman–Brown reliability k r/(1 + (k − 1) r), with r the mean split-half correlation and k = n/(n // 2)."""
     longer, r = rollouts / (rollouts // 2), np.maximum(np.mean(correlations, axis=0), 0.0)
     return np.asarray(longer * r / (1 + (longer - 1) * r))

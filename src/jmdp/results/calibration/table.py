@@ -1,4 +1,4 @@
-"""A calibration as text and as JSON: every number with how far it may be off."""
+"""Text and JSON forms of a calibration, each number with its interval."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _OTHERS = {
     "rank_correlation": "  rank correlation",
     "rank_ceiling": "  … of a perfect learner, about",
     "rank_reliability": "  reliability of simulated ranks",
-    "mean_gain": "mean: share gained over no gap",
+    "mean_gain": "mean: R² relative to no gap",
     "mean_correlation": "  correlation",
     "mean_ceiling": "  … of a perfect learner, about",
     "mean_reliability": "  reliability of simulated means",
@@ -31,7 +31,7 @@ _OTHERS = {
 
 
 class CalibrationRecord(Protocol):
-    """What is printed of a record: counts, verdicts, and an `Estimate` or None by each of the names above."""
+    """Attributes of a calibration that are printed, including an `Estimate` or None for each of the names above."""
 
     # fmt: off
     @property
@@ -53,7 +53,7 @@ class CalibrationRecord(Protocol):
 
 
 def calibration_table(record: CalibrationRecord) -> str:
-    """The record in words and columns."""
+    """Multi-line text: counts, verdicts, and a table of the estimates."""
     c = record
     rows = [["", "value", "95% over states", "95% over rollouts"]]
     for name, words in (_RATIOS | _OTHERS).items():
@@ -83,16 +83,16 @@ def _line(row: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def _written(estimate: Estimate) -> tuple[str, str]:
-    """Value and interval, to two digits of its error, the ends rounded outwards."""
+    """Value and interval, rounded to two significant digits of the error; the ends are rounded outwards."""
     if math.isnan(estimate):
         return "—", ""
     if not math.isfinite(estimate.high - estimate.low):
-        return f"{float(estimate):.4g}", "not known"
+        return f"{float(estimate):.4g}", "unavailable"
     return value_and_ends(estimate)
 
 
 def calibration_dict(record: CalibrationRecord) -> dict[str, object]:
-    """All numbers as plain ones; None for what is not known, for JSON has no place for what is not finite."""
+    """All estimates as JSON-compatible values; None for numbers that are unavailable or not finite."""
     c = record
     about: dict[str, object] = {
         "gaps": c.gaps,

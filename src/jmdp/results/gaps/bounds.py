@@ -1,9 +1,9 @@
 """Bounds on the distribution of a gap from its moments alone.
 
-They are sharp: some distribution with these moments attains them (Chebyshev, Markov, Stieltjes). `canonical` finds that
-distribution, approximately; `touching` builds a polynomial that touches at its atoms and is proven to stay on one side;
-`moment_box` takes its expectation at the conservative ends of the moments' intervals. All that is certain is in
-rational arithmetic, rounded once at the end and outwards.
+They are sharp: some distribution with these moments attains them (Chebyshev, Markov, Stieltjes). `canonical` computes
+that distribution approximately. `touching` builds a polynomial that touches at its atoms and provably stays on one
+side. `moment_box` takes its expectation at the conservative ends of the moments' intervals. Validity rests on rational
+arithmetic only, rounded outwards once at the end.
 """
 
 from __future__ import annotations
@@ -27,11 +27,12 @@ from jmdp.results.gaps.touching import Polynomial
 def cantelli(mean: float, variance: float) -> float:
     """Upper bound on P(G ≤ 0) from a lower bound on E[G] and an upper bound on Var G.
 
-    P(G ≤ 0) ≤ σ²/(σ² + μ²) for μ > 0, and 1 otherwise; rounded up.
+    P(G ≤ 0) ≤ σ²/(σ² + μ²) for μ > 0, and 1 otherwise. The result is rounded up. (Paper: Section 5.4, where it is
+    called Chebyshev's.)
     """
     if not mean > 0:
         return 1.0
-    # σ²/(σ² + μ²) = 1/(1 + (μ/σ)²) and neither square can overflow in this form.
+    # 1/(1 + (μ/σ)²) equals σ²/(σ² + μ²) and cannot overflow.
     if variance == 0:
         return 0.0
     ratio = mean / math.sqrt(variance)
@@ -39,11 +40,12 @@ def cantelli(mean: float, variance: float) -> float:
 
 
 def cdf_bounds(x: float, moments: Sequence[Interval], support: Interval) -> Interval:
-    """Bounds on P(X ≤ x) from intervals of E[X^k], k = 0, 1, …, for X in the support: the sharpest there are.
+    """Bounds on P(X ≤ x) from intervals of E[X^k], k = 0, 1, …, for X in the support: the sharpest possible.
 
     E[q⁻(X)] ≤ P(X ≤ x) ≤ E[q⁺(X)] for polynomials q⁻(t) ≤ 1{t < x} and 1{t ≤ x} ≤ q⁺(t) on the support, of degrees
-    2, 4, … up to the last even moment that is finite; the narrowest of all (Krein and Nudelman, chapter III; Akhiezer,
-    chapter 2). The moments should be those about the mean, or near it: widths count in powers of the distance to 0.
+    2, 4, … up to the last finite even moment; the result is the tightest of these bounds (Krein and Nudelman, chapter
+    III; Akhiezer, chapter 2). The moments should be about the mean or a point near it, since the effect of the
+    intervals' widths grows with powers of the distance to 0.
     """
     if math.isnan(x):
         raise SettingsError("x is nan. Give a number.")
@@ -60,19 +62,19 @@ def cdf_bounds(x: float, moments: Sequence[Interval], support: Interval) -> Inte
 
 
 def cvar_bounds(p: float, moments: Sequence[Interval], support: Interval) -> Interval:
-    """Bounds on the mean of the worst p of X, from intervals of E[X^k], k = 0, 1, …, for X in the support.
+    """Bounds on CVaR_p, the mean of the worst fraction p of X, from intervals of E[X^k], for X in the support.
 
     CVaR_p = max over η of η − E(η − X)₊/p. Any η and any polynomial above (η − t)₊ give a lower bound; the best are
-    those of the extremal distribution whose atoms up to some point have mass p. With two moments it is μ − σ √((1 −
-    p)/p). An upper bound needs every η: polynomials below (η − t)₊ on a grid, refined where the maximum may be, and in
-    between that E(η − X)₊ has the slope P(X ≤ η), of which bounds are known. The lower bound is sharp; the upper one is
-    so to about a hundredth of the standard deviation, where its search ends. (Jansen, Haezendonck and Goovaerts 1986
-    have the same bounds for few moments, as stop-loss premiums.)
+    those of the extremal distribution whose atoms up to some point have mass p. With two moments the bound is
+    μ − σ √((1 − p)/p). An upper bound needs all η: polynomials below (η − t)₊ are used on a grid that is refined where
+    the maximum may be, and bounds on the slope P(X ≤ η) of E(η − X)₊ between grid points. The lower bound is sharp; the
+    upper bound is sharp up to about 0.01 standard deviations, where its search ends. (Jansen, Haezendonck and
+    Goovaerts 1986 derive the same bounds for few moments, as stop-loss premiums.)
     """
     refuse_no_part(p)
     low, high = support.low, support.high
     if len(moments) > 1:
-        high = min(high, moments[1].high)  # the worst are no better than all
+        high = min(high, moments[1].high)  # the mean of the worst fraction is at most the overall mean
         if p == 1:
             return _ordered(max(low, moments[1].low), high)
     box = MomentBox.of(moments, support)
@@ -86,9 +88,9 @@ def cvar_bounds(p: float, moments: Sequence[Interval], support: Interval) -> Int
 
 
 def _cdf(x: Fraction, box: MomentBox, levels: Sequence[int]) -> Interval:
-    """Bounds on P(X ≤ x) in the units of the box, from polynomials of degrees 2m for m in the levels."""
+    """Bounds on P(X ≤ x) in units of the box, from polynomials of degree 2m for m in `levels`."""
     variance = up(box.variance)
-    least = sys.float_info.min if variance else 0.0  # for Cantelli's bound where it is too small for a float
+    least = sys.float_info.min if variance else 0.0  # in case Cantelli's bound underflows
     high = max(cantelli(down(box.lows[1] - x), variance), least)
     low = -math.nextafter(cantelli(down(x - box.highs[1]), variance) - 1, math.inf)
 
@@ -113,5 +115,5 @@ def _cdf(x: Fraction, box: MomentBox, levels: Sequence[int]) -> Interval:
 
 
 def _ordered(low: float, high: float) -> Interval:
-    """Low above high comes only from intervals that contradict each other; then nothing is said but no nonsense."""
+    """Interval with sorted ends; low exceeds high only if the intervals of the moments contradict each other."""
     return Interval(min(low, high), max(low, high))

@@ -1,7 +1,7 @@
-"""Where to touch: the nodes of the distributions that are extremal among all with the same moments.
+"""Nodes of the extremal distributions among all distributions with given moments.
 
-Everything here is approximate, and nothing certain rests on it: the polynomials of `touching` are on their side for
-any nodes. Good nodes make them sharp, to second order in the nodes' error.
+The computations here are approximate. The validity of the bounds does not depend on them: the polynomials of `touching`
+stay on one side for any nodes. Accurate nodes make the bounds sharp, to second order in the nodes' error.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import numpy as np
 from jmdp.base.arrays import Floats
 from jmdp.results.gaps.touching import Nodes
 
-_FAR = 1e8  # A node this far off is as good as uncoupled from the others; closer, eigenvalues keep 8 digits.
-_BEYOND = 1e100  # Such moments, in units of the standard deviation, say nothing; and products could overflow.
+_FAR = 1e8  # A node this far away is treated as uncoupled from the others; closer, eigenvalues keep 8 digits.
+_BEYOND = 1e100  # Moments this large, in standard deviations, are uninformative, and products could overflow.
 
 
 @dataclass(frozen=True)
@@ -27,31 +27,32 @@ class Representation:
     """A distribution with the given moments and an atom at x."""
 
     x: Fraction
-    points: tuple[float, ...]  # interior ones, increasing, x among them as nearest float
+    points: tuple[float, ...]  # interior atoms, increasing, including x as the nearest float
     masses: tuple[float, ...]
-    others: tuple[Fraction, ...]  # interior ones but x
-    low: Fraction | None  # the lower end of the support, where it has an atom
+    others: tuple[Fraction, ...]  # interior atoms except x
+    low: Fraction | None  # the lower end of the support, if it has an atom
     high: Fraction | None
     low_mass: float = 0.0
 
     @property
     def up_to_x(self) -> float:
-        """P(X ≤ x): the greatest of all distributions with these moments."""
+        """P(X ≤ x), which is the maximum over all distributions with these moments."""
         return self.low_mass + sum(w for t, w in zip(self.points, self.masses, strict=True) if t <= _float(self.x))
 
     def nodes(self, *, with_x: bool = False) -> Nodes:
-        """Its atoms, without x unless asked for."""
+        """The atoms, without x unless `with_x`."""
         interior = sorted((*self.others, self.x)) if with_x else self.others
         return Nodes(tuple(interior), self.low, self.high)
 
 
 class Canonical:
-    """The canonical representations of a moment sequence: of a degree 2m, those with the fewest atoms.
+    """Canonical representations of a moment sequence: for degree 2m, the distributions with the fewest atoms.
 
-    With an atom at x there are m + 1 of them in the interior of the support; or, if that cannot be, m in the interior
-    and one at each end, of which an end at infinity carries a part of the last moment only (Krein and Nudelman, chapter
-    III). The first are eigenvalues of the Jacobi matrix whose last diagonal entry makes x one (Golub 1973, Some
-    modified matrix eigenvalue problems); the second come in the same way from the measure (t − a)(b − t) dμ.
+    A representation with an atom at x has m + 1 atoms in the interior of the support; or, if none such exists, m in the
+    interior and one at each end, where an end at infinity carries a part of the last moment only (Krein and Nudelman,
+    chapter III). The atoms of the first kind are eigenvalues of the Jacobi matrix whose last diagonal entry is chosen
+    so that x is an eigenvalue (Golub 1973, Some modified matrix eigenvalue problems); those of the second kind follow
+    in the same way from the measure (t − a)(b − t) dμ.
     """
 
     def __init__(self, moments: Sequence[Fraction], low: Fraction | None, high: Fraction | None) -> None:
@@ -60,7 +61,7 @@ class Canonical:
 
     @cached_property
     def weighted(self) -> _Jacobi:
-        """Of the measure times the distances to the ends."""
+        """Recurrence of the measure multiplied by the distances to the ends."""
         m = self.moments
         if self.low is not None:
             m = [after - self.low * now for now, after in pairwise(m)]
@@ -69,13 +70,13 @@ class Canonical:
         return _Jacobi(m)
 
     def at(self, x: Fraction, m: int) -> Representation | None:
-        """The one with an atom at x from 2m moments; None where the moments do not give it."""
+        """The representation with an atom at x from 2m moments; None if the moments do not determine it."""
         plain = self._plain(x, m)
         if plain is not None and all(self._inside(t) for t in plain.others):
             return plain
         if self.low is None and self.high is None:
             return plain
-        # Without nodes inside, the plain one is of use still: its polynomials are on their side on the whole line.
+        # With nodes outside the support, the plain one is still valid: its polynomials are bounds on the whole line.
         return self._with_ends(x, m) or plain
 
     def _inside(self, t: Fraction) -> bool:
@@ -113,10 +114,10 @@ class Canonical:
 
 
 class _Jacobi:
-    """The three-term recurrence of a measure's orthogonal polynomials, by Chebyshev's algorithm in exact arithmetic.
+    """Three-term recurrence of a measure's orthogonal polynomials, by Chebyshev's algorithm in exact arithmetic.
 
-    Exact, because from moments it loses about a digit with each order. It ends where the measure has no more atoms, or
-    where the moments are those of no measure: a last β of 0 stands for both.
+    Exact arithmetic is needed because the algorithm loses about one digit per order. The recurrence ends with β = 0 if
+    the measure has no more atoms or no measure has these moments.
     """
 
     def __init__(self, moments: Sequence[Fraction]) -> None:
@@ -126,7 +127,7 @@ class _Jacobi:
         before, row, beta = [Fraction(0)] * len(moments), list(moments), Fraction(0)
         if row[0] <= 0:
             return
-        last = Fraction(0)  # row[1] / row[0] of the row before, both counted from the diagonal
+        last = Fraction(0)  # row[1] / row[0] of the previous row, both counted from the diagonal
         while len(row) >= 2:
             ratio = row[1] / row[0]
             alpha, last = ratio - last, ratio
@@ -141,15 +142,15 @@ class _Jacobi:
             before, row = row[1:], following
 
     def radau(self, x: float, m: int) -> tuple[tuple[float, ...], tuple[float, ...], int] | None:
-        """The m + 1 nodes of which one is x, their masses, and the place of x among them."""
+        """m + 1 nodes including x, their masses, and the index of x."""
         if m == 0:
             return ((x,), (self.total,), 0) if self.total >= 0 else None
         if m >= len(self.beta):
             return None
-        ratio = math.inf  # of the orthogonal polynomials of degrees k + 1 and k at x
+        ratio = math.inf  # ratio of the orthogonal polynomials of degrees k + 1 and k at x
         for a, b in zip(self.alpha[:m], self.beta[:m], strict=True):
             ratio = x - a - b / ratio
-            if abs(ratio) < 1e-30:  # x is a root; an atom goes to infinity
+            if abs(ratio) < 1e-30:  # x is a root, so one atom is at infinity
                 ratio = 1e-30
         corner = x - self.beta[m] / ratio
         diagonal, off = np.array([*self.alpha[:m], corner]), np.sqrt(self.beta[1 : m + 1])
@@ -169,7 +170,7 @@ class _Jacobi:
 
 
 def _spectrum(diagonal: Floats, off: Floats) -> tuple[Floats, Floats]:
-    points, vectors = np.linalg.eigh(np.diag(diagonal) + np.diag(off, -1))  # reads the lower triangle
+    points, vectors = np.linalg.eigh(np.diag(diagonal) + np.diag(off, -1))  # eigh reads the lower triangle only
     return points, vectors[0] ** 2
 
 

@@ -1,4 +1,4 @@
-"""The distribution of a return or of a gap, known up to a band that holds the truth."""
+"""The distribution of a return or of a gap, as a band that contains the true distribution."""
 
 from __future__ import annotations
 
@@ -19,22 +19,21 @@ _ANY_CHANCE = Interval(0.0, 1.0)
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Distribution(arrays.FrozenArrays):
-    """The distribution of a discounted return, as masses of which each is known to lie in an interval.
+    """The distribution of a discounted return, as probability masses that are each located within an interval.
 
     Moving every mass to the lower end of its interval gives a distribution that is stochastically smaller than the true
-    one, to the upper end a larger one; every answer is the interval between what these two say. `slack` is how far the
-    chance of any half-line may be off besides: rounding where the distribution is certified, the confidence band
-    (Dvoretzky, Kiefer, Wolfowitz, with Massart's constant) where it was sampled. The band holds for all questions at
-    once.
+    one, moving it to the upper end a larger one; every answer is the interval between these two. `slack` is an
+    additional error of the probability of any half-line: rounding if the distribution is certified, the confidence band
+    (Dvoretzky, Kiefer, Wolfowitz, with Massart's constant) if it was sampled. The band holds for all questions jointly.
     """
 
     low: Floats  # [N], ends of the intervals
     high: Floats  # [N]
-    value: Floats  # [N], the best guess within each
+    value: Floats  # [N], point estimate within each interval
     mass: Floats  # [N]
     slack: float
-    support: Interval  # nothing lies outside
-    confidence: float | None = None  # that the whole band holds; None where it is certain
+    support: Interval  # contains every possible value
+    confidence: float | None = None  # of the whole band; None if it is certain
 
     def __post_init__(self) -> None:
         for array in (self.low, self.high, self.value, self.mass):
@@ -96,12 +95,12 @@ class Distribution(arrays.FrozenArrays):
 
     @cached_property
     def _slack(self) -> float:
-        """With the rounding of the running sums."""
+        """`slack` and the rounding of the cumulative sums."""
         return self.slack + (self.mass.size + 2) * 2 * _UNIT
 
     @cached_property
     def _steps(self) -> list[tuple[Floats, Floats]]:
-        """Lower ends, upper ends and values, each in order, with the running sums of their masses."""
+        """Lower ends, upper ends and values, each sorted, with the cumulative sums of their masses."""
         steps = []
         for points in (self.low, self.high, self.value):
             order = np.argsort(points, kind="stable")
@@ -110,13 +109,22 @@ class Distribution(arrays.FrozenArrays):
 
     @property
     def confidence_text(self) -> str:
-        """Certified, or the confidence of the band: in words."""
+        """Confidence of the band as text, or 'certified' if it is certain."""
         return "certified" if self.confidence is None else f"band at {100 * self.confidence:g}% confidence"
 
     def __repr__(self) -> str:
-        lines = [f"{type(self).__name__} on {_ends(self.support)}, {self.confidence_text}"]
-        lines += [f"  {name:<14} {value}" for name, value in self._shown().items()]
+        lines = [
+            f"{self._sentence()} ({self.confidence_text})",
+            f"  {'outer bounds':<14} {_ends(self.support)}",
+            *(f"  {name:<14} {value}" for name, value in self._shown().items()),
+        ]
         return "\n".join(lines)
+
+    def _sentence(self) -> str:
+        low, high = (rounding.significant(float(self.quantile(p)), 3) for p in (0.05, 0.95))
+        return (
+            f"The return is between {low} and {high} in 90% of cases, {rounding.significant(self.mean, 3)} on average"
+        )
 
     def _shown(self) -> dict[str, Estimate]:
         return {
@@ -130,31 +138,38 @@ class Distribution(arrays.FrozenArrays):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class GapDistribution(Distribution):
-    """The distribution of a gap G = Z(s, a) − Z(s, b) under the shared luck."""
+    """The distribution of a gap G = Z(s, a) − Z(s, b) under shared randomness."""
 
-    tied: Interval = _ANY_CHANCE  # what is known of P(G = 0) besides
+    tied: Interval = _ANY_CHANCE  # separate bounds on P(G = 0)
 
     @classmethod
     def zero(cls) -> GapDistribution:
-        """Return the distribution of a return against itself."""
+        """Return the distribution of the gap of a return to itself, which is 0."""
         nothing = Interval(0.0, 0.0)
         return cls(np.zeros(1), np.zeros(1), np.zeros(1), np.ones(1), 0.0, nothing, tied=Interval(1.0, 1.0))
 
+    def _sentence(self) -> str:
+        more, less = (
+            rounding.percentages([float(p), 1 - float(p)])[0] for p in (self.superiority(), self.inferiority())
+        )
+        mean = rounding.significant(self.mean, 3)
+        return f"The mean gap is {mean}; the gap is positive in {more} of cases and negative in {less}"
+
     def superiority(self) -> Estimate:
-        """P(Z(s, a) > Z(s, b)): the first action does strictly better; ties are apart."""
+        """P(Z(s, a) > Z(s, b)): the first action earns strictly more; ties do not count."""
         least = self.cdf(0.0)
         return Estimate(1 - least, max(0.0, 1 - least.high), min(1.0, 1 - least.low))
 
     def inferiority(self) -> Estimate:
-        """P(Z(s, a) < Z(s, b)): the first action does strictly worse."""
+        """P(Z(s, a) < Z(s, b)): the first action earns strictly less."""
         return self.below(0.0)
 
     def ties(self) -> Estimate:
-        """P(Z(s, a) = Z(s, b)): both do equally well, to the last bit."""
-        surely = float(self.mass[(self.low == 0) & (self.high == 0)].sum())
-        perhaps = float(self.mass[(self.low <= 0) & (self.high >= 0)].sum())
+        """P(Z(s, a) = Z(s, b)): both earn exactly the same."""
+        certain = float(self.mass[(self.low == 0) & (self.high == 0)].sum())
+        possible = float(self.mass[(self.low <= 0) & (self.high >= 0)].sum())
         middle = float(self.mass[self.value == 0].sum())
-        least, most = max(self.tied.low, surely - 2 * self._slack), min(self.tied.high, perhaps + 2 * self._slack)
+        least, most = max(self.tied.low, certain - 2 * self._slack), min(self.tied.high, possible + 2 * self._slack)
         return Estimate(min(max(middle, least), most), least, most)
 
     def _shown(self) -> dict[str, Estimate]:
@@ -163,9 +178,9 @@ class GapDistribution(Distribution):
 
 
 def refuse_no_part(p: float) -> None:
-    """A part of all outcomes is more than none of them and at most all."""
+    """Raise unless 0 < p ≤ 1."""
     if not 0 < p <= 1:
-        raise SettingsError(f"p is {p!r}. Give a probability above 0, e.g. 0.05 for the worst twentieth.")
+        raise SettingsError(f"p is {p!r}. Give a probability above 0 and at most 1, e.g. 0.05 for the worst 5%.")
 
 
 def _ends(support: Interval) -> str:
@@ -174,5 +189,5 @@ def _ends(support: Interval) -> str:
 
 def _tail(points: Floats, sums: Floats, p: float) -> float:
     """(1/p) × the integral over (0, p) of the step function that is points[i] up to sums[i]."""
-    weights = np.diff(np.clip(sums, 0.0, p), prepend=0.0) / p  # now, for with a tiny p a product may underflow
+    weights = np.diff(np.clip(sums, 0.0, p), prepend=0.0) / p  # divide first: with a tiny p the product may underflow
     return float(points[weights > 0] @ weights[weights > 0])

@@ -1,4 +1,4 @@
-"""What is known of a distribution: intervals of its moments, its support, and bounds on expectations."""
+"""Intervals of the moments of a distribution, its support, and the resulting bounds on expectations."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from jmdp.results.gaps.canonical import Canonical
 from jmdp.results.gaps.touching import Polynomial
 
 _0, _1 = Fraction(0), Fraction(1)
-_NARROW = Fraction(1, 1000)  # No other nodes are tried where the intervals' widths cost less than this.
+_NARROW = Fraction(1, 1000)  # No further nodes are tried if the intervals' widths cost less than this.
 _TRIES = 3
 
 
 @dataclass(frozen=True)
 class MomentBox:
-    """All that is known, in units of a power of two near the standard deviation: nothing overflows, all is exact."""
+    """Intervals of moments and the support, exact, in units of a power of two near the standard deviation."""
 
-    lows: list[Fraction]  # of the moments 0, 1, …, up to an even one
+    lows: list[Fraction]  # lower ends of the moments 0, 1, …, up to an even order
     highs: list[Fraction]
-    low: Fraction | None  # end of the support; None where it has none
+    low: Fraction | None  # end of the support; None if unbounded
     high: Fraction | None
     scale: Fraction
 
     @classmethod
     def of(cls, moments: Sequence[Interval], support: Interval) -> MomentBox | None:
-        """None where not even the second moment is finite."""
+        """Box of these moments; None if the second moment is not finite."""
         ends = [Fraction(end) if math.isfinite(end) else None for end in (support.low, support.high)]
         largest = None if ends[0] is None or ends[1] is None else max(abs(ends[0]), abs(ends[1]))
         lows, highs = [_1], [_1]
@@ -64,39 +64,39 @@ class MomentBox:
 
     @property
     def is_zero(self) -> bool:
-        """Whether X is 0 with certainty."""
+        """True if X is certainly 0."""
         return self.highs[2] <= 0
 
     @property
     def levels(self) -> range:
-        """Half the degrees that the moments allow."""
+        """Half degrees m of the polynomials that the moments allow."""
         return range(1, len(self.lows) // 2 + 1)
 
     @cached_property
     def middle(self) -> Canonical:
-        """The extremal distributions of the intervals' middles."""
+        """Extremal distributions of the midpoints of the intervals."""
         return self.canonical([(low + high) / 2 for low, high in zip(self.lows, self.highs, strict=True)])
 
     @cached_property
     def variance(self) -> Fraction:
-        """At most."""
+        """Upper bound on the variance."""
         nearest = max(self.lows[1], -self.highs[1], _0)
         return max(self.highs[2] - nearest * nearest, _0)
 
     def canonical(self, moments: Sequence[Fraction]) -> Canonical:
-        """The extremal distributions of these moments."""
+        """Extremal distributions of these moments."""
         return Canonical(moments, self.low, self.high)
 
     def worst(self, q: Polynomial) -> list[Fraction]:
-        """The moments in their intervals that make E[q(X)] greatest."""
+        """The moments within their intervals that maximise E[q(X)]."""
         return [high if c > 0 else low for c, low, high in zip(q, self.lows, self.highs, strict=False)]
 
     def least_of_most(self, m: int, find: Callable[[Canonical, int], Polynomial | None]) -> Fraction | None:
-        """The least of what E[q(X)] is at most, over polynomials q that `find` builds from extremal distributions.
+        """The smallest upper bound on E[q(X)] over polynomials q that `find` builds from extremal distributions.
 
-        The bound is concave in the moments, and each polynomial its tangent there. Those that touch at distributions
-        nearer to the worst moments are lower at these: steps half the way, for intervals wide enough to matter (Frank
-        and Wolfe).
+        The bound is concave in the moments, and each polynomial is a tangent. Tangents at distributions nearer to the
+        worst-case moments are tighter there, so for wide intervals the moments move half the way to the worst case in
+        each try (Frank and Wolfe).
         """
         canonical, best = self.middle, None
         for _ in range(_TRIES):
@@ -108,19 +108,19 @@ class MomentBox:
             best = value if best is None else min(best, value)
             if value - dot(q, canonical.moments) <= _NARROW:
                 return best
-            # Where q has fewer terms than there are moments, the others stay.
+            # If q has fewer terms than there are moments, the other moments stay unchanged.
             worst += canonical.moments[len(worst) :]
             canonical = self.canonical([(s + t) / 2 for s, t in zip(canonical.moments, worst, strict=True)])
         return best
 
 
 def dot(q: Sequence[Fraction], moments: Sequence[Fraction]) -> Fraction:
-    """E[q(X)] for these moments; there may be more of them than q has terms."""
+    """E[q(X)] for these moments; moments beyond the degree of q are ignored."""
     return sum((c * m for c, m in zip(q, moments, strict=False)), _0)
 
 
 def up(value: Fraction) -> float:
-    """The least float that is not below."""
+    """The smallest float that is at least `value`."""
     try:
         nearest = float(value)
     except OverflowError:
@@ -129,5 +129,5 @@ def up(value: Fraction) -> float:
 
 
 def down(value: Fraction) -> float:
-    """The greatest float that is not above."""
+    """The largest float that is at most `value`."""
     return -up(-value)

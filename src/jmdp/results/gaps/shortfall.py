@@ -15,19 +15,19 @@ from jmdp.results.gaps.moment_box import MomentBox, down, up
 from jmdp.results.gaps.touching import Nodes, Polynomial
 
 Chance = Callable[[Fraction, MomentBox, Sequence[int]], Interval]
-"""Bounds on P(X ≤ x) from polynomials of these degrees, halved."""
+"""Function that bounds P(X ≤ x), from polynomials of twice these degrees."""
 
-_TOLERANCE = Fraction(1, 1000)  # in standard deviations, for the search of the upper bound
+_TOLERANCE = Fraction(1, 1000)  # in standard deviations, of the search for the upper bound
 _POINTS = 40
-_APART = Fraction(1, 2**14)  # of an atom's two parts: its square is lost, and its inverse multiplies rounding
+_APART = Fraction(1, 2**14)  # of an atom's two parts: the bound loses its square, and its inverse multiplies rounding
 
 
 def cvar_low(p: Fraction, box: MomentBox) -> Fraction:
-    """Lower bound on CVaR_p in the units of the box."""
+    """Lower bound on CVaR_p in units of the box."""
     spread = math.sqrt(up(box.variance)) * math.sqrt(1 - p) / math.sqrt(p) * (1 + 2**-50)
     bounds = [box.lows[1] - Fraction(spread)] if math.isfinite(spread) else []
     if box.high is not None:
-        bounds.append((box.lows[1] - (1 - p) * box.high) / p)  # none of the others is above the end
+        bounds.append((box.lows[1] - (1 - p) * box.high) / p)  # the other outcomes are at most the upper end
 
     def find(canonical: Canonical, m: int) -> Polynomial | None:
         nodes = _split(float(p), canonical, m)
@@ -45,7 +45,7 @@ def cvar_low(p: Fraction, box: MomentBox) -> Fraction:
 
 
 def _split(p: float, canonical: Canonical, m: int) -> tuple[Fraction, Nodes] | None:
-    """The extremal distribution whose atoms up to some point have mass p: that point, and the atoms. By bisection."""
+    """Atoms of the extremal distribution of which those up to a point have mass p, and that point; by bisection."""
     _, mean, second, *_ = canonical.moments
     near = Interval(down(mean), up(mean))
     low, high = _quantile_range(p, near, second - mean * mean, canonical.low, canonical.high)
@@ -63,7 +63,7 @@ def _split(p: float, canonical: Canonical, m: int) -> tuple[Fraction, Nodes] | N
     nodes, last = distribution.nodes(with_x=True), distribution.x
     nearest = min(distribution.others, key=lambda t: abs(t - distribution.x), default=None)
     if nearest is not None and abs(nearest - last) < _APART:
-        # An atom that mass p cuts in two. Parts further from each other bend the polynomial less.
+        # Mass p splits an atom in two. A larger distance between the parts bends the polynomial less.
         last, after = nearest - _APART, nearest + _APART
         rest = (t for t in distribution.others if t != nearest)
         nodes = replace(nodes, interior=tuple(sorted((*rest, last, after))))
@@ -71,10 +71,10 @@ def _split(p: float, canonical: Canonical, m: int) -> tuple[Fraction, Nodes] | N
 
 
 def cvar_high(p: Fraction, box: MomentBox, chance: Chance) -> Fraction:
-    """Upper bound on CVaR_p in the units of the box.
+    """Upper bound on CVaR_p in units of the box.
 
     The maximum over η of η − h(η)/p, with h(η) = E(η − X)₊, is at the p-quantile. Between two points, h is above the
-    line from the left one with the least slope there, and above the line to the right one with the greatest slope.
+    line through the left one with the least slope there, and above the line through the right one with the greatest.
     """
     mean = Interval(down(box.lows[1]), up(box.highs[1]))
     ends = _quantile_range(float(p), mean, box.variance, box.low, box.high)
@@ -103,15 +103,15 @@ def cvar_high(p: Fraction, box: MomentBox, chance: Chance) -> Fraction:
 
 @dataclass(frozen=True)
 class _Shortfall:
-    """What is known of h = E(η − X)₊ at one η."""
+    """Bounds on h(η) = E(η − X)₊ and its slope at one η."""
 
     eta: Fraction
-    least: Fraction  # h at least
+    least: Fraction  # lower bound on h
     slope: Interval  # h' = P(X ≤ η)
 
     @classmethod
     def at(cls, eta: Fraction, box: MomentBox, chance: Chance) -> _Shortfall:
-        """From the two highest degrees: the others seldom add to it."""
+        """Bounds from the two highest degrees; lower degrees rarely improve them."""
         least = max(Fraction(0), eta - box.highs[1])
         if box.high is not None and eta >= box.high:
             return cls(eta, least, Interval(1.0, 1.0))
@@ -125,16 +125,16 @@ class _Shortfall:
         for m in levels:
             minus_least = box.least_of_most(m, find)
             if minus_least is not None:
-                # Fewer digits for what follows, downwards.
+                # Rounding down to a float shortens the fractions that follow.
                 least = max(least, Fraction(down(-minus_least)))
         return cls(eta, least, chance(eta, box, levels))
 
     def value(self, p: Fraction) -> Fraction:
-        """η − h/p at most, here."""
+        """Upper bound on η − h/p at this η."""
         return self.eta - self.least / p
 
     def maximum(self, right: _Shortfall, p: Fraction) -> tuple[Fraction, Fraction]:
-        """η − h/p at most, from here to the right one; and a point between to look at next."""
+        """Upper bound on η − h/p between this point and `right`, and the point to evaluate next."""
         flat, steep = Fraction(self.slope.low), Fraction(right.slope.high)
 
         def most(eta: Fraction) -> Fraction:
@@ -146,7 +146,7 @@ class _Shortfall:
             cross = self.eta + (self.least - right.least + steep * width) / (steep - flat)
             candidates.append(min(max(cross, self.eta), right.eta))
         where = max(candidates, key=most)
-        # Not too near to an end, and short in digits: any point will do.
+        # Any point in between is valid; this one is not close to an end and has few digits.
         share = Fraction(min(max(round(64 * (where - self.eta) / width), 6), 58), 64) if width else Fraction(0)
         return most(where), self.eta + share * width
 
@@ -154,7 +154,7 @@ class _Shortfall:
 def _quantile_range(
     p: float, mean: Interval, variance: Fraction, low: Fraction | None, high: Fraction | None
 ) -> tuple[float, float]:
-    """Where the p-quantile is, by Cantelli: μ − σ √((1 − p)/p) to μ + σ √(p/(1 − p)), inside the support."""
+    """Range of the p-quantile by Cantelli: μ − σ √((1 − p)/p) to μ + σ √(p/(1 − p)), inside the support."""
     std = math.sqrt(max(up(variance), 0.0)) * (1 + 1e-9)
     least = mean.low - std * math.sqrt(1 - p) / math.sqrt(p) - 1e-9
     most = mean.high + std * math.sqrt(p) / math.sqrt(1 - p) + 1e-9

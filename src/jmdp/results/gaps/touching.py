@@ -1,11 +1,11 @@
-"""Polynomials that touch an indicator or a shortfall from one side, exactly.
+"""Polynomials that touch an indicator or a shortfall from one side, in exact arithmetic.
 
-The expectation of a polynomial is known from moments. Where it lies above (below) a function on the whole support, it
-bounds that function's expectation above (below). Each polynomial here is a Hermite interpolant in rational arithmetic,
-and that it stays on its side is a theorem for every choice of distinct nodes, not only for the best one: nodes may come
-from floating point, and a bad node costs sharpness, never truth. The proofs count zeros of derivatives by Rolle's
-theorem; they are written where they are used. (Krein and Nudelman, The Markov Moment Problem and Extremal Problems,
-chapters III and IV; Akhiezer, The Classical Moment Problem, chapter 2.)
+The expectation of a polynomial follows from moments. If the polynomial is above (below) a function on the whole
+support, its expectation is an upper (lower) bound on that of the function. Each polynomial here is a Hermite
+interpolant in rational arithmetic. It provably stays on one side for every choice of distinct nodes, so nodes may be
+computed in floating point: an inaccurate node makes the bound less sharp, but not invalid. The proofs, in the
+docstrings below, count zeros of derivatives by Rolle's theorem. (Krein and Nudelman, The Markov Moment Problem and
+Extremal Problems, chapters III and IV; Akhiezer, The Classical Moment Problem, chapter 2.)
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ from fractions import Fraction
 from itertools import pairwise
 
 Polynomial = list[Fraction]
-"""Coefficients, of the power 0 first."""
+"""Coefficients in increasing order of powers."""
 
 Contact = tuple[Fraction, Fraction, Fraction | None]
-"""A point, the value there, and the slope there; None where any slope is right."""
+"""A point, the value there, and the slope there; None if the slope is free."""
 
 _0, _1 = Fraction(0), Fraction(1)
 
 
 @dataclass(frozen=True)
 class Nodes:
-    """Where a polynomial touches: interior points with value and slope, ends of the support with the value alone."""
+    """Contact points of a polynomial: interior points with value and slope, ends of the support with value only."""
 
     interior: tuple[Fraction, ...]  # increasing
-    low: Fraction | None = None  # the lower end of the support, where it is touched
+    low: Fraction | None = None  # the lower end of the support, if touched
     high: Fraction | None = None
 
     def are_proper(self, *more: Fraction) -> bool:
-        """All of them, and `more`, are distinct, and the ends are the ends: all that the proofs assume."""
+        """True if all nodes and `more` are distinct and between the ends, as the proofs assume."""
         inner = sorted((*self.interior, *more))
         ends = ([] if self.low is None else [self.low], [] if self.high is None else [self.high])
         every = [*ends[0], *inner, *ends[1]]
         return all(s < t for s, t in pairwise(every))
 
     def contacts(self, above: Fraction, value: Polynomial) -> list[Contact]:
-        """Those of the function that is the line `value` up to `above`, and 0 beyond."""
+        """Contacts with the function that is the line `value` up to `above`, and 0 beyond."""
         c, d = value
 
         def at(t: Fraction) -> tuple[Fraction, Fraction]:
@@ -51,7 +51,7 @@ class Nodes:
 
 
 def step(x: Fraction, nodes: Nodes) -> tuple[Polynomial, Polynomial] | None:
-    """Polynomials above 1{t ≤ x} and below 1{t < x} on the support; None where the nodes are not distinct.
+    """Polynomials above 1{t ≤ x} and below 1{t < x} on the support; None if the nodes are not distinct.
 
     The upper one, q, is 1 with slope 0 at interior nodes below x, 0 with slope 0 at those above, 1 at x and at a lower
     end, 0 at an upper end. Proof that it is above, for r nodes below x and s above, no ends: q has degree at most
@@ -60,7 +60,7 @@ def step(x: Fraction, nodes: Nodes) -> tuple[Polynomial, Polynomial] | None:
     before x to the first one after it. Going outwards from there the sign of q' alternates, so that every node is a
     minimum of q, with value 1 below and 0 above. For s = 0, q = 1. An end adds one to the degree and one gap, and the
     extremum next to it, in that gap, is a maximum. The lower one is q − L, where L is 1 at x and touches 0 at all other
-    nodes: it fulfils the same conditions but for 0 at x, and 1 − (q − L) is an upper one of the mirrored problem.
+    nodes: it satisfies the same conditions except for 0 at x, and 1 − (q − L) is an upper one of the mirrored problem.
     """
     if not nodes.are_proper(x):
         return None
@@ -76,9 +76,9 @@ def step(x: Fraction, nodes: Nodes) -> tuple[Polynomial, Polynomial] | None:
 
 
 def shortfall_above(last: Fraction, nodes: Nodes) -> tuple[Fraction, Polynomial] | None:
-    """Some η, and a polynomial q ≥ (η − t)₊ that touches η − t at nodes up to `last` and 0 at those beyond.
+    """A value η and a polynomial q ≥ (η − t)₊ that touches η − t at nodes up to `last` and 0 at those beyond.
 
-    The touching conditions are one more than a polynomial of this degree can fulfil: that fixes η. Proof that q is
+    The touching conditions are one more than a polynomial of this degree can satisfy, which fixes η. Proof that q is
     above, for r ≥ 1 and s ≥ 1 interior nodes and no ends: q has degree at most 2(r + s) − 2. q' is −1 at r nodes and,
     by Rolle for q − (η − t), in the r − 1 gaps between them; it is 0 at s nodes and in s − 1 gaps. By Rolle again q''
     has 2r − 2 + 2s − 2 zeros, and as this is its degree no more: q' increases from −1 to 0 between the two groups, and
@@ -96,7 +96,7 @@ def shortfall_above(last: Fraction, nodes: Nodes) -> tuple[Fraction, Polynomial]
 
 
 def shortfall_below(eta: Fraction, nodes: Nodes) -> Polynomial | None:
-    """A polynomial q ≤ (η − t)₊ that touches it at the nodes and meets it at the kink.
+    """A polynomial q ≤ (η − t)₊ that touches it at the nodes and equals it at the kink.
 
     Proof, for r interior nodes below η and s above, no ends: q has degree at most 2(r + s). q' is −1 at r nodes and in
     r gaps up to η, 0 at s nodes and in s gaps from η on; so q'' has 2r − 1 + 2s − 1 zeros, which is its degree, and q'
@@ -110,7 +110,7 @@ def shortfall_below(eta: Fraction, nodes: Nodes) -> Polynomial | None:
 
 
 def interpolate(contacts: Sequence[Contact]) -> Polynomial:
-    """The polynomial of least degree with these values and slopes: Newton's divided differences, points repeated."""
+    """The polynomial of least degree with these values and slopes: Newton's divided differences, repeated points."""
     t, row, slopes = [], [], []
     for point, value, slope in sorted(contacts, key=lambda contact: contact[0]):
         for _ in range(1 if slope is None else 2):

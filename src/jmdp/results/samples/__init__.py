@@ -1,1 +1,1 @@
-"""Results from samples: moments, distributions and intervals of what was drawn."""
+"""Results from samples: moments, distributions and confidence intervals."""

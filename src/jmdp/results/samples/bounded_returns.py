@@ -1,4 +1,4 @@
-"""Intervals that hold for any distribution of returns within a known range, whenever one stops."""
+"""Anytime-valid confidence intervals for any distribution of returns within a known range."""
 
 from __future__ import annotations
 
@@ -19,41 +19,42 @@ from jmdp.simulators.simulator import ENDED, Draws
 
 @dataclass(frozen=True, eq=False)
 class BoundedReturns:
-    """Means of returns and gaps, and variances of gaps, of draws whose returns are all within [least, most].
+    """Intervals of means of returns and gaps, and of variances of gaps, for returns within [least, most].
 
-    What a horizon cuts off and rounding is inside: a sample whose rollouts were cut counts by the ends of the interval
-    its return lies in.
+    The intervals include truncation at the horizon and rounding: a truncated sample enters with both ends of the
+    interval that contains its return.
     """
 
     draws: Draws
     limits: Limits
     least: float
     most: float
-    error: float  # chance that an interval does not hold at some time
+    error: float  # probability that an interval fails at any time
 
     def __post_init__(self) -> None:
         returns, off = self.draws.returns, self.limits.cut + self.limits.rounding
         if not (self.least - off <= returns.min() and returns.max() <= self.most + off):
             worst = returns.min() if self.least - off > returns.min() else returns.max()
             raise SettingsError(
-                f"return_range is ({self.least!r}, {self.most!r}), but a return of {worst:.6g} was met."
+                f"return_range is ({self.least!r}, {self.most!r}), but a return of {worst:.6g} was observed. "
+                "Widen return_range or omit it."
             )
 
     @property
     def width(self) -> float:
-        """No gap and no regret is larger."""
+        """Width of the range: the largest possible gap and regret."""
         return self.most - self.least
 
     @cached_property
     def means(self) -> tuple[Floats, Floats]:
-        """Lower and upper limits [A] of E[Z(a)]."""
+        """Lower and upper confidence limits of E[Z(a)], [A]."""
         hidden = np.where(self.draws.ends == ENDED, 0.0, self.limits.cut)
         returns = self.draws.returns
         return self._limits(returns - hidden, returns + hidden, self.least, self.most, self.limits.rounding)
 
     @cached_property
     def gap_means(self) -> tuple[Floats, Floats]:
-        """Lower and upper limits [A, A] of E[Z(a) − Z(b)]; 0 on the diagonal."""
+        """Lower and upper confidence limits of E[Z(a) − Z(b)], [A, A]; 0 on the diagonal."""
         A = self.draws.returns.shape[1]
         first, second = np.triu_indices(A, 1)
         gaps, hidden = self._gaps(first, second)
@@ -64,13 +65,13 @@ class BoundedReturns:
         return low, high
 
     def gap_variance(self, a: int, b: int) -> Interval:
-        """Var(Z(a) − Z(b)), the mean of half the squared difference of two samples, taken two by two in their order."""
+        """Interval of Var(Z(a) − Z(b)), the mean of half the squared difference of disjoint pairs of samples."""
         gaps, hidden = self._gaps(np.array([a]), np.array([b]))
         even = len(gaps) - len(gaps) % 2
         apart = np.abs(gaps[0:even:2] - gaps[1:even:2])
         unsure = hidden[0:even:2] + hidden[1:even:2] + 4 * self.limits.rounding
         low, high = np.maximum(apart - unsure, 0.0), apart + unsure
-        size = 2 * self.width  # before the squares, so that they are at most 1
+        size = 2 * self.width  # divides before squaring, so that the squares are at most 1
         found = self._limits((low / size) ** 2, (high / size) ** 2, 0.0, 1.0, 0.0)
         spread = size / np.sqrt(2) * np.sqrt([max(0.0, end) for end in (found[0][0], found[1][0])])
         with np.errstate(over="ignore"):
@@ -78,7 +79,7 @@ class BoundedReturns:
         return Interval(float(wide[0]), float(wide[1]))
 
     def _gaps(self, first: npt.NDArray[Any], second: npt.NDArray[Any]) -> tuple[Floats, Floats]:
-        """Gaps [n, P], and what a horizon can hide of each."""
+        """Gaps [n, P] and bounds on their truncation errors."""
         returns, ends = self.draws.returns, self.draws.ends
         hidden = np.where(ends[:, first] == ends[:, second], 0.0, 2 * self.limits.cut)
         return returns[:, first] - returns[:, second], hidden
@@ -90,7 +91,7 @@ class BoundedReturns:
 def bounded_limits(
     low: Floats, high: Floats, least: float, most: float, off: float, error: float
 ) -> tuple[Floats, Floats]:
-    """Limits [P] of means of variables within [least, most]; a sample [n, P] of them is in [low − off, high + off]."""
+    """Confidence limits [P] of means of variables within [least, most], from samples in [low − off, high + off]."""
     size = most - least
     first, last = (np.clip((values - least) / size, 0.0, 1.0) for values in (low, high))
     below, above = anytime.bounded_means(first, last, error)

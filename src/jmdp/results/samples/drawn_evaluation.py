@@ -1,4 +1,4 @@
-"""An evaluation from rollouts: what was drawn in each state, summed up."""
+"""Evaluations from rollouts of each state."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from jmdp.simulators.simulator import Draws
 
 @dataclass(frozen=True)
 class SampledProblem:
-    """What was sampled."""
+    """Method, coupling, labels and discount of a sampled evaluation."""
 
     method: MethodSettings
     coupling: Coupling
@@ -42,9 +42,9 @@ def drawn_evaluation(
     support: Support,
     order: Iterable[int] | None = None,
 ) -> Evaluation:
-    """Moments and distributions of what `draw` gives for each state. What a horizon cuts off is in the intervals.
+    """Evaluation from the rollouts that `draw` returns for each state. Intervals include truncation at the horizon.
 
-    `draw` is asked for one state at a time, and again when a distribution is asked for; `order` says in which order.
+    `draw` is called for one state at a time, in the given `order`, and again when a distribution is requested.
     """
     found = [SampleMoments.zero(problem.actions.size)] * problem.states.size
     for s in range(problem.states.size) if order is None else order:
@@ -84,31 +84,31 @@ def drawn_evaluation(
 
 @dataclass(frozen=True, eq=False)
 class Stored:
-    """The rollouts of each state, in memory."""
+    """Rollouts of each state, kept in memory."""
 
     drawn: Sequence[Draws]
 
     def __call__(self, s: int) -> Draws:
-        """What was drawn in this state."""
+        """The rollouts of this state."""
         return self.drawn[s]
 
 
 @dataclass(frozen=True)
 class Within:
-    """All returns are in [least, most]."""
+    """Support of returns that are all in [least, most]."""
 
     least: float
     most: float
 
     def is_over(self, s: int) -> bool:
-        """A state that is asked about goes on."""
+        """False: no state is terminal."""
         return False
 
     def of(self, s: int, a: int) -> Interval:
-        """Where Z(s, a) is."""
+        """Interval that contains Z(s, a)."""
         return Interval(self.least, self.most)
 
     def of_gap(self, s: int, a: int, b: int) -> Interval:
-        """Where Z(s, a) − Z(s, b) is."""
+        """Interval that contains Z(s, a) − Z(s, b)."""
         width = 0.0 if a == b else math.nextafter(self.most - self.least, math.inf)
         return Interval(-width, width)

@@ -1,4 +1,4 @@
-"""How wide intervals from samples are: for a number of samples fixed before, or whenever one stops."""
+"""Widths of intervals from samples: for a sample size fixed in advance, or valid at any stopping time."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ from jmdp.results import anytime
 
 @dataclass(frozen=True)
 class IntervalRule:
-    """How errors of means, covariances and distributions follow from samples."""
+    """Rule for the errors of means, covariances and distributions from samples."""
 
     confidence: float
-    distribution_slack: Callable[[int, float], float]  # of n samples and a chance of error: the band of a distribution
-    quantile: float = 0.0  # standard errors that an interval reaches to each side, if `mean_errors` is None
-    mean_errors: Callable[[Floats, Floats], Floats] | None = None  # of deviations [n, A] and spreads [A]
+    distribution_slack: Callable[[int, float], float]  # (n, error probability) → half-width of the band
+    quantile: float = 0.0  # half-width of an interval in standard errors, if `mean_errors` is None
+    mean_errors: Callable[[Floats, Floats], Floats] | None = None  # (deviations [n, A], spreads [A]) → errors
 
     @classmethod
     def fixed(cls, samples: int, confidence: float) -> IntervalRule:
-        """For a number of samples fixed before: Student's t, and the band of Dvoretzky, Kiefer and Wolfowitz."""
+        """Rule for a fixed sample size: Student's t, and the band of Dvoretzky, Kiefer and Wolfowitz."""
         from scipy.special import stdtrit
 
         return cls(confidence, fixed_slack, quantile=float(stdtrit(samples - 1, (1 + confidence) / 2)))
 
     @classmethod
     def anytime(cls, confidence: float, error: float) -> IntervalRule:
-        """Whenever one stops, each with this chance of error. No interval of a variance holds so without a range."""
+        """Rule for any stopping time, with this error probability each. Without a range, variances have no interval."""
         return cls(confidence, anytime.distribution_slack, mean_errors=partial(_anytime_errors, error))
 
     @property
     def means_only(self) -> bool:
-        """Are there intervals of means and of no variances?"""
+        """True if only means have intervals, not variances."""
         return self.mean_errors is not None
 
 
 def fixed_slack(n: int, error: float) -> float:
-    """How far the empirical distribution of n samples, n fixed before, is off at most: √(ln(2/error)/2n)."""
+    """Half-width of the band of the empirical distribution of n samples, n fixed in advance: √(ln(2/error)/2n)."""
     return math.sqrt(math.log(2 / error) / (2 * n))
 
 

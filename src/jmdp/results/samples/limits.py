@@ -1,4 +1,4 @@
-"""What is not seen of sampled returns: the steps after the horizon, and rounding in those before."""
+"""Errors of sampled returns: truncation at the horizon, and rounding."""
 
 from __future__ import annotations
 
@@ -18,34 +18,36 @@ from jmdp.simulators.simulator import Draws, Simulator
 
 @dataclass(frozen=True)
 class Limits:
-    """How far a sampled return can be from the whole one."""
+    """Bounds on the error of a sampled return relative to the untruncated return."""
 
     bound: float  # the largest |reward|
-    cut: float  # what the steps not taken can amount to in one return
+    cut: float  # bound on the truncation error of one return
     rounding: float
-    scale: Scale  # returns and cut, divided by it, are at most 1
-    assumption: str | None = None  # what `cut` rests on, unless rewards are known to be bounded
+    scale: Scale  # returns and cut are at most 1 in this unit
+    assumption: str | None = None  # assumption of `cut`, if no reward bound is known
 
     @classmethod
     def of_bound(cls, bound: float, discount: float, horizon: int) -> Limits:
-        """Of rewards that are known to be at most `bound` in size, with a discount below 1."""
+        """Limits for |rewards| of at most `bound` and a discount below 1."""
         most = bound / (1 - discount)
         cut = math.nextafter(discount**horizon * most, math.inf) if bound and discount else 0.0
         return cls(bound, cut, (horizon + 64) * ROUNDOFF * most, Scale.above(most))
 
     @classmethod
     def of_draws(cls, draws: Sequence[Draws], discount: float, horizon: int, reward_bound: float | None) -> Limits:
-        """From what was drawn. Without a `reward_bound`, rewards to come are taken to be no larger than those met.
+        """Limits from rollouts. Without a `reward_bound`, later rewards are assumed not to exceed the observed ones.
 
-        With discount 1 the horizon is part of the question, and nothing is cut off. Where rollouts were cut, all
-        rewards were 0 and no bound is known, nothing is known of what is to come.
+        With discount 1 the horizon is part of the problem and nothing is truncated. If rollouts were truncated, all
+        rewards were 0 and no bound is known, the truncation error is unbounded.
         """
         largest = max(float(np.abs(drawn.returns).max()) for drawn in draws)
         if not math.isfinite(largest):
-            raise SimulatorError("A return is too large for a float. Scale the rewards down, by 1e-100 say.")
+            raise SimulatorError("A return is too large for a float. Scale the rewards down, e.g. by 1e-100.")
         met = max(drawn.largest_reward for drawn in draws)
         if reward_bound is not None and met > reward_bound:
-            raise SettingsError(f"reward_bound is {reward_bound!r}, but a reward of size {met!r} was met.")
+            raise SettingsError(
+                f"reward_bound is {reward_bound!r}, but a reward of size {met!r} was observed. Increase or omit it."
+            )
         bound = met if reward_bound is None else float(reward_bound)
         most = bound * horizon if discount == 1 else bound / (1 - discount)
         cut, assumption = 0.0, None
@@ -55,20 +57,22 @@ class Limits:
             if bound == 0:
                 cut = math.inf
             else:
-                assumption = f"rewards after step {horizon} are no larger than {at_most(met)}, the largest met"
+                assumption = (
+                    f"rewards after step {horizon} are at most {at_most(met)} in absolute value, the largest observed"
+                )
         scale = Scale.above(max(largest, cut if math.isfinite(cut) else 0.0))
         return cls(bound, cut, (horizon + 64) * ROUNDOFF * most, scale, assumption)
 
 
 def known_reward_bound(simulator: Simulator, states: Sequence[Any], given: float | None) -> float | None:
-    """The largest |reward| from these states on: the simulator's own if it knows it, else the one given."""
+    """The largest |reward| reachable from these states: the simulator's bound if available, else the given one."""
     known = [simulator.largest_reward_from(state) for state in states]
     bounds = [bound for bound in known if bound is not None]
     if len(bounds) < len(known):
         return given
     if given is not None and given < max(bounds):
         raise SettingsError(
-            f"reward_bound is {given!r}, but rewards of size {max(bounds)!r} can be met from here. Leave it out: "
-            f"{simulator!r} knows its own."
+            f"reward_bound is {given!r}, but rewards of size {max(bounds)!r} are possible from here. Omit it: "
+            f"{simulator!r} has its own bound."
         )
     return max(bounds)

@@ -1,4 +1,4 @@
-"""Joint moments of one state from samples of all its actions' returns, and how far they may be off."""
+"""Joint moments of one state, with their errors, from samples of the returns of all its actions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from jmdp.simulators.simulator import Draws
 
 @dataclass(frozen=True, eq=False)
 class SampleMoments:
-    """Moments of A returns and errors at one confidence each."""
+    """Joint moments of A returns, and the half-width of each one's confidence interval."""
 
     mean: Floats  # [A]
     mean_error: Floats  # [A]
@@ -28,12 +28,12 @@ class SampleMoments:
 
     @classmethod
     def zero(cls, actions: int) -> SampleMoments:
-        """Of a state from which nothing is earned."""
+        """Moments of a state without further rewards: all 0."""
         mean, square = np.zeros(actions), np.zeros((actions, actions))
         return cls(mean, mean, square, square, square, square, square)
 
     def restored(self, scale: Scale) -> SampleMoments:
-        """On returns as they were before they were divided; errors with what an underflow can hide."""
+        """Moments in the original unit of the returns; errors include possible underflows."""
 
         def back(name: str, x: Floats) -> Floats:
             power = _POWERS[name]
@@ -43,7 +43,7 @@ class SampleMoments:
             return SampleMoments(**{name: back(name, x) for name, x in vars(self).items()})
 
     def with_unknown(self, open_returns: Floats, open_gaps: Floats) -> SampleMoments:
-        """The same, where nothing is known of the rollouts that were cut: parts [A] and [A, A] of all."""
+        """The moments with infinite errors where truncated rollouts (fractions [A] and [A, A]) have no reward bound."""
         single = np.where(open_returns > 0, np.inf, 0.0)
         pair, gap = single[:, None] + single, np.where(open_gaps > 0, np.inf, 0.0)
         return replace(
@@ -65,16 +65,16 @@ _POWERS = {
     "gap_mean_error": 1,
     "gap_variance_error": 2,
 }
-"""With which power of the returns' unit each grows."""
+"""Power of the returns' unit in which each quantity is measured."""
 
 
 def sample_moments(drawn: Draws, limits: Limits, rule: IntervalRule) -> SampleMoments:
-    """Moments of what was drawn, computed on returns of size 1.
+    """Joint moments of the rollouts, with errors, computed on returns scaled to size 1.
 
-    Rollouts that were cut are off by what the cut can hide. In a mean these are the part of samples that were cut at
-    all; in a product with something of spread σ, by Cauchy and Schwarz, at most √part cut σ. Rounding is added. Errors
-    of means come from deviations and the spread of the returns they are of: the sum of both standard deviations, or,
-    where neither return varied by more than rounding, the size of the returns, which is then all that is known.
+    The errors include truncation and rounding. If a fraction `part` of the samples was truncated, the truncation error
+    of a mean is at most part × cut, and that of a product with a variable of standard deviation σ at most √part cut σ
+    (Cauchy–Schwarz). Errors of means depend on the deviations and on the spread of the returns: the sum of both
+    standard deviations, or the size of the returns if neither return varied by more than rounding.
     """
     scale, unknown = limits.scale, math.isinf(limits.cut)
     cut, rounding = 0.0 if unknown else scale.divide(limits.cut), scale.divide(limits.rounding)
@@ -87,7 +87,7 @@ def sample_moments(drawn: Draws, limits: Limits, rule: IntervalRule) -> SampleMo
 def _moments(
     returns: Floats, part: Floats, gap_part: Floats, cut: float, rounding: float, rule: IntervalRule
 ) -> SampleMoments:
-    """Moments of samples [n, A], of which the parts [A] and [A, A] of single returns and of gaps were cut."""
+    """Moments of samples [n, A], with fractions `part` [A] of returns and `gap_part` [A, A] of gaps truncated."""
     n, A = returns.shape
     quantile, mean_errors = rule.quantile, rule.mean_errors
     mean = returns.mean(axis=0)
@@ -124,10 +124,11 @@ def _moments(
 def _correlation_lost(
     a: int, std: Floats, covariance: Floats, lost: Floats, lost_gap: Floats, variance: Floats, inverse: Floats
 ) -> Floats:
-    """What cut rollouts can change of the correlations of one action.
+    """Bounds on the errors of the correlations of one action due to truncated rollouts.
 
-    At most 2 (l_a/σ_a + l_b/σ_b) in any case. Where the two returns go together, 1 − ρ = (Var G − (σ_a − σ_b)²)/2σ_aσ_b
-    tells more, for little of the gap is lost; the factor 2 is for terms of second order.
+    They are at most 2 (l_a/σ_a + l_b/σ_b). For strongly correlated returns,
+    1 − ρ = (Var G − (σ_a − σ_b)²)/2σ_aσ_b gives a tighter bound, since the truncation error of the gap is small; the
+    factor 2 covers terms of second order.
     """
     part = lost[a] * inverse[a] + lost * inverse
     scale = inverse[a] * inverse
@@ -140,8 +141,8 @@ def _correlation_lost(
 def covariance_of(x: Floats, y: Floats) -> tuple[Floats, Floats]:
     """Covariance over axis 0 of centred samples, and its standard error.
 
-    Var(ĉ) = (μ₂₂ − c²)/n + (σ_x² σ_y² + c²)/(n(n − 1)). The second term is what is left where x y does not vary, as for
-    a fair coin, whose sample variance errs by 1/n and not by 1/√n.
+    Var(ĉ) = (μ₂₂ − c²)/n + (σ_x² σ_y² + c²)/(n(n − 1)). The second term remains if x y is constant, as for a
+    fair coin, whose sample variance has an error of order 1/n instead of 1/√n.
     """
     n = x.shape[0]
     product = x * y
@@ -152,7 +153,7 @@ def covariance_of(x: Floats, y: Floats) -> tuple[Floats, Floats]:
 
 
 def _correlation_noise(x: Floats, y: Floats) -> Floats:
-    """Standard errors of sample correlations: of the mean of x y − ρ (x² + y²)/2 on standardised samples."""
+    """Standard errors of sample correlations: those of the mean of x y − ρ (x² + y²)/2 on standardised samples."""
     product = x * y
     influence = product - product.mean(axis=0) * (x * x + y * y) / 2
     return np.asarray(influence.std(axis=0) / math.sqrt(x.shape[0]))

@@ -1,4 +1,4 @@
-"""Distributions of returns and gaps from simulated branches, with a confidence band for the whole distribution."""
+"""Empirical distributions of returns and gaps, with a confidence band for the whole distribution."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ from jmdp.simulators.simulator import ENDED, Draws
 
 
 class Support(Protocol):
-    """What returns and gaps can be at all."""
+    """Ranges of returns and gaps."""
 
     def is_over(self, s: int) -> bool:
-        """Is nothing earned from this state on?"""
+        """True if no reward can follow from this state."""
 
     def of(self, s: int, a: int) -> Interval:
-        """Where Z(s, a) is."""
+        """Interval that contains Z(s, a)."""
 
     def of_gap(self, s: int, a: int, b: int) -> Interval:
-        """Where Z(s, a) − Z(s, b) is."""
+        """Interval that contains Z(s, a) − Z(s, b)."""
 
 
 class SampledDistributions:
-    """Empirical distributions of one method's draws, drawn again when they are asked for, from the same seed.
+    """Empirical distributions of sampled returns and gaps; samples are redrawn on request, from the same seed.
 
-    With n fixed before, the true distribution is with probability `confidence` within √(ln(2/(1 − confidence))/2n) of
-    the empirical one, everywhere at once (Dvoretzky, Kiefer, Wolfowitz; the constant is Massart's).
+    For n fixed in advance, the true distribution is with probability `confidence` within √(ln(2/(1 − confidence))/2n)
+    of the empirical one, uniformly (Dvoretzky, Kiefer, Wolfowitz; the constant is Massart's).
 
     Parameters
     ----------
     draw
-        What was drawn in a state.
+        Returns the rollouts of a state.
     limits
-        What the steps not taken, and rounding in those taken, can amount to in one return.
+        Bounds on the truncation and rounding errors of one return.
     rule
-        How wide the band is.
+        Rule for the width of the band.
     """
 
     def __init__(self, draw: Callable[[int], Draws], limits: Limits, rule: IntervalRule, support: Support) -> None:
@@ -59,7 +59,7 @@ class SampledDistributions:
         return Distribution(values - error, values + error, values, mass, slack, support, self._rule.confidence)
 
     def gap_distribution(self, s: int, a: int, b: int) -> GapDistribution:
-        """The empirical distribution of Z(s, a) − Z(s, b). Branches on one coordinate have one return to come."""
+        """The empirical distribution of Z(s, a) − Z(s, b). Merged branches have no truncation error in their gap."""
         if self._support.is_over(s):
             return GapDistribution.zero()
         drawn = self._of(s)
@@ -67,7 +67,7 @@ class SampledDistributions:
         values = drawn.returns[:, a] - drawn.returns[:, b]
         settled = (ends[:, a] == ends[:, b]) | (cut == 0)
         error = np.where(settled, 0.0, 2 * cut) + 2 * self._limits.rounding
-        error[settled & (gains[:, a] == gains[:, b])] = 0.0  # the same in every step, or added up without rounding
+        error[settled & (gains[:, a] == gains[:, b])] = 0.0  # equal in every step, or summed without rounding
         slack, mass = self._band(values.size)
         support = self._support.of_gap(s, a, b)
         return GapDistribution(values - error, values + error, values, mass, slack, support, self._rule.confidence)

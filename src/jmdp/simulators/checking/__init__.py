@@ -1,1 +1,1 @@
-"""Is a simulator what it has to be?"""
+"""Checks that simulators are pure and draw all randomness from the shock."""

@@ -1,4 +1,4 @@
-"""Calls of a generator: how many numbers they use, and which variable they are for."""
+"""Calls of a generator: how many numbers they use, and the variable to which they are assigned."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ import numpy as np
 from jmdp.simulators.digests import digest_of
 
 _CALLS_COMPARED = 256
-"""Calls after which two kinds of calls are taken to use equally many numbers."""
+"""Number of repetitions after which two calls are assumed to use equally many numbers."""
 
 _LARGEST = 1000
-"""Entries of an argument beyond which it is not kept."""
+"""Largest number of entries of an argument that is kept."""
 
 
 StreamPosition = tuple[bytes, int]
-"""The key of a stream, and how many of its half words are used up."""
+"""Key of a stream, and the number of its half words that are used."""
 
 
 def stream_position(generator: np.random.Generator) -> StreamPosition:
-    """Where a Philox generator stands in its stream."""
+    """Position of a Philox generator in its stream."""
     state: Any = generator.bit_generator.state
     counter = int.from_bytes(state["state"]["counter"].tobytes(), "little")
     words = 4 * counter + state["buffer_pos"] - 4
@@ -38,18 +38,18 @@ class Call:
     """A method of a generator and its arguments."""
 
     method: str
-    key: bytes | None  # equal for equal arguments; None where they are not plain and were not kept
+    key: bytes | None  # equal for equal arguments; None if they are not plain and were not kept
     arguments: Any = field(compare=False, repr=False)  # (args, kwargs)
 
     @classmethod
     def of(cls, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
-        """With a copy of the arguments, if they are plain."""
+        """Call with a copy of the arguments, if they are plain."""
         if not all(map(_plain, (*args, *kwargs.values()))):
             return cls(method, None, None)
         return cls(method, digest_of((args, kwargs)), copy.deepcopy((args, kwargs)))
 
     def repeat(self, generator: np.random.Generator) -> None:
-        """Call it again."""
+        """Make the same call of this generator."""
         args, kwargs = copy.deepcopy(self.arguments) if self.method == "shuffle" else self.arguments
         getattr(generator, self.method)(*args, **kwargs)
 
@@ -63,10 +63,10 @@ def _plain(value: Any) -> bool:
 
 
 def consume_alike(one: tuple[Call, ...], other: tuple[Call, ...]) -> bool:
-    """Do both sequences of calls always use equally many numbers, as far as repeated calls tell?
+    """True if both sequences of calls used equally many numbers in all repetitions, or if arguments are unknown.
 
-    Rejection makes it depend on the arguments: poisson(20) and poisson(30) use equally many in most calls, not in all.
-    True where arguments are unknown.
+    With rejection sampling it depends on the arguments: poisson(20) and poisson(30) use equally many in most calls, not
+    in all.
     """
     if [(call.method, call.key) for call in one] == [(call.method, call.key) for call in other]:
         return True
@@ -82,7 +82,7 @@ def _consume_alike(one: tuple[Call, ...], other: tuple[Call, ...]) -> bool:
         for generator, calls in zip(streams, (one, other), strict=True):
             for call in calls:
                 call.repeat(generator)
-        if repeat % 16 in (0, 15):  # streams that have parted stay apart
+        if repeat % 16 in (0, 15):  # unequal positions stay unequal
             positions = [stream_position(generator)[1] for generator in streams]
             if positions[0] != positions[1]:
                 return False
@@ -92,9 +92,9 @@ def _consume_alike(one: tuple[Call, ...], other: tuple[Call, ...]) -> bool:
 
 
 def target_of(frame: FrameType | None) -> str | None:
-    """The variable or attribute that the call under way in a frame is assigned to, with its function.
+    """Variable or attribute to which the current call of a frame is assigned, with its function.
 
-    A function that returns what it draws passes the question on to its caller. None where the number is used at once.
+    If a function returns its draw, its caller is inspected. None if the number is used without assignment.
     """
     while frame is not None:
         name, returned = _stored(frame.f_code, frame.f_lasti)
@@ -107,7 +107,7 @@ def target_of(frame: FrameType | None) -> str | None:
 
 @lru_cache(4096)
 def _stored(code: CodeType, last: int) -> tuple[str | None, bool]:
-    """The name stored next after this instruction, and whether the value is returned instead."""
+    """Name that is stored next after this instruction, and whether the value is returned instead."""
     for instruction in dis.get_instructions(code):
         if instruction.offset <= last:
             continue

@@ -1,7 +1,7 @@
-"""Which random numbers a step draws, and from where, so that steps that do not share their randomness can be found.
+"""Log of the random numbers that a step draws, to find steps that do not share their randomness.
 
-Equal shocks are equal streams of numbers. If one step draws more of them than another, what both draw later starts at
-different places of the stream: same seed, but not the same randomness. A shock that keeps a log shows it.
+Equal shocks give equal streams of numbers. If one step draws more of them than another, later draws of the two start at
+different positions of the stream: the seed is the same, but the random numbers are not. A logged shock detects this.
 """
 
 from __future__ import annotations
@@ -19,45 +19,45 @@ from jmdp.simulators.checking.draw_calls import Call, StreamPosition, consume_al
 
 
 class Draw(NamedTuple):
-    """One call of a generator."""
+    """One call of a generator's method."""
 
-    path: tuple[Any, ...]  # code locations, from the one that drew up to the simulator's step
-    spot: str  # the innermost of them, and its caller, for messages
-    position: StreamPosition  # where in the stream it began
+    path: tuple[Any, ...]  # code locations, from the draw up to the simulator's step
+    spot: str  # the innermost location and its caller, for messages
+    position: StreamPosition  # position in the stream before the draw
     call: Call
-    target: str | None  # the variable it is assigned to, with its function
+    target: str | None  # variable to which it is assigned, with its function
 
 
 class DrawLog:
-    """The draws of one step, and what the step returned."""
+    """Draws of one step, and the outcome of the step."""
 
     def __init__(self) -> None:
         self.draws: list[Draw] = []
-        self.asked = False  # was the shock used at all, with or without a generator?
+        self.asked = False  # True once the shock was used, with or without a generator
         self.step: Any = None
         self.open = True
         self._generators: list[_LoggedGenerator] = []
 
     def add(self, generator: _LoggedGenerator) -> None:
-        """Watch this generator too."""
+        """Log this generator too."""
         self._generators.append(generator)
 
     def used(self) -> list[StreamPosition]:
-        """How far the streams were used."""
+        """Positions reached in the streams."""
         positions = {stream_position(generator) for generator in self._generators}
         return sorted(position for position in positions if position[1])
 
     @property
     def pattern(self) -> tuple[Any, ...]:
-        """Which draws were made, in order; arguments and numbers apart."""
+        """The draws in order, without their arguments and numbers."""
         return tuple((draw.path, draw.call.method) for draw in self.draws)
 
     def note(self, position: StreamPosition, caller: Any, call: Call) -> None:
-        """A draw that was asked for in this frame."""
+        """Record a draw made by this frame."""
         path, spots, target = [], [], target_of(caller)
         while caller is not None and caller.f_code is not draws_of.__code__:
             code = caller.f_code
-            path.append((code.co_filename, code.co_name, caller.f_lasti))  # several draws may stand on one line
+            path.append((code.co_filename, code.co_name, caller.f_lasti))  # a line may contain several draws
             spots.append(f"{Path(code.co_filename).name}:{caller.f_lineno} in {code.co_name}")
             caller = caller.f_back
         self.asked = True
@@ -65,7 +65,7 @@ class DrawLog:
 
 
 class _LoggedShock(Shock):
-    """A shock whose generators keep a log."""
+    """A shock whose generators are logged."""
 
     __slots__ = ("log",)
 
@@ -77,7 +77,7 @@ class _LoggedShock(Shock):
         return _LoggedGenerator(super().generator().bit_generator, self.log)
 
     def restart(self, generator: np.random.Generator) -> np.random.Generator:
-        super().restart(generator)  # for those who go on with the old one
+        super().restart(generator)  # for callers that continue with the old one
         return self.generator()
 
     def uniform(self) -> float:
@@ -93,7 +93,7 @@ class _LoggedShock(Shock):
 
 
 class _LoggedGenerator(np.random.Generator):
-    """A generator that notes where in its stream each draw begins, and who asked for it."""
+    """A generator that logs the stream position and the caller of each draw."""
 
     def __init__(self, bit_generator: np.random.BitGenerator, log: DrawLog) -> None:
         super().__init__(bit_generator)
@@ -127,7 +127,7 @@ for _name in dir(np.random.Generator):
 
 
 def draws_of(simulator: Any, state: Any, action: Any, shock: Shock) -> DrawLog:
-    """What a step draws from its shock. Its outcome is that of a shock without a log."""
+    """Draws of a step from its shock. The outcome is the same as without a log."""
     log = DrawLog()
     log.step = simulator.step(state, action, _LoggedShock(shock.words, log))
     log.open = False
@@ -135,10 +135,10 @@ def draws_of(simulator: Any, state: Any, action: Any, shock: Shock) -> DrawLog:
 
 
 def out_of_step(one: DrawLog, other: DrawLog) -> str | None:
-    """Where two steps under one shock make the same draw from different places of the stream, or could.
+    """Location at which two steps under one shock make the same draw at different stream positions, or could.
 
-    The same draw is the n-th of one path of calls; for paths that only one of them has, the n-th of one line of code.
-    What only one step draws, after all that both do, does not matter.
+    The same draw is the n-th of one path of calls; for paths that only one step has, the n-th of one line of code.
+    Draws of only one step after all common draws do not matter.
     """
     mine, theirs = _numbered(one, other), _numbered(other, one)
     for key, draw in mine.items():
@@ -148,12 +148,12 @@ def out_of_step(one: DrawLog, other: DrawLog) -> str | None:
 
 
 def out_of_step_by_arguments(one: DrawLog, other: DrawLog) -> str | None:
-    """The same for two steps of one `pattern` under any shocks: where arguments change how many numbers a call uses."""
+    """`out_of_step` for two steps of one `pattern` under any shocks: arguments may change the amount a call uses."""
     return _by_arguments(one, other, list(zip(one.draws, other.draws, strict=True)))
 
 
 def _by_arguments(one: DrawLog, other: DrawLog, same: list[tuple[Draw, Draw]]) -> str | None:
-    """Where a call before a common draw can use different amounts, by other arguments, though it did not this time."""
+    """Location of a common draw before which calls can use different amounts, though they did not this time."""
     last = {(mine.position[0], theirs.position[0]): (mine, theirs) for mine, theirs in same}
     for mine, theirs in last.values():
         if not consume_alike(_calls_before(one, mine), _calls_before(other, theirs)):
@@ -167,9 +167,9 @@ def _calls_before(log: DrawLog, draw: Draw) -> tuple[Call, ...]:
 
 
 def swapped(one: DrawLog, other: DrawLog) -> str | None:
-    """Where two steps make the same draws in another order: for the same variables, or by the same calls.
+    """Location at which two steps make the same draws in another order: for the same variables, or by the same calls.
 
-    Calls count only on lines that one of them does not have: a helper may be called for anything.
+    Calls count only on lines that one of the steps does not have, because a helper may be called for any purpose.
     """
     for name, depth in (("target", None), ("call", 1)):
         common = {draw.path[:depth] for draw in one.draws} & {draw.path[:depth] for draw in other.draws}
@@ -187,7 +187,7 @@ def _label(draw: Draw, name: str) -> Any:
 
 
 def uneven(one: DrawLog, other: DrawLog) -> bool:
-    """Do both draw, different amounts, in code that has nothing in common?"""
+    """True if both steps draw, but different amounts and in different code."""
     no_common_draws = not _numbered(one, other).keys() & _numbered(other, one).keys()
     return bool(one.draws and other.draws) and no_common_draws and one.used() != other.used()
 

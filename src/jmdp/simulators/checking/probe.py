@@ -1,4 +1,4 @@
-"""What `check_simulator` asks a simulator with: calls that leave no trace, comparisons, and notes of what was found."""
+"""Base of `check_simulator`: calls that restore all generators, comparisons of outcomes, and recorded findings."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from jmdp.simulators.simulator import Simulator, three_parts
 
 @dataclass(frozen=True)
 class Finding:
-    """Something a modeller should know: what it is, and what follows from it."""
+    """Problem or remark found by a check of a simulator, with the fix."""
 
     kind: str
     message: str
-    fault: bool = False  # answers would be wrong; else it is worth knowing, and may be meant
+    fault: bool = False  # True if it makes results wrong; otherwise it may be intended
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.message}"
 
 
 class Findings(list[Finding]):
-    """What a check found, faults first, and which part of the simulator it has seen."""
+    """List of the findings of a check, faults first, and a summary of the explored states."""
 
     def __init__(self, found: Iterable[Finding], explored: str) -> None:
         super().__init__(found)
@@ -40,16 +40,16 @@ class Findings(list[Finding]):
 
 
 class StopVisitError(Exception):
-    """The state is not what it was, or its digest cannot be relied on: no more can be learned from it."""
+    """Raised if a state was changed or its digest is unreliable, so that it cannot be checked further."""
 
 
 Look = tuple[bytes, bytes | None]
-"""Digest of a state, and a fingerprint of what a policy sees of it; None where that cannot be had."""
+"""Digest of a state, and a fingerprint of its observation; None if unavailable."""
 
 
 @dataclass(frozen=True)
 class StepOutcome:
-    """What a step did, to be compared with what it does another time."""
+    """Outcome of a step, for comparison with a repetition."""
 
     reward: bytes | None
     termination: bytes | None
@@ -58,7 +58,7 @@ class StepOutcome:
     ended: bool = field(compare=False)
 
     def differs_from(self, other: StepOutcome) -> list[str]:
-        """By name, all in which they are not equal."""
+        """Names of the parts that differ."""
         names = ("reward", "termination", "next state", "observation")
         mine, theirs = (self.reward, self.termination, *self.look), (other.reward, other.termination, *other.look)
         return [name for name, x, y in zip(names, mine, theirs, strict=True) if x != y]
@@ -66,14 +66,14 @@ class StepOutcome:
 
 @dataclass(frozen=True)
 class SavedGenerator:
-    """Where a generator stood."""
+    """Saved state of a generator."""
 
-    key: Any  # to be compared
+    key: Any  # for comparison
     state: Any = field(compare=False)
 
     @classmethod
     def of(cls, generator: Any) -> SavedGenerator:
-        """Of NumPy's and Python's generators, old and new."""
+        """Save the state of a generator of NumPy (old or new) or Python."""
         if isinstance(generator, random.Random):
             state: Any = generator.getstate()
             return cls(state, state)
@@ -84,7 +84,7 @@ class SavedGenerator:
         return cls(_frozen(state), state)
 
     def put_back(self, generator: Any) -> None:
-        """Undo all draws since."""
+        """Restore the saved state in the generator."""
         if isinstance(generator, random.Random):
             generator.setstate(self.state)
         elif isinstance(generator, np.random.RandomState):
@@ -107,7 +107,7 @@ GLOBALS = {"np.random": _global(np.random.random_sample), "random": _global(rand
 
 
 def fingerprint_of(value: Any) -> bytes | None:
-    """Of any value, None where it cannot be looked into."""
+    """Digest of any value; None if it cannot be inspected."""
     try:
         return digest_of(value)
     except SimulatorError:
@@ -119,44 +119,44 @@ class _Note:
     what: str
     fix: str
     fault: bool
-    tried: int | None = None  # states, where it is looked for no longer
+    tried: int | None = None  # number of states, if the check has ended
     visits: set[int] = field(default_factory=set)
     actions: dict[str, None] = field(default_factory=dict)  # a set that keeps its order
 
 
 class Probe:
-    """A simulator, actions to try by their place in a list, and what was found so far."""
+    """A simulator, the list of actions to try, and the findings so far. Methods take indices into the list."""
 
     def __init__(self, simulator: Simulator, actions: Sequence[Any]) -> None:
         self.simulator = simulator
         labels = simulator.actions
         self.actions = list(actions) if labels is None else [labels.index(action) for action in actions]
         if not self.actions:
-            raise SimulatorError("There are no actions to try. Give some: actions=[…].")
+            raise SimulatorError("There are no actions to try. Give at least one: actions=[…].")
         self.names = [repr(action) if labels is None else labels.name(action) for action in self.actions]
         self.visits = 0
-        self.watched: dict[str, Any] = {}  # generators that are not the shock's; put back after each call
-        self.moved_before_call: Collection[str] = ()  # by name: drawn from once before the next call
-        self.after: dict[str, SavedGenerator] = {}  # how the last call left them
+        self.watched: dict[str, Any] = {}  # generators other than the shock's; restored after each call
+        self.moved_before_call: Collection[str] = ()  # names of those to draw from once before the next call
+        self.after: dict[str, SavedGenerator] = {}  # their states after the last call
         self._before: dict[str, SavedGenerator] = {}
-        self.careful = True  # is it watched whether digest and observe draw? That takes longer than they do
-        self.looking_draws = False  # do they?
-        self.reliable = True  # is the digest?
-        self.steady = True  # is what is seen?
+        self.careful = True  # monitor draws of digest and observe, which takes longer than the calls
+        self.looking_draws = False  # True once digest or observe has drawn
+        self.reliable = True  # False once the digest has changed without reason
+        self.steady = True  # False once the observation has changed without reason
         self._notes: dict[tuple[str, str], _Note] = {}
 
     def add(self, kind: str, place: str, what: str, fix: str, *actions: int, fault: bool = True) -> None:
-        """Note something; what has one kind and place is one finding."""
+        """Record a finding; those of one kind and place are combined."""
         note = self._notes.setdefault((kind, place), _Note(what, fix, fault))
         note.visits.add(max(self.visits, 1))
         note.actions.update(dict.fromkeys(self.names[i] for i in actions))
 
     def noted(self, kind: str) -> bool:
-        """Was anything of this kind?"""
+        """True if a finding of this kind was recorded."""
         return any(known == kind for known, _ in self._notes)
 
     def findings(self) -> list[Finding]:
-        """Faults first."""
+        """All findings, faults first."""
         found = []
         for (kind, _), note in self._notes.items():
             names = list(note.actions)
@@ -168,7 +168,7 @@ class Probe:
     # -------------------------------------------------------------------------------------------------- calls
 
     def watch(self, generators: dict[str, Any]) -> None:
-        """These, and the global ones, may not be drawn from."""
+        """Monitor these generators and the global ones, which must not be drawn from."""
         self.watched = GLOBALS | generators
         self._before = self._generator_states()
 
@@ -176,7 +176,7 @@ class Probe:
         return {name: SavedGenerator.of(generator) for name, generator in self.watched.items()}
 
     def call(self, verb: str, *args: Any, using: Callable[..., Any] | None = None) -> Any:
-        """Ask the simulator, and put all generators back that are not the shock's."""
+        """Call the simulator, and restore all generators other than the shock's."""
         moved_before_call, self.moved_before_call = self.moved_before_call, ()
         for name in moved_before_call:
             self.watched[name].random()
@@ -197,14 +197,14 @@ class Probe:
         return [name for name, saved in self.after.items() if saved != self._before.get(name)]
 
     def ask(self, verb: str, state: Any) -> Any:
-        """`digest` or `observe`."""
+        """Call `digest` or `observe`."""
         return self.call(verb, state) if self.careful else getattr(self.simulator, verb)(state)
 
     def add_hidden_generator(self, name: str, verb: str, *actions: int) -> None:
-        """A generator was drawn from that has nothing to do with the shock."""
+        """Record a draw from a generator other than the shock's."""
         fix = "Draw from shock.generator(), or in a Gymnasium environment from self.np_random"
         if name in GLOBALS:
-            fix += ". If it is not yours to change: GymnasiumSimulator(env, global_generators=True)."
+            fix += ". If you cannot change the code, use GymnasiumSimulator(env, global_generators=True)."
             self.add("global generator", f"{name} {verb}", f"{verb} draws from the global {name}", fix, *actions)
         else:
             fix += ", and keep no generator from one step to the next."
@@ -212,18 +212,18 @@ class Probe:
             self.add("own generator", f"{name} {verb}", what, fix, *actions)
 
     def digest(self, state: Any) -> bytes:
-        """The simulator's, or our own of all that is in the state once that has proved unreliable."""
+        """The simulator's digest of a state, or `fingerprint_of` the state once the digest has proved unreliable."""
         if not self.reliable:
             return fingerprint_of(state) or b""
         found = self.ask("digest", state)
         if isinstance(found, bytes):
             return found
-        what = f"digest gives {type(found).__name__}"
+        what = f"digest returns {type(found).__name__}"
         self.add("wrong digest", "type", what, "Return bytes, e.g. jmdp.simulators.digests.digest_of(…).")
         return fingerprint_of(found) or b""
 
     def look(self, state: Any, *, ended: bool = False) -> Look:
-        """Of a state where all is over, only what can be had."""
+        """Digest and observation of a state; empty for a final state that has none."""
         try:
             digest = self.digest(state)
             try:
@@ -236,9 +236,9 @@ class Probe:
             raise
 
     def outcome(self, verb: str, state: Any, i: int, shock: Shock) -> StepOutcome:
-        """Of `step` or `advance`."""
+        """Outcome of a call of `step` or `advance`."""
         step = self.call(verb, state, self.actions[i], shock)
-        after = self.after  # looking on must not change it
+        after = self.after  # without the calls of digest and observe below
         reward, following, terminated = three_parts(self.simulator, step)
         number = isinstance(reward, (int, float, np.integer, np.floating))
         if not number or not math.isfinite(reward):
@@ -253,53 +253,53 @@ class Probe:
         return StepOutcome(fingerprint_of(reward), fingerprint_of(bool(terminated)), look, following, bool(terminated))
 
     def step(self, state: Any, i: int, shock: Shock) -> StepOutcome:
-        """Of `step`."""
+        """Outcome of a call of `step`."""
         return self.outcome("step", state, i, shock)
 
     # -------------------------------------------------------------------------------------------- comparisons
 
     def check_same_again(self, i: int, first: StepOutcome, again: StepOutcome, when: str) -> bool:
-        """The same was asked again: is it the same? If not, note it."""
+        """True if a repeated step has the same outcome; otherwise record a finding."""
         wrong = again.differs_from(first)
         if wrong:
             self.check_digests_alone_differ(i, first, again)
             what = f"{' and '.join(wrong)} of a step changed {when}, though state, action and shock were the same"
-            fix = "Keep all that matters in the state and nothing in the simulator, and take all luck from the shock."
+            fix = "Keep all data in the state and none in the simulator, and take all randomness from the shock."
             self.add("hidden state", "step", what, fix, i)
         return not wrong
 
     def check_digests_alone_differ(self, i: int, first: StepOutcome, again: StepOutcome) -> None:
-        """If only the digests of equal states differ, note it and stop."""
+        """If only the digests of equal states differ, record it and stop the visit."""
         if again.differs_from(first) == ["next state"] and fingerprint_of(first.state) == fingerprint_of(again.state):
-            self.add_unreliable_digest("the same step leads to states of different digests", i)
+            self.add_unreliable_digest("the same step returns states with different digests", i)
 
     def check_unchanged(self, state: Any, before: Look, by: str, *actions: int) -> None:
-        """Is the state what it was? If not, note it and stop."""
+        """If the state has changed, record it and stop the visit."""
         if self.look(state) != before:
             self.add_mutated_state(by, *actions)
 
     def add_mutated_state(self, by: str, *actions: int) -> None:
-        """A state is not what it was: note it and stop."""
-        what = f"{by} changes a state that it was given or that was given out before"
+        """Record that a state was changed, and stop the visit."""
+        what = f"{by} changes a state that was passed to it or returned earlier"
         fix = "Copy before changing anything, e.g. with copy.deepcopy(state), and return a new state each time."
         self.add("mutated state", by, what, fix, *actions)
         raise StopVisitError
 
     def add_unreliable_digest(self, what: str, *actions: int) -> None:
-        """The digest takes in more than the state: note it and stop."""
-        fix = "Leave out of digest what is not of the state: id(), counters, the time, generators."
+        """Record that the digest depends on more than the state, and stop the visit."""
+        fix = "Exclude from digest everything that is not part of the state: id(), counters, the time, generators."
         self.add("wrong digest", "unreliable", what, fix, *actions)
         self.stop_looking("wrong digest", "unreliable")
         self.reliable = False
         raise StopVisitError
 
     def stop_looking(self, kind: str, place: str) -> None:
-        """How often it is so will not be known beyond here."""
+        """Store the number of states tried, because the check ends here."""
         self._notes[kind, place].tried = max(self.visits, 1)
 
     def check_equal_digests(self, one: Any, other: Any, i: int, shock: Shock, first: StepOutcome | None = None) -> None:
-        """States of equal digests must do the same. `first` is what the one did, if that is known."""
-        if self.noted("own generator"):  # which differ between them, and are in no digest
+        """Check that states with equal digests have equal outcomes. `first` is the outcome of `one`, if known."""
+        if self.noted("own generator"):  # generators may differ between the states, and are in no digest
             return
         if first is None:
             first = self.step(one, i, shock)
@@ -309,10 +309,10 @@ class Probe:
         structure = fingerprint_of(one)
         if structure is not None and structure == fingerprint_of(other):
             self.check_same_again(i, first, second, "from an equal state")
-        elif self.check_same_again(i, first, self.step(one, i, shock), "when asked again"):
-            self.add_coarse_digest("do different things under the same action and shock", i)
+        elif self.check_same_again(i, first, self.step(one, i, shock), "when repeated"):
+            self.add_coarse_digest("have different outcomes under the same action and shock", i)
 
     def add_coarse_digest(self, how: str, *actions: int) -> None:
-        """States with one digest are not the same."""
-        fix = "Take all into digest that matters for what follows or is seen, e.g. an action that may be repeated."
+        """Record that different states have the same digest."""
+        fix = "Include in digest all that affects later outcomes or observations, e.g. an action that may be repeated."
         self.add("wrong digest", "coarse", f"states with the same digest {how}", fix, *actions)

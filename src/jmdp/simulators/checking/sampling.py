@@ -1,7 +1,7 @@
-"""Checks around sampling: is the simulator fit for it, and does a sample come out the same when it is drawn again?
+"""Checks before and after sampling: the simulator has no fault, and samples are equal when drawn again.
 
-Every sampled answer rests on this: a rollout follows from the seed, its number and its first action, whatever else is
-simulated before or beside it. A simulator or a policy that remembers earlier calls breaks it.
+Every sampled result relies on this: a rollout is a function of the seed, its number and its first action, whatever else
+is simulated before or beside it. Simulators and policies with a memory of earlier calls violate this.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from jmdp.simulators.rollouts import RolloutPlan, paired_draws
 from jmdp.simulators.simulator import Draws, Simulator
 
 _ASKED_AGAIN = 128
-"""Observations for which a policy is asked again."""
+"""Number of observations on which a policy is called again."""
 
 
 def check_before_sampling(simulator: Simulator, state: Any, actions: Sequence[Any], coupling: Coupling) -> bool:
     """Raise `SimulatorError` if a few dozen steps show a fault; return whether steps use their randomness.
 
-    Tables need no check, and simulators with `check` False get none: both are taken to use it.
+    Tables and simulators with `check` False are not checked; the result is True for both.
     """
     if isinstance(simulator, TabularSimulator) or not simulator.check:
         return True
@@ -44,10 +44,10 @@ def check_before_sampling(simulator: Simulator, state: Any, actions: Sequence[An
 
 
 def check_repeatable(drawn: Draws, simulator: Simulator, actor: Actor, plan: RolloutPlan) -> None:
-    """Draw the last and the first of these samples again, each alone, and raise unless they come out the same.
+    """Draw two of these samples again, each alone, and raise unless they are equal.
 
-    Then the policy is asked again for what it saw, in other orders. What is compiled has no memory and is not drawn
-    again.
+    Then the policy is called again on the same observations, in other orders. Compiled programs have no memory and are
+    not checked.
     """
     if not simulator.check or simulator.compiled_draws(actor, plan) is not None:
         return
@@ -60,15 +60,15 @@ def check_repeatable(drawn: Draws, simulator: Simulator, actor: Actor, plan: Rol
         if wrong.size:
             a = int(wrong[0])
             raise SimulatorError(
-                f"{simulator!r} does not repeat itself: candidate {a} of sample {sample} returned "
-                f"{float(drawn.returns[sample, a])!r}, and when simulated again {float(single.returns[0, a])!r}. A "
-                "step, in a state that the quick check did not reach, depends on more than state, action and shock; or "
-                "the policy has a memory. To find out: jmdp.testing.check_simulator(simulator, steps=500)."
+                f"{simulator!r} is not reproducible: candidate {a} of sample {sample} returned "
+                f"{float(drawn.returns[sample, a])!r}, but {float(single.returns[0, a])!r} when simulated again. In a "
+                "state that the quick check did not reach, a step depends on more than state, action and shock; or the "
+                "policy has a memory. Find the cause with jmdp.testing.check_simulator(simulator, steps=500)."
             )
 
 
 def check_episodes(drawn: EpisodeDraws, simulator: Simulator, plan: EpisodePlan) -> None:
-    """Run two of these samples again, each alone, and raise unless they come out the same; compiled ones do."""
+    """Run two of these samples again, each alone, and raise unless they are equal. Compiled ones are not checked."""
     if simulator.compiled_episodes(plan) is not None:
         return
     for sample in sorted({0, min(63, len(drawn.returns) - 1)}, reverse=True):
@@ -77,18 +77,18 @@ def check_episodes(drawn: EpisodeDraws, simulator: Simulator, plan: EpisodePlan)
         if wrong.size:
             i = int(wrong[0])
             raise SimulatorError(
-                f"{simulator!r} does not repeat itself: policy {i} ({plan.actors[i]!r}) returned "
-                f"{float(drawn.returns[sample, i])!r} in sample {sample}, and when run again from the same seed "
-                f"{float(again.returns[0, i])!r}. Either the environment draws from a generator that neither "
+                f"{simulator!r} is not reproducible: policy {i} ({plan.actors[i]!r}) returned "
+                f"{float(drawn.returns[sample, i])!r} in sample {sample}, but {float(again.returns[0, i])!r} when run "
+                "again from the same seed. Possible causes: the environment draws from a generator that neither "
                 "reset(seed=…) nor np_random controls (for the global ones of NumPy and Python use "
-                "GymnasiumSimulator(env, global_generators=True)), or it or a wrapper keeps something from earlier "
-                "episodes (running means; make the environment without it), or the policy has a memory without a "
+                "GymnasiumSimulator(env, global_generators=True)); it or a wrapper keeps data from earlier episodes, "
+                "such as running means (make the environment without it); or the policy has a memory without a "
                 "reset() method."
             )
 
 
 def policy_draws(simulator: Simulator, state: Any, action: Any, actor: Actor) -> bool:
-    """Does the policy take different actions under different shocks, in a few states that follow on this action?"""
+    """True if the policy takes different actions under different shocks, in a few states after this action."""
     root = Shock.of_sample(0, 0)
     for t in range(8):
         _, state, terminated = simulator.step(state, action, root.derived(b"environment", t))
@@ -103,7 +103,7 @@ def policy_draws(simulator: Simulator, state: Any, action: Any, actor: Actor) ->
 
 
 class _RecordingActor(Actor):
-    """A policy, and what it was asked."""
+    """A policy that records its calls."""
 
     def __init__(self, actor: Actor) -> None:
         self._actor, self.needs_luck = actor, actor.needs_luck
@@ -112,21 +112,21 @@ class _RecordingActor(Actor):
     def act(self, observations: Sequence[Any], shocks: Sequence[Shock]) -> list[Any]:
         actions = self._actor.act(observations, shocks)
         left = _ASKED_AGAIN - len(self._asked)
-        if left > 0:  # copies, for some environments write into what they returned
+        if left > 0:  # copies, because some environments overwrite observations
             seen = copy.deepcopy(list(observations[:left]))
             self._asked += zip(seen, shocks[:left], actions[:left], strict=True)
         return actions
 
     def ask_again(self) -> None:
-        """Raise `PolicyError` unless it answers the same in other orders, one observation at a time."""
+        """Raise `PolicyError` unless actions are the same in other orders, one observation at a time."""
         mixed = np.random.Generator(np.random.Philox(key=0)).permutation(len(self._asked))
         for observation, shock, action in (*reversed(self._asked), *(self._asked[i] for i in mixed)):
             (found,) = self._actor.act([observation], [shock])
             if digest_of(found) != digest_of(action):
                 raise PolicyError(
-                    f"The policy, {self._actor!r}, returned {action!r}, and {found!r} for the same observation after "
-                    "other calls. It has a memory, or draws from a generator of its own. Many rollouts ask one policy "
-                    "in turn, so it must follow from the observation alone, or with f(obs, rng) from both. Put what it "
-                    "remembers into the observation, e.g. with gymnasium.wrappers.FrameStackObservation, or into the "
-                    "simulator's state."
+                    f"The policy, {self._actor!r}, returned {action!r}, but {found!r} for the same observation after "
+                    "other calls. It has a memory, or draws from a generator of its own. Many rollouts call one policy "
+                    "in turn, so actions must depend on the observation alone, or for f(obs, rng) on both arguments. "
+                    "Put the memory into the observation, e.g. with gymnasium.wrappers.FrameStackObservation, or into "
+                    "the simulator's state."
                 )

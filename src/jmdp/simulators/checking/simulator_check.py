@@ -1,6 +1,6 @@
-"""Is a simulator what it must be? Pure steps, all randomness from the shock, and the same for every action and state.
+"""Checks of simulators: steps are pure, and draw the same randomness from the shock for every action and state.
 
-`check_simulator` is thorough: it visits many states. `quick_check` costs a few dozen steps and is run before sampling.
+`check_simulator` is thorough and visits many states. `quick_check` costs a few dozen steps and runs before sampling.
 """
 
 from __future__ import annotations
@@ -16,44 +16,44 @@ from jmdp.simulators.checking.visits import Visits
 from jmdp.simulators.simulator import Simulator
 
 _MOST_ACTIONS = 8
-"""Tried in one state of a walk."""
+"""Maximum number of actions tried in one state."""
 
 _STEPS_A_VISIT = 8
-"""Further steps, of which only the draws are looked at, for each state that is visited."""
+"""Further steps per visited state, of which only the draws are compared."""
 
 _QUICK_ACTIONS = 6
 _QUICK_STATES = 4
-"""Tried by `quick_check`; in states beyond the first, three actions."""
+"""Numbers tried by `quick_check`; in states beyond the first, three actions."""
 
 
 def check_simulator(
     simulator: Simulator, state: Any = None, *, actions: Sequence[Any] | None = None, seed: int = 0, steps: int = 50
 ) -> Findings:
-    """Look for what would make comparisons under shared randomness wrong, along a walk of random actions.
+    """Search for faults that make comparisons under shared randomness wrong, along rollouts of random actions.
 
-    Findings with `fault` make answers wrong, the others may be meant. No findings means that nothing was found in the
-    states that were reached; `explored` says how many, and printing the result shows it. Global generators are put back
-    after each call.
+    Findings with `fault` make results wrong; the others may be intended. An empty list means that no problem was found
+    in the states that were reached. `explored` gives their number, and is part of the printed result. Global generators
+    are restored after each call.
 
     Parameters
     ----------
     simulator
         Any simulator.
     state
-        Where episodes of the walk begin. None asks the simulator's `start`.
+        Start state of the rollouts. None calls the simulator's `start`.
     actions
-        Those to try, by index or name; needed where actions are not numbered. None is all of them. At most eight are
-        tried in one state.
+        Actions to try, by index or name; required without a finite list of actions. None tries all of them. At most
+        eight are tried in one state.
     seed
-        Decides the walk and its shocks.
+        Random seed of all actions and shocks.
     steps
-        States to visit. Each costs about four steps for each action tried. If they show no fault, eight times as many
-        steps follow in longer rollouts, to find rare states that draw differently.
+        Number of states to visit. Each costs about four steps per action tried. If they show no fault, eight times as
+        many steps follow in longer rollouts, to find rare states that draw differently.
     """
     steps = whole_number("steps", steps, 1)
     if actions is None:
         if simulator.actions is None:
-            raise SimulatorError(f"Actions of {type(simulator).__name__} are not numbered. Give some: actions=[…].")
+            raise SimulatorError(f"{type(simulator).__name__} has no finite list of actions. Give some: actions=[…].")
         actions = range(simulator.actions.size)
     check = Visits(simulator, actions, seed)
     starts = check.starts(state)
@@ -79,9 +79,9 @@ def check_simulator(
 
 
 def _explore(check: Visits, starts: list[Any], rollouts: int, length: int, reached: set[bytes]) -> None:
-    """Go further than the walk, by one action again and again or by random ones, and visit states that draw otherwise.
+    """Simulate longer rollouts of one repeated action or of random ones, and visit states that draw differently.
 
-    Only the draws of each step are looked at, so a step costs one step.
+    Only the draws of each step are compared, so the cost is one simulated step per step.
     """
     walk, count = check.root.derived(b"explore").generator(), len(check.actions)
     moved: set[Any] = set()
@@ -113,9 +113,9 @@ def quick_check(
 ) -> bool:
     """Raise `SimulatorError` if a few steps from one state show a fault that matters under this coupling.
 
-    Return whether any step used its shock. Nothing is left changed: states are immutable and generators are put back.
+    Return whether any step used its shock. States and generators are the same as before the call.
     """
-    trace = getattr(simulator, "trace", None)  # of a function that JAX compiles: pure but for what is traced
+    trace = getattr(simulator, "trace", None)  # of a function compiled by JAX, which is pure except while it is traced
     if trace is not None and not _check_trace(simulator, trace, state):
         return True
     check = Visits(simulator, actions[:_QUICK_ACTIONS], seed=0)
@@ -129,7 +129,7 @@ def quick_check(
 
 
 def _visit_more_states(check: Visits, unfinished: list[Any]) -> None:
-    """Compare draws in the first and last of these states, and in some that come after."""
+    """Compare draws in the first and last of these states, and in some that follow."""
     unfinished = [*unfinished[:1], *unfinished[1:][-1:]]
     for k in range(_QUICK_STATES - 1):
         if not unfinished:
@@ -143,7 +143,7 @@ def _visit_more_states(check: Visits, unfinished: list[Any]) -> None:
 
 
 def _check_trace(simulator: Simulator, trace: Any, state: Any) -> bool:
-    """Refuse draws made while JAX traces a step, for they become constants. Return whether steps call Python."""
+    """Raise if a step draws while JAX traces it, because draws become constants. Return whether steps call Python."""
     before = {name: SavedGenerator.of(generator) for name, generator in GLOBALS.items()}
     programs = [trace(state) for _ in range(2)]
     moved = [name for name, generator in GLOBALS.items() if SavedGenerator.of(generator) != before[name]]

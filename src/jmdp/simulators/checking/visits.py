@@ -1,7 +1,7 @@
-"""What is tried in one state of a simulator: steps must be pure, with all randomness from the shock.
+"""Checks in one state of a simulator: steps must be pure, with all randomness from the shock.
 
-A simulator is asked for the same step again, in another order, after other branches and from an equal state, while all
-other generators that it could draw from are moved. None of this may make a difference.
+The same step is repeated in another order, after other branches and from an equal state, while all other generators
+that the simulator could draw from are moved. None of this may change the outcome.
 """
 
 from __future__ import annotations
@@ -20,31 +20,31 @@ from jmdp.simulators.simulator import Simulator
 
 
 class Visits(DrawProbe):
-    """States visited one after the other, and what was found in them."""
+    """Visits of states one after the other, and the findings."""
 
     def __init__(self, simulator: Simulator, actions: Sequence[Any], seed: int) -> None:
         super().__init__(simulator, actions)
         self.root = Shock.of_sample(whole_number("seed", seed, 0, 2**128), 0)
-        self.firsts: list[Look] = []  # of states to begin in
-        self.views: dict[bytes, bytes | None] = {}  # what is seen, by digest
+        self.firsts: list[Look] = []  # of start states
+        self.views: dict[bytes, bytes | None] = {}  # fingerprints of observations, by digest
         self.visited: dict[bytes, tuple[Any, Shock, dict[int, StepOutcome]]] = {}
-        self.differ = False  # did any two actions?
-        self.varied = False  # did an outcome depend on the shock?
+        self.differ = False  # True once two actions had different outcomes
+        self.varied = False  # True once an outcome depended on the shock
         self.starts_differ = False
 
     def findings(self) -> list[Finding]:
-        """Faults first."""
+        """All findings, faults first."""
         found = super().findings()
         if not found and self.visits > 1 and len(self.actions) > 1 and not self.differ:
-            message = f"under equal luck all actions did the same (in {self.visits} of {self.visits} states visited)."
-            found = [Finding("equal actions", f"{message} Is the action used? Does a cache forget it?")]
+            message = f"all actions have the same outcome per shock ({self.visits} of {self.visits} states visited)."
+            found = [Finding("equal actions", f"{message} Use the action in step, and in the keys of caches.")]
         if self.visits > 1 and not self.varied and self.starts_differ and not self.noted("hidden start"):
-            message = f"other shocks changed no outcome (in {self.visits} of {self.visits} states visited), but starts"
+            message = f"no outcome depends on the shock ({self.visits} of {self.visits} states visited), but starts"
             found.append(Finding("one future", f"{message} differ. {ONE_FUTURE}"))
         return found
 
     def starts(self, state: Any) -> list[Any]:
-        """States to begin in, and how to know them again."""
+        """Start states; their digests and observations are recorded."""
         self.watch({})
         states = [] if state is None else [state]
         try:
@@ -55,8 +55,8 @@ class Visits(DrawProbe):
                 if state is None:
                     states.append(found)
                 if k == 0 and self.digest(self.call("start", shock)) != self.firsts[0][0] == self.digest(found):
-                    fix = "Take the luck of start from its shock, and keep nothing in the simulator."
-                    self.add("hidden state", "start", "start gives different states for the same shock", fix)
+                    fix = "Take all randomness of start from its shock, and keep no data in the simulator."
+                    self.add("hidden state", "start", "start returns different states for the same shock", fix)
         except UnavailableError:
             if state is None:
                 raise
@@ -64,8 +64,8 @@ class Visits(DrawProbe):
         return states
 
     def compare_starts(self) -> None:
-        """Do starts differ, and do some that look the same go different ways under one shock?"""
-        reset = getattr(self.simulator, "reset", None)  # whose start may be where it stands
+        """Check whether starts differ, and whether some with equal observations differ later under one shock."""
+        reset = getattr(self.simulator, "reset", None)  # its start may be the current state
         try:
             starts = [
                 self.call("reset", k) if reset else self.call("start", self.root.derived(b"start", k)) for k in range(5)
@@ -82,7 +82,7 @@ class Visits(DrawProbe):
                 first, second = (self.step(state, 0, shock) for state in (one, other))
                 seen = [(outcome.reward, outcome.termination, outcome.look[1]) for outcome in (first, second)]
                 if seen[0] != seen[1]:
-                    what = "starts that look the same go different ways under one shock: start draws what is not seen"
+                    what = "starts with equal observations differ later under one shock: start draws unobserved values"
                     self.add("hidden start", "", what, ONE_FUTURE, fault=False)
                     return
                 if first.ended:
@@ -90,7 +90,7 @@ class Visits(DrawProbe):
                 one, other = first.state, second.state
 
     def visit(self, state: Any, order: list[int], *, thorough: bool) -> dict[int, StepOutcome]:
-        """Try these actions in the state in every way that must make no difference."""
+        """Try these actions in the state in all ways that must not change the outcome."""
         self.visits += 1
         shock = self.root.derived(b"check", self.visits)
         outcomes: dict[int, StepOutcome] = {}
@@ -115,32 +115,32 @@ class Visits(DrawProbe):
         return outcomes
 
     def check_asked_twice(self, state: Any) -> Look:
-        """Digest and observation must be the state's alone."""
+        """Check that digest and observation depend on the state alone, and return them."""
         self.careful = True
         digest = self.digest(state)
         if self.digest(state) != digest:
-            self.add_unreliable_digest("digest of a state changes when it is asked again")
+            self.add_unreliable_digest("digest of a state changes when it is called again")
         before, again = self.look(state), self.look(state)
         if again[0] != before[0]:
             self.add_mutated_state("observe")
         if again != before:
-            fix = "Return what the state alone decides."
-            self.add("hidden state", "observe", "observe gives something else when it is asked again", fix)
+            fix = "Return a function of the state alone."
+            self.add("hidden state", "observe", "observe returns something else when it is called again", fix)
             self.stop_looking("hidden state", "observe")
             self.steady = False
             before = before[0], None
         self.careful = self.looking_draws
         return before
 
-    # ---------------------------------------------------------------------------------------------------- luck
+    # ---------------------------------------------------------------------------------------------- randomness
 
     def own_generators(self, state: Any) -> dict[str, Any]:
-        """But for those of the operating system, which cannot be put back."""
+        """The simulator's generators, except those of the operating system, which cannot be restored."""
         found = self.simulator.generators(state).items()
         return {name: generator for name, generator in found if not isinstance(generator, random.SystemRandom)}
 
     def generators_after(self, outcome: StepOutcome) -> dict[str, SavedGenerator]:
-        """How a step left the generators, and where copies of them stand in the next state."""
+        """States of the generators after a step, and of their copies in the next state."""
         after = dict(self.after)
         if len(self.watched) > len(GLOBALS) and not outcome.ended:
             copies = self.own_generators(outcome.state)
@@ -155,10 +155,10 @@ class Visits(DrawProbe):
         outcomes: dict[int, StepOutcome],
         left: dict[int, dict[str, SavedGenerator]],
     ) -> None:
-        """Ask again in another order, with all generators but the shock's elsewhere than they were.
+        """Repeat the steps in another order, with all generators but the shock's moved before.
 
-        A generator that a step moves, and to a place that depends on where it was, is drawn from. One that is set from
-        the shock is not.
+        A step draws from a generator if it moves the generator to a position that depends on the previous one. A
+        generator that is set from the shock is allowed.
         """
         before = {name: SavedGenerator.of(generator) for name, generator in self.watched.items()}
         before |= {name + _COPY: saved for name, saved in before.items()}
@@ -169,9 +169,9 @@ class Visits(DrawProbe):
                 self.add_hidden_generator(name, "step", i)
             if moved or again == outcomes[i]:
                 continue
-            when = "when asked again" if k == 0 else "when actions were asked in another order"
+            when = "when repeated" if k == 0 else "when actions were tried in another order"
             if all(self.check_same_again(i, outcomes[i], self.step(state, i, shock), when) for _ in range(2)):
-                for name in self.watched:  # it is one that is put back, or not found in the next state
+                for name in self.watched:  # the generator is restored by the step, or not found in the next state
                     again, _ = self.step_with_moved_generators(state, i, shock, [name])
                     if again != outcomes[i]:
                         self.check_digests_alone_differ(i, outcomes[i], again)
@@ -180,7 +180,7 @@ class Visits(DrawProbe):
     def step_with_moved_generators(
         self, state: Any, i: int, shock: Shock, names: Collection[str]
     ) -> tuple[StepOutcome, dict[str, SavedGenerator]]:
-        """A step that meets these generators elsewhere than they were, and how it left them."""
+        """A step after these generators were moved, and the states of the generators after it."""
         self.moved_before_call = names
         outcome = self.step(state, i, shock)
         return outcome, self.generators_after(outcome)
@@ -190,15 +190,15 @@ class Visits(DrawProbe):
     def check_other_branches(
         self, state: Any, before: Look, order: list[int], shock: Shock, outcomes: dict[int, StepOutcome], thorough: bool
     ) -> None:
-        """Go down another branch, by `step` and by `advance`, and come back."""
+        """Simulate another branch, by `step` and by `advance`, then repeat the first steps."""
         first, last = order[0], order[-1]
         unfinished = [i for i in order if not outcomes[i].ended]
         if unfinished:
             b, later = unfinished[0], shock.derived(b"later")
             held, other = outcomes[b], self.step(state, b, shock)
-            self.check_same_again(b, held, other, "when asked again")
+            self.check_same_again(b, held, other, "when repeated")
             if thorough:
-                self.step(held.state, first, later)  # should a cache know states but not actions
+                self.step(held.state, first, later)  # in case a cache stores states without actions
             there = self.step(held.state, last, later)
             self.check_unchanged(held.state, held.look, "step", last)
             moved = self.outcome("advance", other.state, last, later)
@@ -206,28 +206,28 @@ class Visits(DrawProbe):
             if moved != there and not self.noted("own generator"):
                 third = self.step(self.step(state, b, shock).state, last, later)
                 if self.check_same_again(last, there, third, "from an equal state") and not self.noted("hidden state"):
-                    what = f"advance gives another {' and '.join(moved.differs_from(there))} than step"
-                    fix = "It may use the state up, but must lead to the same."
+                    what = f"advance and step differ in {' and '.join(moved.differs_from(there))}"
+                    fix = "It may change the state it is given, but must return the same outcome."
                     self.add("advance differs", "", what, fix, last)
             for k in range(2 if thorough else 0):
                 if not moved.ended:
                     moved = self.outcome("advance", moved.state, order[k % len(order)], later.derived(b"on", k))
         self.check_same_again(last, outcomes[last], self.step(state, last, shock), "after another branch")
-        self.check_unchanged(state, before, "a step or advance further on")
+        self.check_unchanged(state, before, "a later step or advance")
         for i in unfinished:
             self.check_unchanged(outcomes[i].state, outcomes[i].look, "a later step", i)
 
     def compare_digests(
         self, state: Any, before: Look, order: list[int], shock: Shock, outcomes: dict[int, StepOutcome]
     ) -> None:
-        """States with the same digest must be seen as the same, and do the same."""
+        """Check that states with the same digest have equal observations and outcomes."""
         unfinished = [i for i in order if not outcomes[i].ended]
         for digest, view in [before, *(outcomes[i].look for i in unfinished)]:
             known = self.views.setdefault(digest, view)
             if known is None:
                 self.views[digest] = view
             elif view is not None and view != known:
-                self.add_coarse_digest("are seen as different")
+                self.add_coarse_digest("have different observations")
         if before[0] in self.visited:
             one, its_shock, known_outcomes = self.visited[before[0]]
             for i in known_outcomes.keys() & outcomes.keys():
@@ -239,23 +239,21 @@ class Visits(DrawProbe):
             self.check_equal_digests(outcomes[i].state, outcomes[j].state, order[-1], shock.derived(b"later"))
 
     def check_no_auto_reset(self, before: Look, outcomes: dict[int, StepOutcome]) -> None:
-        """A step that ends an episode must not lead to the beginning of the next."""
+        """Check that a step that ends an episode does not return the start of the next."""
         digests, views = {look[0] for look in self.firsts}, {look[1] for look in self.firsts} - {None}
         for i, outcome in outcomes.items():
             digest, view = outcome.look
-            fix = (
-                "Take automatic resets out: a final state is where the game ended, e.g. use step_env in place of step."
-            )
+            fix = "Remove automatic resets: return the state in which the episode ended, e.g. use step_env, not step."
             if outcome.ended and digest in digests - {before[0]}:
-                self.add("auto-reset", "", "a step that ends the game leads to a state where it starts", fix, i)
+                self.add("auto-reset", "", "a step that ends the episode returns a start state", fix, i)
             elif outcome.ended and view in views - {before[1]}:
-                what = "a step that ends the game leads to what is seen where it starts"
-                self.add("auto-reset", "seen", what, f"It may be meant. If not: {fix}", i, fault=False)
+                what = "a step that ends the episode returns the observation of a start state"
+                self.add("auto-reset", "seen", what, f"This may be intended. If not: {fix}", i, fault=False)
 
 
 _COPY = " in the next state"
 ONE_FUTURE = (
-    "compare() branches from one state and holds fixed what was drawn before it, so it sees one of many futures. That "
-    "is right for a deterministic simulator. If randomness is drawn in start or reset (a shuffled deck, a tape of "
+    "compare() branches from one state and keeps all earlier draws fixed, so it simulates one of many futures. That is "
+    "correct for a deterministic simulator. If randomness is drawn in start or reset (a shuffled deck, a list of "
     "demands), draw it in step instead, when it is needed, or compare from several starts."
 )

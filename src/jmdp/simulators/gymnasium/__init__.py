@@ -1,4 +1,4 @@
-"""Gymnasium environments as simulators: the environment, and ways to save and restore it."""
+"""Simulators of Gymnasium environments, and the ways to take snapshots of them."""
 
 from jmdp.simulators.gymnasium.gymnasium_simulator import GymnasiumSimulator
 

@@ -1,4 +1,4 @@
-"""Cores in C that Python cannot see into, saved and restored by their own calls: Atari, MuJoCo, or a user's."""
+"""Save and restore environment cores that are not Python objects: Atari, MuJoCo, or user-defined."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from jmdp.simulators.digests import digest_of
 
 
 class Core(ABC):
-    """How the part of an environment that Python cannot see into is saved and restored."""
+    """Save and restore functions for the part of an environment that is not a Python object."""
 
-    hidden: tuple[str, ...] = ()  # attributes of the environment that hold it
+    hidden: tuple[str, ...] = ()  # attributes of the environment that contain the core
 
     @abstractmethod
     def save(self, env: Any) -> Any:
-        """The core as it is now."""
+        """Save the current state of the core."""
 
     @abstractmethod
     def restore(self, env: Any, saved: Any) -> None:
-        """Make the core what it was. What was saved can be restored again."""
+        """Restore a saved state, which may be restored any number of times."""
 
     def digest(self, saved: Any) -> bytes:
-        """Equal for equal states."""
+        """Digest of a saved state; equal states have equal digests."""
         return digest_of(saved)
 
-    def adopt(self, live: Any, env: Any) -> None:  # noqa: B027 (most have nothing to adopt)
-        """Let an environment that was made anew be like this one in what no state holds."""
+    def adopt(self, live: Any, env: Any) -> None:  # noqa: B027 (most cores need no adoption)
+        """Copy to a new environment the settings of `env` that are not part of its state."""
 
 
 class UserCore(Core):
-    """Two functions of the user's."""
+    """Core saved and restored by two user-supplied functions."""
 
     def __init__(self, save: Callable[[Any], Any], restore: Callable[[Any, Any], object]) -> None:
         self._save, self._restore = save, restore
@@ -49,7 +49,7 @@ class UserCore(Core):
 
 
 class AtariCore(Core):
-    """Atari: the emulator clones and restores itself."""
+    """Atari emulator, by its own clone and restore functions."""
 
     hidden = ("ale",)
 
@@ -62,14 +62,15 @@ class AtariCore(Core):
         env.unwrapped.ale.restoreState(saved)
 
     def digest(self, saved: Any) -> bytes:
-        """By all that is saved."""
+        """Digest of the cloned emulator state."""
         return digest_of(saved.__getstate__())
 
 
 class MuJoCoCore(Core):
-    """All of mjData, for bodies lag behind positions and a restored integration state alone would move them.
+    """MuJoCo, by copies of mjData.
 
-    To make an mjData takes a hundred times as long as to copy into one, so those no longer needed are used again.
+    All of mjData is copied: body poses lag behind joint positions, so restoring the integration state alone would
+    change them. Allocating an mjData takes a hundred times as long as copying into one, so unused ones are recycled.
     """
 
     hidden = ("model", "data")
@@ -96,7 +97,7 @@ class MuJoCoCore(Core):
         mujoco.mj_copyData(env.unwrapped.data, saved.model, saved.data)
 
     def adopt(self, live: Any, env: Any) -> None:
-        """The model, should masses or gravity have been changed."""
+        """Copy the model, whose masses or gravity may have been changed."""
         import mujoco
 
         live.unwrapped.model = copy.deepcopy(env.unwrapped.model)
@@ -106,7 +107,7 @@ class MuJoCoCore(Core):
             renderer.model, renderer.data = live.unwrapped.model, live.unwrapped.data
 
     def digest(self, saved: Any) -> bytes:
-        """By all that is saved."""
+        """Digest of the integration state."""
         import mujoco
 
         kind = mujoco.mjtState.mjSTATE_INTEGRATION

@@ -1,4 +1,4 @@
-"""Operations on a whole environment, wrappers included: list its layers, reset, duplicate, pickle."""
+"""Operations on an environment with all its wrappers: list the layers, reset, duplicate, pickle."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from jmdp.simulators.gymnasium.state_attributes import SPACES
 
 
 def layers(env: Any) -> list[Any]:
-    """An environment's wrappers, the outermost first, and the environment itself."""
+    """Wrappers of an environment, outermost first, followed by the environment itself."""
     found = [env]
     while found[-1] is not found[-1].unwrapped:
         found.append(found[-1].env)
@@ -26,7 +26,7 @@ def layers(env: Any) -> list[Any]:
 
 
 def was_reset(env: Any) -> bool:
-    """Whether an environment stands somewhere in an episode."""
+    """Whether an environment has been reset."""
     for layer in layers(env):
         if hasattr(layer, "_has_reset"):
             return bool(layer._has_reset)
@@ -34,7 +34,7 @@ def was_reset(env: Any) -> bool:
 
 
 def seeded_reset(env: Any, seed: int, options: dict[str, Any] | None, global_generators: Callable[[Shock], Any]) -> Any:
-    """Reset, so that whatever it draws from follows from the seed; return the observation."""
+    """Reset with all sources of randomness seeded, and return the observation."""
     seed_spaces(env, seed)
     with global_generators(Shock.of_sample(seed, 0)):
         observation, _ = env.reset(seed=seed, options=options)
@@ -50,14 +50,14 @@ def seed_spaces(env: Any, seed: int) -> None:
 
 
 def duplicate(env: Any) -> Any:
-    """Another environment of the same kind, in whatever state."""
+    """Make another environment of the same kind; its state is unspecified."""
     try:
         return copy.deepcopy(env)
     except Exception as error:
         if env.spec is None:
             raise SimulatorError(
                 f"{type(env.unwrapped).__name__} cannot be copied: {error}. Register it and use gymnasium.make(…), "
-                "which can make another, or give its state calls: save=lambda env: …, restore=lambda env, saved: …."
+                "or give functions for its state: save=lambda env: …, restore=lambda env, saved: …."
             ) from error
         import gymnasium
 
@@ -65,7 +65,7 @@ def duplicate(env: Any) -> Any:
 
 
 def replace_generator(env: Any, old: np.random.Generator, new: np.random.Generator) -> None:
-    """Replace one generator by another wherever an environment holds it."""
+    """Replace one generator by another in all attributes of an environment."""
     seen: set[int] = set()
     todo: list[Any] = [env]
     while todo:
@@ -85,16 +85,16 @@ def replace_generator(env: Any, old: np.random.Generator, new: np.random.Generat
 
 
 _LEAVES = frozenset({bool, bytes, complex, float, int, str, type(None), np.ndarray})
-"""Types that hold no generator: tables of an environment have many of them."""
+"""Types that contain no generator, skipped because tables of an environment have many such entries."""
 
 
 def copies_by_rebuilding(env: Any) -> bool:
-    """Would a copy be made anew from the arguments of its constructor, in another state? (`EzPickle`)"""
+    """True if `deepcopy` would call the constructor again and lose the state (`EzPickle`)."""
     return hasattr(env, "_ezpickle_args")
 
 
 class _Pickler(pickle.Pickler):
-    """Environments that would be made anew are written as what they are, like all others."""
+    """Pickler that stores the state of all environments, including those that would be rebuilt."""
 
     def reducer_override(self, value: Any) -> Any:
         if isinstance(value, type) or not copies_by_rebuilding(value):
@@ -103,7 +103,7 @@ class _Pickler(pickle.Pickler):
 
 
 def pickled(value: Any) -> bytes:
-    """A pickle of something with environments in it."""
+    """Pickle an object that contains environments."""
     written = io.BytesIO()
     _Pickler(written).dump(value)
     return written.getvalue()

@@ -1,4 +1,4 @@
-"""Whole episodes of a Gymnasium environment, in place: reset and steps under keyed luck, and no snapshots."""
+"""Whole episodes of a Gymnasium environment, simulated in place and without snapshots."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from jmdp.simulators.gymnasium.env_operations import duplicate, replace_generato
 from jmdp.simulators.simulator import Episode
 
 _MANY, _FEW = 64, 16
-"""Copies of the environment that run side by side, where one takes less than `_SOON` seconds to make or longer."""
+"""Number of parallel copies of the environment if making one takes less than `_SOON` seconds, and otherwise."""
 
 _SOON = 0.02
 
 
 class LiveEnvs:
-    """Environments that episodes run in, one each; they are used again.
+    """Pool of environments, one per episode, that are reused.
 
-    They are copies of the user's, or made anew by its spec. Where neither can be done the user's own is worked with,
-    one episode at a time.
+    They are copies of the user's environment or made from its spec. If neither is possible, the user's environment is
+    used, one episode at a time.
     """
 
     def __init__(self, env: Any, global_generators: Callable[[Shock], Any]) -> None:
@@ -31,7 +31,7 @@ class LiveEnvs:
         begun = time.perf_counter()
         try:
             self._free.append(duplicate(env))
-            self.lanes = _MANY if time.perf_counter() - begun < _SOON else _FEW  # samples do not depend on it
+            self.lanes = _MANY if time.perf_counter() - begun < _SOON else _FEW  # samples do not depend on this number
         except SimulatorError:
             self._free.append(env)
             self.lanes = 1
@@ -40,11 +40,11 @@ class LiveEnvs:
         return {**vars(self), "_free": []}
 
     def take(self, shock: Shock) -> tuple[Any, Any]:
-        """An environment at the start that this luck draws, and its first observation."""
+        """Take an environment, reset it with this shock, and return it with its first observation."""
         env = self._free.pop() if self._free else self._another()
         seed = int.from_bytes(shock.words[:4], "little")
         observation = seeded_reset(env, seed, None, self._global_generators)
-        seed_spaces(env, seed)  # for a reset may make new ones
+        seed_spaces(env, seed)  # because a reset may make new ones
         replace_generator(env, env.unwrapped.np_random, self._generator)
         return env, observation
 
@@ -52,18 +52,18 @@ class LiveEnvs:
         return self._env if self.lanes == 1 else duplicate(self._env)
 
     def step(self, env: Any, action: Any, shock: Shock) -> Any:
-        """What ``env.step(action)`` returns under this luck."""
+        """Return the result of ``env.step(action)`` under this shock."""
         env.unwrapped.np_random = shock.restart(self._generator)
         with self._global_generators(shock):
             return env.step(action)
 
     def release(self, env: Any) -> None:
-        """The episode is over."""
+        """Return an environment to the pool."""
         self._free.append(env)
 
 
 class LiveEpisode(Episode):
-    """One episode. `truncated_ends`: the environment's truncation ends it."""
+    """One episode in an environment of the pool. If `truncated_ends`, a truncation ends it."""
 
     def __init__(self, envs: LiveEnvs, shock: Shock, code: Callable[[Any], Any], truncated_ends: bool) -> None:
         self._envs, self._code, self._truncated_ends = envs, code, truncated_ends
@@ -72,11 +72,11 @@ class LiveEpisode(Episode):
 
     @property
     def observation(self) -> Any:
-        """What the environment returned last."""
+        """Observation that the environment returned last."""
         return self._seen
 
     def step(self, action: Any, shock: Shock) -> tuple[float, bool]:
-        """``env.step(action)``."""
+        """Step the environment; return the reward and whether the episode has ended."""
         try:
             self._seen, reward, terminated, truncated, _ = self._envs.step(self._env, self._code(action), shock)
         except Exception as error:
@@ -93,7 +93,7 @@ class LiveEpisode(Episode):
         return float(reward), bool(terminated or (truncated and self._truncated_ends))
 
     def close(self) -> None:
-        """Give the environment back."""
+        """Return the environment to the pool."""
         if self._env is not None:
             self._envs.release(self._env)
             self._env = None

@@ -1,4 +1,4 @@
-"""The global generators of NumPy and Python during a step: left alone, or seeded from its shock."""
+"""Context managers for the global random generators of NumPy and Python during a step."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from jmdp.base.luck import Shock
 
 
 def untouched_global_generators(shock: Shock) -> AbstractContextManager[None]:
-    """Global generators are left alone."""
+    """Leave the global generators unchanged."""
     return nullcontext()
 
 
 @contextmanager
 def seeded_global_generators(shock: Shock) -> Iterator[None]:
-    """Within, the global generators of NumPy and Python follow from the shock; after, they are as before."""
-    before, before_python = np.random.get_state(), random.getstate()  # noqa: NPY002 (others draw from it)
+    """Seed the global generators of NumPy and Python from the shock, and restore their states on exit."""
+    before, before_python = np.random.get_state(), random.getstate()  # noqa: NPY002 (environments may draw from it)
     seed = np.frombuffer(shock.derived(b"global").words, np.uint32)
     np.random.seed(seed)  # noqa: NPY002
     random.seed(seed.tobytes())

@@ -1,4 +1,4 @@
-"""Any Gymnasium environment as a simulator: branch it where it stands, with the luck in hand."""
+"""Adapter that makes a simulator of a Gymnasium environment: snapshots, branching and controlled randomness."""
 
 from __future__ import annotations
 
@@ -25,38 +25,39 @@ from jmdp.simulators.simulator import Episode, Simulator, Step
 
 
 class GymnasiumSimulator(Simulator):
-    """A Gymnasium environment, wrappers and all.
+    """Simulator of a Gymnasium environment with all its wrappers.
 
-    Your environment stays where it is: work is done in copies. Only with `save` and `restore` it is itself worked with,
-    and stands somewhere else afterwards.
+    The environment itself is not changed: steps are simulated in copies. Only with `save` and `restore` the environment
+    itself is used; it is then restored after each step if it had been reset.
 
-    The luck of a step goes in through ``np_random``. Wrappers keep what they know (frame stacks, counters). By default
-    a truncation is no end: rollouts go on beyond it to their own horizon, as if its value were bootstrapped; see
-    `truncated_ends`. Environments that ``copy.deepcopy`` would make anew instead of copying (`EzPickle`: Box2D and
-    others) are copied by hand where that can be done, else refused.
+    The randomness of a step enters through ``np_random``. The state of wrappers (frame stacks, counters) is part of a
+    snapshot. By default a truncation does not end a rollout, which continues to its own horizon, as if the value were
+    bootstrapped; see `truncated_ends`. Environments that ``copy.deepcopy`` would rebuild instead of copying
+    (`EzPickle`: Box2D and others) are copied attribute by attribute. An environment that cannot be copied raises an
+    error.
 
     Parameters
     ----------
     env
-        The environment. Where it has been reset, `start` is the state it stands in.
+        The environment. If it has been reset, `start` returns its current state.
     snapshot
-        None: by the emulator's or MuJoCo's own calls, else by copying. "replay": states are played again from their
-        reset, which works with everything whose luck is in ``np_random``, at the price of the time it takes.
+        None: by the emulator's or MuJoCo's own functions, otherwise by copying. "replay": by repeating all steps since
+        the reset, which is slow but works for every environment whose randomness comes from ``np_random``.
     save, restore
-        ``save(env)`` and ``restore(env, saved)``: the environment's own state calls. What wrappers know is saved too.
+        ``save(env)`` and ``restore(env, saved)``: functions that save and restore the environment's state. The state of
+        wrappers is saved in addition.
     digest
-        ``digest(env)`` or, with `save`, ``digest(saved)``: what makes two states the same. None looks at all attributes
-        but those for drawing.
+        ``digest(env)`` or, with `save`, ``digest(saved)``: value that is equal for equal states. None uses all
+        attributes except those for rendering.
     action_names
-        Names of discrete actions; None asks the environment, which may have none.
+        Names of discrete actions. None uses the environment's own names, if it has any.
     truncated_ends
-        Treat `truncated` as the end of the episode: the reward of that step counts, nothing after it does. For problems
-        that end there, such as a season of 30 days or a data set that runs out. The steps counted by a time limit are
-        then part of the state.
+        Treat `truncated` as the end of the episode: the reward of that step is the last. For problems that end there,
+        such as a season of 30 days or a finite data set. The step counter of a time limit is then part of the state.
     global_generators
-        Let the global generators of NumPy and Python follow from the shock too, for environments that draw from them.
+        Also seed the global generators of NumPy and Python in each step, for environments that draw from them.
     check
-        Try a few steps now and before sampling, and raise `SimulatorError` if randomness is not shared.
+        Test a few steps now and before sampling, and raise `SimulatorError` if randomness is not shared.
     """
 
     def __init__(
@@ -94,34 +95,35 @@ class GymnasiumSimulator(Simulator):
         else:
             self._snapshots = CopiedEnvs(env, globals_in_step)
         self._snapshots.time_counts = truncated_ends
-        self._stands_somewhere = save is None or was_reset(env)  # else the simulator's own resets cannot be told apart
+        self._stands_somewhere = save is None or was_reset(env)  # else was_reset() may report the simulator's reset
         if check:
             actions = range(self.actions.size) if self.actions else _samples(env.action_space, 2)
             quick_check(self, self.start(Shock(bytes(16))), list(actions)[:4])
 
     def start(self, shock: Shock) -> Snapshot:
-        """The state the environment stands in, if it was reset and its way there is not needed; else a new episode.
+        """Current state of the environment if it has been reset, else the first state of a new episode.
 
-        With `save` and `restore` it must have been reset before the simulator was made.
+        With `save` and `restore`, the reset must precede the construction of the simulator. With snapshot="replay" the
+        result is always a new episode.
         """
         if self._stands_somewhere and was_reset(self._env) and not isinstance(self._snapshots, ReplayedEnvs):
             return self.current()
         return self.reset(int.from_bytes(shock.words[:4], "little"))
 
     def current(self, observation: Any = None) -> Snapshot:
-        """The state the environment stands in now. Its observation is needed only if a policy is asked in it."""
+        """Snapshot of the environment's current state. `observation` is needed only if a policy acts in this state."""
         return Snapshot(self._snapshots.save(self._env), observation)
 
     def reset(self, seed: int, options: dict[str, Any] | None = None) -> Snapshot:
-        """The first state of a new episode."""
+        """Snapshot of the first state of a new episode."""
         return Snapshot(*self._snapshots.reset(whole_number("seed", seed, 0, 2**128), options))
 
     def step(self, state: Snapshot, action: Any, shock: Shock) -> Step:
-        """``env.step(action)`` from this state, with this luck."""
+        """Result of ``env.step(action)`` from this state under this shock."""
         return self._step(state, action, shock, use_up=False)
 
     def advance(self, state: Snapshot, action: Any, shock: Shock) -> Step:
-        """Step in place, without a copy; the state cannot be used again."""
+        """Step in place, without a copy; the given state cannot be used again."""
         return self._step(state, action, shock, use_up=True)
 
     def _step(self, state: Snapshot, action: Any, shock: Shock, *, use_up: bool) -> Step:
@@ -141,17 +143,17 @@ class GymnasiumSimulator(Simulator):
         return Step(float(reward), Snapshot(saved, observation, steps, truncated_at), bool(ended))
 
     def _code(self, action: Any) -> Any:
-        """What the environment is given for an action."""
+        """Value passed to the environment for an action."""
         return action if self.actions is None else self._first_action + self.actions.index(action)
 
     def episode(
         self, shock: Shock, state: Snapshot | None = None, *, truncated_ends: bool = False, digests: bool = False
     ) -> Episode:
-        """From a snapshot; or a new episode, in an environment of its own that is stepped in place."""
+        """Episode from a snapshot, or a new episode in a separate environment that is stepped in place."""
         if state is not None and not isinstance(state, Snapshot):
             raise SettingsError(
-                f"starts has a {type(state).__name__}. Starts of an environment are snapshots of it "
-                "(GymnasiumSimulator.current()); leave starts out for its own resets."
+                f"starts contains a {type(state).__name__}. Give snapshots (GymnasiumSimulator.current()), or omit "
+                "starts to use the environment's own resets."
             )
         if state is None and not digests:
             return LiveEpisode(self._live(), shock, self._code, truncated_ends or self._truncated_ends)
@@ -164,12 +166,12 @@ class GymnasiumSimulator(Simulator):
 
     @property
     def episode_lanes(self) -> int:
-        """As many copies of the environment as run side by side."""
+        """Number of episodes simulated in parallel, each in its own environment."""
         return self._live().lanes
 
     @property
     def episode_limit(self) -> int | None:
-        """The time limit of the environment's registration, or of a wrapper around it."""
+        """Time limit of a wrapper or of the environment's registration; None if unavailable."""
         for layer in layers(self._env):
             if type(layer).__name__ == "TimeLimit":
                 return int(layer._max_episode_steps)
@@ -177,23 +179,23 @@ class GymnasiumSimulator(Simulator):
         return None if limit is None else int(limit)
 
     def digest(self, state: Snapshot) -> bytes:
-        """Which states are the same; see `digest` above."""
+        """Digest of a state; equal states have equal digests. See the parameter `digest`."""
         _refuse_used_up(state)
         if self._own_digest is not None:
             return digest_of(self._own_digest(self._snapshots.digest_argument(state.saved)))
         return self._snapshots.digest(state.saved)
 
     def observe(self, state: Snapshot) -> Any:
-        """What the environment returned on arriving here."""
+        """Observation that the environment returned with this state."""
         if state.observation is None:
             raise UnavailableError(
-                "What is seen in this state is not known: Gymnasium says it only on arriving. Give it: "
+                "The observation of this state is unknown: Gymnasium returns it only from reset() and step(). Use "
                 "simulator.current(observation)."
             )
         return state.observation
 
     def generators(self, state: Snapshot) -> dict[str, Any]:
-        """Generators kept in the environment and its spaces, besides np_random."""
+        """Random generators in the environment and its spaces, other than np_random."""
         env = self._snapshots.inspectable(state.saved)
         known = [self._snapshots.generator, getattr(getattr(env, "unwrapped", None), "_np_random", None)]
         found = generators_in(env, "env").items()
@@ -213,42 +215,42 @@ class GymnasiumSimulator(Simulator):
 
 def _after_truncation(step: int, error: Exception) -> str:
     return (
-        f"The environment signalled truncated at step {step} (counted from where the simulator began), and its step() "
-        f"then raised {type(error).__name__}: {error}. If the truncation is the end of the problem, use "
-        "GymnasiumSimulator(env, truncated_ends=True). Otherwise let rollouts end there: horizon ≤ "
-        f"{step} from that beginning."
+        f"The environment signalled truncated at step {step} (counted from the simulator's first state), and its "
+        f"step() then raised {type(error).__name__}: {error}. If the truncation is the end of the episode, use "
+        "GymnasiumSimulator(env, truncated_ends=True). Otherwise use a horizon ≤ "
+        f"{step} from the first state."
     )
 
 
 def _refuse_used_up(state: Snapshot) -> None:
     if state.used_up:
-        raise SimulatorError("This state was given to advance(), which uses it up. Use step() to keep a state.")
+        raise SimulatorError("This state was passed to advance() and cannot be used again. Use step() to keep a state.")
 
 
 def _refuse(env: Any, snapshot: object, save: object, restore: object) -> None:
-    """What cannot work is said at once."""
+    """Raise for environments and arguments that are not supported."""
     if hasattr(env, "num_envs"):
-        raise SimulatorError(f"{type(env).__name__} is a vector of environments. Give a single one: gymnasium.make(…).")
+        raise SimulatorError(f"{type(env).__name__} is a vector environment. Give a single one: gymnasium.make(…).")
     known = all(hasattr(env, name) for name in ("unwrapped", "step", "reset", "action_space"))
     if not known or not hasattr(env.unwrapped, "_np_random"):
-        raise SimulatorError(f"env is a {type(env).__name__}, not a Gymnasium environment. Try gymnasium.make(…).")
+        raise SimulatorError(f"env is a {type(env).__name__}, not a Gymnasium environment. Use gymnasium.make(…).")
     if snapshot not in (None, "replay"):
-        raise SimulatorError(f'snapshot is {snapshot!r}. It is None or "replay".')
+        raise SimulatorError(f'snapshot is {snapshot!r}. Use None or "replay".')
     if (save is None) != (restore is None):
-        raise SimulatorError("save and restore go together. Give both or neither.")
+        raise SimulatorError("save and restore must be given together. Give both or neither.")
     if getattr(env, "render_mode", None) == "human":
-        raise SimulatorError('The environment draws to a window. Make it without render_mode="human".')
+        raise SimulatorError('The environment renders to a window. Make it without render_mode="human".')
     ale = getattr(env.unwrapped, "ale", None)
     if ale is not None and ale.getFloat("repeat_action_probability") > 0:
         raise SimulatorError(
-            "Sticky actions of the emulator draw from a generator of its own and remember an action that its saved "
-            "states lack. Use gymnasium.make(…, repeat_action_probability=0.0), or jmdp.simulators.ALESimulator(game, "
-            f"sticky={ale.getFloat('repeat_action_probability'):g}), whose luck is in hand."
+            "Sticky actions use a random generator inside the emulator and the previous action, which its saved states "
+            "lack. Use gymnasium.make(…, repeat_action_probability=0.0), or jmdp.simulators.ALESimulator(game, "
+            f"sticky={ale.getFloat('repeat_action_probability'):g}), which controls this randomness."
         )
 
 
 def _core(env: Any) -> Core | None:
-    """The part that has state calls of its own."""
+    """Core with its own save and restore functions, or None."""
     inner = env.unwrapped
     if hasattr(getattr(inner, "ale", None), "cloneState"):
         return AtariCore()
@@ -258,18 +260,18 @@ def _core(env: Any) -> Core | None:
 
 
 def _samples(space: Any, count: int) -> list[Any]:
-    """From a copy: the user's own draws are not disturbed."""
+    """Sample actions from a copy of the space, so that the user's own random draws do not change."""
     space = copy.deepcopy(space)
     space.seed(0)
     return [space.sample() for _ in range(count)]
 
 
 def _actions(env: Any, names: Sequence[str] | None) -> tuple[Labels | None, int]:
-    """Discrete actions by index or name, and the number the first one has."""
+    """Labels of discrete actions (None if continuous), and the number of the first action."""
     space = env.action_space
     if type(space).__name__ != "Discrete":
         if names is not None:
-            raise SimulatorError(f"action_names is for discrete actions, and these are {space}.")
+            raise SimulatorError(f"action_names requires discrete actions, but the action space is {space}.")
         return None, 0
     count, inner = int(space.n), env.unwrapped
     if names is None:
@@ -296,4 +298,4 @@ _MEANINGS = {
     "MountainCarEnv": ("left", "none", "right"),
     "TaxiEnv": ("south", "north", "east", "west", "pick up", "drop off"),
 }
-"""What the actions of Gymnasium's own environments are, by their documentation."""
+"""Action names of Gymnasium's own environments, from their documentation."""

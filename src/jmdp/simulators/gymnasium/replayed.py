@@ -1,4 +1,4 @@
-"""Snapshots by replay: a state is a seed and the actions and shocks since, played again when it is needed."""
+"""Snapshots by replay: a state is stored as the seed, actions and shocks that led to it."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from jmdp.simulators.gymnasium.snapshots import EnvSnapshots, Snapshot
 
 
 class ReplayedEnvs(EnvSnapshots):
-    """States are how they were reached: a seed, then actions and shocks, played again when an environment is needed.
+    """Snapshots that store a seed, actions and shocks, and replay them when an environment is needed.
 
-    Some environments are kept running, so that a rollout goes on without playing anything again. Each begins as a new
-    copy, for some remember more than their reset takes back (running means of wrappers, say).
+    Some environments are kept running, so that a rollout continues without replay. Each is a new copy, because a reset
+    may not restore everything (running means of wrappers, for example).
     """
 
     def __init__(self, env: Any, global_generators: Callable[[Shock], Any], max_running: int) -> None:
@@ -32,19 +32,19 @@ class ReplayedEnvs(EnvSnapshots):
     def save(self, env: Any) -> Any:
         """Unsupported: the history before the simulator was made is unknown."""
         raise SimulatorError(
-            "How this environment came to be where it is cannot be played again. Begin with state = "
-            "simulator.reset(seed) and go on with simulator.step(state, action, shock).state."
+            "The current state of this environment cannot be replayed: its history is unknown. Start with state = "
+            "simulator.reset(seed) and continue with simulator.step(state, action, shock).state."
         )
 
     def reset(self, seed: int, options: dict[str, Any] | None) -> tuple[Any, Any]:
-        """A way of one event."""
+        """Start a new episode, whose history is the reset."""
         history = _History(None, (seed, options))
         env, observation = self._reset_env(seed, options)
         self._store_running(env, history)
         return history, copy.deepcopy(observation)
 
     def step(self, snapshot: Snapshot, action: Any, shock: Shock, *, use_up: bool) -> tuple[Any, tuple[Any, ...]]:
-        """One event more."""
+        """Replay the snapshot if necessary, step, and append the step to the history."""
         history = snapshot.saved
         env = self._env_at(history)
         after = _History(history, (copy.deepcopy(action), shock))
@@ -66,7 +66,7 @@ class ReplayedEnvs(EnvSnapshots):
     def _reset_env(self, seed: int, options: dict[str, Any] | None) -> tuple[Any, Any]:
         env = duplicate(self._pristine)
         observation = seeded_reset(env, seed, options, self._global_generators)
-        seed_spaces(env, seed)  # for a reset may make new ones
+        seed_spaces(env, seed)  # because a reset may make new ones
         replace_generator(env, env.unwrapped.np_random, self.generator)
         return env, observation
 
@@ -77,27 +77,27 @@ class ReplayedEnvs(EnvSnapshots):
         return result
 
     def _store_running(self, env: Any, history: _History) -> None:
-        """Keep an environment at this history; drop those whose state is gone, and the oldest beyond the limit."""
+        """Keep an environment at this history; drop those of deleted snapshots, and the oldest beyond the limit."""
         self._running = [(other, at) for other, at in self._running if at() is not None]
         self._running = [*self._running[1 - self._max_running :], (env, weakref.ref(history))]
 
     def digest(self, saved: Any) -> bytes:
-        """By the way that led here, so no two ways lead to the same."""
+        """Digest of the history, so states with different histories count as different."""
         return saved.digest()  # type: ignore[no-any-return]
 
     def inspectable(self, saved: Any) -> Any:
-        """An environment that was played to here."""
+        """Return an environment replayed to this state."""
         return self.digest_argument(saved)
 
     def digest_argument(self, saved: Any) -> Any:
-        """An environment that was played to here."""
+        """Return an environment replayed to this state."""
         env = self._env_at(saved)
         self._store_running(env, saved)
         return env
 
 
 class _History:
-    """How a state was reached: a list that states share."""
+    """History of a state, a linked list whose earlier part is shared between states."""
 
     __slots__ = ("__weakref__", "_before", "_digest", "_event")
 
@@ -113,7 +113,7 @@ class _History:
         return events[::-1]
 
     def digest(self) -> bytes:
-        """By the way that led here, so no two ways lead to the same."""
+        """Digest of all events of the history."""
         if self._digest is None:
             before = b"" if self._before is None else self._before.digest()
             what, chance = self._event

@@ -1,4 +1,4 @@
-"""Snapshots by state calls: the core of one live environment is saved, and the attributes that Python sees copied."""
+"""Snapshots by save and restore: the core of one live environment is saved, and its Python attributes are copied."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from jmdp.simulators.gymnasium.state_attributes import CONSTANT, not_state, not_
 
 
 class SavedEnvs(EnvSnapshots):
-    """One live environment. A snapshot is the state of its core, by the core's own calls, and a copy of all attributes.
+    """Snapshots that consist of the saved core of one live environment and a copy of its Python attributes.
 
     Parameters
     ----------
     env
         The user's environment.
     private
-        Work with another of the same kind, so that what stands in it is known; else with the user's own, which is put
-        back after each step.
+        If True, simulate in a duplicate, which only this class modifies. If False, simulate in the user's environment
+        and restore it after each step.
     """
 
     def __init__(self, env: Any, core: Core, global_generators: Callable[[Shock], Any], *, private: bool) -> None:
@@ -36,14 +36,14 @@ class SavedEnvs(EnvSnapshots):
             self._env = duplicate(env)
             self._env.reset(seed=0)
             core.adopt(self._env, env)
-        self._first = self._copied_attributes(env)  # wrappers remember more than a reset takes back
+        self._first = self._copied_attributes(env)  # a reset does not restore all attributes of wrappers
         self._current: Callable[[], object] = dead_reference
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_current": dead_reference}
 
     def save(self, env: Any) -> Any:
-        """The core, saved, and all attributes, copied."""
+        """Save the core and copy the attributes of all layers."""
         return _SavedEnv(self._core.save(env), self._copied_attributes(env))
 
     def _layers(self, env: Any) -> list[Any]:
@@ -51,7 +51,7 @@ class SavedEnvs(EnvSnapshots):
         return found[:-1] if isinstance(self._core, UserCore) else found
 
     def _copied_attributes(self, env: Any) -> list[dict[str, Any]]:
-        """A copy of what Python sees of each layer, as it would be in the environment that is worked with."""
+        """Copy the Python attributes of each layer, with references redirected to the live environment."""
         return copy.deepcopy([self._saved_attributes(layer, env) for layer in self._layers(env)], self._memo(env))
 
     def _saved_attributes(self, layer: Any, env: Any) -> dict[str, Any]:
@@ -64,17 +64,17 @@ class SavedEnvs(EnvSnapshots):
         }
 
     def _not_copied(self, env: Any) -> list[Any]:
-        """What stays where it is: the layers themselves, and the core."""
+        """Objects that are not copied: the layers themselves and the core."""
         return [*layers(env), *(getattr(env.unwrapped, name, None) or self for name in self._core.hidden)]
 
     def _memo(self, env: Any) -> dict[int, Any]:
-        """Where references to parts of an environment, and to its generator, lead in copies."""
+        """`deepcopy` memo that redirects references to layers, core and generator to those of the live environment."""
         memo = {id(old): new for old, new in zip(self._not_copied(env), self._not_copied(self._env), strict=True)}
         generators = [getattr(env.unwrapped, "_np_random", None), self.generator]
         return memo | {id(generator): self.generator for generator in generators if generator is not None}
 
     def _set_attributes(self, attributes: list[dict[str, Any]]) -> None:
-        """Let the live environment's attributes be these."""
+        """Set the attributes of the live environment."""
         attributes = copy.deepcopy(attributes, self._memo(self._env))
         for layer, seen in zip(self._layers(self._env), attributes, strict=True):
             for name in self._saved_attributes(layer, self._env).keys() - seen.keys():
@@ -82,7 +82,7 @@ class SavedEnvs(EnvSnapshots):
             vars(layer).update(seen)
 
     def reset(self, seed: int, options: dict[str, Any] | None) -> tuple[Any, Any]:
-        """A new episode of the live environment."""
+        """Start a new episode in the live environment."""
         self._current = dead_reference
         with self._borrowed():
             self._set_attributes(self._first)
@@ -90,7 +90,7 @@ class SavedEnvs(EnvSnapshots):
             return self.save(self._env), copy.deepcopy(observation)
 
     def step(self, snapshot: Snapshot, action: Any, shock: Shock, *, use_up: bool) -> tuple[Any, tuple[Any, ...]]:
-        """Restore if need be, step, save."""
+        """Restore the snapshot unless it is current, step, and save."""
         with self._borrowed():
             self._restore_unless_current(snapshot.saved)
             self._current = dead_reference  # in case the step raises
@@ -112,7 +112,7 @@ class SavedEnvs(EnvSnapshots):
 
     @contextmanager
     def _borrowed(self) -> Iterator[None]:
-        """The live environment. The user's own is left where the user put it, with its generator."""
+        """Use the live environment; if it is the user's own, restore its state and generator on exit."""
         if self._private or not was_reset(self._env):
             yield
             return
@@ -124,7 +124,7 @@ class SavedEnvs(EnvSnapshots):
             self._env.unwrapped._np_random = generator
 
     def digest(self, saved: Any) -> bytes:
-        """By the core and all attributes that matter."""
+        """Digest of the core and of all attributes that affect future steps."""
         return digest_of((self._core.digest(saved.core_state), self._compared_attributes(saved)), self._ignored)
 
     def _compared_attributes(self, saved: Any) -> list[dict[str, Any]]:
@@ -140,11 +140,11 @@ class SavedEnvs(EnvSnapshots):
         return not_state(owner, time_counts=self.time_counts)
 
     def inspectable(self, saved: Any) -> Any:
-        """The attributes."""
+        """Return the saved attributes."""
         return saved.attributes
 
     def digest_argument(self, saved: Any) -> Any:
-        """What was saved, by the user's own calls; else the live environment, put there."""
+        """State saved by the user's own function, or the live environment restored to the snapshot."""
         if isinstance(self._core, UserCore):
             return saved.core_state
         self._restore_unless_current(saved)
@@ -160,7 +160,7 @@ _EVERYTHING = _Everything()
 
 
 class _SavedEnv:
-    """The state of a core and the attributes of all layers."""
+    """Saved state of a core and attributes of all layers."""
 
     __slots__ = ("__weakref__", "attributes", "core_state")
 

@@ -1,1 +1,1 @@
-"""JAX environments as simulators: functional ones, and those of gymnax."""
+"""Simulators of JAX environments: step functions, and environments of gymnax."""

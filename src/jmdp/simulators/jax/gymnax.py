@@ -1,4 +1,4 @@
-"""Environments of gymnax as simulators: the key of a step is its shock."""
+"""Adapter that makes a simulator of a gymnax environment, with the key of a step as its shock."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from jmdp.simulators.jax.jax_simulator import JaxSimulator
 
 
 class GymnaxSimulator(JaxSimulator):
-    """An environment of gymnax (or with its methods), by name or with its parameters.
+    """Simulator of a gymnax environment, or of an object with the same methods.
 
-    Uses ``step_env`` and ``reset_env``, which never reset of themselves. By default time limits are no ends: from
-    gymnax 1.0 on ``step_env`` leaves them out; before, its `done` has both, and ``max_steps_in_episode`` is set to 2³⁰.
-    Observations are made with one fixed
-    key, so that they follow from the state: noise in them (UmbrellaChain's distractors) stands still.
+    It uses ``step_env`` and ``reset_env``, which do not reset automatically. By default time limits do not end an
+    episode: from gymnax 1.0 on, ``step_env`` does not report them; in earlier versions `done` includes them, so
+    ``max_steps_in_episode`` is set to 2³⁰. Observations use a fixed key, so that they are a function of the state:
+    noise in them (UmbrellaChain's distractors) is constant.
 
     Parameters
     ----------
     environment
-        A name, "CartPole-v1"; a pair (environment, parameters) as ``gymnax.make`` returns it; or the environment alone.
+        Name, e.g. "CartPole-v1"; pair (environment, parameters) as returned by ``gymnax.make``; or an environment.
     truncated_ends
         Treat the environment's time limit as the end of the episode.
     ignore, lanes
-        As for `JaxSimulator`. A gymnax state holds its time, so branches that meet do so at the same time.
+        As in `JaxSimulator`. A gymnax state contains the time, so branches can merge only at equal times.
     """
 
     NO_LIMIT: ClassVar[int] = 2**30
@@ -48,7 +48,7 @@ class GymnaxSimulator(JaxSimulator):
         size = getattr(env.action_space(params), "n", None)
         if size is None:
             raise SimulatorError(
-                f"Actions of {env.name} are not numbered. Choose some and write a step that takes their number: "
+                f"{env.name} has no discrete actions. Choose n actions and give a step function of their index: "
                 "JaxSimulator(lambda key, state, a: …, actions=n)."
             )
         self.environment, self.params, self._truncated_ends = env, params, truncated_ends
@@ -58,7 +58,7 @@ class GymnaxSimulator(JaxSimulator):
 
     @property
     def episode_limit(self) -> int | None:
-        """The environment's ``max_steps_in_episode``."""
+        """Time limit ``max_steps_in_episode`` of the environment; None if unavailable."""
         return None if self._limit is None else int(self._limit)
 
     def __repr__(self) -> str:
@@ -91,7 +91,7 @@ def _made(name: str) -> Any:
     try:
         import gymnax
     except ImportError:
-        raise MissingExtraError('Environments of gymnax need it: pip install "jmdp[gymnax]"') from None
+        raise MissingExtraError('gymnax environments require gymnax: pip install "jmdp[gymnax]"') from None
     try:
         return gymnax.make(name)[0]
     except ValueError as error:

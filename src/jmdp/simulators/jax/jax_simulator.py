@@ -1,4 +1,4 @@
-"""Environments that are functions of JAX: the luck is the key, and `vmap` over actions is the outcome table."""
+"""Simulator of an environment given by JAX functions, whose only source of randomness is the key."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ try:
     import jax
     import jax.numpy as jnp
 except ImportError:
-    raise MissingExtraError('Simulators in JAX need JAX: pip install "jmdp[jax]"') from None
+    raise MissingExtraError('JAX simulators require JAX: pip install "jmdp[jax]"') from None
 
 from jmdp.simulators.jax.lockstep import Lockstep
 from jmdp.simulators.jax.policy_episodes import CompiledEpisodes, EpisodeLockstep, start_number
@@ -44,7 +44,7 @@ from jmdp.simulators.jax.traced_functions import (
 
 @dataclass(frozen=True, eq=False)
 class OutcomeTable:
-    """What every action would have met, shock by shock."""
+    """Rewards and next states of all actions under each of n shocks."""
 
     reward: npt.NDArray[np.floating[Any]]  # [n, A]
     state: Any  # pytree of [n, A, …]
@@ -52,27 +52,27 @@ class OutcomeTable:
 
 
 class JaxSimulator(Simulator):
-    """Any function ``step(key, state, action) -> (reward, state, terminated)`` that JAX can trace.
+    """Simulator of a function ``step(key, state, action) -> (reward, state, terminated)`` that JAX can trace.
 
-    A state is a pytree of arrays; `terminated` means that nothing is earned from there on, and no time limit. All luck
-    comes from the key: what it is used for must not depend on the action, or actions do not meet the same.
+    A state is a pytree of arrays. `terminated` means that no reward can follow; it does not include time limits. All
+    randomness comes from the key. Its use must not depend on the action, otherwise actions do not share randomness.
 
     Parameters
     ----------
     step
-        As above, of one state.
+        Step function of a single state, as above.
     actions
-        Their number, or their names.
+        Number of actions, or their names.
     start
-        ``start(key) -> state``.
+        ``start(key) -> state`` draws a start state.
     observe
-        ``observe(state) -> observation``, what a policy sees; without it the state.
+        ``observe(state) -> observation``, the input of a policy. Default: the state itself.
     ignore
-        Fields of the state that do not count when states are compared, e.g. ``["key"]``. A name stands for every field
-        of this name and for all that is in it.
+        Names of fields of the state to ignore when states are compared, e.g. ``["key"]``. A name applies to every field
+        of this name and to its contents.
     lanes
-        How many branches a device simulates at once. A sample does not depend on how many are drawn with it, nor on the
-        number of devices, to the last bit; but another number of lanes is another program and may round differently.
+        Number of branches that a device simulates at once. A sample is bitwise independent of how many samples are
+        drawn with it and of the number of devices. With another number of lanes, results may be rounded differently.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class JaxSimulator(Simulator):
         self._compile()
 
     def _compile(self) -> None:
-        """What follows from the functions, and is made again in another process."""
+        """Make the compiled functions, which are not pickled, so also after unpickling in another process."""
         self._checked_step = partial(checked_step, self._function)
         self._start = None if self._start_function is None else jax.jit(self._start_function)
         self._step = jax.jit(self._checked_step)
@@ -127,30 +127,30 @@ class JaxSimulator(Simulator):
         self._compile()
 
     def step(self, state: Any, action: Label, shock: Shock) -> Step:
-        """What the action does under the shock's key."""
+        """Reward, next state and termination of one action under the shock's key."""
         a = np.int32(self.actions.index(action))
         reward, after, terminated = self._step(shock.key(), self.settled(state), a)
         return Step(float(reward), after, bool(terminated))
 
     def digest(self, state: Any) -> bytes:
-        """Of all leaves that are not ignored, with their names."""
+        """Digest of all leaves that are not ignored, with their names."""
         leaves = self._leaves(self.settled(state))
         return digest_of({path: numpy_leaf(leaf) for path, leaf in leaves if path is not None})
 
     def observe(self, state: Any) -> Any:
-        """What a policy sees of a state."""
+        """Observation of a state."""
         return self._observation(self.settled(state))
 
     def start(self, shock: Shock) -> Any:
-        """A state drawn with the shock's key."""
+        """Draw a start state with the shock's key."""
         if self._start is None:
             return super().start(shock)
         return self.settled(self._start(shock.key()))
 
     def outcomes(self, state: Any, luck: Any, actions: Sequence[Label] | None = None) -> OutcomeTable:
-        """What each action (all, unless some are given) does in the state under each of n shocks or keys.
+        """Rewards and next states of each action (default: all) in one state, under each of n shocks or keys.
 
-        Equal to single steps, in one compiled call.
+        The results equal those of `step`, but are computed in one compiled call.
         """
         if isinstance(luck, Shock) or (isinstance(luck, Sequence) and len(luck) == 0):
             raise SettingsError(f"luck is {luck!r}. Give a list of shocks, [shock], or an array of keys.")
@@ -164,12 +164,12 @@ class JaxSimulator(Simulator):
         return OutcomeTable(np.asarray(reward), after, np.asarray(terminated))
 
     def compiled_draws(self, actor: Actor, plan: RolloutPlan) -> Callable[[int, int], Draws] | None:
-        """`paired_draws` of a policy that JAX can trace; None of another."""
+        """`paired_draws` as a function of (first, count); None if JAX cannot trace the policy."""
         policy = actor.traceable(self.observe(plan.state))
         return None if policy is None else partial(self.paired_draws, plan, policy)
 
     def compiled_episodes(self, plan: EpisodePlan) -> Callable[[int, int], EpisodeDraws] | None:
-        """Episodes of policies that JAX can trace; None where one of them cannot be. The last few are kept."""
+        """Compiled episodes of all policies, from a small cache; None if JAX cannot trace one of them."""
         for known, program in self._episode_programs:
             same = (known.starts is plan.starts, known.coupling == plan.coupling, known.fresh == plan.fresh)
             numbers = (known.discount, known.horizon, known.seed) == (plan.discount, plan.horizon, plan.seed)
@@ -200,7 +200,7 @@ class JaxSimulator(Simulator):
         return draw
 
     def _start_of(self, plan: EpisodePlan) -> Callable[[Any], Any]:
-        """A function of a key that draws a start."""
+        """Function that draws a start state from a key."""
         if not plan.starts.given:
             assert self._start_function is not None
             return self._start_function
@@ -209,17 +209,17 @@ class JaxSimulator(Simulator):
         return lambda key: jax.tree.map(lambda leaf: leaf[number(key)], states)
 
     def paired_draws(self, plan: RolloutPlan, policy: Any, first: int, count: int) -> Draws:
-        """Returns of the actions under shared luck, the policy followed afterwards: samples first … first + count − 1.
+        """Returns of the actions under shared randomness, followed by the policy: samples first … first + count − 1.
 
-        Sample k is a function of the seed and k alone, whatever else is drawn and on however many devices; samples are
-        spread over all of them. Best ask for a multiple of `samples_at_once`: others are filled up.
+        Sample k depends only on the seed and k. Samples are distributed over all devices. A multiple of
+        `samples_at_once` is most efficient, because incomplete blocks are padded.
 
         Parameters
         ----------
         policy
-            A function that JAX can trace, from an observation to the probabilities of all actions or to one action as a
-            whole number; or a pair (function, parameters) of ``function(parameters, observation)``, which is not
-            compiled again for other parameters.
+            Function that JAX can trace, from an observation to the probabilities of all actions or to an integer
+            action; or a pair (function, parameters), called as ``function(parameters, observation)``, which is not
+            recompiled if only the parameters change.
         """
         if not isinstance(plan.coupling, Coupling):
             raise CouplingError(f"coupling is {plan.coupling!r}. Use Local(), Synchronous() or Independent().")
@@ -232,20 +232,20 @@ class JaxSimulator(Simulator):
         return program.draws(state, parameters, which, request)
 
     def trace(self, state: Any) -> str:
-        """The program of a step, traced again; nothing is compiled."""
+        """Traced program (jaxpr) of a step as text; nothing is compiled."""
         traced = jax.make_jaxpr(lambda *given: self._checked_step(*given))
         return str(traced(jax.random.key(0), self.settled(state), jnp.int32(0)))
 
     def generators(self, state: Any) -> dict[str, Any]:
-        """None: a function of JAX draws from its key alone."""
+        """Empty: JAX functions draw random numbers from their key only."""
         return {}
 
     def samples_at_once(self, state: Any, branches: int) -> int:
-        """How many samples are drawn in one compiled call on all devices."""
+        """Number of samples drawn in one compiled call on all devices."""
         return samples_at_once(self.settled(state), branches, self.lanes) * jax.local_device_count()
 
     def settled(self, state: Any) -> Any:
-        """The state with leaves that are arrays of the types that `step` returns."""
+        """State with its leaves converted to arrays of the types that `step` returns."""
         leaves, tree = jax.tree.flatten(state)
         key = (tree, *((np.shape(leaf), getattr(leaf, "dtype", type(leaf))) for leaf in leaves))
         dtypes = self._dtypes.get(key)
@@ -254,7 +254,7 @@ class JaxSimulator(Simulator):
         return jax.tree.unflatten(tree, [as_dtype(leaf, dtype) for leaf, dtype in zip(leaves, dtypes, strict=True)])
 
     def _leaves(self, state: Any) -> list[tuple[str | None, Any]]:
-        """Leaves with their paths; None for those that do not count."""
+        """Leaves with their paths; the path is None for ignored leaves."""
         found: list[tuple[str | None, Any]] = []
         fields: set[str] = set()
         for path, leaf in jax.tree_util.tree_flatten_with_path(state)[0]:
@@ -264,7 +264,7 @@ class JaxSimulator(Simulator):
         unknown = sorted(self.ignore - fields)
         if unknown:
             raise SettingsError(
-                f"ignore names {unknown[0]!r}, but a state has no such field: {', '.join(sorted(fields))}."
+                f"ignore names {unknown[0]!r}, but the fields of a state are {', '.join(sorted(fields))}."
             )
         return found
 
@@ -278,7 +278,7 @@ class JaxSimulator(Simulator):
     def _program(
         self, state: Any, branches: int, function: Any, parametric: bool, parameters: Any, coupling: Coupling
     ) -> CompiledRollouts:
-        """The compiled rollouts, from the last few if they are among them."""
+        """Compiled rollouts, from a small cache."""
         counts = tuple(path is not None for path, _ in self._leaves(state))
         samples = samples_at_once(state, branches, self.lanes)
         key = (branches, parametric, type(coupling), coupling, counts, samples)
@@ -305,7 +305,7 @@ def _checked_policy(policy: Callable[[Any], Any], actions: int, observation: Any
 
 
 def _no_policy(parameters: Any, observation: Any) -> Any:
-    """In the place of the one policy of a `Lockstep`, where each branch has its own."""
+    """Placeholder for the policy of a `Lockstep` if each branch has its own."""
 
 
 def _itself(state: Any) -> Any:

@@ -1,14 +1,15 @@
-"""What is compiled: steps of all branches × samples of a JAX simulator in lockstep, luck mixed from a few words.
+"""Compiled steps of all branches and samples of a JAX simulator in lockstep.
 
-The sharing of luck is that of `Coupling.environment_shock` and `Coupling.policy_shock`, with cheaper keys:
+Randomness is shared as in `Coupling.environment_shock` and `Coupling.policy_shock`, with cheaper keys:
 
 - w(t), two 32-bit words, is ``fold_in(fold_in(key(seed), sample), t)``, computed once for all branches of a sample;
 - d(s), two words, is a digest of the state, and c(s, a) = d(s) + a · (two odd numbers) that of a coordinate;
 - the environment's key is w ⊕ d (`Local`), w (`Synchronous`) or w ⊕ e (`Independent`; e, two words, of the branch);
 - the policy's uniform after (s, a) is the top of M(M(w₀ ⊕ p₀ ⊕ const) ⊕ (w₁ + p₁)) with M a mixer of 32 bits and p the
-  coordinate's words c, the branch's e (`Independent`), or 0 with shared policy luck. It is inverted through π(· | s').
+  coordinate's words c, the branch's e (`Independent`), or 0 with policy_luck="shared". It is inverted through
+  π(· | s').
 
-Two states that differ are taken for one with a chance of about 2⁻⁶⁴.
+Two different states have equal digests with a probability of about 2⁻⁶⁴.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from jmdp.models.coupling import Coupling
 from jmdp.simulators.jax.words import Words, digest_words, inverted, mixed, mixed_constants, words_of
 
 CHUNK = 32
-"""Steps per compiled call; between two calls it is seen whether all branches have ended."""
+"""Steps per compiled call; after each call the simulation stops if all branches have ended."""
 
 _ACTION = (0x9E3779B1, 0x85EBCA77)
 POLICY_WORD = 0x27D4EB2F
@@ -35,39 +36,39 @@ _GAIN = (0x9E3779B1, 0x85EBCA6B, 0xC2B2AE35)
 
 
 class Lanes(NamedTuple):
-    """All branches under way."""
+    """Current states and actions of all branches."""
 
     state: Any  # pytree of [B, N, …]
-    place: Words  # [B, N], digest of the state; zeros where it does not matter
+    place: Words  # [B, N], digest of the state; zeros if it is not used
     action: jax.Array  # [B, N]
-    alive: jax.Array  # [B, N], has not come to an end
+    alive: jax.Array  # [B, N], True until the branch has ended
 
 
 class ChunkTotals(NamedTuple):
-    """What a call of CHUNK steps gave."""
+    """Results of one call of at most CHUNK steps."""
 
     rewards: jax.Array  # [CHUNK, B, N], 0 after the end
-    gains: Words  # [B, N], fingerprint of the rewards, to be added to those before
+    gains: Words  # [B, N], fingerprint of the rewards, to be added to that of earlier calls
     largest: jax.Array  # [B, N], |reward|
     steps: jax.Array  # [B, N]
-    shared: jax.Array  # [B, N], those of them that a branch before it took too
-    fault: jax.Array  # [B, N], did the policy give no probabilities, or no action?
+    shared: jax.Array  # [B, N], steps that an earlier branch has taken too
+    fault: jax.Array  # [B, N], whether the policy returned invalid probabilities or actions
 
 
 @dataclass(frozen=True)
 class Lockstep:
-    """What is compiled. Functions are of one state; `policy` is of parameters and an observation."""
+    """Compiled simulation. Functions take a single state; `policy` takes parameters and an observation."""
 
     step: Callable[[Any, Any, Any], tuple[Any, Any, Any]]
     observe: Callable[[Any], Any]
     policy: Callable[[Any, Any], Any]
-    counts: tuple[bool, ...]  # by leaf of the state: does it count when states are compared?
+    counts: tuple[bool, ...]  # for each leaf of the state, whether it is used to compare states
     actions: int
     branches: int
     coupling: Coupling
 
     def begin(self, start: Any, first: jax.Array, seed: jax.Array, samples: jax.Array) -> tuple[jax.Array, Lanes]:
-        """Root keys [N], and every branch on the first state with its first action."""
+        """Root keys [N], and all branches in the first state with their first actions."""
         roots = jax.vmap(lambda sample: jax.random.fold_in(key_of(seed), sample))(samples)
         shape = (self.branches, samples.size)
         state = jax.tree.map(lambda leaf: jnp.broadcast_to(leaf, shape + leaf.shape), start)
@@ -77,7 +78,7 @@ class Lockstep:
     def advance(
         self, roots: jax.Array, lanes: Lanes, start: Any, parameters: Any, first: jax.Array, steps: jax.Array
     ) -> tuple[Lanes, ChunkTotals]:
-        """At most CHUNK steps, the first of them numbered `first`."""
+        """Simulate at most CHUNK steps, the first of which has the number `first`."""
         shape = lanes.alive.shape
 
         def body(i: jax.Array, at: tuple[Lanes, jax.Array, jax.Array]) -> tuple[Lanes, jax.Array, jax.Array]:
@@ -100,14 +101,14 @@ class Lockstep:
         w = luck[:, 0], luck[:, 1]
         reward, state, terminated = self._environment(w, lanes)
         alive = lanes.alive & ~terminated
-        # An ended branch goes back to the first state, where its steps count for nothing: beyond an end a step, or a
-        # loop in it, may not be defined.
+        # An ended branch is moved to the first state, and its steps are not counted, because a step from a terminal
+        # state may be undefined or may loop forever.
         state = jax.tree.map(lambda new, old: jnp.where(_spread(alive, new), new, old), state, start)
         action, fault = self._choose(w, lanes, state, parameters)
         return Lanes(state, self._places(state), action, alive), jnp.where(lanes.alive, reward, 0), fault
 
     def _places(self, state: Any) -> Words:
-        """Digests of all states, unless nothing hangs on them."""
+        """Digests of all states, or zeros if the coupling does not use them."""
         if self.coupling.shared_in_a_state:
             places: Words = of_lanes(lambda s: digest_words(s, self.counts))(state)
             return places
@@ -115,7 +116,7 @@ class Lockstep:
         return nothing, nothing
 
     def _environment(self, w: Words, lanes: Lanes) -> tuple[jax.Array, Any, jax.Array]:
-        """What every branch meets."""
+        """Rewards, next states and terminations of all branches."""
         if self.coupling.shared_between_states:
             place: Any = (np.uint32(0), np.uint32(0))
         else:
@@ -127,7 +128,7 @@ class Lockstep:
         return found
 
     def _choose(self, w: Words, before: Lanes, state: Any, parameters: Any) -> tuple[jax.Array, jax.Array]:
-        """The next action of every branch, and where there is none."""
+        """Next actions of all branches, and a mask of invalid ones."""
         given = of_lanes(lambda s: self.policy(parameters, self.observe(s)))(state)
         if jnp.issubdtype(given.dtype, jnp.integer):
             return jnp.clip(given, 0, self.actions - 1).astype(jnp.int32), (given < 0) | (given >= self.actions)
@@ -143,7 +144,7 @@ class Lockstep:
         return mixed_constants(b * np.uint32(_BRANCH[0])), mixed_constants(b * np.uint32(_BRANCH[1]))
 
     def _follows(self, lanes: Lanes) -> jax.Array:
-        """Does a branch before this one stand on the same coordinate?"""
+        """Whether an earlier branch has the same state and action."""
         if not self.coupling.shared_in_a_state or self.branches == 1:
             return jnp.zeros(lanes.alive.shape, bool)
         c, d = _coordinate(lanes)
@@ -162,7 +163,7 @@ def _coordinate(lanes: Lanes) -> Words:
 
 
 def _gains(t: jax.Array, reward: jax.Array) -> Words:
-    """Fingerprints of rewards [T, B, N], summed over t: 0 adds nothing, so a step after the end does neither."""
+    """Fingerprints of rewards [T, B, N], summed over t. A reward of 0 adds nothing, nor does a step after the end."""
     x = words_of(reward)
     if reward.dtype != jnp.float32:
         x = x[..., 0] ^ mixed(x[..., 1])
@@ -175,7 +176,7 @@ def _gains(t: jax.Array, reward: jax.Array) -> Words:
 
 
 def of_lanes(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of one state, of all lanes [B, N]: mapped over one axis, for XLA scatters slowly over two."""
+    """Map a function of one state over all lanes [B, N], flattened because XLA scatters slowly over two axes."""
 
     def mapped(*given: Any) -> Any:
         shape = jax.tree.leaves(given)[0].shape[:2]

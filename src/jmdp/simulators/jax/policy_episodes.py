@@ -1,8 +1,8 @@
-"""Compiled episodes of several policies on a JAX simulator: `lockstep` with a policy for each branch and drawn starts.
+"""Compiled episodes of several policies on a JAX simulator: `lockstep` with random starts and one policy per branch.
 
 Keys are those of `lockstep`, with two more words of a sample: w(2³² − 2) for its start and w(2³² − 1) for the first
-choice. A policy's uniform has the words of its branch, not of a coordinate, unless policy luck is shared. Luck that is
-drawn anew has its words changed by fixed ones.
+action. A policy's uniform number uses the words of its branch, not of a coordinate, unless policy_luck="shared".
+Random numbers that are redrawn (`fresh`) have their words XORed with constants.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _FRESH = np.uint32(0xA3C59AC3), np.uint32(0x6C8E9CF5)
 
 @dataclass(frozen=True)
 class EpisodeLockstep(Lockstep):
-    """Branch i follows policy i, from a start that is drawn for each sample."""
+    """Lockstep simulation in which branch i follows policy i, from a random start of each sample."""
 
-    policies: Sequence[Callable[[Any], Any]] = ()  # of an observation
-    draw_start: Callable[[Any], Any] = field(default=lambda key: key)  # of a key
+    policies: Sequence[Callable[[Any], Any]] = ()  # functions of an observation
+    draw_start: Callable[[Any], Any] = field(default=lambda key: key)  # function of a key
     fresh: frozenset[str] = frozenset()
 
     def begin(self, start: Any, first: jax.Array, seed: jax.Array, samples: jax.Array) -> tuple[jax.Array, Lanes]:
-        """Root keys [N], and every branch at the start of its sample with its first action."""
+        """Root keys [N], and all branches at the start of their sample with their first actions."""
         roots = jax.vmap(lambda sample: jax.random.fold_in(key_of(seed), sample))(samples)
         shape = (self.branches, samples.size)
         keys = self.start_keys(roots)
@@ -47,7 +47,7 @@ class EpisodeLockstep(Lockstep):
         return roots, lanes._replace(action=action)
 
     def start_keys(self, roots: jax.Array) -> jax.Array:
-        """Keys [B, N] of starts: one for all branches of a sample, or one for each."""
+        """Keys [B, N] of the starts, equal for all branches of a sample unless the coupling is independent."""
         w = self._words(roots, _START)
         place: Any = (np.uint32(0), np.uint32(0)) if self.coupling.shared_in_a_state else self._branch_words()
         shape = (self.branches, roots.shape[0])
@@ -61,7 +61,7 @@ class EpisodeLockstep(Lockstep):
         return super()._environment(self._anew(w, "steps"), lanes)
 
     def _choose(self, w: Words, before: Lanes, state: Any, parameters: Any) -> tuple[jax.Array, jax.Array]:
-        """The next action of every branch by its own policy, and where there is none."""
+        """Next action of each branch by its own policy, and a mask of invalid ones."""
         w = self._anew(w, "policies")
         shared = self.coupling.policy_luck == "shared"
         p: Any = (np.zeros((self.branches, 1), np.uint32),) * 2 if shared else self._branch_words()
@@ -83,12 +83,12 @@ class EpisodeLockstep(Lockstep):
         return (w[0] ^ _FRESH[0], w[1] ^ _FRESH[1]) if luck in self.fresh else w
 
     def _follows(self, lanes: Lanes) -> jax.Array:
-        """None: branches of different policies are never one."""
+        """All False: branches of different policies never merge."""
         return jnp.zeros(lanes.alive.shape, bool)
 
 
 class CompiledEpisodes:
-    """Episodes of one plan, compiled."""
+    """Compiled episodes of one plan."""
 
     def __init__(self, lockstep: EpisodeLockstep, plan: EpisodePlan, example: Any, samples: int) -> None:
         self._plan, self._example, self._lockstep = plan, example, lockstep
@@ -96,7 +96,7 @@ class CompiledEpisodes:
         self._numbers = jax.jit(self._start_numbers)
 
     def draw(self, first: int, count: int) -> EpisodeDraws:
-        """Samples first … first + count − 1."""
+        """Draw samples first … first + count − 1."""
         plan, branches = self._plan, np.arange(len(self._plan.actors), dtype=np.int32)
         request = Request(plan.discount, plan.horizon, plan.seed, first, count)
         drawn = self._program.draws(self._example, None, branches, request)
@@ -117,7 +117,7 @@ class CompiledEpisodes:
 
 
 def start_number(cumulative: Any) -> Callable[[Any], Any]:
-    """A function of a key: which of the states it draws."""
+    """Function that draws the index of a start state from a key."""
     inner = np.asarray(cumulative[:-1], np.float32)
 
     def number(key: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Compiled rollouts of JAX simulators: run the steps of `lockstep` over many samples on all devices, and add up."""
+"""Compiled rollouts of JAX simulators: run `lockstep` for many samples on all devices, and sum the rewards."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from jmdp.simulators.jax.lockstep import CHUNK, ChunkTotals, Lockstep
 from jmdp.simulators.simulator import ENDED, Draws, exact_gains, is_exact_sum
 
 MOST_STATE_BYTES = {"cpu": 2**19}
-"""Of all branches under way at once, per device: on a CPU what stays in its cache while it is copied; else 2²⁷."""
+"""Bytes of all simulated states per device, by backend: on a CPU they fit into the cache; otherwise 2²⁷."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """Which samples are asked for."""
+    """Numbers of the requested samples, and the settings that they depend on."""
 
     discount: float
     horizon: int
@@ -44,11 +44,11 @@ class Request:
 
 
 class CompiledRollouts:
-    """Steps in lockstep, compiled, and the way to run them over many samples on all devices.
+    """Compiled lockstep rollouts, run for many samples on all devices.
 
-    Sample k is always lane ``k % samples`` of a block of this many, so that its numbers are those of one compiled
-    program at one place, however many are asked for and on however many devices: they do not depend on either, to the
-    last bit. Rewards leave the devices step by step and are summed in double precision.
+    Sample k is always lane ``k % samples`` of a block of this size, in the same compiled program. So its result is
+    bitwise independent of the number of requested samples and of devices. Rewards leave the devices step by step and
+    are summed in double precision.
     """
 
     def __init__(self, lockstep: Lockstep, samples: int) -> None:
@@ -67,7 +67,7 @@ class CompiledRollouts:
         self._last: tuple[list[Any], _BlockTotals] | None = None
 
     def draws(self, start: Any, parameters: Any, actions: npt.NDArray[np.int32], request: Request) -> Draws:
-        """The samples that are asked for."""
+        """Draw the requested samples."""
         discount, horizon, seed, first, count = vars(request).values()
         weights = np.float64(discount) ** np.arange(horizon)
         at_once = self.samples * self._by_sample.num_devices
@@ -87,7 +87,7 @@ class CompiledRollouts:
         return Draws.joined(parts)
 
     def _known(self, asked: list[Any], leaves: list[Any], begin: int) -> _BlockTotals | None:
-        """The block of before, for callers who ask for few samples at a time."""
+        """Return the previous block if it is the requested one, for callers that draw few samples at a time."""
         if self._last is None or self._last[1].samples[0] != begin:
             return None
         before = self._last[0]
@@ -105,7 +105,7 @@ class CompiledRollouts:
         for t in range(0, weights.size, CHUNK):
             steps = np.int32(min(CHUNK, weights.size - t))
             lanes, totals = self._advance(roots, lanes, start, parameters, np.int32(t), steps)
-            if waiting is not None:  # while the devices work
+            if waiting is not None:  # while the devices compute
                 block.add(weights, *waiting)
             waiting = t, totals
             if not np.asarray(lanes.alive).any():
@@ -118,9 +118,9 @@ class CompiledRollouts:
 
 
 class _BlockTotals:
-    """What has come of all branches of some samples."""
+    """Sums over all steps, of all branches of a block of samples."""
 
-    alive: npt.NDArray[np.bool_]  # [N, B], and the next two alike: where they stand at the horizon
+    alive: npt.NDArray[np.bool_]  # [N, B], as the next two: state of the branches at the horizon
     action: npt.NDArray[np.int32]
     place: npt.NDArray[np.uint64]
 
@@ -135,7 +135,7 @@ class _BlockTotals:
         self.fault = np.zeros(shape, bool)
 
     def add(self, weights: Floats, first: int, totals: ChunkTotals) -> None:
-        """Add a call's; rewards one step after another, in double precision."""
+        """Add the totals of one call; rewards are added step by step in double precision."""
         for weight, reward in zip(weights[first:], np.asarray(totals.rewards), strict=False):
             before = self.returns
             self.returns = before + np.multiply(reward, weight, dtype=np.float64)
@@ -143,22 +143,22 @@ class _BlockTotals:
         for half in range(2):
             self.gains[half] += np.asarray(totals.gains[half])
         np.maximum(self.largest, totals.largest, out=self.largest)
-        self.steps += np.asarray(totals.steps)  # as it is, it would turn the sum into an array of JAX
+        self.steps += np.asarray(totals.steps)  # otherwise the sum would become a JAX array
         self.shared += np.asarray(totals.shared)
         self.fault |= np.asarray(totals.fault)
 
     def draws(self, lockstep: Lockstep, rows: slice) -> Draws:
-        """Those of some samples, if all went well with them."""
+        """Draws of some of the samples; raise if the policy or a reward was invalid."""
         returns, fault = np.ascontiguousarray(self.returns.T[rows]), self.fault.T[rows]
         if fault.any():
             raise PolicyError(
-                f"The policy gave no probabilities, or an action that does not exist, in {self._where(fault, rows)}. "
-                f"It returns {lockstep.actions} numbers of at least 0 that sum to 1, or one whole number from 0 to "
-                f"{lockstep.actions - 1}; for logits use jax.nn.softmax."
+                f"The policy returned invalid probabilities or an invalid action in {self._where(fault, rows)}. "
+                f"Return {lockstep.actions} numbers ≥ 0 that sum to 1, or one integer from 0 to "
+                f"{lockstep.actions - 1}. For logits, use jax.nn.softmax."
             )
         bad = ~np.isfinite(returns)
         if bad.any():
-            raise SimulatorError(f"A reward is not finite in {self._where(bad, rows)}. Look at what step returns.")
+            raise SimulatorError(f"A reward is not finite in {self._where(bad, rows)}. Check the output of step.")
         shared = int(self.shared[:, rows].sum())
         steps = int(self.steps[:, rows].sum()) - shared
         gains = np.ascontiguousarray(_joined(*self.gains).T[rows]).view(np.int64)
@@ -167,7 +167,7 @@ class _BlockTotals:
         return Draws(returns, ends, gains, float(self.largest[:, rows].max()), steps, shared)
 
     def _ends(self, meet: bool, rows: slice) -> npt.NDArray[np.int64]:
-        """By sample: the number of the first branch that stands where this one does."""
+        """For each sample and branch: the first branch in the same state with the same action."""
         alive, action, place = self.alive[rows], self.action[rows], self.place[rows]
         ends = np.tile(np.arange(alive.shape[1]), (len(alive), 1))
         for i in reversed(range(alive.shape[1] if meet else 0)):
@@ -176,11 +176,11 @@ class _BlockTotals:
 
     def _where(self, bad: npt.NDArray[np.bool_], rows: slice) -> str:
         n, i = np.argwhere(bad)[0]
-        return f"sample {self.samples[rows][n]}, in the branch that began with action {self.actions[i]}"
+        return f"sample {self.samples[rows][n]}, in the branch with first action {self.actions[i]}"
 
 
 def _on_all(mesh: Mesh, function: Callable[..., Any], given: Any, returned: Any) -> Callable[..., Any]:
-    """Compiled; on several devices each runs the program of one, on its own samples."""
+    """Compile a function; if there are several devices, each runs the same program on its own samples."""
     if mesh.size > 1:
         new = hasattr(jax, "shard_map")
         shard_map: Any = jax.shard_map if new else import_module("jax.experimental.shard_map").shard_map
@@ -190,7 +190,7 @@ def _on_all(mesh: Mesh, function: Callable[..., Any], given: Any, returned: Any)
 
 
 def samples_at_once(start: Any, branches: int, lanes: int) -> int:
-    """How many samples a device takes at once: a matter of the state's size and of nothing that changes."""
+    """Number of samples that a device simulates at once. It depends on constants only, such as the size of a state."""
     size = 64 + sum(int(leaf.nbytes) for leaf in jax.tree.leaves(start))
     most = max(1, min(lanes, MOST_STATE_BYTES.get(jax.default_backend(), 2**27) // size) // branches)
     return most if most < 16 else most - most % 16

@@ -1,6 +1,6 @@
-"""Words of 32 bits in JAX: what tells states apart, how luck is mixed, and how an action is drawn from it.
+"""Operations on 32-bit words in JAX: digests of states, mixing of random words, and sampling of actions.
 
-Of 32 bits, for JAX has no others unless it is told to.
+Words have 32 bits because JAX disables 64-bit types by default.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ import numpy as np
 import numpy.typing as npt
 
 Words = tuple[jax.Array, jax.Array]
-"""Two of uint32."""
+"""Two arrays of uint32."""
 
 _TOLERANCE = 1e-5
-"""Probabilities in single precision may miss 1 by this much."""
+"""Largest accepted difference from 1 of a sum of probabilities in single precision."""
 
 
 def inverted(probabilities: jax.Array, word: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """The first action whose cumulative probability exceeds the uniform; and where these are no probabilities.
+    """First action whose cumulative probability exceeds the uniform number, and a mask of invalid probabilities.
 
-    Summed one by one, so that an action of probability 0 is never chosen. 24 bits of luck in single precision, 32 in
-    double.
+    Probabilities are summed one by one, so that an action of probability 0 is never chosen. The uniform number has 24
+    bits in single precision, 32 in double.
     """
     kind = jnp.promote_types(probabilities.dtype, jnp.float32)
     probabilities = probabilities.astype(kind)
@@ -33,7 +33,7 @@ def inverted(probabilities: jax.Array, word: jax.Array) -> tuple[jax.Array, jax.
         total = total + part
     bits = 32 if kind == jnp.float64 else 24
     u = (word >> (32 - bits)).astype(kind) * kind.type(2.0**-bits)
-    u = jnp.minimum(u * total, total * (1 - np.finfo(kind).eps))  # below the total whatever the rounding
+    u = jnp.minimum(u * total, total * (1 - np.finfo(kind).eps))  # stays below the total despite rounding
     action = jnp.zeros(word.shape, jnp.int32)
     cumulative = jnp.zeros_like(total)
     for part in parts[:-1]:
@@ -43,7 +43,7 @@ def inverted(probabilities: jax.Array, word: jax.Array) -> tuple[jax.Array, jax.
 
 
 def digest_words(state: Any, counts: tuple[bool, ...]) -> Words:
-    """Two words of one state: Σ M(xᵢ + kᵢ) aᵢ and Σ M(xᵢ + kᵢ) bᵢ over its words xᵢ, each mixed once more."""
+    """Digest of one state: Σ M(xᵢ + kᵢ) aᵢ and Σ M(xᵢ + kᵢ) bᵢ over its words xᵢ, each mixed once more."""
     sums, at = [jnp.uint32(0), jnp.uint32(0)], 0
     for leaf, counted in zip(jax.tree.leaves(state), counts, strict=True):
         if not counted:
@@ -55,14 +55,14 @@ def digest_words(state: Any, counts: tuple[bool, ...]) -> Words:
         weights = [mixed_constants(i + np.uint32(2 + half)) | np.uint32(1 - half) for half in range(2)]
         if words.size == 1:
             parts = [terms[0] * weight[0] for weight in weights]
-        else:  # a product of matrices is vectorised by XLA; a reduction to two numbers is not, and two would mix twice
+        else:  # XLA vectorises a matrix product but not a reduction to two numbers; two reductions would mix twice
             parts = list(jnp.dot(terms, np.stack(weights, 1), preferred_element_type=jnp.uint32))
         sums = [total + part for total, part in zip(sums, parts, strict=True)]
     return mixed(sums[0]), mixed(sums[1])
 
 
 def words_of(leaf: jax.Array) -> jax.Array:
-    """The bits of an array, packed into words of 32; −0.0 as 0.0."""
+    """Bits of an array, packed into 32-bit words; −0.0 is treated as 0.0."""
     if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         return jax.random.key_data(leaf)
     if jnp.issubdtype(leaf.dtype, jnp.complexfloating):
@@ -84,15 +84,15 @@ def words_of(leaf: jax.Array) -> jax.Array:
 
 
 def mixed(x: jax.Array) -> jax.Array:
-    """A permutation of 32-bit words in which each bit depends on all ("lowbias32" of C. Wellons)."""
+    """Permutation of 32-bit words in which each output bit depends on all input bits ("lowbias32" of C. Wellons)."""
     x = (x ^ (x >> 16)) * np.uint32(0x7FEB352D)
     x = (x ^ (x >> 15)) * np.uint32(0x846CA68B)
     return x ^ (x >> 16)
 
 
 def mixed_constants(x: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
-    """The same of NumPy's, when nothing is to be traced."""
-    with np.errstate(over="ignore"):  # which NumPy says of single words only
+    """`mixed` for NumPy arrays, outside of traced code."""
+    with np.errstate(over="ignore"):  # NumPy reports overflow of scalars only
         x = (x ^ (x >> np.uint32(16))) * np.uint32(0x7FEB352D)
         x = (x ^ (x >> np.uint32(15))) * np.uint32(0x846CA68B)
     return x ^ (x >> np.uint32(16))

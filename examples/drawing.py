@@ -1,0 +1,33 @@
+"""Run one example and save a chart of its last printed result: ``python examples/drawing.py SCRIPT FILE.svg``."""
+
+from __future__ import annotations
+
+import builtins
+import runpy
+import sys
+from pathlib import Path
+from typing import Any
+
+printed: list[Any] = []
+
+
+def remember(*values: Any, **settings: Any) -> None:
+    """Print as usual, and remember results that can be drawn."""
+    printed.extend(value for value in values if hasattr(value, "plot") or hasattr(value, "calibration"))
+    show(*values, **settings)
+
+
+if __name__ == "__main__":
+    script, out = sys.argv[1], Path(sys.argv[2])
+    show, builtins.print = builtins.print, remember
+    runpy.run_path(script, run_name="__main__")
+    builtins.print = show
+
+    import jmdp
+    from jmdp.experiments.reproduction.report import svg
+
+    drawn = [value.plot() if hasattr(value, "plot") else jmdp.plots.calibration_scatter(value.calibration)
+             for value in printed[-1:]]  # fmt: skip
+    for figure in drawn:
+        out.parent.mkdir(exist_ok=True)
+        out.write_bytes(svg(figure))

@@ -1,0 +1,101 @@
+"""Texts of the chart of a comparison: names, verdict, headings, legend and caption."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from jmdp.results.anytime import ENOUGH
+
+if TYPE_CHECKING:
+    from jmdp.results.comparison import Comparison
+
+_LONGEST = 24
+"""Longer names lose their middle."""
+
+
+@dataclass(frozen=True)
+class Words:
+    """Labels of the chart, relative to the leader or to a baseline."""
+
+    top: str
+    gap: str
+    difference: str
+    sure: str
+    not_sure: str
+    chance: str
+
+    @classmethod
+    def of(cls, c: Comparison, name: str) -> Words:
+        """Labels for this comparison; `name` is that of the leader or baseline."""
+        if has_baseline(c):
+            return cls(
+                "baseline",
+                f"gain over {name}",
+                f"{c.alternative} − {name}",
+                "known to be better or worse",
+                "may be equal",
+                f"how often each does better than {name}",
+            )
+        return cls(
+            "leader",
+            f"how far each {c.alternative} is behind {name}",
+            f"{name} − {c.alternative}",
+            f"{name} is better",
+            "may be equal",
+            f"how often {name} does better than each",
+        )
+
+
+def has_baseline(c: Comparison) -> bool:
+    """True if the comparison has a baseline, which then takes the place of the leader."""
+    return getattr(c, "baseline", None) is not None
+
+
+def written(names: list[str], alternative: str) -> list[str]:
+    """Names for labels: in one line, not too long, all different, and without mathematics."""
+    lines = [f"{alternative} {name}" if name.isdigit() else " ".join(name.split()) for name in names]
+    half = _LONGEST // 2 - 1
+    short = [line if len(line) <= _LONGEST else f"{line[:half]} … {line[-half:]}" for line in lines]
+    if len(set(short)) < len(short):
+        short = [f"{i}: {name}" for i, name in enumerate(short)]
+    return [name.replace("$", r"\$") for name in short]
+
+
+def verdict(c: Comparison, labelled: list[str], gaps: list[float], sure: list[bool]) -> str:
+    """The answer in one sentence. `labelled` starts with the leader or baseline; gaps are those of the others."""
+    leader, others = labelled[0], labelled[1:]
+    if has_baseline(c):
+        return _beside_baseline(leader, others, gaps, sure)
+    if c.best is not None:
+        return f"{leader} is best"
+    if c.samples < ENOUGH:
+        return f"Not decided, too few {c.run}s; {leader} leads"
+    near = [name for name, known in zip(others, sure, strict=True) if not known]
+    which = near[0] if len(near) == 1 else f"{len(near)} of the {len(others)} others"
+    return f"Not decided: {leader} leads, but {which} may be as good"
+
+
+def _beside_baseline(baseline: str, others: list[str], gaps: list[float], sure: list[bool]) -> str:
+    known = [
+        f"{name} is {'better' if gap > 0 else 'worse'}"
+        for name, gap, decided in zip(others, gaps, sure, strict=True)
+        if decided
+    ]
+    if not known:
+        return f"Not decided: none is known to be better or worse than {baseline}"
+    return f"Compared with {baseline}: {', '.join(known)}"
+
+
+def caption(c: Comparison) -> str:
+    """Sample size, seed, confidence, coupling, and why sampling stopped."""
+    first = (
+        f"{c.samples:,} {c.run}s of each {c.alternative}",
+        f"seed {c.seed}",
+        f"{100 * c.confidence:g}% confidence{', large-sample' if c.bounded is None else ''}",
+    )
+    second = (
+        f"{type(c.evaluation.coupling).__name__} coupling",
+        f"stopped: {c.outcome.name.lower().replace('_', ' ')}",
+    )
+    return " · ".join(first) + "\n" + " · ".join(second)
