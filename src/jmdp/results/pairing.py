@@ -9,6 +9,7 @@ import numpy as np
 
 from jmdp.base.arrays import Floats
 from jmdp.base.interval import Estimate
+from jmdp.base.rounding import significant
 from jmdp.simulators.episodes import LuckProbe
 
 _NORMAL_95 = 1.96
@@ -66,8 +67,9 @@ class Pairing:
         if math.isinf(self.gain):
             said = [f"The gap did not vary in {self.samples} pairs: shared randomness removes all of its variance."]
         else:
-            ends = f"{self.gain.low:.2g} to {self.gain.high:.2g}, from {self.samples:,} pairs"
-            said = [f"For the same precision, independent runs would need {self.gain:.2g} × as many episodes ({ends})."]
+            low, gain, high = (significant(x, 2) for x in (self.gain.low, float(self.gain), self.gain.high))
+            ends = f"{low} to {high}, from {self.samples:,} pairs"
+            said = [f"For the same precision, independent runs would need {gain} × as many episodes ({ends})."]
         if self.shares is not None:
             parts = self.shares
             said.append(
