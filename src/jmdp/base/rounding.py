@@ -150,11 +150,17 @@ def ends_to_decimals(number: NumberWithError, decimals: int, write: Callable[[fl
 
 def percent(number: NumberWithError) -> str:
     """A probability and its interval in percent, the ends rounded outwards: ``31% [29, 34]``."""
-    floor, ceiling = (
-        _rounded(_EXACT.multiply(Decimal(end), 100), 0, rounding)
+    floor, ceiling = percent_ends(number, 0)
+    return f"{100 * float(number):.0f}% [{floor}, {ceiling}]"
+
+
+def percent_ends(number: NumberWithError, decimals: int) -> tuple[str, str]:
+    """Both ends of a probability's interval in percent, rounded outwards to this many decimals: 18.4 and 22.1."""
+    low, high = (
+        _rounded(_EXACT.multiply(Decimal(end), 100), -decimals, rounding)
         for end, rounding in ((number.low, ROUND_FLOOR), (number.high, ROUND_CEILING))
     )
-    return f"{100 * float(number):.0f}% [{floor}, {ceiling}]"
+    return f"{float(low):g}", f"{float(high):g}"
 
 
 def at_most(bound: float, digits: int = 4) -> str:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from textwrap import fill
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from jmdp.base import rounding
 from jmdp.base.interval import Estimate
 from jmdp.results.answer import _Compared, answer_sentence
 from jmdp.results.outcome import Outcome
+from jmdp.results.result import wrapped
 from jmdp.results.samples.limits import Limits
 from jmdp.simulators.simulator import Draws
 
@@ -67,11 +67,7 @@ def comparison_table(comparison: _Comparison) -> str:
     """The comparison as sentences and a table."""
     c, leader = comparison, comparison.leader
     coupling = f"{type(c.evaluation.coupling).__name__} coupling, discount {c.discount:g}, horizon {c.horizon}"
-    columns = action_columns(leader)
-    rows = [["action", *columns.values()]]
-    for action in sorted(c.actions, key=lambda a: -float(c.mean_of(a))):
-        own = [shown(c.mean_of(action)), *[""] * (len(columns) - 1)]
-        rows.append([action, *(own if action == leader else cells(c.beside_leader(action)))])
+    rows = table_rows(c, action_columns(leader), c.beside_leader)
     regret = c.regret(leader)
     skipped = c.draws.shared_steps / max(1, c.draws.steps + c.draws.shared_steps)
     saved = f", {100 * skipped:.0f}% of steps skipped: rollouts had reached identical states" if skipped else ""
@@ -102,16 +98,22 @@ _ONE_FUTURE = (
 
 def joined(above: Sequence[str], rows: Sequence[Sequence[str]], below: Sequence[str]) -> str:
     """Sentences, a table and sentences; long sentences are wrapped."""
-    parts = [*map(wrapped, above), "", *aligned(rows), "", *map(wrapped, below)]
-    return "\n".join(parts)
+    first, last = ([wrapped(sentence, "  ") for sentence in sentences] for sentences in (above, below))
+    return "\n".join([*first, "", *aligned(rows), "", *last])
 
 
-def wrapped(sentence: str) -> str:
-    """The sentence in lines of at most 100 characters, all but the first indented."""
-    return fill(sentence, 100, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+def table_rows(
+    c: _Sampled, columns: Mapping[str, str], beside: Callable[[str], Mapping[str, Estimate]]
+) -> list[list[str]]:
+    """Titles, then one row per alternative, the largest mean first; the reference has its mean only."""
+    rows = [[c.alternative, *columns.values()]]
+    for name in sorted(c.actions, key=lambda name: -float(c.mean_of(name))):
+        own = [shown(c.mean_of(name)), *[""] * (len(columns) - 1)]
+        rows.append([name, *(own if name == c.reference else _cells(beside(name)))])
+    return rows
 
 
-def cells(found: Mapping[str, Estimate]) -> list[str]:
+def _cells(found: Mapping[str, Estimate]) -> list[str]:
     """The cells of one alternative: mean, advantage and its std, two chances, correlation and variance reduction."""
     mean, advantage, std, better, worse, correlation, reduction = found.values()
     return [

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from jmdp.base.interval import Estimate
 from jmdp.results.answer import answer_sentence
-from jmdp.results.comparison_table import _Sampled, assumptions, cells, joined, shown, undefined
+from jmdp.results.comparison_table import _Sampled, assumptions, joined, table_rows, undefined
 from jmdp.results.pairing import Pairing
 
 
@@ -33,12 +33,7 @@ def policy_columns(reference: str) -> dict[str, str]:
 
 def policy_table(c: _PolicyComparison) -> str:
     """The comparison as sentences and a table."""
-    reference, coupling = c.reference, c.evaluation.coupling
-    columns = policy_columns(reference)
-    rows = [["policy", *columns.values()]]
-    for policy in sorted(c.policies, key=lambda name: -float(c.mean_of(name))):
-        own = [shown(c.mean_of(policy)), *[""] * (len(columns) - 1)]
-        rows.append([policy, *(own if policy == reference else cells(c.beside_reference(policy)))])
+    coupling, rows = c.evaluation.coupling, table_rows(c, policy_columns(c.reference), c.beside_reference)
     shared = f"{type(coupling).__name__} coupling, policy_luck {coupling.policy_luck}"
     return joined(
         [

@@ -7,6 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from html import escape
 from importlib import import_module
+from textwrap import fill
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 from jmdp.base.arrays import Floats
@@ -80,6 +81,11 @@ class Tabulated(ABC):
 
 _MOST_ROWS = 60
 """Largest number of rows in HTML."""
+
+
+def wrapped(sentence: str, indent: str = "") -> str:
+    """The sentence in lines of at most 100 characters; all but the first begin with `indent`."""
+    return fill(sentence, 100, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def figure(name: str, *arguments: Any) -> Figure:

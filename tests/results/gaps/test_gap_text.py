@@ -1,6 +1,7 @@
 """The first printed line of a gap is a sentence that states the result; all text follows the intervals."""
 
 import dataclasses
+from functools import partial
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ def gap(mean, interval, *, confidence=None, values=None, state="3", **more):
     if values is not None:
         at = np.array(values, float)
         mass = np.full(at.size, 1 / at.size)
-        find = lambda: GapDistribution(at, at, at, mass, 0.0, Interval(at.min(), at.max()))  # noqa: E731
+        find = partial(GapDistribution, at, at, at, mass, 0.0, Interval(at.min(), at.max()))
     return Gap(
         state=state,
         first="new",

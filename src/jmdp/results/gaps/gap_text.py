@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from html import escape
-from textwrap import fill
 from typing import Protocol
 
 from jmdp.base import rounding
@@ -12,6 +11,7 @@ from jmdp.base.interval import Estimate, Interval
 from jmdp.errors import UnavailableError
 from jmdp.models.coupling import Coupling
 from jmdp.results.gaps.distribution import GapDistribution
+from jmdp.results.result import wrapped
 
 
 class _Gap(Protocol):
@@ -52,7 +52,7 @@ def gap_text(gap: _Gap) -> str:
     except UnavailableError:
         distribution = None
     lines = [
-        fill(sentence(gap, distribution), 100, break_long_words=False, break_on_hyphens=False),
+        wrapped(sentence(gap, distribution)),
         f"  gap          Z({gap.first}) − Z({gap.second}), {type(gap.coupling).__name__} coupling, {_trust(gap)}",
         f"  mean         {_shown(gap.mean, gap.mean_interval)}",
         f"  std          {_shown(gap.std, gap.std_interval)}",
@@ -115,8 +115,8 @@ def _percent(chance: Estimate) -> str:
     nearest = rounding.percentages([float(chance), 1 - float(chance)])[0]
     if chance.high - chance.low <= 0.01:
         return f"{nearest} of cases"
-    low, high = math.floor(1000 * chance.low) / 10, math.ceil(1000 * chance.high) / 10
-    return f"{nearest} of cases ({low:g} to {high:g}%)"
+    low, high = rounding.percent_ends(chance, 1)
+    return f"{nearest} of cases ({low} to {high}%)"
 
 
 def _certainty(gap: _Gap) -> str:
