@@ -11,10 +11,10 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from numbers import Integral
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -71,6 +71,11 @@ class Draws:
     def one_coupling(self) -> Draws:
         """The samples drawn under the requested coupling: here all of them."""
         return self
+
+    def columns(self, at: Sequence[int]) -> Self:
+        """The same samples of the alternatives at these positions."""
+        tables = {field.name: getattr(self, field.name) for field in fields(self)}
+        return replace(self, **{name: x[:, at] for name, x in tables.items() if isinstance(x, np.ndarray)})
 
     @classmethod
     def joined(cls, parts: Sequence[Draws]) -> Draws:

@@ -1,7 +1,7 @@
 """Interim looks of a comparison: which alternatives are known to be worse, and whether the comparison is decided.
 
-Looks follow a fixed schedule. At each of them the leader (largest mean) is compared with every other alternative that is
-still simulated, by anytime-valid intervals of the mean gaps with error probability (1 − confidence)/(k − 1) each. An
+Looks follow a fixed schedule. At each of them the leader (largest mean) is compared with every other alternative that
+is still simulated, by anytime-valid intervals of the mean gaps with error probability (1 − confidence)/(k − 1) each. An
 alternative is eliminated if its gap is known to be negative. The best alternative is eliminated, or another one is
 declared best, only if one of the k − 1 intervals of its own gaps fails at some look: by the union bound this has
 probability at most 1 − confidence, whatever was eliminated before and whenever sampling stops.
@@ -9,7 +9,6 @@ probability at most 1 − confidence, whatever was eliminated before and wheneve
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -19,6 +18,7 @@ import numpy as np
 from jmdp.base.arrays import Floats
 from jmdp.results import anytime
 from jmdp.results.anytime import ENOUGH
+from jmdp.results.samples.sample_moments import gap_spreads
 
 EARLY = (1, 2, 4, 8, 16, 32)
 """Looks before the first decision from large-sample intervals: for budgets, known ranges and deterministic problems."""
@@ -131,21 +131,9 @@ class SelectionRule:
 
 
 def mean_gap_errors(returns: Floats, reference: int, error: float, rounding: float = 0.0) -> Floats:
-    """Large-sample errors [k] of the mean gaps of one alternative; `rounding` bounds the error of a return.
-
-    The spread of a gap is the sum of both standard deviations, or the size of the returns if neither varied.
-    """
+    """Large-sample errors [k] of the mean gaps of one alternative; `rounding` bounds the error of a return."""
     centred = returns - returns.mean(axis=0)
-    std = centred.std(axis=0, ddof=1) if len(returns) > 1 else np.full(returns.shape[1], math.inf)
-    return centred_gap_errors(centred, std, np.abs(returns).max(axis=0), reference, error, rounding)
-
-
-def centred_gap_errors(
-    centred: Floats, std: Floats, size: Floats, reference: int, error: float, rounding: float
-) -> Floats:
-    """`mean_gap_errors` from centred samples [n, k], their standard deviations [k] and the largest |returns| [k]."""
-    both = std[reference] + std
-    spread = np.where(both > 2 * rounding, both, np.maximum(size[reference], size))
-    found = anytime.mean_errors(centred[:, [reference]] - centred, error, spread)
+    spreads = gap_spreads(centred.std(axis=0, ddof=1), np.abs(returns).max(axis=0), reference, rounding)
+    found = anytime.mean_errors(centred[:, [reference]] - centred, error, spreads)
     found[reference] = 0.0
     return found
