@@ -18,6 +18,7 @@ from jmdp.base.arrays import Floats, Integers
 from jmdp.base.luck import Shock
 from jmdp.models.actors.actor import Actor
 from jmdp.models.coupling import Coupling
+from jmdp.simulators.branch_numbers import BranchNumbers, branch_bytes
 from jmdp.simulators.rollouts import mixed_gains
 from jmdp.simulators.simulator import ENDED, Draws, Episode, Simulator, exact_gains, finite_step, is_exact_sum
 from jmdp.simulators.starts import Starts
@@ -26,7 +27,7 @@ Luck = Literal["steps", "policies"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class EpisodePlan:
+class EpisodePlan(BranchNumbers):
     """Settings of paired episodes: each policy from one start, for at most `horizon` steps."""
 
     starts: Starts
@@ -37,6 +38,9 @@ class EpisodePlan:
     seed: int
     fresh: frozenset[Luck] = frozenset()  # randomness that is redrawn, to measure its share of the variance
 
+    def __post_init__(self) -> None:
+        self._number(len(self.actors))
+
     @property
     def separate_starts(self) -> bool:
         """True if each policy draws its own start."""
@@ -44,7 +48,7 @@ class EpisodePlan:
 
     def start_shock(self, root: Shock, branch: int) -> Shock:
         """Shock of the start of an episode."""
-        return root.derived(b"start", 0, _branch(branch) if self.separate_starts else b"")
+        return root.derived(b"start", 0, branch_bytes(branch) if self.separate_starts else b"")
 
     def step_shock(self, root: Shock, t: int, digest: bytes, branch: int) -> Shock:
         """Shock that a branch receives in step t."""
@@ -54,7 +58,7 @@ class EpisodePlan:
     def policy_shock(self, root: Shock, t: int, branch: int) -> Shock:
         """Shock of a policy's own draw before step t."""
         root = root.derived(b"fresh policies") if "policies" in self.fresh else root
-        return root.derived(b"policy", t, b"" if self.coupling.policy_luck == "shared" else _branch(branch))
+        return root.derived(b"policy", t, b"" if self.coupling.policy_luck == "shared" else branch_bytes(branch))
 
 
 @dataclass(frozen=True)
@@ -140,12 +144,12 @@ class _Episodes:
                 runner.episode.close()
         gains = exact_gains(self._gains.view(np.int64), self._returns, self._exact)
         return EpisodeDraws(
-            self._returns, self._ends, gains, self._largest, self._steps, 0, self._starts, len(self._returns)
+            self._returns, self._ends, gains, self._largest, self._steps, 0, True, self._starts, len(self._returns)
         )
 
     def _begin(self, row: int, branch: int) -> _Runner:
         plan, root = self._plan, Shock.of_sample(self._plan.seed, self._first + row)
-        shock = plan.start_shock(root, branch)
+        shock = plan.start_shock(root, plan.branches[branch])
         number = self._starts[row, branch] = plan.starts.number(shock)
         state = plan.starts.states[number] if plan.starts.given else None
         episode = self._simulator.episode(shock, state, truncated_ends=plan.discount == 1, digests=self._places_matter)
@@ -158,7 +162,9 @@ class _Episodes:
             asked.setdefault(id(runner.actor), []).append(runner)
         left = []
         for group in asked.values():
-            shocks = [self._plan.policy_shock(runner.root, runner.t, runner.branch) for runner in group]
+            shocks = [
+                self._plan.policy_shock(runner.root, runner.t, self._plan.branches[runner.branch]) for runner in group
+            ]
             actions = group[0].actor.act([runner.episode.observation for runner in group], shocks)
             for runner, action in zip(group, actions, strict=True):
                 if self._goes_on(runner, action):
@@ -169,7 +175,9 @@ class _Episodes:
         """Advance one episode by one step; return True if it is not over."""
         plan, t = self._plan, runner.t
         digest = runner.episode.digest() if self._places_matter else b""
-        earned, ended = runner.episode.step(action, plan.step_shock(runner.root, t, digest, runner.branch))
+        earned, ended = runner.episode.step(
+            action, plan.step_shock(runner.root, t, digest, plan.branches[runner.branch])
+        )
         reward, _, over = finite_step(self._simulator, (earned, None, ended), action, t)
         self._largest = max(self._largest, abs(reward))
         self._steps += 1
@@ -185,7 +193,3 @@ class _Episodes:
         self._ends[at] = ENDED if over else runner.branch
         runner.episode.close()
         return False
-
-
-def _branch(number: int) -> bytes:
-    return number.to_bytes(8, "little")

@@ -14,12 +14,13 @@ import numpy as np
 from jmdp.base.luck import Shock
 from jmdp.models.actors.actor import Actor
 from jmdp.models.coupling import Coupling
+from jmdp.simulators.branch_numbers import BranchNumbers
 from jmdp.simulators.digests import digest_of
 from jmdp.simulators.simulator import ENDED, Draws, Simulator, exact_gains, finite_step, is_exact_sum
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class RolloutPlan:
+class RolloutPlan(BranchNumbers):
     """Settings of paired rollouts: each action from one state, then the policy for the rest of `horizon` steps."""
 
     state: Any
@@ -28,6 +29,9 @@ class RolloutPlan:
     discount: float
     horizon: int
     seed: int
+
+    def __post_init__(self) -> None:
+        self._number(len(self.actions))
 
 
 def paired_draws(simulator: Simulator, actor: Actor, plan: RolloutPlan, first: int, count: int) -> Draws:
@@ -108,7 +112,7 @@ class _Rollouts:
             place = b""
             if self._places_matter:
                 place = self._simulator.digest(walker.state) if walker.digest is None else walker.digest
-            shock = self._coupling.environment_shock(walker.root, t, place, walker.members[0])
+            shock = self._coupling.environment_shock(walker.root, t, place, self._plan.branches[walker.members[0]])
             outcome = go(walker.state, walker.action, shock)
             reward, state, terminated = finite_step(self._simulator, outcome, walker.action, t)
             self._largest = max(self._largest, abs(reward))
@@ -126,7 +130,9 @@ class _Rollouts:
             walker.state, walker.digest = state, None
             left.append(walker)
             taken = digest_of(walker.action) if self._places_matter else b""
-            shocks.append(self._coupling.policy_shock(walker.root, t, place, taken, walker.members[0]))
+            shocks.append(
+                self._coupling.policy_shock(walker.root, t, place, taken, self._plan.branches[walker.members[0]])
+            )
         return left, shocks
 
     def _decide(self, walkers: list[_Walker], shocks: list[Shock]) -> list[_Walker]:
@@ -163,6 +169,7 @@ class _Rollouts:
             self._largest,
             self._steps,
             self._shared,
+            True,
         )
 
 

@@ -44,6 +44,7 @@ class Draws:
     largest_reward: float  # largest |reward| observed
     steps: int  # simulated steps
     shared_steps: int  # steps skipped because the branch had merged with another
+    drew: bool  # False only if no step and no policy used its randomness, so that all samples are equal
 
     @cached_property
     def open_returns(self) -> Floats:
@@ -87,6 +88,7 @@ class Draws:
             max(part.largest_reward for part in parts),
             sum(part.steps for part in parts),
             sum(part.shared_steps for part in parts),
+            any(part.drew for part in parts),
         )
 
 
