@@ -16,8 +16,10 @@ import pytest
 import jmdp
 from jmdp import Independent, Local, Synchronous
 from jmdp.comparing_policies import _question
+from jmdp.comparison_settings import Settings
 from jmdp.errors import LabelError, PolicyError, SettingsError, SimulatorError, UnavailableError
-from jmdp.sequential import Settings
+from jmdp.results.samples.drawn_samples import DrawnSamples
+from jmdp.sequential import Sampled
 from jmdp.simulators import FunctionSimulator, Simulator, Step, TabularSimulator, action_labels, episodes
 from reference.episodes import gap_moments
 
@@ -115,18 +117,11 @@ def exact(model, pair, coupling):
 def drawn(source, pair, samples, **settings):
     """All samples, however soon the question is decided, and none of them independent unless asked for."""
     given = {"seed": 3, "discount": None, "starts": None, "baseline": None, "coupling": SHARED} | settings
-    common = {
-        "confidence": 0.95,
-        "precision": None,
-        "samples": samples,
-        "max_steps": None,
-        "horizon": given.get("horizon"),
-        "reward_bound": None,
-        "return_range": None,
-        "tie_tolerance": 0.0,
-    } | {name: given[name] for name in ("seed", "coupling")}
-    question = _question(source, pair, given["starts"], given["discount"], given["baseline"], Settings(**common), False)
-    return question.comparison([episodes.paired_episodes(question.simulator, question.plan, 0, samples)])
+    common = Settings(horizon=given.get("horizon"), seed=given["seed"], coupling=given["coupling"])
+    question = _question(source, pair, given["starts"], given["discount"], given["baseline"], common, False)
+    all_of_them = tuple(range(len(pair)))
+    block = episodes.paired_episodes(question.simulator, question.plan, 0, samples)
+    return question.comparison(Sampled(DrawnSamples(len(pair)).with_block(all_of_them, block), all_of_them))
 
 
 # ------------------------------------------------------------------------------------------------- right answers
@@ -164,7 +159,9 @@ def test_a_jax_simulator_has_the_moments_of_the_pair_chain(coupling):
     assert simulator._episode_programs  # compiled
     given = drawn(simulator, pair, 4000, coupling=coupling, discount=model.discount, starts=STARTS)
     check_moments(given, exact(model, pair, coupling))
-    assert np.bincount(given.draws.starts[:, 0]) / 4000 == pytest.approx([0.5, 0.3, 0.2], abs=5 / math.sqrt(4 * 4000))
+    assert np.bincount(given.draws.complete.starts[:, 0]) / 4000 == pytest.approx(
+        [0.5, 0.3, 0.2], abs=5 / math.sqrt(4 * 4000)
+    )
 
 
 def test_a_policy_that_jax_cannot_trace_steps_one_by_one():

@@ -59,7 +59,7 @@ def compare(
 
     Each sample simulates one rollout per action: the action first, then `policy`. The rollouts of a sample share random
     numbers as `coupling` specifies. At scheduled sample sizes (64, then about 25% more each time) the confidence
-    intervals of the mean gaps are updated. Actions that are known to be worse are eliminated: they are not simulated any
+    intervals of the mean gaps are updated. Actions that are known to be worse are eliminated: they are simulated no
     further. All intervals are valid at any stopping time. If no step and no policy draws random numbers, one rollout of
     each action is exact, and no more are simulated.
 
@@ -196,9 +196,7 @@ class ActionBlocks:
 
     def __call__(self, first: int, count: int, alternatives: tuple[int, ...], paired: bool) -> Draws:
         """Samples first … first + count − 1 of some of the actions."""
-        plan = replace(
-            self.plan, actions=[self.plan.actions[i] for i in alternatives], branches=alternatives
-        )
+        plan = replace(self.plan, actions=[self.plan.actions[i] for i in alternatives], branches=alternatives)
         return paired_draws(self.simulator, self.policy, plan, first, count)
 
 
@@ -235,9 +233,10 @@ class _Question(Question):
     def same(self) -> tuple[int, ...] | None:
         """Equal numbers for equal actions, and for actions with the same rows in a table."""
         if isinstance(self.simulator, TabularSimulator):
-            model, (s, *_) = self.simulator.model, (self.simulator.model.states.index(self.plan.state),)
-            at, possible = [model.actions.index(a) for a in self.plan.actions], model.prob[s] > 0
-            keys = [(model.reward[s, possible, a].tobytes(), model.next_state[s, possible, a].tobytes()) for a in at]
+            model = self.simulator.model
+            s, at = model.states.index(self.plan.state), [model.actions.index(a) for a in self.plan.actions]
+            possible = model.prob[s] > 0
+            keys = [model.reward[s, possible, a].tobytes() + model.next_state[s, possible, a].tobytes() for a in at]
         else:
             keys = [digest_of(action) for action in self.plan.actions]
         return tuple(map(keys.index, keys))

@@ -70,9 +70,9 @@ def compare_policies(
     """Compare whole policies under shared randomness (luck), and stop when the comparison is decided.
 
     Each sample draws one start state and simulates one episode of every policy from there. The episodes share random
-    numbers as `coupling` specifies. At scheduled sample sizes the confidence intervals of the mean gaps are updated, and
-    policies that are known to be worse are eliminated, as in `compare`. No state is copied or restored, so environments
-    that `compare` cannot branch work too.
+    numbers as `coupling` specifies. At scheduled sample sizes the confidence intervals of the mean gaps are updated,
+    and policies that are known to be worse are eliminated, as in `compare`. No state is copied or restored, so
+    environments that `compare` cannot branch work too.
 
     Parameters
     ----------

@@ -23,17 +23,17 @@ class Settings:
 
     seed: int
     coupling: Coupling
-    confidence: float
-    precision: float | None
-    indifference: float | None
-    samples: int
-    max_steps: int | None
-    seconds: float | None
-    horizon: int | None
-    reward_bound: float | None
-    return_range: tuple[float, float] | None
-    tie_tolerance: float
-    pool: int | Pool | None
+    confidence: float = 0.95
+    precision: float | None = None
+    indifference: float | None = None
+    samples: int = 10_000
+    max_steps: int | None = None
+    seconds: float | None = None
+    horizon: int | None = None
+    reward_bound: float | None = None
+    return_range: tuple[float, float] | None = None
+    tie_tolerance: float = 0.0
+    pool: int | Pool | None = None
 
     def __post_init__(self) -> None:
         check_kind("coupling", self.coupling, Coupling, CouplingError)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -13,6 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from jmdp.base.arrays import Floats
+from jmdp.base.interval import ANYWHERE
 from jmdp.base.labels import Labels
 from jmdp.base.progress import status_bar
 from jmdp.base.settings import whole_number
@@ -127,9 +127,7 @@ class Question(ABC):
             confidence=settings.confidence,
             error=self.rule.error,
             return_range=settings.return_range,
-            method=MonteCarlo(
-                seed=settings.seed, samples=2, confidence=settings.confidence, horizon=self.horizon
-            ),
+            method=MonteCarlo(seed=settings.seed, samples=2, confidence=settings.confidence, horizon=self.horizon),
             certain=certain,
         )
 
@@ -155,8 +153,10 @@ class Question(ABC):
         if self.settings.precision is None:
             found = _OUTCOMES[standing.decision]
         else:
-            errors = self.summary(sampled.samples).evaluation.certificate.gap_mean_error[0]
-            precise = self._errors_asked_for(np.asarray(errors)).max() <= self.settings.precision
+            certificate = self.summary(sampled.samples).evaluation.certificate
+            assert certificate is not None
+            errors = np.asarray(certificate.gap_mean_error)[0]
+            precise = self._errors_asked_for(errors).max() <= self.settings.precision
             found = Outcome.PRECISE if precise else Outcome.BUDGET_EXHAUSTED
         if self._one_future(sampled.samples.complete, found is not Outcome.BUDGET_EXHAUSTED):
             return Outcome.ONE_FUTURE
@@ -166,8 +166,12 @@ class Question(ABC):
         """Errors of mean gaps, of all [A, A], that must reach `precision`."""
         return errors
 
-    def comparison(self, sampled: Sampled, outcome: Outcome, standing: Standing | None) -> Comparison:
+    def comparison(self, sampled: Sampled, interrupted: bool = False) -> Comparison:
         """Result from the samples so far."""
+        standing = self.standing(sampled)
+        outcome = self.outcome(sampled, standing)
+        if interrupted and outcome is Outcome.BUDGET_EXHAUSTED:
+            outcome = Outcome.INTERRUPTED
         certain = outcome is Outcome.DETERMINISTIC
         summary = self.summary(sampled.samples, certain)
         names, best = self.labels.name, _best(summary, standing, outcome)
@@ -220,7 +224,7 @@ class _Run:
         try:
             with status_bar(question.verb, question.progress, n, self._budget, self._seconds) as report:
                 while not self._spent():
-                    standing, outcome = self._look()
+                    standing = self._look()
                     report(len(self._sampled.samples), self._status(standing))
                     if self._sampled.decided and self._open:
                         break
@@ -231,14 +235,9 @@ class _Run:
                 raise
         finally:
             self._cancel()
-        sampled = self._sampled
-        standing = question.standing(sampled)
-        outcome = question.outcome(sampled, standing)
-        if interrupted and outcome is Outcome.BUDGET_EXHAUSTED:
-            outcome = Outcome.INTERRUPTED
-        if self._fresh and len(sampled.samples) < ENOUGH:
-            question.check(sampled.samples.complete)
-        return question.comparison(sampled, outcome, standing)
+        if self._fresh and len(self._sampled.samples) < ENOUGH:
+            question.check(self._sampled.samples.complete)
+        return question.comparison(self._sampled, interrupted)
 
     @property
     def _seconds(self) -> float | None:
@@ -264,9 +263,9 @@ class _Run:
 
     def _scheduled(self, n: int) -> int:
         """The first scheduled look after n samples. Compiled programs draw many samples as fast as one."""
-        return max(next_look(n), ENOUGH if self._question.compiled else 1)
+        return max(next_look(n), ENOUGH // 2 if self._question.compiled else 1)
 
-    def _look(self) -> tuple[Standing | None, Outcome]:
+    def _look(self) -> Standing | None:
         """Draw samples up to the next look, then eliminate and decide."""
         question, before, target = self._question, len(self._sampled.samples), self._next_look()
         n = before
@@ -281,21 +280,21 @@ class _Run:
         if self._fresh and before < ENOUGH <= n:
             question.check(self._sampled.samples.complete)
         standing = question.standing(self._sampled)
-        outcome = question.outcome(self._sampled, standing)
         if not self._open:
-            return standing, outcome
-        if outcome is not Outcome.BUDGET_EXHAUSTED:
+            return standing
+        if question.outcome(self._sampled, standing) is not Outcome.BUDGET_EXHAUSTED:
             self._sampled = replace(self._sampled, decided=True)
         elif n == self._scheduled(before):
             self._adapt(standing)
-        return standing, outcome
+        return standing
 
     def _adapt(self, standing: Standing | None) -> None:
         """Stop simulating eliminated alternatives, and let the question adapt the sampling."""
         old = sampled = self._sampled
         if standing is not None and self._question.settings.precision is None:
             gone = [(i, standing.reference) for i in sampled.active if i not in standing.survivors]
-            sampled = replace(sampled, active=standing.survivors, worse_than=(*sampled.worse_than, *gone))
+            worse = gone if self._question.rule.baseline is None else []
+            sampled = replace(sampled, active=standing.survivors, worse_than=(*sampled.worse_than, *worse))
         if len(sampled.samples) < self._budget:
             sampled = self._question.between_looks(sampled, self._pool)
         self._sampled = sampled

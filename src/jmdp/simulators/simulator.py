@@ -75,8 +75,9 @@ class Draws:
 
     def columns(self, at: Sequence[int]) -> Self:
         """The same samples of the alternatives at these positions."""
-        tables = {field.name: getattr(self, field.name) for field in fields(self)}
-        return replace(self, **{name: x[:, at] for name, x in tables.items() if isinstance(x, np.ndarray)})
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        tables: dict[str, Any] = {name: x[:, at] for name, x in values.items() if isinstance(x, np.ndarray)}
+        return replace(self, **tables)
 
     @classmethod
     def joined(cls, parts: Sequence[Draws]) -> Draws:

@@ -135,7 +135,7 @@ def gap_spreads(std: Floats, size: Floats, a: int, rounding: float) -> Floats:
     The size, the largest |return|, replaces standard deviations that are no larger than rounding errors.
     """
     both = std[a] + std
-    return np.where(both > 2 * rounding, both, np.maximum(size[a], size))
+    return np.asarray(np.where(both > 2 * rounding, both, np.maximum(size[a], size)))
 
 
 def _correlation_lost(
