@@ -27,6 +27,7 @@ SLOW = (
     "methods/kernels/test_policy_kernels.py",
     "methods/linear_projected/test_linear_projected.py",
     "methods/monte_carlo/",
+    "distribute/",
     "methods/neural_gram/",
     "methods/reachable_pairs/",
     "models/actors/",
