@@ -5,7 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-from jmdp.distribute.pools import Pool, SerialPool, check_pool, pool_of
+from jmdp.distribute.pool_setting import check_pool, pool_of
+from jmdp.distribute.pools import Pool, SerialPool
 
 if TYPE_CHECKING:
     from jmdp.distribute.process_pool import ProcessPool
