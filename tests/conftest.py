@@ -18,6 +18,7 @@ SLOW = (
     "cli/test_cli_compare_policies.py",
     "cli/test_cli_evaluate.py",
     "cli/test_cli_main.py",
+    "distribute/",
     "experiments/test_reproducing.py",
     "methods/exact_distribution/test_exact_distribution.py",
     "methods/exact_pairs/test_narrow_certificates.py",

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from jmdp.base.luck import Shock
     from jmdp.comparing import compare
     from jmdp.comparing_policies import compare_policies
+    from jmdp.distribute import ProcessPool, SerialPool
     from jmdp.methods.exact_distribution import ExactDistribution
     from jmdp.methods.incremental import Incremental
     from jmdp.methods.jipe import JIPE
@@ -61,8 +62,10 @@ __all__ = [
     "NeuralGram",
     "Outcome",
     "PolicyComparison",
+    "ProcessPool",
     "ReachablePairs",
     "Regret",
+    "SerialPool",
     "Shock",
     "Synchronous",
     "TabularJMDP",
@@ -87,7 +90,9 @@ _LOADED_LATER = {
     "Comparison": "results.comparison",
     "LearnedEvaluation": "methods.neural_gram",
     "PolicyComparison": "results.policy_comparison",
+    "ProcessPool": "distribute",
     "Regret": "results.comparison",
+    "SerialPool": "distribute",
     "Shock": "base.luck",
     "as_policy": "models.actors.as_policy",
     "compare": "comparing",

@@ -1,0 +1,96 @@
+"""Pickles for worker processes, with errors that name what cannot be sent and the fix."""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from types import ModuleType
+from typing import Any
+
+from jmdp.errors import SettingsError
+
+_SEND = (
+    "{} cannot be sent to worker processes ({}: {}). Define your functions at the top of a module, not as a lambda or "
+    "within another function, or use pool=None."
+)
+_LOAD = (
+    "A worker process cannot load {} ({}: {}). Define your functions and classes in a module that can be imported, not "
+    "in a notebook or an interactive session, or use pool=None."
+)
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """Pickled work, identified by the digest of its pickle."""
+
+    digest: bytes
+    pickled: bytes
+
+    @classmethod
+    def of(cls, work: Callable[..., Any]) -> Parcel:
+        """Pickle the work; raise `SettingsError` naming its part that cannot be pickled."""
+        try:
+            pickled = pickle.dumps(work, pickle.HIGHEST_PROTOCOL)
+        except Exception as error:  # pickling can raise any exception
+            raise _named(work, error) from error
+        return cls(hashlib.sha256(pickled).digest(), pickled)
+
+
+def pickled_arguments(arguments: tuple[Any, ...]) -> bytes:
+    """Pickle the arguments of a block."""
+    try:
+        return pickle.dumps(arguments, pickle.HIGHEST_PROTOCOL)
+    except Exception as error:
+        raise SettingsError(_SEND.format("Arguments of a block", type(error).__name__, error)) from error
+
+
+def pickled_result(result: Any) -> bytes:
+    """Pickle the result of a block, in a worker process."""
+    try:
+        return pickle.dumps(result, pickle.HIGHEST_PROTOCOL)
+    except Exception as error:
+        raise SettingsError(
+            f"The result of a block, a {type(result).__name__}, cannot be sent back by a worker process "
+            f"({type(error).__name__}: {error}). Return an object that pickle supports, or use pool=None."
+        ) from error
+
+
+def unpickled(what: str, pickled: bytes) -> Any:
+    """Load a pickle in a worker process."""
+    try:
+        return pickle.loads(pickled)
+    except Exception as error:
+        raise SettingsError(_LOAD.format(what, type(error).__name__, error)) from error
+
+
+def sendable(error: Exception) -> Exception:
+    """Return the exception, or a RuntimeError with its text if it does not survive pickling."""
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:  # the constructor of its class does not accept its args
+        return RuntimeError(f"{type(error).__name__}: {error}")
+    return error
+
+
+def _named(work: Any, error: Exception) -> SettingsError:
+    """Error that names the part of the work that cannot be pickled, or the work itself."""
+    for name, part in _parts(work):
+        try:
+            pickle.dumps(part)
+        except Exception as cause:
+            return SettingsError(_SEND.format(f"The {name}, {part!r},", type(cause).__name__, cause))
+    return SettingsError(_SEND.format(repr(work), type(error).__name__, error))
+
+
+def _parts(work: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(work, partial):
+        yield from ((f"argument {i}", part) for i, part in enumerate(work.args))
+        yield from work.keywords.items()
+    owner = getattr(work, "__self__", work)  # of a method, the object that it belongs to
+    if isinstance(owner, (type, ModuleType)):
+        return
+    for name, part in getattr(owner, "__dict__", {}).items():
+        yield name.strip("_").replace("_", " "), part

@@ -1,0 +1,424 @@
+"""Pools return results in order, the same for any number of workers, and survive cancelled calls and dead workers."""
+
+from __future__ import annotations
+
+import hashlib
+import multiprocessing
+import os
+import pickle
+import random
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import jmdp
+from jmdp.distribute import Pool, ProcessPool, SerialPool, check_pool, pool_of
+from jmdp.distribute import process_pool as module
+from jmdp.distribute.pickling import Parcel, sendable, unpickled
+from jmdp.errors import SettingsError, SimulatorError
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[ProcessPool]:
+    with ProcessPool(2) as made:
+        yield made
+
+
+@dataclass
+class Walk:
+    """Sums of a random walk: a pure function of seed and block."""
+
+    seed: int
+    seconds: float = 0.0
+
+    def __call__(self, block: int, steps: int = 100) -> np.ndarray:
+        time.sleep(self.seconds)
+        return np.random.default_rng([self.seed, block]).standard_normal(steps).cumsum()
+
+
+def blocks(n: int) -> list[tuple[int]]:
+    return [(i,) for i in range(n)]
+
+
+def digest(arrays: Any) -> str:
+    told = hashlib.sha256()
+    for array in arrays:
+        told.update(array.tobytes())
+    return told.hexdigest()
+
+
+# ------------------------------------------------------------------------------------------------ results
+
+
+def test_p17_the_same_in_order_for_any_number_of_workers(pool):
+    expected = digest(Walk(3)(i) for i in range(20))
+    assert digest(SerialPool().ordered(Walk(3), blocks(20))) == expected
+    assert digest(pool.ordered(Walk(3), blocks(20))) == expected
+    with ProcessPool(4) as four:
+        assert digest(four.ordered(Walk(3), blocks(20))) == expected
+        assert len(multiprocessing.active_children()) >= 4
+    assert digest(pool.ordered(Walk(4), blocks(20))) != expected
+    assert list(pool.ordered(Walk(3), [])) == []
+
+
+def slow_first(i: int) -> int:
+    time.sleep(0.3 if i == 0 else 0.0)
+    return i
+
+
+def test_results_wait_for_their_turn(pool):
+    assert list(pool.ordered(slow_first, blocks(12))) == list(range(12))
+
+
+@pytest.mark.parametrize("kind", ["serial", "processes"])
+def test_arguments_are_taken_a_few_in_advance(kind, pool):
+    taken = []
+
+    def endless() -> Iterator[tuple[int]]:
+        while True:
+            taken.append(len(taken))
+            yield (taken[-1],)
+
+    one, most = (SerialPool(), 1) if kind == "serial" else (pool, 3 * pool.workers)
+    found = one.ordered(Walk(0), endless())
+    assert not taken
+    for i in range(20):
+        next(found)
+        assert i + 1 <= len(taken) <= i + most
+    found.close()
+
+
+def test_calls_can_be_interleaved_and_nested(pool):
+    one, other = pool.ordered(Walk(1), blocks(9)), pool.ordered(Walk(2), blocks(9))
+    for i, (a, b) in enumerate(zip(one, other, strict=True)):
+        assert digest([a, b]) == digest([Walk(1)(i), Walk(2)(i)])
+    inner = pool.ordered(slow_first, blocks(9))
+    assert digest(pool.ordered(Walk(1), ((i,) for i in inner))) == digest(Walk(1)(i) for i in range(9))
+
+
+def test_threads_can_share_a_pool(pool):
+    found = {}
+    threads = [
+        threading.Thread(target=lambda seed=seed: found.update({seed: digest(pool.ordered(Walk(seed), blocks(30)))}))
+        for seed in range(3)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(timeout=60)
+    assert found == {seed: digest(Walk(seed)(i) for i in range(30)) for seed in range(3)}
+
+
+def test_large_messages_both_ways_do_not_block_each_other(pool):
+    """Both workers send 4 MB while this process sends 4 MB to them."""
+    data = np.random.default_rng(0).bytes(2**22)
+    assert all(found == data for found in pool.ordered(bytes, [(data,)] * 12))
+
+
+@dataclass
+class Counted:
+    """Writes a file each time that it is unpickled."""
+
+    folder: Path
+    name: int
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        (self.folder / f"{self.name} {os.getpid()} {time.time_ns()}").touch()
+
+    def __call__(self, i: int) -> int:
+        return self.name
+
+
+def test_work_is_sent_to_each_worker_once_and_the_last_few_are_kept(pool, tmp_path):
+    for _ in range(3):
+        for name in range(4):
+            assert list(pool.ordered(Counted(tmp_path, name), blocks(6))) == [name] * 6
+    per_worker = {" ".join(path.name.split()[:2]) for path in tmp_path.iterdir()}
+    assert len(list(tmp_path.iterdir())) == len(per_worker) <= 8
+    for name in (4, 5, 6, 7, 0):  # forgets those before
+        assert list(pool.ordered(Counted(tmp_path, name), blocks(6))) == [name] * 6
+
+
+# ------------------------------------------------------------------------------------------------ cancelled calls
+
+
+@dataclass
+class Noted:
+    """Writes down that a block has begun, and sleeps."""
+
+    folder: Path
+    seconds: float
+
+    def __call__(self, i: int) -> int:
+        (self.folder / str(i)).touch()
+        time.sleep(self.seconds)
+        return i
+
+
+@pytest.mark.parametrize("how", ["close", "drop", "error"])
+def test_a_cancelled_call_does_not_disturb_the_next(how, pool, tmp_path):
+    found = pool.ordered(Noted(tmp_path, 0.2), blocks(100))
+    assert next(found) == 0
+    if how == "close":
+        found.close()
+    elif how == "drop":
+        del found
+    else:
+        with pytest.raises(ZeroDivisionError):
+            found.throw(ZeroDivisionError())
+    before = processes(pool)
+    assert list(pool.ordered(slow_first, blocks(8))) == list(range(8))
+    assert processes(pool) == before  # blocks of 0.2 s are waited for
+    time.sleep(0.3)
+    assert len(list(tmp_path.iterdir())) <= 5  # blocks that had not begun were skipped
+
+
+def processes(pool: ProcessPool) -> set[int | None]:
+    return {worker._process.pid for worker in pool._started}
+
+
+def test_a_long_cancelled_block_does_not_delay_the_next_call(pool):
+    found = pool.ordered(sleeping, [(0,), *[(100,)] * 9])
+    assert next(found) == 0
+    before = processes(pool)
+    found.close()
+    begun = time.monotonic()
+    assert list(pool.ordered(slow_first, blocks(8))) == list(range(8))
+    assert time.monotonic() - begun < 30  # usually 2
+    assert not processes(pool) & before
+
+
+def sleeping(seconds: float) -> float:
+    time.sleep(seconds)
+    return seconds
+
+
+# ------------------------------------------------------------------------------------------------ dead workers
+
+
+@dataclass
+class Mortal:
+    """Ends its process in some blocks, the first time only if there is a folder to note it in."""
+
+    folder: Path | None
+    deadly: tuple[int, ...]
+    seconds: float = 0.0
+
+    def __call__(self, i: int) -> np.ndarray:
+        time.sleep(self.seconds)
+        if i in self.deadly and (self.folder is None or not (self.folder / str(i)).exists()):
+            if self.folder is not None:
+                (self.folder / str(i)).touch()
+            os._exit(3)
+        return Walk(7)(i)
+
+
+def test_blocks_of_dead_workers_are_run_again(pool, tmp_path):
+    assert digest(pool.ordered(Mortal(tmp_path, (0, 5, 6)), blocks(12))) == digest(Walk(7)(i) for i in range(12))
+
+
+def test_workers_that_die_again_and_again_are_given_up(pool, monkeypatch):
+    monkeypatch.setattr(module, "_MAX_DEATHS", 1)
+    found = pool.ordered(Mortal(None, (1,)), blocks(4))
+    with pytest.raises(SimulatorError, match=r"2 workers died, after the results of 1 blocks.*fewer workers.*__main__"):
+        list(found)
+    assert list(pool.ordered(slow_first, blocks(2))) == [0, 1]
+
+
+def test_workers_killed_while_idle_are_replaced_without_counting(pool, monkeypatch):
+    monkeypatch.setattr(module, "_MAX_DEATHS", 0)
+    list(pool.ordered(slow_first, blocks(2)))
+    for worker in pool._started:
+        os.kill(worker._process.pid, signal.SIGKILL)
+        worker._process.join()
+    assert list(pool.ordered(slow_first, blocks(2))) == [0, 1]
+
+
+@pytest.mark.parametrize("moment", ["random", "just after sending", "long blocks only"])
+def test_p9_killed_workers_do_not_change_results(moment, pool, monkeypatch):
+    monkeypatch.setattr(module, "_MAX_DEATHS", 1000)
+    rng, left = random.Random(1), 4
+    expected = [Uneven()(i) for i in range(40)]
+    receive = pool._receive
+
+    def kill(worker: Any) -> None:
+        nonlocal left
+        left -= 1
+        os.kill(worker._process.pid, signal.SIGKILL)
+
+    def observed(timeout: float | None) -> None:
+        before = {id(worker): set(worker.held) for worker in pool._started}
+        receive(timeout)
+        for worker in list(pool._started):
+            held = [block.number for block in worker.held.values()]
+            if not left or not held:
+                continue
+            answered = before.get(id(worker), set()) - set(held)
+            if (moment == "random" and rng.random() < 0.2) or (moment == "just after sending" and answered):
+                kill(worker)
+
+    monkeypatch.setattr(pool, "_receive", observed)
+    if moment == "long blocks only":  # whoever has not answered within 50 ms is killed
+        done = threading.Event()
+
+        def adversary() -> None:
+            running: dict[int, tuple[Any, float]] = {}
+            while left and not done.wait(0.01):
+                for worker in list(pool._started):
+                    first = next(iter(list(worker.held.values())), None)
+                    seen, since = running.get(id(worker), (None, 0.0))
+                    if first is not seen or first is None:
+                        running[id(worker)] = first, time.monotonic()
+                    elif left and time.monotonic() - since > 0.05:
+                        kill(worker)
+                        running.pop(id(worker))
+                        time.sleep(0.5)
+
+        thread = threading.Thread(target=adversary)
+        thread.start()
+    found = list(pool.ordered(Uneven(), blocks(40)))
+    if moment == "long blocks only":
+        done.set()
+        thread.join()
+    assert digest(found) == digest(expected)
+    assert left < 4  # some were killed
+
+
+class Uneven:
+    """Every fifth block takes long."""
+
+    def __call__(self, i: int) -> np.ndarray:
+        time.sleep(0.1 if i % 5 == 0 else 0.005)
+        return Walk(5)(i, steps=5000)
+
+
+# ------------------------------------------------------------------------------------------------ errors
+
+
+class OddError(Exception):
+    """Cannot be unpickled: it takes two arguments and keeps one."""
+
+    def __init__(self, what: str, where: str) -> None:
+        super().__init__(f"{what} in {where}")
+
+
+def failing(i: int) -> int:
+    if i == 3:
+        time.sleep(0.2)  # later than the one of block 4
+        raise FileNotFoundError("the tank is dry")
+    if i == 4:
+        raise OddError("no water", "the tank")
+    return i
+
+
+@pytest.mark.parametrize("kind", ["serial", "processes"])
+def test_errors_are_raised_in_order(kind, pool):
+    one = SerialPool() if kind == "serial" else pool
+    found = one.ordered(failing, blocks(10))
+    assert [next(found) for _ in range(3)] == [0, 1, 2]
+    with pytest.raises(FileNotFoundError, match="the tank is dry") as told:
+        next(found)
+    if kind == "processes":
+        assert "in failing\n" in str(told.value.__cause__)
+    assert list(found) == []
+
+    def broken() -> Iterator[tuple[int]]:
+        yield from blocks(2)
+        raise KeyError("no more")
+
+    found = one.ordered(slow_first, broken())
+    assert [next(found), next(found)] == [0, 1]
+    with pytest.raises(KeyError, match="no more"):
+        next(found)
+
+
+def test_errors_that_cannot_be_pickled(pool):
+    assert repr(sendable(OddError("no water", "the tank"))) == "RuntimeError('OddError: no water in the tank')"
+    with pytest.raises(RuntimeError, match="OddError: no water in the tank"):
+        list(pool.ordered(failing, [(4,)]))
+    with pytest.raises(SettingsError, match=r"A worker process cannot load the work.*no_such_module.*pool=None"):
+        unpickled("the work", b"cno_such_module\nf\n.")
+    with pytest.raises(SettingsError, match=r"The result of a block, a function, cannot be sent back.*pool=None"):
+        list(pool.ordered(unsendable, [()]))
+
+
+def unsendable() -> Any:
+    return lambda: 0
+
+
+@dataclass
+class Problem:
+    simulator: Any
+    policy: Any
+
+    def __call__(self, i: int) -> int:
+        return int(self.policy(i))
+
+
+def test_what_cannot_be_sent_is_named_before_a_process_is_started(pool):
+    fresh = ProcessPool(2)
+    with pytest.raises(SettingsError, match=r"The policy, <function .*>, cannot be sent.*top of a module.*None"):
+        fresh.ordered(Problem(slow_first, lambda i: i), blocks(2))
+    with pytest.raises(SettingsError, match=r"The argument 0, <function .*lambda.*>, cannot be sent"):
+        fresh.ordered(partial(slow_first, lambda i: i), blocks(2))
+    with pytest.raises(SettingsError, match=r"^<function .*lambda.*> cannot be sent"):
+        fresh.ordered(lambda i: i, blocks(2))
+    assert not fresh._started
+    assert list(SerialPool().ordered(Problem(None, lambda i: i), blocks(2))) == [0, 1]
+    found = pool.ordered(str, [(1,), (lambda: 0,)])
+    assert next(found) == "1"
+    with pytest.raises(SettingsError, match="Arguments of a block cannot be sent"):
+        next(found)
+    assert Parcel.of(Walk(1)).digest == Parcel.of(Walk(1)).digest != Parcel.of(Walk(2)).digest
+
+
+# ------------------------------------------------------------------------------------------------ settings
+
+
+def test_pools_of_settings(pool):
+    for setting in (None, 1, np.int64(1)):
+        with pool_of(setting) as one:
+            assert isinstance(one, SerialPool)
+    with pool_of(3) as three:
+        assert repr(three) == "ProcessPool(3)"
+        assert list(three.ordered(slow_first, blocks(1))) == [0]
+        assert len(three._started) == 1  # no more than there are blocks
+    assert not three._started
+    with pool_of(pool) as same:
+        assert same is pool
+        list(pool.ordered(slow_first, blocks(1)))
+    assert pool._started
+    for wrong in (0, -1, 2.5, True, "2", ProcessPool, [2]):
+        with pytest.raises(SettingsError, match=r"pool is .*number of worker processes.*jmdp\.ProcessPool.*None"):
+            check_pool(wrong)
+    copy = pickle.loads(pickle.dumps(pool))
+    assert (copy.workers, copy._started) == (2, [])
+    assert issubclass(jmdp.ProcessPool, Pool)
+    assert jmdp.SerialPool is SerialPool
+
+
+def threads_of_blas(_: int) -> list[int]:
+    from threadpoolctl import threadpool_info
+
+    return [library["num_threads"] for library in threadpool_info()]
+
+
+def test_blocks_have_one_thread(pool):
+    from threadpoolctl import threadpool_limits
+
+    with threadpool_limits(2):
+        before = threads_of_blas(0)
+        assert before
+        for one in (SerialPool(), pool):
+            (found,) = one.ordered(threads_of_blas, blocks(1))
+            assert set(found) == {1}
+        assert threads_of_blas(0) == before
