@@ -24,6 +24,7 @@ from jmdp.base.labels import Labels
 from jmdp.base.luck import Shock
 from jmdp.errors import SettingsError, SimulatorError, UnavailableError
 from jmdp.simulators.digests import digest_of, generators_in
+from jmdp.simulators.fingerprints import equal_values
 
 
 class Step(NamedTuple):
@@ -39,7 +40,9 @@ class Draws:
     """Sampled returns of several actions from one state under shared randomness."""
 
     returns: Floats  # [n, A], discounted rewards up to the horizon
-    ends: Integers  # [n, A], ENDED, or a number that is equal for branches of a sample that have merged
+    ends: npt.NDArray[
+        np.signedinteger[Any]
+    ]  # [n, A], ENDED, or a number that is equal for branches of a sample that have merged
     gains: Integers  # [n, A], fingerprint of the rewards: equal ones have exactly the same return; `exact_gains`
     largest_reward: float  # largest |reward| observed
     steps: int  # simulated steps
@@ -145,9 +148,19 @@ class Simulator(ABC):
         """Bytes that are equal for equal states, and for no others."""
         return digest_of(state)
 
+    def same_state(self, one: Any, other: Any) -> bool:
+        """Whether two states are equal, that is, whether their digests are."""
+        if type(self).digest is Simulator.digest:
+            return equal_values(one, other)
+        return self.digest(one) == self.digest(other)
+
     def observe(self, state: Any) -> Any:
         """Observation of a state, the input of a policy."""
         return state
+
+    def observe_all(self, states: list[Any]) -> list[Any]:
+        """Observation of each of these states."""
+        return list(map(self.observe, states))
 
     def start(self, shock: Shock) -> Any:
         """Start state: the current one if the simulator has one, otherwise one drawn with this shock."""
@@ -263,6 +276,11 @@ def three_parts(simulator: Simulator, outcome: Any) -> tuple[Any, Any, Any]:
 def finite_step(simulator: Simulator, outcome: Any, action: Any, t: int) -> Step:
     """Outcome of a step as a `Step`; raise if the reward is not a finite number."""
     reward, state, terminated = three_parts(simulator, outcome)
+    return Step(finite_reward(reward, action, t), state, bool(terminated))
+
+
+def finite_reward(reward: Any, action: Any, t: int) -> float:
+    """Reward as a float; raise if it is not a finite number."""
     try:
         earned = float(reward)
     except (TypeError, ValueError):
@@ -272,4 +290,4 @@ def finite_step(simulator: Simulator, outcome: Any, action: Any, t: int) -> Step
             f"Action {action!r} in step {t} of a rollout returned the reward {reward!r}. Return a finite number; "
             "jmdp.testing.check_simulator finds the actions and states that do not."
         )
-    return Step(earned, state, bool(terminated))
+    return earned
