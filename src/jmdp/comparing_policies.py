@@ -252,9 +252,11 @@ class _Question(Question):
 
     def same(self) -> tuple[int, ...] | None:
         """Equal numbers for policies that are the same object, or the same table."""
-        shape = getattr(getattr(self.simulator, "model", None), "shape", (0, 0, 0))
-        tables = [actor.table(shape[0], shape[2]) for actor in self.plan.actors]
-        keys = [id(a) if t is None else t.tobytes() for a, t in zip(self.policies, tables, strict=True)]
+        keys: list[Any] = [id(policy) for policy in self.policies]
+        if isinstance(self.simulator, TabularSimulator):
+            S, _, A = self.simulator.model.shape
+            tables = [actor.table(S, A) for actor in self.plan.actors]
+            keys = [key if table is None else table.tobytes() for key, table in zip(keys, tables, strict=True)]
         return tuple(map(keys.index, keys))
 
     def between_looks(self, sampled: Sampled, pool: Pool) -> Sampled:

@@ -17,7 +17,8 @@ from jmdp.base.labels import Labels
 from jmdp.base.progress import status_bar
 from jmdp.base.settings import whole_number
 from jmdp.comparison_settings import Settings
-from jmdp.distribute.pools import Pool, pool_of
+from jmdp.distribute.pool_setting import pool_of
+from jmdp.distribute.pools import Pool
 from jmdp.methods.monte_carlo.monte_carlo import MonteCarlo
 from jmdp.results.anytime import ENOUGH
 from jmdp.results.comparison import Comparison
@@ -236,7 +237,7 @@ class _Run:
         finally:
             self._cancel()
         if self._fresh and len(self._sampled.samples) < ENOUGH:
-            question.check(self._sampled.samples.complete)
+            question.check(self._sampled.samples.complete.one_coupling)
         return question.comparison(self._sampled, interrupted)
 
     @property
@@ -278,7 +279,7 @@ class _Run:
         self._seconds_a_rollout = (now - self._looked) / ((n - before) * len(self._sampled.active))
         self._looked = now
         if self._fresh and before < ENOUGH <= n:
-            question.check(self._sampled.samples.complete)
+            question.check(self._sampled.samples.complete.one_coupling)
         standing = question.standing(self._sampled)
         if not self._open:
             return standing

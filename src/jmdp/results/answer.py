@@ -64,7 +64,8 @@ def answer_sentence(c: _Compared) -> str:
     if c.outcome is Outcome.EQUAL_BEST and len(c.actions) > len(c.survivors):
         return f"{_listed(c.survivors)} have equal means, and are the best of {_all(c)} ({_from(c)})"
     if c.outcome is Outcome.EQUAL_BEST:
-        return f"{_listed(c.survivors)} have equal means: their first steps or their policies are the same"
+        same = "they are the same policy" if c.alternative == "policy" else "they have the same outcomes in this state"
+        return f"{_listed(c.survivors)} have equal means: {same}"
     if c.outcome is Outcome.GOOD_ENOUGH:
         return _good_enough(c)
     if c.reference != c.leader or len(c.actions) == 2:

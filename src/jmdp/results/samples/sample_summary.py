@@ -83,7 +83,7 @@ class SampleSummary:
         returns, rounding = scale.divide(draws.returns), scale.divide(limits.rounding)
         gaps = (returns[:, [at]] - returns).mean(axis=0)
         open_part = (draws.ends != draws.ends[:, [at]]).mean(axis=0)
-        cut = np.where(open_part > 0, open_part * scale.divide(limits.cut), 0.0)
+        cut = np.multiply(open_part, scale.divide(limits.cut), out=np.zeros_like(open_part), where=open_part > 0)
         off = mean_gap_errors(returns, at, self.error, rounding) + 2 * (cut + rounding)
         off[at] = 0.0
         return scale.restore(gaps - off), scale.restore(gaps + off)
