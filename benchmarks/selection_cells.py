@@ -87,7 +87,7 @@ class Cell:
         own -= self.shortfalls[columns]
         if self.correlated:
             own += COMMON * rng.standard_normal((n, 1))
-        return own
+        return np.asarray(own)
 
     def sums(self, rng: np.random.Generator, counts: Integers, shared: bool = True) -> Floats:
         """Draw the sums of `counts` samples, which broadcasts to [runs, k], from their exact distribution.
@@ -107,7 +107,7 @@ class Cell:
         own -= self.shortfalls * n
         if self.correlated:
             own += COMMON * np.sqrt(n) * rng.standard_normal((*shape[:-1], 1 if shared else self.k))
-        return own
+        return np.asarray(own)
 
 
 def cells(quick: bool) -> Iterator[Cell]:

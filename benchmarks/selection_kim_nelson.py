@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -21,7 +22,7 @@ _CHUNK = 32
 
 def eta(k: int, n0: int = FIRST_STAGE, error: float = 0.05) -> float:
     """Constant η = ((2 error/(k − 1))^(−2/(n₀ − 1)) − 1)/2 of the procedure, for c = 1."""
-    return 0.5 * ((2 * error / (k - 1)) ** (-2 / (n0 - 1)) - 1)
+    return 0.5 * (math.pow(2 * error / (k - 1), -2 / (n0 - 1)) - 1)
 
 
 def lasting(first: Floats, delta: float, error: float) -> Floats:
