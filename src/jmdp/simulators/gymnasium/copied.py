@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any
 
@@ -15,7 +15,7 @@ from jmdp.errors import SimulatorError
 from jmdp.simulators.digests import digest_of
 from jmdp.simulators.gymnasium.env_operations import copies_by_rebuilding, layers, seeded_reset
 from jmdp.simulators.gymnasium.global_generators import untouched_global_generators
-from jmdp.simulators.gymnasium.quick_copies import copied_by_attributes, copied_layers, same_attributes
+from jmdp.simulators.gymnasium.quick_copies import CopyRecipe, copied_by_attributes, same_attributes
 from jmdp.simulators.gymnasium.snapshots import EnvSnapshots, Snapshot
 from jmdp.simulators.gymnasium.standard_wrappers import StandardWrappers, limited_step
 from jmdp.simulators.gymnasium.state_attributes import CONSTANT, SPACES, not_state, transition_table
@@ -26,11 +26,12 @@ REPLAY = 'Replaying from the reset works for any environment: GymnasiumSimulator
 class _Copy:
     """A copy of the user's environment."""
 
-    __slots__ = ("chain", "core", "env", "go", "limit")
+    __slots__ = ("chain", "core", "env", "go", "limit", "recipe")
 
     def __init__(self, chain: list[Any], wrappers: StandardWrappers) -> None:
         self.chain, self.env, self.core = chain, chain[0], chain[-1]
         self.go, self.limit = wrappers.stepper(chain)
+        self.recipe: CopyRecipe | None = None  # for copies by the same generator; None after a step in place
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (self.env,)
@@ -51,27 +52,57 @@ class CopiedEnvs(EnvSnapshots):
         self._wrappers = StandardWrappers(layers(env))
         self._pristine = self._copy(layers(env), self.generator)
 
-    def _copy(self, chain: list[Any], generator: np.random.Generator) -> _Copy:
+    @property
+    def quick(self) -> bool:
+        """True if copies of the environment are cheap."""
+        recipe = self._recipe(self._pristine.chain, self.generator)
+        return recipe is not None and recipe.quick
+
+    def _copy(self, chain: list[Any], generator: np.random.Generator, source: _Copy | None = None) -> _Copy:
         """Copy an environment, with references to np_random replaced by this generator and constants shared."""
-        core = chain[-1]
-        own = core._np_random
-        # The spaces of the user's environment are copied because they contain generators.
-        shared = CONSTANT if own is self.generator else set(CONSTANT) - SPACES
-        memo = partial(_memo, chain, shared, generator)
         try:
-            if all(map(copied_by_attributes, chain)):
-                table = transition_table(vars(core))
-                known = {id(own): generator} if own is not None else {}
-                made = copied_layers(chain, shared, known if table is None else {**known, id(table): table}, memo)
-            else:
-                made = _deep_copied(chain, memo())
+            recipe = source.recipe if source is not None and generator is self.generator else None
+            recipe = recipe or self._recipe(chain, generator)
+            made = _deep_copied(chain, self._memo(chain, generator)) if recipe is None else recipe.make()
         except Exception as error:
             raise SimulatorError(
-                f"{type(core).__name__} cannot be copied: {error}. {REPLAY} Or give functions for its state: "
+                f"{type(chain[-1]).__name__} cannot be copied: {error}. {REPLAY} Or give functions for its state: "
                 "GymnasiumSimulator(env, save=lambda env: …, restore=lambda env, saved: …)."
             ) from error
+        if source is not None and generator is self.generator:
+            source.recipe = recipe
         made[-1]._np_random = generator
         return _Copy(made, self._wrappers)
+
+    def _recipe(self, chain: list[Any], generator: np.random.Generator) -> CopyRecipe | None:
+        """How to copy an environment attribute by attribute; None if a class defines how it is copied."""
+        if not all(map(copied_by_attributes, chain)):
+            return None
+        own, table = chain[-1]._np_random, transition_table(vars(chain[-1]))
+        known: dict[int, Any] = {} if own is None else {id(own): generator}
+        if table is not None:
+            known[id(table)] = table
+        return CopyRecipe(chain, self._shared(chain), known, partial(self._memo, chain, generator))
+
+    def _shared(self, chain: list[Any]) -> Collection[str]:
+        """Names of attributes that copies share."""
+        # The spaces of the user's environment are copied because they contain generators.
+        return CONSTANT if chain[-1]._np_random is self.generator else set(CONSTANT) - SPACES
+
+    def _memo(self, chain: list[Any], generator: np.random.Generator) -> dict[int, Any]:
+        """`deepcopy` memo that keeps constants and replaces np_random."""
+        memo: dict[int, Any] = {}
+        for layer in chain:
+            memo.update(
+                (id(vars(layer)[name]), vars(layer)[name]) for name in self._shared(chain) if name in vars(layer)
+            )
+        table = transition_table(vars(chain[-1]))
+        if table is not None:
+            memo[id(table)] = table
+        memo.pop(id(None), None)
+        if chain[-1]._np_random is not None:
+            memo[id(chain[-1]._np_random)] = generator
+        return memo
 
     def save(self, env: Any) -> Any:
         """Copy the environment."""
@@ -79,7 +110,8 @@ class CopiedEnvs(EnvSnapshots):
 
     def reset(self, seed: int, options: dict[str, Any] | None) -> tuple[Any, Any]:
         """Reset a copy."""
-        env = self._copy(self._pristine.chain, self.generator).env
+        self._shock = None
+        env = self._copy(self._pristine.chain, self.generator, self._pristine).env
         observation = seeded_reset(env, seed, options, self._global_generators)
         return self._copy(layers(env), self.generator), observation  # parts may refer to the reset's own generator
 
@@ -98,7 +130,9 @@ class CopiedEnvs(EnvSnapshots):
         self, generator: np.random.Generator, copied: _Copy, action: Any, shock: Shock, use_up: bool
     ) -> tuple[Any, tuple[Any, ...]]:
         if not use_up or copied.core._np_random is not generator:
-            copied = self._copy(copied.chain, generator)
+            copied = self._copy(copied.chain, generator, copied)
+        else:
+            copied.recipe = None
         with self._global_generators(shock):
             return copied, limited_step(copied.go, copied.limit, action)
 
@@ -110,6 +144,7 @@ class CopiedEnvs(EnvSnapshots):
         if shock is not self._shock:  # otherwise the generator is as it was left, before its first draw
             generator.restart(shock.peek())
             self._shock = shock
+        copied.recipe = None
         result = limited_step(copied.go, copied.limit, action)
         if generator.moved or copied.core._np_random is not generator:
             shock.note_use()
@@ -140,20 +175,6 @@ class CopiedEnvs(EnvSnapshots):
     def digest_argument(self, saved: Any) -> Any:
         """Return the copy."""
         return saved.env
-
-
-def _memo(chain: list[Any], shared: Any, generator: np.random.Generator) -> dict[int, Any]:
-    """`deepcopy` memo that keeps constants and replaces np_random."""
-    memo: dict[int, Any] = {}
-    for layer in chain:
-        memo.update((id(vars(layer)[name]), vars(layer)[name]) for name in shared if name in vars(layer))
-    table = transition_table(vars(chain[-1]))
-    if table is not None:
-        memo[id(table)] = table
-    memo.pop(id(None), None)
-    if chain[-1]._np_random is not None:
-        memo[id(chain[-1]._np_random)] = generator
-    return memo
 
 
 def _deep_copied(chain: list[Any], memo: dict[int, Any]) -> list[Any]:

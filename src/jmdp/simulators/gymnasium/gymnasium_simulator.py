@@ -93,7 +93,8 @@ class GymnasiumSimulator(Simulator):
         elif core is not None:
             self._snapshots = SavedEnvs(env, core, globals_in_step, private=True)
         else:
-            self._snapshots = CopiedEnvs(env, globals_in_step)
+            self._snapshots = copies = CopiedEnvs(env, globals_in_step)
+            self.lanes = 256 if copies.quick else self.lanes
         self._snapshots.time_counts = truncated_ends
         self._stands_somewhere = save is None or was_reset(env)  # else was_reset() may report the simulator's reset
         if check:

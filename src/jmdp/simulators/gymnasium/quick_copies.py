@@ -14,12 +14,11 @@ from typing import Any
 import numpy as np
 
 from jmdp.simulators.gymnasium.env_operations import copies_by_rebuilding
+from jmdp.simulators.gymnasium.state_attributes import CONSTANT, transition_table
 
 _PLAIN = frozenset({bool, int, float, complex, str, bytes, type(None), np.bool_, np.int32, np.int64, np.uint8,
                     np.float32, np.float64})  # fmt: skip
 """Immutable types without parts."""
-
-_MISSING = object()
 
 
 def is_plain(value: Any) -> bool:
@@ -28,47 +27,80 @@ def is_plain(value: Any) -> bool:
     return kind in _PLAIN or (kind is tuple and set(map(type, value)) <= _PLAIN)
 
 
-def plain_copy(value: Any) -> Any:
-    """Copy of a container or array of plain values; `_MISSING` for other values."""
+def _copier(value: Any) -> Callable[[Any], Any] | None:
+    """Function that copies a container or array of plain values; None for other values."""
     kind = type(value)
     if kind is np.ndarray and not value.dtype.hasobject:
-        return value.copy("K")
-    if kind in (list, set) and all(map(is_plain, value)):
-        return kind(value)
-    if kind is dict and all(map(is_plain, value.values())) and all(map(is_plain, value)):
-        return dict(value)
-    return _MISSING
+        return _array_copy
+    if kind is dict:
+        return dict.copy if all(map(is_plain, value.values())) and all(map(is_plain, value)) else None
+    return kind.copy if kind in (list, set) and all(map(is_plain, value)) else None
 
 
-def copied_layers(
-    chain: list[Any], shared: Container[str], known: dict[int, Any], memo: Callable[[], dict[int, Any]]
-) -> list[Any]:
-    """Copies of the wrappers of an environment and of itself, outermost first.
+def _array_copy(array: Any) -> Any:
+    return array.copy("K")
 
-    Attributes in `shared` are not copied. `known` maps ids of objects to their replacements; `memo` returns further
-    ones, for `deepcopy`.
+
+class CopyRecipe:
+    """How to copy the wrappers of an environment and itself. It is valid until the environment changes.
+
+    Attributes in `shared` are not copied. `known` maps ids of objects to their replacements; `memo` returns these and
+    further ones, for `deepcopy`.
     """
-    made = [object.__new__(type(layer)) for layer in chain]
-    known.update(zip(map(id, chain), made, strict=True))
-    later: list[tuple[dict[str, Any], str, Any]] = []
-    for layer, new in zip(chain, made, strict=True):
-        attributes = vars(new)
-        attributes.update(vars(layer))
-        for name, value in vars(layer).items():
-            if type(value) in _PLAIN or name in shared or is_plain(value):
-                continue
-            if id(value) not in known:
-                own = plain_copy(value)
-                if own is _MISSING:
-                    later.append((attributes, name, value))
+
+    def __init__(
+        self, chain: list[Any], shared: Container[str], known: dict[int, Any], memo: Callable[[], dict[int, Any]]
+    ) -> None:
+        self._kinds, self._memo, self._chain = [type(layer) for layer in chain], memo, chain
+        self._templates = [{**vars(layer)} for layer in chain]
+        self._inner = [(i, name) for i, layer in enumerate(chain[:-1]) for name in vars(layer) if name == "env"]
+        self._copied: list[tuple[int, str, Any, Callable[[Any], Any]]] = []
+        self._deep: list[tuple[int, str, Any]] = []
+        for i, template in enumerate(self._templates):
+            for name, value in template.items():
+                if type(value) in _PLAIN or name in shared or is_plain(value) or (name == "env" and i + 1 < len(chain)):
                     continue
-                known[id(value)] = own
-            attributes[name] = known[id(value)]
-    if later:
-        everything = {**memo(), **known}
-        for attributes, name, value in later:
-            attributes[name] = copy.deepcopy(value, everything)
-    return made
+                copier = _copier(value)
+                if id(value) in known:
+                    template[name] = known[id(value)]
+                elif copier is not None:
+                    self._copied.append((i, name, value, copier))
+                else:
+                    self._deep.append((i, name, value))
+
+    @property
+    def quick(self) -> bool:
+        """True if `deepcopy` is not needed."""
+        return not self._deep
+
+    def make(self) -> list[Any]:
+        """Copies of all layers, outermost first."""
+        made = [object.__new__(kind) for kind in self._kinds]
+        attributes: list[dict[str, Any]] = [new.__dict__ for new in made]
+        for into, template in zip(attributes, self._templates, strict=True):
+            into.update(template)
+        for i, name in self._inner:
+            attributes[i][name] = made[i + 1]
+        copies: dict[int, Any] = {}
+        for i, name, value, copier in self._copied:
+            if id(value) not in copies:  # two attributes may refer to one object
+                copies[id(value)] = copier(value)
+            attributes[i][name] = copies[id(value)]
+        if self._deep:
+            memo = {**self._memo(), **copies, **dict(zip(map(id, self._chain), made, strict=True))}
+            for i, name, value in self._deep:
+                attributes[i][name] = copy.deepcopy(value, memo)
+        return made
+
+
+def holds_generator_once(chain: list[Any]) -> bool:
+    """True if np_random can only be in ``_np_random``, because all other attributes are plain or constant."""
+    for layer in chain:
+        for name, value in vars(layer).items():
+            known = type(value) in _PLAIN or name in CONSTANT or name in ("_np_random", "env") or is_plain(value)
+            if not known and _copier(value) is None and value is not transition_table(vars(layer)):
+                return False
+    return True
 
 
 _COPIED_BY_ATTRIBUTES: dict[type, bool] = {}

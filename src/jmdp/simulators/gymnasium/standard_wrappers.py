@@ -27,10 +27,11 @@ class StandardWrappers:
 
     def stepper(self, chain: Sequence[Any]) -> tuple[Callable[[Any], StepResult], Any]:
         """Function that does the same as ``chain[0].step``, except for the `TimeLimit` if one is returned."""
-        was_reset = all(vars(layer).get("_has_reset", True) for layer in chain[:-1])
-        checked = self._checked or all(vars(layer).get("checked_step", True) for layer in chain[:-1])
-        if not (self._known and was_reset and checked):
-            return lambda action: self._first_step(chain[0], action), None
+        for layer in chain[:-1]:
+            attributes = vars(layer)
+            was_checked = self._checked or attributes.get("checked_step", True)
+            if not (self._known and was_checked and attributes.get("_has_reset", True)):
+                return lambda action: self._first_step(chain[0], action), None
         return chain[-1].step, None if self._limit is None else chain[self._limit]
 
     def _first_step(self, env: Any, action: Any) -> StepResult:
