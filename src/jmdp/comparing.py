@@ -58,7 +58,7 @@ def compare(
     """Compare actions in one state under shared randomness (luck), and stop when the comparison is decided.
 
     Each sample simulates one rollout per action: the action first, then `policy`. The rollouts of a sample share random
-    numbers as `coupling` specifies. At scheduled sample sizes (64, then about 25% more each time) the confidence
+    numbers as `coupling` specifies. At scheduled sample sizes (32, then about 25% more each time) the confidence
     intervals of the mean gaps are updated. Actions that are known to be worse are eliminated: they are simulated no
     further. All intervals are valid at any stopping time. If no step and no policy draws random numbers, one rollout of
     each action is exact, and no more are simulated.

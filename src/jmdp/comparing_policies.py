@@ -18,7 +18,6 @@ from jmdp.methods.monte_carlo.table_rollouts import compiled
 from jmdp.models.actors.as_policy import as_policy
 from jmdp.models.coupling import Coupling, Independent, Synchronous
 from jmdp.models.discount import problem_discount
-from jmdp.results.anytime import ENOUGH
 from jmdp.results.comparison import Comparison
 from jmdp.results.pairing import pairing_costs
 from jmdp.results.policy_comparison import PolicyComparison
@@ -40,6 +39,9 @@ _MANY_STARTS = 16
 
 _RUN_AGAIN = 32
 """Samples simulated again to attribute variance to starts, steps and policies."""
+
+_PROBED_FROM = 64
+"""Samples after which this is done: shorter comparisons do without."""
 
 _A_BLOCK = 8
 """Samples of one block of those."""
@@ -266,7 +268,7 @@ class _Question(Question):
         if sampled.paired and self._pairing_costs(past, sampled.active):
             return replace(sampled, paired=False)
         wanted = sampled.paired and self.plan.coupling.shared_in_a_state
-        if wanted and len(past.returns) >= ENOUGH and past.probe is None:
+        if wanted and len(past.returns) >= _PROBED_FROM and past.probe is None:
             probe, steps = self._probe(sampled, pool)
             return replace(sampled, samples=sampled.samples.with_probe(probe, steps))
         return sampled

@@ -264,7 +264,7 @@ class _Run:
 
     def _scheduled(self, n: int) -> int:
         """The first scheduled look after n samples. Compiled programs draw many samples as fast as one."""
-        return max(next_look(n), ENOUGH // 2 if self._question.compiled else 1)
+        return max(next_look(n), ENOUGH if self._question.compiled else 1)
 
     def _look(self) -> Standing | None:
         """Draw samples up to the next look, then eliminate and decide."""

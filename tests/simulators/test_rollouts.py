@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -209,3 +210,68 @@ def test_rewards_that_are_no_numbers_are_refused(bad):
             broken, 0, [0, 1], as_policy([0], broken.actions), jmdp.Local(),
             discount=0.5, horizon=2, seed=0, first=0, count=1,
         )  # fmt: skip
+
+
+@pytest.mark.parametrize("coupling", COUPLINGS, ids=repr)
+@pytest.mark.parametrize("name", ["table", "lattice"])
+def test_a_subset_keeps_its_numbers(name, coupling):
+    """Keys use the original numbers, in any order; a branch that never meets those left out keeps its returns."""
+    simulator, state, _, actor = problem(name)
+    settings = {"discount": 0.9, "horizon": 9, "seed": 5}
+    plan = RolloutPlan(state=state, actions=[0, 1, 2], coupling=coupling, **settings)
+    some = replace(plan, actions=[2, 1], branches=(2, 1))
+    assert (plan.branches, some.branches, plan.alternatives, some.alternatives) == ((0, 1, 2), (2, 1), 3, 3)
+    fast = paired_draws(simulator, actor, some, 4, 20)
+    slow = paired_branches(simulator, state, [2, 1], actor, coupling, **settings, first=4, count=20, numbers=(2, 1))
+    assert [[branch.value for branch in row] for row in slow] == fast.returns.tolist()
+    whole = paired_draws(simulator, actor, plan, 4, 20).returns[:, [2, 1]]
+    if not coupling.shared_in_a_state or coupling == jmdp.Synchronous("shared"):
+        assert np.array_equal(fast.returns, whole)
+
+
+def test_equal_actions_are_one_branch():
+    simulator, state, _, actor = problem("table")
+    for coupling in COUPLINGS:
+        plan = RolloutPlan(state=state, actions=[1, np.int64(1), 0], coupling=coupling, discount=0.9, horizon=9, seed=2)
+        drawn = paired_draws(simulator, actor, plan, 0, 30)
+        assert np.array_equal(drawn.returns[:, 0], drawn.returns[:, 1]) == coupling.shared_in_a_state
+
+
+def test_whether_randomness_was_used():
+    """Of steps or of the policy."""
+    settings = {"coupling": jmdp.Synchronous(), "discount": 0.9, "horizon": 5, "seed": 0}
+
+    def drew(luck, policy) -> bool:
+        simulator = FunctionSimulator(lambda s, a, u: 1.0, lambda s, a, u: s + a, 2, luck=luck, start=0)
+        plan = RolloutPlan(state=0, actions=[0, 1], **settings)
+        return paired_draws(simulator, as_policy(policy, simulator.actions), plan, 0, 3).drew
+
+    assert drew(None, lambda s: 0)  # the uniform number is drawn, though the functions do not use it
+
+    class Settled(Simulator):
+        actions = jmdp.simulators.action_labels(2)
+
+        def step(self, state, action, shock):
+            if action and state > self.until:
+                shock.uniform()
+            return Step(1.0, state + 1, False)
+
+    simulator, plan = Settled(), RolloutPlan(state=0, actions=[0, 1], **settings)
+    for until, policy, used in [
+        (99, lambda s: 1, False),
+        (3, lambda s: 1, True),
+        (3, lambda s: 0, False),
+        (99, lambda s: np.array([0.5, 0.5]), True),
+        (99, lambda s, rng: 0, True),
+        (99, [0] * 9, False),
+        (99, "uniform", True),
+    ]:
+        simulator.until = until
+        assert paired_draws(simulator, as_policy(policy, simulator.actions), plan, 0, 3).drew == used
+
+
+def test_memory_of_many_draws_is_small():
+    simulator, state, _, actor = problem("drift")
+    plan = RolloutPlan(state=state, actions=[0, 1], coupling=jmdp.Local(), discount=0.9, horizon=3, seed=0)
+    drawn = paired_draws(simulator, actor, plan, 0, 50)
+    assert sum(array.nbytes for array in (drawn.returns, drawn.ends, drawn.gains)) <= 20 * drawn.returns.size

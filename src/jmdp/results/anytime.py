@@ -18,34 +18,62 @@ _SHARPEST_AT = 500
 """Sample size for which intervals of means are optimised; at other sizes they are nearly optimal."""
 
 
-ENOUGH = 64
+ENOUGH = 32
 """Minimum number of samples for a decision that rests on large-sample intervals."""
+
+_FEW_EXTREMES, _HEAVIEST = 60, 8
+"""Samples that the fourth moment must rest on for an observed skewness to be trusted, and the largest correction."""
 
 
 def mean_radius(n: int, error: float) -> float:
     """Half-width, in standard errors, of an interval of the mean that is valid at all n with probability 1 − `error`.
 
     √(2 (nρ² + 1)/(nρ²) ln(√(nρ² + 1)/error)): the normal mixture, for large n (Waudby-Smith, Arbour, Sinha, Kennedy
-    & Ramdas, "Time-uniform central limit theory and asymptotic confidence sequences", Annals of Statistics 2024).
+    & Ramdas, "Time-uniform central limit theory and asymptotic confidence sequences", Annals of Statistics 2024). The
+    variance is known; see `student_radius`.
     """
-    late = -2 * math.log(error)
-    weight = n * (late + math.log1p(late)) / _SHARPEST_AT
+    weight = _weight(n, error)
     return math.sqrt(2 * (weight + 1) / weight * math.log(math.sqrt(weight + 1) / error))
+
+
+def student_radius(n: int, error: float) -> float:
+    """`mean_radius` in units of the estimated standard error; exact for normal samples, infinite for too small n.
+
+    √((n − 1)(q − 1)/(1 − q/(1 + w))) with w = nρ² and q = (√(1 + w)/error)^(2/n): the mixture of t statistics, which
+    are scale-invariant (Lai, "On confidence sequences", Annals of Statistics 1976; Wang & Ramdas, "Anytime-valid
+    t-tests and confidence sequences for Gaussian means with unknown variance", Sequential Analysis 2025).
+    """
+    weight = _weight(n, error)
+    q = (math.sqrt(1 + weight) / error) ** (2 / n)
+    return math.inf if q >= 1 + weight or n < 2 else math.sqrt((n - 1) * (q - 1) / (1 - q / (1 + weight)))
+
+
+def _weight(n: int, error: float) -> float:
+    """nρ², with ρ chosen so that intervals are narrowest at `_SHARPEST_AT`."""
+    late = -2 * math.log(error)
+    return n * (late + math.log1p(late)) / _SHARPEST_AT
 
 
 def mean_errors(deviations: Floats, error: float, spread: Floats | float = 0.0) -> Floats:
     """Large-sample error bounds of means over axis 0, from the deviations of the samples from their mean.
 
-    radius × σ/√n + U radius²/(3n): the normal part, and Bernstein's term with U in place of the largest possible
-    deviation. U is at least the largest observed deviation L, `spread`, and L × L/(2σ) (the last at most 3 L): an L
-    that is large relative to σ indicates a heavy tail, with larger deviations not yet observed. No such interval is
-    valid for every distribution; if a range is known, `bounded_means` returns intervals that are.
+    radius × σ/√n + U radius²/(3n) with `student_radius`. U is the largest of three. |m₃|/σ² corrects for skewness (m₃
+    is the third central moment; this is the second-order term of the Cornish–Fisher expansion). It is multiplied by
+    60 m₄/(n σ⁴), between 1 and 8: nσ⁴/m₄ is the number of samples that the fourth moment rests on, and few of them
+    indicate a heavy tail with larger deviations not yet observed. σ; and `spread`, for outcomes that were not observed
+    at all: one of size D has, with probability 1 − error, a chance of at most ln(1/error)/n, and changes the mean by at
+    most D ln(1/error)/n, which is less than U radius²/(3n) for D up to about U. No such interval is valid for every
+    distribution; if a range is known, `bounded_means` returns intervals that are.
     """
     n = deviations.shape[0]
-    radius = mean_radius(n, error)
-    std, largest = deviations.std(axis=0, ddof=1), np.abs(deviations).max(axis=0)
-    heavy = np.clip(largest / np.where(std > 0, 2 * std, np.inf), 1, 3)
-    unseen = np.maximum(heavy * largest, spread)
+    radius, std = student_radius(n, error), deviations.std(axis=0, ddof=1)
+    if math.isinf(radius):
+        return np.full(std.shape, math.inf)
+    unit = deviations / np.where(std > 0, std, 1.0)
+    square = unit * unit
+    skewness, kurtosis = np.abs((square * unit).mean(axis=0)), (square * square).mean(axis=0)
+    tail = std * skewness * np.clip(_FEW_EXTREMES * kurtosis / n, 1, _HEAVIEST)
+    unseen = np.maximum(np.maximum(tail, std), spread)
     return np.asarray(radius * std / math.sqrt(n) + unseen * radius**2 / (3 * n))
 
 

@@ -50,6 +50,8 @@ class LockstepRollouts:
         self._samples, self._columns = len(roots), len(roots) * len(plan.actions)
         self._sums = BranchSums(self._columns, plan.discount)
         self._rewards: list[Sequence[float]] = []  # of the steps since walkers last ended or merged
+        self._closed: list[tuple[list[Sequence[float]], list[int], list[int]]] = []  # with their columns
+        self._entries = 0  # of the table of the closed ones
         self._steps, self._shared, self._active = 0, 0, self._columns
         self._walkers: list[_Walker] = []
         self._actions: list[Any] = []
@@ -88,6 +90,7 @@ class LockstepRollouts:
                 break
             self._decide(t)
         self._close_rewards()
+        self._add_up()
         ends = np.full(self._columns, ENDED, np.int32)
         for walker in self._walkers:
             ends[walker.columns] = walker.branch
@@ -119,7 +122,7 @@ class LockstepRollouts:
         if any(over):
             self._keep([i for i, ended in enumerate(over) if not ended])
             self._active = sum(len(walker.columns) for walker in self._walkers)
-        elif len(self._rewards) * len(rewards) > _MOST_REWARDS:
+        elif len(self._rewards) * self._columns > _MOST_REWARDS:
             self._close_rewards()
 
     def _shocks(self, t: int) -> list[Shock]:
@@ -189,12 +192,24 @@ class LockstepRollouts:
         self._index()
 
     def _close_rewards(self) -> None:
-        """Add the rewards of all walkers since the last call to those of their branches."""
-        if not self._rewards:
-            return
-        rewards = np.zeros((len(self._rewards), self._columns))
-        columns = [column for walker in self._walkers for column in walker.columns]
-        sizes = [len(walker.columns) for walker in self._walkers]
-        rewards[:, columns] = np.repeat(np.array(self._rewards, np.float64), sizes, axis=1)
-        self._sums.add(rewards)
-        self._rewards = []
+        """Note to which branches the rewards since the last call belong, and add them up if there are many."""
+        if self._rewards:
+            columns = [column for walker in self._walkers for column in walker.columns]
+            self._closed.append((self._rewards, columns, [len(walker.columns) for walker in self._walkers]))
+            self._entries += len(self._rewards) * self._columns
+            self._rewards = []
+        if self._entries > _MOST_REWARDS:
+            self._add_up()
+
+    def _add_up(self) -> None:
+        """Add all rewards so far to the sums of their branches."""
+        table = np.zeros((sum(len(rewards) for rewards, _, _ in self._closed), self._columns))
+        t = 0
+        for rewards, columns, sizes in self._closed:
+            values = np.array(rewards, np.float64)
+            if len(columns) > len(sizes):
+                values = np.repeat(values, sizes, axis=1)
+            table[t : t + len(rewards), columns] = values
+            t += len(rewards)
+        self._sums.add(table)
+        self._closed, self._entries = [], 0

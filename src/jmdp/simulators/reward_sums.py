@@ -24,14 +24,18 @@ class BranchSums:
         self._weight, self._t, self._discount = 1.0, 0, discount
 
     def add(self, rewards: Floats) -> None:
-        """Add the rewards [steps, n] of the next steps."""
+        """Add the rewards [steps, n] of the next steps, one after another."""
         self.largest = max(self.largest, float(np.abs(rewards).max(initial=0.0)))
-        for earned in rewards:
-            before, self.returns = self.returns, self.returns + self._weight * earned
-            some = earned != 0  # a reward of 0 changes neither the return nor its fingerprint
-            self._exact &= ~some | (is_exact_sum(before, earned, self.returns) if self._weight == 1 else False)
-            self._gains = np.where(some, _mixed(self._gains, self._t, earned), self._gains)
-            self._weight, self._t = self._weight * self._discount, self._t + 1
+        weights = np.multiply.accumulate([self._weight, *[self._discount] * len(rewards)])
+        some = rewards != 0  # a reward of 0 changes neither the return nor its fingerprint
+        with np.errstate(over="ignore"):  # the results refuse infinite returns
+            sums = np.add.accumulate(np.concatenate([self.returns[None], weights[:-1, None] * rewards]))
+        whole = int((weights[:-1] == 1).sum())  # steps without discount, which come first
+        self._exact &= (~some[:whole] | is_exact_sum(sums[:whole], rewards[:whole], sums[1 : whole + 1])).all(axis=0)
+        self._exact &= ~some[whole:].any(axis=0)
+        steps = np.arange(self._t, self._t + len(rewards), dtype=np.uint64)[:, None]
+        self._gains = self._gains + np.where(some, _mixed(steps, rewards), np.uint64(0)).sum(axis=0, dtype=np.uint64)
+        self.returns, self._weight, self._t = sums[-1], float(weights[-1]), self._t + len(rewards)
 
     @property
     def gains(self) -> Integers:
@@ -39,11 +43,15 @@ class BranchSums:
         return exact_gains(self._gains.view(np.int64), self.returns, self._exact)
 
 
-def _mixed(gains: Unsigned, t: int, rewards: Floats) -> Unsigned:
-    """64-bit fingerprints of all rewards up to these ones: products with odd numbers, folded."""
-    step = np.uint64(t * 0xD1B54A32D192ED03 & 0xFFFFFFFFFFFFFFFF)
-    mixed = (gains ^ rewards.view(np.uint64)) * np.uint64(0x9E3779B97F4A7C15) + step
-    return mixed ^ (mixed >> np.uint64(29))
+def _mixed(steps: Unsigned, rewards: Floats) -> Unsigned:
+    """64-bit fingerprint of each reward and its step (the mixer of SplitMix64); a sequence has the sum of them."""
+    z = (steps + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        z = (z ^ (z >> np.uint64(shift))) * np.uint64(factor)
+    z = z ^ rewards.view(np.uint64)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        z = (z ^ (z >> np.uint64(shift))) * np.uint64(factor)
+    return z ^ (z >> np.uint64(31))
 
 
 class EpisodeSums:

@@ -73,8 +73,7 @@ def sample_moments(drawn: Draws, limits: Limits, rule: IntervalRule) -> SampleMo
 
     The errors include truncation and rounding. If a fraction `part` of the samples was truncated, the truncation error
     of a mean is at most part × cut, and that of a product with a variable of standard deviation σ at most √part cut σ
-    (Cauchy–Schwarz). Errors of means depend on the deviations and on the spread of the returns: the sum of both
-    standard deviations, or the size of the returns if neither return varied by more than rounding (`gap_spreads`).
+    (Cauchy–Schwarz). Errors of means depend on the deviations and on the spread of the returns (`gap_spreads`).
     """
     scale, unknown = limits.scale, math.isinf(limits.cut)
     cut, rounding = 0.0 if unknown else scale.divide(limits.cut), scale.divide(limits.rounding)
@@ -130,12 +129,13 @@ def _moments(
 
 
 def gap_spreads(std: Floats, size: Floats, a: int, rounding: float) -> Floats:
-    """Scale [A] of unseen gaps of alternative a: the sum of both standard deviations, or the size of the returns.
+    """Scale [A] of unseen gaps of alternative a: the larger standard deviation of both, or the size of the returns.
 
-    The size, the largest |return|, replaces standard deviations that are no larger than rounding errors.
+    Branches that always met may separate in rare cases, and then differ by as much as returns vary. The size, the
+    largest |return|, replaces standard deviations that are no larger than rounding errors.
     """
-    both = std[a] + std
-    return np.asarray(np.where(both > 2 * rounding, both, np.maximum(size[a], size)))
+    larger = np.maximum(std[a], std)
+    return np.asarray(np.where(larger > 2 * rounding, larger, np.maximum(size[a], size)))
 
 
 def _correlation_lost(

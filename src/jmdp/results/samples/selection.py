@@ -20,12 +20,12 @@ from jmdp.results import anytime
 from jmdp.results.anytime import ENOUGH
 from jmdp.results.samples.sample_moments import gap_spreads
 
-EARLY = (1, 2, 4, 8, 16, 32)
+EARLY = (1, 2, 4, 8, 16)
 """Looks before the first decision from large-sample intervals: for budgets, known ranges and deterministic problems."""
 
 
 def looks() -> Iterator[int]:
-    """The sample sizes at which a comparison is examined, whatever the budget: 1, 2, 4, …, 64, then + 25%."""
+    """The sample sizes at which a comparison is examined, whatever the budget: 1, 2, 4, …, 32, 48, 64, 80, then + 25%."""
     yield from EARLY
     n = ENOUGH
     while True:
