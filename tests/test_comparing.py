@@ -129,9 +129,9 @@ def test_variance_reduction_where_only_rounding_differs():
 def test_cut_rollouts_without_any_reward_say_nothing():
     """A reward after the horizon that nobody has met."""
     late = FunctionSimulator(lambda s, a, u: 100.0 * (s == 10), lambda s, a, u: s + 1, 2, start=0)
-    found = compared(late, horizon=8, samples=100, precision=0.1)
-    assert found.outcome is jmdp.Outcome.BUDGET_EXHAUSTED
     apart = jmdp.Independent()
+    found = compared(late, horizon=8, samples=100, precision=0.1, coupling=apart)
+    assert found.outcome is jmdp.Outcome.BUDGET_EXHAUSTED
     known = compared(late, horizon=8, samples=100, precision=0.1, reward_bound=100.0, coupling=apart)
     assert known.gap(0, 1).mean_interval.high >= 2 * 0.9**8 * 1000
 
@@ -298,10 +298,11 @@ def test_continued_sharpens_what_was_decided():
     assert first.continued(10).outcome is jmdp.Outcome.BEST_FOUND
 
 
-def test_budget_of_steps_is_looked_at_after_each_batch():
+def test_the_budget_of_steps_is_checked_at_scheduled_sample_sizes():
     game = one_step(lambda a, u: 0.001 * a + u[a], luck=lambda rng: rng.random(2))
-    found = compared(game, max_steps=1)
+    found = compared(game, max_steps=100)
     assert (found.samples, found.draws.steps) == (64, 128)
+    assert compared(game, max_steps=1).samples == 2
     assert found.continued(100).samples == 100
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from inspect import isfunction
 from typing import Any
 
 from jmdp.base.luck import Shock
+from jmdp.comparison_settings import Settings
+from jmdp.distribute.pools import Pool
 from jmdp.errors import SettingsError
 from jmdp.methods.monte_carlo.monte_carlo import MonteCarlo, rollout_horizon
 from jmdp.methods.monte_carlo.table_rollouts import compiled
@@ -20,13 +22,14 @@ from jmdp.models.policy import TabularPolicy
 from jmdp.models.tabular import TabularJMDP
 from jmdp.results.comparison import Comparison
 from jmdp.results.samples.limits import known_reward_bound
-from jmdp.sequential import Question, Settings
+from jmdp.sequential import Question
 from jmdp.simulators import as_simulator
 from jmdp.simulators.candidates import candidate_actions
 from jmdp.simulators.checking.sampling import check_before_sampling, check_repeatable, policy_draws
+from jmdp.simulators.digests import digest_of
 from jmdp.simulators.functions import TabularSimulator
 from jmdp.simulators.rollouts import RolloutPlan, paired_draws
-from jmdp.simulators.simulator import Draws
+from jmdp.simulators.simulator import Draws, Simulator
 
 
 def compare(
@@ -40,20 +43,25 @@ def compare(
     coupling: Coupling = Synchronous(),
     confidence: float = 0.95,
     precision: float | None = None,
+    indifference: float | None = None,
     samples: int = 10_000,
     max_steps: int | None = None,
+    seconds: float | None = None,
     horizon: int | None = None,
     reward_bound: float | None = None,
     return_range: tuple[float, float] | None = None,
     tie_tolerance: float = 0.0,
+    pool: int | Pool | None = None,
     progress: bool = True,
     policies: None = None,
 ) -> Comparison:
     """Compare actions in one state under shared randomness (luck), and stop when the comparison is decided.
 
     Each sample simulates one rollout per action: the action first, then `policy`. The rollouts of a sample share random
-    numbers as `coupling` specifies. After every batch the confidence intervals of the mean gaps are updated; they are
-    valid at any stopping time.
+    numbers as `coupling` specifies. At scheduled sample sizes (64, then about 25% more each time) the confidence
+    intervals of the mean gaps are updated. Actions that are known to be worse are eliminated: they are simulated no
+    further. All intervals are valid at any stopping time. If no step and no policy draws random numbers, one rollout of
+    each action is exact, and no more are simulated.
 
     Parameters
     ----------
@@ -78,10 +86,15 @@ def compare(
     confidence
         Confidence level of the decision, and of all gaps of one action jointly.
     precision
-        If given, stop when every mean gap is known to ± this value, instead of when the best action is known.
-    samples, max_steps
-        Budget: largest number of rollouts of each action and, optionally, of simulated steps. Steps are counted after
-        each batch; the first batch has 64 rollouts of each action.
+        If given, stop when every mean gap is known to ± this value, instead of when the best action is known. No
+        action is eliminated then.
+    indifference
+        If given, stop as soon as one action is known to be within this value of the best: differences up to this size
+        do not matter. Actions with equal means are then recognised as such.
+    samples, max_steps, seconds
+        Budget: largest number of rollouts of each action and, optionally, of simulated steps and of seconds. Steps and
+        time are checked at the scheduled sample sizes, so that the result depends on the seed and the number of samples
+        only. Sampling stops before `seconds` if the next sample size cannot be reached in time.
     horizon
         Length of a rollout in steps. Default: the smallest with γ^horizon ≤ 1/1000; for a table, with
         γ^horizon/(1 − γ) ≤ 1e-5. Intervals are widened by the largest effect of later rewards, from `reward_bound`;
@@ -96,8 +109,11 @@ def compare(
         quantiles never need it.
     tie_tolerance
         Gaps of at most this absolute value count as ties.
+    pool
+        Worker processes: their number, or a `jmdp.ProcessPool`, which can be used for several comparisons. The result
+        does not depend on it. None simulates in this process.
     progress
-        Show a progress bar on a terminal if the computation takes long.
+        Show progress if the computation takes long: a bar on a terminal, otherwise a line every minute.
     policies
         Raises an error: use `jmdp.compare_policies` to compare whole policies.
 
@@ -105,12 +121,12 @@ def compare(
     -------
     Comparison
         The best action, if known with the requested confidence, with estimates and intervals of mean returns, gaps,
-        probabilities of superiority and regret. `outcome` states why sampling stopped.
+        probabilities of superiority and regret. `outcome` states why sampling stopped, and `survivors` are the actions
+        that may be best.
     """
     settings = Settings.of(locals())
     _refuse_policies(simulator, state, policy if isinstance(policy, Mapping) else policies)
-    question = _question(simulator, state, policy, actions, discount, settings, progress)
-    return question.answer([], settings.samples)
+    return _question(simulator, state, policy, actions, discount, settings, progress).answer()
 
 
 def _refuse_policies(source: Any, state: Any, policies: Any) -> None:
@@ -170,6 +186,20 @@ def _question(
     )
 
 
+@dataclass(frozen=True, eq=False)
+class ActionBlocks:
+    """Blocks of paired rollouts: a pure function of the plan and of the numbers of samples and actions."""
+
+    simulator: Simulator
+    policy: Actor
+    plan: RolloutPlan
+
+    def __call__(self, first: int, count: int, alternatives: tuple[int, ...], paired: bool) -> Draws:
+        """Samples first … first + count − 1 of some of the actions."""
+        plan = replace(self.plan, actions=[self.plan.actions[i] for i in alternatives], branches=alternatives)
+        return paired_draws(self.simulator, self.policy, plan, first, count)
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Question(Question):
     """Comparison of actions in one state, followed by one policy."""
@@ -186,15 +216,34 @@ class _Question(Question):
         table = isinstance(self.simulator, TabularSimulator)
         return not table and not policy_draws(self.simulator, self.plan.state, self.plan.actions[0], self.actor)
 
-    def _draw(self, first: int, count: int, drawn: list[Draws]) -> Draws:
-        new = paired_draws(self.simulator, self.actor, self.plan, first, count)
-        if first == 0:
-            check_repeatable(new, self.simulator, self.actor, self.plan)
-        return new
+    @cached_property
+    def work(self) -> ActionBlocks:
+        """Function that draws a block of samples."""
+        return ActionBlocks(self.simulator, self.actor, self.plan)
+
+    @cached_property
+    def compiled(self) -> bool:
+        """True if a compiled program draws the samples."""
+        return self.simulator.compiled_draws(self.actor, self.plan) is not None
+
+    def check(self, draws: Draws) -> None:
+        """Raise if samples differ when they are drawn again."""
+        check_repeatable(draws, self.simulator, self.actor, self.plan)
+
+    def same(self) -> tuple[int, ...] | None:
+        """Equal numbers for equal actions, and for actions with the same rows in a table."""
+        if isinstance(self.simulator, TabularSimulator):
+            model = self.simulator.model
+            s, at = model.states.index(self.plan.state), [model.actions.index(a) for a in self.plan.actions]
+            possible = model.prob[s] > 0
+            keys = [model.reward[s, possible, a].tobytes() + model.next_state[s, possible, a].tobytes() for a in at]
+        else:
+            keys = [digest_of(action) for action in self.plan.actions]
+        return tuple(map(keys.index, keys))
 
     def _one_future(self, draws: Draws, decided: bool) -> bool:
         return draws.one_future and (decided or not self.uses_luck) and self.may_hide_luck
 
-    def _result(self, common: dict[str, Any], draws: Draws) -> Comparison:
+    def _result(self, common: dict[str, Any]) -> Comparison:
         numbers = None if self.simulator.actions is None else tuple(self.plan.actions)
         return Comparison(**common, policy=repr(self.actor), numbers=numbers)

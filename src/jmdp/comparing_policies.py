@@ -5,10 +5,13 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from jmdp.base.arrays import Floats
 from jmdp.base.labels import Labels
+from jmdp.comparison_settings import Settings
+from jmdp.distribute.pools import Pool
 from jmdp.errors import LabelError, PolicyError, SettingsError
 from jmdp.methods.monte_carlo.monte_carlo import MonteCarlo, rollout_horizon
 from jmdp.methods.monte_carlo.table_rollouts import compiled
@@ -17,14 +20,14 @@ from jmdp.models.coupling import Coupling, Independent, Synchronous
 from jmdp.models.discount import problem_discount
 from jmdp.results.anytime import ENOUGH
 from jmdp.results.comparison import Comparison
-from jmdp.results.outcome import Outcome
 from jmdp.results.pairing import pairing_costs
 from jmdp.results.policy_comparison import PolicyComparison
 from jmdp.results.samples.limits import known_reward_bound
-from jmdp.sequential import Question, Settings
+from jmdp.results.samples.selection import SelectionRule
+from jmdp.sequential import Question, Sampled
 from jmdp.simulators import episode_simulator
 from jmdp.simulators.checking.sampling import check_episodes
-from jmdp.simulators.episodes import EpisodeDraws, EpisodePlan, LuckProbe, paired_episodes
+from jmdp.simulators.episodes import EpisodeDraws, EpisodePlan, Luck, LuckProbe, paired_episodes
 from jmdp.simulators.functions import TabularSimulator
 from jmdp.simulators.simulator import Draws, Simulator
 from jmdp.simulators.starts import Starts
@@ -38,6 +41,9 @@ _MANY_STARTS = 16
 _RUN_AGAIN = 32
 """Samples simulated again to attribute variance to starts, steps and policies."""
 
+_A_BLOCK = 8
+"""Samples of one block of those."""
+
 
 def compare_policies(
     simulator: Any,
@@ -50,19 +56,23 @@ def compare_policies(
     baseline: str | None = None,
     confidence: float = 0.95,
     precision: float | None = None,
+    indifference: float | None = None,
     samples: int = 10_000,
     max_steps: int | None = None,
+    seconds: float | None = None,
     horizon: int | None = None,
     reward_bound: float | None = None,
     return_range: tuple[float, float] | None = None,
     tie_tolerance: float = 0.0,
+    pool: int | Pool | None = None,
     progress: bool = True,
 ) -> PolicyComparison:
     """Compare whole policies under shared randomness (luck), and stop when the comparison is decided.
 
     Each sample draws one start state and simulates one episode of every policy from there. The episodes share random
-    numbers as `coupling` specifies. After every batch the confidence intervals of the mean gaps are updated; they are
-    valid at any stopping time. No state is copied or restored, so environments that `compare` cannot branch work too.
+    numbers as `coupling` specifies. At scheduled sample sizes the confidence intervals of the mean gaps are updated,
+    and policies that are known to be worse are eliminated, as in `compare`. No state is copied or restored, so
+    environments that `compare` cannot branch work too.
 
     Parameters
     ----------
@@ -85,21 +95,21 @@ def compare_policies(
         independently.
     baseline
         Name of the policy to compare the others with: sampling stops when each is known to be better or worse than the
-        baseline. None: sampling stops when one policy is known to be better than all others.
+        baseline, or within `indifference` of it; a policy is simulated until then. None: sampling stops when one policy
+        is known to be better than all others.
     confidence
         Confidence level of the decision, and of all gaps of one policy jointly.
     precision
         If given, stop when every mean gap (to the baseline, if one is given) is known to ± this value instead.
-    samples, max_steps
-        Budget: largest number of episodes of each policy and, optionally, of simulated steps. Steps are counted after
-        each batch; the first batch has 64 episodes of each policy.
+    indifference, samples, max_steps, seconds
+        As in `compare`; samples are episodes of each policy.
     horizon
         Largest number of steps of an episode. Default with discount 1: the environment's time limit; otherwise as in
         `compare`. With a discount below 1 the return is that over infinitely many steps, and the intervals account for
         rewards after the horizon. For finite-horizon returns of a table, see `evaluate`.
         With discount 1, a truncation signalled by a Gymnasium environment ends the episode. With a smaller one it does
         not, unless the simulator was made with ``truncated_ends=True``.
-    reward_bound, return_range, tie_tolerance, progress
+    reward_bound, return_range, tie_tolerance, pool, progress
         As in `compare`.
 
     Returns
@@ -107,12 +117,11 @@ def compare_policies(
     PolicyComparison
         A `Comparison` of policies, with `answer` (the decision in one sentence), `pairing` (variance reduction by
         shared randomness, and the sources of variance) and `by_start`. If shared randomness increases the variance,
-        later samples are drawn independently. This depends on earlier batches only, so means stay unbiased and their
+        later samples are drawn independently. This depends on earlier samples only, so means stay unbiased and their
         intervals valid.
     """
     settings = Settings.of(locals())
-    question = _question(simulator, policies, starts, discount, baseline, settings, progress)
-    found = question.answer([], settings.samples)
+    found = _question(simulator, policies, starts, discount, baseline, settings, progress).answer()
     assert isinstance(found, PolicyComparison)
     return found
 
@@ -157,6 +166,7 @@ def _question(
         reward_bound=_reward_bound(simulator, begin, settings.reward_bound),
         progress=progress,
         plan=plan,
+        policies=list(policies.values()),
         baseline=baseline,
     )
 
@@ -193,6 +203,22 @@ def _actor(name: str, policy: Any, simulator: Simulator) -> Any:
         raise PolicyError(f"Policy {name!r}: {error}") from error
 
 
+@dataclass(frozen=True, eq=False)
+class PolicyBlocks:
+    """Blocks of paired episodes: a pure function of the plan and of the numbers of samples and policies."""
+
+    simulator: Simulator
+    plan: EpisodePlan
+
+    def __call__(self, first: int, count: int, alternatives: tuple[int, ...], paired: bool) -> EpisodeDraws:
+        """Samples first … first + count − 1 of some of the policies, under the requested coupling if `paired`."""
+        actors = [self.plan.actors[i] for i in alternatives]
+        plan = replace(self.plan, actors=actors, branches=alternatives)
+        if paired:
+            return paired_episodes(self.simulator, plan, first, count)
+        return replace(paired_episodes(self.simulator, replace(plan, coupling=Independent()), first, count), paired=0)
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Question(Question):
     """Comparison of policies over whole episodes."""
@@ -200,56 +226,80 @@ class _Question(Question):
     verb = "compare policies"
 
     plan: EpisodePlan
+    policies: list[Any]  # as given
     baseline: str | None
 
-    def _draw(self, first: int, count: int, drawn: list[Draws]) -> Draws:
-        if first == 0 and count > _FIRST:  # in two parts, so that harmful pairing is noticed after few samples
-            start = self._draw(0, _FIRST, [])
-            return EpisodeDraws.joined([start, self._draw(_FIRST, count - _FIRST, [start])])
-        plan, past = self.plan, EpisodeDraws.joined(drawn) if drawn else None
-        if past is not None and self._pairing_costs(past):
-            apart = replace(plan, coupling=Independent())
-            return replace(paired_episodes(self.simulator, apart, first, count), paired=0)
-        new = paired_episodes(self.simulator, plan, first, count)
-        if past is None:
-            check_episodes(new, self.simulator, plan)
-        elif first >= ENOUGH and past.probe is None and plan.coupling.shared_in_a_state:
-            probe, steps = self._probe(past)
-            new = replace(new, probe=probe, steps=new.steps + steps)
-        return new
+    @cached_property
+    def rule(self) -> SelectionRule:
+        """Rule of elimination and stopping."""
+        number = None if self.baseline is None else self.labels.index(self.baseline)
+        return replace(super().rule, baseline=number)
 
-    def _pairing_costs(self, past: EpisodeDraws) -> bool:
-        """Whether to sample independently: if this has begun, or if the gain so far is clearly below 1."""
-        if past.paired < len(past.returns):
-            return True
+    @cached_property
+    def work(self) -> PolicyBlocks:
+        """Function that draws a block of samples."""
+        return PolicyBlocks(self.simulator, self.plan)
+
+    @cached_property
+    def compiled(self) -> bool:
+        """True if a compiled program draws the samples."""
+        return self.simulator.compiled_episodes(self.plan) is not None
+
+    def check(self, draws: Draws) -> None:
+        """Raise if samples differ when they are drawn again."""
+        assert isinstance(draws, EpisodeDraws)
+        check_episodes(draws, self.simulator, self.plan)
+
+    def same(self) -> tuple[int, ...] | None:
+        """Equal numbers for policies that are the same object, or the same table."""
+        keys: list[Any] = [id(policy) for policy in self.policies]
+        if isinstance(self.simulator, TabularSimulator):
+            S, _, A = self.simulator.model.shape
+            tables = [actor.table(S, A) for actor in self.plan.actors]
+            keys = [key if table is None else table.tobytes() for key, table in zip(keys, tables, strict=True)]
+        return tuple(map(keys.index, keys))
+
+    def between_looks(self, sampled: Sampled, pool: Pool) -> Sampled:
+        """Draw independently if pairing increases the variance; attribute the variance to its sources once."""
+        past = sampled.samples.of(*sampled.active)
+        assert isinstance(past, EpisodeDraws)
+        if sampled.paired and self._pairing_costs(past, sampled.active):
+            return replace(sampled, paired=False)
+        wanted = sampled.paired and self.plan.coupling.shared_in_a_state
+        if wanted and len(past.returns) >= ENOUGH and past.probe is None:
+            probe, steps = self._probe(sampled, pool)
+            return replace(sampled, samples=sampled.samples.with_probe(probe, steps))
+        return sampled
+
+    def _pairing_costs(self, past: EpisodeDraws, active: tuple[int, ...]) -> bool:
+        """Whether the gain so far is clearly below 1."""
         if not self.plan.coupling.shared_in_a_state or past.paired < _FIRST:
             return False
-        means = past.returns.mean(axis=0)
-        r = int(means.argmax()) if self.baseline is None else self.labels.index(self.baseline)
-        return pairing_costs(past.returns, r)
+        return pairing_costs(past.returns, active.index(self.rule.reference(past.returns.mean(axis=0), active)))
 
-    def _probe(self, past: EpisodeDraws) -> tuple[LuckProbe, int]:
+    def _probe(self, sampled: Sampled, pool: Pool) -> tuple[LuckProbe, int]:
         """Simulate some samples again: with the same start only; and, if policies are random, the same steps too."""
-        count = min(_RUN_AGAIN, past.paired)
-        both = paired_episodes(self.simulator, replace(self.plan, fresh=frozenset({"steps", "policies"})), 0, count)
-        own = None
+        past = sampled.samples.complete
+        assert isinstance(past, EpisodeDraws)
+        kinds: list[frozenset[Luck]] = [frozenset({"steps", "policies"})]
         if any(actor.needs_luck for actor in self.plan.actors):
-            own = paired_episodes(self.simulator, replace(self.plan, fresh=frozenset({"policies"})), 0, count)
-        steps = both.steps + (own.steps if own else 0)
-        return LuckProbe(past.returns[:count], both.returns, own.returns if own else None), steps
+            kinds.append(frozenset({"policies"}))
+        everyone, again = tuple(range(self.labels.size)), []
+        for fresh in kinds:
+            work = PolicyBlocks(self.simulator, replace(self.plan, fresh=fresh))
+            count = min(_RUN_AGAIN, past.paired)
+            blocks = [(first, min(_A_BLOCK, count - first), everyone, True) for first in range(0, count, _A_BLOCK)]
+            again.append(EpisodeDraws.joined(list(pool.ordered(work, blocks))))
+        both, own = again[0], again[1].returns if len(again) > 1 else None
+        probe = LuckProbe(past.returns[: len(both.returns)], both.returns, own)
+        return probe, sum(part.steps for part in again)
 
     def _one_future(self, draws: Draws, decided: bool) -> bool:
         return draws.one_future and not isinstance(self.simulator, TabularSimulator)
 
-    def _settled(self, low: Floats, sure: bool) -> Outcome | None:
-        if sure or self.baseline is None:
-            return super()._settled(low, sure)
-        b = self.labels.index(self.baseline)
-        return Outcome.BASELINE_COMPARED if ((low[b] > 0) | (low[:, b] > 0)).all() else None
-
     def _errors_asked_for(self, errors: Floats) -> Floats:
         return errors if self.baseline is None else errors[self.labels.index(self.baseline)]
 
-    def _result(self, common: dict[str, Any], draws: Any) -> Comparison:
+    def _result(self, common: dict[str, Any]) -> Comparison:
         said = ", ".join(repr(actor) for actor in self.plan.actors)
         return PolicyComparison(**common, policy=said, numbers=None, starts=self.plan.starts, baseline=self.baseline)

@@ -1,66 +1,55 @@
-"""Sequential sampling for `compare` and `compare_policies`: draw batches until the comparison is decided."""
+"""Sequential sampling for `compare` and `compare_policies`: draw blocks until the comparison is decided."""
 
 from __future__ import annotations
 
-import math
+import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from numbers import Real
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
 
 from jmdp.base.arrays import Floats
+from jmdp.base.interval import ANYWHERE
 from jmdp.base.labels import Labels
-from jmdp.base.progress import count_bar
-from jmdp.base.settings import probability, whole, whole_number
-from jmdp.errors import CouplingError, SettingsError
-from jmdp.methods.method import check_kind
-from jmdp.methods.monte_carlo.monte_carlo import LONGEST, MonteCarlo
-from jmdp.models.coupling import Coupling
+from jmdp.base.progress import status_bar
+from jmdp.base.settings import whole_number
+from jmdp.comparison_settings import Settings
+from jmdp.distribute.pool_setting import pool_of
+from jmdp.distribute.pools import Pool
+from jmdp.methods.monte_carlo.monte_carlo import MonteCarlo
 from jmdp.results.anytime import ENOUGH
 from jmdp.results.comparison import Comparison
-from jmdp.results.evaluation import Evaluation
 from jmdp.results.outcome import Outcome
-from jmdp.results.samples.bounded_returns import BoundedReturns
-from jmdp.results.samples.drawn_evaluation import SampledProblem, Stored, Within, drawn_evaluation
-from jmdp.results.samples.interval_rules import IntervalRule
+from jmdp.results.samples.drawn_samples import DrawnSamples
 from jmdp.results.samples.limits import Limits
-from jmdp.results.samples.sample_moments import sample_moments
+from jmdp.results.samples.sample_summary import SampleSummary
+from jmdp.results.samples.selection import Decision, SelectionRule, Standing, next_look
 from jmdp.simulators.simulator import Draws, Simulator
 
+_LARGEST_BLOCK = 1 << 16
+"""Samples of one block of a compiled simulator."""
 
-@dataclass(frozen=True, kw_only=True)
-class Settings:
-    """Settings of a comparison, as documented in `jmdp.compare`."""
+_OUTCOMES = {
+    Decision.OPEN: Outcome.BUDGET_EXHAUSTED,
+    Decision.BEST: Outcome.BEST_FOUND,
+    Decision.GOOD_ENOUGH: Outcome.GOOD_ENOUGH,
+    Decision.EQUAL: Outcome.EQUAL_BEST,
+    Decision.SETTLED: Outcome.BASELINE_COMPARED,
+}
 
-    seed: int
-    coupling: Coupling
-    confidence: float
-    precision: float | None
-    samples: int
-    max_steps: int | None
-    horizon: int | None
-    reward_bound: float | None
-    return_range: tuple[float, float] | None
-    tie_tolerance: float
 
-    def __post_init__(self) -> None:
-        check_kind("coupling", self.coupling, Coupling, CouplingError)
-        whole(self, "seed", 0)
-        whole(self, "samples", 2)
-        probability(self, "confidence")
-        whole(self, "horizon", 1, LONGEST, optional=True)
-        for name in ("precision", "max_steps", "reward_bound"):
-            _positive(name, getattr(self, name))
-        object.__setattr__(self, "return_range", _range(self.return_range))
-        object.__setattr__(self, "tie_tolerance", _tolerance(self.tie_tolerance))
+@dataclass(frozen=True, eq=False)
+class Sampled:
+    """All that later samples depend on: the samples so far, and the decisions at the scheduled looks."""
 
-    @classmethod
-    def of(cls, given: Mapping[str, Any]) -> Settings:
-        """Settings from all arguments of `compare` or `compare_policies`."""
-        return cls(**{name: given[name] for name in cls.__dataclass_fields__})
+    samples: DrawnSamples
+    active: tuple[int, ...]  # alternatives that are still simulated
+    paired: bool = True  # False once samples are drawn independently because pairing increases the variance
+    worse_than: tuple[tuple[int, int], ...] = ()  # eliminated alternatives, each with the one that is better
+    decided: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -77,162 +66,273 @@ class Question(ABC):
     reward_bound: float | None
     progress: bool
 
+    @property
     @abstractmethod
-    def _draw(self, first: int, count: int, drawn: list[Draws]) -> Draws:
-        """Draw samples first … first + count − 1; `drawn` has the earlier ones."""
+    def work(self) -> Any:
+        """Picklable function of (first, count, alternatives, paired) that draws a block of samples."""
+
+    @property
+    @abstractmethod
+    def compiled(self) -> bool:
+        """True if a compiled program draws the samples, so that blocks may be large."""
 
     @abstractmethod
-    def _result(self, common: dict[str, Any], draws: Any) -> Comparison:
-        """Build the result from the arguments common to all comparisons and from the draws."""
+    def _result(self, common: dict[str, Any]) -> Comparison:
+        """Build the result from the arguments common to all comparisons."""
 
     @abstractmethod
     def _one_future(self, draws: Draws, decided: bool) -> bool:
         """True if all samples are identical, so that no statistical statement is possible."""
 
-    def answer(self, drawn: list[Draws], samples: int) -> Comparison:
-        """Draw until the comparison is decided or the budget is used up; `drawn` has the samples drawn before."""
-        n = sum(len(part.returns) for part in drawn)
-        found = self.comparison(drawn) if drawn else None
-        open_question = found is None or found.outcome is Outcome.BUDGET_EXHAUSTED
-        steps_left = None if drawn else self.settings.max_steps
-        try:
-            with count_bar(self.verb, self.progress, n, samples) as report:
-                while n < samples and not (steps_left and sum(part.steps for part in drawn) >= steps_left):
-                    count = batch_size(n, samples)
-                    drawn = [*drawn, self._draw(n, count, drawn)]
-                    n += count
-                    report(n)
-                    found = self.comparison(drawn)
-                    if open_question and found.outcome is not Outcome.BUDGET_EXHAUSTED:
-                        break
-        except KeyboardInterrupt:
-            if found is None:
-                raise
-            if found.outcome is Outcome.BUDGET_EXHAUSTED:
-                return replace(found, outcome=Outcome.INTERRUPTED)
-        assert found is not None
-        return found
+    @abstractmethod
+    def check(self, draws: Draws) -> None:
+        """Raise if samples differ when they are drawn again; `draws` has the first ones."""
 
-    def comparison(self, drawn: list[Draws]) -> Comparison:
-        """Result from the samples so far, with its outcome."""
-        joined = drawn[0].joined(drawn)
-        limits = Limits.of_draws([joined], self.discount, self.horizon, self.reward_bound)
-        evaluation, bounded = self._evaluation(joined, limits)
-        outcome, sure = self._decided(joined, evaluation, bounded)
-        common = {
-            "evaluation": evaluation,
-            "draws": joined,
-            "outcome": outcome,
-            "best": self.labels.name(int(evaluation.mean[0].argmax())) if sure else None,
-            "simulator": repr(self.simulator),
-            "discount": self.discount,
-            "horizon": self.horizon,
-            "seed": self.settings.seed,
-            "confidence": self.settings.confidence,
-            "limits": limits,
-            "bounded": bounded,
-            "tie_tolerance": self.settings.tie_tolerance,
-            "continue_with": lambda samples: self.answer(drawn, whole_number("samples", samples, 2)),
-        }
-        return self._result(common, joined)
+    def same(self) -> tuple[int, ...] | None:
+        """For each alternative a number that is equal for alternatives with certainly equal means."""
+        return None
 
-    @property
-    def error(self) -> float:
-        """Error probability of one interval: 1 − confidence, divided among the gaps of one alternative."""
-        return (1 - self.settings.confidence) / (self.labels.size - 1)
+    def between_looks(self, sampled: Sampled, pool: Pool) -> Sampled:
+        """Adapt the sampling to the samples so far."""
+        return sampled
 
-    def _evaluation(self, drawn: Draws, limits: Limits) -> tuple[Evaluation, BoundedReturns | None]:
-        """Evaluation of the state and, if a range of returns is given, the bounds that follow from it."""
-        settings, rule = self.settings, IntervalRule.anytime(self.settings.confidence, self.error)
-        n, one = len(drawn.returns), drawn.one_coupling
-        method = MonteCarlo(seed=settings.seed, samples=n, confidence=settings.confidence, horizon=self.horizon)
-        within = (-math.inf, math.inf) if settings.return_range is None else settings.return_range
-        evaluation = drawn_evaluation(
-            SampledProblem(method, settings.coupling, Labels.of("state", 1, ["here"]), self.labels, self.discount),
-            Stored([one]),
-            limits,
-            rule,
-            Within(*within),
+    @cached_property
+    def rule(self) -> SelectionRule:
+        """Rule of elimination and stopping."""
+        settings = self.settings
+        return SelectionRule(
+            alternatives=self.labels.size,
+            confidence=settings.confidence,
+            indifference=settings.indifference or 0.0,
+            same=self.same(),
         )
-        if one is not drawn:
-            found = sample_moments(drawn, limits, rule)
-            evaluation = _with_means(evaluation, found.mean, found.mean_error, found.gap_mean_error)
-        if settings.return_range is None:
-            return evaluation, None
-        bounded = BoundedReturns(drawn, limits, *settings.return_range, self.error)
-        return _within(evaluation, bounded), bounded
 
-    def _decided(self, drawn: Draws, evaluation: Evaluation, bounded: BoundedReturns | None) -> tuple[Outcome, bool]:
-        """Outcome if sampling stops now, and whether one alternative is known to be best."""
-        assert evaluation.certificate is not None
-        means, errors = evaluation.mean[0], np.asarray(evaluation.certificate.gap_mean_error)[0]
-        low = means[:, None] - means - errors if bounded is None else bounded.gap_means[0]
-        np.fill_diagonal(low := low.copy(), np.inf)
-        if bounded is None and len(drawn.returns) < ENOUGH:
-            low = np.full_like(low, -np.inf)
-        sure = bool((low[int(means.argmax())] > 0).all())
-        outcome = Outcome.BUDGET_EXHAUSTED
+    def answer(self, sampled: Sampled | None = None, samples: int | None = None) -> Comparison:
+        """Draw until the comparison is decided or the budget is used up, from scratch or from `sampled`."""
+        k = self.labels.size
+        sampled = sampled or Sampled(DrawnSamples(k), tuple(range(k)))
+        with pool_of(self.settings.pool) as pool:
+            return _Run(self, pool, sampled, self.settings.samples if samples is None else samples).answer()
+
+    def summary(self, samples: DrawnSamples, certain: bool = False) -> SampleSummary:
+        """Estimates and intervals of these samples."""
+        settings, draws = self.settings, [stage.draws for stage in samples.stages]
+        return SampleSummary(
+            samples=samples,
+            labels=self.labels,
+            limits=Limits.of_draws(draws, self.discount, self.horizon, self.reward_bound),
+            coupling=settings.coupling,
+            discount=self.discount,
+            horizon=self.horizon,
+            seed=settings.seed,
+            confidence=settings.confidence,
+            error=self.rule.error,
+            return_range=settings.return_range,
+            method=MonteCarlo(seed=settings.seed, samples=2, confidence=settings.confidence, horizon=self.horizon),
+            certain=certain,
+        )
+
+    def certain(self, samples: DrawnSamples) -> bool:
+        """True if nothing is random: no step and no policy used its randomness."""
+        return not any(stage.draws.drew for stage in samples.stages)
+
+    def standing(self, sampled: Sampled) -> Standing | None:
+        """Examine the samples so far; None if they are too few for a decision."""
+        n = len(sampled.samples)
+        if self.settings.return_range is None and n < ENOUGH:
+            return None
+        summary, active = self.summary(sampled.samples), sampled.active
+        reference = self.rule.reference(summary.samples.of(*active).returns.mean(axis=0), active)
+        return self.rule.examine(reference, active, *summary.gap_limits(reference, active))
+
+    def outcome(self, sampled: Sampled, standing: Standing | None) -> Outcome:
+        """Outcome if sampling stops now."""
+        if self.certain(sampled.samples):
+            return Outcome.DETERMINISTIC
+        if standing is None:
+            return Outcome.BUDGET_EXHAUSTED
         if self.settings.precision is None:
-            outcome = self._settled(low, sure) or outcome
-        elif self._errors_asked_for(errors).max() <= self.settings.precision:
-            outcome = Outcome.PRECISE
-        if self._one_future(drawn, outcome is not Outcome.BUDGET_EXHAUSTED):
-            outcome, sure = Outcome.ONE_FUTURE, False
-        return outcome, sure
-
-    def _settled(self, low: Floats, sure: bool) -> Outcome | None:
-        """Outcome if lower limits [A, A] of mean gaps (infinite on the diagonal) decide the comparison, else None."""
-        return Outcome.BEST_FOUND if sure else None
+            found = _OUTCOMES[standing.decision]
+        else:
+            certificate = self.summary(sampled.samples).evaluation.certificate
+            assert certificate is not None
+            errors = np.asarray(certificate.gap_mean_error)[0]
+            precise = self._errors_asked_for(errors).max() <= self.settings.precision
+            found = Outcome.PRECISE if precise else Outcome.BUDGET_EXHAUSTED
+        if self._one_future(sampled.samples.complete, found is not Outcome.BUDGET_EXHAUSTED):
+            return Outcome.ONE_FUTURE
+        return found
 
     def _errors_asked_for(self, errors: Floats) -> Floats:
         """Errors of mean gaps, of all [A, A], that must reach `precision`."""
         return errors
 
-
-def batch_size(drawn: int, samples: int) -> int:
-    """Size of the next batch: 64 samples first, then a quarter of those drawn, at least 32."""
-    return min(samples - drawn, ENOUGH if drawn < ENOUGH else max(ENOUGH // 2, drawn // 4))
-
-
-def _within(evaluation: Evaluation, bounded: BoundedReturns) -> Evaluation:
-    """Replace the errors of means by bounds that are valid for any distribution within the range."""
-    assert evaluation.certificate is not None
-    mean = evaluation.mean[0]
-    off = [
-        np.maximum(high - values, values - low) * (1 + 2.0**-50)
-        for values, (low, high) in ((mean, bounded.means), (mean[:, None] - mean, bounded.gap_means))
-    ]
-    certificate = replace(evaluation.certificate, large_sample=False)
-    return _with_means(replace(evaluation, certificate=certificate), mean, *off)
-
-
-def _with_means(evaluation: Evaluation, mean: Floats, mean_error: Floats, gap_mean_error: Floats) -> Evaluation:
-    """Replace the means [A] and their errors [A], [A, A]."""
-    assert evaluation.certificate is not None
-    certificate = replace(evaluation.certificate, mean_error=mean_error[None], gap_mean_error=gap_mean_error[None])
-    return replace(evaluation, mean=mean[None], certificate=certificate)
-
-
-def _positive(name: str, value: Any) -> Any:
-    """Check that a setting is a number > 0, or None."""
-    if value is not None and (isinstance(value, bool) or not (isinstance(value, Real) and 0 < float(value) < np.inf)):
-        raise SettingsError(f"{name} is {value!r}. Give a number > 0, or None.")
-    return value
+    def comparison(self, sampled: Sampled, interrupted: bool = False) -> Comparison:
+        """Result from the samples so far."""
+        standing = self.standing(sampled)
+        outcome = self.outcome(sampled, standing)
+        if interrupted and outcome is Outcome.BUDGET_EXHAUSTED:
+            outcome = Outcome.INTERRUPTED
+        certain = outcome is Outcome.DETERMINISTIC
+        summary = self.summary(sampled.samples, certain)
+        names, best = self.labels.name, _best(summary, standing, outcome)
+        survivors = sampled.active if standing is None else standing.survivors
+        worse = {names(i): names(by) for i, by in sampled.worse_than}
+        common = {
+            "summary": summary,
+            "outcome": outcome,
+            "best": None if best is None else names(best),
+            "survivors": tuple(map(names, survivors)) if best is None else (names(best),),
+            "worse_than": worse,
+            "indifference": self.settings.indifference,
+            "simulator": repr(self.simulator),
+            "tie_tolerance": self.settings.tie_tolerance,
+            "continue_with": lambda samples: self.answer(sampled, whole_number("samples", samples, 2)),
+        }
+        return self._result(common)
 
 
-def _tolerance(value: Any) -> float:
-    if isinstance(value, bool) or not (isinstance(value, Real) and 0 <= float(value) < np.inf):
-        raise SettingsError(f"tie_tolerance is {value!r}. Give a number ≥ 0.")
-    return float(value)
-
-
-def _range(given: Any) -> tuple[float, float] | None:
-    if given is None:
+def _best(summary: SampleSummary, standing: Standing | None, outcome: Outcome) -> int | None:
+    """The alternative that is known to be better than every other, or None."""
+    if outcome is Outcome.ONE_FUTURE or (standing is None and not summary.certain):
         return None
-    try:
-        low, high = (float(end) for end in given)
-    except (TypeError, ValueError):
-        low = high = np.nan
-    if not (-np.inf < low < high < np.inf and 2 * (high - low) < np.inf):
-        raise SettingsError(f"return_range is {given!r}. Give (lowest, highest), e.g. (0.0, 1.0).")
-    return low, high
+    if standing is not None and standing.decision is Decision.BEST:
+        return standing.reference
+    if not summary.certain and standing is not None and standing.decision is not Decision.SETTLED:
+        return None
+    leader = int(summary.means[0].argmax())
+    others = [i for i in range(summary.labels.size) if i != leader]
+    lows = [(summary.pair(leader, i).gap(0, 0, 1).mean_interval or ANYWHERE).low for i in others]
+    return leader if min(lows) > 0 else None
+
+
+class _Run:
+    """Sampling in progress. Blocks are admitted in order, and decisions are made at scheduled looks only."""
+
+    def __init__(self, question: Question, pool: Pool, sampled: Sampled, budget: int) -> None:
+        self._question, self._pool, self._sampled, self._budget = question, pool, sampled, budget
+        self._open = not sampled.decided
+        self._fresh = not sampled.samples.stages
+        self._blocks: Iterator[Draws] | None = None
+        self._pending: list[Draws] = []
+        self._begun = self._looked = time.monotonic()
+        self._seconds_a_rollout = 0.0
+
+    def answer(self) -> Comparison:
+        """Draw until decided, or until the budget is used up."""
+        question, n = self._question, len(self._sampled.samples)
+        interrupted = False
+        try:
+            with status_bar(question.verb, question.progress, n, self._budget, self._seconds) as report:
+                while not self._spent():
+                    standing = self._look()
+                    report(len(self._sampled.samples), self._status(standing))
+                    if self._sampled.decided and self._open:
+                        break
+        except KeyboardInterrupt:
+            interrupted = True
+            self._admit()
+            if len(self._sampled.samples) < 2:
+                raise
+        finally:
+            self._cancel()
+        if self._fresh and len(self._sampled.samples) < ENOUGH:
+            question.check(self._sampled.samples.complete.one_coupling)
+        return question.comparison(self._sampled, interrupted)
+
+    @property
+    def _seconds(self) -> float | None:
+        return self._question.settings.seconds if self._fresh else None
+
+    def _spent(self) -> bool:
+        """Whether the budget is used up, or would be before the next look."""
+        samples, settings = self._sampled.samples, self._question.settings
+        n = len(samples)
+        if n >= self._budget or (not self._open and self._question.certain(samples) and n > 0):
+            return True
+        if n < 2 or not self._fresh:
+            return False
+        if settings.max_steps is not None and samples.steps >= settings.max_steps:
+            return True
+        if settings.seconds is None:
+            return False
+        ahead = (self._next_look() - n) * len(self._sampled.active) * self._seconds_a_rollout
+        return time.monotonic() - self._begun + ahead > settings.seconds
+
+    def _next_look(self) -> int:
+        return min(self._scheduled(len(self._sampled.samples)), self._budget)
+
+    def _scheduled(self, n: int) -> int:
+        """The first scheduled look after n samples. Compiled programs draw many samples as fast as one."""
+        return max(next_look(n), ENOUGH // 2 if self._question.compiled else 1)
+
+    def _look(self) -> Standing | None:
+        """Draw samples up to the next look, then eliminate and decide."""
+        question, before, target = self._question, len(self._sampled.samples), self._next_look()
+        n = before
+        self._blocks = self._blocks or self._pool.ordered(question.work, self._arguments(before))
+        while n < target:
+            self._pending.append(next(self._blocks))
+            n += len(self._pending[-1].returns)
+        self._admit()
+        now = time.monotonic()
+        self._seconds_a_rollout = (now - self._looked) / ((n - before) * len(self._sampled.active))
+        self._looked = now
+        if self._fresh and before < ENOUGH <= n:
+            question.check(self._sampled.samples.complete.one_coupling)
+        standing = question.standing(self._sampled)
+        if not self._open:
+            return standing
+        if question.outcome(self._sampled, standing) is not Outcome.BUDGET_EXHAUSTED:
+            self._sampled = replace(self._sampled, decided=True)
+        elif n == self._scheduled(before):
+            self._adapt(standing)
+        return standing
+
+    def _adapt(self, standing: Standing | None) -> None:
+        """Stop simulating eliminated alternatives, and let the question adapt the sampling."""
+        old = sampled = self._sampled
+        if standing is not None and self._question.settings.precision is None:
+            gone = [(i, standing.reference) for i in sampled.active if i not in standing.survivors]
+            worse = gone if self._question.rule.baseline is None else []
+            sampled = replace(sampled, active=standing.survivors, worse_than=(*sampled.worse_than, *worse))
+        if len(sampled.samples) < self._budget:
+            sampled = self._question.between_looks(sampled, self._pool)
+        self._sampled = sampled
+        if (sampled.active, sampled.paired) != (old.active, old.paired):
+            self._cancel()  # blocks in flight have other alternatives
+
+    def _arguments(self, n: int) -> Iterator[tuple[int, int, tuple[int, ...], bool]]:
+        """First sample, size, alternatives and pairing of each block; blocks end at looks."""
+        active, paired = self._sampled.active, self._sampled.paired
+        lanes = self._question.simulator.lanes
+        rows = _LARGEST_BLOCK if self._question.compiled else max(1, lanes // len(active))
+        while n < self._budget:
+            end = min(self._scheduled(n), self._budget)
+            while n < end:
+                count = min(rows, end - n)
+                yield n, count, active, paired
+                n += count
+
+    def _admit(self) -> None:
+        """Add the pending blocks to the samples."""
+        if self._pending:
+            draws, self._pending = self._pending[0].joined(self._pending), []
+            samples = self._sampled.samples.with_block(self._sampled.active, draws)
+            self._sampled = replace(self._sampled, samples=samples)
+
+    def _cancel(self) -> None:
+        """Drop the blocks in flight."""
+        if self._blocks is not None:
+            self._blocks.close()  # type: ignore[attr-defined]
+            self._blocks = None
+
+    def _status(self, standing: Standing | None) -> str:
+        """The leader, the interval of its worst rival, and the number of survivors."""
+        if standing is None:
+            return ""
+        name, k = self._question.labels.name, self._question.labels.size
+        said = f"{name(standing.reference)} leads"
+        if (rival := standing.rival) is not None:
+            said += f", {standing.low[rival]:.3g} to {standing.high[rival]:.3g} over {name(rival)}"
+        return f"{said}; {len(standing.survivors)} of {k} remain"

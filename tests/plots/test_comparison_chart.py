@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import jmdp
+from jmdp.results.samples.sample_summary import SampleSummary
 from jmdp.simulators import FunctionSimulator
 
 pytest.importorskip("matplotlib")
@@ -41,10 +42,15 @@ def noisy(names, scale=1.0, samples=100, **settings):
 
 
 def with_gap_errors(comparison, error):
-    certificate = comparison.evaluation.certificate
-    certificate = dataclasses.replace(certificate, gap_mean_error=np.full_like(certificate.gap_mean_error, error))
-    evaluation = dataclasses.replace(comparison.evaluation, certificate=certificate)
-    return dataclasses.replace(comparison, evaluation=evaluation, best=None)
+    class Summary(SampleSummary):
+        def pair(self, a, b):
+            found = super().pair(a, b)
+            off = np.full_like(found.certificate.gap_mean_error, error)
+            return dataclasses.replace(found, certificate=dataclasses.replace(found.certificate, gap_mean_error=off))
+
+    fields = [field.name for field in dataclasses.fields(SampleSummary) if field.init]
+    summary = Summary(**{name: getattr(comparison.summary, name) for name in fields})
+    return dataclasses.replace(comparison, summary=summary, best=None, outcome=jmdp.Outcome.BUDGET_EXHAUSTED)
 
 
 def inventory(policy):

@@ -21,7 +21,10 @@ from scipy.stats import binom
 
 import jmdp
 from jmdp.comparing import _question
-from jmdp.sequential import Settings
+from jmdp.comparison_settings import Settings
+from jmdp.results.samples.drawn_samples import DrawnSamples
+from jmdp.results.samples.selection import looks
+from jmdp.sequential import Sampled
 from jmdp.simulators import FunctionSimulator
 from jmdp.simulators.simulator import ENDED, Draws, Simulator, action_labels
 
@@ -121,12 +124,14 @@ def truths(distribution: Distribution) -> dict[str, float]:
 
 
 def batches(budget: int):
-    """Sizes of the batches of `compare`."""
+    """Numbers of samples between the looks of `compare`, from 64 on."""
     n = 0
-    while n < budget:
-        count = min(budget - n, 64 if n < 64 else max(32, n // 4))
-        n += count
-        yield count
+    for look in looks():
+        if look >= 64 and n < budget:
+            yield min(look, budget) - n
+            n = min(look, budget)
+        elif n >= budget:
+            return
 
 
 def outside(found: jmdp.Comparison, distribution: Distribution, truth: dict[str, float]) -> set[str]:
@@ -176,27 +181,17 @@ def watched(distribution: Distribution, runs: int, budget: int, seed: int) -> Ra
     truth, ever, until_stop, stops = truths(distribution), Counter(), Counter(), []
     for run in range(runs):
         rng = np.random.default_rng([seed, run])
-        settings = Settings(
-            seed=run,
-            coupling=jmdp.Synchronous(),
-            confidence=0.95,
-            precision=None,
-            samples=budget,
-            max_steps=None,
-            horizon=None,
-            reward_bound=None,
-            return_range=distribution.return_range,
-            tie_tolerance=0.0,
-        )
+        settings = Settings(seed=run, coupling=jmdp.Synchronous(), return_range=distribution.return_range)
         question = _question(Given(), None, lambda state: 0, None, None, settings, False)
-        parts, missed, stopped, n = [], set(), None, 0
+        samples, missed, stopped, n = DrawnSamples(2), set(), None, 0
         for count in batches(budget):
             common = distribution.common * rng.standard_normal(count)
             returns = np.stack([common + distribution.draw(rng, count), common], axis=1)
             ends, gains = np.full(returns.shape, ENDED), returns.view(np.int64)
-            parts.append(Draws(returns, ends, gains, float(np.abs(returns).max()), 2 * count, 0))
+            drawn = Draws(returns, ends, gains, float(np.abs(returns).max()), 2 * count, 0, True)
+            samples = samples.with_block((0, 1), drawn)
             n += count
-            found = question.comparison(parts)
+            found = question.comparison(Sampled(samples, (0, 1)))
             missed |= outside(found, distribution, truth)
             if stopped is None and found.best is not None:
                 stopped = n

@@ -6,6 +6,7 @@ limit for a count is the binomial one that chance alone exceeds less than once i
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import replace
 
@@ -16,7 +17,8 @@ from scipy.stats import t as student
 
 import jmdp
 from jmdp.comparing_policies import _question
-from jmdp.sequential import Settings, batch_size
+from jmdp.comparison_settings import Settings
+from jmdp.results.samples.selection import looks as schedule
 from reference.episodes import gap_moments
 
 SHARED = jmdp.Synchronous(policy_luck="shared")
@@ -38,29 +40,18 @@ def problem(seed, S=6, K=4, A=2, discount=0.7, opposite=False):
 
 
 def question(model, pair, seed, samples, **settings):
-    given = {
-        "seed": seed,
-        "coupling": SHARED,
-        "confidence": 0.95,
-        "precision": None,
-        "samples": samples,
-        "max_steps": None,
-        "horizon": None,
-        "reward_bound": None,
-        "return_range": None,
-        "tie_tolerance": 0.0,
-    } | settings
+    given = {"seed": seed, "coupling": SHARED, "samples": samples} | settings
     return _question(model, pair, STARTS, None, "old", Settings(**given), False)
 
 
-def looks(asked, samples):
-    """What is known after each batch."""
-    drawn, n = [], 0
-    while n < samples:
-        count = batch_size(n, samples)
-        drawn.append(asked._draw(n, count, drawn))
-        n += count
-        yield asked.comparison(drawn)
+def looks(model, pair, seed, samples):
+    """What is known at each look; a precision that is never reached keeps the comparison open."""
+    found = question(model, pair, seed, 64, precision=1e-300).answer()
+    yield found
+    for n in itertools.takewhile(lambda n: n <= samples, schedule()):
+        if n > 64:
+            found = found.continued(n)
+            yield found
 
 
 def watch(runs, samples, opposite=False):
@@ -69,7 +60,7 @@ def watch(runs, samples, opposite=False):
     model, pair, mean, _ = problem(3, opposite=opposite)
     for run in range(runs):
         missed, found = False, None
-        for found in looks(question(model, pair, run, samples), samples):
+        for found in looks(model, pair, run, samples):
             missed |= mean not in found.gap("new", "old").mean_interval
         ever += missed
         gaps = found.draws.returns[:, 1] - found.draws.returns[:, 0]
@@ -131,7 +122,7 @@ def episodes_needed(coupling, seeds, half_width):
     for seed in seeds:
         model, pair, _, _ = problem(3, opposite=True)
         asked = question(model, pair, seed, 100_000, precision=half_width, coupling=coupling)
-        total += asked.answer([], 100_000).samples
+        total += asked.answer().samples
     return total / len(seeds)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -10,7 +11,7 @@ from scipy.stats import binom
 
 from jmdp.base.interval import Estimate
 from jmdp.results.pairing import LuckShares, Pairing, pairing_costs, pairing_gain
-from jmdp.sequential import batch_size
+from jmdp.results.samples.selection import looks as schedule
 from jmdp.simulators.episodes import LuckProbe
 
 
@@ -35,9 +36,7 @@ def test_the_interval_of_the_gain_covers_about_95_percent(rho):
 def test_pairing_costs_at_most_a_twentieth_of_640_samples(rho):
     """n paired samples of N cost as many as N (1 + n/N (1/gain − 1)) independent ones; the mean over 60 runs."""
     rng, N = np.random.default_rng(1), 640
-    looks = [32, 64]
-    while looks[-1] + batch_size(looks[-1], N) < N:
-        looks.append(looks[-1] + batch_size(looks[-1], N))
+    looks = [n for n in itertools.takewhile(lambda n: n < N, schedule()) if n >= 32]
     paired = []
     for _ in range(60):
         returns = correlated(rng, N, rho)

@@ -1,8 +1,9 @@
-"""Progress bars: shown on a terminal, silent elsewhere."""
+"""Progress bars: shown on a terminal; elsewhere sampling prints a line every minute, and all else is silent."""
 
 from __future__ import annotations
 
 import math
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,6 +12,9 @@ from jmdp.base.arrays import Integers
 
 _FIRST_SHOWN_AFTER = 1.0
 """Seconds of work before a bar appears; shorter work shows none."""
+
+_LINE_EVERY = 60.0
+"""Seconds between two lines where there is no terminal."""
 
 
 @contextmanager
@@ -51,6 +55,36 @@ def count_bar(name: str, shown: bool, start: int, end: int | None = None) -> Ite
 
         def report(count: int) -> None:
             bar.update(count - bar.n)
+
+        yield report
+
+
+@contextmanager
+def status_bar(
+    name: str, shown: bool, start: int, end: int, seconds: float | None = None
+) -> Iterator[Callable[[int, str], None]]:
+    """Show a bar that counts samples, with a status text; plain lines once a minute where there is no terminal.
+
+    `seconds` is the time limit, if there is one.
+    """
+    from tqdm import tqdm
+
+    begun = said = time.monotonic()
+    terminal = sys.stderr.isatty()
+    off = not (shown and terminal)
+    with tqdm(desc=name, initial=start, total=end, unit_scale=True, disable=off, delay=_FIRST_SHOWN_AFTER) as bar:
+
+        def report(count: int, status: str) -> None:
+            nonlocal said
+            bar.set_postfix_str(status, refresh=False)
+            bar.update(count - bar.n)
+            now = time.monotonic()
+            if shown and not terminal and now - said >= _LINE_EVERY:
+                said, past = now, now - begun
+                left = past * (end - count) / max(1, count - start)
+                left = left if seconds is None else min(left, max(0.0, seconds - past))
+                about = f"at most {tqdm.format_interval(left)} left"
+                print(f"{name}: {count:,} of at most {end:,} samples; {status}; {about}", file=sys.stderr, flush=True)
 
         yield report
 

@@ -68,7 +68,7 @@ def comparison_chart(comparison: Comparison, *, title: str | None = None) -> Fig
         Shown above the axes instead of the verdict.
     """
     c, leader = comparison, comparison.reference
-    ranked = sorted(range(len(c.actions)), key=lambda a: -float(c.evaluation.mean[0, a]))
+    ranked = sorted(range(len(c.actions)), key=lambda a: -float(c.mean[a]))
     ranked.sort(key=lambda a: c.actions[a] != leader)  # on top, also among equals
     names = dict(zip(c.actions, written(c.actions, c.alternative), strict=True))
     rows = [_row(c, c.actions[a]) for a in ranked[1:]]
@@ -103,16 +103,15 @@ def _add_legend(figure: Figure, panels: list[Axes], text: str) -> None:
 
 def _row(c: Comparison, action: str) -> _Row:
     first, second = (action, c.reference) if has_baseline(c) else (c.reference, action)
-    gap, labels, covariance = c.gap(first, second), c.evaluation.actions, c.evaluation.covariance[0]
-    a, b = labels.index(first), labels.index(second)
+    gap, pair = c.gap(first, second), c.pair(first, second)
     interval = ANYWHERE if gap.mean_interval is None else gap.mean_interval
-    independent_std = math.sqrt(covariance[a, a] + covariance[b, b])
+    independent_std = math.sqrt(pair.covariance[0].trace())
     noise = 1e-7 * independent_std + 1e-12 * c.draws.largest_reward  # what rounding leaves of a variance that is 0
     apart = interval.low > 0 or (has_baseline(c) and interval.high < 0)
     return _Row(
         gap.mean,
         interval,
-        apart and (c.bounded is not None or c.samples >= ENOUGH),
+        apart and (c.return_range is not None or c.common_samples(first, second) >= ENOUGH),
         gap.std if gap.std > noise else 0.0,
         independent_std if independent_std > noise else 0.0,
         c.superiority(first, second),

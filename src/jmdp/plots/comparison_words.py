@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from jmdp.results.anytime import ENOUGH
+from jmdp.results.outcome import Outcome
 
 if TYPE_CHECKING:
     from jmdp.results.comparison import Comparison
@@ -69,6 +70,8 @@ def verdict(c: Comparison, labelled: list[str], gaps: list[float], sure: list[bo
         return _beside_baseline(leader, others, gaps, sure)
     if c.best is not None:
         return f"{leader} is best"
+    if c.outcome is Outcome.GOOD_ENOUGH:
+        return f"{leader} is within {c.indifference:g} of the best"
     if c.samples < ENOUGH:
         return f"Not decided, too few {c.run}s; {leader} leads"
     near = [name for name, known in zip(others, sure, strict=True) if not known]
@@ -89,10 +92,12 @@ def _beside_baseline(baseline: str, others: list[str], gaps: list[float], sure: 
 
 def caption(c: Comparison) -> str:
     """Sample size, seed, confidence, coupling, and why sampling stopped."""
+    least, most = min(c.counts.values()), max(c.counts.values())
+    count = f"{most:,}" if least == most else f"{least:,} to {most:,}"
     first = (
-        f"{c.samples:,} {c.run}s of each {c.alternative}",
+        f"{count} {c.run}s of each {c.alternative}",
         f"seed {c.seed}",
-        f"{100 * c.confidence:g}% confidence{', large-sample' if c.bounded is None else ''}",
+        f"{100 * c.confidence:g}% confidence{', large-sample' if c.return_range is None else ''}",
     )
     second = (
         f"{type(c.evaluation.coupling).__name__} coupling",

@@ -10,7 +10,6 @@ from jmdp.results.anytime import ENOUGH
 from jmdp.results.evaluation import Evaluation
 from jmdp.results.gaps.gap import Gap
 from jmdp.results.outcome import Outcome
-from jmdp.results.samples.bounded_returns import BoundedReturns
 
 
 class _Compared(Protocol):
@@ -40,7 +39,12 @@ class _Compared(Protocol):
     @property
     def evaluation(self) -> Evaluation: ...
     @property
-    def bounded(self) -> BoundedReturns | None: ...
+    def return_range(self) -> tuple[float, float] | None: ...
+    @property
+    def survivors(self) -> tuple[str, ...]: ...
+    @property
+    def indifference(self) -> float | None: ...
+    def common_samples(self, first: str, second: str) -> int: ...
     def mean_of(self, action: str) -> Estimate: ...
     def gap(self, first: str, second: str) -> Gap: ...
     def superiority(self, first: str, second: str) -> Estimate: ...
@@ -55,16 +59,54 @@ def answer_sentence(c: _Compared) -> str:
             f"All {c.samples:,} {c.run}s of each {c.alternative} gave the same return, so no confidence can be stated; "
             f"{ahead}."
         )
+    if c.outcome is Outcome.DETERMINISTIC:
+        return _certain(c)
+    if c.outcome is Outcome.EQUAL_BEST and len(c.actions) > len(c.survivors):
+        return f"{_listed(c.survivors)} have equal means, and are the best of {_all(c)} ({_from(c)})"
+    if c.outcome is Outcome.EQUAL_BEST:
+        same = "they are the same policy" if c.alternative == "policy" else "they have the same outcomes in this state"
+        return f"{_listed(c.survivors)} have equal means: {same}"
+    if c.outcome is Outcome.GOOD_ENOUGH:
+        return _good_enough(c)
     if c.reference != c.leader or len(c.actions) == 2:
         others = [name for name in c.actions if name != c.reference]
         return "; ".join(_between(c, name, c.reference) for name in others)
+    if c.best is None and len(c.survivors) > 2:
+        return f"undecided: {len(c.survivors)} of {_all(c)} may be the best; {_between(c, c.leader, c.runner_up)}"
     if c.best is None:
         return _between(c, c.leader, c.runner_up)
-    gap, often = _gap(c, c.best, c.runner_up), _how_often(c, c.best, c.runner_up, f"it earns more than {c.runner_up}")
-    return (
-        f"{c.best} is the best of {len(c.actions)} {c.evaluation.actions.plural} on average ({_from(c)}): it earns "
-        f"{rounding.plus_minus(gap)} more than {c.runner_up}, the second best; {often}"
-    )
+    return f"{c.best} is the best of {_all(c)} on average ({_from(c)}): {_over_second(c)}"
+
+
+def _all(c: _Compared) -> str:
+    return f"{len(c.actions)} {c.alternative[:-1] + 'ies' if c.alternative.endswith('y') else c.alternative + 's'}"
+
+
+def _over_second(c: _Compared) -> str:
+    gap = _gap(c, c.leader, c.runner_up)
+    often = _how_often(c, c.leader, c.runner_up, f"it earns more than {c.runner_up}")
+    return f"it earns {rounding.plus_minus(gap)} more than {c.runner_up}, the second best; {often}"
+
+
+def _good_enough(c: _Compared) -> str:
+    """The alternative that is within `indifference` of the best."""
+    assert c.indifference is not None
+    gap, often = _gap(c, c.leader, c.runner_up), _how_often(c, c.leader, c.runner_up, f"{c.leader} earns more")
+    within = f"within {rounding.exactly(c.indifference)} of the best of {_all(c)} on average"
+    return f"{c.leader} is {within} ({_from(c)}): {c.leader} − {c.runner_up} = {rounding.plus_minus(gap)}; {often}"
+
+
+def _certain(c: _Compared) -> str:
+    """The order of alternatives whose returns are not random."""
+    said = f"Nothing is random here, so one {c.run} of each {c.alternative} is exact"
+    gap = _gap(c, c.leader, c.runner_up)
+    if c.best is not None:
+        return f"{said}: {c.best} earns {rounding.plus_minus(gap)} more than {c.runner_up}, the second best"
+    return f"{said}: {c.leader} − {c.runner_up} = {rounding.plus_minus(gap)}"
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]])
 
 
 def _between(c: _Compared, first: str, second: str) -> str:
@@ -73,10 +115,11 @@ def _between(c: _Compared, first: str, second: str) -> str:
     if gap < 0:
         gap, first, second = Estimate(-gap, -gap.high, -gap.low), second, first
     often = _how_often(c, first, second, f"{first} earns more")
-    enough = c.bounded is not None or c.samples >= ENOUGH
+    n = c.common_samples(first, second)
+    enough = c.return_range is not None or n >= ENOUGH
     if gap.low > 0 and enough:
-        return f"{first} earns {rounding.plus_minus(gap)} more than {second} on average ({_from(c)}); {often}"
-    difference = f"{first} − {second} = {rounding.plus_minus(gap)} ({_from(c)}); {often}"
+        return f"{first} earns {rounding.plus_minus(gap)} more than {second} on average ({_from(c, n)}); {often}"
+    difference = f"{first} − {second} = {rounding.plus_minus(gap)} ({_from(c, n)}); {often}"
     if not enough:
         return f"too few {c.run}s to decide between {first} and {second}: {difference}"
     if c.outcome is Outcome.PRECISE:
@@ -101,7 +144,9 @@ def _how_often(c: _Compared, first: str, second: str, earns_more: str) -> str:
     return f"{earns_more} in {more} of {c.run}s, the same in {same} and less in {less}"
 
 
-def _from(c: _Compared) -> str:
+def _from(c: _Compared, n: int | None = None) -> str:
+    """Confidence, and the number of samples: n, or all."""
     paired = c.paired_samples == c.samples and c.evaluation.coupling.shared_in_a_state
-    runs = f"{c.samples:,} paired {c.run}s" if paired else f"{c.samples:,} {c.run}s of each"
+    count = c.samples if n is None else n
+    runs = f"{count:,} paired {c.run}s" if paired else f"{count:,} {c.run}s of each"
     return f"{100 * c.confidence:g}% confidence, {runs}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -21,9 +21,11 @@ from jmdp.results.evaluation import Evaluation
 from jmdp.results.gaps.gap import Gap
 from jmdp.results.outcome import Outcome
 from jmdp.results.result import Tabulated, figure
-from jmdp.results.samples.bounded_returns import BoundedReturns, bounded_limits
+from jmdp.results.samples.bounded_returns import bounded_limits
+from jmdp.results.samples.drawn_samples import DrawnSamples
 from jmdp.results.samples.limits import Limits
-from jmdp.simulators.simulator import Draws, is_exact_sum
+from jmdp.results.samples.sample_summary import SampleSummary
+from jmdp.simulators.simulator import is_exact_sum
 
 if TYPE_CHECKING:
     import xarray
@@ -33,6 +35,10 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Comparison(Tabulated):
     """Actions compared from one state under shared randomness.
+
+    Actions that are known to be worse were eliminated, so they have fewer rollouts (`counts`). A gap and all that
+    belongs to it are computed from the samples that both actions have, a mean from all samples of its action, and the
+    regret and `evaluation` from the samples in which every action was simulated.
 
     Intervals are valid whenever sampling stops: for each action, all its gaps jointly at `confidence`. Intervals of
     chances and quantiles are valid for any distribution. With a `return_range`, so are those of means, of standard
@@ -45,37 +51,93 @@ class Comparison(Tabulated):
     alternative: ClassVar[str] = "action"  # what is compared
     run: ClassVar[str] = "rollout"  # the name of one sample
 
-    evaluation: Evaluation  # of the one state: means, covariances, gaps, distributions
-    draws: Draws
+    summary: SampleSummary = field(repr=False)  # the samples, and the rules of their intervals
     outcome: Outcome
     best: str | None  # the action that is better on average than every other, if decided
+    survivors: tuple[str, ...]  # actions that may be best; with a baseline, those that may be equal to it
+    worse_than: dict[str, str]  # actions that were eliminated, each with one that is better
+    indifference: float | None  # differences of means up to this size do not matter
     simulator: str
     policy: str
-    discount: float
-    horizon: int
-    seed: int
-    confidence: float
-    limits: Limits  # error of returns by the horizon and by rounding
-    bounded: BoundedReturns | None  # intervals within a `return_range`, if one was given
     tie_tolerance: float  # gaps up to this size are ties
     numbers: tuple[int, ...] | None  # indices of the actions in the simulator, if it has discrete actions
     continue_with: Callable[[int], Comparison] = field(repr=False)
 
     @property
+    def evaluation(self) -> Evaluation:
+        """Means, covariances, gaps and distributions of the samples in which every action was simulated."""
+        return self.summary.evaluation
+
+    @property
+    def draws(self) -> DrawnSamples:
+        """The samples."""
+        return self.summary.samples
+
+    @property
+    def discount(self) -> float:
+        """Discount factor."""
+        return self.summary.discount
+
+    @property
+    def horizon(self) -> int:
+        """Length of a rollout in steps."""
+        return self.summary.horizon
+
+    @property
+    def seed(self) -> int:
+        """Random seed of all draws."""
+        return self.summary.seed
+
+    @property
+    def confidence(self) -> float:
+        """Confidence level of the decision."""
+        return self.summary.confidence
+
+    @property
+    def limits(self) -> Limits:
+        """Errors of returns by the horizon and by rounding."""
+        return self.summary.limits
+
+    @property
+    def return_range(self) -> tuple[float, float] | None:
+        """Range of possible returns, if one was given."""
+        return self.summary.return_range
+
+    @property
     def samples(self) -> int:
+        """Rollouts of each action that was not eliminated."""
+        return len(self.draws)
+
+    @property
+    def counts(self) -> dict[str, int]:
         """Rollouts of each action."""
-        return int(self.draws.returns.shape[0])
+        return dict(zip(self.actions, self.draws.counts.tolist(), strict=True))
+
+    def common_samples(self, first: Label, second: Label) -> int:
+        """Number of samples in which both actions were simulated."""
+        return int(min(self.draws.counts[self._at(first)], self.draws.counts[self._at(second)]))
+
+    @property
+    def choice(self) -> str | None:
+        """The action to take: `best`, or one that is known to be within `indifference` of the best; else None."""
+        return self.leader if self.outcome is Outcome.GOOD_ENOUGH else self.best
 
     @property
     def actions(self) -> list[str]:
         """Names of the actions compared."""
-        labels = self.evaluation.actions
+        labels = self.summary.labels
         return [labels.name(i) for i in range(labels.size)]
 
     @cached_property
     def leader(self) -> str:
-        """The action with the largest mean so far; equal to `best` once that is decided."""
-        return self.evaluation.actions.name(int(self.evaluation.mean[0].argmax()))
+        """The action with the largest mean so far among the survivors; equal to `best` once that is decided."""
+        numbers = [self._at(name) for name in self._ahead]
+        return self.actions[max(numbers, key=lambda a: self.mean[a])]
+
+    @property
+    def _ahead(self) -> Sequence[str]:
+        """Actions that were not eliminated."""
+        return [name for name in self.actions if name not in self.worse_than]
 
     @property
     def reference(self) -> str:
@@ -94,29 +156,33 @@ class Comparison(Tabulated):
 
     @property
     def mean(self) -> Floats:
-        """[A], means of the returns."""
-        mean: Floats = self.evaluation.mean[0]
-        return mean
+        """[A], means of the returns, each over all rollouts of its action."""
+        return self.summary.means[0]
 
     def mean_of(self, action: Label) -> Estimate:
         """E[Z(action)] with its interval."""
         a = self._at(action)
-        if self.bounded is not None:
-            low, high = self.bounded.means
-            return Estimate(float(self.mean[a]), float(low[a]), float(high[a]))
-        return self.evaluation.mean_of(0, a)
+        mean, low, high = (float(values[a]) for values in self.summary.means)
+        return Estimate(mean, low, high)
 
     def gap(self, first: Label, second: Label) -> Gap:
         """Z(first) − Z(second) under shared randomness: mean, standard deviation, correlation, distribution."""
         a, b = self._at(first), self._at(second)
-        gap = self.evaluation.gap(0, a, b)
-        if self.bounded is None or a == b:
+        if a == b:
+            return self.evaluation.gap(0, a, b)
+        gap = self.summary.pair(a, b).gap(0, 0, 1)
+        if self.return_range is None or self.summary.certain:
             return gap
-        low, high = self.bounded.gap_means
-        variance = replace(self.bounded, draws=self.draws.one_coupling).gap_variance(a, b)
+        bounded = self.summary.bounded(a, b)
+        low, high = bounded.gap_means
+        variance = replace(bounded, draws=bounded.draws.one_coupling).gap_variance(0, 1)
         central = (*gap.central_moments[:2], Estimate(gap.variance, variance.low, variance.high))
-        mean = Interval(float(low[a, b]), float(high[a, b]))
+        mean = Interval(float(low[0, 1]), float(high[0, 1]))
         return replace(gap, mean_interval=mean, variance_interval=variance, central_moments=central)
+
+    def pair(self, first: Label, second: Label) -> Evaluation:
+        """Evaluation of two different actions, from the samples that both have."""
+        return self.summary.pair(self._at(first), self._at(second))
 
     def superiority(self, first: Label, second: Label) -> Estimate:
         """P(Z(first) − Z(second) > tie_tolerance).
@@ -127,28 +193,33 @@ class Comparison(Tabulated):
         a, b = self._at(first), self._at(second)
         if a == b:
             return Estimate(0.0, 0.0, 0.0)
-        draws = self.draws.one_coupling
-        n = len(draws.returns)
-        x, y = draws.returns[:, a], draws.returns[:, b]
-        same = draws.gains[:, a] == draws.gains[:, b]
+        draws = self.draws.of(a, b).one_coupling
+        n, (x, y) = len(draws.returns), draws.returns.T
+        same = draws.gains[:, 0] == draws.gains[:, 1]
         gaps = np.where(same, 0.0, x - y)
-        exact = same | (draws.exact[:, a] & draws.exact[:, b] & is_exact_sum(x, -y, gaps))
-        slack = np.where(draws.ends[:, a] == draws.ends[:, b], 0.0, 2 * self.limits.cut)
+        exact = same | (draws.exact.all(axis=1) & is_exact_sum(x, -y, gaps))
+        slack = np.where(draws.ends[:, 0] == draws.ends[:, 1], 0.0, 2 * self.limits.cut)
         slack = slack + np.where(exact, 0.0, 2 * self.limits.rounding)
         seen, at_least, at_most = (int((gaps + off > self.tie_tolerance).sum()) for off in (0.0, -slack, slack))
+        if self.summary.certain:
+            return Estimate(seen / n, at_least / n, at_most / n)
         low, high = (anytime.chance_interval(count, n, self._error) for count in (at_least, at_most))
         return Estimate(seen / n, low.low, high.high)
 
     def regret(self, action: Label) -> Regret:
-        """Regret under the same randomness, relative to the best action in hindsight: max_b Z(b) − Z(action) ≥ 0."""
+        """Regret under the same randomness, relative to the best action in hindsight: max_b Z(b) − Z(action) ≥ 0.
+
+        From the samples in which every action was simulated.
+        """
         a = self._at(action)
-        draws = self.draws.one_coupling
+        draws = self.draws.complete.one_coupling
         returns, ends = draws.returns, draws.ends
         cut = np.where((ends != ends[:, [a]]).any(axis=1), 2 * self.limits.cut, 0.0)
         hidden = cut + 2 * self.limits.rounding
-        most = math.inf if self.bounded is None else self.bounded.width
+        most = math.inf if self.return_range is None else self.return_range[1] - self.return_range[0]
         values = returns.max(axis=1) - returns[:, a]
-        return Regret(self.evaluation.actions.name(a), values, hidden, most, 1 - self.confidence)
+        error = 0.0 if self.summary.certain else 1 - self.confidence
+        return Regret(self.actions[a], values, hidden, most, error)
 
     def variance_reduction(self, first: Label, second: Label) -> Estimate:
         """(Var Z(first) + Var Z(second))/Var(gap): how many times as many independent rollouts the mean gap would need.
@@ -156,7 +227,8 @@ class Comparison(Tabulated):
         Infinite if the gap did not vary, nan if the returns did not vary either. An estimate without an interval.
         """
         a, b = self._at(first), self._at(second)
-        x, y = (self.limits.scale.divide(self.draws.one_coupling.returns[:, i]) for i in (a, b))
+        returns = self.limits.scale.divide(self.draws.of(a, b).one_coupling.returns)
+        x, y = returns.T
         x, y = x - x.mean(), y - y.mean()
         noise = (2 * self.limits.scale.divide(self.limits.rounding)) ** 2  # variance due to rounding alone
         alone, together = float((x * x + y * y).mean()), float(((x - y) ** 2).mean())
@@ -182,14 +254,15 @@ class Comparison(Tabulated):
         An outcome of chance p = `unseen` in which the runner-up earns x more than the best action reduces their mean
         gap g to (1 − p) g − p x, which is 0 at x = g (1 − p)/p. A `return_range` bounds x instead.
         """
-        if self.best is None or self.bounded is not None:
+        if self.best is None or self.return_range is not None or self.summary.certain:
             return None
         return self.gap(self.best, self.runner_up).mean * (1 - self.unseen) / self.unseen
 
     def continued(self, samples: int) -> Comparison:
-        """Continue to this many rollouts of each action, or until decided if it is not. No sample is drawn twice.
+        """Continue to this many rollouts of each action that was not eliminated, or until decided if it is not.
 
-        `max_steps` no longer applies.
+        No sample is drawn twice. A decided comparison goes on with the actions that were simulated last, to narrow the
+        intervals. `max_steps` and `seconds` no longer apply.
         """
         return self.continue_with(samples)
 
@@ -204,11 +277,11 @@ class Comparison(Tabulated):
                 "95% quantile of regret": regret.quantile(0.95),
                 "worst 5% of regret": regret.cvar(0.05),
             }
-            rows.append({"action": action} | found | worst | self._about())
+            rows.append({"action": action} | found | worst | self._about(action))
         return rows
 
-    def _about(self) -> dict[str, Any]:
-        return {"samples": self.samples, "seed": self.seed, "confidence": self.confidence}
+    def _about(self, name: str) -> dict[str, Any]:
+        return {"samples": self.counts[name], "seed": self.seed, "confidence": self.confidence}
 
     def to_xarray(self) -> xarray.Dataset:
         """Means, covariances and correlations of the returns, with labels and errors."""
@@ -238,7 +311,7 @@ class Comparison(Tabulated):
     def _at(self, label: Label) -> int:
         """Position of an action, by its name or by its index in the simulator."""
         if self.numbers is None or isinstance(label, str):
-            return self.evaluation.actions.index(label)
+            return self.summary.labels.index(label)
         if isinstance(label, bool) or label not in self.numbers:
             raise LabelError(f"Action {label!r} was not compared. Compared actions: {', '.join(self.actions)}.")
         return self.numbers.index(label)
@@ -270,12 +343,14 @@ class Regret:
     values: Floats  # [n]
     hidden: Floats  # [n], error of each sample by the horizon and by rounding
     most: float  # upper bound on the regret; infinite without a `return_range`
-    error: float  # probability that an interval fails, at any stopping time
+    error: float  # probability that an interval fails, at any stopping time; 0 if nothing is random
 
     @property
     def mean(self) -> Estimate:
         """The expectation."""
         value = float(self.values.mean())
+        if self.error == 0:
+            return Estimate(value, *self._between(0.5, 0.0))
         if math.isinf(self.most):
             return Estimate.within(value, None)
         ends = (self.values - self.hidden)[:, None], (self.values + self.hidden)[:, None]
@@ -297,6 +372,8 @@ class Regret:
         _refuse_no_chance(p)
         start = float(np.quantile(self.values, 1 - p, method="inverted_cdf"))
         value = start + float(np.maximum(self.values - start, 0.0).mean()) / p
+        if self.error == 0:
+            return Estimate(value, *self._between(p, 0.0))
         if math.isinf(self.most):
             return Estimate.within(value, None)
         tails = p * 2.0 ** (-0.5 * np.arange(_LEVELS))
@@ -309,6 +386,8 @@ class Regret:
     def _between(self, p: float, error: float) -> tuple[float, float]:
         """Interval of the p-quantile."""
         n = self.values.size
+        if error == 0:  # nothing is random
+            return max(0.0, float((self.values - self.hidden)[0])), float((self.values + self.hidden)[0])
         low, high = anytime.quantile_ranks(p, n, error)
         least = float(np.sort(self.values - self.hidden)[low - 1]) if low else 0.0
         most = float(np.sort(self.values + self.hidden)[high - 1]) if high <= n else math.inf

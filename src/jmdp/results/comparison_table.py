@@ -11,8 +11,8 @@ from jmdp.base.interval import Estimate
 from jmdp.results.answer import _Compared, answer_sentence
 from jmdp.results.outcome import Outcome
 from jmdp.results.result import wrapped
+from jmdp.results.samples.drawn_samples import DrawnSamples
 from jmdp.results.samples.limits import Limits
-from jmdp.simulators.simulator import Draws
 
 
 class _Regret(Protocol):
@@ -38,7 +38,11 @@ class _Sampled(_Compared, Protocol):
     @property
     def limits(self) -> Limits: ...
     @property
-    def draws(self) -> Draws: ...
+    def draws(self) -> DrawnSamples: ...
+    @property
+    def counts(self) -> dict[str, int]: ...
+    @property
+    def worse_than(self) -> dict[str, str]: ...
 
 
 class _Comparison(_Sampled, Protocol):
@@ -74,7 +78,8 @@ def comparison_table(comparison: _Comparison) -> str:
     return joined(
         [
             answer_sentence(c),
-            *([_ONE_FUTURE] if c.outcome is Outcome.ONE_FUTURE else [f"stopped: {c.outcome.value}"]),
+            *([] if c.outcome is Outcome.ONE_FUTURE else [f"stopped: {c.outcome.value}"]),
+            *([_ONE_FUTURE] if c.outcome in (Outcome.ONE_FUTURE, Outcome.DETERMINISTIC) else []),
             f"{len(c.actions)} actions of {c.simulator}, followed by the policy ({c.policy}); {coupling}",
             *_overturned(c),
         ],
@@ -82,7 +87,8 @@ def comparison_table(comparison: _Comparison) -> str:
         [
             f"regret of {leader}: mean {shown(regret.mean)}, 95% quantile {shown(regret.quantile(0.95))}, "
             f"worst 5% {shown(regret.cvar(0.05))}",
-            f"{c.samples:,} rollouts of each action from seed {c.seed}; {c.draws.steps:,} steps simulated{saved}",
+            f"{effort(c)}{saved}",
+            *eliminated(c),
             *assumptions(c),
             *undefined(rows),
         ],
@@ -106,11 +112,31 @@ def table_rows(
     c: _Sampled, columns: Mapping[str, str], beside: Callable[[str], Mapping[str, Estimate]]
 ) -> list[list[str]]:
     """Titles, then one row per alternative, the largest mean first; the reference has its mean only."""
-    rows = [[c.alternative, *columns.values()]]
+    unequal = len(set(c.counts.values())) > 1
+    rows = [[c.alternative, *columns.values(), *[f"{c.run}s"] * unequal]]
     for name in sorted(c.actions, key=lambda name: -float(c.mean_of(name))):
         own = [shown(c.mean_of(name)), *[""] * (len(columns) - 1)]
-        rows.append([name, *(own if name == c.reference else _cells(beside(name)))])
+        rows.append([name, *(own if name == c.reference else _cells(beside(name))), *[f"{c.counts[name]:,}"] * unequal])
     return rows
+
+
+def effort(c: _Sampled) -> str:
+    """Number of samples of each alternative, seed and steps."""
+    least, most = min(c.counts.values()), max(c.counts.values())
+    if least == most:
+        said = f"{most:,} {c.run}{'s' * (most > 1)} of each {c.alternative}"
+    else:
+        said = f"{least:,} to {most:,} {c.run}s of each {c.alternative}, {sum(c.counts.values()):,} in total"
+    return f"{said}, from seed {c.seed}; {c.draws.steps:,} steps simulated"
+
+
+def eliminated(c: _Sampled) -> list[str]:
+    """Alternatives that were eliminated in favour of one that is not the leader, so that their gap may include 0."""
+    others: dict[str, list[str]] = {}
+    for name, better in c.worse_than.items():
+        if better != c.leader:
+            others.setdefault(better, []).append(name)
+    return [f"known to be worse than {better}: {', '.join(names)}" for better, names in others.items()]
 
 
 def _cells(found: Mapping[str, Estimate]) -> list[str]:
@@ -146,11 +172,13 @@ def assumptions(c: _Sampled) -> list[str]:
             f"{c.run}s are cut at step {c.horizon}; the intervals allow for later rewards, assuming that "
             f"{c.limits.assumption}. If they can be larger, set reward_bound"
         )
+    if c.outcome is Outcome.DETERMINISTIC:
+        return lines
     lines.append(f"outcomes rarer than about 1 in {1 / c.unseen:.0f} may be missing from this sample")
-    if c.bounded is None:
+    if c.return_range is None:
         means = "those of means are large-sample approximations"
     else:
-        least, most = rounding.exactly(c.bounded.least), rounding.exactly(c.bounded.most)
+        least, most = map(rounding.exactly, c.return_range)
         means = f"those of means for any returns in [{least}, {most}]"
     lines.append(
         f"intervals are valid at any stopping time: those of chances and quantiles hold for any distribution, {means}"

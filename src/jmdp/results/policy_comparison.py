@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import numpy as np
 
@@ -33,7 +33,6 @@ class PolicyComparison(Comparison):
     alternative: ClassVar[str] = "policy"
     run: ClassVar[str] = "episode"
 
-    draws: EpisodeDraws
     starts: Starts
     baseline: str | None  # the policy that the others are compared with; None: the leader
 
@@ -50,24 +49,33 @@ class PolicyComparison(Comparison):
     @property
     def paired_samples(self) -> int:
         """Number of samples drawn under the requested coupling."""
-        return self.draws.paired
+        return sum(cast(EpisodeDraws, stage.draws).paired for stage in self.draws.stages)
 
     @cached_property
     def pairing(self) -> Pairing:
-        """Gain in variance by sharing randomness for the gaps to `reference`, and the sources of randomness."""
+        """Gain in variance by sharing randomness for the gaps to `reference`, and the sources of randomness.
+
+        From the samples in which every policy was simulated.
+        """
         r, scale = self._at(self.reference), self.limits.scale
+        draws = cast(EpisodeDraws, self.draws.complete)
         noise = (2 * scale.divide(self.limits.rounding)) ** 2
-        gain, correlation, _ = pairing_gain(scale.divide(self.draws.returns[: self.paired_samples]), r, noise)
-        shares = None if self.draws.probe is None else LuckShares.of(self.draws.probe)
-        return Pairing(gain, correlation, self.paired_samples, shares, self.samples - self.paired_samples)
+        gain, correlation, _ = pairing_gain(scale.divide(draws.one_coupling.returns), r, noise)
+        probes = [cast(EpisodeDraws, stage.draws).probe for stage in self.draws.stages]
+        shares = next((LuckShares.of(probe) for probe in probes if probe is not None), None)
+        return Pairing(gain, correlation, draws.paired, shares, self.samples - self.paired_samples)
 
     def by_start(self) -> ByStart:
-        """Means and gaps for each given start separately, and the variance of gaps within and between starts."""
+        """Means and gaps for each given start separately, and the variance of gaps within and between starts.
+
+        From the samples in which every policy was simulated.
+        """
         if not self.starts.given:
             raise UnavailableError(
                 "The simulator drew the starts, so it is unknown which of them are equal. Pass them: starts=[…]."
             )
-        return ByStart(self.starts, self.draws, self.evaluation.actions, self.reference)
+        draws = cast(EpisodeDraws, self.draws.complete)
+        return ByStart(self.starts, draws, self.summary.labels, self.reference)
 
     def beside_reference(self, policy: Label) -> dict[str, Estimate]:
         """One row of the table: the mean of a policy, and its advantage over `reference`, policy − reference."""
@@ -89,14 +97,16 @@ class PolicyComparison(Comparison):
 
     def rows(self) -> list[dict[str, Any]]:
         """One row per policy, with the columns of the printed table."""
-        about, titles = self._about(), policy_columns(self.reference)
+        titles = policy_columns(self.reference)
         return [
-            {"policy": policy} | {titles[key]: value for key, value in self.beside_reference(policy).items()} | about
+            {"policy": policy}
+            | {titles[key]: value for key, value in self.beside_reference(policy).items()}
+            | self._about(policy)
             for policy in self.policies
         ]
 
     def episode_returns(self) -> Floats:
-        """[n, P], the return of each policy in each sample, in the order they were drawn."""
+        """[n, P], the return of each policy in each sample, in the order they were drawn; nan after its elimination."""
         return np.array(self.draws.returns)
 
     def __repr__(self) -> str:

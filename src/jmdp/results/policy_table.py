@@ -6,7 +6,7 @@ from typing import Protocol
 
 from jmdp.base.interval import Estimate
 from jmdp.results.answer import answer_sentence
-from jmdp.results.comparison_table import _Sampled, assumptions, joined, table_rows, undefined
+from jmdp.results.comparison_table import _Sampled, assumptions, effort, eliminated, joined, table_rows, undefined
 from jmdp.results.pairing import Pairing
 
 
@@ -44,8 +44,8 @@ def policy_table(c: _PolicyComparison) -> str:
         rows,
         [
             *c.pairing.sentences(),
-            f"{c.samples:,} episodes of each policy from seed {c.seed}; {c.draws.steps:,} steps simulated"
-            + ", including these reruns" * (c.pairing.shares is not None),
+            effort(c) + ", including these reruns" * (c.pairing.shares is not None),
+            *eliminated(c),
             *assumptions(c),
             *undefined(rows),
         ],

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from jmdp.base.arrays import cumulative_rows
+from jmdp.base.arrays import are_indices, cumulative_rows
 from jmdp.base.luck import Shock
 from jmdp.errors import SimulatorError, UnavailableError
 from jmdp.models.coupling import Coupling
@@ -21,6 +21,9 @@ def _never(state: Any) -> bool:  # no lambda, because lambdas cannot be pickled 
 
 def _all_of_it(state: Any) -> Any:
     return state
+
+
+_IMMUTABLE = frozenset({bool, int, float, str, np.float64, np.int64})
 
 
 class FunctionSimulator(Simulator):
@@ -50,6 +53,8 @@ class FunctionSimulator(Simulator):
         Function that returns the observation of a state; by default the state itself.
     """
 
+    lanes = 512
+
     def __init__(
         self,
         reward: Callable[[Any, int, Any], float],
@@ -67,32 +72,53 @@ class FunctionSimulator(Simulator):
         self.actions = action_labels(actions)
         self._reward, self._next_state, self._luck = reward, next_state, luck
         self._terminal, self._start, self._observe = terminal, start, observe
-        self._generator = Shock(bytes(16)).generator()
 
     def step(self, state: Any, action: Any, shock: Shock) -> Step:
         """Evaluate g and h at the u of this shock."""
         assert self.actions is not None
-        a = self.actions.index(action)
-        if self._terminal(state):
+        a, terminal = self.actions.index(action), self._terminal
+        if terminal(state):
             return Step(0.0, state, True)
-        u = shock.uniform() if self._luck is None else self._luck(shock.restart(self._generator))
+        u = shock.uniform() if self._luck is None else self._luck(shock.generator())
         reward, after = float(self._reward(state, a, u)), self._next_state(state, a, u)
-        return Step(reward, after, bool(self._terminal(after)))
+        return Step(reward, after, bool(terminal(after)))
+
+    def advance_all(
+        self, states: Sequence[Any], actions: Sequence[Any], shocks: Sequence[Shock]
+    ) -> Sequence[tuple[Any, Any, Any]]:
+        """Steps from each of these states; u is drawn once for successive equal shocks."""
+        assert self.actions is not None
+        kind = type(self)
+        if kind.step is not FunctionSimulator.step or kind.advance is not Simulator.advance:
+            return super().advance_all(states, actions, shocks)
+        if not are_indices(actions, self.actions.size):
+            actions = [self.actions.index(action) for action in actions]
+        g, h, terminal, luck = self._reward, self._next_state, self._terminal, self._luck
+        outcomes: list[tuple[Any, Any, Any]] = []
+        before, u = None, None
+        for state, a, shock in zip(states, actions, shocks, strict=True):
+            if shock is not before:
+                u = shock.uniform() if luck is None else luck(shock.generator())
+                before = shock if type(u) in _IMMUTABLE else None  # g and h may change an array
+            outcomes.append((g(state, a, u), h(state, a, u), False))
+        if terminal is not _never:
+            outcomes = [(reward, state, terminal(state)) for reward, state, _ in outcomes]
+        return outcomes
 
     def observe(self, state: Any) -> Any:
         """Observation of a state."""
         return self._observe(state)
+
+    def observe_all(self, states: list[Any]) -> list[Any]:
+        """Observation of each of these states."""
+        itself = self._observe is _all_of_it and type(self).observe is FunctionSimulator.observe
+        return states if itself else super().observe_all(states)
 
     def start(self, shock: Shock) -> Any:
         """The given start state, or one drawn by the given function."""
         if self._start is None:
             raise UnavailableError("This FunctionSimulator has no start state. Give a state, or start=….")
         return self._start(shock.generator()) if callable(self._start) else self._start
-
-    def generators(self, state: Any) -> dict[str, Any]:
-        """Generators in the state or in objects that the functions refer to."""
-        found = super().generators(state)
-        return {name: generator for name, generator in found.items() if generator is not self._generator}
 
     def __repr__(self) -> str:
         assert self.actions is not None

@@ -11,10 +11,10 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from numbers import Integral
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +24,7 @@ from jmdp.base.labels import Labels
 from jmdp.base.luck import Shock
 from jmdp.errors import SettingsError, SimulatorError, UnavailableError
 from jmdp.simulators.digests import digest_of, generators_in
+from jmdp.simulators.fingerprints import equal_values
 
 
 class Step(NamedTuple):
@@ -39,11 +40,14 @@ class Draws:
     """Sampled returns of several actions from one state under shared randomness."""
 
     returns: Floats  # [n, A], discounted rewards up to the horizon
-    ends: Integers  # [n, A], ENDED, or a number that is equal for branches of a sample that have merged
+    ends: npt.NDArray[
+        np.signedinteger[Any]
+    ]  # [n, A], ENDED, or a number that is equal for branches of a sample that have merged
     gains: Integers  # [n, A], fingerprint of the rewards: equal ones have exactly the same return; `exact_gains`
     largest_reward: float  # largest |reward| observed
     steps: int  # simulated steps
     shared_steps: int  # steps skipped because the branch had merged with another
+    drew: bool  # False only if no step and no policy used its randomness, so that all samples are equal
 
     @cached_property
     def open_returns(self) -> Floats:
@@ -72,6 +76,12 @@ class Draws:
         """The samples drawn under the requested coupling: here all of them."""
         return self
 
+    def columns(self, at: Sequence[int]) -> Self:
+        """The same samples of the alternatives at these positions."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        tables: dict[str, Any] = {name: x[:, at] for name, x in values.items() if isinstance(x, np.ndarray)}
+        return replace(self, **tables)
+
     @classmethod
     def joined(cls, parts: Sequence[Draws]) -> Draws:
         """Concatenate draws along the sample axis."""
@@ -82,6 +92,7 @@ class Draws:
             max(part.largest_reward for part in parts),
             sum(part.steps for part in parts),
             sum(part.shared_steps for part in parts),
+            any(part.drew for part in parts),
         )
 
 
@@ -133,13 +144,30 @@ class Simulator(ABC):
         """`step` from a state that will not be used again, which may avoid a copy."""
         return self.step(state, action, shock)
 
+    def advance_all(
+        self, states: Sequence[Any], actions: Sequence[Any], shocks: Sequence[Shock]
+    ) -> Sequence[tuple[Any, Any, Any]]:
+        """Outcomes of `advance` from each of these states, none of which is terminal."""
+        go = self.step if type(self).advance is Simulator.advance else self.advance
+        return list(map(go, states, actions, shocks))
+
     def digest(self, state: Any) -> bytes:
         """Bytes that are equal for equal states, and for no others."""
         return digest_of(state)
 
+    def same_state(self, one: Any, other: Any) -> bool:
+        """Whether two states are equal, that is, whether their digests are."""
+        if type(self).digest is Simulator.digest:
+            return equal_values(one, other)
+        return self.digest(one) == self.digest(other)
+
     def observe(self, state: Any) -> Any:
         """Observation of a state, the input of a policy."""
         return state
+
+    def observe_all(self, states: list[Any]) -> list[Any]:
+        """Observation of each of these states."""
+        return list(map(self.observe, states))
 
     def start(self, shock: Shock) -> Any:
         """Start state: the current one if the simulator has one, otherwise one drawn with this shock."""
@@ -255,6 +283,11 @@ def three_parts(simulator: Simulator, outcome: Any) -> tuple[Any, Any, Any]:
 def finite_step(simulator: Simulator, outcome: Any, action: Any, t: int) -> Step:
     """Outcome of a step as a `Step`; raise if the reward is not a finite number."""
     reward, state, terminated = three_parts(simulator, outcome)
+    return Step(finite_reward(reward, action, t), state, bool(terminated))
+
+
+def finite_reward(reward: Any, action: Any, t: int) -> float:
+    """Reward as a float; raise if it is not a finite number."""
     try:
         earned = float(reward)
     except (TypeError, ValueError):
@@ -264,4 +297,4 @@ def finite_step(simulator: Simulator, outcome: Any, action: Any, t: int) -> Step
             f"Action {action!r} in step {t} of a rollout returned the reward {reward!r}. Return a finite number; "
             "jmdp.testing.check_simulator finds the actions and states that do not."
         )
-    return Step(earned, state, bool(terminated))
+    return earned

@@ -253,5 +253,5 @@ def test_equal_returns_under_a_policy_that_draws_are_not_one_future():
     env = gymnasium.make("MountainCar-v0")
     env.reset(seed=0)
     found = jmdp.compare(env, policy="uniform", discount=0.5, seed=0, samples=80, progress=False)
-    assert found.draws.one_future  # −1 in every step
+    assert found.draws.complete.one_future  # −1 in every step
     assert found.outcome is Outcome.BUDGET_EXHAUSTED

@@ -9,9 +9,10 @@ import tyro
 
 import jmdp
 from jmdp.cli.choices import CouplingName, coupling_of
-from jmdp.cli.command import Command, Exit, aside, print_json
+from jmdp.cli.command import Exit, aside, print_json
 from jmdp.cli.environments import ACTIONS_HELP, Environment, EnvName, environment
 from jmdp.cli.options import Actions, Optionally, PolicyDraws, TruncatedEnds
+from jmdp.cli.sampling_options import Sampling, sampling_record
 from jmdp.comparing import compare
 from jmdp.errors import SettingsError
 from jmdp.results.comparison import Comparison
@@ -26,12 +27,13 @@ _POLICY = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Compare(Command):
+class Compare(Sampling):
     """Compare the actions of a simulator in one state: which is best, by how much, with what confidence.
 
     Every action is rolled out repeatedly from the same state, with common random numbers. Sampling stops as soon as one
-    action is known to be better on average than every other (with --precision: as soon as every mean gap is known that
-    precisely), and the exit code is 0; it is 1 if the budget ran out first. Intervals are valid whenever sampling
+    action is known to be better on average than every other (with --indifference: known to be within that value of the
+    best; with --precision: as soon as every mean gap is known that precisely), and the exit code is 0; it is 1 if the
+    budget ran out first. Intervals are valid whenever sampling
     stops. ENV comes first, options after it.
     """
 
@@ -61,24 +63,6 @@ class Compare(Command):
     coupling: CouplingName = "synchronous"
     """Randomness shared by all branches in a step (synchronous), by those in the same state (local), or by none."""
     policy_luck: PolicyDraws = "independent"
-    seed: int = 0
-    """Random seed of the rollouts."""
-    confidence: float = 0.95
-    """Confidence level of the decision, and of all gaps of one action jointly."""
-    precision: Optionally[float] = None
-    """Sample until every mean gap is known to within ± this, instead of until the best action is known."""
-    samples: int = 10_000
-    """Maximum number of rollouts of each action."""
-    max_steps: Optionally[int] = None
-    """Maximum number of simulated steps."""
-    horizon: Optionally[int] = None
-    """Steps per rollout. By default until discounting reduces a reward to less than 1/1000; longer on tables."""
-    reward_bound: Optionally[float] = None
-    """Bound on |reward| after the horizon. By default that of the table, or the largest reward observed."""
-    return_range: Annotated[Optionally[tuple[float, float]], tyro.conf.arg(metavar="LEAST MOST")] = None
-    """Range that contains all returns, if known: intervals are then valid for any distribution in it."""
-    tie_tolerance: float = 0.0
-    """Gaps of at most this size count as ties."""
 
     def run(self) -> Exit:
         """Compare and print the result."""
@@ -93,7 +77,7 @@ class Compare(Command):
             print(answer)
         if found.outcome is Outcome.INTERRUPTED:
             return Exit.INTERRUPTED
-        return Exit.NO if found.outcome in (Outcome.BUDGET_EXHAUSTED, Outcome.ONE_FUTURE) else Exit.YES
+        return Exit.YES if found.outcome.successful else Exit.NO
 
     def _compared(self, chosen: Environment, simulator: Simulator) -> Comparison:
         if self.discount is None and simulator.discount is None:
@@ -107,18 +91,9 @@ class Compare(Command):
             chosen.place(simulator, self.state, self.after, reset_seed),
             chosen.policy(simulator, self.policy),
             actions,
-            seed=self.seed,
             discount=self.discount,
             coupling=coupling_of(self.coupling, self.policy_luck),
-            confidence=self.confidence,
-            precision=self.precision,
-            samples=self.samples,
-            max_steps=self.max_steps,
-            horizon=self.horizon,
-            reward_bound=self.reward_bound,
-            return_range=self.return_range,
-            tie_tolerance=self.tie_tolerance,
-            progress=not self.quiet,
+            **self.sampling(),
         )
 
 
@@ -134,26 +109,11 @@ def _record(found: Comparison) -> dict[str, Any]:
         }
 
     return {
-        "simulator": found.simulator,
+        **sampling_record(found),
         "policy": found.policy,
-        "coupling": found.evaluation.coupling,
-        "discount": found.discount,
-        "horizon": found.horizon,
-        "seed": found.seed,
-        "confidence": found.confidence,
-        "samples": found.samples,
-        "reward_bound": found.limits.bound,
-        "assumption": found.limits.assumption,
-        "outcome": found.outcome,
-        "decided": found.outcome in (Outcome.BEST_FOUND, Outcome.PRECISE),
-        "best": found.best,
-        "leader": found.leader,
-        "steps": found.draws.steps,
         "steps_spared": found.draws.shared_steps,
         "unseen": found.unseen,
         "break_even": found.break_even,
-        "intervals": "large-sample" if found.bounded is None else "any distribution in return_range",
-        "return_range": None if found.bounded is None else [found.bounded.least, found.bounded.most],
         "tie_tolerance": found.tie_tolerance,
         "actions": [
             {"action": action, **found.beside_leader(action), "regret": regret(action)} for action in found.actions

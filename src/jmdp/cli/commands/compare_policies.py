@@ -10,9 +10,10 @@ from typing import Annotated, Any, ClassVar
 import tyro
 
 from jmdp.cli.choices import CouplingName, coupling_of, label_of
-from jmdp.cli.command import Command, Exit, aside, print_json
+from jmdp.cli.command import Exit, aside, print_json
 from jmdp.cli.environments import Environment, EnvName, environment
 from jmdp.cli.options import Optionally, PolicyDraws, TruncatedEnds
+from jmdp.cli.sampling_options import Sampling, sampling_record
 from jmdp.comparing_policies import compare_policies
 from jmdp.errors import SettingsError
 from jmdp.results.outcome import Outcome
@@ -32,7 +33,7 @@ _STARTS = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class ComparePolicies(Command):
+class ComparePolicies(Sampling):
     """Compare whole policies: which is best, by how much, with what confidence.
 
     Each sample runs one episode of every policy from the same start, with common random numbers. Sampling stops as soon
@@ -62,24 +63,6 @@ class ComparePolicies(Command):
     coupling: CouplingName = "synchronous"
     """Randomness shared by all branches in a step (synchronous), by those in the same state (local), or by none."""
     policy_luck: PolicyDraws = "shared"
-    seed: int = 0
-    """Random seed of all draws."""
-    confidence: float = 0.95
-    """Confidence level of the decision, and of all gaps of one policy jointly."""
-    precision: Optionally[float] = None
-    """Sample until every mean gap is known to within ± this, instead of until the best policy is known."""
-    samples: int = 10_000
-    """Maximum number of episodes of each policy."""
-    max_steps: Optionally[int] = None
-    """Maximum number of simulated steps."""
-    horizon: Optionally[int] = None
-    """Maximum number of steps per episode. By default, if discount is 1, the environment's time limit."""
-    reward_bound: Optionally[float] = None
-    """Bound on |reward| after the horizon. By default that of the table, or the largest reward observed."""
-    return_range: Annotated[Optionally[tuple[float, float]], tyro.conf.arg(metavar="LEAST MOST")] = None
-    """Range that contains all returns, if known: intervals are then valid for any distribution in it."""
-    tie_tolerance: float = 0.0
-    """Gaps of at most this size count as ties."""
     plot: Annotated[Optionally[Path], tyro.conf.arg(metavar="FILE")] = None
     """Save a figure to FILE, which ends in .png, .svg or .pdf."""
 
@@ -107,19 +90,10 @@ class ComparePolicies(Command):
             simulator,
             {name: chosen.policy(simulator, text) for name, text in _named(self.policies)},
             starts=self._starts(chosen, simulator),
-            seed=self.seed,
             discount=self.discount,
             coupling=coupling_of(self.coupling, self.policy_luck),
             baseline=self.baseline,
-            confidence=self.confidence,
-            precision=self.precision,
-            samples=self.samples,
-            max_steps=self.max_steps,
-            horizon=self.horizon,
-            reward_bound=self.reward_bound,
-            return_range=self.return_range,
-            tie_tolerance=self.tie_tolerance,
-            progress=not self.quiet,
+            **self.sampling(),
         )
 
     def _starts(self, chosen: Environment, simulator: Simulator) -> Any:
@@ -159,23 +133,10 @@ def _record(found: PolicyComparison) -> dict[str, Any]:
     pairing = found.pairing
     return {
         "answer": found.answer,
-        "simulator": found.simulator,
-        "coupling": found.evaluation.coupling,
-        "discount": found.discount,
-        "horizon": found.horizon,
-        "seed": found.seed,
-        "confidence": found.confidence,
-        "samples": found.samples,
+        **sampling_record(found),
         "paired_samples": found.paired_samples,
-        "outcome": found.outcome,
-        "decided": found.outcome.successful,
-        "best": found.best,
-        "leader": found.leader,
         "baseline": found.baseline,
         "reference": found.reference,
-        "steps": found.draws.steps,
         "pairing": {"gain": pairing.gain, "correlation": pairing.correlation, "shares": pairing.shares},
-        "assumption": found.limits.assumption,
-        "intervals": "large-sample" if found.bounded is None else "any distribution in return_range",
         "policies": [{"policy": name, **found.beside_reference(name)} for name in found.policies],
     }

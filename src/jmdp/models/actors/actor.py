@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from jmdp.base.arrays import ROW_SUM_TOLERANCE, Floats, cumulative_rows, refuse_masked
+from jmdp.base.arrays import ROW_SUM_TOLERANCE, Floats, are_indices, cumulative_rows, refuse_masked
 from jmdp.base.labels import Labels
 from jmdp.base.luck import Shock
 from jmdp.errors import LabelError, PolicyError
@@ -56,6 +56,8 @@ class Reading:
 
     def choose(self, values: Any, shocks: Sequence[Any]) -> list[Any]:
         """Actions for the returned values, which are rows of an array or a list."""
+        if self.actions is not None and isinstance(values, list) and are_indices(values, self.actions.size):
+            return values
         refuse_masked(f"The output of the policy, {self.name}", values, PolicyError)
         if self.actions is None:
             return [np.array(value) if isinstance(value, np.ndarray) else value for value in values]

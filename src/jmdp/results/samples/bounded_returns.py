@@ -64,6 +64,16 @@ class BoundedReturns:
         low[second, first], high[second, first] = -found[1], -found[0]
         return low, high
 
+    def gaps_of(self, a: int) -> tuple[Floats, Floats]:
+        """Lower and upper confidence limits of E[Z(a) − Z(b)] for all b, [A]."""
+        others = np.delete(np.arange(self.draws.returns.shape[1]), a)
+        gaps, hidden = self._gaps(np.full_like(others, a), others)
+        low, high = np.zeros((2, others.size + 1))
+        low[others], high[others] = self._limits(
+            gaps - hidden, gaps + hidden, -self.width, self.width, 2 * self.limits.rounding
+        )
+        return low, high
+
     def gap_variance(self, a: int, b: int) -> Interval:
         """Interval of Var(Z(a) − Z(b)), the mean of half the squared difference of disjoint pairs of samples."""
         gaps, hidden = self._gaps(np.array([a]), np.array([b]))

@@ -32,6 +32,11 @@ class IntervalRule:
         """Rule for any stopping time, with this error probability each. Without a range, variances have no interval."""
         return cls(confidence, anytime.distribution_slack, mean_errors=partial(_anytime_errors, error))
 
+    @classmethod
+    def certain(cls, confidence: float) -> IntervalRule:
+        """Rule for samples of which each is exact, because nothing is random."""
+        return cls(confidence, _no_slack)
+
     @property
     def means_only(self) -> bool:
         """True if only means have intervals, not variances."""
@@ -41,6 +46,10 @@ class IntervalRule:
 def fixed_slack(n: int, error: float) -> float:
     """Half-width of the band of the empirical distribution of n samples, n fixed in advance: √(ln(2/error)/2n)."""
     return math.sqrt(math.log(2 / error) / (2 * n))
+
+
+def _no_slack(n: int, error: float) -> float:
+    return 0.0
 
 
 def _anytime_errors(error: float, deviations: Floats, spread: Floats) -> Floats:

@@ -74,14 +74,22 @@ def sample_moments(drawn: Draws, limits: Limits, rule: IntervalRule) -> SampleMo
     The errors include truncation and rounding. If a fraction `part` of the samples was truncated, the truncation error
     of a mean is at most part × cut, and that of a product with a variable of standard deviation σ at most √part cut σ
     (Cauchy–Schwarz). Errors of means depend on the deviations and on the spread of the returns: the sum of both
-    standard deviations, or the size of the returns if neither return varied by more than rounding.
+    standard deviations, or the size of the returns if neither return varied by more than rounding (`gap_spreads`).
     """
     scale, unknown = limits.scale, math.isinf(limits.cut)
     cut, rounding = 0.0 if unknown else scale.divide(limits.cut), scale.divide(limits.rounding)
-    found = _moments(scale.divide(drawn.returns), drawn.open_returns, drawn.open_gaps, cut, rounding, rule)
+    parts = scale.divide(drawn.returns), drawn.open_returns, drawn.open_gaps
+    found = _moments(*parts, cut, rounding, rule) if len(drawn.returns) > 1 else _of_one(*parts, cut, rounding)
     if unknown:
         found = found.with_unknown(drawn.open_returns, drawn.open_gaps)
     return found.restored(scale)
+
+
+def _of_one(returns: Floats, part: Floats, gap_part: Floats, cut: float, rounding: float) -> SampleMoments:
+    """Moments of a single sample [1, A] of returns that are not random."""
+    off, none = 2 * (cut * gap_part + rounding), np.zeros_like(gap_part)
+    np.fill_diagonal(off, 0.0)
+    return SampleMoments(returns[0], cut * part + rounding, none, none, none, off, none)
 
 
 def _moments(
@@ -97,7 +105,7 @@ def _moments(
     inverse = 1 / np.where(std > lost, std, np.inf)
     errors = np.empty((4, A, A))
     covariance = np.empty((A, A))
-    size = float(np.abs(returns).max())
+    size = np.abs(returns).max(axis=0)
     for a in range(A):
         own = centred[:, [a]]
         covariance[a], noise = covariance_of(own, centred)
@@ -110,15 +118,24 @@ def _moments(
         errors[2, a] = (
             quantile * np.sqrt(variance / n)
             if mean_errors is None
-            else mean_errors(gaps, np.where(std[a] + std > 2 * rounding, std[a] + std, size))
+            else mean_errors(gaps, gap_spreads(std, size, a, rounding))
         ) + 2 * (cut * gap_part[a] + rounding)
         off = lost_gap[a] + 2 * rounding
         errors[3, a] = quantile * noise + 2 * off * np.sqrt(variance) + off**2
-    widest = np.full(A, std.max() if std.max() > 2 * rounding else size)
+    widest = np.full(A, std.max() if std.max() > 2 * rounding else size.max())
     own_error = quantile * std / math.sqrt(n) if mean_errors is None else mean_errors(centred, widest)
     errors[2, np.arange(A), np.arange(A)] = errors[3, np.arange(A), np.arange(A)] = 0.0
     own_error = own_error + cut * part + rounding
     return SampleMoments(mean, own_error, covariance, *errors)
+
+
+def gap_spreads(std: Floats, size: Floats, a: int, rounding: float) -> Floats:
+    """Scale [A] of unseen gaps of alternative a: the sum of both standard deviations, or the size of the returns.
+
+    The size, the largest |return|, replaces standard deviations that are no larger than rounding errors.
+    """
+    both = std[a] + std
+    return np.asarray(np.where(both > 2 * rounding, both, np.maximum(size[a], size)))
 
 
 def _correlation_lost(

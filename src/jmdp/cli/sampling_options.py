@@ -1,0 +1,74 @@
+"""Options that `jmdp compare` and `jmdp compare-policies` have in common."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import tyro
+
+from jmdp.cli.command import Command
+from jmdp.cli.options import Optionally
+from jmdp.results.comparison import Comparison
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sampling(Command):
+    """Command that samples until a comparison is decided."""
+
+    seed: int = 0
+    """Random seed of all draws."""
+    confidence: float = 0.95
+    """Confidence level of the decision, and of all gaps of one alternative jointly."""
+    precision: Optionally[float] = None
+    """Sample until every mean gap is known to within ± this, instead of until the best alternative is known."""
+    indifference: Optionally[float] = None
+    """Sample until one alternative is known to be within this of the best: smaller differences do not matter."""
+    samples: int = 10_000
+    """Maximum number of samples: rollouts of each action, or episodes of each policy."""
+    max_steps: Optionally[int] = None
+    """Maximum number of simulated steps, checked at the scheduled sample sizes."""
+    seconds: Optionally[float] = None
+    """Maximum time in seconds. Sampling stops at the last scheduled sample size that can be reached in it."""
+    horizon: Optionally[int] = None
+    """Steps per rollout or episode. By default the time limit if discount is 1, otherwise until discounting reduces a
+    reward to less than 1/1000; longer on tables."""
+    reward_bound: Optionally[float] = None
+    """Bound on |reward| after the horizon. By default that of the table, or the largest reward observed."""
+    return_range: Annotated[Optionally[tuple[float, float]], tyro.conf.arg(metavar="LEAST MOST")] = None
+    """Range that contains all returns, if known: intervals are then valid for any distribution in it."""
+    tie_tolerance: float = 0.0
+    """Gaps of at most this size count as ties."""
+    pool: Annotated[Optionally[int], tyro.conf.arg(metavar="WORKERS")] = None
+    """Number of worker processes. The result does not depend on it."""
+
+    def sampling(self) -> dict[str, Any]:
+        """Arguments of the comparison."""
+        names = (name for name in Sampling.__dataclass_fields__ if name not in Command.__dataclass_fields__)
+        return {name: getattr(self, name) for name in names} | {"progress": not self.quiet}
+
+
+def sampling_record(found: Comparison) -> dict[str, Any]:
+    """The part of a record that all comparisons have."""
+    return {
+        "simulator": found.simulator,
+        "coupling": found.evaluation.coupling,
+        "discount": found.discount,
+        "horizon": found.horizon,
+        "seed": found.seed,
+        "confidence": found.confidence,
+        "samples": found.samples,
+        "counts": found.counts,
+        "reward_bound": found.limits.bound,
+        "assumption": found.limits.assumption,
+        "outcome": found.outcome,
+        "decided": found.outcome.successful,
+        "best": found.best,
+        "choice": found.choice,
+        "survivors": found.survivors,
+        "leader": found.leader,
+        "indifference": found.indifference,
+        "steps": found.draws.steps,
+        "intervals": "large-sample" if found.return_range is None else "any distribution in return_range",
+        "return_range": found.return_range,
+    }

@@ -1,0 +1,140 @@
+"""Estimates and intervals of a comparison, for any of its alternatives, from the samples that they have in common."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+
+from jmdp.base.arrays import Floats
+from jmdp.base.labels import Labels
+from jmdp.models.coupling import Coupling
+from jmdp.results.evaluation import Evaluation
+from jmdp.results.parts import MethodSettings
+from jmdp.results.samples.bounded_returns import BoundedReturns
+from jmdp.results.samples.drawn_evaluation import SampledProblem, Stored, Within, drawn_evaluation
+from jmdp.results.samples.drawn_samples import DrawnSamples
+from jmdp.results.samples.interval_rules import IntervalRule
+from jmdp.results.samples.limits import Limits
+from jmdp.results.samples.sample_moments import sample_moments
+from jmdp.results.samples.selection import mean_gap_errors
+from jmdp.simulators.simulator import Draws
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SampleSummary:
+    """Samples of a comparison, and all that their intervals depend on."""
+
+    samples: DrawnSamples
+    labels: Labels  # of the alternatives
+    limits: Limits  # errors of returns by truncation and rounding
+    coupling: Coupling
+    discount: float
+    horizon: int
+    seed: int
+    confidence: float
+    error: float  # error probability of one interval
+    return_range: tuple[float, float] | None
+    method: MethodSettings
+    certain: bool = False  # nothing is random, so that one sample is exact
+    _pairs: dict[tuple[int, int], Evaluation] = field(default_factory=dict, init=False, repr=False)
+
+    @cached_property
+    def evaluation(self) -> Evaluation:
+        """Evaluation of the samples in which every alternative was simulated."""
+        return self._evaluation(self.samples.complete, self.labels)
+
+    @cached_property
+    def means(self) -> tuple[Floats, Floats, Floats]:
+        """Mean of each alternative over all its samples, and its lower and upper limit, [A] each."""
+        found = np.empty((3, self.labels.size))
+        for n in np.unique(self.samples.counts):
+            group = np.flatnonzero(self.samples.counts == n)
+            found[:, group] = self._group_means(self.samples.of(*group.tolist()))
+        mean, low, high = found
+        return mean, low, high
+
+    def pair(self, a: int, b: int) -> Evaluation:
+        """Evaluation of two different alternatives, from the samples that both have."""
+        if self.labels.size == 2 and a < b:
+            return self.evaluation
+        if (a, b) not in self._pairs:
+            names = [self.labels.name(a), self.labels.name(b)]
+            labels = Labels.of(self.labels.kind, 2, names)
+            self._pairs[a, b] = self._evaluation(self.samples.of(a, b), labels)
+        return self._pairs[a, b]
+
+    def bounded(self, *alternatives: int) -> BoundedReturns:
+        """Bounds for these alternatives within the range of returns, which must be given."""
+        assert self.return_range is not None
+        return BoundedReturns(self.samples.of(*alternatives), self.limits, *self.return_range, self.error)
+
+    def gap_limits(self, reference: int, active: Sequence[int]) -> tuple[Floats, Floats]:
+        """Lower and upper limits of the mean gaps reference − alternative, for each of the `active` alternatives."""
+        at = list(active).index(reference)
+        draws = self.samples.of(*active)
+        if self.return_range is not None:
+            bounded = BoundedReturns(draws, self.limits, *self.return_range, self.error)
+            return bounded.gaps_of(at)
+        scale, limits = self.limits.scale, self.limits
+        returns, rounding = scale.divide(draws.returns), scale.divide(limits.rounding)
+        gaps = (returns[:, [at]] - returns).mean(axis=0)
+        open_part = (draws.ends != draws.ends[:, [at]]).mean(axis=0)
+        cut = np.multiply(open_part, scale.divide(limits.cut), out=np.zeros_like(open_part), where=open_part > 0)
+        off = mean_gap_errors(returns, at, self.error, rounding) + 2 * (cut + rounding)
+        off[at] = 0.0
+        return scale.restore(gaps - off), scale.restore(gaps + off)
+
+    def _evaluation(self, draws: Draws, labels: Labels) -> Evaluation:
+        rule = self._rule
+        one, within = draws.one_coupling, self.return_range or (-math.inf, math.inf)
+        method = replace(self.method, samples=max(2, len(draws.returns)))  # type: ignore[type-var]
+        evaluation = drawn_evaluation(
+            SampledProblem(method, self.coupling, Labels.of("state", 1, ["here"]), labels, self.discount),
+            Stored([one]),
+            self.limits,
+            rule,
+            Within(*within),
+        )
+        if one is not draws:
+            found = sample_moments(draws, self.limits, rule)
+            evaluation = _with_means(evaluation, found.mean, found.mean_error, found.gap_mean_error)
+        if self.return_range is None or self.certain:
+            return evaluation
+        return _within(evaluation, BoundedReturns(draws, self.limits, *self.return_range, self.error))
+
+    @property
+    def _rule(self) -> IntervalRule:
+        return (
+            IntervalRule.certain(self.confidence) if self.certain else IntervalRule.anytime(self.confidence, self.error)
+        )
+
+    def _group_means(self, draws: Draws) -> tuple[Floats, Floats, Floats]:
+        """Means and limits of alternatives with equally many samples."""
+        mean = draws.returns.mean(axis=0)
+        if self.return_range is not None and not self.certain:
+            return mean, *BoundedReturns(draws, self.limits, *self.return_range, self.error).means
+        off = sample_moments(draws, self.limits, self._rule).mean_error
+        return mean, mean - off, mean + off
+
+
+def _within(evaluation: Evaluation, bounded: BoundedReturns) -> Evaluation:
+    """Replace the errors of means by bounds that are valid for any distribution within the range."""
+    assert evaluation.certificate is not None
+    mean = evaluation.mean[0]
+    off = [
+        np.maximum(high - values, values - low) * (1 + 2.0**-50)
+        for values, (low, high) in ((mean, bounded.means), (mean[:, None] - mean, bounded.gap_means))
+    ]
+    certificate = replace(evaluation.certificate, large_sample=False)
+    return _with_means(replace(evaluation, certificate=certificate), mean, *off)
+
+
+def _with_means(evaluation: Evaluation, mean: Floats, mean_error: Floats, gap_mean_error: Floats) -> Evaluation:
+    """Replace the means [A] and their errors [A], [A, A]."""
+    assert evaluation.certificate is not None
+    certificate = replace(evaluation.certificate, mean_error=mean_error[None], gap_mean_error=gap_mean_error[None])
+    return replace(evaluation, mean=mean[None], certificate=certificate)

@@ -1,0 +1,139 @@
+"""Interim looks of a comparison: which alternatives are known to be worse, and whether the comparison is decided.
+
+Looks follow a fixed schedule. At each of them the leader (largest mean) is compared with every other alternative that
+is still simulated, by anytime-valid intervals of the mean gaps with error probability (1 − confidence)/(k − 1) each. An
+alternative is eliminated if its gap is known to be negative. The best alternative is eliminated, or another one is
+declared best, only if one of the k − 1 intervals of its own gaps fails at some look: by the union bound this has
+probability at most 1 − confidence, whatever was eliminated before and whenever sampling stops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+
+from jmdp.base.arrays import Floats
+from jmdp.results import anytime
+from jmdp.results.anytime import ENOUGH
+from jmdp.results.samples.sample_moments import gap_spreads
+
+EARLY = (1, 2, 4, 8, 16, 32)
+"""Looks before the first decision from large-sample intervals: for budgets, known ranges and deterministic problems."""
+
+
+def looks() -> Iterator[int]:
+    """The sample sizes at which a comparison is examined, whatever the budget: 1, 2, 4, …, 64, then + 25%."""
+    yield from EARLY
+    n = ENOUGH
+    while True:
+        yield n
+        n += max(ENOUGH // 2, n // 4)
+
+
+def next_look(n: int) -> int:
+    """The first look after n samples."""
+    return next(look for look in looks() if look > n)
+
+
+class Decision(Enum):
+    """State of a comparison at a look."""
+
+    OPEN = "not decided"
+    BEST = "one alternative is better than every other"
+    GOOD_ENOUGH = "one alternative is within `indifference` of the best"
+    EQUAL = "the remaining alternatives are certainly equal"
+    SETTLED = "every alternative is compared with the baseline"
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Alternatives still simulated after a look, by number, and the gaps of one of them over the others."""
+
+    reference: int  # the leader, or the baseline
+    survivors: tuple[int, ...]  # in increasing order
+    low: dict[int, float]  # lower limits of the mean gaps reference − other, for all that were examined
+    high: dict[int, float]
+    decision: Decision
+
+    @property
+    def rival(self) -> int | None:
+        """The survivor whose gap has the smallest lower limit."""
+        others = [i for i in self.survivors if i != self.reference]
+        return min(others, key=lambda i: self.low[i], default=None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelectionRule:
+    """When to eliminate an alternative, and when to stop.
+
+    Parameters
+    ----------
+    alternatives
+        k, the number of alternatives at the start.
+    confidence
+        Probability that no decision of the whole comparison is wrong.
+    indifference
+        δ: the comparison is decided when one alternative is known to be within δ of the best. 0 requires the best.
+    baseline
+        Number of the alternative to compare the others with; None to find the best. An alternative is then dropped
+        once it is known to be better or worse than the baseline, or within δ of it.
+    same
+        For each alternative a number that is equal for alternatives whose returns are certainly equal.
+    """
+
+    alternatives: int
+    confidence: float = 0.95
+    indifference: float = 0.0
+    baseline: int | None = None
+    same: tuple[int, ...] | None = None
+
+    @property
+    def error(self) -> float:
+        """Error probability of one interval."""
+        return (1 - self.confidence) / max(1, self.alternatives - 1)
+
+    def look(self, returns: Floats, active: Sequence[int]) -> Standing:
+        """Examine samples [n, active] that were neither truncated nor rounded, by large-sample intervals."""
+        reference = self.reference(returns.mean(axis=0), active)
+        error = mean_gap_errors(returns, active.index(reference), self.error)
+        gap = (returns[:, [active.index(reference)]] - returns).mean(axis=0)
+        return self.examine(reference, active, gap - error, gap + error)
+
+    def reference(self, means: Floats, active: Sequence[int]) -> int:
+        """The alternative whose gaps are examined: the baseline, or the one with the largest mean."""
+        return active[int(np.argmax(means))] if self.baseline is None else self.baseline
+
+    def examine(self, reference: int, active: Sequence[int], low: Floats, high: Floats) -> Standing:
+        """Eliminate and decide, from the limits [active] of the mean gaps reference − alternative."""
+        ends = {i: (float(low[at]), float(high[at])) for at, i in enumerate(active) if i != reference}
+        kept = [i for i, (least, most) in ends.items() if not self._settled(least, most)]
+        decision = Decision.OPEN
+        if self.baseline is not None:
+            decision = Decision.OPEN if kept else Decision.SETTLED
+        elif all(self._equal(i, reference) for i in kept):
+            decision = Decision.EQUAL if kept else Decision.BEST
+        elif all(ends[i][0] > -self.indifference or self._equal(i, reference) for i in kept):
+            decision = Decision.GOOD_ENOUGH
+        lows, highs = ({i: pair[side] for i, pair in ends.items()} for side in (0, 1))
+        return Standing(reference, tuple(sorted([reference, *kept])), lows, highs, decision)
+
+    def _settled(self, low: float, high: float) -> bool:
+        """Whether an alternative needs no more samples."""
+        if low > 0:
+            return True
+        return self.baseline is not None and (high < 0 or -self.indifference < low <= high < self.indifference)
+
+    def _equal(self, i: int, j: int) -> bool:
+        return self.same is not None and self.same[i] == self.same[j]
+
+
+def mean_gap_errors(returns: Floats, reference: int, error: float, rounding: float = 0.0) -> Floats:
+    """Large-sample errors [k] of the mean gaps of one alternative; `rounding` bounds the error of a return."""
+    centred = returns - returns.mean(axis=0)
+    spreads = gap_spreads(centred.std(axis=0, ddof=1), np.abs(returns).max(axis=0), reference, rounding)
+    found = anytime.mean_errors(centred[:, [reference]] - centred, error, spreads)
+    found[reference] = 0.0
+    return found
