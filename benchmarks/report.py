@@ -52,6 +52,7 @@ class Report:
     goals: list[Goal] = field(default_factory=list)
     rows: list[Row] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    details: list[Row] = field(default_factory=list)  # saved, but not printed
     figure: Figure | None = None  # not in the record
 
     def record(self) -> dict[str, object]:

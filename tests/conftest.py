@@ -14,6 +14,7 @@ settings.load_profile("busy machine")
 SLOW = (
     "base/test_machine.py",
     "benchmarks/test_decisions.py",
+    "benchmarks/test_selection.py::test_a_quick_run",
     "cli/test_cli_compare.py",
     "cli/test_cli_compare_policies.py",
     "cli/test_cli_evaluate.py",

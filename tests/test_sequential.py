@@ -1,0 +1,256 @@
+"""Sequential sampling: schedule, elimination, budgets, pools, interrupts, and problems without randomness."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import numpy as np
+import pytest
+
+import jmdp
+from jmdp.base import progress
+from jmdp.errors import SettingsError
+from jmdp.results.samples.selection import looks
+from jmdp.simulators import FunctionSimulator, Simulator, Step, action_labels
+
+MEANS = (0.0, -0.3, -3.0, -3.0)
+
+
+def earn(s, a, u):
+    return MEANS[a] + u[0] + 0.5 * u[a + 1]
+
+
+def over(s, a, u):
+    return 1
+
+
+def normal(rng):
+    return rng.standard_normal(5)
+
+
+def first(s):
+    return 0
+
+
+def is_over(s):
+    return s == 1
+
+
+def game():
+    """Four actions: one close to the best, two far behind. Everything can be pickled."""
+    return FunctionSimulator(earn, over, 4, luck=normal, terminal=is_over, start=0)
+
+
+def compared(simulator, **settings):
+    return jmdp.compare(simulator, **{"policy": first, "discount": 0.9, "seed": 3, "progress": False} | settings)
+
+
+def test_the_bad_are_eliminated_and_everything_says_so():
+    found = compared(game())
+    assert (found.best, found.choice, found.survivors) == ("0", "0", ("0",))
+    assert found.counts["2"] == found.counts["3"] == 64
+    assert found.counts["0"] == found.counts["1"] == found.samples > 64
+    assert set(found.worse_than) == {"2", "3"}
+    assert found.common_samples("0", "2") == 64
+    total = sum(found.counts.values())
+    assert f"64 to {found.samples:,} rollouts of each action, {total:,} in total" in repr(found)
+    table = found.to_dataframe()
+    assert table["samples"].tolist() == list(found.counts.values())
+    assert found.gap("0", "2").mean == pytest.approx(3, abs=1)
+    assert found.draws.steps == total
+    assert "64 to" in " ".join(text.get_text() for text in found.plot().findobj(lambda x: hasattr(x, "get_text")))
+
+
+def test_looks_do_not_depend_on_the_budget_or_on_going_on():
+    whole = compared(game())
+    part = compared(game(), samples=100).continued(150).continued(20_000)
+    assert part.counts == whole.counts
+    assert part.draws.returns.tobytes() == whole.draws.returns.tobytes()
+    assert whole.samples in set(itertools_until(looks(), 20_000))
+
+
+def itertools_until(numbers, most):
+    for number in numbers:
+        if number > most:
+            return
+        yield number
+
+
+def test_an_elimination_needs_a_scheduled_look():
+    """At 100 samples, between two looks, the result is reported and nothing is eliminated for later samples."""
+    near = FunctionSimulator(lambda s, a, u: 0.05 * a + u[a], over, ["a", "b"], luck=normal, terminal=is_over, start=0)
+    found = compared(near, samples=100)
+    assert found.samples == 100
+    assert found.continued(128).counts == {"a": 128, "b": 128}
+
+
+def test_a_decided_comparison_goes_on_with_those_simulated_last():
+    found = compared(game())
+    more = found.continued(found.samples + 100)
+    assert more.counts["0"] == more.counts["1"] == found.samples + 100
+    assert more.counts["2"] == 64
+    assert more.gap("0", "1").mean_interval.width < found.gap("0", "1").mean_interval.width
+
+
+def test_good_enough():
+    found = compared(game(), indifference=1.0)
+    assert found.outcome is jmdp.Outcome.GOOD_ENOUGH
+    assert (found.best, found.choice, found.survivors) == (None, "0", ("0", "1"))
+    assert found.samples == 64
+    assert found.answer.startswith("0 is within 1 of the best of 4 actions on average")
+    with pytest.raises(SettingsError, match="both given"):
+        compared(game(), indifference=1.0, precision=0.1)
+
+
+def test_a_surviving_set_is_reported():
+    found = compared(FunctionSimulator(lambda s, a, u: (0, 0, 0, -3)[a] + 0.5 * u[a + 1], over, 4, luck=normal,
+                                       terminal=is_over, start=0), samples=200)  # fmt: skip
+    assert found.survivors == ("0", "1", "2")
+    assert found.answer.startswith("undecided: 3 of 4 actions may be the best")
+
+
+def test_equal_actions_of_a_table_are_not_sampled_for_ever():
+    """Actions 0 and 1 have the same rows in the first state; action 2 earns less."""
+    reward = np.array([[[1.0, 1.0, 0.0], [2.0, 2.0, 0.5]], [[0.0] * 3] * 2])
+    model = jmdp.TabularJMDP(np.full((2, 2), 0.5), reward, np.ones((2, 2, 3), int), 0.9)
+    found = jmdp.compare(model, 0, "uniform", seed=0)
+    assert found.outcome is jmdp.Outcome.EQUAL_BEST
+    assert found.survivors == ("0", "1")
+    assert found.answer.startswith("0 and 1 have equal means, and are the best of 3 actions")
+    assert found.samples == 64
+
+
+class Still(Simulator):
+    """Nothing is random."""
+
+    actions = action_labels(["stay", "go"])
+
+    def step(self, state, action, shock):
+        return Step(float(self.actions.index(action)), state + 1, state >= 3)
+
+    def start(self, shock):
+        return 0
+
+
+def test_a_deterministic_question_takes_one_rollout():
+    found = compared(Still(), policy=lambda s: 1)
+    assert found.outcome is jmdp.Outcome.DETERMINISTIC
+    assert (found.best, found.samples, found.draws.steps) == ("go", 1, 8)
+    assert found.answer.startswith("Nothing is random here, so one rollout of each action is exact: go earns 1")
+    assert found.gap("go", "stay").mean == 1
+    assert found.gap("go", "stay").mean_interval.width < 1e-9
+    assert found.superiority("go", "stay") == found.superiority("go", "stay").low == 1
+    assert found.regret("stay").quantile(0.95).high == pytest.approx(1)
+    assert found.continued(50).samples == 1
+    assert repr(found)
+    assert found.to_dataframe()["samples"].tolist() == [1, 1]
+    assert found.plot()
+
+
+class Slow(Simulator):
+    """A step takes a millisecond."""
+
+    actions = action_labels(2)
+
+    def step(self, state, action, shock):
+        until = time.perf_counter() + 1e-3
+        u = shock.uniform()
+        while time.perf_counter() < until:
+            pass
+        return Step(u + 1e-6 * self.actions.index(action), 1, True)
+
+    def start(self, shock):
+        return 0
+
+
+def test_a_time_limit_stops_at_a_look_and_running_again_gives_the_same():
+    begun = time.monotonic()
+    found = compared(Slow(), seconds=1.0, precision=1e-9)
+    assert time.monotonic() - begun < 10
+    assert found.outcome is jmdp.Outcome.BUDGET_EXHAUSTED
+    assert 2 <= found.samples < 10_000
+    assert found.samples in set(itertools_until(looks(), 10_000))
+    again = compared(Slow(), samples=found.samples, precision=1e-9)
+    assert again.draws.returns.tobytes() == found.draws.returns.tobytes()
+
+
+def test_progress_is_a_line_every_minute_without_a_terminal(monkeypatch, capsys):
+    monkeypatch.setattr(progress, "_LINE_EVERY", 0.0)
+    compared(game(), progress=True)
+    lines = capsys.readouterr().err.splitlines()
+    assert any("0 leads" in line and "over 1" in line and "2 of 4 remain" in line and "left" in line for line in lines)
+
+
+def test_an_interrupt_keeps_all_samples(monkeypatch):
+    calls = 0
+
+    def interrupted(s, a, u):
+        nonlocal calls
+        calls += 1
+        if calls == 1500:
+            raise KeyboardInterrupt
+        return 0.001 * a + u[a]
+
+    found = compared(FunctionSimulator(interrupted, over, 2, luck=normal, terminal=is_over, start=0))
+    assert found.outcome is jmdp.Outcome.INTERRUPTED
+    assert 500 < found.samples < 750
+    monkeypatch.undo()
+    rest = found.continued(1000)
+    assert rest.samples == 1000
+    assert (rest.draws.returns[: found.samples] == found.draws.returns).all()
+
+
+class Killed(FunctionSimulator):
+    """Each worker dies in its 40th step, once; the parent does not."""
+
+    def __init__(self, parent):
+        super().__init__(earn, over, 4, luck=normal, terminal=is_over, start=0)
+        self.parent, self.steps = parent, 0
+
+    def step(self, state, action, shock):
+        self.steps += 1
+        marker = f"{self.parent}/died"
+        if self.steps == 40 and os.getpid() != os.getppid() and "jmdp worker" in _name() and not os.path.exists(marker):
+            open(marker, "w").close()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().step(state, action, shock)
+
+
+def _name():
+    import multiprocessing
+
+    return multiprocessing.current_process().name
+
+
+def digest(found):
+    return found.draws.returns.tobytes(), found.counts, found.best, found.draws.steps, repr(found)
+
+
+def test_the_number_of_workers_does_not_matter(tmp_path):
+    """Early stop, elimination, blocks in flight, and a worker killed while it simulates."""
+    alone = digest(compared(game()))
+    with jmdp.ProcessPool(2) as pool:
+        assert digest(compared(game(), pool=pool)) == alone
+        assert digest(compared(game(), pool=pool)) == alone  # with the same workers again
+    killed = compared(Killed(str(tmp_path)), pool=4)
+    assert (tmp_path / "died").exists()
+    assert digest(killed)[:4] == alone[:4]
+
+
+def constant_one(s):
+    return 1
+
+
+def test_policies_on_two_workers():
+    kwargs = {"discount": 1.0, "horizon": 1, "seed": 2, "progress": False}
+    pair = {"zero": first, "one": constant_one}
+    alone = jmdp.compare_policies(game(), pair, **kwargs)
+    both = jmdp.compare_policies(game(), pair, pool=2, **kwargs)
+    assert digest(both) == digest(alone)
+
+
+def test_a_policy_that_cannot_be_sent_says_what_to_do():
+    with pytest.raises(jmdp.errors.JMDPError, match=r"pool|module"):
+        compared(game(), policy=lambda s: 0, pool=2)
