@@ -16,10 +16,11 @@ import numpy as np
 import jmdp
 from benchmarks.interleave import interleave
 from benchmarks.report import Goal, Report, Row
+from jmdp.distribute import Pool, pool_of
 from jmdp.models.actors.as_policy import as_policy
 from jmdp.models.coupling import Coupling
+from jmdp.simulators import PairedRollouts
 from jmdp.simulators.pair_walks import PairWalks, WalkPlan
-from jmdp.simulators.workers import WorkerPool
 
 _SHARE = 0.8
 """Goal of both: fraction of the bare throughput."""
@@ -108,32 +109,30 @@ def _made_up(visits: int, repeats: int, length: int) -> PairWalks:
 
 
 def _walking(report: Report, plan: WalkPlan, blocks: int) -> None:
-    """Time `WorkerPool` with one and two workers under two couplings, and bare loops of as many steps."""
+    """Time `PairedRollouts` with one and two workers under two couplings, and bare loops of as many steps."""
     from jmdp.simulators import ALESimulator
 
     simulator = ALESimulator("pong")
     actor = as_policy("uniform", simulator.actions)
     couplings: list[Coupling] = [jmdp.Synchronous(), jmdp.Local()]
     seeds = itertools.count()
-    with WorkerPool(simulator, actor, couplings[0]) as pool:
-        found = pool.collect(plan, seed=0, blocks=blocks, progress=False)
+    found = PairedRollouts(simulator, actor, couplings[0]).collect(plan, seed=0, blocks=blocks, progress=False)
     steps = _steps(found) + blocks * (plan.visits - 1) * plan.spacing
 
-    def ours(pool: WorkerPool) -> Callable[[], None]:
+    def ours(coupling: Coupling, pool: Pool) -> Callable[[], None]:
+        rollouts = PairedRollouts(simulator, actor, coupling)
+
         def run() -> None:
-            pool.collect(plan, seed=next(seeds), blocks=blocks, progress=False)
+            rollouts.collect(plan, seed=next(seeds), blocks=blocks, pool=pool, progress=False)
 
         return run
 
     speed: dict[str, float] = {}
     for workers in (1, 2):
-        with _plain_loop(workers, steps) as baseline:
-            several = [WorkerPool(simulator, actor, coupling, workers=workers) for coupling in couplings]
+        with _plain_loop(workers, steps) as baseline, pool_of(workers) as pool:
             contenders: dict[str, Callable[[], None]] = {"bare": baseline}
-            contenders |= {f"ours, {type(c).__name__}": ours(w) for c, w in zip(couplings, several, strict=True)}
+            contenders |= {f"ours, {type(c).__name__}": ours(c, pool) for c in couplings}
             timings = interleave(contenders)
-            for pool in several:
-                pool.close()
         for name in contenders:
             row: Row = {"task": f"Pong, {_processes(workers)}", "contender": name}
             row["per second"] = steps / timings.best(name)

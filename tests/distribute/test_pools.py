@@ -229,7 +229,7 @@ def test_blocks_of_dead_workers_are_run_again(pool, tmp_path):
 def test_workers_that_die_again_and_again_are_given_up(pool, monkeypatch):
     monkeypatch.setattr(module, "_MAX_DEATHS", 1)
     found = pool.ordered(Mortal(None, (1,)), blocks(4))
-    with pytest.raises(SimulatorError, match=r"2 workers died, after the results of 1 blocks.*fewer workers.*__main__"):
+    with pytest.raises(SimulatorError, match=r"2 workers died \(finished blocks: 1\).*fewer workers.*__main__"):
         list(found)
     assert list(pool.ordered(slow_first, blocks(2))) == [0, 1]
 

@@ -26,7 +26,7 @@ pytest.importorskip("numpydoc")
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 MODULES = (
-    "errors", "plots", "simulators", "testing", "training", "worlds",
+    "distribute", "errors", "plots", "simulators", "testing", "training", "worlds",
     "methods.incremental", "methods.linear_projected", "methods.linear_projected.features",
     "methods.neural_gram", "methods.neural_gram.encoders",
 )  # fmt: skip

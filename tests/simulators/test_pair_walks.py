@@ -1,16 +1,8 @@
-"""Walks in pairs, against a slow twin that goes one branch at a time, against the exact answer, and on many workers."""
+"""Walks in pairs, against a slow twin that goes one branch at a time, and against the exact answer."""
 
 from __future__ import annotations
 
-import hashlib
-import multiprocessing
-import os
-import signal
-import subprocess
-import sys
-import time
 from itertools import combinations
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,16 +10,15 @@ import pytest
 
 import jmdp
 from jmdp.base.luck import Shock
-from jmdp.errors import CouplingError, LabelError, PolicyError, SettingsError, SimulatorError
+from jmdp.errors import CouplingError, LabelError, SettingsError, SimulatorError
 from jmdp.models.actors.actor import Actor
 from jmdp.models.actors.as_policy import as_policy
 from jmdp.simulators import FunctionSimulator, TabularSimulator
-from jmdp.simulators import workers as worker_module
 from jmdp.simulators.lockstep_rollouts import LockstepRollouts
 from jmdp.simulators.pair_walks import PairWalks, WalkPlan
+from jmdp.simulators.paired_rollouts import PairedRollouts
 from jmdp.simulators.rollouts import RolloutPlan
 from jmdp.simulators.simulator import Simulator, Step
-from jmdp.simulators.workers import WorkerPool
 from reference import walks
 from sample_models import COUPLINGS
 
@@ -35,14 +26,6 @@ GRID = jmdp.worlds.windy_gridworld(3, 3, gust=0.4, blown_reward=-0.5, step_rewar
 TABLE, UNIFORM = TabularSimulator(GRID.model), as_policy(GRID.policies["uniform"], GRID.model.actions)
 PLAN = WalkPlan(visits=6, spacing=3, repeats=2, length=7)
 ARRAYS = list(PairWalks.__dataclass_fields__)
-
-
-def digest(found: PairWalks) -> str:
-    told = hashlib.sha256()
-    for name in ARRAYS:
-        array = getattr(found, name)
-        told.update(f"{name} {array.dtype} {array.shape}".encode() + array.tobytes())
-    return told.hexdigest()
 
 
 def assert_equal(found: PairWalks, expected: Any) -> None:
@@ -169,8 +152,8 @@ def test_discounted_sums_have_the_exact_moments(coupling):
     """Within 5 standard errors: of 9 numbers for each of six couplings by chance one is off with probability 3e-5."""
     model, L = weather(), 12
     simulator, uniform = TabularSimulator(model), jmdp.TabularPolicy.uniform(model)
-    pool = WorkerPool(simulator, as_policy(uniform, model.actions), coupling)
-    found = pool.collect(WalkPlan(visits=1, spacing=1, repeats=10, length=L), seed=3, blocks=60)
+    rollouts = PairedRollouts(simulator, as_policy(uniform, model.actions), coupling)
+    found = rollouts.collect(WalkPlan(visits=1, spacing=1, repeats=10, length=L), seed=3, blocks=60)
     exact = jmdp.evaluate(model, uniform, coupling, jmdp.ExactPairs())
     mean, covariance, cut = exact.mean[0], exact.covariance[0], 2e-3  # γ^L · max |r| / (1 − γ)
     returns = np.einsum("nlb,l->nb", found.reward, 0.5 ** np.arange(L))
@@ -189,7 +172,7 @@ def test_discounted_sums_have_the_exact_moments(coupling):
 def test_rows_of_a_visit_share_no_luck():
     """Under one luck they would be equal; what they earn is uncorrelated, but for 5 standard errors (6e-7)."""
     plan = WalkPlan(visits=1, spacing=1, repeats=2, length=8)
-    found = WorkerPool(TABLE, UNIFORM, jmdp.Synchronous("shared")).collect(plan, seed=0, blocks=200)
+    found = PairedRollouts(TABLE, UNIFORM, jmdp.Synchronous("shared")).collect(plan, seed=0, blocks=200)
     returns = found.reward.sum(axis=1).reshape(200, 2, 2)
     assert not np.array_equal(returns[:, 0], returns[:, 1])
     residual = returns[:, :, 0] - returns[:, :, 0].mean()
@@ -199,7 +182,7 @@ def test_rows_of_a_visit_share_no_luck():
     assert abs(np.corrcoef(residual.T)[0, 1]) < 5 / np.sqrt(200)
 
 
-# ------------------------------------------------------------------------------------------------ many workers
+# ------------------------------------------------------------------------------------------------ an emulator
 
 
 def pong(**settings: Any) -> Simulator:
@@ -208,23 +191,6 @@ def pong(**settings: Any) -> Simulator:
 
 
 SMALL = WalkPlan(visits=2, spacing=20, repeats=2, length=8)
-
-
-@pytest.mark.parametrize("name", ["table", "pong"])
-def test_p17_the_same_for_any_number_of_workers(name):
-    simulator = TABLE if name == "table" else pong()
-    plan, blocks = (PLAN, 6) if name == "table" else (SMALL, 4)
-    actor = as_policy("uniform", simulator.actions)
-    found = set()
-    for workers in (1, 2, 4):
-        with WorkerPool(simulator, actor, jmdp.Local(), workers=workers) as pool:
-            found.add(digest(pool.collect(plan, seed=7, blocks=blocks, first=3)))
-            if name == "table":  # by the same workers
-                parts = [pool.collect(plan, seed=7, blocks=n, first=first) for first, n in ((3, 4), (7, 2))]
-                found.add(digest(PairWalks.joined(parts)))
-    assert len(found) == 1
-    assert multiprocessing.active_children() == []
-    assert digest(WorkerPool(simulator, actor, jmdp.Local()).collect(plan, seed=8, blocks=blocks, first=3)) not in found
 
 
 @pytest.mark.parametrize("coupling", COUPLINGS[::3], ids=repr)
@@ -240,145 +206,8 @@ def test_games_walked_again_are_the_same(coupling):
     assert first.observation.dtype == np.uint8
 
 
-class Fragile(TabularSimulator):
-    """Takes its process with it after some steps, unless a file says that it has done so."""
-
-    def __init__(self, marker: Path | None, steps: int) -> None:
-        super().__init__(GRID.model)
-        self.marker, self.left, self.home = marker, steps, os.getpid()
-
-    def step(self, state: Any, action: Any, shock: Shock) -> Step:
-        self.left -= 1
-        if self.left == 0 and (self.marker is None or not self.marker.exists()):
-            assert os.getpid() != self.home
-            if self.marker is not None:
-                self.marker.touch()
-            os.kill(os.getpid(), signal.SIGKILL)
-        return super().step(state, action, shock)
-
-
-def test_a_worker_that_is_killed_costs_nothing(tmp_path):
-    expected = WorkerPool(TABLE, UNIFORM, jmdp.Local()).collect(PLAN, seed=4, blocks=12)
-    one_block = len(expected) // 12 * PLAN.length * 2
-    fragile = Fragile(tmp_path / "killed", one_block * 5 // 2)  # at the latest in the third block
-    with WorkerPool(fragile, UNIFORM, jmdp.Local(), workers=2) as pool:
-        assert_equal(pool.collect(PLAN, seed=4, blocks=12), expected)
-    assert (tmp_path / "killed").exists()
-
-
-def test_workers_that_die_again_and_again_are_given_up(monkeypatch):
-    monkeypatch.setattr(worker_module, "_MAX_DEATHS", 1)
-    with (
-        WorkerPool(Fragile(None, 5), UNIFORM, jmdp.Local(), workers=2) as pool,
-        pytest.raises(SimulatorError, match=r"2 workers died, with 0 of 3 blocks simulated.*fewer workers.*__main__"),
-    ):
-        pool.collect(PLAN, seed=4, blocks=3)
-    assert multiprocessing.active_children() == []
-
-
-class OddError(Exception):
-    """Cannot be unpickled: it takes two arguments and keeps one."""
-
-    def __init__(self, what: str, where: str) -> None:
-        super().__init__(f"{what} in {where}")
-
-
-class Failing(TabularSimulator):
-    def step(self, state: Any, action: Any, shock: Shock) -> Step:
-        raise FileNotFoundError("the tank is dry")
-
-
-def test_errors_come_to_the_caller():
-    with (
-        WorkerPool(Failing(GRID.model), UNIFORM, jmdp.Local(), workers=2) as pool,
-        pytest.raises(FileNotFoundError, match="the tank is dry"),
-    ):
-        pool.collect(PLAN, seed=0, blocks=3)
-    assert multiprocessing.active_children() == []
-    told = worker_module._sendable(OddError("no water", "the tank"))
-    assert repr(told) == "RuntimeError('OddError: no water in the tank')"
-    with pytest.raises(SettingsError, match=r"A worker process cannot load.*no_such_module.*workers=1"):
-        worker_module._unpickled(b"cno_such_module\nf\n.")
-
-
-def test_what_cannot_be_sent_is_said_before_a_process_is_started():
-    policy = as_policy(lambda s: 0, TABLE.actions)
-    with pytest.raises(PolicyError, match=r"The policy, function <lambda>, cannot be sent.*top of a module.*workers=1"):
-        WorkerPool(TABLE, policy, jmdp.Local(), workers=2)
-    with pytest.raises(SettingsError, match=r"FunctionSimulator\(3 actions\) cannot be sent.*top of a mod.*workers=1"):
-        WorkerPool(ring("index"), as_policy(drawn_from, None), jmdp.Local(), workers=2)
-    assert multiprocessing.active_children() == []
-    assert len(WorkerPool(TABLE, policy, jmdp.Local()).collect(PLAN, seed=0, blocks=1)) == 12
-
-
 def away(s: Any, a: int, u: float) -> int:
     return (s + a) % 3
-
-
-def test_functions_of_a_module_can_be_sent():
-    worker_module._pickled(FunctionSimulator(away, away, 2, start=0), as_policy(drawn_from, None), jmdp.Local())
-
-
-SLOW = """
-import os, pathlib, sys, time
-import jmdp
-from jmdp.simulators.pair_walks import WalkPlan
-from jmdp.simulators.workers import WorkerPool
-from test_pair_walks import Sleepy, PLAN, UNIFORM
-if __name__ == "__main__":
-    with WorkerPool(Sleepy(pathlib.Path(sys.argv[1])), UNIFORM, jmdp.Local(), workers=2) as pool:
-        pool.collect(PLAN, seed=0, blocks=4)
-"""
-
-
-class Sleepy(TabularSimulator):
-    """Writes down in which process it is, and takes its time."""
-
-    def __init__(self, folder: Path) -> None:
-        super().__init__(GRID.model)
-        self.folder = folder
-
-    def step(self, state: Any, action: Any, shock: Shock) -> Step:
-        (self.folder / str(os.getpid())).touch()
-        time.sleep(0.5)
-        return super().step(state, action, shock)
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
-
-
-@pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks at processes in /proc")
-@pytest.mark.parametrize("how", ["interrupt", "kill"])
-def test_no_worker_is_left_behind(how, tmp_path):
-    """An interrupt, or the sudden end, of the process they work for."""
-    here = Path(__file__)
-    paths = os.pathsep.join(map(str, [Path(jmdp.__file__).parents[1], here.parents[1], here.parent]))
-    run = subprocess.Popen(
-        [sys.executable, "-c", SLOW, str(tmp_path)], start_new_session=True, stderr=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": paths},
-    )  # fmt: skip
-    try:
-        deadline = time.monotonic() + 180
-        while len(list(tmp_path.iterdir())) < 2:
-            assert time.monotonic() < deadline
-            assert run.poll() is None
-            time.sleep(0.05)
-        workers = [int(path.name) for path in tmp_path.iterdir()]
-        assert all(is_alive(pid) for pid in workers)
-        run.send_signal(signal.SIGINT if how == "interrupt" else signal.SIGKILL)
-        told = run.communicate(timeout=60)[1]
-        deadline = time.monotonic() + 60
-        while any(is_alive(pid) for pid in workers):
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-        assert (b"KeyboardInterrupt" in told) == (how != "kill")
-    finally:
-        if run.poll() is None:
-            run.kill()
 
 
 # ------------------------------------------------------------------------------------------------ at the door
@@ -422,7 +251,7 @@ def test_observations_that_change_their_kind_are_refused(seen, start):
 def test_pairs_need_two_numbered_actions():
     alone = FunctionSimulator(away, away, 1, start=0)
     for make in (
-        lambda: WorkerPool(alone, UNIFORM, jmdp.Local()),
+        lambda: PairedRollouts(alone, UNIFORM, jmdp.Local()),
         lambda: PLAN.walk(alone, UNIFORM, jmdp.Local(), 0, 0),
     ):
         with pytest.raises(SettingsError, match="has one action"):
@@ -439,7 +268,7 @@ def test_luck_that_cannot_be_shared_is_refused():
     prob[0] = prob[0][::-1] if not np.array_equal(prob[0], prob[0][::-1]) else np.eye(len(prob[0]))[0]
     loose = TabularSimulator(jmdp.TabularJMDP(prob, model.reward, model.next_state, 0.7, model.terminal))
     with pytest.raises(CouplingError, match="shares one scenario between states"):
-        WorkerPool(loose, UNIFORM, jmdp.Synchronous())
+        PairedRollouts(loose, UNIFORM, jmdp.Synchronous())
 
 
 class Names(Actor):
@@ -472,9 +301,9 @@ def test_plans_are_checked(name):
 @pytest.mark.parametrize("wrong", [{"blocks": 0}, {"first": -1}, {"seed": -1}, {"seed": 0.5}])
 def test_orders_are_checked(wrong):
     with pytest.raises(SettingsError, match=f"{next(iter(wrong))} is"):
-        WorkerPool(TABLE, UNIFORM, jmdp.Local()).collect(PLAN, **{"seed": 0, "blocks": 1, **wrong})
-    with pytest.raises(SettingsError, match="workers is 0"):
-        WorkerPool(TABLE, UNIFORM, jmdp.Local(), workers=0)
+        PairedRollouts(TABLE, UNIFORM, jmdp.Local()).collect(PLAN, **{"seed": 0, "blocks": 1, **wrong})
+    with pytest.raises(SettingsError, match="pool is 0"):
+        PairedRollouts(TABLE, UNIFORM, jmdp.Local()).collect(PLAN, seed=0, blocks=1, pool=0)
 
 
 @pytest.mark.parametrize("coupling", COUPLINGS, ids=repr)
@@ -512,7 +341,7 @@ def test_states_that_only_look_the_same_are_not():
 
 
 def test_blocks_are_joined_and_cannot_be_changed():
-    found = WorkerPool(TABLE, UNIFORM, jmdp.Local()).collect(PLAN, seed=1, blocks=3)
+    found = PairedRollouts(TABLE, UNIFORM, jmdp.Local()).collect(PLAN, seed=1, blocks=3)
     assert found.visit.tolist() == [n // 2 for n in range(36)]
     for name in ARRAYS:
         assert not getattr(found, name).flags.writeable

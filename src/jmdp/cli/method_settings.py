@@ -23,6 +23,7 @@ class MonteCarlo(jmdp.MonteCarlo):
 
     seed: int = 0
     states: tyro.conf.Suppress[None] = None  # for simulators only
+    pool: tyro.conf.Suppress[None] = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -27,7 +27,7 @@ _IN_ADVANCE = 3
 _PATIENCE = 1.0
 """Seconds after which a worker that is still busy with a cancelled block is replaced, if it is needed."""
 _DIED = (
-    "{} workers died, after the results of {} blocks. Possible causes: too little memory (use fewer workers or smaller "
+    "{} workers died (finished blocks: {}). Possible causes: too little memory (use fewer workers or smaller "
     'blocks); a script without `if __name__ == "__main__":` (each worker runs it again); a simulator that ends its '
     "process (pool=None shows it)."
 )

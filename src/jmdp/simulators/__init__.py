@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from jmdp.simulators.jax.gymnax import GymnaxSimulator
     from jmdp.simulators.jax.jax_simulator import JaxSimulator
     from jmdp.simulators.pair_walks import PairWalks, WalkPlan
-    from jmdp.simulators.workers import WorkerPool
+    from jmdp.simulators.paired_rollouts import PairedRollouts
 
 __all__ = [
     "ALESimulator",
@@ -25,11 +25,11 @@ __all__ = [
     "GymnaxSimulator",
     "JaxSimulator",
     "PairWalks",
+    "PairedRollouts",
     "Simulator",
     "Step",
     "TabularSimulator",
     "WalkPlan",
-    "WorkerPool",
     "action_labels",
     "as_simulator",
 ]
@@ -41,9 +41,9 @@ _LOADED_LATER = {
     "GymnaxSimulator": "jax.gymnax",
     "JaxSimulator": "jax.jax_simulator",
     "PairWalks": "pair_walks",
+    "PairedRollouts": "paired_rollouts",
     "TabularSimulator": "functions",
     "WalkPlan": "pair_walks",
-    "WorkerPool": "workers",
 }
 
 

@@ -40,12 +40,17 @@ def paired_draws(simulator: Simulator, actor: Actor, plan: RolloutPlan, first: i
     compiled = simulator.compiled_draws(actor, plan)
     if compiled is not None:
         return compiled(first, count)
-    usage, rows, parts = Usage(), max(1, simulator.lanes // len(plan.actions)), []
+    usage, rows, parts = Usage(), rollouts_at_once(simulator, plan), []
     for start in range(first, first + count, rows):
         samples = range(start, min(start + rows, first + count))
         roots = [Shock.of_sample(plan.seed, number, usage) for number in samples]
         parts.append(LockstepRollouts(simulator, actor, plan, roots).run())
     return Draws.joined(parts)
+
+
+def rollouts_at_once(simulator: Simulator, plan: RolloutPlan) -> int:
+    """Number of samples that are simulated in lockstep."""
+    return max(1, simulator.lanes // len(plan.actions))
 
 
 def enough_steps(discount: float, lost: float) -> int:

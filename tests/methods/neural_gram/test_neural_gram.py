@@ -258,7 +258,7 @@ def test_actions_are_numbered():
         ({"patience": 0}, "patience"),
         ({"target_averaging": 1.5}, "target_averaging"),
         ({"folder": 5}, "path of a folder"),
-        ({"workers": 0}, "workers"),
+        ({"pool": 0}, "pool is 0"),
     ],
 )
 def test_settings_out_of_range_are_refused(settings, message):

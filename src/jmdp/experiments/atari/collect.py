@@ -10,7 +10,7 @@ import numpy as np
 from jmdp import Shock, as_policy
 from jmdp.base.whole_files import whole_file
 from jmdp.experiments.atari.settings import COUPLINGS, NOISE, Walks, simulator
-from jmdp.simulators import PairWalks, WorkerPool
+from jmdp.simulators import PairedRollouts, PairWalks
 
 
 def collect(wanted: Walks, folder: Path, workers: int, progress: bool = True) -> None:
@@ -20,10 +20,10 @@ def collect(wanted: Walks, folder: Path, workers: int, progress: bool = True) ->
         return
     emulator = simulator(wanted.game)
     actor = as_policy("uniform", emulator.actions)
-    with WorkerPool(emulator, actor, COUPLINGS[wanted.coupling], workers=workers) as pool:
-        purpose = b"held out" if wanted.held_out else b"walks"
-        seed = Shock.of_sample(wanted.seed, 0).derived(purpose).seed()
-        walks = pool.collect(wanted.plan, seed=seed, blocks=wanted.blocks, progress=progress)
+    rollouts = PairedRollouts(emulator, actor, COUPLINGS[wanted.coupling])
+    purpose = b"held out" if wanted.held_out else b"walks"
+    seed = Shock.of_sample(wanted.seed, 0).derived(purpose).seed()
+    walks = rollouts.collect(wanted.plan, seed=seed, blocks=wanted.blocks, pool=workers, progress=progress)
     with whole_file(path) as file:
         np.savez(file, **{field.name: getattr(walks, field.name) for field in fields(walks)})
 

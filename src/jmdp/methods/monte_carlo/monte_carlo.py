@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,8 @@ from jmdp.base.labels import Label, Labels
 from jmdp.base.luck import Shock
 from jmdp.base.progress import state_bar
 from jmdp.base.settings import probability, whole
+from jmdp.distribute.pool_setting import check_pool, pool_of
+from jmdp.distribute.pools import Pool
 from jmdp.errors import SettingsError
 from jmdp.methods.exact_pairs.policy_pairs import PolicyRanges
 from jmdp.methods.method import Method, check_table
@@ -34,7 +36,7 @@ from jmdp.results.start import start_labels
 from jmdp.simulators.checking.sampling import check_before_sampling, check_repeatable
 from jmdp.simulators.episodes import EpisodePlan
 from jmdp.simulators.functions import TabularSimulator
-from jmdp.simulators.rollouts import RolloutPlan, enough_steps, paired_draws
+from jmdp.simulators.rollouts import RolloutPlan, enough_steps, paired_draws, rollouts_at_once
 from jmdp.simulators.simulator import Draws, Simulator
 from jmdp.simulators.starts import Starts
 
@@ -75,6 +77,9 @@ class MonteCarlo(Method[Evaluation]):
         not provide it (`Simulator.largest_reward_from`), B is the largest one observed, as the certificate states.
     states
         States of a simulator to evaluate. None evaluates its start state. For tables, all states are evaluated.
+    pool
+        Number of worker processes that simulate, or a `ProcessPool`; None uses this process. Results do not depend on
+        it. Tables and other compiled simulators are simulated in this process with any pool.
     """
 
     seed: int
@@ -82,6 +87,7 @@ class MonteCarlo(Method[Evaluation]):
     confidence: float = 0.95
     horizon: int | None = None
     states: Sequence[Any] | None = None
+    pool: int | Pool | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         whole(self, "seed", 0)
@@ -92,6 +98,7 @@ class MonteCarlo(Method[Evaluation]):
             raise SettingsError(f"states is a {type(self.states).__name__}. Give a list of states.")
         if self.states is not None and not len(self.states):
             raise SettingsError("states is empty. Give the states to evaluate, or None for the start state.")
+        object.__setattr__(self, "pool", check_pool(self.pool))
 
     def on_table(self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, progress: bool) -> Evaluation:
         """Evaluate; see `jmdp.evaluate`."""
@@ -154,8 +161,7 @@ class MonteCarlo(Method[Evaluation]):
         bound = known_reward_bound(simulator, states, None)
         plans = self._plans(simulator, states, coupling, discount, horizon)
         check_before_sampling(simulator, states[0], plans[0].actions, coupling)
-        again = _DrawnAgain(simulator, actor, plans, self.samples)
-        drawn = [again(int(s)) for s in state_bar(type(self).__name__, np.arange(len(states)), progress)]
+        drawn = self._drawn(simulator, actor, plans, progress)
         check_repeatable(drawn[0], simulator, actor, plans[0])
         return drawn_evaluation(
             SampledProblem(self, coupling, Labels.of("state", len(states), None), actions, discount),
@@ -164,6 +170,18 @@ class MonteCarlo(Method[Evaluation]):
             IntervalRule.fixed(self.samples, self.confidence),
             Within(ANYWHERE.low, ANYWHERE.high),
         )
+
+    def _drawn(self, simulator: Simulator, actor: Actor, plans: Sequence[RolloutPlan], progress: bool) -> list[Draws]:
+        """Rollouts of each plan, by a compiled program if there is one, else in blocks by a pool of any size."""
+        states = state_bar(type(self).__name__, np.arange(len(plans)), progress)
+        if simulator.compiled_draws(actor, plans[0]) is not None:
+            again = _DrawnAgain(simulator, actor, plans, self.samples)
+            return [again(int(s)) for s in states]
+        size = rollouts_at_once(simulator, plans[0])
+        parts = [(first, min(size, self.samples - first)) for first in range(0, self.samples, size)]
+        with pool_of(self.pool) as pool:
+            blocks = pool.ordered(_Blocks(simulator, actor), ((plan, *part) for plan in plans for part in parts))
+            return [Draws.joined([next(blocks) for _ in parts]) for _ in states]
 
     def _refuse_states(self) -> None:
         if self.states is not None:
@@ -250,6 +268,17 @@ class _DrawnAgain:
 
     def __call__(self, s: int) -> Draws:
         return paired_draws(self.simulator, self.actor, self.plans[s], 0, self.samples)
+
+
+@dataclass(frozen=True, eq=False)
+class _Blocks:
+    """Blocks of rollouts of a simulator, for a pool."""
+
+    simulator: Simulator
+    policy: Actor
+
+    def __call__(self, plan: RolloutPlan, first: int, count: int) -> Draws:
+        return paired_draws(self.simulator, self.policy, plan, first, count)
 
 
 def _seed_of(seed: int, state: int) -> int:

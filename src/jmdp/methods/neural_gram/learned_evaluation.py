@@ -11,6 +11,7 @@ import numpy.typing as npt
 from jmdp.base.arrays import Floats
 from jmdp.base.labels import Label, Labels
 from jmdp.base.luck import Shock
+from jmdp.distribute.pools import Pool
 from jmdp.methods.method import Method
 from jmdp.methods.neural_gram.lookahead import Lookahead
 from jmdp.methods.neural_gram.lookahead_rollouts import LookaheadSimulation
@@ -22,8 +23,8 @@ from jmdp.results.evaluation import Evaluation
 from jmdp.results.learning_curve import LearningCurve
 from jmdp.results.outcome import Outcome
 from jmdp.simulators.pair_walks import PairWalks, WalkPlan
+from jmdp.simulators.paired_rollouts import PairedRollouts
 from jmdp.simulators.simulator import Simulator
-from jmdp.simulators.workers import WorkerPool
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -85,12 +86,14 @@ class LearnedEvaluation:
         """Number of rollouts that estimate a gap variance as accurately as the network; 4 without held-out states."""
         return 4.0 if self.calibration is None else equivalent_rollouts(self.calibration)
 
-    def calibrate(self, *, seed: int, states: int = 160, rollouts: int = 24, workers: int = 1) -> Calibration:
+    def calibrate(
+        self, *, seed: int, states: int = 160, rollouts: int = 24, pool: int | Pool | None = None
+    ) -> Calibration:
         """Compare learned gaps with simulated ones in new states, which differ from those of training for any seed."""
         root, spacing = Shock.of_sample(seed, 0).derived(b"calibration"), 40
         plan = WalkPlan(min(states, 16), spacing, rollouts, self.horizon)
-        with WorkerPool(self.simulator, self.actor, self.coupling, workers=workers) as pool:
-            walks = pool.collect(plan, seed=root.seed(), blocks=-(-states // plan.visits))
+        pairs = PairedRollouts(self.simulator, self.actor, self.coupling)
+        walks = pairs.collect(plan, seed=root.seed(), blocks=-(-states // plan.visits), pool=pool)
         return calibration_of(self.network, walks, self.discount, seed)
 
     def _seen(self, state: Any) -> npt.NDArray[Any]:

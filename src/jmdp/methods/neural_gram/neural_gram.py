@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -12,14 +12,16 @@ from jmdp.base.identity import identity
 from jmdp.base.luck import Shock
 from jmdp.base.progress import count_bar
 from jmdp.base.settings import nonnegative, probability, whole
+from jmdp.distribute.pool_setting import check_pool, pool_of
+from jmdp.distribute.pools import Pool
 from jmdp.errors import CouplingError, MissingExtraError, SettingsError
 from jmdp.methods.method import Method
 from jmdp.models.actors.actor import Actor
 from jmdp.models.coupling import Coupling
 from jmdp.results.outcome import Outcome
 from jmdp.simulators.pair_walks import WalkPlan
+from jmdp.simulators.paired_rollouts import PairedRollouts
 from jmdp.simulators.simulator import Simulator
-from jmdp.simulators.workers import WorkerPool
 
 if TYPE_CHECKING:
     from jmdp.methods.neural_gram.learned_evaluation import LearnedEvaluation
@@ -66,8 +68,9 @@ class NeuralGram(Method["LearnedEvaluation"]):
     held_out, patience
         Number of held-out states for calibration and early stopping; None disables both. Number of evaluations on
         them without improvement before training stops; None trains to the end. The best network is kept in both cases.
-    workers
-        Number of worker processes that simulate.
+    pool
+        Number of worker processes that simulate, or a `ProcessPool`; None uses this process. Results do not depend on
+        it.
     folder
         Folder for learning curves (JSON lines, TensorBoard) and checkpoints. An interrupted run resumes from it.
     """
@@ -90,18 +93,19 @@ class NeuralGram(Method["LearnedEvaluation"]):
     encoder: Any = None
     held_out: int | None = 48
     patience: int | None = None
-    workers: int = 1
+    pool: int | Pool | None = field(default=None, repr=False, compare=False)
     folder: str | os.PathLike[str] | None = None
 
     def __post_init__(self) -> None:
         for name, least in (("seed", 0), ("visits", 1), ("spacing", 1), ("length", 1), ("repeats", 1), ("steps", 1),
-                            ("updates", 1), ("batch", 4), ("rank", 1), ("workers", 1)):  # fmt: skip
+                            ("updates", 1), ("batch", 4), ("rank", 1)):  # fmt: skip
             whole(self, name, least)
         for name in ("held_out", "patience"):
             whole(self, name, 1, optional=True)
         for name in ("learning_rate", "weight_decay", "dropout", "mean_rate"):
             nonnegative(self, name)
         probability(self, "target_averaging")
+        object.__setattr__(self, "pool", check_pool(self.pool))
         if self.dropout >= 1:
             raise SettingsError(f"dropout is {self.dropout}. Give a number below 1.")
         if self.kernel not in ("sum", "gram"):
@@ -132,20 +136,21 @@ class NeuralGram(Method["LearnedEvaluation"]):
             raise SettingsError("NeuralGram needs a discount below 1.")
         name = type(self).__name__
         root = Shock.of_sample(self.seed, 0)
-        with WorkerPool(simulator, actor, coupling, workers=self.workers) as pool:
+        rollouts = PairedRollouts(simulator, actor, coupling)
+        with pool_of(self.pool) as pool:
             visits = min(self.visits, 100)
             plan = WalkPlan(visits, self.spacing, self.repeats, self.length)
             seed, blocks = root.derived(b"walks").seed(), -(-self.visits // visits)
-            walks = pool.collect(plan, seed=seed, blocks=blocks, progress=progress)
+            walks = rollouts.collect(plan, seed=seed, blocks=blocks, pool=pool, progress=progress)
             held_out = None
             if self.held_out is not None:
-                rollouts = WalkPlan(min(self.held_out, 8), 40, 16, self.long_enough(discount))
-                seed, blocks = root.derived(b"held out").seed(), -(-self.held_out // rollouts.visits)
-                held_out = pool.collect(rollouts, seed=seed, blocks=blocks, progress=progress)
+                plan = WalkPlan(min(self.held_out, 8), 40, 16, self.long_enough(discount))
+                seed, blocks = root.derived(b"held out").seed(), -(-self.held_out // plan.visits)
+                held_out = rollouts.collect(plan, seed=seed, blocks=blocks, pool=pool, progress=progress)
         assert simulator.actions is not None
         folder = None if self.folder is None else Path(self.folder)
         # Training sees the simulator and the policy only through these rollouts.
-        run = identity(replace(self, folder=None, workers=1), discount, coupling, simulator.actions, walks, held_out)
+        run = identity(replace(self, folder=None, pool=None), discount, coupling, simulator.actions, walks, held_out)
         checkpoints = None if folder is None else Checkpoints(folder, run)
         tracker = None if folder is None else Tracker(folder)
         try:

@@ -1,0 +1,100 @@
+"""No worker process is left behind: after an interrupt, after the end of the parent, or when a pool is forgotten."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from test_pools import blocks, processes, slow_first
+
+import jmdp
+from jmdp.distribute import ProcessPool
+
+pytestmark = pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks at processes in /proc")
+
+SLOW = """
+import pathlib, sys, time
+from jmdp.distribute import pool_of
+from test_pools import Noted, blocks
+if __name__ == "__main__":
+    with pool_of(2) as pool:
+        found = pool.ordered(Noted(pathlib.Path(sys.argv[1]), float(sys.argv[2])), blocks(10**6))
+        for _ in found:
+            time.sleep(100)  # the consumer
+"""
+
+
+def children(pid: int) -> list[int]:
+    """Worker processes of a process; multiprocessing has one more process, which ends with it."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            parent = int((path / "stat").read_text().rsplit(")", 1)[1].split()[1])
+            command = (path / "cmdline").read_bytes()
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if parent == pid and b"spawn_main" in command:
+            found.append(int(path.name))
+    return found
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def all_end(pids: list[int]) -> None:
+    deadline = time.monotonic() + 60
+    while any(is_alive(pid) for pid in pids):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize(
+    ("how", "where"), [("interrupt", "pool"), ("interrupt", "consumer"), ("kill", "pool"), ("interrupt all", "pool")]
+)
+def test_no_worker_is_left_behind(how, where, tmp_path):
+    """An interrupt, of the process or of its whole group as by Ctrl-C, or the sudden end of the parent process."""
+    here = Path(__file__)
+    paths = os.pathsep.join(map(str, [Path(jmdp.__file__).parents[1], here.parents[1], here.parent]))
+    run = subprocess.Popen(
+        [sys.executable, "-c", SLOW, str(tmp_path), "100" if where == "pool" else "0"], start_new_session=True,
+        stderr=subprocess.PIPE, env={**os.environ, "PYTHONPATH": paths},
+    )  # fmt: skip
+    try:
+        deadline = time.monotonic() + 180
+        while len(list(tmp_path.iterdir())) < (2 if where == "pool" else 4):
+            assert time.monotonic() < deadline
+            assert run.poll() is None
+            time.sleep(0.05)
+        workers = children(run.pid)
+        assert len(workers) == 2
+        if how == "interrupt all":
+            os.killpg(run.pid, signal.SIGINT)
+        else:
+            run.send_signal(signal.SIGINT if how == "interrupt" else signal.SIGKILL)
+        told = run.communicate(timeout=60)[1]
+        all_end(workers)
+        assert told.count(b"Traceback") == told.count(b"KeyboardInterrupt") == (how != "kill"), told.decode()
+    finally:
+        if run.poll() is None:
+            run.kill()
+
+
+def test_forgotten_pools_end_their_workers():
+    pool = ProcessPool(2)
+    found = pool.ordered(slow_first, blocks(100))
+    assert next(found) == 0
+    workers = sorted(processes(pool))
+    assert all(is_alive(pid) for pid in workers)
+    del pool, found
+    gc.collect()
+    all_end(workers)
