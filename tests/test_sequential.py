@@ -15,7 +15,7 @@ from jmdp.errors import SettingsError
 from jmdp.results.samples.selection import looks
 from jmdp.simulators import FunctionSimulator, Simulator, Step, action_labels
 
-MEANS = (0.0, -0.3, -3.0, -3.0)
+MEANS = (0.0, -0.12, -3.0, -3.0)
 
 
 def earn(s, a, u):
@@ -50,17 +50,17 @@ def compared(simulator, **settings):
 def test_the_bad_are_eliminated_and_everything_says_so():
     found = compared(game())
     assert (found.best, found.choice, found.survivors) == ("0", "0", ("0",))
-    assert found.counts["2"] == found.counts["3"] == 64
-    assert found.counts["0"] == found.counts["1"] == found.samples > 64
+    assert found.counts["2"] == found.counts["3"] == 32
+    assert found.counts["0"] == found.counts["1"] == found.samples > 200
     assert set(found.worse_than) == {"2", "3"}
-    assert found.common_samples("0", "2") == 64
+    assert found.common_samples("0", "2") == 32
     total = sum(found.counts.values())
-    assert f"64 to {found.samples:,} rollouts of each action, {total:,} in total" in repr(found)
+    assert f"32 to {found.samples:,} rollouts of each action, {total:,} in total" in repr(found)
     table = found.to_dataframe()
     assert table["samples"].tolist() == list(found.counts.values())
     assert found.gap("0", "2").mean == pytest.approx(3, abs=1)
     assert found.draws.steps == total
-    assert "64 to" in " ".join(text.get_text() for text in found.plot().findobj(lambda x: hasattr(x, "get_text")))
+    assert "32 to" in " ".join(text.get_text() for text in found.plot().findobj(lambda x: hasattr(x, "get_text")))
 
 
 def test_looks_do_not_depend_on_the_budget_or_on_going_on():
@@ -79,18 +79,18 @@ def itertools_until(numbers, most):
 
 
 def test_an_elimination_needs_a_scheduled_look():
-    """At 100 samples, between two looks, the result is reported and nothing is eliminated for later samples."""
+    """At 110 samples, between two looks, the result is reported and nothing is eliminated for later samples."""
     near = FunctionSimulator(lambda s, a, u: 0.05 * a + u[a], over, ["a", "b"], luck=normal, terminal=is_over, start=0)
-    found = compared(near, samples=100)
-    assert found.samples == 100
-    assert found.continued(128).counts == {"a": 128, "b": 128}
+    found = compared(near, samples=110)
+    assert found.samples == 110
+    assert found.continued(125).counts == {"a": 125, "b": 125}
 
 
 def test_a_decided_comparison_goes_on_with_those_simulated_last():
     found = compared(game())
     more = found.continued(found.samples + 100)
     assert more.counts["0"] == more.counts["1"] == found.samples + 100
-    assert more.counts["2"] == 64
+    assert more.counts["2"] == 32
     assert more.gap("0", "1").mean_interval.width < found.gap("0", "1").mean_interval.width
 
 
@@ -98,7 +98,7 @@ def test_good_enough():
     found = compared(game(), indifference=1.0)
     assert found.outcome is jmdp.Outcome.GOOD_ENOUGH
     assert (found.best, found.choice, found.survivors) == (None, "0", ("0", "1"))
-    assert found.samples == 64
+    assert found.samples <= 64
     assert found.answer.startswith("0 is within 1 of the best of 4 actions on average")
     with pytest.raises(SettingsError, match="both given"):
         compared(game(), indifference=1.0, precision=0.1)
@@ -119,7 +119,7 @@ def test_equal_actions_of_a_table_are_not_sampled_for_ever():
     assert found.outcome is jmdp.Outcome.EQUAL_BEST
     assert found.survivors == ("0", "1")
     assert found.answer.startswith("0 and 1 have equal means, and are the best of 3 actions")
-    assert found.samples == 64
+    assert found.samples == 32
 
 
 class Still(Simulator):
@@ -137,7 +137,7 @@ class Still(Simulator):
 def test_a_deterministic_question_takes_one_rollout():
     found = compared(Still(), policy=lambda s: 1)
     assert found.outcome is jmdp.Outcome.DETERMINISTIC
-    assert (found.best, found.samples, found.draws.steps) == ("go", 1, 8)
+    assert (found.best, found.samples, found.draws.steps) == ("go", 1, 5)
     assert found.answer.startswith("Nothing is random here, so one rollout of each action is exact: go earns 1")
     assert found.gap("go", "stay").mean == 1
     assert found.gap("go", "stay").mean_interval.width < 1e-9

@@ -165,18 +165,36 @@ def test_the_radius_is_least_where_it_says_and_larger_than_at_a_fixed_time():
     assert errors == sorted(errors, reverse=True)
 
 
-def test_what_was_not_seen_is_at_least_the_largest_deviation_and_the_spread():
+def test_the_student_mixture_holds_for_normal_samples_at_all_sizes():
+    """2,000 runs to n = 200, all sizes from 4 on; above the binomial limit by chance once in a million."""
+    x = np.random.default_rng(8).standard_normal((2000, 200))
+    n = np.arange(1, 201)
+    mean = np.cumsum(x, axis=1) / n
+    square = np.cumsum(x * x, axis=1) - n * mean**2
+    missed = np.zeros(2000, bool)
+    for k in range(4, 201):
+        std = np.sqrt(square[:, k - 1] / (k - 1))
+        missed |= np.abs(mean[:, k - 1]) > anytime.student_radius(k, 0.05) * std / math.sqrt(k)
+    assert missed.sum() <= binom.isf(1e-6, 2000, 0.05)
+    assert anytime.student_radius(2, 1e-6) == math.inf
+    ratios = [anytime.student_radius(k, ERROR) / anytime.mean_radius(k, ERROR) for k in (32, 100, 1000, 10**6)]
+    assert ratios == sorted(ratios, reverse=True)
+    assert ratios[-1] == pytest.approx(1, abs=1e-4)
+
+
+def test_what_was_not_seen_is_at_least_one_standard_deviation_and_the_spread():
     n = 100
-    radius = anytime.mean_radius(n, ERROR)
+    radius = anytime.student_radius(n, ERROR)
     rare = radius**2 / (3 * n)
     assert anytime.mean_errors(np.zeros((n, 1)), ERROR, 3.0)[0] == pytest.approx(3.0 * rare)
     assert anytime.mean_errors(np.zeros((n, 1)), ERROR)[0] == 0
     one = np.linspace(-1, 1, n)[:, None]
-    normal = radius * math.sqrt((one**2).sum() / (n - 1)) / math.sqrt(n)
-    assert anytime.mean_errors(one, ERROR)[0] == pytest.approx(normal + rare, rel=1e-9)
-    assert anytime.mean_errors(one, ERROR, 0.5)[0] == pytest.approx(normal + rare, rel=1e-9)
+    std = math.sqrt((one**2).sum() / (n - 1))
+    normal = radius * std / math.sqrt(n)
+    assert anytime.mean_errors(one, ERROR)[0] == pytest.approx(normal + std * rare, rel=1e-9)
+    assert anytime.mean_errors(one, ERROR, 0.5)[0] == pytest.approx(normal + std * rare, rel=1e-9)
     assert anytime.mean_errors(one, ERROR, 50.0)[0] == pytest.approx(normal + 50 * rare, rel=1e-9)
-    assert anytime.mean_errors(7 * one, ERROR)[0] == pytest.approx(7 * (normal + rare), rel=1e-9)
+    assert anytime.mean_errors(7 * one, ERROR)[0] == pytest.approx(7 * (normal + std * rare), rel=1e-9)
 
 
 def test_there_is_no_cliff_where_noise_begins():
@@ -186,13 +204,16 @@ def test_there_is_no_cliff_where_noise_begins():
     assert np.allclose(errors, errors[0], atol=1e-3)
 
 
-def test_a_sample_far_out_counts_for_up_to_three_of_it():
+def test_a_sample_far_out_counts_for_up_to_eight_of_it():
+    """The third moment divided by the variance is about the deviation of the one sample that both rest on."""
     far = np.zeros((100, 1))
     far[0] = 1.0
     far -= far.mean()
-    radius, largest = anytime.mean_radius(100, ERROR), far.max()
+    radius, std = anytime.student_radius(100, ERROR), far.std(ddof=1)
+    tail = 8 * abs((far**3).mean()) / std**2
+    assert tail == pytest.approx(8, rel=0.05)
     error = anytime.mean_errors(far, ERROR)[0]
-    assert error == pytest.approx(radius * far.std(ddof=1) / 10 + 3 * largest * radius**2 / 300, rel=1e-9)
+    assert error == pytest.approx(radius * std / 10 + tail * radius**2 / 300, rel=1e-9)
 
 
 # ------------------------------------------------------------------------------------------------ within a range

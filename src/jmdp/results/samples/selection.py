@@ -25,7 +25,7 @@ EARLY = (1, 2, 4, 8, 16)
 
 
 def looks() -> Iterator[int]:
-    """The sample sizes at which a comparison is examined, whatever the budget: 1, 2, 4, …, 32, 48, 64, 80, then + 25%."""
+    """Sample sizes at which a comparison is examined, whatever the budget: 1, 2, 4, …, 32, 48, 64, 80, then + 25%."""
     yield from EARLY
     n = ENOUGH
     while True:
