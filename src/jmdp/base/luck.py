@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import struct
+from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -43,7 +43,7 @@ class Shock:
 
         `usage` records whether it or a shock derived from it is used.
         """
-        shock = cls(_hash(b"%d %d" % (seed, sample)))
+        shock = cls(blake2b(b"%d %d" % (seed, sample), digest_size=16).digest())
         shock.usage = usage
         return shock
 
@@ -58,15 +58,15 @@ class Shock:
         """The sixteen bytes of the key."""
         if self.usage is not None:
             self.usage.used = True
-        return self.peek()
+        return self._words or self.peek()
 
     def peek(self) -> bytes:
         """Return `words` without recording a use, for callers that record it with `note_use` if they use them."""
         if self._words is None:
             assert self._origin is not None
             origin, purpose, step, where = self._origin
-            self._words = _hash(origin.peek() + _STEP(step) + purpose + b"\0" + where)
-            self._origin = None
+            words = (origin._words or origin.peek()) + _STEP(step) + purpose + b"\0" + where
+            self._words, self._origin = blake2b(words, digest_size=16).digest(), None
         return self._words
 
     def note_use(self) -> None:
@@ -76,7 +76,9 @@ class Shock:
 
     def generator(self) -> np.random.Generator:
         """Return a NumPy generator (Philox) with this key; one that no other code refers to."""
-        return unshared_generator(self.words)
+        if self.usage is not None:
+            self.usage.used = True
+        return unshared_generator(self._words or self.peek())
 
     def restart(self, generator: np.random.Generator) -> np.random.Generator:
         """Reset a generator made by `generator` to this key and return it."""
@@ -117,7 +119,3 @@ class Shock:
 
 _new = object.__new__
 _STEP = struct.Struct("<q").pack
-
-
-def _hash(data: bytes) -> bytes:
-    return hashlib.blake2b(data, digest_size=16).digest()

@@ -151,9 +151,12 @@ class LockstepRollouts:
         rows, actions = self._rows, self._actions
         if len(self._crowd) < len(rows):
             rows, seen, actions = ([values[i] for i in self._crowd] for values in (rows, seen, actions))
-        looks: list[Hashable] = list(zip(rows, fingerprints(seen), strict=True))
-        if self._one_shock:  # otherwise equal states matter also if the actions differ
-            looks = list(zip(looks, fingerprints(actions), strict=True))
+        prints = fingerprints(seen)
+        if len(set(prints)) == len(prints):
+            return
+        # Under Local equal states matter also if the actions differ.
+        parts = (rows, prints, fingerprints(actions)) if self._one_shock else (rows, prints)
+        looks: list[Hashable] = list(zip(*parts, strict=True))
         if len(set(looks)) < len(looks):
             self._merge(looks)
 
