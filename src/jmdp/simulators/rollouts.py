@@ -14,6 +14,7 @@ import numpy as np
 from jmdp.base.luck import Shock
 from jmdp.models.actors.actor import Actor
 from jmdp.models.coupling import Coupling
+from jmdp.simulators.batched_rollouts import batched_draws
 from jmdp.simulators.digests import digest_of
 from jmdp.simulators.simulator import ENDED, Draws, Simulator, exact_gains, finite_step, is_exact_sum
 
@@ -37,6 +38,8 @@ def paired_draws(simulator: Simulator, actor: Actor, plan: RolloutPlan, first: i
     Branches with equal states and actions under shared randomness merge: they are simulated once from there on.
     """
     compiled = simulator.compiled_draws(actor, plan)
+    if compiled is None and count > 1:  # single samples are simulated step by step, for `check_repeatable`
+        compiled = batched_draws(simulator, actor, plan)
     if compiled is not None:
         return compiled(first, count)
     rollouts = _Rollouts(simulator, actor, plan, count)

@@ -22,6 +22,7 @@ import numpy.typing as npt
 from jmdp.base.arrays import Floats, Integers
 from jmdp.base.labels import Labels
 from jmdp.base.luck import Shock
+from jmdp.base.luck_batch import Shocks
 from jmdp.errors import SettingsError, SimulatorError, UnavailableError
 from jmdp.simulators.digests import digest_of, generators_in
 
@@ -132,6 +133,15 @@ class Simulator(ABC):
     def advance(self, state: Any, action: Any, shock: Shock) -> Step:
         """`step` from a state that will not be used again, which may avoid a copy."""
         return self.step(state, action, shock)
+
+    def step_many(self, states: Any, actions: Integers, shocks: Shocks) -> tuple[Any, Any, Any]:
+        """`step` for n branches at once, optional: rewards [n], next states and terminations [n].
+
+        States are rows of one array, so a state must be a number, or a tuple or array of numbers of fixed length.
+        `actions` [n] are indices. ``shocks.uniform()`` returns [n] numbers, ``shocks.uniforms(m)`` [n, m], the same as
+        `Shock.uniform` and `Shock.uniforms` of each branch. The outcomes must be those of `step`, bit for bit.
+        """
+        raise UnavailableError(f"{type(self).__name__} defines no step_many.")
 
     def digest(self, state: Any) -> bytes:
         """Bytes that are equal for equal states, and for no others."""
@@ -260,8 +270,13 @@ def finite_step(simulator: Simulator, outcome: Any, action: Any, t: int) -> Step
     except (TypeError, ValueError):
         earned = math.nan
     if not math.isfinite(earned):
-        raise SimulatorError(
-            f"Action {action!r} in step {t} of a rollout returned the reward {reward!r}. Return a finite number; "
-            "jmdp.testing.check_simulator finds the actions and states that do not."
-        )
+        raise not_finite(action, t, reward)
     return Step(earned, state, bool(terminated))
+
+
+def not_finite(action: Any, t: int, reward: Any) -> SimulatorError:
+    """Error for a reward that is not a finite number."""
+    return SimulatorError(
+        f"Action {action!r} in step {t} of a rollout returned the reward {reward!r}. Return a finite number; "
+        "jmdp.testing.check_simulator finds the actions and states that do not."
+    )

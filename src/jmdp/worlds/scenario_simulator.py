@@ -10,6 +10,7 @@ import numpy as np
 
 from jmdp.base.arrays import Booleans, Floats, Integers, cumulative_rows
 from jmdp.base.luck import Shock
+from jmdp.base.luck_batch import Shocks
 from jmdp.errors import SettingsError
 from jmdp.models.discount import checked_discount
 from jmdp.models.tabular import TabularJMDP
@@ -44,14 +45,11 @@ class ScenarioSimulator(Simulator):
         """Return the scenario of a shock, by inversion."""
         return int(np.searchsorted(self._cumulative, shock.uniform(), side="right"))
 
-    def step_many(
-        self, states: Integers, actions: Integers, shocks: Sequence[Shock]
-    ) -> tuple[Floats, Integers, Booleans]:
+    def step_many(self, states: Integers, actions: Integers, shocks: Shocks) -> tuple[Floats, Integers, Booleans]:
         """Rewards [n], next states [n, d] and terminations [n] of n steps: `step` for many branches at once."""
-        uniforms = np.array([shock.uniform() for shock in shocks])
-        scenarios = np.searchsorted(self._cumulative, uniforms, side="right")
-        rewards, after = self.outcomes(np.asarray(states), np.asarray(actions), scenarios)
-        return rewards, after, np.zeros(len(shocks), bool)
+        scenarios = np.searchsorted(self._cumulative, shocks.uniform(), side="right")
+        rewards, after = self.outcomes(states, actions, scenarios)
+        return rewards, after, np.zeros(len(states), bool)
 
     def table(self, states: Integers, names: Sequence[str]) -> TabularJMDP:
         """Return the scenario table over these states [S, d], in lexicographic order and closed under all actions."""
