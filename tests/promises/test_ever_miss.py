@@ -194,7 +194,7 @@ def watched(distribution: Distribution, runs: int, budget: int, seed: int) -> Ra
             common = distribution.common * rng.standard_normal(count)
             returns = np.stack([common + distribution.draw(rng, count), common], axis=1)
             ends, gains = np.full(returns.shape, ENDED), returns.view(np.int64)
-            parts.append(Draws(returns, ends, gains, float(np.abs(returns).max()), 2 * count, 0))
+            parts.append(Draws(returns, ends, gains, float(np.abs(returns).max()), 2 * count, 0, True))
             n += count
             found = question.comparison(parts)
             missed |= outside(found, distribution, truth)

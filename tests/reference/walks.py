@@ -69,7 +69,7 @@ def walk(simulator, actor, coupling, root: Shock, state: Any, pair: list[int], l
             for b, branch in enumerate(both):
                 place = bytes([0 if same[-1] else b])
                 environment = coupling.environment_shock(root, t, place, b)
-                branch.step(simulator, actor, environment, coupling.policy_shock(root, t, place, taken(branch), b))
+                branch.step(simulator, actor, environment, coupling.policy_shock(root, t, place + taken(branch), b))
     found = {
         name: np.stack([np.array([entry[i] for entry in branch.passed]) for branch in both], axis=1)
         for i, name in enumerate(("observation", "action", "ended"))

@@ -4,46 +4,87 @@ from __future__ import annotations
 
 import hashlib
 import struct
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from jmdp.base.arrays import Floats
+from jmdp.base.keyed_generator import KeyedGenerator, unshared_generator
 
 if TYPE_CHECKING:
     import jax
 
 
+class Usage:
+    """Whether any of the shocks that share this record was used."""
+
+    __slots__ = ("used",)
+
+    def __init__(self) -> None:
+        self.used = False
+
+
 class Shock:
     """All randomness of one time step, as the key of a counter-based generator.
 
-    Branches with equal shocks receive the same randomness. A shock is immutable: `generator` returns a new generator
-    each time, in its initial state.
+    Branches with equal shocks receive the same randomness. A shock is immutable: `generator` always returns a generator
+    in its initial state. The key of a derived shock is computed when it is first used.
     """
 
-    __slots__ = ("words",)
+    __slots__ = ("_origin", "_usage", "_words")
 
     def __init__(self, words: bytes) -> None:
-        self.words = words  # 16 bytes
+        self._words: bytes | None = words  # 16 bytes; None if not computed yet
+        self._origin: tuple[Shock, bytes, int, bytes] | None = None
+        self._usage: Usage | None = None
 
     @classmethod
-    def of_sample(cls, seed: int, sample: int) -> Shock:
-        """Return the shock from which all randomness of one sample derives, a pure function of both numbers."""
-        return cls(_hash(b"%d %d" % (seed, sample)))
+    def of_sample(cls, seed: int, sample: int, usage: Usage | None = None) -> Shock:
+        """Return the shock from which all randomness of one sample derives, a pure function of both numbers.
+
+        `usage` records whether it or a shock derived from it is used.
+        """
+        shock = cls(_hash(b"%d %d" % (seed, sample)))
+        shock._usage = usage
+        return shock
 
     def derived(self, purpose: bytes, step: int = 0, where: bytes = b"") -> Shock:
         """Return another shock, independent of this one and of those for any other purpose, step or place."""
-        return Shock(_hash(self.words + struct.pack("<q", step) + purpose + b"\0" + where))
+        shock = _new(Shock)
+        shock._words, shock._origin, shock._usage = None, (self, purpose, step, where), self._usage
+        return shock
+
+    @property
+    def words(self) -> bytes:
+        """The sixteen bytes of the key."""
+        if self._usage is not None:
+            self._usage.used = True
+        return self.peek()
+
+    def peek(self) -> bytes:
+        """Return `words` without recording a use, for callers that record it with `note_use` if they use them."""
+        if self._words is None:
+            assert self._origin is not None
+            origin, purpose, step, where = self._origin
+            self._words = _hash(origin.peek() + _STEP(step) + purpose + b"\0" + where)
+            self._origin = None
+        return self._words
+
+    def note_use(self) -> None:
+        """Record that the shock was used."""
+        if self._usage is not None:
+            self._usage.used = True
 
     def generator(self) -> np.random.Generator:
-        """Return a new NumPy generator (Philox) with this key."""
-        return np.random.Generator(np.random.Philox(key=int.from_bytes(self.words, "little")))
+        """Return a NumPy generator (Philox) with this key; one that no other code refers to."""
+        return unshared_generator(self.words)
 
     def restart(self, generator: np.random.Generator) -> np.random.Generator:
-        """Reset a generator made by `generator` to this key and return it: ten times faster than making a new one."""
-        state = _START.copy()
-        state["state"] = {"counter": _START["state"]["counter"], "key": np.frombuffer(self.words, np.uint64)}
-        generator.bit_generator.state = state
+        """Reset a generator made by `generator` to this key and return it."""
+        if isinstance(generator, KeyedGenerator):
+            generator.restart(self.words)
+        else:
+            KeyedGenerator(generator.bit_generator).restart(self.words)
         return generator
 
     def key(self) -> jax.Array:
@@ -68,17 +109,20 @@ class Shock:
         return (np.frombuffer(data, np.uint64)[:count] >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Shock) and self.words == other.words
+        return isinstance(other, Shock) and self.peek() == other.peek()
 
     def __hash__(self) -> int:
-        return hash(self.words)
+        return hash(self.peek())
+
+    def __reduce__(self) -> tuple[type[Shock], tuple[bytes]]:
+        return Shock, (self.words,)
 
     def __repr__(self) -> str:
-        return f"Shock({self.words.hex()})"
+        return f"Shock({self.peek().hex()})"
 
 
-_START: Any = np.random.Philox(key=0).state
-"""State of a Philox generator before its first draw."""
+_new = object.__new__
+_STEP = struct.Struct("<q").pack
 
 
 def _hash(data: bytes) -> bytes:

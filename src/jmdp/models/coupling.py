@@ -67,24 +67,26 @@ class Coupling:
         """Raise unless the coupling is possible in this model."""
 
     def environment_shock(self, root: Shock, step: int, state: bytes, branch: int) -> Shock:
-        """Shock of the environment in one step, for a branch in the state with this digest.
+        """Shock of the environment in one step.
 
-        Local H(root, t, state), Synchronous H(root, t), Independent H(root, t, branch). Equal keys give equal random
-        numbers, so merged branches stay equal without further bookkeeping.
+        Local H(root, t, state), Synchronous H(root, t), Independent H(root, t, i), with the number i of the branch.
+        `state` must be equal for branches of a sample in equal states, and for no others: a digest of the state, or the
+        smallest number of the branches in it, which needs no digest.
         """
-        return root.derived(b"environment", step, self._place(state, branch))
+        if self.shared_between_states:
+            return root.derived(b"environment", step)
+        return root.derived(b"environment", step, state if self.shared_in_a_state else branch.to_bytes(8, "little"))
 
-    def policy_shock(self, root: Shock, step: int, state: bytes, action: bytes, branch: int) -> Shock:
-        """Shock of the policy after this action in this state: H(root, t, state, action), or H(root, t) if shared."""
+    def policy_shock(self, root: Shock, step: int, coordinate: bytes, branch: int) -> Shock:
+        """Shock of the policy after a step from a coordinate x = (state, action).
+
+        H(root, t, x), or H(root, t) if shared. `coordinate` must be equal for branches of a sample at equal
+        coordinates, and for no others, like `state` above.
+        """
         if self.policy_luck == "shared":
             return root.derived(b"policy", step)
-        place = state + action if self.shared_in_a_state else branch.to_bytes(8, "little")
+        place = coordinate if self.shared_in_a_state else branch.to_bytes(8, "little")
         return root.derived(b"policy", step, place)
-
-    def _place(self, state: bytes, branch: int) -> bytes:
-        if self.shared_between_states:
-            return b""
-        return state if self.shared_in_a_state else branch.to_bytes(8, "little")
 
 
 class Local(Coupling):

@@ -9,26 +9,33 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from jmdp.base.arrays import Integers
-from jmdp.simulators.simulator import Draws, exact_gains
-
-if TYPE_CHECKING:
-    from jmdp.simulators.batched_kernel import Sums
+from jmdp.base.arrays import Booleans, Floats, Integers
+from jmdp.simulators.simulator import ENDED, Draws, exact_gains
 
 _AHEAD = 1024
 """Largest number of samples drawn ahead."""
 
 
-def empty_sums(n: int, k: int) -> Sums:
-    """Sums of n samples of k branches before the first step."""
-    from jmdp.simulators.batched_kernel import Sums
+class Sums(NamedTuple):
+    """Sums over the steps so far, of n samples with k branches each."""
 
-    zeros, counts = np.zeros((n, k)), np.zeros((2, n), np.int64)
-    return Sums(zeros, np.zeros((n, k), np.uint64), np.ones((n, k), bool), np.zeros(n), counts[0], counts[1])
+    returns: Floats  # [n, k]
+    gains: npt.NDArray[np.uint64]  # [n, k], fingerprints of the rewards
+    exact: Booleans  # [n, k], True if the return was summed without rounding
+    largest: Floats  # [n], largest |reward|
+    steps: Integers  # [n], simulated steps
+    shared: Integers  # [n], steps skipped because branches had merged
+
+    @classmethod
+    def zeros(cls, n: int, k: int) -> Sums:
+        """Sums before the first step."""
+        gains, exact = np.zeros((n, k), np.uint64), np.ones((n, k), bool)
+        return cls(np.zeros((n, k)), gains, exact, np.zeros(n), np.zeros(n, np.int64), np.zeros(n, np.int64))
 
 
 @dataclass(frozen=True)
@@ -36,31 +43,40 @@ class BatchedDraws:
     """Sums of some samples, and where their branches ended."""
 
     sums: Sums
-    ends: Integers  # [n, k]
+    ends: npt.NDArray[np.int32]  # [n, k], as in `Draws`
+    drew: bool  # whether any step or policy used its randomness
 
     def __len__(self) -> int:
         return len(self.ends)
 
     def rows(self, start: int, stop: int) -> BatchedDraws:
         """Some of the samples."""
-        return BatchedDraws(self.sums._make(part[start:stop] for part in self.sums), self.ends[start:stop])
+        parts: list[Any] = [part[start:stop] for part in self.sums]
+        return BatchedDraws(Sums(*parts), self.ends[start:stop], self.drew)
+
+    def in_order(self, order: Integers) -> BatchedDraws:
+        """Move column c to column order[c], and number the ends accordingly."""
+        if (order == np.arange(order.size)).all():
+            return self
+        back = np.argsort(order)
+        parts: list[Any] = [part[:, back] if part.ndim == 2 else part for part in self.sums]
+        ends = np.append(order, ENDED).astype(np.int32)[self.ends]  # −1 is the last entry
+        return BatchedDraws(Sums(*parts), ends[:, back], self.drew)
 
     @classmethod
     def joined(cls, parts: list[BatchedDraws]) -> BatchedDraws:
         """Concatenate along the sample axis."""
         if len(parts) == 1:
             return parts[0]
-        sums = zip(*(part.sums for part in parts), strict=True)
-        return cls(
-            parts[0].sums._make(np.concatenate(arrays) for arrays in sums), np.concatenate([p.ends for p in parts])
-        )
+        sums: list[Any] = [np.concatenate(arrays) for arrays in zip(*(part.sums for part in parts), strict=True)]
+        return cls(Sums(*sums), np.concatenate([part.ends for part in parts]), any(part.drew for part in parts))
 
     def draws(self) -> Draws:
         """The samples as `Draws`."""
         sums = self.sums
         gains = exact_gains(sums.gains.view(np.int64), sums.returns, sums.exact)
         counts = int(sums.steps.sum()), int(sums.shared.sum())
-        return Draws(sums.returns, self.ends, gains, float(sums.largest.max(initial=0.0)), *counts)
+        return Draws(sums.returns, self.ends, gains, float(sums.largest.max(initial=0.0)), *counts, self.drew)
 
 
 class DrawnAhead:

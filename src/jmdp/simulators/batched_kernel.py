@@ -6,26 +6,14 @@ sample, then by their first branch. at[n, i] is the number of the walker of bran
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 import numpy.typing as npt
 from numba import njit
 
 from jmdp.base.arrays import Booleans, Floats, Integers
+from jmdp.simulators.batched_draws import Sums
 
 Words = npt.NDArray[np.uint64]
-
-
-class Sums(NamedTuple):
-    """Sums over the steps so far, of n samples with k branches each."""
-
-    returns: Floats  # [n, k]
-    gains: Words  # [n, k], fingerprints of the rewards
-    exact: Booleans  # [n, k], True if the return was summed without rounding
-    largest: Floats  # [n], largest |reward|
-    steps: Integers  # [n], simulated steps
-    shared: Integers  # [n], steps skipped because branches had merged
 
 
 @njit(cache=True, nogil=True)

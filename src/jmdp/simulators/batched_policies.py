@@ -1,4 +1,4 @@
-"""Policies on arrays of states: called once for the whole array if the function supports it, else per distinct state."""
+"""Policies on arrays of states: one call for the whole array if the function supports it, else per distinct state."""
 
 from __future__ import annotations
 
@@ -80,7 +80,9 @@ class BatchPolicy:
         except Exception:  # most functions are written for one observation
             values = np.zeros(())
         n = len(states)
-        actions = values.shape == (n,) and values.dtype.kind in "iu" and n and 0 <= values.min() <= values.max() < self._A
+        actions = (
+            values.shape == (n,) and values.dtype.kind in "iu" and n and 0 <= values.min() <= values.max() < self._A
+        )
         if not actions and not (values.shape == (n, self._A) and values.dtype.kind == "f"):
             self._together = False
             return None
@@ -126,12 +128,12 @@ class BatchPolicy:
 
     def _value(self, value: Any, reading: Reading) -> int | Floats:
         """An action, or cumulative probabilities [A]."""
-        array = None if value is None or isinstance(value, (str, tuple, dict)) else numpy_of(value)
-        if array is not None and array.ndim == 1 and array.dtype.kind in "fiub":
-            if array.size > 1 or array.dtype.kind == "f":
-                probs = reading.probabilities(array[None], self._A)
-                return int(probs.argmax()) if reading.greedy else np.asarray(cumulative_rows(probs)[0])
-        return int(reading.choose([value], [None])[0])
+        array = np.zeros(()) if value is None or isinstance(value, (str, tuple, dict)) else numpy_of(value)
+        several = array.ndim == 1 and array.dtype.kind in "fiub" and (array.size > 1 or array.dtype.kind == "f")
+        if not several:
+            return int(reading.choose([value], [None])[0])
+        probs = reading.probabilities(array[None], self._A)
+        return int(probs.argmax()) if reading.greedy else np.asarray(cumulative_rows(probs)[0])
 
     # --------------------------------------------------------------------------------------------- any other policy
 

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
+import numpy.typing as npt
 
 from jmdp.base.arrays import Integers
 from jmdp.base.luck_batch import Shocks
 from jmdp.models.actors.actor import Actor
 from jmdp.models.coupling import Coupling
-from jmdp.simulators.batched_draws import BatchedDraws, DrawnAhead, empty_sums
+from jmdp.simulators.batched_draws import BatchedDraws, DrawnAhead, Sums
 from jmdp.simulators.batched_policies import BatchPolicy
 from jmdp.simulators.batched_states import States, codes_of, has_many_steps, many_steps, rows_of
-from jmdp.simulators.simulator import Draws, Simulator
+from jmdp.simulators.simulator import ENDED, Draws, Simulator
 
 _WALKERS = 16_384
 """Rollouts simulated at once: their arrays fit into the cache."""
@@ -41,8 +43,9 @@ class BatchedRollouts:
         assert simulator.actions is not None
         self.simulator, self.actor = simulator, actor
         self._state = rows_of(simulator, [plan.state])
-        self._actions = np.array([simulator.actions.index(action) for action in plan.actions])
-        self._luck = _RolloutKeys(plan.coupling, plan.seed, np.arange(self._actions.size))
+        self._order = np.argsort(plan.branches)  # walkers of a sample are ordered by the numbers of their branches
+        self._actions = np.array([simulator.actions.index(action) for action in plan.actions])[self._order]
+        self._luck = _RolloutKeys(plan.coupling, plan.seed, np.array(plan.branches)[self._order])
         self._discount, self._horizon = plan.discount, plan.horizon
         self._policy = BatchPolicy(actor, simulator, plan.state)
         self._ahead = DrawnAhead(self._blocks)
@@ -62,7 +65,9 @@ class BatchedRollouts:
         k = self._actions.size
         self._luck.begin(first, n)
         crowd = _Crowd(np.repeat(self._state, n * k, axis=0), np.tile(self._actions, n), n, k)
-        sums, weight = empty_sums(n, k), 1.0
+        if self._luck.coupling.shared_in_a_state:
+            crowd.merge()
+        sums, weight = Sums.zeros(n, k), 1.0
         for t in range(self._horizon):
             shocks = self._luck.environment(crowd, t)
             rewards, after, ended = many_steps(self.simulator, crowd.states, crowd.actions, shocks, t)
@@ -72,10 +77,10 @@ class BatchedRollouts:
             crowd.move(after, ended)
             if not len(crowd.states):
                 break
-            crowd.actions = self._policy(crowd.states, lambda t=t: self._luck.policy(crowd, t))  # type: ignore[misc]
+            crowd.actions = self._policy(crowd.states, partial(self._luck.policy, crowd, t))
             if self._luck.coupling.shared_in_a_state:
                 crowd.merge()
-        return BatchedDraws(sums, crowd.ends())
+        return BatchedDraws(sums, crowd.ends(), self._luck.drew).in_order(self._order)
 
 
 class _Crowd:
@@ -122,11 +127,9 @@ class _Crowd:
         first_in_state(codes_of(self.states), self.rows, self.branches, out)
         return out
 
-    def ends(self) -> Integers:
+    def ends(self) -> npt.NDArray[np.int32]:
         """`Draws.ends` [n, k]."""
-        if not len(self.branches):
-            return self.at
-        return np.where(self.at >= 0, self.branches[self.at], -1)
+        return np.append(self.branches, ENDED).astype(np.int32)[self.at]  # at = −1 is the last entry
 
 
 class _RolloutKeys:
@@ -135,10 +138,11 @@ class _RolloutKeys:
     def __init__(self, coupling: Coupling, seed: int, numbers: Integers) -> None:
         self.coupling, self._seed = coupling, seed
         self._numbers = numbers  # [k], of the branches
-        self.drew = False  # whether any step used its shock
+        self.drew = False  # whether any step or policy of the block used its shock
 
     def begin(self, first: int, n: int) -> None:
         """Begin a block of samples."""
+        self.drew = False
         self._roots = Shocks.of_samples(self._seed, first, n)
 
     def environment(self, crowd: _Crowd, t: int) -> Shocks:
@@ -149,7 +153,8 @@ class _RolloutKeys:
         return self._roots.rows(crowd.rows).derived(b"environment", t, self._numbers[branches])
 
     def policy(self, crowd: _Crowd, t: int) -> Shocks:
-        """Shocks of the policy after step t."""
+        """Shocks of the policy after step t, which it uses."""
+        self.drew = True
         if self.coupling.policy_luck == "shared":
             return self._roots.derived(b"policy", t).rows(crowd.rows)
         return self._roots.rows(crowd.rows).derived(b"policy", t, self._numbers[crowd.branches])

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from jmdp.base.arrays import Booleans, Floats, Integers
 from jmdp.base.luck_batch import Shocks
 from jmdp.errors import SimulatorError
-from jmdp.simulators.simulator import Simulator, not_finite
+from jmdp.simulators.simulator import Simulator, finite_reward
 
 States = npt.NDArray[Any]
 """[n] or [n, …], real numbers."""
@@ -39,7 +39,7 @@ def rows_of(simulator: Simulator, states: list[Any]) -> States:
 
 
 def codes_of(states: States) -> npt.NDArray[np.uint64]:
-    """Codes [n, d] of 64 bits that are equal for equal states: −0.0 is 0.0, and all NaN are equal, as in `digest_of`."""
+    """Codes [n, d] that are equal for equal states, as `digest_of`: −0.0 is 0.0, and all NaN are equal."""
     flat = states.reshape(len(states), -1)
     if flat.dtype.kind != "f":
         return np.ascontiguousarray(flat, np.int64).view(np.uint64)
@@ -93,5 +93,5 @@ def many_steps(
     earned = np.ascontiguousarray(rewards, np.float64)
     bad = np.flatnonzero(~np.isfinite(earned))
     if bad.size:
-        raise not_finite(int(actions[bad[0]]), t, rewards[bad[0]].item())
+        finite_reward(rewards[bad[0]].item(), int(actions[bad[0]]), t)
     return earned, after, terminated

@@ -15,18 +15,20 @@ from typing import Any, Literal
 import numpy as np
 
 from jmdp.base.arrays import Floats, Integers
-from jmdp.base.luck import Shock
+from jmdp.base.luck import Shock, Usage
 from jmdp.models.actors.actor import Actor
 from jmdp.models.coupling import Coupling
-from jmdp.simulators.rollouts import mixed_gains
-from jmdp.simulators.simulator import ENDED, Draws, Episode, Simulator, exact_gains, finite_step, is_exact_sum
+from jmdp.simulators.branch_numbers import BranchNumbers, branch_bytes
+from jmdp.simulators.lazy_shocks import LazyShocks
+from jmdp.simulators.reward_sums import RewardSums
+from jmdp.simulators.simulator import ENDED, Draws, Episode, Simulator, finite_reward
 from jmdp.simulators.starts import Starts
 
 Luck = Literal["steps", "policies"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class EpisodePlan:
+class EpisodePlan(BranchNumbers):
     """Settings of paired episodes: each policy from one start, for at most `horizon` steps."""
 
     starts: Starts
@@ -37,6 +39,9 @@ class EpisodePlan:
     seed: int
     fresh: frozenset[Luck] = frozenset()  # randomness that is redrawn, to measure its share of the variance
 
+    def __post_init__(self) -> None:
+        self._number(len(self.actors))
+
     @property
     def separate_starts(self) -> bool:
         """True if each policy draws its own start."""
@@ -44,7 +49,7 @@ class EpisodePlan:
 
     def start_shock(self, root: Shock, branch: int) -> Shock:
         """Shock of the start of an episode."""
-        return root.derived(b"start", 0, _branch(branch) if self.separate_starts else b"")
+        return root.derived(b"start", 0, branch_bytes(branch) if self.separate_starts else b"")
 
     def step_shock(self, root: Shock, t: int, digest: bytes, branch: int) -> Shock:
         """Shock that a branch receives in step t."""
@@ -54,7 +59,7 @@ class EpisodePlan:
     def policy_shock(self, root: Shock, t: int, branch: int) -> Shock:
         """Shock of a policy's own draw before step t."""
         root = root.derived(b"fresh policies") if "policies" in self.fresh else root
-        return root.derived(b"policy", t, b"" if self.coupling.policy_luck == "shared" else _branch(branch))
+        return root.derived(b"policy", t, b"" if self.coupling.policy_luck == "shared" else branch_bytes(branch))
 
 
 @dataclass(frozen=True)
@@ -107,11 +112,12 @@ def paired_episodes(simulator: Simulator, plan: EpisodePlan, first: int, count: 
 class _Runner:
     """One episode of one policy in progress."""
 
-    __slots__ = ("actor", "branch", "episode", "exact", "gains", "root", "row", "t", "total", "weight")
+    __slots__ = ("actor", "branch", "episode", "number", "rewards", "root", "row")
 
-    def __init__(self, row: int, branch: int, root: Shock, episode: Episode, actor: Actor) -> None:
+    def __init__(self, row: int, branch: int, number: int, root: Shock, episode: Episode, actor: Actor) -> None:
         self.row, self.branch, self.root, self.episode, self.actor = row, branch, root, episode, actor
-        self.t, self.weight, self.total, self.gains, self.exact = 0, 1.0, 0.0, 0, True
+        self.number = number  # original number of the branch
+        self.rewards: list[float] = []
 
 
 class _Episodes:
@@ -120,10 +126,10 @@ class _Episodes:
     def __init__(self, simulator: Simulator, plan: EpisodePlan, first: int, count: int) -> None:
         self._simulator, self._plan, self._first, self._count = simulator, plan, first, count
         shape = (count, len(plan.actors))
-        self._returns, self._gains = np.zeros(shape), np.zeros(shape, np.uint64)
-        self._exact, self._ends = np.ones(shape, np.bool_), np.full(shape, ENDED, np.int64)
-        self._starts = np.full(shape, -1, np.int64)
-        self._largest, self._steps = 0.0, 0
+        self._sums, self._usage = RewardSums(*shape, plan.discount), Usage()
+        self._usage.used = len(plan.starts.states) != 1  # starts are drawn
+        self._ends, self._starts = np.full(shape, ENDED, np.int32), np.full(shape, -1, np.int64)
+        self._steps = 0
         self._places_matter = plan.coupling.shared_in_a_state and not plan.coupling.shared_between_states
 
     def run(self) -> EpisodeDraws:
@@ -138,18 +144,18 @@ class _Episodes:
         finally:
             for runner in under_way:
                 runner.episode.close()
-        gains = exact_gains(self._gains.view(np.int64), self._returns, self._exact)
-        return EpisodeDraws(
-            self._returns, self._ends, gains, self._largest, self._steps, 0, self._starts, len(self._returns)
-        )
+        returns, gains = self._sums.totals()
+        used, largest = self._usage.used, self._sums.largest
+        return EpisodeDraws(returns, self._ends, gains, largest, self._steps, 0, used, self._starts, len(returns))
 
     def _begin(self, row: int, branch: int) -> _Runner:
-        plan, root = self._plan, Shock.of_sample(self._plan.seed, self._first + row)
-        shock = plan.start_shock(root, branch)
-        number = self._starts[row, branch] = plan.starts.number(shock)
-        state = plan.starts.states[number] if plan.starts.given else None
+        plan, number = self._plan, self._plan.branches[branch]
+        shock = plan.start_shock(Shock.of_sample(plan.seed, self._first + row), number)
+        start = self._starts[row, branch] = plan.starts.number(shock)
+        state = plan.starts.states[start] if plan.starts.given else None
         episode = self._simulator.episode(shock, state, truncated_ends=plan.discount == 1, digests=self._places_matter)
-        return _Runner(row, branch, root, episode, plan.actors[branch].for_episode())
+        root = Shock.of_sample(plan.seed, self._first + row, self._usage)
+        return _Runner(row, branch, number, root, episode, plan.actors[branch].for_episode())
 
     def _step_all(self, under_way: list[_Runner]) -> list[_Runner]:
         """Advance all episodes by one step; return those that are not over."""
@@ -158,34 +164,28 @@ class _Episodes:
             asked.setdefault(id(runner.actor), []).append(runner)
         left = []
         for group in asked.values():
-            shocks = [self._plan.policy_shock(runner.root, runner.t, runner.branch) for runner in group]
-            actions = group[0].actor.act([runner.episode.observation for runner in group], shocks)
+            seen = [runner.episode.observation for runner in group]
+            actions = group[0].actor.act(seen, LazyShocks(self._policy_shock, group))
             for runner, action in zip(group, actions, strict=True):
                 if self._goes_on(runner, action):
                     left.append(runner)
         return left
 
+    def _policy_shock(self, runner: _Runner) -> Shock:
+        return self._plan.policy_shock(runner.root, len(runner.rewards), runner.number)
+
     def _goes_on(self, runner: _Runner, action: Any) -> bool:
         """Advance one episode by one step; return True if it is not over."""
-        plan, t = self._plan, runner.t
+        plan, rewards = self._plan, runner.rewards
         digest = runner.episode.digest() if self._places_matter else b""
-        earned, ended = runner.episode.step(action, plan.step_shock(runner.root, t, digest, runner.branch))
-        reward, _, over = finite_step(self._simulator, (earned, None, ended), action, t)
-        self._largest = max(self._largest, abs(reward))
-        self._steps += 1
-        if reward:  # a reward of 0 changes neither the return nor its fingerprint
-            total = runner.total + runner.weight * reward
-            runner.exact &= runner.weight == 1 and bool(is_exact_sum(runner.total, reward, total))
-            runner.total, runner.gains = total, mixed_gains(runner.gains, t, reward)
-        runner.t, runner.weight = t + 1, runner.weight * plan.discount
-        if not over and runner.t < plan.horizon:
+        reward, over = runner.episode.step(action, plan.step_shock(runner.root, len(rewards), digest, runner.number))
+        if type(reward) is not float or reward - reward != 0:  # not a float, or not finite
+            reward = finite_reward(reward, action, len(rewards))
+        rewards.append(reward)
+        if not over and len(rewards) < plan.horizon:
             return True
-        at = runner.row, runner.branch
-        self._returns[at], self._gains[at], self._exact[at] = runner.total, runner.gains, runner.exact
-        self._ends[at] = ENDED if over else runner.branch
+        self._steps += len(rewards)
+        self._sums.add(runner.row, runner.branch, rewards)
+        self._ends[runner.row, runner.branch] = ENDED if over else runner.branch
         runner.episode.close()
         return False
-
-
-def _branch(number: int) -> bytes:
-    return number.to_bytes(8, "little")

@@ -23,6 +23,9 @@ def _all_of_it(state: Any) -> Any:
     return state
 
 
+_IMMUTABLE = frozenset({bool, int, float, str, np.float64, np.int64})
+
+
 class FunctionSimulator(Simulator):
     """Simulator from two functions: R = g(s, a, u) and S' = h(s, a, u) with randomness (luck) u.
 
@@ -67,32 +70,46 @@ class FunctionSimulator(Simulator):
         self.actions = action_labels(actions)
         self._reward, self._next_state, self._luck = reward, next_state, luck
         self._terminal, self._start, self._observe = terminal, start, observe
-        self._generator = Shock(bytes(16)).generator()
+        self._drawn: tuple[Shock, Any] = Shock(bytes(16)), None  # u of the last shock
 
     def step(self, state: Any, action: Any, shock: Shock) -> Step:
         """Evaluate g and h at the u of this shock."""
+        u = shock.uniform() if self._luck is None else self._luck(shock.generator())
+        return self._outcome(state, action, u)
+
+    def advance(self, state: Any, action: Any, shock: Shock) -> Step:
+        """`step`, with the u of the previous call if the shock is the same."""
+        if type(self).step is not FunctionSimulator.step:
+            return self.step(state, action, shock)
+        before, u = self._drawn
+        if shock is not before:
+            u = shock.uniform() if self._luck is None else self._luck(shock.generator())
+            if type(u) in _IMMUTABLE:  # g and h may change an array
+                self._drawn = shock, u
+        return self._outcome(state, action, u)
+
+    def _outcome(self, state: Any, action: Any, u: Any) -> Step:
         assert self.actions is not None
-        a = self.actions.index(action)
-        if self._terminal(state):
+        a, over = self.actions.index(action), self._terminal
+        if over is not _never and over(state):
             return Step(0.0, state, True)
-        u = shock.uniform() if self._luck is None else self._luck(shock.restart(self._generator))
-        reward, after = float(self._reward(state, a, u)), self._next_state(state, a, u)
-        return Step(reward, after, bool(self._terminal(after)))
+        reward, after = self._reward(state, a, u), self._next_state(state, a, u)
+        return Step(float(reward), after, over is not _never and bool(over(after)))
 
     def observe(self, state: Any) -> Any:
         """Observation of a state."""
         return self._observe(state)
+
+    def observe_all(self, states: list[Any]) -> list[Any]:
+        """Observation of each of these states."""
+        itself = self._observe is _all_of_it and type(self).observe is FunctionSimulator.observe
+        return states if itself else super().observe_all(states)
 
     def start(self, shock: Shock) -> Any:
         """The given start state, or one drawn by the given function."""
         if self._start is None:
             raise UnavailableError("This FunctionSimulator has no start state. Give a state, or start=….")
         return self._start(shock.generator()) if callable(self._start) else self._start
-
-    def generators(self, state: Any) -> dict[str, Any]:
-        """Generators in the state or in objects that the functions refer to."""
-        found = super().generators(state)
-        return {name: generator for name, generator in found.items() if generator is not self._generator}
 
     def __repr__(self) -> str:
         assert self.actions is not None

@@ -187,7 +187,7 @@ class _BlockOfWalks:
             seen = self._look(pair[b], n, t + 1, b)
             if not self.ended[n, t + 1, b]:
                 taken = digest_of(action)
-                asked.append((n, b, seen, coupling.policy_shock(root, t, place, taken, b)))
+                asked.append((n, b, seen, coupling.policy_shock(root, t, place + taken, b)))
         if coalesced:
             for array, at in ((self.reward, t), (self.ended, t + 1), (self.observation, t + 1)):
                 array[n, at, 1] = array[n, at, 0]

@@ -25,6 +25,7 @@ from jmdp.base.luck import Shock
 from jmdp.base.luck_batch import Shocks
 from jmdp.errors import SettingsError, SimulatorError, UnavailableError
 from jmdp.simulators.digests import digest_of, generators_in
+from jmdp.simulators.fingerprints import equal_values
 
 
 class Step(NamedTuple):
@@ -40,11 +41,14 @@ class Draws:
     """Sampled returns of several actions from one state under shared randomness."""
 
     returns: Floats  # [n, A], discounted rewards up to the horizon
-    ends: Integers  # [n, A], ENDED, or a number that is equal for branches of a sample that have merged
+    ends: npt.NDArray[
+        np.signedinteger[Any]
+    ]  # [n, A], ENDED, or a number that is equal for branches of a sample that have merged
     gains: Integers  # [n, A], fingerprint of the rewards: equal ones have exactly the same return; `exact_gains`
     largest_reward: float  # largest |reward| observed
     steps: int  # simulated steps
     shared_steps: int  # steps skipped because the branch had merged with another
+    drew: bool  # False only if no step and no policy used its randomness, so that all samples are equal
 
     @cached_property
     def open_returns(self) -> Floats:
@@ -83,6 +87,7 @@ class Draws:
             max(part.largest_reward for part in parts),
             sum(part.steps for part in parts),
             sum(part.shared_steps for part in parts),
+            any(part.drew for part in parts),
         )
 
 
@@ -147,9 +152,19 @@ class Simulator(ABC):
         """Bytes that are equal for equal states, and for no others."""
         return digest_of(state)
 
+    def same_state(self, one: Any, other: Any) -> bool:
+        """Whether two states are equal, that is, whether their digests are."""
+        if type(self).digest is Simulator.digest:
+            return equal_values(one, other)
+        return self.digest(one) == self.digest(other)
+
     def observe(self, state: Any) -> Any:
         """Observation of a state, the input of a policy."""
         return state
+
+    def observe_all(self, states: list[Any]) -> list[Any]:
+        """Observation of each of these states."""
+        return list(map(self.observe, states))
 
     def start(self, shock: Shock) -> Any:
         """Start state: the current one if the simulator has one, otherwise one drawn with this shock."""
@@ -265,18 +280,18 @@ def three_parts(simulator: Simulator, outcome: Any) -> tuple[Any, Any, Any]:
 def finite_step(simulator: Simulator, outcome: Any, action: Any, t: int) -> Step:
     """Outcome of a step as a `Step`; raise if the reward is not a finite number."""
     reward, state, terminated = three_parts(simulator, outcome)
+    return Step(finite_reward(reward, action, t), state, bool(terminated))
+
+
+def finite_reward(reward: Any, action: Any, t: int) -> float:
+    """Reward as a float; raise if it is not a finite number."""
     try:
         earned = float(reward)
     except (TypeError, ValueError):
         earned = math.nan
     if not math.isfinite(earned):
-        raise not_finite(action, t, reward)
-    return Step(earned, state, bool(terminated))
-
-
-def not_finite(action: Any, t: int, reward: Any) -> SimulatorError:
-    """Error for a reward that is not a finite number."""
-    return SimulatorError(
-        f"Action {action!r} in step {t} of a rollout returned the reward {reward!r}. Return a finite number; "
-        "jmdp.testing.check_simulator finds the actions and states that do not."
-    )
+        raise SimulatorError(
+            f"Action {action!r} in step {t} of a rollout returned the reward {reward!r}. Return a finite number; "
+            "jmdp.testing.check_simulator finds the actions and states that do not."
+        )
+    return earned

@@ -35,6 +35,7 @@ COUPLINGS = [
 
 
 def jax_draws(simulator, state, actions, policy, coupling, *, count, first=0, **settings):
+    actions = range(simulator.actions.size) if actions is None else actions
     plan = RolloutPlan(state=state, actions=actions, coupling=coupling, **settings)
     return simulator.paired_draws(plan, policy, first, count)
 
@@ -367,7 +368,7 @@ start = simulator.start(Shock.of_sample(0, 0))
 def policy(obs):
     lean = jax.nn.sigmoid(4 * (obs[2] + obs[3] + 0.1 * obs[1]))
     return jnp.stack([1 - lean, lean])
-plan = RolloutPlan(state=start, actions=None, coupling=jmdp.Local(), discount=0.99, horizon=40, seed=4)
+plan = RolloutPlan(state=start, actions=range(2), coupling=jmdp.Local(), discount=0.99, horizon=40, seed=4)
 drawn = simulator.paired_draws(plan, policy, 7, 200)
 """
 

@@ -48,6 +48,7 @@ class PolicySamples:
             joined.largest_reward,
             joined.steps,
             joined.shared_steps,
+            joined.drew,
         )
 
 

@@ -55,14 +55,14 @@ class TableEpisodes:
             policy_returns(self._tables, keys[part], plan.discount, plan.horizon, starts[part], out)
         steps, _, largest = totals
         gains = exact_gains(gains, returns, exact)
-        return EpisodeDraws(returns, ends, gains, float(largest), int(steps), 0, starts, count)
+        return EpisodeDraws(returns, ends, gains, float(largest), int(steps), 0, True, starts, count)
 
     def keys(self, first: int, count: int) -> Unsigned:
         """[count, 3], keys of start, steps and policies; separate keys for the parts that the plan lists as fresh."""
         start, stop = first // BLOCK, -(-(first + count) // BLOCK)
         generator, blocks = self._root.generator(), []
         for block in range(start, stop):
-            self._root.derived(b"block", block).restart(generator)
+            self._root.derived(b"block", block, self._plan.subset).restart(generator)
             blocks.append(generator.integers(2**64, size=(BLOCK, 5), dtype=np.uint64))
         columns = [0, 3 if "steps" in self._plan.fresh else 1, 4 if "policies" in self._plan.fresh else 2]
         return np.ascontiguousarray(np.concatenate(blocks)[first - start * BLOCK :][:count, columns])

@@ -63,12 +63,12 @@ class _TableRollouts:
         )
         generator = self._root.generator()
         for block in range(start, stop):
-            self._root.derived(b"block", block).restart(generator)
+            self._root.derived(b"block", block, self._plan.subset).restart(generator)
             self._fill(generator, _rows(whole, (block - start) * BLOCK, BLOCK))
         asked = _rows(whole, first - start * BLOCK, count)
         steps, shared, largest = whole.totals
         gains = exact_gains(asked.gains, asked.returns, asked.exact)
-        return Draws(asked.returns, asked.ends, gains, float(largest), int(steps), int(shared))
+        return Draws(asked.returns, asked.ends, gains, float(largest), int(steps), int(shared), True)
 
     def _fill(self, generator: np.random.Generator, block: SampledReturns) -> None:
         """Simulate a block in parts, because an interrupt is noticed only between calls of the kernel."""

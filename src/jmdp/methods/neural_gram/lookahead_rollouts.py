@@ -133,7 +133,7 @@ class LookaheadSimulation:
     def _shocks(self, root: Shock, t: int, state: Any, action: int, branch: int) -> tuple[Shock, Shock]:
         """Shocks of the environment in this step and of the policy after it."""
         place = self._simulator.digest(state) if self._places_matter else b""
-        later = self._coupling.policy_shock(root, t, place, digest_of(action), branch)
+        later = self._coupling.policy_shock(root, t, place + digest_of(action), branch)
         return self._coupling.environment_shock(root, t, place, branch), later
 
     def _seen(self, state: Any) -> npt.NDArray[Any]:

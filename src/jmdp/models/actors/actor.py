@@ -60,6 +60,8 @@ class Reading:
 
     def choose(self, values: Any, shocks: Sequence[Any]) -> list[Any]:
         """Actions for the returned values, which are rows of an array or a list."""
+        if self.actions is not None and isinstance(values, list) and _are_indices(values, self.actions.size):
+            return values
         refuse_masked(f"The output of the policy, {self.name}", values, PolicyError)
         if self.actions is None:
             return [np.array(value) if isinstance(value, np.ndarray) else value for value in values]
@@ -121,6 +123,11 @@ class ReadActor(Actor):
 
     def __repr__(self) -> str:
         return self._reading.name
+
+
+def _are_indices(values: list[Any], count: int) -> bool:
+    """Whether all values are integers below `count`, the most frequent case."""
+    return set(map(type, values)) == {int} and min(values) >= 0 and max(values) < count
 
 
 def numpy_of(value: Any) -> np.ndarray[Any, Any]:

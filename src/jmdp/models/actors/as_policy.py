@@ -187,10 +187,8 @@ class _Function(ReadActor):
             return self._together.act(observations, shocks)
         if not self._takes_luck:
             return self._reading.choose([self._function(observation) for observation in observations], shocks)
-        rng, found = Shock(bytes(16)).generator(), []
-        for observation, shock in zip(observations, shocks, strict=True):
-            shock.restart(rng)
-            found.append(self._function(observation, rng))
+        act = self._function
+        found = [act(seen, shock.generator()) for seen, shock in zip(observations, shocks, strict=True)]
         return self._reading.choose(found, shocks)
 
     def rule(self) -> tuple[Callable[[Any], Any], Reading] | None:

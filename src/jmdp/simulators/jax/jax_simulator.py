@@ -172,7 +172,7 @@ class JaxSimulator(Simulator):
         """Compiled episodes of all policies, from a small cache; None if JAX cannot trace one of them."""
         for known, program in self._episode_programs:
             same = (known.starts is plan.starts, known.coupling == plan.coupling, known.fresh == plan.fresh)
-            numbers = (known.discount, known.horizon, known.seed) == (plan.discount, plan.horizon, plan.seed)
+            numbers = all(getattr(known, name) == getattr(plan, name) for name in _PLAN_NUMBERS)
             if numbers and all(same) and all(map(operator.is_, known.actors, plan.actors)):
                 return program
         example = self.settled(plan.starts.states[0]) if plan.starts.given else self.start(Shock(bytes(16)))
@@ -190,6 +190,7 @@ class JaxSimulator(Simulator):
             self.actions.size,
             len(traced),
             plan.coupling,
+            plan.branches,
             policies=tuple(traced),
             draw_start=self._start_of(plan),
             fresh=plan.fresh,
@@ -228,7 +229,7 @@ class JaxSimulator(Simulator):
         function, parameters = policy if isinstance(policy, tuple) and len(policy) == 2 else (policy, None)
         if not callable(function):
             raise PolicyError(f"policy is {policy!r}. Give a function of an observation, or (function, parameters).")
-        program = self._program(state, which.size, function, isinstance(policy, tuple), parameters, plan.coupling)
+        program = self._program(state, which.size, function, isinstance(policy, tuple), parameters, plan)
         return program.draws(state, parameters, which, request)
 
     def trace(self, state: Any) -> str:
@@ -276,12 +277,13 @@ class JaxSimulator(Simulator):
         return np.array([self.actions.index(action) for action in actions], np.int32)
 
     def _program(
-        self, state: Any, branches: int, function: Any, parametric: bool, parameters: Any, coupling: Coupling
+        self, state: Any, branches: int, function: Any, parametric: bool, parameters: Any, plan: RolloutPlan
     ) -> CompiledRollouts:
         """Compiled rollouts, from a small cache."""
         counts = tuple(path is not None for path, _ in self._leaves(state))
         samples = samples_at_once(state, branches, self.lanes)
-        key = (branches, parametric, type(coupling), coupling, counts, samples)
+        coupling, numbers = plan.coupling, plan.branches
+        key = (branches, parametric, type(coupling), coupling, counts, samples, numbers)
         for known, owner, program in self._programs:
             if known == key and same_function(owner, function):
                 return program
@@ -291,13 +293,18 @@ class JaxSimulator(Simulator):
             return checked_policy_output(given, self.actions.size)
 
         jax.eval_shape(policy, parameters, jax.eval_shape(self._observe, state))
-        lockstep = Lockstep(self._checked_step, self._observe, policy, counts, self.actions.size, branches, coupling)
+        lockstep = Lockstep(
+            self._checked_step, self._observe, policy, counts, self.actions.size, branches, coupling, numbers
+        )
         program = CompiledRollouts(lockstep, samples)
         self._programs = [(key, function, program), *self._programs[:7]]
         return program
 
     def __repr__(self) -> str:
         return f"JaxSimulator({self.actions.size} actions)"
+
+
+_PLAN_NUMBERS = ("discount", "horizon", "seed", "branches")
 
 
 def _checked_policy(policy: Callable[[Any], Any], actions: int, observation: Any) -> jax.Array:

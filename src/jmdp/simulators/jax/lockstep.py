@@ -66,6 +66,7 @@ class Lockstep:
     actions: int
     branches: int
     coupling: Coupling
+    numbers: tuple[int, ...] = ()  # original numbers of the branches; empty: 0, 1, 2, …
 
     def begin(self, start: Any, first: jax.Array, seed: jax.Array, samples: jax.Array) -> tuple[jax.Array, Lanes]:
         """Root keys [N], and all branches in the first state with their first actions."""
@@ -140,7 +141,7 @@ class Lockstep:
         return inverted(given, jnp.broadcast_to(word, given.shape[:-1]))
 
     def _branch_words(self) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]:
-        b = np.arange(1, self.branches + 1, dtype=np.uint32)[:, None]
+        b = np.array(self.numbers or range(self.branches), np.uint32)[:, None] + np.uint32(1)
         return mixed_constants(b * np.uint32(_BRANCH[0])), mixed_constants(b * np.uint32(_BRANCH[1]))
 
     def _follows(self, lanes: Lanes) -> jax.Array:

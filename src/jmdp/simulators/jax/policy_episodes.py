@@ -106,7 +106,7 @@ class CompiledEpisodes:
             words = np.array([plan.seed >> 32, plan.seed & 0xFFFFFFFF], np.uint32)
             starts = np.asarray(self._numbers(words, np.arange(first, first + count, dtype=np.uint32))).T
         return EpisodeDraws(
-            drawn.returns, ends, drawn.gains, drawn.largest_reward, drawn.steps, 0, starts.astype(np.int64), count
+            drawn.returns, ends, drawn.gains, drawn.largest_reward, drawn.steps, 0, True, starts.astype(np.int64), count
         )
 
     def _start_numbers(self, seed: jax.Array, samples: jax.Array) -> jax.Array:

@@ -164,7 +164,7 @@ class _BlockTotals:
         gains = np.ascontiguousarray(_joined(*self.gains).T[rows]).view(np.int64)
         gains = exact_gains(gains, returns, self.exact.T[rows])
         ends = self._ends(lockstep.coupling.shared_in_a_state, rows)
-        return Draws(returns, ends, gains, float(self.largest[:, rows].max()), steps, shared)
+        return Draws(returns, ends, gains, float(self.largest[:, rows].max()), steps, shared, True)
 
     def _ends(self, meet: bool, rows: slice) -> npt.NDArray[np.int64]:
         """For each sample and branch: the first branch in the same state with the same action."""
