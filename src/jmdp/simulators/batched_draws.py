@@ -7,6 +7,7 @@ and its number, so this changes no result.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -17,8 +18,8 @@ import numpy.typing as npt
 from jmdp.base.arrays import Booleans, Floats, Integers
 from jmdp.simulators.simulator import ENDED, Draws, exact_gains
 
-_AHEAD = 1024
-"""Largest number of samples drawn ahead."""
+_SECONDS, _MOST = 0.1, 4096
+"""Samples are drawn ahead as long as this takes at most, and at most so many."""
 
 
 class Sums(NamedTuple):
@@ -27,15 +28,12 @@ class Sums(NamedTuple):
     returns: Floats  # [n, k]
     gains: npt.NDArray[np.uint64]  # [n, k], fingerprints of the rewards
     exact: Booleans  # [n, k], True if the return was summed without rounding
-    largest: Floats  # [n], largest |reward|
-    steps: Integers  # [n], simulated steps
-    shared: Integers  # [n], steps skipped because branches had merged
+    tally: Floats  # [n, 3], simulated steps, steps skipped because branches had merged, and largest |reward|
 
     @classmethod
     def zeros(cls, n: int, k: int) -> Sums:
         """Sums before the first step."""
-        gains, exact = np.zeros((n, k), np.uint64), np.ones((n, k), bool)
-        return cls(np.zeros((n, k)), gains, exact, np.zeros(n), np.zeros(n, np.int64), np.zeros(n, np.int64))
+        return cls(np.zeros((n, k)), np.zeros((n, k), np.uint64), np.ones((n, k), bool), np.zeros((n, 3)))
 
 
 @dataclass(frozen=True)
@@ -59,7 +57,7 @@ class BatchedDraws:
         if (order == np.arange(order.size)).all():
             return self
         back = np.argsort(order)
-        parts: list[Any] = [part[:, back] if part.ndim == 2 else part for part in self.sums]
+        parts: list[Any] = [*(part[:, back] for part in self.sums[:3]), self.sums.tally]
         ends = np.append(order, ENDED).astype(np.int32)[self.ends]  # −1 is the last entry
         return BatchedDraws(Sums(*parts), ends[:, back], self.drew)
 
@@ -73,10 +71,11 @@ class BatchedDraws:
 
     def draws(self) -> Draws:
         """The samples as `Draws`."""
-        sums = self.sums
-        gains = exact_gains(sums.gains.view(np.int64), sums.returns, sums.exact)
-        counts = int(sums.steps.sum()), int(sums.shared.sum())
-        return Draws(sums.returns, self.ends, gains, float(sums.largest.max(initial=0.0)), *counts, self.drew)
+        returns, gains, exact, tally = self.sums
+        steps, shared = int(tally[:, 0].sum()), int(tally[:, 1].sum())
+        largest = float(tally[:, 2].max(initial=0.0))
+        gains_or_returns = exact_gains(gains.view(np.int64), returns, exact)
+        return Draws(returns, self.ends, gains_or_returns, largest, steps, shared, self.drew)
 
 
 class DrawnAhead:
@@ -86,6 +85,7 @@ class DrawnAhead:
         self._blocks = blocks  # draws samples (first, count)
         self._kept: BatchedDraws | None = None
         self._next = -1  # number of the next sample, which is the first one kept
+        self._ahead = 0  # number of samples that can be drawn in `_SECONDS`; a small number takes longer per sample
 
     def draw(self, first: int, count: int) -> BatchedDraws:
         """Samples first … first + count − 1."""
@@ -93,8 +93,10 @@ class DrawnAhead:
         parts = [self._kept] if goes_on and self._kept is not None else []
         missing = count - sum(map(len, parts))
         if missing > 0:
-            more = max(missing, min(first, _AHEAD)) if goes_on else missing
+            more = max(missing, self._ahead) if goes_on else missing
+            begin = time.perf_counter()
             parts += self._blocks(first + count - missing, more)
+            self._ahead = int(min(_MOST, more * _SECONDS / (time.perf_counter() - begin)))
         drawn = BatchedDraws.joined(parts)
         self._next = first + count
         self._kept = drawn.rows(count, len(drawn)) if len(drawn) > count else None

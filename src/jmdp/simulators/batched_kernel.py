@@ -11,39 +11,46 @@ import numpy.typing as npt
 from numba import njit
 
 from jmdp.base.arrays import Booleans, Floats, Integers
-from jmdp.simulators.batched_draws import Sums
 
 Words = npt.NDArray[np.uint64]
 
 
 @njit(cache=True, nogil=True)
-def add_rewards(t: int, weight: float, rewards: Floats, ended: Booleans, at: Integers, sums: Sums) -> None:
-    """Add the rewards of the walkers in step t to the sums of their branches; branches that end leave `at`."""
+def add_rewards(
+    t: int,
+    weight: float,
+    rewards: Floats,  # [w]
+    at: Integers,  # [n, k]
+    returns: Floats,  # [n, k]
+    gains: Words,  # [n, k]
+    exact: Booleans,  # [n, k]
+    tally: Floats,  # [n, 3]
+) -> None:
+    """Add the rewards of the walkers in step t to the sums of their branches; `batched_draws.Sums` describes these."""
     bits = rewards.view(np.uint64)
+    step = np.uint64(t) * np.uint64(0xD1B54A32D192ED03)
     for n in range(at.shape[0]):
-        before = -1  # walkers of a sample are numbered in the order of their first branches
+        before, largest = -1, tally[n, 2]
         for i in range(at.shape[1]):
             w = at[n, i]
             if w < 0:
                 continue
-            if w > before:
+            if w > before:  # walkers of a sample are numbered in the order of their first branches
                 before = w
-                sums.steps[n] += 1
+                tally[n, 0] += 1
             else:
-                sums.shared[n] += 1
+                tally[n, 1] += 1
             reward = rewards[w]
             if reward != 0:  # a reward of 0 changes neither the return nor its fingerprint
-                sums.largest[n] = max(sums.largest[n], abs(reward))
-                old = sums.returns[n, i]
+                largest = max(largest, abs(reward))
+                old = returns[n, i]
                 total = old + weight * reward
                 part = total - old
-                sums.exact[n, i] &= weight == 1 and (old - (total - part)) + (reward - part) == 0
-                sums.returns[n, i] = total
-                mixed = (sums.gains[n, i] ^ bits[w]) * np.uint64(0x9E3779B97F4A7C15)
-                mixed += np.uint64(t) * np.uint64(0xD1B54A32D192ED03)
-                sums.gains[n, i] = mixed ^ (mixed >> np.uint64(29))
-            if ended[w]:
-                at[n, i] = -1
+                exact[n, i] &= weight == 1 and (old - (total - part)) + (reward - part) == 0
+                returns[n, i] = total
+                mixed = (gains[n, i] ^ bits[w]) * np.uint64(0x9E3779B97F4A7C15) + step
+                gains[n, i] = mixed ^ (mixed >> np.uint64(29))
+        tally[n, 2] = largest
 
 
 @njit(cache=True, nogil=True)

@@ -18,9 +18,12 @@ from jmdp.simulators.batched_states import States, codes_of, state_maker
 from jmdp.simulators.simulator import Simulator
 
 _TRIED = 32
-"""Observations for which the values of one call for all are compared with single calls, in each of the first calls."""
+"""Number of observations for which single calls are compared with one call for all, in each of the first calls."""
 
-_FIRST_CALLS = 8
+_FIRST_CALLS, _EVERY = 4, 16
+"""Later, one observation is compared in every 16th call."""
+
+Rule = tuple[Callable[[Any], Any], Reading]
 
 _REMEMBERED = 100_000
 """Largest number of states whose actions are stored."""
@@ -51,7 +54,7 @@ class BatchPolicy:
         if self._rule is None:
             return self._by_actor(states, keys)
         if self._together:
-            values = self._values_together(states, *self._rule)
+            values = self._values_together(states, self._rule)
             if values is not None:
                 return self._read(values, self._rule[1], keys)
         return self._by_state(states, keys, *self._rule)
@@ -65,40 +68,40 @@ class BatchPolicy:
 
     # ------------------------------------------------------------------------------------------ one call for all
 
-    def _values_together(
-        self, states: States, function: Callable[[Any], Any], reading: Reading
-    ) -> npt.NDArray[Any] | None:
+    def _values_together(self, states: States, rule: Rule) -> npt.NDArray[Any] | None:
         """Values of one call with all states, if they are those of single calls; else None, here and in later calls."""
+        function = rule[0]
         seen = states.view()
         seen.flags.writeable = False
         self._calls += 1
         trial = self._calls <= _FIRST_CALLS
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("error" if trial else "default")
-                values = np.asarray(function(seen))
+            values = np.asarray(_without_warnings(function, seen) if trial else function(seen))
         except Exception:  # most functions are written for one observation
             values = np.zeros(())
-        n = len(states)
-        actions = (
-            values.shape == (n,) and values.dtype.kind in "iu" and n and 0 <= values.min() <= values.max() < self._A
-        )
-        if not actions and not (values.shape == (n, self._A) and values.dtype.kind == "f"):
+        n, A = len(states), self._A
+        actions = values.shape == (n,) and values.dtype.kind in "iu" and 0 <= values.min() <= values.max() < A
+        if not actions and not (values.shape == (n, A) and values.dtype.kind == "f"):
             self._together = False
             return None
-        tried = np.unique(np.linspace(0, n - 1, _TRIED).astype(int)) if trial else [self._calls * 7919 % n]
-        for i in tried:
-            alone = numpy_of(function(self._state(states[i])))
-            if trial and not (alone.shape == values[i].shape and (alone == values[i]).all()):
-                self._together = False
-                return None
-            if not trial and not np.allclose(alone, values[i], rtol=1e-9, atol=0):
-                raise reading.error(
-                    f"returned {values[i]} for the observation {states[i]} in an array of many, but {alone} for it "
-                    "alone. Actions must depend on their own observation only. If the function is written for single "
-                    "observations, let it raise an error for arrays with more axes."
-                )
-        return values
+        if trial:
+            tried = np.unique(np.linspace(0, n - 1, _TRIED).astype(int))
+            self._together = all(np.array_equal(function(self._state(states[i])), values[i]) for i in tried)
+        elif self._calls % _EVERY == 0:
+            self._check_one(states, values, rule)
+        return values if self._together else None
+
+    def _check_one(self, states: States, values: npt.NDArray[Any], rule: Rule) -> None:
+        """Raise if the value of one state is another if the policy is called for it alone."""
+        function, reading = rule
+        i = self._calls // _EVERY * 7919 % len(states)
+        alone = numpy_of(function(self._state(states[i])))
+        if not np.allclose(alone, values[i], rtol=1e-9, atol=0):
+            raise reading.error(
+                f"returned {values[i]} for the observation {states[i]} in an array of many, but {alone} for it alone. "
+                "Actions must depend on their own observation only. If the function is written for single "
+                "observations, let it raise an error for arrays with more axes."
+            )
 
     # ------------------------------------------------------------------------------- one call for each distinct state
 
@@ -151,6 +154,13 @@ class BatchPolicy:
         if found.dtype.kind not in "iu" or found.ndim != 1 or not 0 <= found.min() <= found.max() < self._A:
             raise LabelError(f"The policy, {self._actor!r}, returned an invalid action. Return 0 to {self._A - 1}.")
         return found.astype(np.int64)
+
+
+def _without_warnings(function: Callable[[Any], Any], seen: States) -> Any:
+    """Value of the function; a warning raises."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        return function(seen)
 
 
 def _distinct(states: States) -> tuple[Integers, Integers]:

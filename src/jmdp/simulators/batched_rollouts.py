@@ -72,7 +72,7 @@ class BatchedRollouts:
             shocks = self._luck.environment(crowd, t)
             rewards, after, ended = many_steps(self.simulator, crowd.states, crowd.actions, shocks, t)
             self._luck.drew |= shocks.used
-            add_rewards(t, weight, rewards, ended, crowd.at, sums)
+            add_rewards(t, weight, rewards, crowd.at, *sums)
             weight *= self._discount
             crowd.move(after, ended)
             if not len(crowd.states):
@@ -94,10 +94,10 @@ class _Crowd:
         self._samples = n  # with walkers
 
     def move(self, states: States, ended: Any) -> None:
-        """Replace the states by the next ones, and drop walkers that have ended; `at` does not refer to them."""
+        """Replace the states by the next ones, and drop walkers that have ended."""
         self.states = states
         if ended.any():
-            self._keep(np.flatnonzero(~ended), np.cumsum(~ended) - 1)
+            self._keep(np.flatnonzero(~ended), np.where(ended, -1, np.cumsum(~ended) - 1))
             self._samples = len(np.unique(self.rows))
 
     def merge(self) -> None:

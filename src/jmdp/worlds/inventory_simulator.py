@@ -72,20 +72,22 @@ class InventorySimulator(ScenarioSimulator):
 
     def outcomes(self, states: Integers, actions: Integers, scenarios: Integers) -> tuple[Floats, Integers]:
         """Vectorised `step`: rewards [...] and next states [..., 1 + lead_time]."""
-        placed = np.minimum(actions, self.capacity - states.sum(axis=-1))
-        placed, demand = np.broadcast_arrays(placed, scenarios)
-        moved = np.broadcast_to(states, (*placed.shape, states.shape[-1]))
-        moved = np.concatenate([moved, placed[..., None]], axis=-1)
-        ready = moved[..., 0] + moved[..., 1]
-        sold = np.minimum(ready, demand)
+        placed = np.minimum(actions, self.capacity - np.add.reduce(states, axis=-1))
+        ready = states[..., 0] + (states[..., 1] if self.lead_time else placed)
+        sold = np.minimum(ready, scenarios)
         left = ready - sold
         reward = (
             self.price * sold
             - (self.unit_cost * placed + self.order_cost * (placed > 0))
             - self.holding_cost * left
-            - self.shortage_cost * (demand - sold)
+            - self.shortage_cost * (scenarios - sold)
         )
-        return reward, np.concatenate([left[..., None], moved[..., 2:]], axis=-1)
+        after = np.empty((*reward.shape, states.shape[-1]), np.int64)
+        after[..., 0] = left
+        if self.lead_time:
+            after[..., 1:-1] = states[..., 2:]
+            after[..., -1] = placed
+        return reward, after
 
     def start(self, shock: Shock) -> tuple[int, ...]:
         """Return a start state: any stock, equally likely, and nothing on order."""
