@@ -23,8 +23,9 @@ from jmdp.models.actors.actor import Actor
 from jmdp.models.actors.as_policy import as_policy
 from jmdp.simulators import FunctionSimulator, TabularSimulator
 from jmdp.simulators import workers as worker_module
+from jmdp.simulators.lockstep_rollouts import LockstepRollouts
 from jmdp.simulators.pair_walks import PairWalks, WalkPlan
-from jmdp.simulators.rollouts import RolloutPlan, _Rollouts
+from jmdp.simulators.rollouts import RolloutPlan
 from jmdp.simulators.simulator import Simulator, Step
 from jmdp.simulators.workers import WorkerPool
 from reference import walks
@@ -139,9 +140,8 @@ def test_met_and_earned_as_in_paired_rollouts(coupling):
         asked = RolloutPlan(
             state=TABLE.start(root), actions=pair, coupling=coupling, discount=discount, horizon=plan.length, seed=0
         )
-        rollouts = _Rollouts(TABLE, UNIFORM, asked, plan.repeats)
-        rollouts.run([(i, root.derived(b"walk", i)) for i in range(plan.repeats)])
-        drawn = rollouts.drawn()
+        roots = [root.derived(b"walk", i) for i in range(plan.repeats)]
+        drawn = LockstepRollouts(TABLE, UNIFORM, asked, roots).run()
         for n in range(plan.repeats):
             returns, weight = [0.0, 0.0], 1.0
             for earned in found.reward[n].tolist():

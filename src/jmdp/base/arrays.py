@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -134,3 +135,8 @@ class FrozenArrays:
 def frozen(array: npt.NDArray[np.generic]) -> None:
     """Make an array read-only."""
     array.setflags(write=False)
+
+
+def are_indices(values: Sequence[Any], count: int) -> bool:
+    """Whether all values are Python integers from 0 to count − 1; at least one must be given."""
+    return set(map(type, values)) == {int} and min(values) >= 0 and max(values) < count

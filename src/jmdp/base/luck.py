@@ -31,12 +31,12 @@ class Shock:
     in its initial state. The key of a derived shock is computed when it is first used.
     """
 
-    __slots__ = ("_origin", "_usage", "_words")
+    __slots__ = ("_origin", "_words", "usage")
 
     def __init__(self, words: bytes) -> None:
         self._words: bytes | None = words  # 16 bytes; None if not computed yet
         self._origin: tuple[Shock, bytes, int, bytes] | None = None
-        self._usage: Usage | None = None
+        self.usage: Usage | None = None
 
     @classmethod
     def of_sample(cls, seed: int, sample: int, usage: Usage | None = None) -> Shock:
@@ -45,20 +45,20 @@ class Shock:
         `usage` records whether it or a shock derived from it is used.
         """
         shock = cls(_hash(b"%d %d" % (seed, sample)))
-        shock._usage = usage
+        shock.usage = usage
         return shock
 
     def derived(self, purpose: bytes, step: int = 0, where: bytes = b"") -> Shock:
         """Return another shock, independent of this one and of those for any other purpose, step or place."""
         shock = _new(Shock)
-        shock._words, shock._origin, shock._usage = None, (self, purpose, step, where), self._usage
+        shock._words, shock._origin, shock.usage = None, (self, purpose, step, where), self.usage
         return shock
 
     @property
     def words(self) -> bytes:
         """The sixteen bytes of the key."""
-        if self._usage is not None:
-            self._usage.used = True
+        if self.usage is not None:
+            self.usage.used = True
         return self.peek()
 
     def peek(self) -> bytes:
@@ -72,8 +72,8 @@ class Shock:
 
     def note_use(self) -> None:
         """Record that the shock was used."""
-        if self._usage is not None:
-            self._usage.used = True
+        if self.usage is not None:
+            self.usage.used = True
 
     def generator(self) -> np.random.Generator:
         """Return a NumPy generator (Philox) with this key; one that no other code refers to."""

@@ -18,6 +18,9 @@ import numpy.typing as npt
 from jmdp.base.arrays import Booleans, Floats, Integers
 from jmdp.simulators.simulator import ENDED, Draws, exact_gains
 
+WALKERS = 16_384
+"""Rollouts simulated at once: their arrays fit into the cache."""
+
 _SECONDS, _MOST = 0.1, 4096
 """Samples are drawn ahead as long as this takes at most, and at most so many."""
 
@@ -43,6 +46,7 @@ class BatchedDraws:
     sums: Sums
     ends: npt.NDArray[np.int32]  # [n, k], as in `Draws`
     drew: bool  # whether any step or policy used its randomness
+    starts: Integers  # [n, k], number of the start of an episode; [n, 0] for rollouts
 
     def __len__(self) -> int:
         return len(self.ends)
@@ -50,7 +54,7 @@ class BatchedDraws:
     def rows(self, start: int, stop: int) -> BatchedDraws:
         """Some of the samples."""
         parts: list[Any] = [part[start:stop] for part in self.sums]
-        return BatchedDraws(Sums(*parts), self.ends[start:stop], self.drew)
+        return BatchedDraws(Sums(*parts), self.ends[start:stop], self.drew, self.starts[start:stop])
 
     def in_order(self, order: Integers) -> BatchedDraws:
         """Move column c to column order[c], and number the ends accordingly."""
@@ -59,7 +63,7 @@ class BatchedDraws:
         back = np.argsort(order)
         parts: list[Any] = [*(part[:, back] for part in self.sums[:3]), self.sums.tally]
         ends = np.append(order, ENDED).astype(np.int32)[self.ends]  # −1 is the last entry
-        return BatchedDraws(Sums(*parts), ends[:, back], self.drew)
+        return BatchedDraws(Sums(*parts), ends[:, back], self.drew, self.starts)
 
     @classmethod
     def joined(cls, parts: list[BatchedDraws]) -> BatchedDraws:
@@ -67,7 +71,8 @@ class BatchedDraws:
         if len(parts) == 1:
             return parts[0]
         sums: list[Any] = [np.concatenate(arrays) for arrays in zip(*(part.sums for part in parts), strict=True)]
-        return cls(Sums(*sums), np.concatenate([part.ends for part in parts]), any(part.drew for part in parts))
+        ends, starts = (np.concatenate([getattr(part, name) for part in parts]) for name in ("ends", "starts"))
+        return cls(Sums(*sums), ends, any(part.drew for part in parts), starts)
 
     def draws(self) -> Draws:
         """The samples as `Draws`."""

@@ -14,13 +14,10 @@ from jmdp.base.arrays import Integers
 from jmdp.base.luck_batch import Shocks
 from jmdp.models.actors.actor import Actor
 from jmdp.models.coupling import Coupling
-from jmdp.simulators.batched_draws import BatchedDraws, DrawnAhead, Sums
+from jmdp.simulators.batched_draws import WALKERS, BatchedDraws, DrawnAhead, Sums
 from jmdp.simulators.batched_policies import BatchPolicy
 from jmdp.simulators.batched_states import States, codes_of, has_many_steps, many_steps, rows_of
 from jmdp.simulators.simulator import ENDED, Draws, Simulator
-
-_WALKERS = 16_384
-"""Rollouts simulated at once: their arrays fit into the cache."""
 
 _PROGRAMS: WeakKeyDictionary[Any, BatchedRollouts] = WeakKeyDictionary()
 """Programs by plan, because they store samples that were drawn ahead."""
@@ -55,7 +52,7 @@ class BatchedRollouts:
         return self._ahead.draw(first, count).draws()
 
     def _blocks(self, first: int, count: int) -> Iterable[BatchedDraws]:
-        rows = max(1, _WALKERS // self._actions.size)
+        rows = max(1, WALKERS // self._actions.size)
         for start in range(first, first + count, rows):
             yield self._block(start, min(rows, first + count - start))
 
@@ -80,7 +77,8 @@ class BatchedRollouts:
             crowd.actions = self._policy(crowd.states, partial(self._luck.policy, crowd, t))
             if self._luck.coupling.shared_in_a_state:
                 crowd.merge()
-        return BatchedDraws(sums, crowd.ends(), self._luck.drew).in_order(self._order)
+        drawn = BatchedDraws(sums, crowd.ends(), self._luck.drew, np.zeros((n, 0), np.int64))
+        return drawn.in_order(self._order)
 
 
 class _Crowd:

@@ -18,9 +18,10 @@ from jmdp.base.arrays import Floats, Integers
 from jmdp.base.luck import Shock, Usage
 from jmdp.models.actors.actor import Actor
 from jmdp.models.coupling import Coupling
+from jmdp.simulators.batched_episodes import batched_episodes
 from jmdp.simulators.branch_numbers import BranchNumbers, branch_bytes
 from jmdp.simulators.lazy_shocks import LazyShocks
-from jmdp.simulators.reward_sums import RewardSums
+from jmdp.simulators.reward_sums import EpisodeSums
 from jmdp.simulators.simulator import ENDED, Draws, Episode, Simulator, finite_reward
 from jmdp.simulators.starts import Starts
 
@@ -106,6 +107,10 @@ def paired_episodes(simulator: Simulator, plan: EpisodePlan, first: int, count: 
     if compiled is not None:
         drawn: EpisodeDraws = compiled(first, count)
         return drawn
+    batched = batched_episodes(simulator, plan) if count > 1 else None  # single samples: for `check_episodes`
+    if batched is not None:
+        found = batched(first, count)
+        return EpisodeDraws(**vars(found.draws()), starts=found.starts, paired=count)
     return _Episodes(simulator, plan, first, count).run()
 
 
@@ -126,7 +131,7 @@ class _Episodes:
     def __init__(self, simulator: Simulator, plan: EpisodePlan, first: int, count: int) -> None:
         self._simulator, self._plan, self._first, self._count = simulator, plan, first, count
         shape = (count, len(plan.actors))
-        self._sums, self._usage = RewardSums(*shape, plan.discount), Usage()
+        self._sums, self._usage = EpisodeSums(*shape, plan.discount), Usage()
         self._usage.used = len(plan.starts.states) != 1  # starts are drawn
         self._ends, self._starts = np.full(shape, ENDED, np.int32), np.full(shape, -1, np.int64)
         self._steps = 0

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from jmdp.base.arrays import cumulative_rows
+from jmdp.base.arrays import are_indices, cumulative_rows
 from jmdp.base.luck import Shock
 from jmdp.errors import SimulatorError, UnavailableError
 from jmdp.models.coupling import Coupling
@@ -53,6 +53,8 @@ class FunctionSimulator(Simulator):
         Function that returns the observation of a state; by default the state itself.
     """
 
+    lanes = 512
+
     def __init__(
         self,
         reward: Callable[[Any, int, Any], float],
@@ -70,31 +72,38 @@ class FunctionSimulator(Simulator):
         self.actions = action_labels(actions)
         self._reward, self._next_state, self._luck = reward, next_state, luck
         self._terminal, self._start, self._observe = terminal, start, observe
-        self._drawn: tuple[Shock, Any] = Shock(bytes(16)), None  # u of the last shock
 
     def step(self, state: Any, action: Any, shock: Shock) -> Step:
         """Evaluate g and h at the u of this shock."""
-        u = shock.uniform() if self._luck is None else self._luck(shock.generator())
-        return self._outcome(state, action, u)
-
-    def advance(self, state: Any, action: Any, shock: Shock) -> Step:
-        """`step`, with the u of the previous call if the shock is the same."""
-        if type(self).step is not FunctionSimulator.step:
-            return self.step(state, action, shock)
-        before, u = self._drawn
-        if shock is not before:
-            u = shock.uniform() if self._luck is None else self._luck(shock.generator())
-            if type(u) in _IMMUTABLE:  # g and h may change an array
-                self._drawn = shock, u
-        return self._outcome(state, action, u)
-
-    def _outcome(self, state: Any, action: Any, u: Any) -> Step:
         assert self.actions is not None
-        a, over = self.actions.index(action), self._terminal
-        if over is not _never and over(state):
+        a, terminal = self.actions.index(action), self._terminal
+        if terminal(state):
             return Step(0.0, state, True)
-        reward, after = self._reward(state, a, u), self._next_state(state, a, u)
-        return Step(float(reward), after, over is not _never and bool(over(after)))
+        u = shock.uniform() if self._luck is None else self._luck(shock.generator())
+        reward, after = float(self._reward(state, a, u)), self._next_state(state, a, u)
+        return Step(reward, after, bool(terminal(after)))
+
+    def advance_all(
+        self, states: Sequence[Any], actions: Sequence[Any], shocks: Sequence[Shock]
+    ) -> Sequence[tuple[Any, Any, Any]]:
+        """Steps from each of these states; u is drawn once for successive equal shocks."""
+        assert self.actions is not None
+        kind = type(self)
+        if kind.step is not FunctionSimulator.step or kind.advance is not Simulator.advance:
+            return super().advance_all(states, actions, shocks)
+        if not are_indices(actions, self.actions.size):
+            actions = [self.actions.index(action) for action in actions]
+        g, h, terminal, luck = self._reward, self._next_state, self._terminal, self._luck
+        outcomes: list[tuple[Any, Any, Any]] = []
+        before, u = None, None
+        for state, a, shock in zip(states, actions, shocks, strict=True):
+            if shock is not before:
+                u = shock.uniform() if luck is None else luck(shock.generator())
+                before = shock if type(u) in _IMMUTABLE else None  # g and h may change an array
+            outcomes.append((g(state, a, u), h(state, a, u), False))
+        if terminal is not _never:
+            outcomes = [(reward, state, terminal(state)) for reward, state, _ in outcomes]
+        return outcomes
 
     def observe(self, state: Any) -> Any:
         """Observation of a state."""

@@ -139,6 +139,13 @@ class Simulator(ABC):
         """`step` from a state that will not be used again, which may avoid a copy."""
         return self.step(state, action, shock)
 
+    def advance_all(
+        self, states: Sequence[Any], actions: Sequence[Any], shocks: Sequence[Shock]
+    ) -> Sequence[tuple[Any, Any, Any]]:
+        """Outcomes of `advance` from each of these states, none of which is terminal."""
+        go = self.step if type(self).advance is Simulator.advance else self.advance
+        return list(map(go, states, actions, shocks))
+
     def step_many(self, states: Any, actions: Integers, shocks: Shocks) -> tuple[Any, Any, Any]:
         """`step` for n branches at once, optional: rewards [n], next states and terminations [n].
 

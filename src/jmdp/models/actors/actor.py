@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from jmdp.base.arrays import ROW_SUM_TOLERANCE, Floats, cumulative_rows, refuse_masked
+from jmdp.base.arrays import ROW_SUM_TOLERANCE, Floats, are_indices, cumulative_rows, refuse_masked
 from jmdp.base.labels import Labels
 from jmdp.base.luck import Shock
 from jmdp.errors import LabelError, PolicyError
@@ -60,7 +60,7 @@ class Reading:
 
     def choose(self, values: Any, shocks: Sequence[Any]) -> list[Any]:
         """Actions for the returned values, which are rows of an array or a list."""
-        if self.actions is not None and isinstance(values, list) and _are_indices(values, self.actions.size):
+        if self.actions is not None and isinstance(values, list) and are_indices(values, self.actions.size):
             return values
         refuse_masked(f"The output of the policy, {self.name}", values, PolicyError)
         if self.actions is None:
@@ -123,11 +123,6 @@ class ReadActor(Actor):
 
     def __repr__(self) -> str:
         return self._reading.name
-
-
-def _are_indices(values: list[Any], count: int) -> bool:
-    """Whether all values are integers below `count`, the most frequent case."""
-    return set(map(type, values)) == {int} and min(values) >= 0 and max(values) < count
 
 
 def numpy_of(value: Any) -> np.ndarray[Any, Any]:
