@@ -16,12 +16,15 @@ from jmdp.base.luck import Shock
 from jmdp.errors import PolicyError, SimulatorError
 from jmdp.models.actors.actor import Actor
 from jmdp.models.coupling import Coupling
+from jmdp.simulators.batched_states import has_many_steps
 from jmdp.simulators.checking.simulator_check import quick_check
 from jmdp.simulators.digests import digest_of
 from jmdp.simulators.episodes import EpisodeDraws, EpisodePlan, paired_episodes
 from jmdp.simulators.functions import TabularSimulator
 from jmdp.simulators.rollouts import RolloutPlan, paired_draws
 from jmdp.simulators.simulator import Draws, Simulator
+
+_OR_MANY = "; or step_many and step differ in a state that was not checked"
 
 _ASKED_AGAIN = 128
 """Number of observations on which a policy is called again."""
@@ -63,7 +66,8 @@ def check_repeatable(drawn: Draws, simulator: Simulator, actor: Actor, plan: Rol
                 f"{simulator!r} is not reproducible: candidate {a} of sample {sample} returned "
                 f"{float(drawn.returns[sample, a])!r}, but {float(single.returns[0, a])!r} when simulated again. In a "
                 "state that the quick check did not reach, a step depends on more than state, action and shock; or the "
-                "policy has a memory. Find the cause with jmdp.testing.check_simulator(simulator, steps=500)."
+                f"policy has a memory{_OR_MANY * has_many_steps(simulator)}. Find the cause with "
+                "jmdp.testing.check_simulator(simulator, steps=500)."
             )
 
 
@@ -83,7 +87,7 @@ def check_episodes(drawn: EpisodeDraws, simulator: Simulator, plan: EpisodePlan)
                 "reset(seed=…) nor np_random controls (for the global ones of NumPy and Python use "
                 "GymnasiumSimulator(env, global_generators=True)); it or a wrapper keeps data from earlier episodes, "
                 "such as running means (make the environment without it); or the policy has a memory without a "
-                "reset() method."
+                f"reset() method{_OR_MANY * has_many_steps(simulator)}."
             )
 
 
