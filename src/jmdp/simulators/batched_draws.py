@@ -21,7 +21,7 @@ from jmdp.simulators.simulator import ENDED, Draws, exact_gains
 WALKERS = 16_384
 """Rollouts simulated at once: their arrays fit into the cache."""
 
-_SECONDS, _MOST = 0.1, 4096
+_SECONDS, _MOST = 0.2, 4096
 """Samples are drawn ahead as long as this takes at most, and at most so many."""
 
 

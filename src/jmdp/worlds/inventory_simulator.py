@@ -116,7 +116,10 @@ class OrderUpTo:
 
     def __call__(self, state: Any) -> Any:
         """The action in one state, or in many [n, d]."""
-        position = np.sum(state, axis=-1)
+        if isinstance(state, tuple):  # much faster than NumPy
+            position = sum(state)
+            return min(max(self.level - position, 0), self.most_ordered) if position <= self.reorder_at else 0
+        position = np.add.reduce(np.asarray(state), axis=-1)
         missing = np.minimum(np.maximum(self.level - position, 0), self.most_ordered)
         return np.where(position <= self.reorder_at, missing, 0)
 
@@ -129,6 +132,8 @@ class ConstantOrder:
 
     def __call__(self, state: Any) -> Any:
         """The action in one state, or in many [n, d]."""
+        if isinstance(state, tuple):
+            return self.units
         return np.full(np.shape(state)[:-1], self.units)
 
 

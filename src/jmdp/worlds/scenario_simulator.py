@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -36,6 +37,7 @@ class ScenarioSimulator(Simulator):
     def __init__(self, actions: Sequence[str], weights: Floats, discount: float) -> None:
         self.actions, self.weights, self.discount = action_labels(actions), weights, checked_discount(discount)
         self._cumulative = cumulative_rows(weights[None])[0]
+        self._sums: list[float] = self._cumulative.tolist()
 
     @abstractmethod
     def outcomes(self, states: Integers, actions: Integers, scenarios: Integers) -> tuple[Floats, Integers]:
@@ -43,7 +45,7 @@ class ScenarioSimulator(Simulator):
 
     def scenario(self, shock: Shock) -> int:
         """Return the scenario of a shock, by inversion."""
-        return int(np.searchsorted(self._cumulative, shock.uniform(), side="right"))
+        return bisect_right(self._sums, shock.uniform())
 
     def step_many(self, states: Integers, actions: Integers, shocks: Shocks) -> tuple[Floats, Integers, Booleans]:
         """Rewards [n], next states [n, d] and terminations [n] of n steps: `step` for many branches at once."""
