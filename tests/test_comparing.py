@@ -129,7 +129,7 @@ def test_variance_reduction_where_only_rounding_differs():
 def test_cut_rollouts_without_any_reward_say_nothing():
     """A reward after the horizon that nobody has met."""
     late = FunctionSimulator(lambda s, a, u: 100.0 * (s == 10), lambda s, a, u: s + 1, 2, start=0)
-    found = compared(late, horizon=8, samples=100, precision=0.1)
+    found = compared(late, horizon=4, samples=100, precision=0.1)
     assert found.outcome is jmdp.Outcome.BUDGET_EXHAUSTED
     apart = jmdp.Independent()
     known = compared(late, horizon=8, samples=100, precision=0.1, reward_bound=100.0, coupling=apart)

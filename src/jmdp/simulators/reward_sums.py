@@ -27,7 +27,8 @@ class BranchSums:
         """Add the rewards [steps, n] of the next steps."""
         self.largest = max(self.largest, float(np.abs(rewards).max(initial=0.0)))
         for earned in rewards:
-            before, self.returns = self.returns, self.returns + self._weight * earned
+            with np.errstate(over="ignore"):  # the results refuse infinite returns
+                before, self.returns = self.returns, self.returns + self._weight * earned
             some = earned != 0  # a reward of 0 changes neither the return nor its fingerprint
             self._exact &= ~some | (is_exact_sum(before, earned, self.returns) if self._weight == 1 else False)
             self._gains = np.where(some, _mixed(self._gains, self._t, earned), self._gains)

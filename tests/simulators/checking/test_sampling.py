@@ -221,7 +221,7 @@ def test_a_policy_with_memory_is_refused(kind, coupling):
 def test_a_policy_with_memory_is_refused_on_tables_too():
     world = jmdp.worlds.inventory(capacity=8)
     with pytest.raises(PolicyError, match="It has a memory"):
-        compared(world.model, policy=Trend(), coupling=jmdp.Local(), discount=None)
+        compared(world.model, policy=Trend(), coupling=jmdp.Local(), discount=None, seed=1)
 
 
 def test_a_policy_may_keep_a_cache():

@@ -298,7 +298,7 @@ def test_names_do_not_make_state_disappear():
     seen: dict[bytes, Any] = {}
     for i in range(40):
         step = simulator.step(state, 1, Shock.of_sample(0, i))
-        env = step.state.saved
+        env = step.state.saved.env
         known = env.clock, env._elapsed_steps, env.window[-1], env.window[0], env.P["pressure"], env.lastaction
         known += (env.isopen,)
         assert seen.setdefault(simulator.digest(step.state), known) == known

@@ -196,7 +196,8 @@ class _Function(ReadActor):
 
     def _look(self, observation: Any, shock: Shock) -> None:
         """Check that repeated calls return equal values, and compile the function if possible."""
-        found = [self._function(observation, *([shock.generator()] * self._takes_luck)) for _ in range(4)]
+        luck = self._takes_luck
+        found = [self._function(observation, *((shock.generator(),) if luck else ())) for _ in range(4)]
         answers: set[Hashable] = set()
         with contextlib.suppress(ValueError):  # objects of user-defined classes cannot be compared
             answers = {fingerprint(value) for value in found if not numpy_of(value).dtype.hasobject}

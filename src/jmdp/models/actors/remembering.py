@@ -59,7 +59,7 @@ class _InOneEpisode(ReadActor):
     def act(self, observations: Sequence[Any], shocks: Sequence[Shock]) -> list[Any]:
         """Actions for observations of one episode, in order of time."""
         values = [
-            self._policy(observation, *([shock.generator()] * self._takes_luck))
+            self._policy(observation, shock.generator()) if self._takes_luck else self._policy(observation)
             for observation, shock in zip(observations, shocks, strict=True)
         ]
         return self._reading.choose(values, shocks)

@@ -6,9 +6,20 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from jmdp.base.keyed_generator import KeyedGenerator
 from jmdp.base.luck import Shock
 from jmdp.errors import SimulatorError
-from jmdp.simulators.gymnasium.env_operations import duplicate, replace_generator, seed_spaces, seeded_reset
+from jmdp.simulators.gymnasium.env_operations import (
+    duplicate,
+    layers,
+    replace_generator,
+    seed_spaces,
+    seeded_reset,
+    spaces_of,
+)
+from jmdp.simulators.gymnasium.global_generators import untouched_global_generators
+from jmdp.simulators.gymnasium.quick_copies import holds_generator_once
+from jmdp.simulators.gymnasium.standard_wrappers import StandardWrappers, limited_step
 from jmdp.simulators.simulator import Episode
 
 _MANY, _FEW = 64, 16
@@ -26,40 +37,61 @@ class LiveEnvs:
 
     def __init__(self, env: Any, global_generators: Callable[[Shock], Any]) -> None:
         self._env, self._global_generators = env, global_generators
-        self._generator = Shock(bytes(16)).generator()
-        self._free: list[Any] = []
+        self._generator = KeyedGenerator.of(bytes(16))
+        self._wrappers = StandardWrappers(layers(env))
+        self._free: list[LiveEnv] = []
         begun = time.perf_counter()
         try:
-            self._free.append(duplicate(env))
+            self._free.append(LiveEnv(duplicate(env)))
             self.lanes = _MANY if time.perf_counter() - begun < _SOON else _FEW  # samples do not depend on this number
         except SimulatorError:
-            self._free.append(env)
+            self._free.append(LiveEnv(env))
             self.lanes = 1
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_free": []}
 
-    def take(self, shock: Shock) -> tuple[Any, Any]:
+    def take(self, shock: Shock) -> tuple[LiveEnv, Any]:
         """Take an environment, reset it with this shock, and return it with its first observation."""
-        env = self._free.pop() if self._free else self._another()
+        live = self._free.pop() if self._free else LiveEnv(self._env if self.lanes == 1 else duplicate(self._env))
         seed = int.from_bytes(shock.words[:4], "little")
-        observation = seeded_reset(env, seed, None, self._global_generators)
-        seed_spaces(env, seed)  # because a reset may make new ones
-        replace_generator(env, env.unwrapped.np_random, self._generator)
-        return env, observation
+        before = spaces_of(live.chain)
+        observation = seeded_reset(live.env, seed, None, self._global_generators)
+        if any(one is not other for one, other in zip(spaces_of(live.chain), before, strict=False)):
+            seed_spaces(live.env, seed)  # the reset made new ones
+        own = live.core.np_random
+        if holds_generator_once(live.chain):
+            live.core._np_random = self._generator
+        else:
+            replace_generator(live.env, own, self._generator)
+        live.go, live.limit = self._wrappers.stepper(live.chain)
+        return live, observation
 
-    def _another(self) -> Any:
-        return self._env if self.lanes == 1 else duplicate(self._env)
-
-    def step(self, env: Any, action: Any, shock: Shock) -> Any:
+    def step(self, live: LiveEnv, action: Any, shock: Shock) -> Any:
         """Return the result of ``env.step(action)`` under this shock."""
-        env.unwrapped.np_random = shock.restart(self._generator)
+        self._generator.restart(shock.words)
+        if live.core._np_random is not self._generator:
+            live.core.np_random = self._generator
+        if self._global_generators is untouched_global_generators:
+            return limited_step(live.go, live.limit, action)
         with self._global_generators(shock):
-            return env.step(action)
+            return limited_step(live.go, live.limit, action)
 
-    def release(self, env: Any) -> None:
+    def release(self, live: LiveEnv) -> None:
         """Return an environment to the pool."""
-        self._free.append(env)
+        self._free.append(live)
+
+
+class LiveEnv:
+    """An environment of the pool, and its step after the reset."""
+
+    __slots__ = ("chain", "core", "env", "go", "limit")
+
+    def __init__(self, env: Any) -> None:
+        self.env, self.chain = env, layers(env)
+        self.core = self.chain[-1]
+        self.go: Callable[[Any], Any] = env.step
+        self.limit: Any = None
 
 
 class LiveEpisode(Episode):
@@ -67,7 +99,8 @@ class LiveEpisode(Episode):
 
     def __init__(self, envs: LiveEnvs, shock: Shock, code: Callable[[Any], Any], truncated_ends: bool) -> None:
         self._envs, self._code, self._truncated_ends = envs, code, truncated_ends
-        self._env, self._seen = envs.take(shock)
+        live, self._seen = envs.take(shock)
+        self._env: LiveEnv | None = live
         self._steps, self._truncated_at = 0, 0
 
     @property
@@ -77,6 +110,7 @@ class LiveEpisode(Episode):
 
     def step(self, action: Any, shock: Shock) -> tuple[float, bool]:
         """Step the environment; return the reward and whether the episode has ended."""
+        assert self._env is not None
         try:
             self._seen, reward, terminated, truncated, _ = self._envs.step(self._env, self._code(action), shock)
         except Exception as error:

@@ -93,7 +93,8 @@ class GymnasiumSimulator(Simulator):
         elif core is not None:
             self._snapshots = SavedEnvs(env, core, globals_in_step, private=True)
         else:
-            self._snapshots = CopiedEnvs(env, globals_in_step)
+            self._snapshots = copies = CopiedEnvs(env, globals_in_step)
+            self.lanes = 256 if copies.quick else self.lanes
         self._snapshots.time_counts = truncated_ends
         self._stands_somewhere = save is None or was_reset(env)  # else was_reset() may report the simulator's reset
         if check:
@@ -126,8 +127,30 @@ class GymnasiumSimulator(Simulator):
         """Step in place, without a copy; the given state cannot be used again."""
         return self._step(state, action, shock, use_up=True)
 
+    def advance_all(
+        self, states: Sequence[Snapshot], actions: Sequence[Any], shocks: Sequence[Shock]
+    ) -> Sequence[tuple[Any, Any, Any]]:
+        """`advance` from each of these states."""
+        snapshots, code, ends, outcomes = self._snapshots, self._code, self._truncated_ends, []
+        if type(self).advance is not GymnasiumSimulator.advance or not isinstance(snapshots, CopiedEnvs):
+            return super().advance_all(states, actions, shocks)
+        for state, action, shock in zip(states, actions, shocks, strict=True):
+            result = None
+            if state.truncated_at is None and not state.used_up:
+                result = snapshots.advance(state.saved, code(action), shock)
+            if result is None:
+                outcomes.append(self.advance(state, action, shock))
+                continue
+            observation, reward, terminated, truncated, _ = result
+            state.used_up = True
+            steps = state.steps + 1
+            after = Snapshot(state.saved, observation, steps, steps if truncated else None)
+            outcomes.append(Step(float(reward), after, terminated or (truncated and ends)))
+        return outcomes
+
     def _step(self, state: Snapshot, action: Any, shock: Shock, *, use_up: bool) -> Step:
-        _refuse_used_up(state)
+        if state.used_up:
+            _refuse_used_up(state)
         state.used_up = use_up
         try:
             saved, result = self._snapshots.step(state, self._code(action), shock, use_up=use_up)
@@ -144,7 +167,10 @@ class GymnasiumSimulator(Simulator):
 
     def _code(self, action: Any) -> Any:
         """Value passed to the environment for an action."""
-        return action if self.actions is None else self._first_action + self.actions.index(action)
+        if self.actions is None:
+            return action
+        known = type(action) is int and 0 <= action < self.actions.size
+        return self._first_action + (action if known else self.actions.index(action))
 
     def episode(
         self, shock: Shock, state: Snapshot | None = None, *, truncated_ends: bool = False, digests: bool = False
@@ -185,6 +211,14 @@ class GymnasiumSimulator(Simulator):
             return digest_of(self._own_digest(self._snapshots.digest_argument(state.saved)))
         return self._snapshots.digest(state.saved)
 
+    def same_state(self, one: Snapshot, other: Snapshot) -> bool:
+        """Whether two states are equal."""
+        if self._own_digest is not None:
+            return self.digest(one) == self.digest(other)
+        _refuse_used_up(one)
+        _refuse_used_up(other)
+        return self._snapshots.same(one.saved, other.saved)
+
     def observe(self, state: Snapshot) -> Any:
         """Observation that the environment returned with this state."""
         if state.observation is None:
@@ -193,6 +227,10 @@ class GymnasiumSimulator(Simulator):
                 "simulator.current(observation)."
             )
         return state.observation
+
+    def observe_all(self, states: list[Snapshot]) -> list[Any]:
+        """Observation of each of these states."""
+        return [self.observe(state) if state.observation is None else state.observation for state in states]
 
     def generators(self, state: Snapshot) -> dict[str, Any]:
         """Random generators in the environment and its spaces, other than np_random."""

@@ -49,6 +49,10 @@ class EnvSnapshots(ABC):
     def digest(self, saved: Any) -> bytes:
         """Digest of a saved state; equal states have equal digests."""
 
+    def same(self, one: Any, other: Any) -> bool:
+        """Whether two saved states are equal."""
+        return self.digest(one) == self.digest(other)
+
     @abstractmethod
     def inspectable(self, saved: Any) -> Any:
         """Return the object to search for hidden generators."""
