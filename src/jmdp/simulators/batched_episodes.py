@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -15,14 +13,15 @@ from jmdp.models.actors.actor import Actor
 from jmdp.simulators.batched_draws import WALKERS, BatchedDraws, DrawnAhead, Sums
 from jmdp.simulators.batched_policies import BatchPolicy
 from jmdp.simulators.batched_states import States, has_many_steps, many_steps, rows_of
+from jmdp.simulators.episodes import EpisodeDraws, EpisodePlan
 from jmdp.simulators.simulator import ENDED, Simulator
 
-_PROGRAMS: WeakKeyDictionary[Any, BatchedEpisodes] = WeakKeyDictionary()
-"""Programs by plan, because they store samples that were drawn ahead."""
+_LAST: list[BatchedEpisodes] = []
+"""The program used last. It is used again for the same plan, because it stores samples that were drawn ahead."""
 
 
-def batched_episodes(simulator: Simulator, plan: Any) -> Callable[[int, int], BatchedDraws] | None:
-    """Program for samples (first, count) of an `EpisodePlan`; None if they cannot be simulated as arrays.
+def batched_episodes(simulator: Simulator, plan: EpisodePlan) -> Callable[[int, int], EpisodeDraws] | None:
+    """Program for samples (first, count) of the plan; None if they cannot be simulated as arrays.
 
     This requires `step_many` and policies without memory. `Local` needs digests of single states.
     """
@@ -34,26 +33,36 @@ def batched_episodes(simulator: Simulator, plan: Any) -> Callable[[int, int], Ba
     )
     if not possible:
         return None
-    program = _PROGRAMS.get(plan)
-    if program is None or program.simulator is not simulator:
-        program = _PROGRAMS[plan] = BatchedEpisodes(simulator, plan)
+    program = BatchedEpisodes(simulator, plan)
+    if _LAST and _LAST[0].same_as(program):
+        return _LAST[0].draw
+    _LAST[:] = [program]
     return program.draw
 
 
 class BatchedEpisodes:
-    """Episodes of a plan. It has no reference to the plan itself, which is the key of `_PROGRAMS`."""
+    """Episodes of a plan."""
 
-    def __init__(self, simulator: Simulator, plan: Any) -> None:
+    def __init__(self, simulator: Simulator, plan: EpisodePlan) -> None:
         self.simulator = simulator
+        self._setting = plan.coupling, plan.discount, plan.horizon, plan.seed, plan.fresh, plan.branches
         self._actors, self._starts, self._luck = plan.actors, plan.starts, _EpisodeKeys(plan)
         self._discount, self._horizon = plan.discount, plan.horizon
         self._start_rows = rows_of(simulator, list(plan.starts.states)) if plan.starts.given else None
         self._policies: list[BatchPolicy] = []
         self._ahead = DrawnAhead(self._blocks)
 
-    def draw(self, first: int, count: int) -> BatchedDraws:
+    def same_as(self, other: BatchedEpisodes) -> bool:
+        """Whether the other program has the same simulator, policies and starts, and an equal plan."""
+        one, two = (
+            (id(p.simulator), id(p._starts), [id(actor) for actor in p._actors], p._setting) for p in (self, other)
+        )
+        return one == two
+
+    def draw(self, first: int, count: int) -> EpisodeDraws:
         """Samples first … first + count − 1."""
-        return self._ahead.draw(first, count)
+        found = self._ahead.draw(first, count)
+        return EpisodeDraws(**vars(found.draws()), starts=found.starts, paired=count)
 
     def _blocks(self, first: int, count: int) -> Iterable[BatchedDraws]:
         rows = max(1, WALKERS // len(self._actors))
@@ -116,7 +125,7 @@ class BatchedEpisodes:
 class _EpisodeKeys:
     """Shocks of all walkers, the same as those that `EpisodePlan` gives to each."""
 
-    def __init__(self, plan: Any) -> None:
+    def __init__(self, plan: EpisodePlan) -> None:
         self._numbers = np.array(plan.branches)  # [k], of the policies
         self._seed, self._fresh, self._separate = plan.seed, plan.fresh, plan.separate_starts
         self._shared_steps = plan.coupling.shared_between_states

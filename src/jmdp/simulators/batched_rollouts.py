@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
-from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -17,26 +16,28 @@ from jmdp.models.coupling import Coupling
 from jmdp.simulators.batched_draws import WALKERS, BatchedDraws, DrawnAhead, Sums
 from jmdp.simulators.batched_policies import BatchPolicy
 from jmdp.simulators.batched_states import States, codes_of, has_many_steps, many_steps, rows_of
+from jmdp.simulators.rollouts import RolloutPlan
 from jmdp.simulators.simulator import ENDED, Draws, Simulator
 
-_PROGRAMS: WeakKeyDictionary[Any, BatchedRollouts] = WeakKeyDictionary()
-"""Programs by plan, because they store samples that were drawn ahead."""
+_LAST: list[BatchedRollouts] = []
+"""The program used last. It is used again for an equal plan, because it stores samples that were drawn ahead."""
 
 
-def batched_draws(simulator: Simulator, actor: Actor, plan: Any) -> Callable[[int, int], Draws] | None:
-    """Program for samples (first, count) of a `RolloutPlan`; None if the simulator has no `step_many`."""
+def batched_draws(simulator: Simulator, actor: Actor, plan: RolloutPlan) -> Callable[[int, int], Draws] | None:
+    """Program for samples (first, count) of the plan; None if the simulator has no `step_many`."""
     if not has_many_steps(simulator):
         return None
-    program = _PROGRAMS.get(plan)
-    if program is None or program.simulator is not simulator or program.actor is not actor:
-        program = _PROGRAMS[plan] = BatchedRollouts(simulator, actor, plan)
+    program = BatchedRollouts(simulator, actor, plan)
+    if _LAST and _LAST[0].same_as(program):
+        return _LAST[0].draw
+    _LAST[:] = [program]
     return program.draw
 
 
 class BatchedRollouts:
-    """Rollouts of a plan. It has no reference to the plan itself, which is the key of `_PROGRAMS`."""
+    """Rollouts of a plan."""
 
-    def __init__(self, simulator: Simulator, actor: Actor, plan: Any) -> None:
+    def __init__(self, simulator: Simulator, actor: Actor, plan: RolloutPlan) -> None:
         assert simulator.actions is not None
         self.simulator, self.actor = simulator, actor
         self._state = rows_of(simulator, [plan.state])
@@ -46,6 +47,15 @@ class BatchedRollouts:
         self._discount, self._horizon = plan.discount, plan.horizon
         self._policy = BatchPolicy(actor, simulator, plan.state)
         self._ahead = DrawnAhead(self._blocks)
+
+    def same_as(self, other: BatchedRollouts) -> bool:
+        """Whether the other program has the same simulator and policy, and an equal plan."""
+        one, two = (
+            (id(p.simulator), id(p.actor), p._luck.setting, p._discount, p._horizon, p._actions.tolist(),
+             p._state.dtype, p._state.tobytes(), p._order.tolist())
+            for p in (self, other)
+        )  # fmt: skip
+        return one == two
 
     def draw(self, first: int, count: int) -> Draws:
         """Samples first … first + count − 1."""
@@ -135,6 +145,7 @@ class _RolloutKeys:
 
     def __init__(self, coupling: Coupling, seed: int, numbers: Integers) -> None:
         self.coupling, self._seed = coupling, seed
+        self.setting = coupling, seed, tuple(numbers.tolist())
         self._numbers = numbers  # [k], of the branches
         self.drew = False  # whether any step or policy of the block used its shock
 

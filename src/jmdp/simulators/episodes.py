@@ -18,7 +18,7 @@ from jmdp.base.arrays import Floats, Integers
 from jmdp.base.luck import Shock, Usage
 from jmdp.models.actors.actor import Actor
 from jmdp.models.coupling import Coupling
-from jmdp.simulators.batched_episodes import batched_episodes
+from jmdp.simulators.batched_states import has_many_steps
 from jmdp.simulators.branch_numbers import BranchNumbers, branch_bytes
 from jmdp.simulators.lazy_shocks import LazyShocks
 from jmdp.simulators.reward_sums import EpisodeSums
@@ -103,14 +103,11 @@ class EpisodeDraws(Draws):
 
 def paired_episodes(simulator: Simulator, plan: EpisodePlan, first: int, count: int) -> EpisodeDraws:
     """Returns of the policies in samples first … first + count − 1; each is a function of the seed and its number."""
-    compiled = simulator.compiled_episodes(plan)
+    step_by_step = count == 1 and has_many_steps(simulator)  # for `check_episodes`
+    compiled = None if step_by_step else simulator.compiled_episodes(plan)
     if compiled is not None:
         drawn: EpisodeDraws = compiled(first, count)
         return drawn
-    batched = batched_episodes(simulator, plan) if count > 1 else None  # single samples: for `check_episodes`
-    if batched is not None:
-        found = batched(first, count)
-        return EpisodeDraws(**vars(found.draws()), starts=found.starts, paired=count)
     return _Episodes(simulator, plan, first, count).run()
 
 

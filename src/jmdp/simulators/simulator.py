@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from importlib import import_module
 from numbers import Integral
 from typing import Any, NamedTuple
 
@@ -178,8 +179,12 @@ class Simulator(ABC):
         raise UnavailableError(f"{type(self).__name__} defines no start state. Give a state.")
 
     def compiled_draws(self, actor: Any, plan: Any) -> Callable[[int, int], Draws] | None:
-        """Compiled program for samples (first, count) of a `RolloutPlan`; None if unavailable for this policy."""
-        return None
+        """Compiled program for samples (first, count) of a `RolloutPlan`; None if unavailable for this policy.
+
+        By default the program uses `step_many`, if it is defined.
+        """
+        program: Callable[[int, int], Draws] | None = _batched("rollouts").batched_draws(self, actor, plan)
+        return program
 
     @property
     def episode_limit(self) -> int | None:
@@ -202,8 +207,12 @@ class Simulator(ABC):
         return SteppedEpisode(self, self.start(shock) if state is None else state)
 
     def compiled_episodes(self, plan: Any) -> Callable[[int, int], Any] | None:
-        """Compiled program for samples (first, count) of an `EpisodePlan`; None if unavailable for these policies."""
-        return None
+        """Compiled program for samples (first, count) of an `EpisodePlan`; None if unavailable for these policies.
+
+        By default the program uses `step_many`, if it is defined.
+        """
+        program: Callable[[int, int], Any] | None = _batched("episodes").batched_episodes(self, plan)
+        return program
 
     def largest_reward_from(self, state: Any) -> float | None:
         """Largest |reward| that any actions can give from this state on; None if unknown."""
@@ -218,6 +227,11 @@ class Simulator(ABC):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
+
+
+def _batched(name: str) -> Any:
+    """Module for rollouts or episodes as arrays, found by name because it imports this one."""
+    return import_module(f"jmdp.simulators.batched_{name}")
 
 
 class Episode(ABC):

@@ -52,7 +52,8 @@ def check_repeatable(drawn: Draws, simulator: Simulator, actor: Actor, plan: Rol
     Then the policy is called again on the same observations, in other orders. Compiled programs have no memory and are
     not checked.
     """
-    if not simulator.check or simulator.compiled_draws(actor, plan) is not None:
+    arrays = has_many_steps(simulator)  # single samples are simulated step by step
+    if not simulator.check or (not arrays and simulator.compiled_draws(actor, plan) is not None):
         return
     recorder = _RecordingActor(actor)
     samples = sorted({0, min(63, len(drawn.returns) - 1)}, reverse=True)
@@ -73,7 +74,7 @@ def check_repeatable(drawn: Draws, simulator: Simulator, actor: Actor, plan: Rol
 
 def check_episodes(drawn: EpisodeDraws, simulator: Simulator, plan: EpisodePlan) -> None:
     """Run two of these samples again, each alone, and raise unless they are equal. Compiled ones are not checked."""
-    if simulator.compiled_episodes(plan) is not None:
+    if not has_many_steps(simulator) and simulator.compiled_episodes(plan) is not None:
         return
     for sample in sorted({0, min(63, len(drawn.returns) - 1)}, reverse=True):
         again = paired_episodes(simulator, plan, sample, 1)
