@@ -289,7 +289,7 @@ def test_policies_that_depend_on_other_observations_are_refused_or_called_one_by
         paired_draws(simulator, as_policy(later, simulator.actions), plan, 0, 500)
 
 
-@pytest.mark.parametrize("action", [7, -1, np.full(4, 9), "left"])
+@pytest.mark.parametrize("action", [7, -1, np.full(4, 9), "left", np.ma.masked_array([0.5, 0.5], [True, False])])
 def test_invalid_actions_of_policies(action):
     plan = plan_of(Level(), 2, jmdp.Synchronous())
     with pytest.raises((LabelError, PolicyError)):

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from jmdp.base.arrays import Floats, Integers, cumulative_rows
+from jmdp.base.arrays import Floats, Integers, cumulative_rows, refuse_masked
 from jmdp.base.luck import Shock
 from jmdp.base.luck_batch import Shocks
-from jmdp.errors import LabelError
+from jmdp.errors import LabelError, PolicyError
 from jmdp.models.actors.actor import Actor, Reading, numpy_of
 from jmdp.simulators.batched_states import States, codes_of, state_maker
 from jmdp.simulators.simulator import Simulator
@@ -76,7 +76,8 @@ class BatchPolicy:
         self._calls += 1
         trial = self._calls <= _FIRST_CALLS
         try:
-            values = np.asarray(_without_warnings(function, seen) if trial else function(seen))
+            given = _without_warnings(function, seen) if trial else function(seen)
+            values = np.zeros(()) if np.ma.isMaskedArray(given) else np.asarray(given)
         except Exception:  # most functions are written for one observation
             values = np.zeros(())
         n, A = len(states), self._A
@@ -109,10 +110,10 @@ class BatchPolicy:
         self, states: States, keys: Callable[[], Shocks], function: Callable[[Any], Any], reading: Reading
     ) -> Integers:
         first, place = _distinct(states)
-        codes = codes_of(states[first])
+        codes, kind = codes_of(states[first]), states.dtype.kind.encode()
         actions, rows = np.full(len(first), -1), np.zeros((len(first), self._A))
         for u, code in enumerate(codes):
-            name = code.tobytes()
+            name = kind + code.tobytes()
             value = self._known.get(name)
             if value is None:
                 observation = self._observe(self._state(states[first[u]]))
@@ -131,6 +132,7 @@ class BatchPolicy:
 
     def _value(self, value: Any, reading: Reading) -> int | Floats:
         """An action, or cumulative probabilities [A]."""
+        refuse_masked(f"The output of the policy, {reading.name}", value, PolicyError)
         array = np.zeros(()) if value is None or isinstance(value, (str, tuple, dict)) else numpy_of(value)
         several = array.ndim == 1 and array.dtype.kind in "fiub" and (array.size > 1 or array.dtype.kind == "f")
         if not several:
