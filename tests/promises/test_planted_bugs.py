@@ -64,6 +64,7 @@ P1_DISTRIBUTIONS = "methods/exact_distribution/test_exact_distribution.py::test_
 PROJECTED = "methods/linear_projected/test_linear_projected.py::"
 ORDER_8 = "methods/exact_pairs/test_higher_moments.py::test_orders_up_to_eight_are_certified[Local(policy_luck='independent')]"
 TWIN = "simulators/test_rollouts.py::test_equal_to_the_slow_twin"
+ARRAYS = "simulators/test_batched_rollouts.py::test_rollouts_are_those_step_by_step"
 WALKS = "simulators/test_pair_walks.py::test_equal_to_the_slow_twin"
 SELECTION = "results/samples/test_selection.py::"
 SAMPLING = "simulators/checking/test_sampling.py::"
@@ -365,6 +366,15 @@ BUGS = [
         "covariance_error=found.covariance_error + left", "covariance_error=found.covariance_error",
         "methods/incremental/test_incremental.py::test_a_run_too_short_says_so"),
     # Simulators.
+    Bug("arrays: branches with other actions merge", "simulators/batched_kernel.py",
+        "if same[v] == v and actions[v] == actions[w] and", "if same[v] == v and",
+        ARRAYS + "[inventory, uniform-Synchronous(policy_luck='independent')]"),
+    Bug("arrays: branches in one state draw their own luck in Local", "simulators/batched_rollouts.py",
+        "branches = crowd.first_in_state() if", "branches = crowd.branches if",
+        ARRAYS + "[inventory, uniform-Local(policy_luck='independent')]"),
+    Bug("arrays: a later number of a shock is its first", "base/luck_batch.py",
+        'each.derived(b"uniforms", j // 2)', 'each.derived(b"uniforms", 0)',
+        "base/test_luck_batch.py::test_numbers_are_those_of_the_single_shocks[5]"),
     Bug("Local luck does not ask where a branch is", "models/coupling.py",
         "step, state if self.shared_in_a_state else branch", "step, b'' if self.shared_in_a_state else branch", TWIN),
     Bug("the policy's luck does not ask for the coordinate", "models/coupling.py",

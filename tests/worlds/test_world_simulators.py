@@ -10,6 +10,7 @@ import pytest
 
 import jmdp
 from jmdp.base.luck import Shock
+from jmdp.base.luck_batch import Shocks
 from jmdp.testing import check_simulator
 
 WORLDS = {
@@ -61,7 +62,7 @@ def test_many_steps_at_once_are_those_steps(world):
     rng = np.random.default_rng(0)
     n, A = 500, world.model.actions.size
     at, actions = rng.integers(0, len(states), n), rng.integers(0, A, n)
-    shocks = [Shock.of_sample(0, i) for i in range(n)]
+    shocks = Shocks.of_samples(0, 0, n)
     rewards, after, terminated = world.simulator.step_many(np.array(states)[at], actions, shocks)
     for i in range(n):
         one = world.simulator.step(states[at[i]], actions[i], shocks[i])

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from jmdp.base.arrays import Floats
 from jmdp.base.keyed_generator import KeyedGenerator, unshared_generator
 
 if TYPE_CHECKING:
@@ -103,6 +104,11 @@ class Shock:
     def uniform(self) -> float:
         """Return one number in [0, 1), for steps that need no more; it is not the first number of `generator`."""
         return (int.from_bytes(self.words[:8], "little") >> 11) * 2.0**-53
+
+    def uniforms(self, count: int) -> Floats:
+        """Return `count` numbers in [0, 1); they are neither those of `generator` nor `uniform`."""
+        data = b"".join(self.derived(b"uniforms", j).words for j in range((count + 1) // 2))
+        return (np.frombuffer(data, np.uint64)[:count] >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Shock) and self.peek() == other.peek()

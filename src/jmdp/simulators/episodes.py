@@ -18,6 +18,7 @@ from jmdp.base.arrays import Floats, Integers
 from jmdp.base.luck import Shock, Usage
 from jmdp.models.actors.actor import Actor
 from jmdp.models.coupling import Coupling
+from jmdp.simulators.batched_states import has_many_steps
 from jmdp.simulators.branch_numbers import BranchNumbers, branch_bytes
 from jmdp.simulators.lazy_shocks import LazyShocks
 from jmdp.simulators.reward_sums import EpisodeSums
@@ -102,7 +103,8 @@ class EpisodeDraws(Draws):
 
 def paired_episodes(simulator: Simulator, plan: EpisodePlan, first: int, count: int) -> EpisodeDraws:
     """Returns of the policies in samples first … first + count − 1; each is a function of the seed and its number."""
-    compiled = simulator.compiled_episodes(plan)
+    step_by_step = count == 1 and has_many_steps(simulator)  # for `check_episodes`
+    compiled = None if step_by_step else simulator.compiled_episodes(plan)
     if compiled is not None:
         drawn: EpisodeDraws = compiled(first, count)
         return drawn

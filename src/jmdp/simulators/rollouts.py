@@ -10,6 +10,7 @@ from typing import Any
 from jmdp.base.luck import Shock, Usage
 from jmdp.models.actors.actor import Actor
 from jmdp.models.coupling import Coupling
+from jmdp.simulators.batched_states import has_many_steps
 from jmdp.simulators.branch_numbers import BranchNumbers
 from jmdp.simulators.lockstep_rollouts import LockstepRollouts
 from jmdp.simulators.simulator import Draws, Simulator
@@ -37,7 +38,8 @@ def paired_draws(simulator: Simulator, actor: Actor, plan: RolloutPlan, first: i
     follows the policy. Branches with equal states and actions under shared randomness merge: they are simulated once
     from there on.
     """
-    compiled = simulator.compiled_draws(actor, plan)
+    step_by_step = count == 1 and has_many_steps(simulator)  # for `check_repeatable`
+    compiled = None if step_by_step else simulator.compiled_draws(actor, plan)
     if compiled is not None:
         return compiled(first, count)
     usage, rows, parts = Usage(), rollouts_at_once(simulator, plan), []

@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from importlib import import_module
 from numbers import Integral
 from typing import Any, NamedTuple, Self
 
@@ -22,6 +23,7 @@ import numpy.typing as npt
 from jmdp.base.arrays import Floats, Integers
 from jmdp.base.labels import Labels
 from jmdp.base.luck import Shock
+from jmdp.base.luck_batch import Shocks
 from jmdp.errors import SettingsError, SimulatorError, UnavailableError
 from jmdp.simulators.digests import digest_of, generators_in
 from jmdp.simulators.fingerprints import equal_values
@@ -151,6 +153,15 @@ class Simulator(ABC):
         go = self.step if type(self).advance is Simulator.advance else self.advance
         return list(map(go, states, actions, shocks))
 
+    def step_many(self, states: Any, actions: Integers, shocks: Shocks) -> tuple[Any, Any, Any]:
+        """`step` for n branches at once, optional: rewards [n], next states and terminations [n].
+
+        States are rows of one array, so a state must be a number, or a tuple or array of numbers of fixed length.
+        `actions` [n] are indices. ``shocks.uniform()`` returns [n] numbers, ``shocks.uniforms(m)`` [n, m], the same as
+        `Shock.uniform` and `Shock.uniforms` of each branch. The outcomes must be those of `step`, bit for bit.
+        """
+        raise UnavailableError(f"{type(self).__name__} defines no step_many.")
+
     def digest(self, state: Any) -> bytes:
         """Bytes that are equal for equal states, and for no others."""
         return digest_of(state)
@@ -174,8 +185,12 @@ class Simulator(ABC):
         raise UnavailableError(f"{type(self).__name__} defines no start state. Give a state.")
 
     def compiled_draws(self, actor: Any, plan: Any) -> Callable[[int, int], Draws] | None:
-        """Compiled program for samples (first, count) of a `RolloutPlan`; None if unavailable for this policy."""
-        return None
+        """Compiled program for samples (first, count) of a `RolloutPlan`; None if unavailable for this policy.
+
+        By default the program uses `step_many`, if it is defined.
+        """
+        program: Callable[[int, int], Draws] | None = _batched("rollouts").batched_draws(self, actor, plan)
+        return program
 
     @property
     def episode_limit(self) -> int | None:
@@ -198,8 +213,12 @@ class Simulator(ABC):
         return SteppedEpisode(self, self.start(shock) if state is None else state)
 
     def compiled_episodes(self, plan: Any) -> Callable[[int, int], Any] | None:
-        """Compiled program for samples (first, count) of an `EpisodePlan`; None if unavailable for these policies."""
-        return None
+        """Compiled program for samples (first, count) of an `EpisodePlan`; None if unavailable for these policies.
+
+        By default the program uses `step_many`, if it is defined.
+        """
+        program: Callable[[int, int], Any] | None = _batched("episodes").batched_episodes(self, plan)
+        return program
 
     def largest_reward_from(self, state: Any) -> float | None:
         """Largest |reward| that any actions can give from this state on; None if unknown."""
@@ -214,6 +233,11 @@ class Simulator(ABC):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
+
+
+def _batched(name: str) -> Any:
+    """Module for rollouts or episodes as arrays, found by name because it imports this one."""
+    return import_module(f"jmdp.simulators.batched_{name}")
 
 
 class Episode(ABC):

@@ -72,20 +72,22 @@ class InventorySimulator(ScenarioSimulator):
 
     def outcomes(self, states: Integers, actions: Integers, scenarios: Integers) -> tuple[Floats, Integers]:
         """Vectorised `step`: rewards [...] and next states [..., 1 + lead_time]."""
-        placed = np.minimum(actions, self.capacity - states.sum(axis=-1))
-        placed, demand = np.broadcast_arrays(placed, scenarios)
-        moved = np.broadcast_to(states, (*placed.shape, states.shape[-1]))
-        moved = np.concatenate([moved, placed[..., None]], axis=-1)
-        ready = moved[..., 0] + moved[..., 1]
-        sold = np.minimum(ready, demand)
+        placed = np.minimum(actions, self.capacity - np.add.reduce(states, axis=-1))
+        ready = states[..., 0] + (states[..., 1] if self.lead_time else placed)
+        sold = np.minimum(ready, scenarios)
         left = ready - sold
         reward = (
             self.price * sold
             - (self.unit_cost * placed + self.order_cost * (placed > 0))
             - self.holding_cost * left
-            - self.shortage_cost * (demand - sold)
+            - self.shortage_cost * (scenarios - sold)
         )
-        return reward, np.concatenate([left[..., None], moved[..., 2:]], axis=-1)
+        after = np.empty((*reward.shape, states.shape[-1]), np.int64)
+        after[..., 0] = left
+        if self.lead_time:
+            after[..., 1:-1] = states[..., 2:]
+            after[..., -1] = placed
+        return reward, after
 
     def start(self, shock: Shock) -> tuple[int, ...]:
         """Return a start state: any stock, equally likely, and nothing on order."""
@@ -114,7 +116,10 @@ class OrderUpTo:
 
     def __call__(self, state: Any) -> Any:
         """The action in one state, or in many [n, d]."""
-        position = np.sum(state, axis=-1)
+        if isinstance(state, tuple):  # much faster than NumPy
+            position = sum(state)
+            return min(max(self.level - position, 0), self.most_ordered) if position <= self.reorder_at else 0
+        position = np.add.reduce(np.asarray(state), axis=-1)
         missing = np.minimum(np.maximum(self.level - position, 0), self.most_ordered)
         return np.where(position <= self.reorder_at, missing, 0)
 
@@ -127,6 +132,8 @@ class ConstantOrder:
 
     def __call__(self, state: Any) -> Any:
         """The action in one state, or in many [n, d]."""
+        if isinstance(state, tuple):
+            return self.units
         return np.full(np.shape(state)[:-1], self.units)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from jmdp.base.arrays import Booleans, Floats, Integers, cumulative_rows
 from jmdp.base.luck import Shock
+from jmdp.base.luck_batch import Shocks
 from jmdp.errors import SettingsError
 from jmdp.models.discount import checked_discount
 from jmdp.models.tabular import TabularJMDP
@@ -35,6 +37,7 @@ class ScenarioSimulator(Simulator):
     def __init__(self, actions: Sequence[str], weights: Floats, discount: float) -> None:
         self.actions, self.weights, self.discount = action_labels(actions), weights, checked_discount(discount)
         self._cumulative = cumulative_rows(weights[None])[0]
+        self._sums: list[float] = self._cumulative.tolist()
 
     @abstractmethod
     def outcomes(self, states: Integers, actions: Integers, scenarios: Integers) -> tuple[Floats, Integers]:
@@ -42,16 +45,13 @@ class ScenarioSimulator(Simulator):
 
     def scenario(self, shock: Shock) -> int:
         """Return the scenario of a shock, by inversion."""
-        return int(np.searchsorted(self._cumulative, shock.uniform(), side="right"))
+        return bisect_right(self._sums, shock.uniform())
 
-    def step_many(
-        self, states: Integers, actions: Integers, shocks: Sequence[Shock]
-    ) -> tuple[Floats, Integers, Booleans]:
+    def step_many(self, states: Integers, actions: Integers, shocks: Shocks) -> tuple[Floats, Integers, Booleans]:
         """Rewards [n], next states [n, d] and terminations [n] of n steps: `step` for many branches at once."""
-        uniforms = np.array([shock.uniform() for shock in shocks])
-        scenarios = np.searchsorted(self._cumulative, uniforms, side="right")
-        rewards, after = self.outcomes(np.asarray(states), np.asarray(actions), scenarios)
-        return rewards, after, np.zeros(len(shocks), bool)
+        scenarios = np.searchsorted(self._cumulative, shocks.uniform(), side="right")
+        rewards, after = self.outcomes(states, actions, scenarios)
+        return rewards, after, np.zeros(len(states), bool)
 
     def table(self, states: Integers, names: Sequence[str]) -> TabularJMDP:
         """Return the scenario table over these states [S, d], in lexicographic order and closed under all actions."""

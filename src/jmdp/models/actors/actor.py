@@ -32,6 +32,10 @@ class Actor(ABC):
         """Probabilities ``[states, actions]`` if observations are state indices and the table is known, else None."""
         return None
 
+    def rule(self) -> tuple[Callable[[Any], Any], Reading] | None:
+        """Function of one observation without randomness, and how its values are read, if the policy is one."""
+        return None
+
     def traceable(self, example_observation: Any) -> Callable[[Any], Any] | None:
         """Function from an observation to an action or probabilities ``[A]`` that JAX can trace, or None."""
         return None

@@ -142,6 +142,12 @@ class _Table(ReadActor):
             raise self._reading.error(f"received the observation {s}. Valid states are 0 to {len(self._probs) - 1}.")
         return s
 
+    def rule(self) -> tuple[Callable[[Any], Any], Reading]:
+        return self._row, self._reading
+
+    def _row(self, observation: Any) -> Floats:
+        return self._probs[self._state(observation)]
+
     def table(self, states: int, actions: int) -> Floats | None:
         return self._probs if self._probs.shape == (states, actions) else None
 
@@ -184,6 +190,9 @@ class _Function(ReadActor):
         act = self._function
         found = [act(seen, shock.generator()) for seen, shock in zip(observations, shocks, strict=True)]
         return self._reading.choose(found, shocks)
+
+    def rule(self) -> tuple[Callable[[Any], Any], Reading] | None:
+        return None if self._takes_luck else (self._function, self._reading)
 
     def _look(self, observation: Any, shock: Shock) -> None:
         """Check that repeated calls return equal values, and compile the function if possible."""

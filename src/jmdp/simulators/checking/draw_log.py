@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from jmdp.base.arrays import Floats
 from jmdp.base.luck import Shock
 from jmdp.simulators.checking.draw_calls import Call, StreamPosition, consume_alike, stream_position, target_of
 
@@ -83,6 +84,10 @@ class _LoggedShock(Shock):
     def uniform(self) -> float:
         self.log.asked = True
         return super().uniform()
+
+    def uniforms(self, count: int) -> Floats:
+        self.log.asked = True
+        return super().uniforms(count)
 
     def key(self) -> Any:
         self.log.asked = True

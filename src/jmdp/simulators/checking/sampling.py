@@ -16,12 +16,15 @@ from jmdp.base.luck import Shock
 from jmdp.errors import PolicyError, SimulatorError
 from jmdp.models.actors.actor import Actor
 from jmdp.models.coupling import Coupling
+from jmdp.simulators.batched_states import has_many_steps
 from jmdp.simulators.checking.simulator_check import quick_check
 from jmdp.simulators.digests import digest_of
 from jmdp.simulators.episodes import EpisodeDraws, EpisodePlan, paired_episodes
 from jmdp.simulators.functions import TabularSimulator
 from jmdp.simulators.rollouts import RolloutPlan, paired_draws
 from jmdp.simulators.simulator import Draws, Simulator
+
+_OR_MANY = "; or step_many and step differ in a state that was not checked"
 
 _ASKED_AGAIN = 128
 """Number of observations on which a policy is called again."""
@@ -49,7 +52,8 @@ def check_repeatable(drawn: Draws, simulator: Simulator, actor: Actor, plan: Rol
     Then the policy is called again on the same observations, in other orders. Compiled programs have no memory and are
     not checked.
     """
-    if not simulator.check or simulator.compiled_draws(actor, plan) is not None:
+    arrays = has_many_steps(simulator)  # single samples are simulated step by step
+    if not simulator.check or (not arrays and simulator.compiled_draws(actor, plan) is not None):
         return
     recorder = _RecordingActor(actor)
     samples = sorted({0, min(63, len(drawn.returns) - 1)}, reverse=True)
@@ -63,13 +67,14 @@ def check_repeatable(drawn: Draws, simulator: Simulator, actor: Actor, plan: Rol
                 f"{simulator!r} is not reproducible: candidate {a} of sample {sample} returned "
                 f"{float(drawn.returns[sample, a])!r}, but {float(single.returns[0, a])!r} when simulated again. In a "
                 "state that the quick check did not reach, a step depends on more than state, action and shock; or the "
-                "policy has a memory. Find the cause with jmdp.testing.check_simulator(simulator, steps=500)."
+                f"policy has a memory{_OR_MANY * has_many_steps(simulator)}. Find the cause with "
+                "jmdp.testing.check_simulator(simulator, steps=500)."
             )
 
 
 def check_episodes(drawn: EpisodeDraws, simulator: Simulator, plan: EpisodePlan) -> None:
     """Run two of these samples again, each alone, and raise unless they are equal. Compiled ones are not checked."""
-    if simulator.compiled_episodes(plan) is not None:
+    if not has_many_steps(simulator) and simulator.compiled_episodes(plan) is not None:
         return
     for sample in sorted({0, min(63, len(drawn.returns) - 1)}, reverse=True):
         again = paired_episodes(simulator, plan, sample, 1)
@@ -83,7 +88,7 @@ def check_episodes(drawn: EpisodeDraws, simulator: Simulator, plan: EpisodePlan)
                 "reset(seed=…) nor np_random controls (for the global ones of NumPy and Python use "
                 "GymnasiumSimulator(env, global_generators=True)); it or a wrapper keeps data from earlier episodes, "
                 "such as running means (make the environment without it); or the policy has a memory without a "
-                "reset() method."
+                f"reset() method{_OR_MANY * has_many_steps(simulator)}."
             )
 
 

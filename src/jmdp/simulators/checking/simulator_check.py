@@ -10,6 +10,7 @@ from typing import Any
 
 from jmdp.base.settings import whole_number
 from jmdp.errors import SimulatorError
+from jmdp.simulators.checking.many_steps import many_steps_fault
 from jmdp.simulators.checking.probe import GLOBALS, Finding, Findings, SavedGenerator
 from jmdp.simulators.checking.shared_draws import AMONG_ACTIONS, AMONG_STATES
 from jmdp.simulators.checking.visits import Visits
@@ -74,8 +75,10 @@ def check_simulator(
         _explore(check, starts, more, length, reached)
         check.compare_starts()
         episode += more
+    fault = many_steps_fault(simulator, starts[0], check.actions[:_MOST_ACTIONS], seed)
+    findings = [*([Finding("step_many differs", f"{fault}.", True)] if fault else []), *check.findings()]
     explored = f"explored {len(reached):,} distinct states in {episode} rollouts of up to {length} steps"
-    return Findings(check.findings(), f"{explored}; states not reached are not checked")
+    return Findings(findings, f"{explored}; states not reached are not checked")
 
 
 def _explore(check: Visits, starts: list[Any], rollouts: int, length: int, reached: set[bytes]) -> None:
@@ -125,6 +128,8 @@ def quick_check(
         _visit_more_states(check, [outcome.state for outcome in outcomes.values() if not outcome.ended])
     harmless = (*(() if shared_in_a_state else AMONG_ACTIONS), *(() if shared_between_states else AMONG_STATES))
     _refuse(simulator, [finding for finding in check.findings() if finding.kind not in harmless])
+    fault = many_steps_fault(simulator, state, check.actions)
+    _refuse(simulator, [Finding("step_many differs", f"{fault}.", True)] if fault else [])
     return check.asked or check.varied
 
 
