@@ -30,7 +30,7 @@ except ImportError:
 
 from jmdp.simulators.jax.lockstep import Lockstep
 from jmdp.simulators.jax.policy_episodes import CompiledEpisodes, EpisodeLockstep, start_number
-from jmdp.simulators.jax.rollouts import CompiledRollouts, Request, samples_at_once
+from jmdp.simulators.jax.rollouts import CompiledRollouts, Request, lanes_at_once
 from jmdp.simulators.jax.traced_functions import (
     StepFunction,
     as_dtype,
@@ -194,8 +194,8 @@ class JaxSimulator(Simulator):
             draw_start=self._start_of(plan),
             fresh=plan.fresh,
         )
-        samples = samples_at_once(example, len(traced), self.lanes)
-        draw = CompiledEpisodes(lockstep, plan, example, samples).draw
+        lanes = lanes_at_once(example, len(traced), self.lanes)
+        draw = CompiledEpisodes(lockstep, plan, example, lanes).draw
         self._episode_programs = [(plan, draw), *self._episode_programs[:7]]
         return draw
 
@@ -229,7 +229,7 @@ class JaxSimulator(Simulator):
         if not callable(function):
             raise PolicyError(f"policy is {policy!r}. Give a function of an observation, or (function, parameters).")
         program = self._program(state, which.size, function, isinstance(policy, tuple), parameters, plan.coupling)
-        return program.draws(state, parameters, which, request)
+        return program.draws(state, parameters, which, range(which.size), request)
 
     def trace(self, state: Any) -> str:
         """Traced program (jaxpr) of a step as text; nothing is compiled."""
@@ -242,7 +242,8 @@ class JaxSimulator(Simulator):
 
     def samples_at_once(self, state: Any, branches: int) -> int:
         """Number of samples drawn in one compiled call on all devices."""
-        return samples_at_once(self.settled(state), branches, self.lanes) * jax.local_device_count()
+        most = self._most_branches(branches)
+        return lanes_at_once(self.settled(state), most, self.lanes) // branches * jax.local_device_count()
 
     def settled(self, state: Any) -> Any:
         """State with its leaves converted to arrays of the types that `step` returns."""
@@ -275,13 +276,19 @@ class JaxSimulator(Simulator):
             raise SettingsError(f"actions is {actions!r}. Give a list of at least one action.")
         return np.array([self.actions.index(action) for action in actions], np.int32)
 
+    def _most_branches(self, branches: int) -> int:
+        """Number of branches for which a program is compiled, so that one program simulates any subset of actions."""
+        few = 64  # programs for more branches take long to compile; their numbers are rounded up to powers of 2
+        return max(branches, min(self.actions.size, few)) if branches <= few else 1 << (branches - 1).bit_length()
+
     def _program(
         self, state: Any, branches: int, function: Any, parametric: bool, parameters: Any, coupling: Coupling
     ) -> CompiledRollouts:
         """Compiled rollouts, from a small cache."""
         counts = tuple(path is not None for path, _ in self._leaves(state))
-        samples = samples_at_once(state, branches, self.lanes)
-        key = (branches, parametric, type(coupling), coupling, counts, samples)
+        most = self._most_branches(branches)
+        lanes = lanes_at_once(state, most, self.lanes)
+        key = (most, parametric, type(coupling), coupling, counts, lanes)
         for known, owner, program in self._programs:
             if known == key and same_function(owner, function):
                 return program
@@ -291,8 +298,8 @@ class JaxSimulator(Simulator):
             return checked_policy_output(given, self.actions.size)
 
         jax.eval_shape(policy, parameters, jax.eval_shape(self._observe, state))
-        lockstep = Lockstep(self._checked_step, self._observe, policy, counts, self.actions.size, branches, coupling)
-        program = CompiledRollouts(lockstep, samples)
+        lockstep = Lockstep(self._checked_step, self._observe, policy, counts, self.actions.size, most, coupling)
+        program = CompiledRollouts(lockstep, lanes)
         self._programs = [(key, function, program), *self._programs[:7]]
         return program
 
