@@ -25,6 +25,7 @@ import jax.numpy as jnp  # noqa: E402
 
 from jmdp.simulators.jax.gymnax import GymnaxSimulator  # noqa: E402
 from jmdp.simulators.jax.jax_simulator import JaxSimulator  # noqa: E402
+from jmdp.simulators.jax.rollouts import Request  # noqa: E402
 from jmdp.simulators.jax.words import digest_words, inverted  # noqa: E402
 
 COUPLINGS = [
@@ -203,6 +204,49 @@ def test_compiled_rollouts_are_their_slow_twin(tiny, coupling):
         assert drawn.ends[row].tolist() == ends
         steps += own
     assert drawn.steps == steps
+
+
+@pytest.mark.parametrize("coupling", [jmdp.Local(), jmdp.Synchronous(), jmdp.Independent()], ids=repr)
+def test_a_subset_of_branches_keeps_its_numbers_in_the_keys(tiny, coupling):
+    """Branches 2 and 5 of a comparison, as after elimination of the others."""
+    _, simulator, start, draws = tiny
+    draws(coupling)
+    program = next(program for key, _, program in simulator._programs if key[3] == coupling)
+    request = Request(discount=0.9, horizon=6, seed=5, first=7, count=8)
+    drawn = program.draws(simulator.settled(start), None, np.array([1, 0], np.int32), (2, 5), request)
+    for row in range(8):
+        returns, ends, _ = twin(simulator, start, (1, 0), coupling, 5, 7 + row, 6, 0.9, (2, 5))
+        assert drawn.returns[row].tolist() == pytest.approx(returns, rel=1e-14)
+        assert drawn.ends[row].tolist() == ends
+
+
+def test_fewer_actions_are_not_compiled_again():
+    traced = []
+
+    def step(key, state, action):
+        traced.append(1)
+        return jax.random.normal(key) + action, (state + action) % 7, False
+
+    simulator = JaxSimulator(step, 5, lanes=64)
+
+    def draws(actions, count):
+        plan = RolloutPlan(
+            state=jnp.int32(0), actions=actions, coupling=jmdp.Synchronous(), discount=0.9, horizon=5, seed=0
+        )
+        return simulator.paired_draws(plan, uniform, 0, count)
+
+    def uniform(state):
+        return jnp.full(5, 0.2)
+
+    whole = draws(range(5), 30)
+    before = len(traced)
+    for actions in ([0, 1, 2, 3], [0, 1, 2], [0, 1], [0]):  # the smallest numbers, so keys are the same
+        part = draws(actions, 30)
+        assert part.returns.tolist() == whole.returns[:, : len(actions)].tolist()
+        assert part.ends.tolist() == whole.ends[:, : len(actions)].tolist()
+    assert len(traced) == before
+    assert simulator.samples_at_once(0, 5) == 12
+    assert simulator.samples_at_once(0, 2) == 32
 
 
 def paths(model, coupling, policy, start, actions):

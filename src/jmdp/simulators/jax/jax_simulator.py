@@ -106,6 +106,7 @@ class JaxSimulator(Simulator):
         self._observation = jax.jit(self._observe)
         self._table = jax.jit(jax.vmap(jax.vmap(self._checked_step, (None, None, 0)), (0, None, None)))
         self._dtypes: dict[Any, tuple[Any, ...]] = {}
+        self._traced: tuple[Actor, Any, Any] | None = None  # last actor and state, and the policy to compile
         self._programs: list[tuple[Any, Any, CompiledRollouts]] = []
         self._episode_programs: list[tuple[EpisodePlan, Callable[[int, int], EpisodeDraws]]] = []
 
@@ -117,6 +118,7 @@ class JaxSimulator(Simulator):
             "_table",
             "_checked_step",
             "_dtypes",
+            "_traced",
             "_programs",
             "_episode_programs",
         )
@@ -165,7 +167,9 @@ class JaxSimulator(Simulator):
 
     def compiled_draws(self, actor: Actor, plan: RolloutPlan) -> Callable[[int, int], Draws] | None:
         """`paired_draws` as a function of (first, count); None if JAX cannot trace the policy."""
-        policy = actor.traceable(self.observe(plan.state))
+        if self._traced is None or self._traced[0] is not actor or self._traced[1] is not plan.state:
+            self._traced = actor, plan.state, actor.traceable(self.observe(plan.state))
+        policy = self._traced[2]
         return None if policy is None else partial(self.paired_draws, plan, policy)
 
     def compiled_episodes(self, plan: EpisodePlan) -> Callable[[int, int], EpisodeDraws] | None:

@@ -79,6 +79,7 @@ class CompiledRollouts:
         given = (*(by_lane,) * 3, *(everywhere,) * 4)
         self._advance = _on_all(mesh, lockstep.advance, given, (by_lane, ChunkTotals(*totals)), donated=0)
         self._threads = cores() if mesh.size == 1 and jax.default_backend() == "cpu" else 1
+        self._compiled = False
         self._last: tuple[list[Any], _BlockTotals] | None = None
 
     def draws(
@@ -106,16 +107,18 @@ class CompiledRollouts:
         return Draws.joined(list(self._all(part, begins)))
 
     def _all(self, part: Callable[[int], Draws], begins: Sequence[int]) -> Iterator[Draws]:
-        """Parts of the draws in their order. The first is drawn alone, because it may compile the program."""
-        yield part(begins[0])
-        if len(begins) == 1 or self._threads == 1:
-            yield from map(part, begins[1:])
+        """Parts of the draws, in their order."""
+        if not self._compiled:  # by one thread only
+            yield part(begins[0])
+            self._compiled, begins = True, begins[1:]
+        if len(begins) <= 1 or self._threads == 1:
+            yield from map(part, begins)
             return
         pool = ThreadPoolExecutor(self._threads)
         try:
-            yield from pool.map(part, begins[1:])
+            yield from pool.map(part, begins)
         finally:
-            pool.shutdown(cancel_futures=True)
+            pool.shutdown(cancel_futures=True)  # after an error or an interrupt
 
     def _known(self, asked: list[Any], begin: int) -> _BlockTotals | None:
         """Return the previous block if it is the requested one, for callers that draw few samples at a time."""
