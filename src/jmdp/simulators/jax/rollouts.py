@@ -167,7 +167,7 @@ class _BlockTotals:
         n = int((weight == 1).sum())  # the first step, or all of them
         plain = is_exact_sum(running[:n], rewards[:n].astype(np.float64), running[1 : n + 1])
         self.exact &= plain.all(0) & ~rewards[n:].any(0)
-        self.returns = running[-1]
+        self.returns = running[-1].copy()  # a view would keep all of `running`
         self.gains += np.stack([np.asarray(half) for half in chunk.gains])
         np.maximum(self.largest, np.asarray(chunk.largest), out=self.largest)
         self.steps += np.asarray(chunk.steps)
