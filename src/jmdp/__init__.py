@@ -34,8 +34,9 @@ if TYPE_CHECKING:
     from jmdp.methods.reachable_pairs import ReachablePairs
     from jmdp.models.actors.as_policy import as_policy
     from jmdp.results.calibration import Calibration
-    from jmdp.results.comparison import Comparison, Regret
+    from jmdp.results.comparison import Comparison
     from jmdp.results.policy_comparison import PolicyComparison
+    from jmdp.results.regret import Regret
 
 __version__ = "0.1.0"
 

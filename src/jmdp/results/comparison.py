@@ -13,15 +13,15 @@ import numpy as np
 from jmdp.base.arrays import Floats
 from jmdp.base.interval import Estimate, Interval
 from jmdp.base.labels import Label
-from jmdp.errors import LabelError, SettingsError, UnavailableError
+from jmdp.errors import LabelError, UnavailableError
 from jmdp.results import anytime
 from jmdp.results.answer import answer_sentence
 from jmdp.results.comparison_table import action_columns, comparison_table
 from jmdp.results.evaluation import Evaluation
 from jmdp.results.gaps.gap import Gap
 from jmdp.results.outcome import Outcome
+from jmdp.results.regret import Regret
 from jmdp.results.result import Tabulated, figure
-from jmdp.results.samples.bounded_returns import bounded_limits
 from jmdp.results.samples.drawn_samples import DrawnSamples
 from jmdp.results.samples.limits import Limits
 from jmdp.results.samples.sample_summary import SampleSummary
@@ -331,79 +331,7 @@ class Comparison(Tabulated):
         return comparison_table(self)
 
 
-@dataclass(frozen=True, eq=False)
-class Regret:
-    """Distribution of the regret of an action: samples [n] ≥ 0 of max_b Z(b) − Z(action).
-
-    Intervals of quantiles are valid for any distribution. The mean and `cvar` have an interval only with a
-    `return_range`; otherwise they are estimates.
-    """
-
-    action: str
-    values: Floats  # [n]
-    hidden: Floats  # [n], error of each sample by the horizon and by rounding
-    most: float  # upper bound on the regret; infinite without a `return_range`
-    error: float  # probability that an interval fails, at any stopping time; 0 if nothing is random
-
-    @property
-    def mean(self) -> Estimate:
-        """The expectation."""
-        value = float(self.values.mean())
-        if self.error == 0:
-            return Estimate(value, *self._between(0.5, 0.0))
-        if math.isinf(self.most):
-            return Estimate.within(value, None)
-        ends = (self.values - self.hidden)[:, None], (self.values + self.hidden)[:, None]
-        low, high = bounded_limits(*ends, 0.0, self.most, 0.0, self.error)
-        return Estimate(value, float(low[0]), float(high[0]))
-
-    def quantile(self, p: float) -> Estimate:
-        """The smallest x with P(regret ≤ x) ≥ p."""
-        _refuse_no_chance(p)
-        low, high = self._between(p, self.error)
-        return Estimate(float(np.sort(self.values)[math.ceil(self.values.size * p) - 1]), low, high)
-
-    def cvar(self, p: float) -> Estimate:
-        """Mean regret of the worst p of all outcomes.
-
-        The interval is that of (1/p) ∫ quantile(1 − u) du over u from 0 to p, from joint intervals of the quantiles at
-        u = p, p/√2, p/2, …; beyond the last of them the regret is at most `most`.
-        """
-        _refuse_no_chance(p)
-        start = float(np.quantile(self.values, 1 - p, method="inverted_cdf"))
-        value = start + float(np.maximum(self.values - start, 0.0).mean()) / p
-        if self.error == 0:
-            return Estimate(value, *self._between(p, 0.0))
-        if math.isinf(self.most):
-            return Estimate.within(value, None)
-        tails = p * 2.0 ** (-0.5 * np.arange(_LEVELS))
-        lows, highs = np.array([self._between(1 - tail, self.error / _LEVELS) for tail in tails]).T
-        parts = -np.diff(tails, append=0.0) / p
-        low, high = float(parts @ lows), float(parts @ np.append(highs[1:], self.most))
-        off = 2.0**-46 * self.most
-        return Estimate(value, max(0.0, low - off), min(self.most, high + off))
-
-    def _between(self, p: float, error: float) -> tuple[float, float]:
-        """Interval of the p-quantile."""
-        n = self.values.size
-        if error == 0:  # nothing is random
-            return max(0.0, float((self.values - self.hidden)[0])), float((self.values + self.hidden)[0])
-        low, high = anytime.quantile_ranks(p, n, error)
-        least = float(np.sort(self.values - self.hidden)[low - 1]) if low else 0.0
-        most = float(np.sort(self.values + self.hidden)[high - 1]) if high <= n else math.inf
-        return max(0.0, least), min(self.most, most)
-
-
-_LEVELS = 16
-"""Number of quantiles in the interval of `Regret.cvar`."""
-
-
 def _forgotten(samples: int) -> Comparison:
     raise UnavailableError(
         "A comparison loses its simulator when it is pickled, so it cannot be continued. Call compare again."
     )
-
-
-def _refuse_no_chance(p: float) -> None:
-    if not 0 < p < 1:
-        raise SettingsError(f"p is {p!r}. Give a probability between 0 and 1, e.g. 0.95.")

@@ -25,6 +25,7 @@ import jax.numpy as jnp  # noqa: E402
 
 from jmdp.simulators.jax.gymnax import GymnaxSimulator  # noqa: E402
 from jmdp.simulators.jax.jax_simulator import JaxSimulator  # noqa: E402
+from jmdp.simulators.jax.rollouts import Request  # noqa: E402
 from jmdp.simulators.jax.words import digest_words, inverted  # noqa: E402
 
 COUPLINGS = [
@@ -153,43 +154,44 @@ def mix(x):
     return x ^ x >> 16
 
 
-def digest(cell):
-    """Two words of a state, by the rule: its words are s, the bytes of visits, the bits of flags, and height's."""
-    visits = sum(int(v) << 8 * i for i, v in enumerate(cell.visits))
-    flags = sum(int(f) << i for i, f in enumerate(cell.flags))
-    words = [int(cell.s), visits, flags, int(np.float32(float(cell.height) + 0.0).view(np.uint32))]
-    terms = [mix((word + mix(4 * i + 1)) % 2**32) for i, word in enumerate(words)]
-    first = sum(term * (mix(4 * i + 2) | 1) for i, term in enumerate(terms))
-    second = sum(term * mix(4 * i + 3) for i, term in enumerate(terms))
-    return mix(first % 2**32), mix(second % 2**32)
+def branch_words(number):
+    return mix((number + 1) * 0x165667B1 % 2**32), mix((number + 1) * 0xC2B2AE3D % 2**32)
 
 
-def twin(simulator, start, actions, coupling, seed, sample, horizon, discount):
-    """The same rollout by the rules alone: one branch after another, whole numbers of Python, nothing compiled."""
+def twin(simulator, start, actions, coupling, seed, sample, horizon, discount, numbers):
+    """The same rollouts by the rules alone: one branch after another, whole numbers of Python, nothing compiled."""
     root = jax.random.fold_in(jax.random.key(seed), sample)
     meet = coupling.shared_in_a_state
-    returns, places, steps = [], [], set()
-    for b, action in enumerate(actions):
-        state, a, total, ended = start, action, 0.0, False
-        e = mix((b + 1) * 0x165667B1 % 2**32), mix((b + 1) * 0xC2B2AE3D % 2**32)
-        for t in range(horizon):
-            w = [int(x) for x in jax.random.key_data(jax.random.fold_in(root, t))]
-            d = digest(state)
-            c = (d[0] + a * 0x9E3779B1) % 2**32, (d[1] + a * 0x85EBCA77) % 2**32
-            steps.add((t, c if meet else b))
-            x = {jmdp.Local: d, jmdp.Synchronous: (0, 0), jmdp.Independent: e}[type(coupling)]
+    at = {number: (start, action) for number, action in zip(numbers, actions, strict=True)}  # of the living
+    returns, steps = dict.fromkeys(numbers, 0.0), 0
+
+    def first(number, same):
+        """Smallest number of a branch that is in the same place."""
+        return min((other for other in at if same(at[other], at[number])), default=number) if meet else number
+
+    def same_state(one, other):
+        return int(one[0].s) == int(other[0].s)
+
+    def same_pair(one, other):
+        return same_state(one, other) and one[1] == other[1]
+
+    for t in range(horizon):
+        w = [int(x) for x in jax.random.key_data(jax.random.fold_in(root, t))]
+        after = {}
+        for number, (state, a) in at.items():
+            place, pair = branch_words(first(number, same_state)), branch_words(first(number, same_pair))
+            steps += first(number, same_pair) == number
+            x = (0, 0) if isinstance(coupling, jmdp.Synchronous) else place
             key = jax.random.wrap_key_data(jnp.array([w[0] ^ x[0], w[1] ^ x[1]], jnp.uint32))
             reward, state, terminated = simulator._function(key, state, a)
-            total += discount**t * float(reward)
-            if terminated:
-                ended = True
-                break
-            p = (0, 0) if coupling.policy_luck == "shared" else c if meet else e
+            returns[number] += discount**t * float(reward)
+            p = (0, 0) if coupling.policy_luck == "shared" else pair
             u = (mix(mix(w[0] ^ p[0] ^ 0x27D4EB2F) ^ (w[1] + p[1]) % 2**32) >> 8) / 2**24
-            a = int(u >= TINY_POLICY[int(state.s), 0])
-        returns.append(total)
-        places.append(None if ended else (int(state.s), a) if meet else b)
-    return returns, [ENDED if place is None else places.index(place) for place in places], len(steps)
+            if not terminated:
+                after[number] = state, int(u >= TINY_POLICY[int(state.s), 0])
+        at = after
+    ends = [first(number, same_pair) if number in at else ENDED for number in numbers]
+    return [returns[number] for number in numbers], ends, steps
 
 
 @pytest.mark.parametrize("coupling", COUPLINGS, ids=repr)
@@ -198,11 +200,54 @@ def test_compiled_rollouts_are_their_slow_twin(tiny, coupling):
     drawn = draws(coupling, seed=5, first=7, count=8)
     steps = 0
     for row in range(8):
-        returns, ends, own = twin(simulator, start, (0, 1), coupling, 5, 7 + row, 6, 0.9)
+        returns, ends, own = twin(simulator, start, (0, 1), coupling, 5, 7 + row, 6, 0.9, (0, 1))
         assert drawn.returns[row].tolist() == pytest.approx(returns, rel=1e-14)
         assert drawn.ends[row].tolist() == ends
         steps += own
     assert drawn.steps == steps
+
+
+@pytest.mark.parametrize("coupling", [jmdp.Local(), jmdp.Synchronous(), jmdp.Independent()], ids=repr)
+def test_a_subset_of_branches_keeps_its_numbers_in_the_keys(tiny, coupling):
+    """Branches 2 and 5 of a comparison, as after elimination of the others."""
+    _, simulator, start, draws = tiny
+    draws(coupling)
+    program = next(program for key, _, program in simulator._programs if key[3] == coupling)
+    request = Request(discount=0.9, horizon=6, seed=5, first=7, count=8)
+    drawn = program.draws(simulator.settled(start), None, np.array([1, 0], np.int32), (2, 5), request)
+    for row in range(8):
+        returns, ends, _ = twin(simulator, start, (1, 0), coupling, 5, 7 + row, 6, 0.9, (2, 5))
+        assert drawn.returns[row].tolist() == pytest.approx(returns, rel=1e-14)
+        assert drawn.ends[row].tolist() == ends
+
+
+def test_fewer_actions_are_not_compiled_again():
+    traced = []
+
+    def step(key, state, action):
+        traced.append(1)
+        return jax.random.normal(key) + action, (state + action) % 7, False
+
+    simulator = JaxSimulator(step, 5, lanes=64)
+
+    def draws(actions, count):
+        plan = RolloutPlan(
+            state=jnp.int32(0), actions=actions, coupling=jmdp.Synchronous(), discount=0.9, horizon=5, seed=0
+        )
+        return simulator.paired_draws(plan, uniform, 0, count)
+
+    def uniform(state):
+        return jnp.full(5, 0.2)
+
+    whole = draws(range(5), 30)
+    before = len(traced)
+    for actions in ([0, 1, 2, 3], [0, 1, 2], [0, 1], [0]):  # the smallest numbers, so keys are the same
+        part = draws(actions, 30)
+        assert part.returns.tolist() == whole.returns[:, : len(actions)].tolist()
+        assert part.ends.tolist() == whole.ends[:, : len(actions)].tolist()
+    assert len(traced) == before
+    assert simulator.samples_at_once(0, 5) == 12
+    assert simulator.samples_at_once(0, 2) == 32
 
 
 def paths(model, coupling, policy, start, actions):

@@ -30,7 +30,7 @@ except ImportError:
 
 from jmdp.simulators.jax.lockstep import Lockstep
 from jmdp.simulators.jax.policy_episodes import CompiledEpisodes, EpisodeLockstep, start_number
-from jmdp.simulators.jax.rollouts import CompiledRollouts, Request, samples_at_once
+from jmdp.simulators.jax.rollouts import CompiledRollouts, Request, lanes_at_once
 from jmdp.simulators.jax.traced_functions import (
     StepFunction,
     as_dtype,
@@ -106,6 +106,7 @@ class JaxSimulator(Simulator):
         self._observation = jax.jit(self._observe)
         self._table = jax.jit(jax.vmap(jax.vmap(self._checked_step, (None, None, 0)), (0, None, None)))
         self._dtypes: dict[Any, tuple[Any, ...]] = {}
+        self._traced: tuple[Actor, Any, Any] | None = None  # last actor and state, and the policy to compile
         self._programs: list[tuple[Any, Any, CompiledRollouts]] = []
         self._episode_programs: list[tuple[EpisodePlan, Callable[[int, int], EpisodeDraws]]] = []
 
@@ -117,6 +118,7 @@ class JaxSimulator(Simulator):
             "_table",
             "_checked_step",
             "_dtypes",
+            "_traced",
             "_programs",
             "_episode_programs",
         )
@@ -165,7 +167,9 @@ class JaxSimulator(Simulator):
 
     def compiled_draws(self, actor: Actor, plan: RolloutPlan) -> Callable[[int, int], Draws] | None:
         """`paired_draws` as a function of (first, count); None if JAX cannot trace the policy."""
-        policy = actor.traceable(self.observe(plan.state))
+        if self._traced is None or self._traced[0] is not actor or self._traced[1] is not plan.state:
+            self._traced = actor, plan.state, actor.traceable(self.observe(plan.state))
+        policy = self._traced[2]
         return None if policy is None else partial(self.paired_draws, plan, policy)
 
     def compiled_episodes(self, plan: EpisodePlan) -> Callable[[int, int], EpisodeDraws] | None:
@@ -190,13 +194,12 @@ class JaxSimulator(Simulator):
             self.actions.size,
             len(traced),
             plan.coupling,
-            plan.branches,
             policies=tuple(traced),
             draw_start=self._start_of(plan),
             fresh=plan.fresh,
         )
-        samples = samples_at_once(example, len(traced), self.lanes)
-        draw = CompiledEpisodes(lockstep, plan, example, samples).draw
+        lanes = lanes_at_once(example, len(traced), self.lanes)
+        draw = CompiledEpisodes(lockstep, plan, example, lanes).draw
         self._episode_programs = [(plan, draw), *self._episode_programs[:7]]
         return draw
 
@@ -229,8 +232,8 @@ class JaxSimulator(Simulator):
         function, parameters = policy if isinstance(policy, tuple) and len(policy) == 2 else (policy, None)
         if not callable(function):
             raise PolicyError(f"policy is {policy!r}. Give a function of an observation, or (function, parameters).")
-        program = self._program(state, which.size, function, isinstance(policy, tuple), parameters, plan)
-        return program.draws(state, parameters, which, request)
+        program = self._program(state, which.size, function, isinstance(policy, tuple), parameters, plan.coupling)
+        return program.draws(state, parameters, which, plan.branches, request)
 
     def trace(self, state: Any) -> str:
         """Traced program (jaxpr) of a step as text; nothing is compiled."""
@@ -243,7 +246,8 @@ class JaxSimulator(Simulator):
 
     def samples_at_once(self, state: Any, branches: int) -> int:
         """Number of samples drawn in one compiled call on all devices."""
-        return samples_at_once(self.settled(state), branches, self.lanes) * jax.local_device_count()
+        most = self._most_branches(branches)
+        return lanes_at_once(self.settled(state), most, self.lanes) // branches * jax.local_device_count()
 
     def settled(self, state: Any) -> Any:
         """State with its leaves converted to arrays of the types that `step` returns."""
@@ -276,14 +280,19 @@ class JaxSimulator(Simulator):
             raise SettingsError(f"actions is {actions!r}. Give a list of at least one action.")
         return np.array([self.actions.index(action) for action in actions], np.int32)
 
+    def _most_branches(self, branches: int) -> int:
+        """Number of branches for which a program is compiled, so that one program simulates any subset of actions."""
+        few = 64  # programs for more branches take long to compile; their numbers are rounded up to powers of 2
+        return max(branches, min(self.actions.size, few)) if branches <= few else 1 << (branches - 1).bit_length()
+
     def _program(
-        self, state: Any, branches: int, function: Any, parametric: bool, parameters: Any, plan: RolloutPlan
+        self, state: Any, branches: int, function: Any, parametric: bool, parameters: Any, coupling: Coupling
     ) -> CompiledRollouts:
         """Compiled rollouts, from a small cache."""
         counts = tuple(path is not None for path, _ in self._leaves(state))
-        samples = samples_at_once(state, branches, self.lanes)
-        coupling, numbers = plan.coupling, plan.branches
-        key = (branches, parametric, type(coupling), coupling, counts, samples, numbers)
+        most = self._most_branches(branches)
+        lanes = lanes_at_once(state, most, self.lanes)
+        key = (most, parametric, type(coupling), coupling, counts, lanes)
         for known, owner, program in self._programs:
             if known == key and same_function(owner, function):
                 return program
@@ -293,10 +302,8 @@ class JaxSimulator(Simulator):
             return checked_policy_output(given, self.actions.size)
 
         jax.eval_shape(policy, parameters, jax.eval_shape(self._observe, state))
-        lockstep = Lockstep(
-            self._checked_step, self._observe, policy, counts, self.actions.size, branches, coupling, numbers
-        )
-        program = CompiledRollouts(lockstep, samples)
+        lockstep = Lockstep(self._checked_step, self._observe, policy, counts, self.actions.size, most, coupling)
+        program = CompiledRollouts(lockstep, lanes)
         self._programs = [(key, function, program), *self._programs[:7]]
         return program
 

@@ -1,8 +1,8 @@
 """Compiled episodes of several policies on a JAX simulator: `lockstep` with random starts and one policy per branch.
 
 Keys are those of `lockstep`, with two more words of a sample: w(2³² − 2) for its start and w(2³² − 1) for the first
-action. A policy's uniform number uses the words of its branch, not of a coordinate, unless policy_luck="shared".
-Random numbers that are redrawn (`fresh`) have their words XORed with constants.
+action. Branches of different policies do not merge: a policy's uniform number uses the number of its own branch, unless
+policy_luck="shared". Random numbers that are redrawn (`fresh`) have their words XORed with constants.
 """
 
 from __future__ import annotations
@@ -16,10 +16,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jmdp.simulators.episodes import EpisodeDraws, EpisodePlan
-from jmdp.simulators.jax.lockstep import POLICY_WORD, Lanes, Lockstep, key_of, of_lanes
+from jmdp.simulators.jax.lockstep import Lanes, Lockstep, Seats, branch_words, key_of
 from jmdp.simulators.jax.rollouts import CompiledRollouts, Request
-from jmdp.simulators.jax.words import Words, inverted, mixed
-from jmdp.simulators.simulator import ENDED
+from jmdp.simulators.jax.words import Words
 
 _START, _FIRST_CHOICE = np.uint32(2**32 - 2), np.uint32(2**32 - 1)
 _FRESH = np.uint32(0xA3C59AC3), np.uint32(0x6C8E9CF5)
@@ -33,86 +32,78 @@ class EpisodeLockstep(Lockstep):
     draw_start: Callable[[Any], Any] = field(default=lambda key: key)  # function of a key
     fresh: frozenset[str] = frozenset()
 
-    def begin(self, start: Any, first: jax.Array, seed: jax.Array, samples: jax.Array) -> tuple[jax.Array, Lanes]:
-        """Root keys [N], and all branches at the start of their sample with their first actions."""
-        roots = jax.vmap(lambda sample: jax.random.fold_in(key_of(seed), sample))(samples)
-        shape = (self.branches, samples.size)
-        keys = self.start_keys(roots)
-        like = jax.tree.map(lambda leaf: leaf.dtype, start)
-        drawn = jax.tree.map(lambda leaf, kind: leaf.astype(kind) if leaf.dtype != kind else leaf,
-                             of_lanes(self.draw_start)(keys), like)  # fmt: skip
-        alive = jnp.ones(shape, bool)
-        lanes = Lanes(drawn, self._places(drawn), jnp.zeros(shape, jnp.int32), alive)
-        action, _ = self._choose(self._words(roots, _FIRST_CHOICE), lanes, drawn, None)
-        return roots, lanes._replace(action=action)
+    def begin(self, start: Any, seats: Seats, seed: jax.Array, sample: jax.Array) -> tuple[jax.Array, Lanes]:
+        """Root keys [L], and all branches at the start of their sample with their first actions."""
+        roots = self._roots(seats, seed, sample)
+        drawn = jax.vmap(self.draw_start)(self.start_keys(roots, seats.branch))
+        state = jax.tree.map(lambda leaf, like: leaf.astype(like.dtype) if leaf.dtype != like.dtype else leaf,
+                             drawn, start)  # fmt: skip
+        action, _ = self._choose(self._words(roots, _FIRST_CHOICE), seats.branch, state, None)
+        return roots, self._lanes(state, action, seats.position >= 0)
 
-    def start_keys(self, roots: jax.Array) -> jax.Array:
-        """Keys [B, N] of the starts, equal for all branches of a sample unless the coupling is independent."""
+    def start_keys(self, roots: jax.Array, branches: jax.Array) -> jax.Array:
+        """Keys [L] of the starts, equal for all branches of a sample unless the coupling is independent."""
         w = self._words(roots, _START)
-        place: Any = (np.uint32(0), np.uint32(0)) if self.coupling.shared_in_a_state else self._branch_words()
-        shape = (self.branches, roots.shape[0])
-        return key_of(jnp.stack([jnp.broadcast_to(w[half] ^ place[half], shape) for half in range(2)], -1))
+        if not self.coupling.shared_in_a_state:
+            e = branch_words(branches)
+            w = w[0] ^ e[0], w[1] ^ e[1]
+        return key_of(jnp.stack(w, -1))
 
-    def _words(self, roots: jax.Array, t: Any) -> Words:
-        luck = jax.random.key_data(jax.vmap(jax.random.fold_in, (0, None))(roots, t))
-        return luck[:, 0], luck[:, 1]
+    def _numbers(self, lanes: Lanes, seats: Seats) -> Words:
+        return super()._numbers(lanes, seats)[0], seats.branch
 
-    def _environment(self, w: Words, lanes: Lanes) -> tuple[jax.Array, Any, jax.Array]:
-        return super()._environment(self._anew(w, "steps"), lanes)
+    def _environment(self, w: Words, lanes: Lanes, numbers: jax.Array) -> tuple[jax.Array, Any, jax.Array]:
+        return super()._environment(self._anew(w, "steps"), lanes, numbers)
 
-    def _choose(self, w: Words, before: Lanes, state: Any, parameters: Any) -> tuple[jax.Array, jax.Array]:
+    def _choose(self, w: Words, numbers: jax.Array, state: Any, parameters: Any) -> tuple[jax.Array, jax.Array]:
         """Next action of each branch by its own policy, and a mask of invalid ones."""
-        w = self._anew(w, "policies")
-        shared = self.coupling.policy_luck == "shared"
-        p: Any = (np.zeros((self.branches, 1), np.uint32),) * 2 if shared else self._branch_words()
-        actions, faults = [], []
-        for i, policy in enumerate(self.policies):
-            here = jax.tree.map(lambda leaf, i=i: leaf[i], state)
-            given = jax.vmap(lambda s, policy=policy: policy(self.observe(s)))(here)
-            if jnp.issubdtype(given.dtype, jnp.integer):
-                action = jnp.clip(given, 0, self.actions - 1).astype(jnp.int32)
-                fault = (given < 0) | (given >= self.actions)
-            else:
-                word = mixed(mixed(w[0] ^ p[0][i] ^ np.uint32(POLICY_WORD)) ^ (w[1] + p[1][i]))
-                action, fault = inverted(given, word)
-            actions.append(action)
-            faults.append(fault)
-        return jnp.stack(actions), jnp.stack(faults)
+        w, B = self._anew(w, "policies"), len(self.policies)
+        found = []
+        for i, policy in enumerate(self.policies):  # lanes i, i + B, i + 2B, …
+            mine = jax.tree.map(lambda leaf, i=i: leaf[i::B], (w, numbers, state))
+            given = jax.vmap(lambda s, policy=policy: policy(self.observe(s)))(mine[2])
+            found.append(self._chosen(given, *mine[:2]))
+        action, fault = (jnp.stack(parts, 1).reshape(-1) for parts in zip(*found, strict=True))
+        return action, fault
 
     def _anew(self, w: Words, luck: str) -> Words:
         return (w[0] ^ _FRESH[0], w[1] ^ _FRESH[1]) if luck in self.fresh else w
-
-    def _follows(self, lanes: Lanes) -> jax.Array:
-        """All False: branches of different policies never merge."""
-        return jnp.zeros(lanes.alive.shape, bool)
 
 
 class CompiledEpisodes:
     """Compiled episodes of one plan."""
 
-    def __init__(self, lockstep: EpisodeLockstep, plan: EpisodePlan, example: Any, samples: int) -> None:
+    def __init__(self, lockstep: EpisodeLockstep, plan: EpisodePlan, example: Any, lanes: int) -> None:
         self._plan, self._example, self._lockstep = plan, example, lockstep
-        self._program = CompiledRollouts(lockstep, samples)
+        self._program = CompiledRollouts(lockstep, lanes - lanes % lockstep.branches)
         self._numbers = jax.jit(self._start_numbers)
 
     def draw(self, first: int, count: int) -> EpisodeDraws:
         """Draw samples first … first + count − 1."""
-        plan, branches = self._plan, np.arange(len(self._plan.actors), dtype=np.int32)
+        plan, which = self._plan, np.arange(len(self._plan.actors), dtype=np.int32)
         request = Request(plan.discount, plan.horizon, plan.seed, first, count)
-        drawn = self._program.draws(self._example, None, branches, request)
-        ends = np.where(drawn.ends == ENDED, ENDED, branches)
-        starts = np.full(ends.shape, -1)
+        drawn = self._program.draws(self._example, None, which, plan.branches, request)
+        starts = np.full(drawn.ends.shape, -1)
         if plan.starts.given:
             words = np.array([plan.seed >> 32, plan.seed & 0xFFFFFFFF], np.uint32)
-            starts = np.asarray(self._numbers(words, np.arange(first, first + count, dtype=np.uint32))).T
+            samples = np.arange(first, first + count, dtype=np.uint32)
+            starts = np.stack([np.asarray(self._numbers(words, samples, branch)) for branch in plan.branches], 1)
         return EpisodeDraws(
-            drawn.returns, ends, drawn.gains, drawn.largest_reward, drawn.steps, 0, True, starts.astype(np.int64), count
+            drawn.returns,
+            drawn.ends,
+            drawn.gains,
+            drawn.largest_reward,
+            drawn.steps,
+            0,
+            True,
+            starts.astype(np.int64),
+            count,
         )
 
-    def _start_numbers(self, seed: jax.Array, samples: jax.Array) -> jax.Array:
+    def _start_numbers(self, seed: jax.Array, samples: jax.Array, branch: jax.Array) -> jax.Array:
         roots = jax.vmap(lambda sample: jax.random.fold_in(key_of(seed), sample))(samples)
-        choose = start_number(self._plan.starts.cumulative)
-        numbers: jax.Array = of_lanes(choose)(self._lockstep.start_keys(roots))
+        keys = self._lockstep.start_keys(roots, jnp.broadcast_to(branch, samples.shape))
+        numbers: jax.Array = jax.vmap(start_number(self._plan.starts.cumulative))(keys)
         return numbers
 
 

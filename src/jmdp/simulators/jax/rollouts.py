@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -15,8 +15,9 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 from jmdp.base import settings
 from jmdp.base.arrays import Floats
+from jmdp.base.machine import cores
 from jmdp.errors import PolicyError, SettingsError, SimulatorError
-from jmdp.simulators.jax.lockstep import CHUNK, ChunkTotals, Lockstep
+from jmdp.simulators.jax.lockstep import CHUNK, ChunkTotals, Lockstep, Seats
 from jmdp.simulators.simulator import ENDED, Draws, exact_gains, is_exact_sum
 
 MOST_STATE_BYTES = {"cpu": 2**19}
@@ -43,158 +44,200 @@ class Request:
         settings.whole(self, "count", 1, 2**31 - self.first)
 
 
+class _Block(NamedTuple):
+    """Arguments of the compiled functions that all blocks of a call share."""
+
+    start: Any
+    parameters: Any
+    seats: Seats
+    seed: npt.NDArray[np.uint32]  # two words
+    weights: Floats
+
+
 class CompiledRollouts:
     """Compiled lockstep rollouts, run for many samples on all devices.
 
-    Sample k is always lane ``k % samples`` of a block of this size, in the same compiled program. So its result is
-    bitwise independent of the number of requested samples and of devices. Rewards leave the devices step by step and
-    are summed in double precision.
+    Sample k is always at the same position ``k % samples`` of a block, and the same compiled program simulates any
+    number of branches. So its result is bitwise independent of the number of requested samples and of devices, and
+    nothing is compiled again when fewer branches are requested. Rewards leave the devices step by step and are summed
+    in double precision. On a CPU, blocks are simulated by as many threads as there are cores, because the operations of
+    one block are too small for several.
     """
 
-    def __init__(self, lockstep: Lockstep, samples: int) -> None:
+    def __init__(self, lockstep: Lockstep, lanes: int) -> None:
         self.lockstep = lockstep
-        self.samples = samples  # per device
-        mesh = Mesh(np.array(jax.local_devices()), ("samples",))
-        everywhere, by_sample, lanes, steps = (
+        self.lanes = lanes  # per device
+        mesh = Mesh(np.array(jax.local_devices()), ("lanes",))
+        everywhere, by_lane, steps = (
             PartitionSpec(*axes)  # type: ignore[no-untyped-call]
-            for axes in ((), ("samples",), (None, "samples"), (None, None, "samples"))
+            for axes in ((), ("lanes",), (None, "lanes"))
         )
-        totals: Any = [steps, *[lanes] * (len(ChunkTotals._fields) - 1)]
-        self._everywhere, self._by_sample = NamedSharding(mesh, everywhere), NamedSharding(mesh, by_sample)
-        self._begin = _on_all(mesh, lockstep.begin, (everywhere,) * 3 + (by_sample,), (by_sample, lanes))
-        given = (by_sample, lanes, *(everywhere,) * 4)
-        self._advance = _on_all(mesh, lockstep.advance, given, (lanes, ChunkTotals(*totals)))
+        totals: Any = [steps, *[by_lane] * (len(ChunkTotals._fields) - 1)]
+        self._everywhere, self._by_lane = NamedSharding(mesh, everywhere), NamedSharding(mesh, by_lane)
+        given: Any = (everywhere, by_lane, everywhere, everywhere)
+        self._begin = _on_all(mesh, lockstep.begin, given, (by_lane, by_lane))
+        given = (*(by_lane,) * 3, *(everywhere,) * 4)
+        self._advance = _on_all(mesh, lockstep.advance, given, (by_lane, ChunkTotals(*totals)), donated=0)
+        self._threads = cores() if mesh.size == 1 and jax.default_backend() == "cpu" else 1
+        self._compiled = False
         self._last: tuple[list[Any], _BlockTotals] | None = None
 
-    def draws(self, start: Any, parameters: Any, actions: npt.NDArray[np.int32], request: Request) -> Draws:
-        """Draw the requested samples."""
+    def draws(
+        self, start: Any, parameters: Any, actions: npt.NDArray[np.int32], branches: Sequence[int], request: Request
+    ) -> Draws:
+        """Draw the requested samples of branches with these first actions and numbers."""
         discount, horizon, seed, first, count = vars(request).values()
-        weights = np.float64(discount) ** np.arange(horizon)
-        at_once = self.samples * self._by_sample.num_devices
-        asked = [discount, horizon, seed, *actions.tolist()]
-        leaves = jax.tree.leaves((start, parameters))
-        placed = jax.device_put((start, parameters), self._everywhere)
-        parts: list[Draws] = []
-        begin = first - first % self.samples
-        while begin < first + count:
-            block = self._known(asked, leaves, begin)
-            if block is None:
-                numbers = (begin + np.arange(at_once)).astype(np.uint32)
-                block = self._block(placed[0], placed[1], actions, weights, seed, numbers)
-                self._last = [*asked, *leaves], block
-            parts.append(block.draws(self.lockstep, slice(max(first - begin, 0), min(first + count - begin, at_once))))
-            begin += at_once
-        return Draws.joined(parts)
-
-    def _known(self, asked: list[Any], leaves: list[Any], begin: int) -> _BlockTotals | None:
-        """Return the previous block if it is the requested one, for callers that draw few samples at a time."""
-        if self._last is None or self._last[1].samples[0] != begin:
-            return None
-        before = self._last[0]
-        same = len(before) == len(asked) + len(leaves) and before[: len(asked)] == asked
-        return self._last[1] if same and all(map(operator.is_, before[len(asked) :], leaves)) else None
-
-    def _block(
-        self, start: Any, parameters: Any, actions: npt.NDArray[np.int32], weights: Floats, seed: int,
-        samples: npt.NDArray[np.uint32],
-    ) -> _BlockTotals:  # fmt: skip
+        devices, samples = self._by_lane.num_devices, self.lanes // len(actions)
+        asked = [discount, horizon, seed, *actions.tolist(), *branches, *jax.tree.leaves((start, parameters))]
+        start, parameters = jax.device_put((start, parameters), self._everywhere)
+        seats = jax.device_put(_seats(self.lanes, devices, actions, branches), self._by_lane)
         words = np.array([seed >> 32, seed & 0xFFFFFFFF], np.uint32)
-        roots, lanes = self._begin(start, actions, words, jax.device_put(samples, self._by_sample))
-        block = _BlockTotals(actions, samples)
+        block = _Block(start, parameters, seats, words, np.float64(discount) ** np.arange(horizon))
+
+        def part(begin: int) -> Draws:
+            totals = self._known(asked, begin)
+            if totals is None:
+                totals = _BlockTotals(devices, self.lanes, actions, begin)
+                self._simulate(block, totals)
+                if begin + samples * devices >= first + count:
+                    self._last = asked, totals
+            return totals.draws(self.lockstep.actions, slice(max(first - begin, 0), first + count - begin))
+
+        begins = range(first - first % samples, first + count, samples * devices)
+        return Draws.joined(list(self._all(part, begins)))
+
+    def _all(self, part: Callable[[int], Draws], begins: Sequence[int]) -> Iterator[Draws]:
+        """Parts of the draws, in their order."""
+        if not self._compiled:  # by one thread only
+            yield part(begins[0])
+            self._compiled, begins = True, begins[1:]
+        if len(begins) <= 1 or self._threads == 1:
+            yield from map(part, begins)
+            return
+        pool = ThreadPoolExecutor(self._threads)
+        try:
+            yield from pool.map(part, begins)
+        finally:
+            pool.shutdown(cancel_futures=True)  # after an error or an interrupt
+
+    def _known(self, asked: list[Any], begin: int) -> _BlockTotals | None:
+        """Return the previous block if it is the requested one, for callers that draw few samples at a time."""
+        if self._last is None or self._last[1].begin != begin:
+            return None
+        before, known = self._last
+        same = len(before) == len(asked) and all(map(_is_same, before, asked))
+        return known if same else None
+
+    def _simulate(self, block: _Block, totals: _BlockTotals) -> None:
+        """Simulate all samples of a block."""
+        start, parameters, seats, seed, weights = block
+        roots, lanes = self._begin(start, seats, seed, np.uint32(totals.begin))
         waiting: tuple[int, ChunkTotals] | None = None
         for t in range(0, weights.size, CHUNK):
             steps = np.int32(min(CHUNK, weights.size - t))
-            lanes, totals = self._advance(roots, lanes, start, parameters, np.int32(t), steps)
+            lanes, chunk = self._advance(lanes, seats, roots, start, parameters, np.int32(t), steps)
             if waiting is not None:  # while the devices compute
-                block.add(weights, *waiting)
-            waiting = t, totals
-            if not np.asarray(lanes.alive).any():
+                totals.add(weights, *waiting)
+            waiting = t, chunk
+            if (np.asarray(chunk.ends) == ENDED).all():
                 break
-        if waiting is not None:
-            block.add(weights, *waiting)
-        block.alive, block.action = np.asarray(lanes.alive).T, np.asarray(lanes.action).T
-        block.place = _joined(*(np.asarray(half).T for half in lanes.place))
-        return block
+        assert waiting is not None
+        totals.add(weights, *waiting)
 
 
 class _BlockTotals:
-    """Sums over all steps, of all branches of a block of samples."""
+    """Sums over all steps, of all lanes of a block of samples."""
 
-    alive: npt.NDArray[np.bool_]  # [N, B], as the next two: state of the branches at the horizon
-    action: npt.NDArray[np.int32]
-    place: npt.NDArray[np.uint64]
+    ends: npt.NDArray[np.int32]
 
-    def __init__(self, actions: npt.NDArray[np.int32], samples: npt.NDArray[np.uint32]) -> None:
-        self.actions, self.samples = actions, samples
-        shape = actions.size, samples.size
-        self.returns = np.zeros(shape)
-        self.gains = np.zeros((2, *shape), np.uint32)
-        self.exact = np.ones(shape, bool)
-        self.largest = np.zeros(shape)
-        self.steps, self.shared = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
-        self.fault = np.zeros(shape, bool)
+    def __init__(self, devices: int, lanes: int, actions: npt.NDArray[np.int32], begin: int) -> None:
+        self.devices, self.actions, self.begin = devices, actions, begin
+        n = devices * lanes
+        self.returns, self.largest = np.zeros(n), np.zeros(n)
+        self.gains = np.zeros((2, n), np.uint32)
+        self.steps, self.shared = np.zeros(n, np.int64), np.zeros(n, np.int64)
+        self.exact, self.fault = np.ones(n, bool), np.zeros(n, bool)
 
-    def add(self, weights: Floats, first: int, totals: ChunkTotals) -> None:
+    def add(self, weights: Floats, first: int, chunk: ChunkTotals) -> None:
         """Add the totals of one call; rewards are added step by step in double precision."""
-        for weight, reward in zip(weights[first:], np.asarray(totals.rewards), strict=False):
-            before = self.returns
-            self.returns = before + np.multiply(reward, weight, dtype=np.float64)
-            self.exact &= (reward == 0) | ((weight == 1) & is_exact_sum(before, np.float64(reward), self.returns))
-        for half in range(2):
-            self.gains[half] += np.asarray(totals.gains[half])
-        np.maximum(self.largest, totals.largest, out=self.largest)
-        self.steps += np.asarray(totals.steps)  # otherwise the sum would become a JAX array
-        self.shared += np.asarray(totals.shared)
-        self.fault |= np.asarray(totals.fault)
+        weight = weights[first : first + CHUNK, None]
+        rewards = np.asarray(chunk.rewards)[: len(weight)]
+        running = np.concatenate([self.returns[None], weight * rewards])
+        np.add.accumulate(running, axis=0, out=running)
+        n = int((weight == 1).sum())  # the first step, or all of them
+        plain = is_exact_sum(running[:n], rewards[:n].astype(np.float64), running[1 : n + 1])
+        self.exact &= plain.all(0) & ~rewards[n:].any(0)
+        self.returns = running[-1].copy()  # a view would keep all of `running`
+        self.gains += np.stack([np.asarray(half) for half in chunk.gains])
+        np.maximum(self.largest, np.asarray(chunk.largest), out=self.largest)
+        self.steps += np.asarray(chunk.steps)
+        self.shared += np.asarray(chunk.shared)
+        self.fault |= np.asarray(chunk.fault)
+        self.ends = np.asarray(chunk.ends)
 
-    def draws(self, lockstep: Lockstep, rows: slice) -> Draws:
-        """Draws of some of the samples; raise if the policy or a reward was invalid."""
-        returns, fault = np.ascontiguousarray(self.returns.T[rows]), self.fault.T[rows]
+    def draws(self, actions: int, rows: slice) -> Draws:
+        """Draws of some of the samples; raise if the policy, which has so many actions, or a reward was invalid."""
+
+        def of(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+            """Values [n, B] of the requested samples."""
+            used = values.reshape(self.devices, -1)[:, : self._samples * self.actions.size]
+            return np.ascontiguousarray(used.reshape(-1, self.actions.size)[rows])
+
+        fault, returns = of(self.fault), of(self.returns)
         if fault.any():
             raise PolicyError(
                 f"The policy returned invalid probabilities or an invalid action in {self._where(fault, rows)}. "
-                f"Return {lockstep.actions} numbers ≥ 0 that sum to 1, or one integer from 0 to "
-                f"{lockstep.actions - 1}. For logits, use jax.nn.softmax."
+                f"Return {actions} numbers ≥ 0 that sum to 1, or one integer from 0 to {actions - 1}. For logits, use "
+                "jax.nn.softmax."
             )
         bad = ~np.isfinite(returns)
         if bad.any():
             raise SimulatorError(f"A reward is not finite in {self._where(bad, rows)}. Check the output of step.")
-        shared = int(self.shared[:, rows].sum())
-        steps = int(self.steps[:, rows].sum()) - shared
-        gains = np.ascontiguousarray(_joined(*self.gains).T[rows]).view(np.int64)
-        gains = exact_gains(gains, returns, self.exact.T[rows])
-        ends = self._ends(lockstep.coupling.shared_in_a_state, rows)
-        return Draws(returns, ends, gains, float(self.largest[:, rows].max()), steps, shared, True)
+        gains = (self.gains[0].astype(np.uint64) << np.uint64(32)) | self.gains[1]
+        gains = exact_gains(of(gains).view(np.int64), returns, of(self.exact))
+        steps, shared = int(of(self.steps).sum()), int(of(self.shared).sum())
+        ends = of(self.ends).astype(np.int64)
+        return Draws(returns, ends, gains, float(of(self.largest).max()), steps - shared, shared, True)
 
-    def _ends(self, meet: bool, rows: slice) -> npt.NDArray[np.int64]:
-        """For each sample and branch: the first branch in the same state with the same action."""
-        alive, action, place = self.alive[rows], self.action[rows], self.place[rows]
-        ends = np.tile(np.arange(alive.shape[1]), (len(alive), 1))
-        for i in reversed(range(alive.shape[1] if meet else 0)):
-            ends = np.where((place == place[:, [i]]) & (action == action[:, [i]]) & alive[:, [i]], i, ends)
-        return np.where(alive, ends, ENDED)
+    @property
+    def _samples(self) -> int:
+        return self.returns.size // self.devices // self.actions.size
 
     def _where(self, bad: npt.NDArray[np.bool_], rows: slice) -> str:
         n, i = np.argwhere(bad)[0]
-        return f"sample {self.samples[rows][n]}, in the branch with first action {self.actions[i]}"
+        return f"sample {self.begin + rows.start + n}, in the branch with first action {self.actions[i]}"
 
 
-def _on_all(mesh: Mesh, function: Callable[..., Any], given: Any, returned: Any) -> Callable[..., Any]:
-    """Compile a function; if there are several devices, each runs the same program on its own samples."""
+def _seats(lanes: int, devices: int, actions: npt.NDArray[np.int32], branches: Sequence[int]) -> Seats:
+    """Seats of the lanes of all devices, which simulate as many samples as possible, one after another."""
+    samples, lane = lanes // actions.size, np.arange(lanes)
+    used = lane < samples * actions.size
+    position = np.where(used, lane % actions.size, -1).astype(np.int32)
+    sample = (np.arange(devices)[:, None] * samples + lane // actions.size).astype(np.uint32)
+    alike = (
+        np.tile(values, devices) for values in (position, np.array(branches, np.uint32)[position], actions[position])
+    )
+    return Seats(sample.ravel(), *alike)
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    return one is other or (isinstance(one, (int, float)) and isinstance(other, (int, float)) and one == other)
+
+
+def _on_all(
+    mesh: Mesh, function: Callable[..., Any], given: Any, returned: Any, donated: int | None = None
+) -> Callable[..., Any]:
+    """Compile a function; if there are several devices, each runs the same program on its own lanes."""
     if mesh.size > 1:
         new = hasattr(jax, "shard_map")
         shard_map: Any = jax.shard_map if new else import_module("jax.experimental.shard_map").shard_map
         unchecked = {"check_vma" if new else "check_rep": False}
         function = shard_map(function, mesh=mesh, in_specs=given, out_specs=returned, **unchecked)
-    return jax.jit(function)
+    return jax.jit(function, donate_argnums=donated)
 
 
-def samples_at_once(start: Any, branches: int, lanes: int) -> int:
-    """Number of samples that a device simulates at once. It depends on constants only, such as the size of a state."""
+def lanes_at_once(start: Any, branches: int, lanes: int) -> int:
+    """Number of lanes that a device simulates at once. It depends on constants only, such as the size of a state."""
     size = 64 + sum(int(leaf.nbytes) for leaf in jax.tree.leaves(start))
-    most = max(1, min(lanes, MOST_STATE_BYTES.get(jax.default_backend(), 2**27) // size) // branches)
-    return most if most < 16 else most - most % 16
-
-
-def _joined(high: npt.NDArray[np.uint32], low: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint64]:
-    return (high.astype(np.uint64) << np.uint64(32)) | low
+    most = min(lanes, MOST_STATE_BYTES.get(jax.default_backend(), 2**27) // size)
+    return max(branches, most if most < 16 else most - most % 16)
