@@ -92,7 +92,7 @@ _LOADED_LATER = {
     "LearnedEvaluation": "methods.neural_gram",
     "PolicyComparison": "results.policy_comparison",
     "ProcessPool": "distribute",
-    "Regret": "results.comparison",
+    "Regret": "results.regret",
     "SerialPool": "distribute",
     "Shock": "base.luck",
     "as_policy": "models.actors.as_policy",

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from jmdp.base.arrays import Floats
 from jmdp.base.labels import Labels
 from jmdp.comparison_settings import Settings
 from jmdp.distribute.pools import Pool
@@ -298,9 +297,6 @@ class _Question(Question):
 
     def _one_future(self, draws: Draws, decided: bool) -> bool:
         return draws.one_future and not isinstance(self.simulator, TabularSimulator)
-
-    def _errors_asked_for(self, errors: Floats) -> Floats:
-        return errors if self.baseline is None else errors[self.labels.index(self.baseline)]
 
     def _result(self, common: dict[str, Any]) -> Comparison:
         said = ", ".join(repr(actor) for actor in self.plan.actors)

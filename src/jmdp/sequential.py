@@ -9,9 +9,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
-import numpy as np
-
-from jmdp.base.arrays import Floats
 from jmdp.base.interval import ANYWHERE
 from jmdp.base.labels import Labels
 from jmdp.base.progress import status_bar
@@ -154,18 +151,20 @@ class Question(ABC):
         if self.settings.precision is None:
             found = _OUTCOMES[standing.decision]
         else:
-            certificate = self.summary(sampled.samples).evaluation.certificate
-            assert certificate is not None
-            errors = np.asarray(certificate.gap_mean_error)[0]
-            precise = self._errors_asked_for(errors).max() <= self.settings.precision
-            found = Outcome.PRECISE if precise else Outcome.BUDGET_EXHAUSTED
+            found = Outcome.PRECISE if self._precise(sampled, standing) else Outcome.BUDGET_EXHAUSTED
         if self._one_future(sampled.samples.complete, found is not Outcome.BUDGET_EXHAUSTED):
             return Outcome.ONE_FUTURE
         return found
 
-    def _errors_asked_for(self, errors: Floats) -> Floats:
-        """Errors of mean gaps, of all [A, A], that must reach `precision`."""
-        return errors
+    def _precise(self, sampled: Sampled, standing: Standing) -> bool:
+        """Whether all mean gaps, or those to the baseline, are known to ± `precision`."""
+        assert self.settings.precision is not None
+        if any(standing.high[i] - standing.low[i] > 2 * self.settings.precision for i in standing.low):
+            return False  # not even those of the leader
+        summary, active = self.summary(sampled.samples), sampled.active
+        references = active if self.rule.baseline is None else ()
+        limits = (summary.gap_limits(i, active) for i in references)
+        return all((high - low <= 2 * self.settings.precision).all() for low, high in limits)
 
     def comparison(self, sampled: Sampled, interrupted: bool = False) -> Comparison:
         """Result from the samples so far."""

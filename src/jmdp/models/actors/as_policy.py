@@ -146,7 +146,7 @@ class _Table(ReadActor):
         return self._row, self._reading
 
     def _row(self, observation: Any) -> Floats:
-        return self._probs[self._state(observation)]
+        return np.asarray(self._probs[self._state(observation)])
 
     def table(self, states: int, actions: int) -> Floats | None:
         return self._probs if self._probs.shape == (states, actions) else None
