@@ -16,6 +16,13 @@ Words = npt.NDArray[np.uint64]
 
 
 @njit(cache=True, nogil=True)
+def _folded(z: np.uint64) -> np.uint64:
+    """The two multiplications of SplitMix64, as in `reward_sums`."""
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    return (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+
+
+@njit(cache=True, nogil=True)
 def add_rewards(
     t: int,
     weight: float,
@@ -28,7 +35,7 @@ def add_rewards(
 ) -> None:
     """Add the rewards of the walkers in step t to the sums of their branches; `batched_draws.Sums` describes these."""
     bits = rewards.view(np.uint64)
-    step = np.uint64(t) * np.uint64(0xD1B54A32D192ED03)
+    step = _folded((np.uint64(t) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15))
     for n in range(at.shape[0]):
         before, largest = -1, tally[n, 2]
         for i in range(at.shape[1]):
@@ -48,8 +55,8 @@ def add_rewards(
                 part = total - old
                 exact[n, i] &= weight == 1 and (old - (total - part)) + (reward - part) == 0
                 returns[n, i] = total
-                mixed = (gains[n, i] ^ bits[w]) * np.uint64(0x9E3779B97F4A7C15) + step
-                gains[n, i] = mixed ^ (mixed >> np.uint64(29))
+                mixed = _folded(step ^ bits[w])
+                gains[n, i] += mixed ^ (mixed >> np.uint64(31))
         tally[n, 2] = largest
 
 
