@@ -37,8 +37,8 @@ class Comparison(Tabulated):
     """Actions compared from one state under shared randomness.
 
     Actions that are known to be worse were eliminated, so they have fewer rollouts (`counts`). A gap and all that
-    belongs to it are computed from the samples that both actions have, a mean from all samples of its action, and the
-    regret and `evaluation` from the samples in which every action was simulated.
+    belongs to it are computed from the samples that both actions have, and the regret and `evaluation` from those in
+    which every action was simulated. The mean of an eliminated action is that of the leader less their mean gap.
 
     Intervals are valid whenever sampling stops: for each action, all its gaps jointly at `confidence`. Intervals of
     chances and quantiles are valid for any distribution. With a `return_range`, so are those of means, of standard
@@ -156,7 +156,7 @@ class Comparison(Tabulated):
 
     @property
     def mean(self) -> Floats:
-        """[A], means of the returns, each over all rollouts of its action."""
+        """[A], means of the returns."""
         return self.summary.means[0]
 
     def mean_of(self, action: Label) -> Estimate:
