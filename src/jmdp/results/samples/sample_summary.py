@@ -10,7 +10,6 @@ from functools import cached_property
 import numpy as np
 
 from jmdp.base.arrays import Floats
-from jmdp.base.interval import ANYWHERE
 from jmdp.base.labels import Labels
 from jmdp.models.coupling import Coupling
 from jmdp.results.evaluation import Evaluation
@@ -52,19 +51,19 @@ class SampleSummary:
     def means(self) -> tuple[Floats, Floats, Floats]:
         """Mean of each alternative, and its lower and upper limit, [A] each.
 
-        An alternative with fewer samples than the others has the mean of the best of these, less their mean gap over
-        the samples that both have: means of different samples would differ by randomness that the gap does not have.
+        The interval is that of the alternative's own samples. If it has fewer of them than others, the estimate is the
+        mean of the best of these, less their mean gap over the samples that both have: means of different samples would
+        differ by randomness that the gap does not have.
         """
         counts, found = self.samples.counts, np.empty((3, self.labels.size))
-        last = np.flatnonzero(counts == counts.max())
-        found[:, last] = self._group_means(self.samples.of(*last.tolist()))
-        anchor = int(last[found[0, last].argmax()])
-        for i in np.flatnonzero(counts < counts.max()):
-            gap = self.pair(anchor, int(i)).gap(0, 0, 1)
-            ends = gap.mean_interval or ANYWHERE
-            mean, low, high = found[:, anchor] - [gap.mean, ends.high, ends.low]
-            found[:, i] = mean, math.nextafter(low, -math.inf), math.nextafter(high, math.inf)
+        for n in np.unique(counts):
+            group = np.flatnonzero(counts == n)
+            found[:, group] = self._group_means(self.samples.of(*group.tolist()))
         mean, low, high = found
+        last = np.flatnonzero(counts == counts.max())
+        anchor = int(last[mean[last].argmax()])
+        for i in np.flatnonzero(counts < counts.max()):
+            mean[i] = np.clip(mean[anchor] - self.pair(anchor, int(i)).gap(0, 0, 1).mean, low[i], high[i])
         return mean, low, high
 
     def pair(self, a: int, b: int) -> Evaluation:
@@ -123,7 +122,7 @@ class SampleSummary:
         )
 
     def _group_means(self, draws: Draws) -> tuple[Floats, Floats, Floats]:
-        """Means and limits of the alternatives that were simulated to the end."""
+        """Means and limits of alternatives with equally many samples."""
         mean = draws.returns.mean(axis=0)
         if self.return_range is not None and not self.certain:
             return mean, *BoundedReturns(draws, self.limits, *self.return_range, self.error).means
