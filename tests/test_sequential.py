@@ -64,11 +64,20 @@ def test_the_bad_are_eliminated_and_everything_says_so():
 
 
 def test_looks_do_not_depend_on_the_budget_or_on_going_on():
-    whole = compared(game())
-    part = compared(game(), samples=100).continued(150).continued(20_000)
-    assert part.counts == whole.counts
-    assert part.draws.returns.tobytes() == whole.draws.returns.tobytes()
+    """Interrupted between two looks at which the second and third action are eliminated, and elsewhere."""
+
+    def graded(s, a, u):
+        return (0.0, -0.12, -0.35, -0.6)[a] + u[0] + 0.5 * u[a + 1]
+
+    game = FunctionSimulator(graded, over, 4, luck=normal, terminal=is_over, start=0)
+    whole = compared(game)
     assert whole.samples in set(itertools_until(looks(), 20_000))
+    eliminated = sorted(set(whole.counts.values()))
+    assert len(eliminated) > 1
+    for budget in (*(n - 1 for n in eliminated), 90, 150):
+        part = compared(game, samples=budget).continued(budget + 2).continued(20_000)
+        assert part.counts == whole.counts
+        assert part.draws.returns.tobytes() == whole.draws.returns.tobytes()
 
 
 def itertools_until(numbers, most):
