@@ -74,7 +74,7 @@ def test_looks_do_not_depend_on_the_budget_or_on_going_on():
     assert whole.samples in set(itertools_until(looks(), 20_000))
     eliminated = sorted(set(whole.counts.values()))
     assert len(eliminated) > 1
-    for budget in (*(n - 1 for n in eliminated), 90, 150):
+    for budget in (*(n - 1 for n in eliminated[:-1]), 90, 150):
         part = compared(game, samples=budget).continued(budget + 2).continued(20_000)
         assert part.counts == whole.counts
         assert part.draws.returns.tobytes() == whole.draws.returns.tobytes()
