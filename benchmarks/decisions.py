@@ -15,6 +15,8 @@ from benchmarks.report import Goal, Report, agree
 from jmdp.base.arrays import Floats, cumulative_rows
 from jmdp.models.coupling import Coupling
 from jmdp.results import anytime
+from jmdp.results.anytime import ENOUGH
+from jmdp.results.samples import selection
 from jmdp.worlds import World
 
 if TYPE_CHECKING:
@@ -114,7 +116,7 @@ def compare(quick: bool) -> Report:
             f"{_quartiles([pair[i].samples for _, *pair in found])}."
             for i, side in enumerate(("paired", "unpaired"))
         ),
-        "Steps are simulated steps: merged branches count once. No decision is made before 64 samples, which limits "
+        "Steps are simulated steps: merged branches count once. No decision is made before 32 samples, which limits "
         "paired runs where the exact ratio is large.",
     ]
     _watch(report, quick, runs, numbers)
@@ -240,10 +242,7 @@ def needed(std: float, rivals: int) -> int:
 
 def looks(last: int) -> Iterator[int]:
     """Yield the numbers of samples after which `compare` checks whether it can decide."""
-    n = 64
-    while n < last:
-        yield n
-        n += max(32, n // 4)
+    return itertools.takewhile(lambda n: n < last, (n for n in selection.looks() if n >= ENOUGH))
 
 
 def upper_bound(count: int, n: int, error: float = 0.05) -> float:
@@ -317,9 +316,9 @@ def _watch(report: Report, quick: bool, runs: int, numbers: Iterator[int]) -> No
 def watched(question: Question, coupling: Coupling, seed: int, last: int) -> tuple[bool, bool]:
     """Return whether an interval excluded the true value, up to the decision and up to the last look."""
     missed, until_decided = False, None
-    answer = question.ask(coupling, seed, 64, precision=1e-12)
+    answer = question.ask(coupling, seed, ENOUGH, precision=1e-12)
     for n in looks(last):
-        answer = answer.continued(n) if n > 64 else answer
+        answer = answer.continued(n) if n > ENOUGH else answer
         certificate = answer.evaluation.certificate
         assert certificate is not None
         mean, error = answer.evaluation.mean[0], np.asarray(certificate.gap_mean_error)[0, question.best]

@@ -146,8 +146,9 @@ class Still(Simulator):
 def test_a_deterministic_question_takes_one_rollout():
     found = compared(Still(), policy=lambda s: 1)
     assert found.outcome is jmdp.Outcome.DETERMINISTIC
-    assert (found.best, found.samples, found.draws.steps) == ("go", 1, 5)
-    assert found.answer.startswith("Nothing is random here, so one rollout of each action is exact: go earns 1")
+    assert (found.best, found.leader, found.samples, found.draws.steps) == (None, "go", 1, 5)
+    assert found.answer.startswith("No random numbers were used, so one rollout of each action is exact for this state")
+    assert "shuffled deck" in repr(found)  # randomness of start or reset is not seen
     assert found.gap("go", "stay").mean == 1
     assert found.gap("go", "stay").mean_interval.width < 1e-9
     assert found.superiority("go", "stay") == found.superiority("go", "stay").low == 1

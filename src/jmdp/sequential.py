@@ -130,8 +130,8 @@ class Question(ABC):
         )
 
     def certain(self, samples: DrawnSamples) -> bool:
-        """True if nothing is random: no step and no policy used its randomness."""
-        return not any(stage.draws.drew for stage in samples.stages)
+        """True if no step and no policy used its randomness. Unchecked simulators may have randomness of their own."""
+        return self.simulator.check and not any(stage.draws.drew for stage in samples.stages)
 
     def standing(self, sampled: Sampled) -> Standing | None:
         """Examine the samples so far; None if they are too few for a decision."""
@@ -192,12 +192,15 @@ class Question(ABC):
 
 
 def _best(summary: SampleSummary, standing: Standing | None, outcome: Outcome) -> int | None:
-    """The alternative that is known to be better than every other, or None."""
-    if outcome is Outcome.ONE_FUTURE or (standing is None and not summary.certain):
+    """The alternative that is known to be better than every other, or None.
+
+    None if nothing varied: randomness may have been drawn before the state was reached.
+    """
+    if outcome in (Outcome.ONE_FUTURE, Outcome.DETERMINISTIC) or standing is None:
         return None
-    if standing is not None and standing.decision is Decision.BEST:
+    if standing.decision is Decision.BEST:
         return standing.reference
-    if not summary.certain and standing is not None and standing.decision is not Decision.SETTLED:
+    if standing.decision is not Decision.SETTLED:
         return None
     leader = int(summary.means[0].argmax())
     others = [i for i in range(summary.labels.size) if i != leader]

@@ -131,8 +131,8 @@ def test_pairing_that_costs_needs_few_more_episodes_than_independent_runs():
 
     Looks come after batches, so single counts are steps of a quarter; the mean over seeds is compared.
     """
-    paired = episodes_needed(SHARED, range(20), 0.35)
-    apart = episodes_needed(jmdp.Independent(), range(20), 0.35)
+    paired = episodes_needed(SHARED, range(20), 0.25)
+    apart = episodes_needed(jmdp.Independent(), range(20), 0.25)
     assert paired <= 1.05 * apart
 
 

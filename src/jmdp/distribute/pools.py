@@ -25,7 +25,7 @@ class Pool(ABC):
 
     @abstractmethod
     def ordered(self, work: Callable[..., T], arguments: Iterable[tuple[Any, ...]]) -> Generator[T, None, None]:
-        """Yield work(*a) for each `a` of `arguments`, in their order.
+        """Yield the result of ``work(*given)`` for each ``given`` of `arguments`, in their order.
 
         Arguments are taken as needed, a few per worker in advance. An exception in a block is raised when it is the
         block's turn, so that the same one appears for any number of workers. Closing the generator cancels the blocks

@@ -98,11 +98,11 @@ def _good_enough(c: _Compared) -> str:
 
 def _certain(c: _Compared) -> str:
     """The order of alternatives whose returns are not random."""
-    said = f"Nothing is random here, so one {c.run} of each {c.alternative} is exact"
     gap = _gap(c, c.leader, c.runner_up)
-    if c.best is not None:
-        return f"{said}: {c.best} earns {rounding.plus_minus(gap)} more than {c.runner_up}, the second best"
-    return f"{said}: {c.leader} − {c.runner_up} = {rounding.plus_minus(gap)}"
+    return (
+        f"No random numbers were used, so one {c.run} of each {c.alternative} is exact for this state: {c.leader} − "
+        f"{c.runner_up} = {rounding.plus_minus(gap)}"
+    )
 
 
 def _listed(names: tuple[str, ...]) -> str:

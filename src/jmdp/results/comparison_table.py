@@ -79,7 +79,7 @@ def comparison_table(comparison: _Comparison) -> str:
         [
             answer_sentence(c),
             *([] if c.outcome is Outcome.ONE_FUTURE else [f"stopped: {c.outcome.value}"]),
-            *([_ONE_FUTURE] if c.outcome in (Outcome.ONE_FUTURE, Outcome.DETERMINISTIC) else []),
+            *([_EARLIER] if c.outcome in (Outcome.ONE_FUTURE, Outcome.DETERMINISTIC) else []),
             f"{len(c.actions)} actions of {c.simulator}, followed by the policy ({c.policy}); {coupling}",
             *_overturned(c),
         ],
@@ -95,7 +95,7 @@ def comparison_table(comparison: _Comparison) -> str:
     )
 
 
-_ONE_FUTURE = (
+_EARLIER = (
     "If the simulator is deterministic from this state, the means are exact. If its randomness was drawn earlier, in "
     "start or reset (a shuffled deck, recorded demand), or changes the return too rarely, other returns are possible: "
     "draw it in step, or compare from several starts."

@@ -18,7 +18,7 @@ class Outcome(Enum):
     BEST_FOUND = "one alternative is better on average than every other"
     GOOD_ENOUGH = "one alternative is within `indifference` of the best"
     EQUAL_BEST = "the alternatives that remain have certainly equal means; every other one is worse"
-    DETERMINISTIC = "nothing is random: no step and no policy used random numbers, so one sample is exact"
+    DETERMINISTIC = "no step and no policy used random numbers, so one sample is exact for this state"
     BASELINE_COMPARED = "every other policy is known to be better or worse on average than the baseline"
     PRECISE = "every mean gap is known to the requested precision"
     ONE_FUTURE = "nothing varied: all rollouts of each action gave the same return"
@@ -39,4 +39,5 @@ _UNSUCCESSFUL = (
     Outcome.INTERRUPTED,
     Outcome.BUDGET_EXHAUSTED,
     Outcome.ONE_FUTURE,
+    Outcome.DETERMINISTIC,
 )
