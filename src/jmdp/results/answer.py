@@ -72,7 +72,7 @@ def answer_sentence(c: _Compared) -> str:
         others = [name for name in c.actions if name != c.reference]
         return "; ".join(_between(c, name, c.reference) for name in others)
     if c.best is None and len(c.survivors) > 2:
-        return f"undecided: {len(c.survivors)} of {_all(c)} may be the best; {_between(c, c.leader, c.runner_up)}"
+        return f"undecided: {len(c.survivors)} of {_all(c)} may be the best; {_difference(c, c.leader, c.runner_up)}"
     if c.best is None:
         return _between(c, c.leader, c.runner_up)
     return f"{c.best} is the best of {_all(c)} on average ({_from(c)}): {_over_second(c)}"
@@ -115,16 +115,21 @@ def _between(c: _Compared, first: str, second: str) -> str:
     if gap < 0:
         gap, first, second = Estimate(-gap, -gap.high, -gap.low), second, first
     often = _how_often(c, first, second, f"{first} earns more")
-    n = c.common_samples(first, second)
+    n, difference = c.common_samples(first, second), _difference(c, first, second)
     enough = c.return_range is not None or n >= ENOUGH
     if gap.low > 0 and enough:
         return f"{first} earns {rounding.plus_minus(gap)} more than {second} on average ({_from(c, n)}); {often}"
-    difference = f"{first} − {second} = {rounding.plus_minus(gap)} ({_from(c, n)}); {often}"
     if not enough:
         return f"too few {c.run}s to decide between {first} and {second}: {difference}"
     if c.outcome is Outcome.PRECISE:
         return f"{first} and {second} cannot be told apart at the requested precision: {difference}"
     return f"undecided between {first} and {second}: {difference}"
+
+
+def _difference(c: _Compared, first: str, second: str) -> str:
+    often = _how_often(c, first, second, f"{first} earns more")
+    gap, n = _gap(c, first, second), c.common_samples(first, second)
+    return f"{first} − {second} = {rounding.plus_minus(gap)} ({_from(c, n)}); {often}"
 
 
 def _gap(c: _Compared, first: str, second: str) -> Estimate:
