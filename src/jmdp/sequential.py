@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 from jmdp.base.interval import ANYWHERE
@@ -24,6 +24,7 @@ from jmdp.results.samples.drawn_samples import DrawnSamples
 from jmdp.results.samples.limits import Limits
 from jmdp.results.samples.sample_summary import SampleSummary
 from jmdp.results.samples.selection import Decision, SelectionRule, Standing, next_look
+from jmdp.simulators.rollouts import rollouts_at_once
 from jmdp.simulators.simulator import Draws, Simulator
 
 _LARGEST_BLOCK = 1 << 16
@@ -125,7 +126,7 @@ class Question(ABC):
             confidence=settings.confidence,
             error=self.rule.error,
             return_range=settings.return_range,
-            method=MonteCarlo(seed=settings.seed, samples=2, confidence=settings.confidence, horizon=self.horizon),
+            method=partial(MonteCarlo, seed=settings.seed, confidence=settings.confidence, horizon=self.horizon),
             certain=certain,
         )
 
@@ -215,7 +216,7 @@ class _Run:
         self._question, self._pool, self._sampled, self._budget = question, pool, sampled, budget
         self._open = not sampled.decided
         self._fresh = not sampled.samples.stages
-        self._blocks: Iterator[Draws] | None = None
+        self._blocks: Generator[Draws, None, None] | None = None
         self._pending: list[Draws] = []
         self._begun = self._looked = time.monotonic()
         self._seconds_a_rollout = 0.0
@@ -307,8 +308,9 @@ class _Run:
     def _arguments(self, n: int) -> Iterator[tuple[int, int, tuple[int, ...], bool]]:
         """First sample, size, alternatives and pairing of each block; blocks end at looks."""
         active, paired = self._sampled.active, self._sampled.paired
-        lanes = self._question.simulator.lanes
-        rows = _LARGEST_BLOCK if self._question.compiled else max(1, lanes // len(active))
+        rows = _LARGEST_BLOCK
+        if not self._question.compiled:
+            rows = rollouts_at_once(self._question.simulator, len(active))
         while n < self._budget:
             end = min(self._scheduled(n), self._budget)
             while n < end:
@@ -326,7 +328,7 @@ class _Run:
     def _cancel(self) -> None:
         """Drop the blocks in flight."""
         if self._blocks is not None:
-            self._blocks.close()  # type: ignore[attr-defined]
+            self._blocks.close()
             self._blocks = None
 
     def _status(self, standing: Standing | None) -> str:

@@ -52,7 +52,7 @@ def sampling_record(found: Comparison) -> dict[str, Any]:
     """The part of a record that all comparisons have."""
     return {
         "simulator": found.simulator,
-        "coupling": found.evaluation.coupling,
+        "coupling": found.summary.coupling,
         "discount": found.discount,
         "horizon": found.horizon,
         "seed": found.seed,

@@ -129,7 +129,7 @@ def _draw_gaps(axes: Axes, rows: list[_Row], c: Comparison, words: Words) -> Non
     axes.plot(0, 0, "D", color=_BETTER, markersize=6, zorder=4)
     column = axes.get_yaxis_transform()
     axes.text(1.02, 0, words.top, transform=column, va="center", fontsize=SMALL, fontweight="bold")
-    coupling, label = c.evaluation.coupling, _Once()
+    coupling, label = c.summary.coupling, _Once()
     for y, row in enumerate(rows, start=1):
         mean, std, independent_std = row.gap / scale, row.std / scale, row.independent_std / scale
         spread = f"std {significant(std, 2)}"

@@ -100,7 +100,7 @@ def caption(c: Comparison) -> str:
         f"{100 * c.confidence:g}% confidence{', large-sample' if c.return_range is None else ''}",
     )
     second = (
-        f"{type(c.evaluation.coupling).__name__} coupling",
+        f"{type(c.summary.coupling).__name__} coupling",
         f"stopped: {c.outcome.name.lower().replace('_', ' ')}",
     )
     return " · ".join(first) + "\n" + " · ".join(second)

@@ -7,9 +7,9 @@ from typing import ClassVar, Protocol
 from jmdp.base import rounding
 from jmdp.base.interval import Estimate
 from jmdp.results.anytime import ENOUGH
-from jmdp.results.evaluation import Evaluation
 from jmdp.results.gaps.gap import Gap
 from jmdp.results.outcome import Outcome
+from jmdp.results.samples.sample_summary import SampleSummary
 
 
 class _Compared(Protocol):
@@ -37,7 +37,7 @@ class _Compared(Protocol):
     @property
     def confidence(self) -> float: ...
     @property
-    def evaluation(self) -> Evaluation: ...
+    def summary(self) -> SampleSummary: ...
     @property
     def return_range(self) -> tuple[float, float] | None: ...
     @property
@@ -79,7 +79,7 @@ def answer_sentence(c: _Compared) -> str:
 
 
 def _all(c: _Compared) -> str:
-    return f"{len(c.actions)} {c.alternative[:-1] + 'ies' if c.alternative.endswith('y') else c.alternative + 's'}"
+    return f"{len(c.actions)} {c.summary.labels.plural}"
 
 
 def _over_second(c: _Compared) -> str:
@@ -114,11 +114,12 @@ def _between(c: _Compared, first: str, second: str) -> str:
     gap = _gap(c, first, second)
     if gap < 0:
         gap, first, second = Estimate(-gap, -gap.high, -gap.low), second, first
-    often = _how_often(c, first, second, f"{first} earns more")
-    n, difference = c.common_samples(first, second), _difference(c, first, second)
+    n = c.common_samples(first, second)
     enough = c.return_range is not None or n >= ENOUGH
     if gap.low > 0 and enough:
+        often = _how_often(c, first, second, f"{first} earns more")
         return f"{first} earns {rounding.plus_minus(gap)} more than {second} on average ({_from(c, n)}); {often}"
+    difference = _difference(c, first, second)
     if not enough:
         return f"too few {c.run}s to decide between {first} and {second}: {difference}"
     if c.outcome is Outcome.PRECISE:
@@ -151,7 +152,7 @@ def _how_often(c: _Compared, first: str, second: str, earns_more: str) -> str:
 
 def _from(c: _Compared, n: int | None = None) -> str:
     """Confidence, and the number of samples: n, or all."""
-    paired = c.paired_samples == c.samples and c.evaluation.coupling.shared_in_a_state
+    paired = c.paired_samples == c.samples and c.summary.coupling.shared_in_a_state
     count = c.samples if n is None else n
     runs = f"{count:,} paired {c.run}s" if paired else f"{count:,} {c.run}s of each"
     return f"{100 * c.confidence:g}% confidence, {runs}"

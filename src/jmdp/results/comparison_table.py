@@ -70,7 +70,7 @@ def action_columns(leader: str) -> dict[str, str]:
 def comparison_table(comparison: _Comparison) -> str:
     """The comparison as sentences and a table."""
     c, leader = comparison, comparison.leader
-    coupling = f"{type(c.evaluation.coupling).__name__} coupling, discount {c.discount:g}, horizon {c.horizon}"
+    coupling = f"{type(c.summary.coupling).__name__} coupling, discount {c.discount:g}, horizon {c.horizon}"
     rows = table_rows(c, action_columns(leader), c.beside_leader)
     regret = c.regret(leader)
     skipped = c.draws.shared_steps / max(1, c.draws.steps + c.draws.shared_steps)

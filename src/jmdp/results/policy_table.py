@@ -33,7 +33,7 @@ def policy_columns(reference: str) -> dict[str, str]:
 
 def policy_table(c: _PolicyComparison) -> str:
     """The comparison as sentences and a table."""
-    coupling, rows = c.evaluation.coupling, table_rows(c, policy_columns(c.reference), c.beside_reference)
+    coupling, rows = c.summary.coupling, table_rows(c, policy_columns(c.reference), c.beside_reference)
     shared = f"{type(coupling).__name__} coupling, policy_luck {coupling.policy_luck}"
     return joined(
         [

@@ -42,7 +42,7 @@ def paired_draws(simulator: Simulator, actor: Actor, plan: RolloutPlan, first: i
     compiled = None if step_by_step else simulator.compiled_draws(actor, plan)
     if compiled is not None:
         return compiled(first, count)
-    usage, rows, parts = Usage(), rollouts_at_once(simulator, plan), []
+    usage, rows, parts = Usage(), rollouts_at_once(simulator, len(plan.actions)), []
     for start in range(first, first + count, rows):
         samples = range(start, min(start + rows, first + count))
         roots = [Shock.of_sample(plan.seed, number, usage) for number in samples]
@@ -50,9 +50,9 @@ def paired_draws(simulator: Simulator, actor: Actor, plan: RolloutPlan, first: i
     return Draws.joined(parts)
 
 
-def rollouts_at_once(simulator: Simulator, plan: RolloutPlan) -> int:
-    """Number of samples that are simulated in lockstep."""
-    return max(1, simulator.lanes // len(plan.actions))
+def rollouts_at_once(simulator: Simulator, branches: int) -> int:
+    """Number of samples with this many branches that are simulated in lockstep."""
+    return max(1, simulator.lanes // branches)
 
 
 def enough_steps(discount: float, lost: float) -> int:

@@ -177,7 +177,7 @@ class MonteCarlo(Method[Evaluation]):
         if simulator.compiled_draws(actor, plans[0]) is not None:
             again = _DrawnAgain(simulator, actor, plans, self.samples)
             return [again(int(s)) for s in states]
-        size = rollouts_at_once(simulator, plans[0])
+        size = rollouts_at_once(simulator, len(plans[0].actions))
         parts = [(first, min(size, self.samples - first)) for first in range(0, self.samples, size)]
         with pool_of(self.pool) as pool:
             blocks = pool.ordered(_Blocks(simulator, actor), ((plan, *part) for plan in plans for part in parts))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -38,7 +38,7 @@ class SampleSummary:
     confidence: float
     error: float  # error probability of one interval
     return_range: tuple[float, float] | None
-    method: MethodSettings
+    method: Callable[..., MethodSettings]  # of the number of samples, `samples`
     certain: bool = False  # nothing is random, so that one sample is exact
     _pairs: dict[tuple[int, int], Evaluation] = field(default_factory=dict, init=False, repr=False)
 
@@ -78,16 +78,18 @@ class SampleSummary:
 
     def bounded(self, *alternatives: int) -> BoundedReturns:
         """Bounds for these alternatives within the range of returns, which must be given."""
+        return self._bounded(self.samples.of(*alternatives))
+
+    def _bounded(self, draws: Draws) -> BoundedReturns:
         assert self.return_range is not None
-        return BoundedReturns(self.samples.of(*alternatives), self.limits, *self.return_range, self.error)
+        return BoundedReturns(draws, self.limits, *self.return_range, self.error)
 
     def gap_limits(self, reference: int, active: Sequence[int]) -> tuple[Floats, Floats]:
         """Lower and upper limits of the mean gaps reference − alternative, for each of the `active` alternatives."""
         at = list(active).index(reference)
         draws = self.samples.of(*active)
         if self.return_range is not None:
-            bounded = BoundedReturns(draws, self.limits, *self.return_range, self.error)
-            return bounded.gaps_of(at)
+            return self._bounded(draws).gaps_of(at)
         scale, limits = self.limits.scale, self.limits
         returns, rounding = scale.divide(draws.returns), scale.divide(limits.rounding)
         gaps = (returns[:, [at]] - returns).mean(axis=0)
@@ -100,7 +102,7 @@ class SampleSummary:
     def _evaluation(self, draws: Draws, labels: Labels) -> Evaluation:
         rule = self._rule
         one, within = draws.one_coupling, self.return_range or (-math.inf, math.inf)
-        method = replace(self.method, samples=max(2, len(draws.returns)))  # type: ignore[type-var]
+        method = self.method(samples=max(2, len(draws.returns)))
         evaluation = drawn_evaluation(
             SampledProblem(method, self.coupling, Labels.of("state", 1, ["here"]), labels, self.discount),
             Stored([one]),
@@ -113,7 +115,7 @@ class SampleSummary:
             evaluation = _with_means(evaluation, found.mean, found.mean_error, found.gap_mean_error)
         if self.return_range is None or self.certain:
             return evaluation
-        return _within(evaluation, BoundedReturns(draws, self.limits, *self.return_range, self.error))
+        return _within(evaluation, self._bounded(draws))
 
     @property
     def _rule(self) -> IntervalRule:
@@ -125,7 +127,7 @@ class SampleSummary:
         """Means and limits of alternatives with equally many samples."""
         mean = draws.returns.mean(axis=0)
         if self.return_range is not None and not self.certain:
-            return mean, *BoundedReturns(draws, self.limits, *self.return_range, self.error).means
+            return mean, *self._bounded(draws).means
         off = sample_moments(draws, self.limits, self._rule).mean_error
         return mean, mean - off, mean + off
 
