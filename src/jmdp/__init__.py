@@ -22,6 +22,7 @@ from jmdp.results.outcome import Outcome
 if TYPE_CHECKING:
     from jmdp import plots, simulators, testing, training, worlds
     from jmdp.base.luck import Shock
+    from jmdp.base.luck_by_purpose import Luck
     from jmdp.comparing import compare
     from jmdp.comparing_policies import compare_policies
     from jmdp.distribute import ProcessPool, SerialPool
@@ -59,6 +60,7 @@ __all__ = [
     "LearnedEvaluation",
     "LinearProjected",
     "Local",
+    "Luck",
     "MonteCarlo",
     "NeuralGram",
     "Outcome",
@@ -90,6 +92,7 @@ _LOADED_LATER = {
     "Calibration": "results.calibration",
     "Comparison": "results.comparison",
     "LearnedEvaluation": "methods.neural_gram",
+    "Luck": "base.luck_by_purpose",
     "PolicyComparison": "results.policy_comparison",
     "ProcessPool": "distribute",
     "Regret": "results.regret",
