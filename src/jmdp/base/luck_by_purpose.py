@@ -17,6 +17,7 @@ import numpy as np
 
 from jmdp.base.keyed_generator import KeyedGenerator
 from jmdp.base.luck import Shock
+from jmdp.base.settings import short
 from jmdp.errors import SettingsError
 
 Key = Any  # str, int, a NumPy integer, or a tuple of these, nested to any depth
@@ -120,7 +121,8 @@ class Luck:
 
     def _uniform(self, key: tuple[Key, ...]) -> float:
         """Return the number in (0, 1) that the key determines: 52 bits, neither 0 nor 1."""
-        return ((_WORDS(self._digest(_encoded(key)))[0] >> 12) + 0.5) * 2.0**-52
+        bits: int = _WORDS(self._digest(_encoded(key)))[0]
+        return ((bits >> 12) + 0.5) * 2.0**-52
 
     def _digest(self, name: bytes) -> bytes:
         if self._usage is not None:
@@ -176,18 +178,13 @@ def _plain_part(part: Any) -> Key:
     else:
         hint = "Use a name or a number that is the same in every run, such as an identifier."
     raise SettingsError(
-        f"A {type(part).__name__} is part of a key: {_short(part)}. Keys are strings, integers and tuples of them. "
+        f"A {type(part).__name__} is part of a key: {short(part)}. Keys are strings, integers and tuples of them. "
         f"{hint}"
     )
 
 
-def _short(value: Any) -> str:
-    said = object.__repr__(value) if type(value).__repr__ is object.__repr__ else repr(value)
-    return said if len(said) <= 60 else f"{said[:57]}…"
-
-
 def _wrong(name: str, value: Any, wanted: str) -> SettingsError:
-    return SettingsError(f"{name} is {_short(value)}. Give {wanted}.")
+    return SettingsError(f"{name} is {short(value)}. Give {wanted}.")
 
 
 def _summed_poisson(u: float, mean: float) -> int:
@@ -204,7 +201,7 @@ def _summed_poisson(u: float, mean: float) -> int:
 
 def _inverse_poisson(u: float, mean: float) -> int:
     special = _special()
-    k = math.ceil(special.pdtrik(u, mean))
+    k: int = math.ceil(special.pdtrik(u, mean))
     return k - 1 if k > 0 and special.pdtr(k - 1, mean) >= u else k
 
 
