@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from jmdp.base.luck_by_purpose import Luck
     from jmdp.comparing import compare
     from jmdp.comparing_policies import compare_policies
+    from jmdp.comparing_runs import compare_runs
     from jmdp.distribute import ProcessPool, SerialPool
     from jmdp.methods.exact_distribution import ExactDistribution
     from jmdp.methods.incremental import Incremental
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from jmdp.results.comparison import Comparison
     from jmdp.results.policy_comparison import PolicyComparison
     from jmdp.results.regret import Regret
+    from jmdp.results.run_comparison import RunComparison, RunComparisons
 
 __version__ = "0.1.0"
 
@@ -68,6 +70,8 @@ __all__ = [
     "ProcessPool",
     "ReachablePairs",
     "Regret",
+    "RunComparison",
+    "RunComparisons",
     "SerialPool",
     "Shock",
     "Synchronous",
@@ -77,6 +81,7 @@ __all__ = [
     "as_policy",
     "compare",
     "compare_policies",
+    "compare_runs",
     "errors",
     "evaluate",
     "gap_samples",
@@ -96,11 +101,14 @@ _LOADED_LATER = {
     "PolicyComparison": "results.policy_comparison",
     "ProcessPool": "distribute",
     "Regret": "results.regret",
+    "RunComparison": "results.run_comparison",
+    "RunComparisons": "results.run_comparison",
     "SerialPool": "distribute",
     "Shock": "base.luck",
     "as_policy": "models.actors.as_policy",
     "compare": "comparing",
     "compare_policies": "comparing_policies",
+    "compare_runs": "comparing_runs",
     "gap_samples": "methods.monte_carlo",
     **{name: f"methods.{folder}" for name, folder in methods.METHODS.items()},
 }

@@ -17,6 +17,7 @@ import numpy as np
 
 from jmdp.base.keyed_generator import KeyedGenerator
 from jmdp.base.luck import Shock
+from jmdp.base.settings import short
 from jmdp.errors import SettingsError
 
 Key = Any  # str, int, a NumPy integer, or a tuple of these, nested to any depth
@@ -57,7 +58,7 @@ class Luck:
 
     def __init__(self, shock: Shock) -> None:
         if not isinstance(shock, Shock):
-            raise SettingsError(f"shock is {_short(shock)}. Give a shock: jmdp.Luck(jmdp.Shock.of_sample(seed, i)).")
+            raise SettingsError(f"shock is {short(shock)}. Give a shock: jmdp.Luck(jmdp.Shock.of_sample(seed, i)).")
         self._shock, self._usage = shock, shock.usage
         self._hash = blake2b(shock.peek(), digest_size=16)
         self._streams: dict[bytes, np.random.Generator] = {}
@@ -122,7 +123,8 @@ class Luck:
 
     def _uniform(self, key: tuple[Key, ...]) -> float:
         """Return the number in (0, 1) that the key determines: 52 bits, neither 0 nor 1."""
-        return ((_WORDS(self._digest(_encoded(key)))[0] >> 12) + 0.5) * 2.0**-52
+        bits: int = _WORDS(self._digest(_encoded(key)))[0]
+        return ((bits >> 12) + 0.5) * 2.0**-52
 
     def _digest(self, name: bytes) -> bytes:
         if self._usage is not None:
@@ -182,21 +184,13 @@ def _plain_part(part: Any) -> Key:
     else:
         hint = "Use a name or a number that is the same in every run, such as an identifier."
     raise SettingsError(
-        f"A {type(part).__name__} is part of a key: {_short(part)}. Keys are strings, integers and tuples of them. "
+        f"A {type(part).__name__} is part of a key: {short(part)}. Keys are strings, integers and tuples of them. "
         f"{hint}"
     )
 
 
-def _short(value: Any) -> str:
-    try:
-        said = repr(value)
-    except Exception:  # of any class, such as a list of integers too long to print
-        said = object.__repr__(value)
-    return said if len(said) <= 60 else f"{said[:57]}…"
-
-
 def _wrong(name: str, value: Any, wanted: str) -> SettingsError:
-    return SettingsError(f"{name} is {_short(value)}. Give {wanted}.")
+    return SettingsError(f"{name} is {short(value)}. Give {wanted}.")
 
 
 def _summed_poisson(u: float, mean: float) -> int:
@@ -213,7 +207,7 @@ def _summed_poisson(u: float, mean: float) -> int:
 
 def _inverse_poisson(u: float, mean: float) -> int:
     special = _special()
-    k = math.ceil(special.pdtrik(u, mean))
+    k: int = math.ceil(special.pdtrik(u, mean))
     return k - 1 if k > 0 and special.pdtr(k - 1, mean) >= u else k
 
 
