@@ -223,6 +223,14 @@ def test_streams_continue_and_do_not_touch_each_other():
     assert numbers.uniform("arrivals") == alone.uniform("arrivals")
 
 
+def test_streams_are_philox_generators_with_a_key():
+    numbers = luck()
+    words = numbers._digest(b"stream('a', 1)")
+    expected = np.random.Generator(np.random.Philox(key=int.from_bytes(words, "little")))
+    assert numbers["a", 1].random(9).tolist() == expected.random(9).tolist()
+    assert numbers["a", 1].normal() == expected.normal()
+
+
 def test_samples_and_seeds_are_independent():
     words = [luck(sample, seed).uniform("a") for sample in range(30) for seed in range(30)]
     assert len(set(words)) == len(words)
