@@ -16,13 +16,14 @@ from typing import Any
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from jmdp.plots.style import COLOURS, clear_spines
 from jmdp.results.pairing import Pairing
 
 DOCS = Path(__file__).parent
 OUT = DOCS / "images" / "variance_factors.svg"
-SAMPLES = 300
+SAMPLES = 200
 QUESTIONS = {
     "5% faster service": ("call_centre", "faster"),
     "2 or 3 agents": ("two_agents", "three_agents"),
@@ -74,7 +75,7 @@ def draw(found: dict[str, dict[str, Pairing]]) -> Figure:
         axes.text(-0.02, -row, question, transform=axes.get_yaxis_transform(), ha="right", va="center", size=13)
     axes.axvline(1, color="black", linewidth=1)
     axes.set_xscale("log")
-    axes.set(xlim=(0.7, 150), ylim=(-len(found) + 0.45, 0.55), yticks=[], xticks=(1, 3, 10, 30, 100))
+    axes.set(xlim=(0.7, 300), ylim=(-len(found) + 0.45, 0.55), yticks=[], xticks=(1, 3, 10, 30, 100))
     axes.set_xticklabels(["1", "3", "10", "30", "100"])
     axes.minorticks_off()
     axes.tick_params(labelsize=12)
@@ -83,18 +84,16 @@ def draw(found: dict[str, dict[str, Pairing]]) -> Figure:
     figure.text(0.02, 0.945, "How the random numbers are drawn decides the gain", size=15, weight="bold")
     names = list(next(iter(found.values())))
     for i, name in enumerate(names):
-        x, y = (0.03, 0.36)[i % 2], (0.895, 0.85)[i // 2]
-        figure.add_artist(
-            matplotlib.lines.Line2D([x], [y + 0.008], marker=MARKERS[i], color=COLOURS[i], markersize=8, linestyle="")
-        )
+        x, y = (0.03, 0.43)[i % 2], (0.895, 0.85)[i // 2]
+        figure.add_artist(Line2D([x], [y + 0.008], marker=MARKERS[i], color=COLOURS[i], markersize=8, linestyle=""))
         figure.text(x + 0.022, y, name, color=COLOURS[i], size=12.5, weight="bold")
-    figure.add_artist(matplotlib.lines.Line2D([0.76, 0.76], [0.888, 0.918], color="black", linewidth=3))
+    figure.add_artist(Line2D([0.76, 0.76], [0.888, 0.918], color="black", linewidth=3))
     figure.text(0.78, 0.895, "ceiling", size=12.5, weight="bold")
     figure.text(
         0.02,
         0.02,
-        f"{SAMPLES} runs of each design, seed 0; lines are 95% intervals. The ceiling (σa² + σb²)/(σa − σb)²\n"
-        "is shown where it is below 150. Models: the call centre and the epidemic of this page.",
+        f"{SAMPLES} runs of each design, seed 0; lines are 95% intervals. The ceiling\n"
+        "(σa² + σb²)/(σa − σb)² is estimated from the runs by name, and drawn if below 300.",
         size=10.5,
         color="#555555",
     )
@@ -108,7 +107,7 @@ def draw_question(axes: Axes, y: float, ways: dict[str, Pairing]) -> None:
         axes.plot([gain.low, gain.high], [place, place], color=COLOURS[i], linewidth=2, solid_capstyle="butt")
         axes.plot([gain], [place], marker=MARKERS[i], color=COLOURS[i], markersize=7)
     ceiling = list(ways.values())[-1].ceiling
-    if ceiling < 150:
+    if ceiling < 300:
         axes.plot([ceiling, ceiling], [y - 0.4, y + 0.4], color="black", linewidth=3)
 
 
