@@ -37,7 +37,8 @@ MARKERS = ("v", "s", "D", "o")
 def definitions() -> dict[str, Any]:
     """Functions, classes and dictionaries of the page; nothing that simulates."""
     page = (DOCS / "tutorials" / "common_random_numbers.md").read_text()
-    tree = ast.parse("\n".join(re.findall(r"```\{code-cell\} ipython3\n(.*?)```", page, flags=re.DOTALL)))
+    cells = re.findall(r"```\{code-cell\} ipython3\n(?::tags: .*?\n)?(.*?)```", page, flags=re.DOTALL)
+    tree = ast.parse("\n".join(cells))
     kept = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef)
     tree.body = [
         node
