@@ -34,7 +34,6 @@ class PolicyComparison(Comparison):
     run: ClassVar[str] = "episode"
 
     starts: Starts
-    baseline: str | None  # the policy that the others are compared with; None: the leader
 
     @property
     def policies(self) -> list[str]:

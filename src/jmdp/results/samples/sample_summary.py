@@ -13,12 +13,14 @@ from jmdp.base.arrays import Floats
 from jmdp.base.labels import Labels
 from jmdp.models.coupling import Coupling
 from jmdp.results.evaluation import Evaluation
+from jmdp.results.margins import Margin
 from jmdp.results.parts import MethodSettings
 from jmdp.results.samples.bounded_returns import BoundedReturns
 from jmdp.results.samples.drawn_evaluation import SampledProblem, Stored, Within, drawn_evaluation
 from jmdp.results.samples.drawn_samples import DrawnSamples
 from jmdp.results.samples.interval_rules import IntervalRule
 from jmdp.results.samples.limits import Limits
+from jmdp.results.samples.pair_means import PairMeans
 from jmdp.results.samples.sample_moments import sample_moments
 from jmdp.results.samples.selection import mean_gap_errors
 from jmdp.simulators.simulator import Draws
@@ -84,9 +86,18 @@ class SampleSummary:
         assert self.return_range is not None
         return BoundedReturns(draws, self.limits, *self.return_range, self.error)
 
-    def gap_limits(self, reference: int, active: Sequence[int]) -> tuple[Floats, Floats]:
-        """Lower and upper limits of the mean gaps reference − alternative, for each of the `active` alternatives."""
+    def gap_limits(self, reference: int, active: Sequence[int], margin: Margin | None = None) -> tuple[Floats, Floats]:
+        """Lower and upper limits of the mean gaps reference − alternative, for each of the `active` alternatives.
+
+        With a margin, those of E[reference] − margin − E[alternative].
+        """
         at = list(active).index(reference)
+        if margin is not None:
+            low, high = np.zeros((2, len(active)))
+            for i in set(range(len(active))) - {at}:
+                excess = self.pair_means(active[i], reference).excess(margin)
+                low[i], high[i] = excess.low, excess.high
+            return low, high
         draws = self.samples.of(*active)
         if self.return_range is not None:
             return self._bounded(draws).gaps_of(at)
@@ -98,6 +109,10 @@ class SampleSummary:
         off = mean_gap_errors(returns, at, self.error, rounding) + 2 * (cut + rounding)
         off[at] = 0.0
         return scale.restore(gaps - off), scale.restore(gaps + off)
+
+    def pair_means(self, new: int, old: int) -> PairMeans:
+        """Intervals for the question whether one alternative is worse than another by more than a margin."""
+        return PairMeans(self.samples.of(new, old), self.limits, self.error, self.return_range, self.certain)
 
     def _evaluation(self, draws: Draws, labels: Labels) -> Evaluation:
         rule = self._rule
