@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -47,7 +48,7 @@ class PairMeans:
         """E[new] − E[old]."""
         return self._combination(1.0, -1.0, self.error)
 
-    @property
+    @cached_property
     def old(self) -> Estimate:
         """E[old], with the error probability that a relative margin spends on its sign."""
         return self._combination(0.0, 1.0, _SIGN * self.error)
