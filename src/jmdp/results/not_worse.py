@@ -80,6 +80,11 @@ class NotWorse:
         return bool(self.verdict)
 
     def __str__(self) -> str:
+        return f"{self.sentence}: {self.numbers}"
+
+    @property
+    def sentence(self) -> str:
+        """The verdict in words, without the numbers."""
         if not self.gap.has_interval:
             return f"undecided: {self._too_few} ({self.effort})"
         if not self.margin_known:
@@ -89,7 +94,7 @@ class NotWorse:
             Verdict.NO: f"{self.new} is worse than {self.old} by more than {self.margin}",
             Verdict.UNKNOWN: f"undecided whether {self.new} is worse than {self.old} by more than {self.margin}",
         }[self.verdict]
-        return f"{says} ({self.effort}): {self.numbers}"
+        return f"{says} ({self.effort})"
 
     @property
     def numbers(self) -> str:
