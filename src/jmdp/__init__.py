@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from jmdp.models.actors.as_policy import as_policy
     from jmdp.results.calibration import Calibration
     from jmdp.results.comparison import Comparison
+    from jmdp.results.margins import Margin
+    from jmdp.results.not_worse import NotWorse
     from jmdp.results.policy_comparison import PolicyComparison
     from jmdp.results.regret import Regret
 
@@ -59,8 +61,10 @@ __all__ = [
     "LearnedEvaluation",
     "LinearProjected",
     "Local",
+    "Margin",
     "MonteCarlo",
     "NeuralGram",
+    "NotWorse",
     "Outcome",
     "PolicyComparison",
     "ProcessPool",
@@ -90,6 +94,8 @@ _LOADED_LATER = {
     "Calibration": "results.calibration",
     "Comparison": "results.comparison",
     "LearnedEvaluation": "methods.neural_gram",
+    "Margin": "results.margins",
+    "NotWorse": "results.not_worse",
     "PolicyComparison": "results.policy_comparison",
     "ProcessPool": "distribute",
     "Regret": "results.regret",

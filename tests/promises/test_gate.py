@@ -149,6 +149,20 @@ def test_error_rates_of_1000_runs(law, margin):
         assert title == "edge" or counts[Verdict.UNKNOWN] <= 50
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("correlation", [0.0, 0.5, 0.9])
+@pytest.mark.parametrize("margin", ["2%", "5%"])
+def test_pairs_needed(margin, correlation):
+    """Equal means, normal returns with a coefficient of variation of 0.3; with -s, pairs are printed."""
+    pairs = []
+    for run in range(200):
+        z = np.random.default_rng([3, run]).standard_normal((2, 40_000))
+        new = correlation * z[0] + math.sqrt(1 - correlation**2) * z[1]
+        pairs.append(gate(100 + 30 * np.stack([z[0], new], axis=1), margin)[1])
+    print(f"| {margin} | {correlation} | {np.median(pairs):.0f} / {np.quantile(pairs, 0.9):.0f} |")
+    assert max(pairs) < 40_000
+
+
 def known_range(law, loss, margin, runs, budget):
     """The same with a known range of returns, [0, 200]."""
     counts = Counter()

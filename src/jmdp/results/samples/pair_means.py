@@ -128,6 +128,8 @@ class PairMeans:
     def _hidden(self, weights: Floats) -> Floats:
         """[n], bounds on the truncation errors. Branches that have merged have the same future."""
         ends, cut = self.draws.ends, self.limits.cut
+        if cut == 0:
+            return np.zeros(len(ends))
         merged = ends[:, 0] == ends[:, 1]
         parts = np.where(merged, np.abs(weights.sum()) * (ends[:, 0] != ENDED), (ends != ENDED) @ np.abs(weights))
         return np.multiply(parts, cut, out=np.zeros(len(parts)), where=parts > 0)
