@@ -36,6 +36,7 @@ _OUTCOMES = {
     Decision.GOOD_ENOUGH: Outcome.GOOD_ENOUGH,
     Decision.EQUAL: Outcome.EQUAL_BEST,
     Decision.SETTLED: Outcome.BASELINE_COMPARED,
+    Decision.MARGIN: Outcome.MARGIN_DECIDED,
 }
 
 
@@ -115,6 +116,7 @@ class Question(ABC):
             alternatives=self.labels.size,
             confidence=settings.confidence,
             indifference=settings.indifference or 0.0,
+            margin=settings.margin,
             same=self.same(),
         )
 
@@ -141,6 +143,7 @@ class Question(ABC):
             return_range=settings.return_range,
             method=partial(MonteCarlo, seed=settings.seed, confidence=settings.confidence, horizon=self.horizon),
             certain=certain,
+            sign=self.sign,
         )
 
     def certain(self, samples: DrawnSamples) -> bool:
@@ -154,8 +157,7 @@ class Question(ABC):
             return None
         summary, active = self.summary(sampled.samples), sampled.active
         reference = self.rule.reference(self.sign * summary.samples.of(*active).returns.mean(axis=0), active)
-        low, high = summary.gap_limits(reference, active)
-        return self.rule.examine(reference, active, *((low, high) if self.sign > 0 else (-high, -low)))
+        return self.rule.examine(reference, active, *summary.gap_limits(reference, active, self.rule.margin))
 
     def outcome(self, sampled: Sampled, standing: Standing | None) -> Outcome:
         """Outcome if sampling stops now."""
@@ -167,7 +169,8 @@ class Question(ABC):
             found = _OUTCOMES[standing.decision]
         else:
             found = Outcome.PRECISE if self._precise(sampled, standing) else Outcome.BUDGET_EXHAUSTED
-        if self._one_future(sampled.samples.complete, found is not Outcome.BUDGET_EXHAUSTED):
+        decided = found is not Outcome.BUDGET_EXHAUSTED
+        if self.rule.margin is None and self._one_future(sampled.samples.complete, decided):
             return Outcome.ONE_FUTURE
         return found
 
@@ -199,6 +202,7 @@ class Question(ABC):
             "survivors": tuple(map(names, survivors)) if best is None else (names(best),),
             "worse_than": worse,
             "indifference": self.settings.indifference,
+            "margin": self.settings.margin,
             "simulator": self.described(),
             "tie_tolerance": self.settings.tie_tolerance,
             "continue_with": lambda samples: self.answer(sampled, whole_number("samples", samples, 2)),
@@ -214,7 +218,7 @@ class Question(ABC):
             return None
         if standing.decision is Decision.BEST:
             return standing.reference
-        if standing.decision is not Decision.SETTLED:
+        if standing.decision not in (Decision.SETTLED, Decision.MARGIN):
             return None
         leader = int((self.sign * summary.means[0]).argmax())
         others = [i for i in range(summary.labels.size) if i != leader]
@@ -369,7 +373,7 @@ class _Run:
         if standing is None:
             return ""
         name, k = self._question.labels.name, self._question.labels.size
-        said = f"{name(standing.reference)} leads"
+        said = f"{name(standing.reference)} {'leads' if self._question.rule.margin is None else 'less the margin'}"
         if (rival := standing.rival) is not None:
             said += f", {standing.low[rival]:.3g} to {standing.high[rival]:.3g} over {name(rival)}"
         return f"{said}; {len(standing.survivors)} of {k} remain"

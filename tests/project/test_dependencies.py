@@ -15,7 +15,9 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 EXTRAS = PROJECT["optional-dependencies"]
 FOR_USERS = set(EXTRAS) - {"bench", "dev", "docs", "examples"}
 
-DISTRIBUTIONS = {"Box2D": "box2d", "flint": "python-flint", "orbax": "orbax-checkpoint", "sklearn": "scikit-learn"}
+DISTRIBUTIONS = {
+    "Box2D": "box2d", "flint": "python-flint", "orbax": "orbax-checkpoint", "sklearn": "scikit-learn", "yaml": "pyyaml",
+}  # fmt: skip
 """Of modules whose name is not that of the distribution."""
 NOT_IMPORTED = {
     "clarabel": "the solver that cvxpy is told to take",

@@ -19,6 +19,8 @@ from jmdp.results.answer import EARNS, Wording, answer_sentence
 from jmdp.results.comparison_table import action_columns, comparison_table
 from jmdp.results.evaluation import Evaluation
 from jmdp.results.gaps.gap import Gap
+from jmdp.results.margins import Margin
+from jmdp.results.not_worse import NotWorse, not_worse
 from jmdp.results.outcome import Outcome
 from jmdp.results.pairing import pairing_ceiling
 from jmdp.results.regret import Regret
@@ -58,6 +60,8 @@ class Comparison(Tabulated):
     best: str | None  # the action that is better on average than every other, if decided
     survivors: tuple[str, ...]  # actions that may be best; with a baseline, those that may be equal to it
     worse_than: dict[str, str]  # actions that were eliminated, each with one that is better
+    baseline: str | None = None  # the alternative that the others are compared with; None: the leader
+    margin: Margin | None  # the largest loss that is accepted, if sampling stopped when that was decided
     indifference: float | None  # differences of means up to this size do not matter
     simulator: str
     policy: str
@@ -196,7 +200,16 @@ class Comparison(Tabulated):
         """How much better the first action is on average: the mean gap, or its negative if smaller is better."""
         gap = self.gap(first, second)
         found = Estimate.within(gap.mean, gap.mean_interval)
-        return found if self.sign > 0 else Estimate(0.0 - found, 0.0 - found.high, 0.0 - found.low)
+        return found if self.sign > 0 else found.negative()
+
+    def not_worse(self, margin: Margin | float | str, new: Label | None = None, old: Label | None = None) -> NotWorse:
+        """Whether E[new] ≥ E[old] − margin, from the samples so far; valid whenever sampling stopped.
+
+        If smaller returns are better: whether E[new] ≤ E[old] + margin.
+        A margin is in units of the return, or a share of |E[old]|: "2%". By default `old` is the baseline.
+        """
+        named = new, self.baseline if old is None else old
+        return not_worse(self, Margin.of(margin), *(None if label is None else self._at(label) for label in named))
 
     def pair(self, first: Label, second: Label) -> Evaluation:
         """Evaluation of two different actions, from the samples that both have."""
