@@ -50,8 +50,11 @@ def onnx_session(model: bytes | str, providers: Sequence[str] = ("CPUExecutionPr
 
 def onnx_network(session: Any, reading: Reading, logits: bool | None) -> Actor:
     """Policy by an ONNX network; `logits` is None if the caller did not state what the output is."""
-    inputs = tuple(_Input.of(declared, reading) for declared in session.get_inputs())
-    name, dtype = _output(session, reading)
+    try:
+        inputs = tuple(_Input.of(declared, reading) for declared in session.get_inputs())
+        name, dtype = _output(session, reading)
+    except UnicodeDecodeError as error:
+        raise reading.error(f"has a damaged name of an input or output ({error}). Export it again.") from None
     discrete, numbered = reading.actions is not None, dtype.kind in "iu"
     said = logits is not None or name == "probabilities"
     reading = replace(reading, logits=name != "probabilities" if logits is None else logits)
