@@ -69,6 +69,7 @@ WALKS = "simulators/test_pair_walks.py::test_equal_to_the_slow_twin"
 SELECTION = "results/samples/test_selection_rule.py::"
 SAMPLING = "simulators/checking/test_sampling.py::"
 RUNS = "test_comparing_runs.py::"
+PURPOSE = "base/test_luck_by_purpose.py::"
 DESYNC = "simulators/checking/test_planted_desync.py::"
 TD = "methods/neural_gram/test_losses.py::"
 TRUNCATION = "simulators/test_truncation.py::"
@@ -87,6 +88,22 @@ BUGS = [
     Bug("each measure has the whole error probability", "comparing_runs.py",
         "confidence = 1 - (1 - self.settings.confidence) / len(each)", "confidence = self.settings.confidence",
         RUNS + "test_several_measures_hold_jointly"),
+    # Randomness by purpose.
+    Bug("keys are joined", "base/luck_by_purpose.py", 'return b"%a" % (key,)', 'return " ".join(map(str, key)).encode()',
+        PURPOSE + "test_keys_that_look_alike_differ"),
+    Bug("keys are hashed by Python", "base/luck_by_purpose.py", 'return b"%a" % (key,)', 'return b"%d" % hash(key)',
+        PURPOSE + "test_processes_with_other_hash_seeds_agree"),
+    Bug("durations are integers", "base/luck_by_purpose.py", "and not isinstance(part, np.timedelta64)", "",
+        PURPOSE + "test_other_parts_are_refused_by_name[timedelta64]"),
+    Bug("streams start again", "base/luck_by_purpose.py", "found = self._streams[name] = ", "found = ",
+        PURPOSE + "test_streams_continue_and_do_not_touch_each_other"),
+    Bug("Poisson numbers are one too large", "base/luck_by_purpose.py",
+        "return k - 1 if k > 0 and special.pdtr(k - 1, mean) >= u else k", "return k + 1",
+        PURPOSE + "test_poisson[12.5]"),
+    Bug("Poisson draws by NumPy", "base/luck_by_purpose.py",
+        "return _summed_poisson(u, mean) if mean <= _SUMMED else _inverse_poisson(u, mean)",
+        "return int(np.random.default_rng(int(u * 2**52)).poisson(mean))",
+        PURPOSE + "test_inversion_keeps_designs_coupled_and_numpy_does_not"),
     # Numbers as text, and what is refused.
     Bug("errors are rounded to the nearest", "base/rounding.py",
         "_leading(_distance(middle, low, high), digits, ROUND_CEILING)",
