@@ -1,0 +1,114 @@
+"""Start and step of an ordinary object with all its generators set to the key of a shock."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+from jmdp.base.luck import Shock
+from jmdp.errors import SimulatorError
+from jmdp.simulators.digests import digest_of
+from jmdp.simulators.gymnasium.global_generators import seeded_global_generators
+from jmdp.simulators.objects.generators import GeneratorKeys, KeyedStep
+from jmdp.simulators.objects.shared_attributes import SharedAttributes
+from jmdp.simulators.objects.step_results import StepResult, first_observation, step_result
+
+_NOTHING = Shock(bytes(16))
+
+
+def own_step(thing: Any, action: Any) -> Any:
+    """The object's own step."""
+    return thing.step(action)
+
+
+class ObjectSteps:
+    """Operations on the objects that a factory makes."""
+
+    def __init__(
+        self,
+        factory: Callable[[], Any],
+        step: Callable[[Any, Any], Any],
+        digest: Callable[[Any], Any] | None,
+        shared: Sequence[str],
+    ) -> None:
+        self._factory, self._step, self._own_digest = factory, step, digest
+        self.ignored = frozenset(() if isinstance(shared, str) else shared)  # attributes that are no part of a state
+        self.uses_globals = False  # whether steps draw from the global generators of NumPy or Python
+        first = self._made()
+        self.name = type(first).__name__
+        with seeded_global_generators(_NOTHING):
+            self._reset(first)
+        self.shared = SharedAttributes(shared, first)
+        self.keys = GeneratorKeys(first, self.ignored)
+        self.last: KeyedStep | None = None  # generators of the last step, for the trial
+
+    def without_sharing(self, ignored: Collection[str] = ()) -> ObjectSteps:
+        """The same without shared attributes; those in `ignored` are no part of a state either."""
+        steps = copy.copy(self)
+        steps.shared = SharedAttributes((), None)
+        steps.ignored = frozenset((*self.ignored, *ignored))
+        return steps
+
+    def sharing(self, names: Sequence[str]) -> ObjectSteps:
+        """The same with these shared attributes."""
+        steps = copy.copy(self)
+        thing, _ = self.begin(_NOTHING)
+        steps.shared, steps.ignored = SharedAttributes(names, thing), self.ignored | frozenset(names)
+        return steps
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "last": None}
+
+    def _made(self) -> Any:
+        with seeded_global_generators(_NOTHING):
+            return self._factory()
+
+    def _reset(self, thing: Any) -> Any:
+        reset = getattr(thing, "reset", None)
+        return first_observation(reset() if callable(reset) else None)
+
+    def begin(self, shock: Shock) -> tuple[Any, Any]:
+        """New object after its reset, with the randomness of this shock; and its first observation."""
+        with seeded_global_generators(shock):
+            thing = self._factory()
+            keyed = self.keys.set(thing, shock)
+            seen = self._reset(thing)
+        keyed.note_use()
+        self.shared.attach(thing)
+        return thing, seen
+
+    def spare(self) -> Any:
+        """New object in any state, with its generators replaced by keyed ones."""
+        thing, _ = self.begin(_NOTHING)
+        self.keys.set(thing, _NOTHING)
+        return thing
+
+    def step(self, thing: Any, action: Any, shock: Shock) -> StepResult:
+        """Step of an object, which is changed."""
+        keyed = self.keys.set(thing, shock)
+        if self.uses_globals:
+            with seeded_global_generators(shock):
+                returned = self._step(thing, action)
+            shock.uniform()  # records the use
+        else:
+            returned = self._step(thing, action)
+        keyed.note_use()
+        self.last = keyed
+        self.shared.attach(thing)
+        return step_result(returned, self.name)
+
+    def digest(self, thing: Any) -> bytes:
+        """Digest of all attributes except generators and shared ones, or of what the user's function returns."""
+        if self._own_digest is not None:
+            return digest_of(self._own_digest(thing))
+        if not self.ignored:
+            return digest_of(thing)
+        return digest_of(thing, lambda owner: self.ignored if owner is thing else ())
+
+    def fingerprint(self, thing: Any) -> bytes | None:
+        """Digest; None if the object cannot be inspected."""
+        try:
+            return self.digest(thing)
+        except SimulatorError:
+            return None

@@ -1,0 +1,48 @@
+"""The findings of the trial of an object as text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jmdp.simulators.objects.trial import STEPS, Trial
+
+
+def report_of(name: str, copies: str, reasons: Sequence[str], trial: Trial | None) -> str:
+    """One line for each finding."""
+    lines = [("object", name), ("copies", f"by {copies}")]
+    lines += [("", f"not by {reason}") for reason in reasons]
+    if trial is None:
+        return _table([*lines, ("trial", "none (check=False)")])
+    lines += [("randomness", _randomness(trial)), ("start", _start(trial))]
+    if trial.opaque:
+        lines.append(("states", "cannot be inspected, so rollouts do not merge; digest=… defines which are equal"))
+    for attribute, sizes in (trial.growing or {}).items():
+        shared = (
+            f'; no step read it: shared=("{attribute}",) makes copies faster' if attribute in trial.sharable else ""
+        )
+        lines.append(("growth", f"{attribute}: {', '.join(f'{size:,}' for size in sizes)} bytes after 0, 10, 20 steps{shared}"))
+    if trial.shrinking:
+        lines.append(
+            (
+                "warning",
+                f"{', '.join(trial.shrinking)} has fewer numbers after each step. If they are random, draw them in step",
+            )
+        )
+    return _table(lines)
+
+
+def _randomness(trial: Trial) -> str:
+    if trial.deterministic:
+        idle = f"; no step draws from {', '.join(trial.generators)}" if trial.generators else ""
+        return f"none: {STEPS} steps were the same with other keys{idle}"
+    sources = [*trial.drawn, *(["the global generators of NumPy and Python"] if trial.globals else [])]
+    effect = "" if trial.varied else f"; it changed no reward and no state in {STEPS} steps"
+    return f"{', '.join(sources)}, set to the key of each step{effect}"
+
+
+def _start(trial: Trial) -> str:
+    return "drawn by reset" if trial.starts_vary else "always the same"
+
+
+def _table(lines: Sequence[tuple[str, str]]) -> str:
+    return "\n".join(f"{label:11s} {text}" for label, text in lines)
