@@ -106,6 +106,7 @@ class History:
         self._digest: bytes | None = None
 
     def path(self) -> list[tuple[Any, Any]]:
+        """All events, the first one first."""
         events, at = [], self
         while at is not None:
             events.append(at._event)

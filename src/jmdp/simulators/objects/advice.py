@@ -19,6 +19,10 @@ def not_a_simulator(source: Any) -> SimulatorError:
     name = kind.__name__
     if _is_simpy(source):
         return SimulatorError(f"SimPy environments cannot be copied, so actions cannot be tried from one. {_WHOLE_RUN}")
+    if hasattr(source, "unwrapped") and hasattr(source, "action_space"):
+        return SimulatorError("This is a Gymnasium environment. Use jmdp.simulators.GymnasiumSimulator(env).")
+    if hasattr(source, "step_env"):
+        return SimulatorError("This is a gymnax environment. Use jmdp.simulators.GymnaxSimulator(env).")
     if callable(getattr(source, "step", None)):
         live = "" if isinstance(source, type) else f" Its current state is simulator.current({name.lower()})."
         return SimulatorError(

@@ -72,29 +72,32 @@ def parts_of(value: Any) -> Iterator[tuple[Hop, str, Any]]:
 class Place:
     """A random generator of an object, with all paths to it."""
 
-    __slots__ = ("paths", "where")
+    __slots__ = ("assignable", "followed", "paths", "where")
 
     def __init__(self, where: str) -> None:
         self.where = where  # the shortest path as text, its name
         self.paths: list[tuple[Hop, ...]] = []
+        self.assignable = True  # whether it can be replaced by another generator
+        self.followed = True  # whether the first path leads to it without a search
 
-    @property
-    def assignable(self) -> bool:
-        """Whether it can be replaced by another generator."""
-        return all(path[-1][0] in (_ATTRIBUTE, _ENTRY) and self._known(path) for path in self.paths)
-
-    @property
-    def followed(self) -> bool:
-        """Whether its path leads to the generator without a search."""
-        return self._known(self.paths[0])
-
-    @staticmethod
-    def _known(path: tuple[Hop, ...]) -> bool:
-        return all(kind != _NO_PATH for kind, _ in path)
+    def add(self, path: tuple[Hop, ...]) -> None:
+        """Add a path."""
+        known = all(kind != _NO_PATH for kind, _ in path)
+        self.followed = self.followed and (known or bool(self.paths))
+        self.assignable = self.assignable and known and path[-1][0] in (_ATTRIBUTE, _ENTRY)
+        self.paths.append(path)
 
     def find(self, thing: Any) -> Any:
-        """The generator at this place of an object."""
-        return _follow(thing, self.paths[0])
+        """The generator at this place of an object; None if there is no path to it now."""
+        if not self.followed:
+            return None
+        path = self.paths[0]
+        if len(path) == 1 and path[0][0] == _ATTRIBUTE:  # the usual case
+            return getattr(thing, path[0][1], None)
+        try:
+            return _follow(thing, path)
+        except (AttributeError, LookupError, TypeError):
+            return None
 
     def put(self, thing: Any, generator: Any) -> None:
         """Replace the generator of an object."""
@@ -125,7 +128,7 @@ def generator_places(thing: Any, skipped: Collection[str] = ()) -> list[tuple[Pl
             name = where + text
             if is_keyable(part):
                 place, _ = found.setdefault(id(part), (Place(name.removeprefix(".")), part))
-                place.paths.append((*path, hop))
+                place.add((*path, hop))
             elif id(part) not in seen:
                 seen[id(part)] = part
                 todo.append((part, name, (*path, hop)))
@@ -156,13 +159,12 @@ class GeneratorKeys:
 
     def set(self, thing: Any, shock: Shock) -> KeyedStep:
         """Set all generators of an object to the keys derived from this shock."""
-        if self.places is not None:
-            try:
-                found = [(place, place.find(thing)) for place in self.places]
-                if all(is_keyable(generator) for _, generator in found):
-                    return KeyedStep(thing, found, shock, self.first)
-            except (AttributeError, LookupError, TypeError):
-                pass  # for example, an object before its reset
+        places = self.places
+        if places is not None:
+            found = [(place, place.find(thing)) for place in places]
+            if all(type(generator) is KeyedGenerator or is_keyable(generator) for _, generator in found):
+                return KeyedStep(thing, found, shock, self.first)
+        # they move, or the object is not complete before its reset
         return KeyedStep(thing, generator_places(thing, self._skipped), shock, self.first)
 
 
@@ -180,8 +182,10 @@ class KeyedStep:
 
     def note_use(self) -> None:
         """Record in the shock whether any of the generators was drawn from or replaced since."""
-        if self.moved():
-            self.shock.uniform()  # records the use, in logged shocks too
+        for entry in self._set:
+            if self._moved(*entry):
+                note_use(self.shock)
+                return
 
     def moved(self) -> list[str]:
         """Names of the generators that were drawn from or replaced."""
@@ -189,25 +193,29 @@ class KeyedStep:
 
     def replaced(self) -> list[str]:
         """Names of the generators in whose place there is another one now."""
-        return [place.where for place, generator, _ in self._set if self._now(place) is not generator]
+        return [place.where for place, one, _ in self._set if place.followed and place.find(self._thing) is not one]
 
     def _moved(self, place: Place, generator: Any, before: Any) -> bool:
-        if self._now(place) is not generator:
+        if place.followed and place.find(self._thing) is not generator:
             return True
-        if isinstance(generator, KeyedGenerator):
+        if type(generator) is KeyedGenerator:
             return generator.moved
+        if before is _SEEDED:
+            return _twister_position(generator) != _SEEDED
         return before is not None and SavedGenerator.of(generator) != before
 
-    def _now(self, place: Place) -> Any:
-        try:
-            return place.find(self._thing) if place.followed else None
-        except (AttributeError, LookupError, TypeError):
-            return None
+
+def note_use(shock: Shock) -> None:
+    """Record that a shock was used, in the log of a logged one too."""
+    if type(shock) is Shock:
+        shock.note_use()
+    else:
+        shock.uniform()
 
 
 def _set(thing: Any, place: Place, generator: Any, shock: Shock) -> tuple[Any, Any]:
     """Set one generator to the key of a shock; return it, or its replacement, and its state if seeded in place."""
-    if isinstance(generator, np.random.Generator) and place.assignable:
+    if place.assignable and (type(generator) is np.random.Generator or type(generator).__module__.startswith("jmdp.")):
         keyed = generator if type(generator) is KeyedGenerator else KeyedGenerator.of(bytes(16))
         if type(shock) is Shock:
             keyed.restart(shock.peek())
@@ -220,9 +228,22 @@ def _set(thing: Any, place: Place, generator: Any, shock: Shock) -> tuple[Any, A
     words = shock.peek()
     if isinstance(generator, random.Random):
         random.Random.seed(generator, int.from_bytes(words, "little"))
-    elif isinstance(generator, np.random.RandomState) and type(generator._bit_generator) is np.random.MT19937:
+        return generator, _SEEDED
+    if isinstance(generator, np.random.RandomState) and type(generator._bit_generator) is np.random.MT19937:
         generator.seed(np.frombuffer(words, np.uint32))
-    else:
-        bits: Any = generator._bit_generator if isinstance(generator, np.random.RandomState) else generator.bit_generator
-        bits.state = type(bits)(int.from_bytes(words, "little")).state
+        return generator, _SEEDED
+    bits: Any = getattr(generator, "bit_generator", None) or generator._bit_generator
+    bits.state = type(bits)(int.from_bytes(words, "little")).state
     return generator, SavedGenerator.of(generator)
+
+
+_SEEDED = (624, 0x80000000)
+"""Position and first word of a Mersenne twister that was seeded by an array of words, before its first draw."""
+
+
+def _twister_position(generator: Any) -> tuple[int, int]:
+    if isinstance(generator, random.Random):
+        words = generator.getstate()[1]
+        return words[-1], words[0]
+    state = generator.get_state(legacy=False)["state"]
+    return int(state["pos"]), int(state["key"][0])

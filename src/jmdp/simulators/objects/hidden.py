@@ -19,7 +19,7 @@ import numpy as np
 from jmdp.simulators.checking.probe import GLOBALS, SavedGenerator
 from jmdp.simulators.objects.generators import is_keyable, parts_of
 
-_LIBRARIES = frozenset({*sys.stdlib_module_names, "gymnasium", "jax", "jmdp", "mesa", "numba", "numpy", "pandas",
+_LIBRARIES = frozenset({*sys.stdlib_module_names, "gymnasium", "jax", "jmdp", "mesa", "numpy", "pandas",
                         "scipy", "simpy", "sklearn", "torch"} - {"__main__"})  # fmt: skip
 """Packages whose functions and classes are not searched."""
 
@@ -180,22 +180,27 @@ _SOURCES = {
     "uuid4": "draws from the operating system, uuid.uuid4()",
     "uuid1": "uses the clock, uuid.uuid1()",
     "perf_counter": "uses the clock, time.perf_counter()",
+    "perf_counter_ns": "uses the clock, time.perf_counter_ns()",
     "time_ns": "uses the clock, time.time_ns()",
-    "time": "uses the clock, time.time()",
-    "now": "uses the clock, datetime.now()",
+    "utcnow": "uses the clock, datetime.utcnow()",
 }
 """Names in the code of a step that explain randomness without an attribute."""
 
 
 def sources_in_code(thing: Any, step: Any) -> list[str]:
-    """Calls in the code of an object's methods that use other randomness than its generators, as sentences."""
-    found: dict[str, None] = {}
-    for value, where, _ in [*_reachable(thing), *_reachable(step)]:
+    """Calls in a step, or in functions that it may call, of other randomness than the object's, as sentences."""
+    functions: dict[str, list[tuple[Any, str]]] = {}
+    for value, where, _ in _reachable(thing):
         if isinstance(value, types.FunctionType) and not _of_a_library(value.__module__):
-            if value.__name__ in ("__init__", "reset", "__new__"):
-                continue
-            names = names_in(value.__code__)
-            found.update({f"{where.removeprefix('self.')} {_SOURCES[n]}": None for n in _SOURCES if n in names})
+            functions.setdefault(value.__name__, []).append((value, where.removeprefix("self.")))
+    found: dict[str, None] = {}
+    todo = [(step, getattr(step, "__name__", "step"))]
+    while todo:
+        function, where = todo.pop(0)
+        names = names_in(function.__code__) if isinstance(function, types.FunctionType) else {"step"}
+        found.update({f"{where} {_SOURCES[name]}": None for name in _SOURCES if name in names})
+        for name in sorted(names & functions.keys()):
+            todo += functions.pop(name)
     return list(found)
 
 
@@ -205,7 +210,7 @@ def iterators_of(thing: Any) -> dict[str, Any]:
     for value, where, kind in _reachable(thing):
         module = type(value).__module__
         known = isinstance(value, types.GeneratorType) or (module == "builtins" and hasattr(value, "__next__"))
-        if known and kind == _OWN and not isinstance(value, (range, enumerate)):
+        if known and kind == _OWN and not isinstance(value, (type, enumerate)):
             found[where.removeprefix("self.")] = value
     return found
 
@@ -214,8 +219,10 @@ def lengths_of(thing: Any) -> dict[str, int]:
     """Lengths of the lists, deques and arrays of numbers among the attributes of an object, by name."""
     found = {}
     for _, name, value in parts_of(thing):
-        if isinstance(value, np.ndarray) and value.ndim and value.dtype.kind in "biuf":
-            found[name.removeprefix(".")] = len(value)
-        elif isinstance(value, (list, deque)) and value and all(isinstance(x, (int, float, np.number)) for x in value):
+        if isinstance(value, (list, deque)):
+            known = bool(value) and all(isinstance(entry, (int, float, np.number)) for entry in value)
+        else:
+            known = isinstance(value, np.ndarray) and value.ndim > 0 and value.dtype.kind in "biuf"
+        if known:
             found[name.removeprefix(".")] = len(value)
     return found

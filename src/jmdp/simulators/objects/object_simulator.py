@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -15,13 +16,17 @@ from jmdp.simulators.digests import digest_of
 from jmdp.simulators.gymnasium.replayed import History
 from jmdp.simulators.objects.advice import refuse_object
 from jmdp.simulators.objects.copies import Copies, DeepCopies, PickledCopies, ReplayedCopies, SavedCopies, own_copies
+from jmdp.simulators.objects.copy_choice import choose_copies
 from jmdp.simulators.objects.generators import generator_places
 from jmdp.simulators.objects.object_state import ObjectEpisode, ObjectState
 from jmdp.simulators.objects.object_steps import ObjectSteps, own_step
 from jmdp.simulators.objects.report import report_of
 from jmdp.simulators.objects.step_results import MISSING
-from jmdp.simulators.objects.trial import Trial, choose_copies, try_out
+from jmdp.simulators.objects.trial import Trial, try_out
 from jmdp.simulators.simulator import Episode, Simulator, Step, action_labels
+
+_NUMBERS = itertools.count()
+"""Numbers of the states given by `current`, whose histories are unknown."""
 
 _FIRST_LATE_CHECK = 32
 """Number of steps after which, and after each doubling, an object is searched for new generators."""
@@ -149,7 +154,7 @@ class ObjectSimulator(Simulator):
         if any(id(generator) in own for _, generator in generator_places(copied)):
             raise SimulatorError(f"A copy of this {type(thing).__name__} shares its generator. Start with start(…).")
         self._steps.keys.set(copied, Shock(bytes(16)))
-        state = ObjectState(copied, observation, History(None, (f"current {id(copied)}", None)))
+        state = ObjectState(copied, observation, History(None, (f"current {next(_NUMBERS)}", None)))
         state.copies = self._copies
         return state
 
@@ -247,9 +252,10 @@ class ObjectSimulator(Simulator):
         if self._observe is not None:
             return _kept(self._observe(self._thing(state)))
         if state.observation is MISSING:
+            verb = "step" if state.steps else "reset"
             raise UnavailableError(
-                f"{self._steps.name} returned no observation, but the policy needs one. Give a function of the object: "
-                "ObjectSimulator(…, observe=lambda thing: thing.stock)."
+                f"The policy needs an observation, but {verb} of {self._steps.name} returned none. Give a function of "
+                "the object: ObjectSimulator(…, observe=lambda thing: thing.stock)."
             )
         return state.observation
 

@@ -10,7 +10,7 @@ from jmdp.base.luck import Shock
 from jmdp.errors import SimulatorError
 from jmdp.simulators.digests import digest_of
 from jmdp.simulators.gymnasium.global_generators import seeded_global_generators
-from jmdp.simulators.objects.generators import GeneratorKeys, KeyedStep
+from jmdp.simulators.objects.generators import GeneratorKeys, KeyedStep, note_use
 from jmdp.simulators.objects.shared_attributes import SharedAttributes
 from jmdp.simulators.objects.step_results import StepResult, first_observation, step_result
 
@@ -35,10 +35,9 @@ class ObjectSteps:
         self._factory, self._step, self._own_digest = factory, step, digest
         self.ignored = frozenset(() if isinstance(shared, str) else shared)  # attributes that are no part of a state
         self.uses_globals = False  # whether steps draw from the global generators of NumPy or Python
-        first = self._made()
-        self.name = type(first).__name__
         with seeded_global_generators(_NOTHING):
-            self._reset(first)
+            first = self._first_object()
+        self.name = type(first).__name__
         self.shared = SharedAttributes(shared, first)
         self.keys = GeneratorKeys(first, self.ignored)
         self.last: KeyedStep | None = None  # generators of the last step, for the trial
@@ -60,9 +59,28 @@ class ObjectSteps:
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "last": None}
 
-    def _made(self) -> Any:
-        with seeded_global_generators(_NOTHING):
-            return self._factory()
+    def _first_object(self) -> Any:
+        name = getattr(self._factory, "__name__", "factory")
+        try:
+            first = self._factory()
+        except TypeError as error:
+            raise SimulatorError(
+                f"{name}() raised TypeError: {error}. Give a function without arguments that makes the object: "
+                f"ObjectSimulator(lambda: {name}(…), …)."
+            ) from error
+        try:
+            self._reset(first)
+        except TypeError as error:
+            raise SimulatorError(
+                f"reset() of {type(first).__name__} raised TypeError: {error}. It is called without arguments: give "
+                "each of them a default."
+            ) from error
+        if self._step is own_step and not callable(getattr(first, "step", None)):
+            raise SimulatorError(
+                f"A {type(first).__name__} has no method step. Give a function: ObjectSimulator(…, step=lambda thing, "
+                "action: …)."
+            )
+        return first
 
     def _reset(self, thing: Any) -> Any:
         reset = getattr(thing, "reset", None)
@@ -73,7 +91,10 @@ class ObjectSteps:
         with seeded_global_generators(shock):
             thing = self._factory()
             keyed = self.keys.set(thing, shock)
-            seen = self._reset(thing)
+            try:
+                seen = self._reset(thing)
+            except TypeError as error:
+                raise _explained(error) from error
         keyed.note_use()
         self.shared.attach(thing)
         return thing, seen
@@ -87,12 +108,15 @@ class ObjectSteps:
     def step(self, thing: Any, action: Any, shock: Shock) -> StepResult:
         """Step of an object, which is changed."""
         keyed = self.keys.set(thing, shock)
-        if self.uses_globals:
-            with seeded_global_generators(shock):
+        try:
+            if self.uses_globals:
+                with seeded_global_generators(shock):
+                    returned = self._step(thing, action)
+                note_use(shock)
+            else:
                 returned = self._step(thing, action)
-            shock.uniform()  # records the use
-        else:
-            returned = self._step(thing, action)
+        except TypeError as error:
+            raise _explained(error) from error
         keyed.note_use()
         self.last = keyed
         self.shared.attach(thing)
@@ -112,3 +136,13 @@ class ObjectSteps:
             return self.digest(thing)
         except SimulatorError:
             return None
+
+
+def _explained(error: TypeError) -> Exception:
+    """Error for `spawn` of a keyed generator, which has no seed sequence; any other is returned unchanged."""
+    if "spawn" not in str(error):
+        return error
+    return SimulatorError(
+        "reset or step calls spawn of a generator. Its generators are set to the key of each step, so there is no seed "
+        "to spawn from. Call spawn in __init__, or use np.random.default_rng(self.rng.integers(2**63))."
+    )

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from jmdp.simulators.objects.trial import STEPS, Trial
+from jmdp.simulators.objects.trial import Trial
+from jmdp.simulators.objects.trial_run import STEPS
+
+_SHARE = '; no step read it: shared=("{}",) makes copies faster'
 
 
 def report_of(name: str, copies: str, reasons: Sequence[str], trial: Trial | None) -> str:
@@ -17,17 +20,12 @@ def report_of(name: str, copies: str, reasons: Sequence[str], trial: Trial | Non
     if trial.opaque:
         lines.append(("states", "cannot be inspected, so rollouts do not merge; digest=… defines which are equal"))
     for attribute, sizes in (trial.growing or {}).items():
-        shared = (
-            f'; no step read it: shared=("{attribute}",) makes copies faster' if attribute in trial.sharable else ""
-        )
-        lines.append(("growth", f"{attribute}: {', '.join(f'{size:,}' for size in sizes)} bytes after 0, 10, 20 steps{shared}"))
+        advice = "" if attribute not in trial.sharable else _SHARE.format(attribute)
+        grown = ", ".join(f"{size:,}" for size in sizes)
+        lines.append(("growth", f"{attribute}: {grown} bytes after 0, 10, 20 steps{advice}"))
     if trial.shrinking:
-        lines.append(
-            (
-                "warning",
-                f"{', '.join(trial.shrinking)} has fewer numbers after each step. If they are random, draw them in step",
-            )
-        )
+        names = ", ".join(trial.shrinking)
+        lines.append(("warning", f"{names} has fewer numbers after each step; random ones must be drawn in step"))
     return _table(lines)
 
 

@@ -28,7 +28,7 @@ class StepResult(NamedTuple):
 
     observation: Any
     reward: Any
-    terminated: bool
+    terminated: Any
     truncated: bool
 
 
@@ -41,9 +41,9 @@ def step_result(returned: Any, owner: str) -> StepResult:
     if isinstance(returned, tuple):
         size = len(returned)
         if size == 2 and isinstance(returned[1], _BOOLEANS):
-            return _checked(StepResult(MISSING, *returned, False), returned, owner)
+            return _checked(StepResult(MISSING, returned[0], returned[1], False), returned, owner)
         if size == 3 or (size == 4 and isinstance(returned[3], dict)):
-            return _checked(StepResult(*returned[:3], False), returned, owner)
+            return _checked(StepResult(returned[0], returned[1], returned[2], False), returned, owner)
         if size == 5 and isinstance(returned[3], _BOOLEANS):
             return _checked(StepResult(*returned[:4]), returned, owner)
     elif _is_number(returned) and not isinstance(returned, _BOOLEANS):
