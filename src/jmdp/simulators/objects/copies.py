@@ -15,7 +15,7 @@ from typing import Any
 from jmdp.base.keyed_generator import KeyedGenerator
 from jmdp.base.luck import Shock
 from jmdp.simulators.gymnasium.replayed import History
-from jmdp.simulators.objects.generators import generator_places
+from jmdp.simulators.objects.generators import GeneratorKeys
 from jmdp.simulators.objects.shared_attributes import SharedAttributes
 
 OWN_METHODS = (("save_state", "restore_state"), ("get_state", "set_state"), ("snapshot", "restore"))
@@ -88,8 +88,8 @@ class DeepCopies(Copies):
 
     name = "deepcopy"
 
-    def __init__(self, shared: SharedAttributes) -> None:
-        self._shared = shared
+    def __init__(self, shared: SharedAttributes, keys: GeneratorKeys) -> None:
+        self._shared, self._keys = shared, keys
 
     def freeze(self, thing: Any, history: History | None) -> Any:
         """The object itself: a state that is stored is not used further."""
@@ -99,7 +99,7 @@ class DeepCopies(Copies):
         """Copy the object."""
         memo: dict[int, Any] = {id(value): value for value in self._shared.values.values()}
         memo.pop(id(None), None)
-        for _, generator in generator_places(frozen, self._shared.values):
+        for _, generator in self._keys.find(frozen):
             if type(generator) is KeyedGenerator:
                 memo[id(generator)] = generator
         return copy.deepcopy(frozen, memo)

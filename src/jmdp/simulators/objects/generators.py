@@ -157,15 +157,17 @@ class GeneratorKeys:
         """Names of the generators of an object, found by a search."""
         return [place.where for place, _ in generator_places(thing, self._skipped)]
 
+    def find(self, thing: Any) -> list[tuple[Place, Any]]:
+        """The generators of an object."""
+        if self.places is not None:
+            found = [(place, place.find(thing)) for place in self.places]
+            if all(type(generator) is KeyedGenerator or is_keyable(generator) for _, generator in found):
+                return found
+        return generator_places(thing, self._skipped)  # they move, or the object is not complete before its reset
+
     def set(self, thing: Any, shock: Shock) -> KeyedStep:
         """Set all generators of an object to the keys derived from this shock."""
-        places = self.places
-        if places is not None:
-            found = [(place, place.find(thing)) for place in places]
-            if all(type(generator) is KeyedGenerator or is_keyable(generator) for _, generator in found):
-                return KeyedStep(thing, found, shock, self.first)
-        # they move, or the object is not complete before its reset
-        return KeyedStep(thing, generator_places(thing, self._skipped), shock, self.first)
+        return KeyedStep(thing, self.find(thing), shock, self.first)
 
 
 class KeyedStep:
@@ -199,10 +201,10 @@ class KeyedStep:
         if place.followed and place.find(self._thing) is not generator:
             return True
         if type(generator) is KeyedGenerator:
-            return generator.moved
+            return bool(generator.moved)
         if before is _SEEDED:
-            return _twister_position(generator) != _SEEDED
-        return before is not None and SavedGenerator.of(generator) != before
+            return bool(_twister_position(generator) != _SEEDED)
+        return before is not None and bool(SavedGenerator.of(generator) != before)
 
 
 def note_use(shock: Shock) -> None:

@@ -103,7 +103,7 @@ class ObjectSimulator(Simulator):
         self._ways = self._ways_to_copy(snapshot, save, restore)
         self._copies: Copies | None = None  # chosen in `_ready`
         self._trial: Trial | None = None
-        self._reasons: list[str] = []
+        self._remarks: list[str] = []
         if self._values is not None:
             self._ready(self._values[0])
 
@@ -111,7 +111,7 @@ class ObjectSimulator(Simulator):
         steps = self._steps
         known: dict[str, Copies] = {
             "pickle": PickledCopies(steps.shared),
-            "deepcopy": DeepCopies(steps.shared),
+            "deepcopy": DeepCopies(steps.shared, steps.keys),
             "replay": ReplayedCopies(_Begin(steps), steps.step),
         }
         if snapshot is not None:
@@ -126,7 +126,7 @@ class ObjectSimulator(Simulator):
             values = [value] if self._values is None else [self._values[i] for i in {0, len(self._values) // 2, -1}]
             if self.check:
                 self._trial = try_out(self._steps, values, self._step)
-            self._copies, self._reasons = choose_copies(self._steps, values, self._ways)
+            self._copies, self._remarks = choose_copies(self._steps, values, self._ways)
         return self._copies
 
     @property
@@ -134,7 +134,7 @@ class ObjectSimulator(Simulator):
         """What the trial found: how objects are copied, their generators, and what grows with time."""
         if self._copies is None:
             raise UnavailableError("The object was not tried yet. Give actions=…, or simulate a step first.")
-        return report_of(self._steps.name, self._copies.name, self._reasons, self._trial)
+        return report_of(self._steps.name, self._copies.name, self._remarks, self._trial)
 
     def start(self, shock: Shock) -> ObjectState:
         """State of a new object after its reset, with the randomness of this shock."""
@@ -162,7 +162,7 @@ class ObjectSimulator(Simulator):
         shared = self._steps.shared
         error: Exception | None = None
         # A saved state may contain that of a generator of another kind than the keyed ones.
-        for way in (self._copies, PickledCopies(shared), DeepCopies(shared)):
+        for way in (self._copies, PickledCopies(shared), DeepCopies(shared, self._steps.keys)):
             if way is not None and not isinstance(way, ReplayedCopies):
                 try:
                     return way.thaw(way.freeze(thing, None))

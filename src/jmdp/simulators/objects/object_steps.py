@@ -96,14 +96,13 @@ class ObjectSteps:
             except TypeError as error:
                 raise _explained(error) from error
         keyed.note_use()
+        self.keys.set(thing, _NOTHING)  # the reset may have made new ones; saved states hold those of one kind only
         self.shared.attach(thing)
         return thing, seen
 
     def spare(self) -> Any:
-        """New object in any state, with its generators replaced by keyed ones."""
-        thing, _ = self.begin(_NOTHING)
-        self.keys.set(thing, _NOTHING)
-        return thing
+        """New object in any state."""
+        return self.begin(_NOTHING)[0]
 
     def step(self, thing: Any, action: Any, shock: Shock) -> StepResult:
         """Step of an object, which is changed."""

@@ -31,7 +31,7 @@ def refuse_unequal(steps: ObjectSteps, thing: Any, expected: Look, run: Run, ste
     again.steps(t)
     other = again.thing
     again.step()
-    differing, causes = _differing(thing, other), sources_in_code(other, step)
+    differing, causes = differing_attributes(thing, other), sources_in_code(other, step)
     cause = f" {'; '.join(causes)}." if causes else ""
     named = f" Attributes that differ: {', '.join(differing)}." if differing else ""
     raise SimulatorError(
@@ -50,7 +50,7 @@ def _difference(one: Look, other: Look, t: int) -> str:
     return f"the {'observation' if one.observation != other.observation else 'state'} after step {t} was not the same"
 
 
-def _differing(one: Any, other: Any) -> list[str]:
+def differing_attributes(one: Any, other: Any) -> list[str]:
     """Names of the attributes that differ between two objects."""
     mine, theirs = (attributes_of(thing) or vars(thing) for thing in (one, other))
     return [name for name in mine if name in theirs and fingerprint_of(mine[name]) != fingerprint_of(theirs[name])]

@@ -10,10 +10,10 @@ from jmdp.simulators.objects.trial_run import STEPS
 _SHARE = '; no step read it: shared=("{}",) makes copies faster'
 
 
-def report_of(name: str, copies: str, reasons: Sequence[str], trial: Trial | None) -> str:
+def report_of(name: str, copies: str, remarks: Sequence[str], trial: Trial | None) -> str:
     """One line for each finding."""
     lines = [("object", name), ("copies", f"by {copies}")]
-    lines += [("", f"not by {reason}") for reason in reasons]
+    lines += [("", remark) for remark in remarks]
     if trial is None:
         return _table([*lines, ("trial", "none (check=False)")])
     lines += [("randomness", _randomness(trial)), ("start", _start(trial))]
