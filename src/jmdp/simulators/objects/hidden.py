@@ -20,7 +20,7 @@ from jmdp.simulators.checking.probe import GLOBALS, SavedGenerator
 from jmdp.simulators.objects.generators import is_keyable, parts_of
 
 _LIBRARIES = frozenset({*sys.stdlib_module_names, "gymnasium", "jax", "jmdp", "mesa", "numpy", "pandas",
-                        "scipy", "simpy", "sklearn", "torch"} - {"__main__"})  # fmt: skip
+                        "scipy", "simpy", "sklearn", "torch"} - {"__main__", "builtins"})  # fmt: skip
 """Packages whose functions and classes are not searched."""
 
 _MOST_VALUES = 20_000
