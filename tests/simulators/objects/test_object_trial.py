@@ -193,3 +193,65 @@ class Spawning(Shop):
 def test_spawn_is_explained():
     with pytest.raises(SimulatorError, match="Call spawn in __init__"):
         ObjectSimulator(Spawning, actions=2)
+
+
+class MarketShop(Shop):
+    """A part with a generator of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.market = OtherShop()
+
+    def demand(self):
+        return super().demand() + self.market.demand()
+
+
+class OtherShop(Shop):
+    """Only to be a part."""
+
+
+def test_generators_in_shared_attributes_are_refused():
+    """They are not keyed, so that their draws would be the same in all samples."""
+    assert "rng, market.rng" in simulator_of(MarketShop).report
+    with pytest.raises(SimulatorError, match=r"self\.market\.rng.*not keyed. Remove this one"):
+        simulator_of(MarketShop, shared=("market",))
+
+
+class OwnSeedShop(Shop):
+    """Makes a generator in each step; only the reader can know whether its seed is keyed."""
+
+    def demand(self):
+        return super().demand() + int(np.random.default_rng(self.stock).integers(2))
+
+
+def test_generators_made_in_a_step_are_reported():
+    assert "warning     OwnSeedShop.demand makes a generator of its own" in simulator_of(OwnSeedShop).report
+
+
+class LeavingOutShop(LoggingShop):
+    """Saves the stock only."""
+
+    def save_state(self):
+        return self.stock
+
+    def restore_state(self, saved):
+        self.stock = saved
+
+
+def test_own_methods_may_leave_out_a_log():
+    found = simulator_of(LeavingOutShop).report
+    assert "by its methods save_state and restore_state\n            they do not restore log, which is then no" in found
+
+
+class Slotted:
+    __slots__ = ("rng",)
+
+    def __init__(self):
+        self.rng = np.random.default_rng(1)
+
+    def step(self, action):
+        return self.rng.normal() + action
+
+
+def test_objects_without_a_dict():
+    assert "randomness  rng" in ObjectSimulator(Slotted, actions=2).report

@@ -20,7 +20,11 @@ _LEAST = 100
 
 def attribute_sizes(thing: Any) -> dict[str, int]:
     """Approximate size of each attribute in bytes; values that several attributes refer to count in each once."""
-    attributes = {name: value for name, value in (attributes_of(thing) or vars(thing)).items() if not is_keyable(value)}
+    attributes = {
+        name: value
+        for name, value in (attributes_of(thing) or getattr(thing, "__dict__", {})).items()
+        if not is_keyable(value)
+    }
     outside = {id(thing), *(id(value) for value in attributes.values() if not isinstance(value, (int, str, float)))}
     return {name: _size(value, outside - {id(value)}) for name, value in attributes.items()}
 

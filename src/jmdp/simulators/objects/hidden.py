@@ -10,14 +10,14 @@ import random
 import sys
 import types
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from jmdp.simulators.checking.probe import GLOBALS, SavedGenerator
-from jmdp.simulators.objects.generators import is_keyable, parts_of
+from jmdp.simulators.objects.generators import generator_places, is_keyable, parts_of
 
 _LIBRARIES = frozenset({*sys.stdlib_module_names, "gymnasium", "jax", "jmdp", "mesa", "numpy", "pandas",
                         "scipy", "simpy", "sklearn", "torch"} - {"__main__", "builtins"})  # fmt: skip
@@ -40,6 +40,7 @@ _FIXES = {
     "self.rng.normal(), instead of next(…).",
     "torch": "Generators of torch are not keyed. Draw from a NumPy generator, self.rng, and convert: "
     "torch.from_numpy(self.rng.normal(size=…)).",
+    "shared": "Attributes in shared=… are not keyed. Remove this one.",
     "system": "The operating system's generator cannot be keyed. Use random.Random() or np.random.default_rng().",
 }
 
@@ -72,20 +73,25 @@ def is_torch_generator(value: Any) -> bool:
     return torch is not None and isinstance(value, torch.Generator)
 
 
-def hidden_generators(thing: Any) -> list[Hidden]:
-    """All generators that can be reached from an object, but not keyed, and the global one of torch."""
+def hidden_generators(thing: Any, shared: Collection[str]) -> list[Hidden]:
+    """All generators that can be reached from an object, but not keyed, and the global one of torch.
+
+    Those in the attributes that copies share are not keyed either.
+    """
+    keyed = {id(generator) for _, generator in generator_places(thing, shared)}
     found: dict[int, Hidden] = {}
     torch = sys.modules.get("torch")
     if torch is not None and hasattr(torch, "default_generator"):
         generator = torch.default_generator
         found[id(generator)] = Hidden("the global generator of torch", "torch", generator)
     for value, where, kind in _reachable(thing):
-        own = "torch" if is_torch_generator(value) else "system" if isinstance(value, random.SystemRandom) else kind
-        known = isinstance(value, random.SystemRandom) or is_keyable(value) or own == "torch"
-        if known and own != _OWN:
-            found.setdefault(id(value), Hidden(where, own, value))
-    keyed = {id(value) for value, _, kind in _reachable(thing) if kind == _OWN and is_keyable(value)}
-    return [hidden for key, hidden in found.items() if key not in keyed]
+        if isinstance(value, random.SystemRandom):
+            found.setdefault(id(value), Hidden(where, "system", value))
+        elif is_torch_generator(value):
+            found.setdefault(id(value), Hidden(where, "torch", value))
+        elif is_keyable(value) and id(value) not in keyed:
+            found.setdefault(id(value), Hidden(where, "shared" if kind == _OWN else kind, value))
+    return list(found.values())
 
 
 def _reachable(thing: Any) -> Iterator[tuple[Any, str, str]]:

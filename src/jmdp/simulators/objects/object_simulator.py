@@ -74,8 +74,6 @@ class ObjectSimulator(Simulator):
         the state. Their contents are set back after each step.
     digest
         ``digest(object)``: value that is equal for equal states. None uses all attributes.
-    check
-        Try the object before use and before sampling. False also skips the choice of `snapshot` by trial.
     """
 
     def __init__(
@@ -90,7 +88,6 @@ class ObjectSimulator(Simulator):
         snapshot: Literal["pickle", "deepcopy", "replay"] | None = None,
         shared: Sequence[str] = (),
         digest: Callable[[Any], Any] | None = None,
-        check: bool = True,
     ) -> None:
         refuse_object(factory, has_step=step is not None)
         if (save is None) != (restore is None):
@@ -98,12 +95,13 @@ class ObjectSimulator(Simulator):
         if snapshot not in (None, "pickle", "deepcopy", "replay"):
             raise SettingsError(f'snapshot is {snapshot!r}. Use None, "pickle", "deepcopy" or "replay".')
         self.actions, self._values = _actions(actions)
-        self._step, self._observe, self._own_digest, self.check = step or own_step, observe, digest, check
+        self._step, self._observe, self._own_digest = step or own_step, observe, digest
         self._steps = ObjectSteps(factory, self._step, digest, shared)
         self._ways = self._ways_to_copy(snapshot, save, restore)
         self._copies: Copies | None = None  # chosen in `_ready`
         self._trial: Trial | None = None
         self._remarks: list[str] = []
+        self._keeps_history = True  # whether states store the steps that led to them
         if self._values is not None:
             self._ready(self._values[0])
 
@@ -123,16 +121,17 @@ class ObjectSimulator(Simulator):
     def _ready(self, value: Any) -> Copies:
         """Try the object with this action, or with several of its own, unless this was done before."""
         if self._copies is None:
-            values = [value] if self._values is None else [self._values[i] for i in {0, len(self._values) // 2, -1}]
-            if self.check:
-                self._trial = try_out(self._steps, values, self._step)
+            values = [value] if self._values is None else _some(self._values)
+            self._trial = try_out(self._steps, values, self._step)
             self._copies, self._remarks = choose_copies(self._steps, values, self._ways)
+            stored = isinstance(self._copies, (PickledCopies, SavedCopies))
+            self._keeps_history = self._trial.opaque or not stored
         return self._copies
 
     @property
     def report(self) -> str:
         """What the trial found: how objects are copied, their generators, and what grows with time."""
-        if self._copies is None:
+        if self._copies is None or self._trial is None:
             raise UnavailableError("The object was not tried yet. Give actions=…, or simulate a step first.")
         return report_of(self._steps.name, self._copies.name, self._remarks, self._trial)
 
@@ -199,7 +198,7 @@ class ObjectSimulator(Simulator):
         if steps >= _FIRST_LATE_CHECK and steps & (steps - 1) == 0:
             self._refuse_new_generators(thing, steps)
         result = self._steps.step(thing, value, shock)
-        history = History(state.history, (_kept(value), shock))
+        history = History(state.history, (_kept(value), shock)) if self._keeps_history else None
         after = ObjectState(thing, _kept(result.observation), history, steps, state.truncated or bool(result.truncated))
         after.copies = self._copies
         return Step(float(result.reward), after, bool(result.terminated))
@@ -223,6 +222,7 @@ class ObjectSimulator(Simulator):
         return state.live
 
     def _replayed(self, state: ObjectState) -> Any:
+        assert state.history is not None
         return ReplayedCopies(_Begin(self._steps), self._steps.step).thaw(state.history)
 
     def _value(self, action: Any) -> Any:
@@ -242,7 +242,7 @@ class ObjectSimulator(Simulator):
     def digest(self, state: ObjectState) -> bytes:
         """Digest of a state; equal states have equal digests. Of objects that cannot be inspected, equal histories."""
         _refuse_unusable(state)
-        if self._own_digest is None and self._trial is not None and self._trial.opaque:
+        if self._own_digest is None and self._trial is not None and self._trial.opaque and state.history is not None:
             return digest_of(state.history.digest())
         return self._steps.digest(self._thing(state))
 
@@ -292,6 +292,11 @@ def _actions(actions: Any) -> tuple[Labels | None, list[Any] | None]:
         )
     labels = action_labels(actions)
     return labels, list(range(labels.size))
+
+
+def _some(values: list[Any]) -> list[Any]:
+    """First, middle and last of these."""
+    return [values[i] for i in sorted({0, len(values) // 2, len(values) - 1})]
 
 
 def _kept(value: Any) -> Any:

@@ -16,8 +16,11 @@ class ObjectState:
 
     __slots__ = ("__weakref__", "copies", "frozen", "history", "live", "observation", "steps", "truncated", "used_up")
 
-    def __init__(self, live: Any, observation: Any, history: History, steps: int = 0, truncated: bool = False) -> None:
-        self.live, self.observation, self.history, self.steps = live, observation, history, steps
+    def __init__(
+        self, live: Any, observation: Any, history: History | None, steps: int = 0, truncated: bool = False
+    ) -> None:
+        self.live, self.observation, self.steps = live, observation, steps
+        self.history = history  # steps that led to the state; None if they are not needed
         self.truncated, self.used_up = truncated, False
         self.frozen: Any = None  # stored by `copies`, once the state was copied
         self.copies: Copies | None = None
@@ -39,16 +42,15 @@ class ObjectState:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Objects that are copied in another way than by pickle may not survive it, so their steps are repeated.
-        stored = None
+        stored, path = None, [] if self.history is None else self.history.path()
         if isinstance(self.copies, (PickledCopies, SavedCopies)):
             stored = self.freeze(self.copies)
-        elif self.history.path()[0][0] is not None:
+        elif path[0][0] is not None:
             raise SimulatorError(
                 "The current state of this object cannot be sent to worker processes: it cannot be pickled, and the "
                 "steps that led to it are unknown. Compare without pool=…, or from simulator.start(…)."
             )
-        rest = (self.copies, stored, self.observation, self.history.path(), self.steps, self.truncated)
-        return _restored, rest
+        return _restored, (self.copies, stored, self.observation, path, self.steps, self.truncated)
 
 
 def _restored(
@@ -57,7 +59,6 @@ def _restored(
     history = None
     for event in path:
         history = History(history, event)
-    assert history is not None
     state = ObjectState(None, seen, history, steps, truncated)
     state.copies, state.frozen = copies, frozen
     return state

@@ -52,7 +52,7 @@ def _difference(one: Look, other: Look, t: int) -> str:
 
 def differing_attributes(one: Any, other: Any) -> list[str]:
     """Names of the attributes that differ between two objects."""
-    mine, theirs = (attributes_of(thing) or vars(thing) for thing in (one, other))
+    mine, theirs = (attributes_of(thing) or getattr(thing, "__dict__", {}) for thing in (one, other))
     return [name for name in mine if name in theirs and fingerprint_of(mine[name]) != fingerprint_of(theirs[name])]
 
 

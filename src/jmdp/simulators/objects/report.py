@@ -10,12 +10,10 @@ from jmdp.simulators.objects.trial_run import STEPS
 _SHARE = '; no step read it: shared=("{}",) makes copies faster'
 
 
-def report_of(name: str, copies: str, remarks: Sequence[str], trial: Trial | None) -> str:
+def report_of(name: str, copies: str, remarks: Sequence[str], trial: Trial) -> str:
     """One line for each finding."""
     lines = [("object", name), ("copies", f"by {copies}")]
     lines += [("", remark) for remark in remarks]
-    if trial is None:
-        return _table([*lines, ("trial", "none (check=False)")])
     lines += [("randomness", _randomness(trial)), ("start", _start(trial))]
     if trial.opaque:
         lines.append(("states", "cannot be inspected, so rollouts do not merge; digest=… defines which are equal"))
@@ -26,6 +24,7 @@ def report_of(name: str, copies: str, remarks: Sequence[str], trial: Trial | Non
     if trial.shrinking:
         names = ", ".join(trial.shrinking)
         lines.append(("warning", f"{names} has fewer numbers after each step; random ones must be drawn in step"))
+    lines += [("warning", f"{made}; its seed must be drawn from a keyed generator") for made in trial.made]
     return _table(lines)
 
 

@@ -37,6 +37,7 @@ class Trial:
     sharable: tuple[str, ...] = ()  # growing attributes that no step read
     shrinking: tuple[str, ...] = ()  # attributes with fewer numbers after each step
     globals: bool = False  # whether steps draw from the global generators
+    made: tuple[str, ...] = ()  # functions that make generators in a step, as sentences
 
     @property
     def deterministic(self) -> bool:
@@ -53,8 +54,9 @@ def try_out(steps: ObjectSteps, actions: Sequence[Any], step: Any) -> Trial:
     trial.varied = Run(plain, actions, b"other").steps(STEPS) != reference.looks
     trial.starts_vary = _starts_vary(plain)
     trial.opaque = reference.looks[-1].state is None
+    trial.made = tuple(cause for cause in sources_in_code(reference.thing, step) if "makes" in cause)
     if not trial.varied:
-        cause = _cause_of_frozen_steps(reference.thing, trial, replaced, step)
+        cause = _cause_of_frozen_steps(reference.thing, trial, replaced)
         if cause is not None:
             refuse_frozen(plain.name, cause)
     if steps.shared.values:
@@ -113,7 +115,7 @@ def _second_run(steps: ObjectSteps, actions: Sequence[Any], reference: Run, step
         states: list[Any] = []
         for t in range(STEPS):
             if t <= 1 or run.looks[-1].terminated:  # generator objects have no variables before their first value
-                hidden = hidden_generators(run.thing)
+                hidden = hidden_generators(run.thing, steps.ignored)
                 states = [one.state() for one in hidden]
             thing = run.thing
             run.step()
@@ -135,16 +137,15 @@ def _starts_vary(steps: ObjectSteps) -> bool:
     return len(set(found)) > 1
 
 
-def _cause_of_frozen_steps(thing: Any, trial: Trial, replaced: list[str], step: Any) -> str | None:
+def _cause_of_frozen_steps(thing: Any, trial: Trial, replaced: list[str]) -> str | None:
     """Why no key changes a step; None if the object seems to be deterministic, or draws without effect."""
     if replaced:
         return f"step replaces {', '.join(replaced)} by a new generator with a seed"
     if trial.drawn or trial.globals:
         return None
-    made = [cause for cause in sources_in_code(thing, step) if "makes" in cause]
     advanced = iterators_of(thing)
-    if made or advanced:
-        return "; ".join(made) or f"{', '.join(advanced)}: an iterator, whose numbers are already decided"
+    if trial.made or advanced:
+        return "; ".join(trial.made) or f"{', '.join(advanced)}: an iterator, whose numbers are already decided"
     if trial.shrinking and trial.generators and not trial.starts_vary:
         return (
             f"{', '.join(trial.shrinking)} has fewer numbers after each step, and no step draws from "
