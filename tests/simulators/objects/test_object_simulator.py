@@ -14,6 +14,7 @@ import jmdp
 from jmdp.base.luck import Shock, Usage
 from jmdp.models.actors.as_policy import as_policy
 from jmdp.simulators import ObjectSimulator
+from jmdp.simulators.checking.probe import SavedGenerator
 from jmdp.simulators.rollouts import RolloutPlan, paired_draws
 from tests.simulators.objects.sound_objects import (
     SOUND,
@@ -283,3 +284,24 @@ def test_draws_of_generators_seeded_in_place_are_noted(kind):
         state = simulator.start(Shock.of_sample(0, 0))
         simulator.step(state, 1, Shock.of_sample(0, 0, usage))
         assert usage.used is used
+
+
+@pytest.mark.parametrize("own", [np.random.default_rng(3), np.random.RandomState(3), random.Random(3)])
+def test_a_generator_that_the_factory_gives_to_all_objects_is_left_alone(own):
+    def shop():
+        made = (PythonShop if isinstance(own, random.Random) else Shop)()
+        made.rng = own
+        return made
+
+    before = SavedGenerator.of(own)
+    returns(simulator_of(shop), 4, 2)
+    assert SavedGenerator.of(own) == before
+
+
+def test_local_coupling_of_whole_episodes():
+    """Policies that act alike have equal returns under `Local`, which compares digests of states."""
+    rules = {"a": up_to_six, "b": lambda stock: up_to_six(stock)}
+    found = jmdp.compare_policies(
+        simulator_of(Shop), rules, seed=0, discount=0.9, horizon=8, coupling=jmdp.Local(), samples=32
+    )
+    assert found.gap("a", "b").std == 0

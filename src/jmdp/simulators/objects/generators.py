@@ -165,6 +165,14 @@ class GeneratorKeys:
                 return found
         return generator_places(thing, self._skipped)  # they move, or the object is not complete before its reset
 
+    def detach(self, thing: Any) -> None:
+        """Replace generators that are seeded in place, because the factory may give one to several objects."""
+        for place, generator in self.find(thing):
+            if place.assignable and type(generator) is random.Random:
+                place.put(thing, random.Random(0))
+            elif place.assignable and type(generator) is np.random.RandomState:
+                place.put(thing, np.random.RandomState(0))
+
     def set(self, thing: Any, shock: Shock) -> KeyedStep:
         """Set all generators of an object to the keys derived from this shock."""
         return KeyedStep(thing, self.find(thing), shock, self.first)

@@ -90,6 +90,7 @@ class ObjectSteps:
         """New object after its reset, with the randomness of this shock; and its first observation."""
         with seeded_global_generators(shock):
             thing = self._factory()
+            self.keys.detach(thing)
             keyed = self.keys.set(thing, shock)
             try:
                 seen = self._reset(thing)
