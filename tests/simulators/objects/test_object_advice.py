@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from sound_objects import Shop
 
 import jmdp
 from jmdp.errors import SettingsError, SimulatorError
 from jmdp.simulators import ObjectSimulator, as_simulator
-from tests.simulators.objects.sound_objects import Shop
 
 
 class Study:
@@ -48,7 +48,7 @@ def test_simpy_is_for_whole_runs():
 def test_the_command_line(tmp_path):
     from jmdp.cli.environments import environment
 
-    source = "from tests.simulators.objects.sound_objects import Shop\n\n\nclass Named(Shop):\n    actions = 4\n"
+    source = "from sound_objects import Shop\n\n\nclass Named(Shop):\n    actions = 4\n"
     (tmp_path / "own_shop.py").write_text(source)
     found = environment(f"{tmp_path / 'own_shop.py'}:Named").simulator()
     assert repr(found) == "ObjectSimulator(Named, copied by pickle)"

@@ -9,14 +9,7 @@ import random
 
 import numpy as np
 import pytest
-
-import jmdp
-from jmdp.base.luck import Shock, Usage
-from jmdp.models.actors.as_policy import as_policy
-from jmdp.simulators import ObjectSimulator
-from jmdp.simulators.checking.probe import SavedGenerator
-from jmdp.simulators.rollouts import RolloutPlan, paired_draws
-from tests.simulators.objects.sound_objects import (
+from sound_objects import (
     SOUND,
     DataShop,
     DrawnStartShop,
@@ -32,6 +25,13 @@ from tests.simulators.objects.sound_objects import (
     Shop,
     ShopWithEntities,
 )
+
+import jmdp
+from jmdp.base.luck import Shock, Usage
+from jmdp.models.actors.as_policy import as_policy
+from jmdp.simulators import ObjectSimulator
+from jmdp.simulators.checking.probe import SavedGenerator
+from jmdp.simulators.rollouts import RolloutPlan, paired_draws
 
 ROOT = Shock.of_sample(3, 1)
 

@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-
-from jmdp.base.luck import Shock
-from jmdp.errors import SettingsError, SimulatorError, UnavailableError
-from jmdp.simulators import ObjectSimulator
-from tests.simulators.objects.faulty_objects import FAULTY
-from tests.simulators.objects.sound_objects import (
+from faulty_objects import FAULTY
+from sound_objects import (
     SOUND,
     DataShop,
     DrawnStartShop,
@@ -19,6 +15,10 @@ from tests.simulators.objects.sound_objects import (
     ShopWithEntities,
     WronglySavingShop,
 )
+
+from jmdp.base.luck import Shock
+from jmdp.errors import SettingsError, SimulatorError, UnavailableError
+from jmdp.simulators import ObjectSimulator
 
 
 def simulator_of(kind, **settings):
