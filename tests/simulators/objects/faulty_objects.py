@@ -124,6 +124,26 @@ class ReplacedInStep:
         return self.rng.normal() + action
 
 
+class SeedsTheGlobal:
+    def __init__(self):
+        self.t = 0
+
+    def step(self, action):
+        self.t += 1
+        np.random.seed(self.t)  # noqa: NPY002
+        return np.random.normal() + action  # noqa: NPY002
+
+
+class SeedsItsOwn:
+    def __init__(self):
+        self.t, self.rng = 0, random.Random(1)
+
+    def step(self, action):
+        self.t += 1
+        self.rng.seed(self.t)
+        return self.rng.random() + action
+
+
 class OfTheSystem:
     def __init__(self):
         self.rng = random.SystemRandom()
@@ -197,6 +217,8 @@ FAULTY = {
     MadeInStep: "MadeInStep.step makes a generator of its own",
     SeededInStep: "SeededInStep.step makes a generator of its own",
     ReplacedInStep: "step replaces rng",
+    SeedsTheGlobal: "SeedsTheGlobal.step sets a seed",
+    SeedsItsOwn: "SeedsItsOwn.step sets a seed",
     OfTheSystem: "self.rng",
     Urandom: "os.urandom",
     Secrets: "module secrets",

@@ -180,6 +180,7 @@ _SOURCES = {
     "Random": "makes a generator of its own, random.Random(…)",
     "SeedSequence": "makes a seed of its own, np.random.SeedSequence(…)",
     "spawn": "makes generators of its own by spawn(…)",
+    "seed": "sets a seed, by seed(…)",
     "urandom": "draws from the operating system, os.urandom(…)",
     "secrets": "draws from the operating system, by the module secrets",
     "SystemRandom": "draws from the operating system, random.SystemRandom()",

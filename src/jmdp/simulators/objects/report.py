@@ -24,7 +24,7 @@ def report_of(name: str, copies: str, remarks: Sequence[str], trial: Trial) -> s
     if trial.shrinking:
         names = ", ".join(trial.shrinking)
         lines.append(("warning", f"{names} has fewer numbers after each step; random ones must be drawn in step"))
-    lines += [("warning", f"{made}; its seed must be drawn from a keyed generator") for made in trial.made]
+    lines += [("warning", f"{made}; the seed must be drawn from a keyed generator") for made in trial.made]
     return _table(lines)
 
 

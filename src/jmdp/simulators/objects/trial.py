@@ -37,7 +37,7 @@ class Trial:
     sharable: tuple[str, ...] = ()  # growing attributes that no step read
     shrinking: tuple[str, ...] = ()  # attributes with fewer numbers after each step
     globals: bool = False  # whether steps draw from the global generators
-    made: tuple[str, ...] = ()  # functions that make generators in a step, as sentences
+    made: tuple[str, ...] = ()  # functions that make or seed generators in a step, as sentences
 
     @property
     def deterministic(self) -> bool:
@@ -54,7 +54,7 @@ def try_out(steps: ObjectSteps, actions: Sequence[Any], step: Any) -> Trial:
     trial.varied = Run(plain, actions, b"other").steps(STEPS) != reference.looks
     trial.starts_vary = _starts_vary(plain)
     trial.opaque = reference.looks[-1].state is None
-    trial.made = tuple(cause for cause in sources_in_code(reference.thing, step) if "makes" in cause)
+    trial.made = tuple(cause for cause in sources_in_code(reference.thing, step) if "makes" in cause or "sets" in cause)
     if not trial.varied:
         cause = _cause_of_frozen_steps(reference.thing, trial, replaced)
         if cause is not None:
@@ -141,11 +141,13 @@ def _cause_of_frozen_steps(thing: Any, trial: Trial, replaced: list[str]) -> str
     """Why no key changes a step; None if the object seems to be deterministic, or draws without effect."""
     if replaced:
         return f"step replaces {', '.join(replaced)} by a new generator with a seed"
+    if trial.made:
+        return "; ".join(trial.made)
     if trial.drawn or trial.globals:
         return None
     advanced = iterators_of(thing)
-    if trial.made or advanced:
-        return "; ".join(trial.made) or f"{', '.join(advanced)}: an iterator, whose numbers are already decided"
+    if advanced:
+        return f"{', '.join(advanced)}: an iterator, whose numbers are already decided"
     if trial.shrinking and trial.generators and not trial.starts_vary:
         return (
             f"{', '.join(trial.shrinking)} has fewer numbers after each step, and no step draws from "
