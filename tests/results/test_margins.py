@@ -95,6 +95,8 @@ def test_an_unseen_event_may_cost_a_whole_episode():
     n = 400
     gap = pair(np.full(n, 500.0), np.full(n, 500.0)).gap
     assert gap.error == pytest.approx(500 * math.log(2 / 0.05) / n, rel=1e-6)
+    assert pair(np.full(n, 500.0), np.full(n, 500.0)).excess(Margin.of(5)).high < 0
+    assert pair(np.full(n, 500.0), np.full(n, 500.0)).excess(Margin.of(4)).high > 0
     assert math.isinf(pair(np.zeros(n), np.zeros(n)).gap.error)
     assert math.isinf(pair(np.ones(16), np.ones(16)).gap.error)
 
@@ -116,7 +118,7 @@ def test_without_randomness_one_sample_is_exact():
 
 
 LANE = jmdp.simulators.FunctionSimulator(
-    reward=lambda s, a, u: 10 + (0.0, -0.1, -3.0)[a] + u,
+    reward=lambda s, a, u: 10 + (0.0, 0.0, -3.0)[a] + u,
     next_state=lambda s, a, u: 1,
     actions=["old", "near", "far"],
     terminal=bool,
