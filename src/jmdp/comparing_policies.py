@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from jmdp.base.labels import Labels
-from jmdp.comparison_settings import Settings
+from jmdp.comparison_settings import Settings, alternative_names
 from jmdp.distribute.pools import Pool
-from jmdp.errors import LabelError, PolicyError, SettingsError
+from jmdp.errors import PolicyError, SettingsError
 from jmdp.methods.monte_carlo.monte_carlo import MonteCarlo, rollout_horizon
 from jmdp.methods.monte_carlo.table_rollouts import compiled
 from jmdp.models.actors.as_policy import as_policy
@@ -23,7 +21,7 @@ from jmdp.results.pairing import pairing_costs
 from jmdp.results.policy_comparison import PolicyComparison
 from jmdp.results.samples.limits import known_reward_bound
 from jmdp.results.samples.selection import SelectionRule
-from jmdp.sequential import Question, Sampled
+from jmdp.sequential import Sampled, SimulatorQuestion
 from jmdp.simulators import episode_simulator
 from jmdp.simulators.checking.sampling import check_episodes
 from jmdp.simulators.episodes import EpisodeDraws, EpisodePlan, Luck, LuckProbe, paired_episodes
@@ -143,7 +141,7 @@ def _question(
     progress: bool,
 ) -> _Question:
     """Check that simulator, policies, starts and settings are compatible, and combine them."""
-    names = _names(policies, baseline)
+    labels = alternative_names("policy", policies, baseline)
     if settings.margin is not None and baseline is None:
         raise SettingsError("margin is given without a baseline. Name the policy that it refers to: baseline=…")
     coupling = settings.coupling
@@ -168,7 +166,7 @@ def _question(
     )
     return _Question(
         simulator=simulator,
-        labels=Labels.of("policy", len(names), names),
+        labels=labels,
         settings=settings,
         discount=gamma,
         horizon=plan.horizon,
@@ -187,22 +185,6 @@ def _reward_bound(simulator: Simulator, starts: Starts, given: float | None) -> 
     if isinstance(simulator, TabularSimulator) and len(starts.states) > _MANY_STARTS:
         return simulator.model.reward_bound
     return known_reward_bound(simulator, starts.states, given)
-
-
-def _names(policies: Any, baseline: Any) -> list[str]:
-    if not isinstance(policies, Mapping):
-        raise SettingsError(
-            f"policies is a {type(policies).__name__}. Give a dictionary from names to policies: "
-            '{"old": …, "new": …}.'
-        )
-    names = [str(name) for name in policies]
-    if len(names) < 2 or len(set(names)) < len(names):
-        raise SettingsError(f"policies has the names {names}. Give two or more policies with different names.")
-    if baseline is not None and baseline not in names:
-        close = difflib.get_close_matches(str(baseline), names, n=1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
-        raise LabelError(f"baseline is {baseline!r}. Give the name of one of the policies: {', '.join(names)}.{hint}")
-    return names
 
 
 def _actor(name: str, policy: Any, simulator: Simulator) -> Any:
@@ -229,7 +211,7 @@ class PolicyBlocks:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class _Question(Question):
+class _Question(SimulatorQuestion):
     """Comparison of policies over whole episodes."""
 
     verb = "compare policies"

@@ -38,6 +38,10 @@ def test_exit_codes(capsys):
     assert run(capsys, f"{short} --undecided fail").code == Exit.NO
     assert run(capsys, f"{short} --undecided pass").code == Exit.YES
     assert run(capsys, f"{INVENTORY} --margin two").code == Exit.ERROR
+    early = run(capsys, f"{INVENTORY} --margin 2% --samples 8")
+    assert early.code == Exit.UNDECIDED
+    assert early.out.startswith("undecided: too few samples for an interval")
+    assert run(capsys, f"{INVENTORY} --margin 2% --samples 8 --json").json["gap"]["low"] is None
 
 
 def test_an_interrupted_gate_has_its_own_code(capsys, monkeypatch):

@@ -69,12 +69,23 @@ WALKS = "simulators/test_pair_walks.py::test_equal_to_the_slow_twin"
 SELECTION = "results/samples/test_selection_rule.py::"
 MARGINS = "results/test_margins.py::"
 SAMPLING = "simulators/checking/test_sampling.py::"
+RUNS = "test_comparing_runs.py::"
 DESYNC = "simulators/checking/test_planted_desync.py::"
 TD = "methods/neural_gram/test_losses.py::"
 TRUNCATION = "simulators/test_truncation.py::"
 AFTER = "test_reward_bound.py::test_a_reward_after_the_horizon_of_a_table_is_in_the_interval"
 TD_TWIN = TD + "test_targets_equal_the_slow_twin[sum]"
 BUGS = [
+    # Whole runs.
+    Bug("designs do not share randomness", "simulators/runs.py",
+        "Luck(shock if paired else shock.derived", "Luck(shock.derived",
+        RUNS + "test_the_gap_and_the_gain_agree_with_the_closed_form"),
+    Bug("the largest is the best although smaller is better", "sequential.py",
+        "*((low, high) if self.sign > 0 else (-high, -low))", "low, high",
+        RUNS + "test_smaller_is_better"),
+    Bug("each measure has the whole error probability", "comparing_runs.py",
+        "confidence = 1 - (1 - self.settings.confidence) / len(each)", "confidence = self.settings.confidence",
+        RUNS + "test_several_measures_hold_jointly"),
     # Numbers as text, and what is refused.
     Bug("errors are rounded to the nearest", "base/rounding.py",
         "_leading(_distance(middle, low, high), digits, ROUND_CEILING)",
@@ -460,7 +471,7 @@ BUGS = [
     Bug("eliminations between looks", "sequential.py", "elif n == self._scheduled(before):", "else:",
         "test_sequential.py::test_looks_do_not_depend_on_the_budget_or_on_going_on"),
     Bug("randomness is not looked for", "sequential.py",
-        "return self.simulator.check and not any(stage.draws.drew for stage in samples.stages)", "return False",
+        "return self.checked and not any(stage.draws.drew for stage in samples.stages)", "return False",
         "test_sequential.py::test_a_deterministic_question_takes_one_rollout"),
     Bug("equal sums of other steps differ", "simulators/reward_sums.py",
         "return exact_gains(self._gains.view(np.int64), self.returns, self._exact)", "return self._gains.view(np.int64)",

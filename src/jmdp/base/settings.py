@@ -41,6 +41,12 @@ def boolean(settings: object, name: str) -> None:
     object.__setattr__(settings, name, bool(value))
 
 
+def short(value: object, most: int = 80) -> str:
+    """The value as text for a message; long ones are cut."""
+    said = repr(value)
+    return said if len(said) <= most else f"{said[: most - 1]}…"
+
+
 def probability(settings: object, name: str) -> None:
     """Require a number strictly between 0 and 1."""
     value = getattr(settings, name)

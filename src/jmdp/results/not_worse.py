@@ -32,11 +32,15 @@ class _Compared(Protocol):
     def confidence(self) -> float: ...
     @property
     def summary(self) -> SampleSummary: ...
+    @property
+    def sign(self) -> float: ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class NotWorse:
     """Whether E[new] ≥ E[old] − margin: `verdict` is YES, NO or UNKNOWN, and so is the truth value.
+
+    If smaller is better, the question is whether E[new] ≤ E[old] + margin.
 
     Intervals are valid at any stopping time. They allow for an unseen event that costs a whole episode, so they are
     wider than those of `Comparison.gap`, which allow for one of the size of a standard deviation.
@@ -45,7 +49,7 @@ class NotWorse:
     new: str
     old: str
     margin: Margin
-    excess: Estimate  # E[old] − E[new] − margin, the loss beyond the margin
+    excess: Estimate  # E[old] − E[new] − margin, the loss beyond the margin; E[new] − E[old] − margin if less is better
     gap: Estimate  # E[new] − E[old]
     change: Estimate | None  # (E[new] − E[old])/|E[old]|; None if the margin is absolute, or E[old] may be 0
     old_mean: Estimate  # E[old], with the interval that decides its sign
@@ -53,6 +57,7 @@ class NotWorse:
     samples: int  # that both alternatives have
     confidence: float
     effort: str  # confidence and number of samples in words
+    sign: float = 1.0  # −1 if smaller is better
 
     @property
     def verdict(self) -> Verdict:
@@ -99,7 +104,7 @@ class NotWorse:
     @property
     def numbers(self) -> str:
         """The gap with its interval, and the relative change if the margin is relative."""
-        loss = -math.inf if self.margin.relative else -self.margin.size
+        loss = -math.inf if self.margin.relative else -self.sign * self.margin.size
         said = f"{self.new} − {self.old} = {_beside(self.gap, loss)}"
         return said if self.change is None else f"{said}, a change of {self.percent}"
 
@@ -108,7 +113,7 @@ class NotWorse:
         """The relative change in percent, with its interval, if the margin is relative."""
         assert self.change is not None
         ends = (100 * end for end in (float(self.change), self.change.low, self.change.high))
-        middle, _, interval = _beside(Estimate(*ends), -100 * self.margin.size).partition(" ")
+        middle, _, interval = _beside(Estimate(*ends), -100 * self.sign * self.margin.size).partition(" ")
         return f"{middle}% {interval}"
 
     @property
@@ -132,20 +137,21 @@ def not_worse(c: _Compared, margin: Margin, new: int | None, old: int | None) ->
         raise SettingsError('Name both alternatives: not_worse(margin, "new", "old").')
     if new == old:
         raise SettingsError(f"{c.actions[new]!r} is compared with itself. Name two different alternatives.")
-    pair = c.summary.pair_means(new, old)
-    n = len(pair.draws.returns)
+    pair = c.summary.pair_means(new, old, c.sign)
+    n, change = len(pair.draws.returns), pair.change() if margin.relative else None
     return NotWorse(
         new=c.actions[new],
         old=c.actions[old],
         margin=margin,
         excess=pair.excess(margin),
-        gap=pair.gap,
-        change=pair.change() if margin.relative else None,
-        old_mean=pair.old,
+        gap=_signed(pair.gap, c.sign),
+        change=None if change is None else _signed(change, c.sign),
+        old_mean=_signed(pair.old, c.sign),
         std=pair.std(margin),
         samples=n,
         confidence=c.confidence,
         effort=effort_of(c, n),
+        sign=c.sign,
     )
 
 
@@ -157,10 +163,16 @@ def effort_of(c: _Compared, n: int | None = None) -> str:
     return f"{100 * c.confidence:g}% confidence, {runs}"
 
 
+def _signed(number: Estimate, sign: float) -> Estimate:
+    return number if sign > 0 else Estimate(0.0 - number, 0.0 - number.high, 0.0 - number.low)
+
+
 def _beside(number: Estimate, threshold: float) -> str:
     """``value [low, high]`` with enough decimals for both printed ends to be on their side of a threshold."""
     wide = number.error
-    decimals = max(0, 1 - math.floor(math.log10(wide))) if 0 < wide < math.inf else 2
+    if not 0 < wide < math.inf:
+        return rounding.with_ends(number, digits=6)
+    decimals = max(0, 1 - math.floor(math.log10(wide)))
     for more in range(4):
         unit = 10.0 ** (decimals + more)
         low, high = math.floor(number.low * unit) / unit, math.ceil(number.high * unit) / unit

@@ -134,6 +134,11 @@ def _record(found: PolicyComparison) -> dict[str, Any]:
         "paired_samples": found.paired_samples,
         "baseline": found.baseline,
         "reference": found.reference,
-        "pairing": {"gain": pairing.gain, "correlation": pairing.correlation, "shares": pairing.shares},
+        "pairing": {
+            "gain": pairing.gain,
+            "ceiling": pairing.ceiling,
+            "correlation": pairing.correlation,
+            "shares": pairing.shares,
+        },
         "policies": [{"policy": name, **found.beside_reference(name)} for name in found.policies],
     }

@@ -110,9 +110,16 @@ class SampleSummary:
         off[at] = 0.0
         return scale.restore(gaps - off), scale.restore(gaps + off)
 
-    def pair_means(self, new: int, old: int) -> PairMeans:
-        """Intervals for the question whether one alternative is worse than another by more than a margin."""
-        return PairMeans(self.samples.of(new, old), self.limits, self.error, self.return_range, self.certain)
+    def pair_means(self, new: int, old: int, sign: float = 1.0) -> PairMeans:
+        """Intervals for the question whether one alternative is worse than another by more than a margin.
+
+        With sign −1, smaller returns are better: the intervals are those of the negative returns.
+        """
+        draws, within = self.samples.of(new, old), self.return_range
+        if sign < 0:
+            draws = replace(draws, returns=-draws.returns)
+            within = None if within is None else (-within[1], -within[0])
+        return PairMeans(draws, self.limits, self.error, within, self.certain)
 
     def _evaluation(self, draws: Draws, labels: Labels) -> Evaluation:
         rule = self._rule
