@@ -20,6 +20,7 @@ SLOW = (
     "cli/test_cli_evaluate.py",
     "cli/test_cli_gate.py",
     "cli/test_cli_main.py",
+    "cli/test_policy_files.py",
     "distribute/",
     "experiments/test_reproducing.py",
     "methods/exact_distribution/test_exact_distribution.py",

@@ -29,6 +29,7 @@ BROUGHT_ALONG = {
     "docutils": "sphinx",
     "flax": "gymnax",
     "nbformat": "myst-nb",
+    "torch": "stable-baselines3",
 }
 """Packages that ours are useless without, by what brings them."""
 OPTIONAL = {"cv2", "torch"}

@@ -73,6 +73,8 @@ RUNS = "test_comparing_runs.py::"
 DESYNC = "simulators/checking/test_planted_desync.py::"
 TD = "methods/neural_gram/test_losses.py::"
 TRUNCATION = "simulators/test_truncation.py::"
+FILES = "cli/test_policy_files.py::"
+ONNX = "models/actors/test_onnx_policies.py::"
 AFTER = "test_reward_bound.py::test_a_reward_after_the_horizon_of_a_table_is_in_the_interval"
 TD_TWIN = TD + "test_targets_equal_the_slow_twin[sum]"
 BUGS = [
@@ -553,6 +555,28 @@ BUGS = [
         "experiments/test_reproducing.py::test_the_residual_is_a_straight_line_where_no_state_is_terminal"),
     Bug("powers without binomials", "experiments/paper/jipe_n.py", "weight = ways * g", "weight = g",
         "experiments/test_reproducing.py::test_higher_moments_in_rationals_are_those_of_the_semantics"),
+    # Policies from files.
+    Bug("code that runs without a word", "cli/loading.py",
+        "if source not in _ANNOUNCED:", "if source in _ANNOUNCED:",
+        FILES + "test_code_is_announced_before_it_runs"),
+    Bug("saved models that --safe lets pass", "cli/policy_files.py",
+        "    loader.allow(text, str(path))\n", "",
+        FILES + "test_safe_refuses_what_runs_code"),
+    Bug("environments of a module that --safe lets pass", "cli/environments.py",
+        "loader.allow(text, kind)", "pass",
+        FILES + "test_safe_refuses_what_runs_code"),
+    Bug("files of torch that are unpickled", "cli/policy_files.py",
+        "weights_only=True)\n", "weights_only=False)\n",
+        FILES + "test_pickles_are_not_run[object.pt]"),
+    Bug("workers that import from the current folder", "cli/loading.py",
+        'os.environ["PYTHONSAFEPATH"] = "1"', "pass",
+        FILES + "test_the_current_folder_is_not_imported"),
+    Bug("an ONNX network that draws", "models/actors/onnx_policies.py",
+        "for _ in range(3)", "for _ in range(0)",
+        ONNX + "test_random_numbers_within_the_network_are_refused"),
+    Bug("probabilities of an ONNX network read as logits", "models/actors/onnx_policies.py",
+        'logits=name != "probabilities" if', "logits=True if",
+        ONNX + "test_probabilities_by_name_or_by_argument"),
 ]  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from jmdp.cli.choices import CouplingName, coupling_of, label_of
 from jmdp.cli.command import Exit, aside, print_json
 from jmdp.cli.environments import Environment, EnvName, environment
 from jmdp.cli.options import Optionally, PolicyDraws, TruncatedEnds
+from jmdp.cli.policy_files import FILES_HELP
 from jmdp.cli.sampling_options import Sampling, sampling_record
 from jmdp.comparing_policies import compare_policies
 from jmdp.errors import SettingsError
@@ -22,7 +23,7 @@ from jmdp.results.policy_comparison import PolicyComparison
 _POLICIES = (
     "Two or more policies, each as NAME=POLICY, or as POLICY, which is then also its name. A policy is uniform; an "
     "action by name or number, taken in every step; comma-separated actions, one per state, 0,3,3,1; a policy of the "
-    "world, by name; your own, package.module:name or file.py:name; or a saved stable-baselines3 model, PPO:model.zip."
+    f"world, by name; {FILES_HELP}."
 )
 
 STARTS_HELP = (
@@ -68,7 +69,7 @@ class ComparePolicies(Sampling):
     def run(self) -> Exit:
         """Compare and print the result."""
         with aside(self.quiet):
-            chosen = environment(self.env, truncated_ends=self.truncated_ends)
+            chosen = environment(self.env, self.loader(), truncated_ends=self.truncated_ends)
             found = self._compared(chosen)
             answer: Any = _record(found) if self.json else found
             if self.plot is not None:
