@@ -16,7 +16,6 @@ from cli_runs import run
 
 import jmdp
 from jmdp.cli.command import Exit
-from jmdp.cli.policy_digest import policy_digest
 
 INVENTORY = "jmdp gate world:inventory --old base_stock --new reorder"
 WORSE = "jmdp gate world:inventory --old reorder --new 'order 0'"
@@ -38,6 +37,10 @@ def test_exit_codes(capsys):
     assert run(capsys, f"{short} --undecided fail").code == Exit.NO
     assert run(capsys, f"{short} --undecided pass").code == Exit.YES
     assert run(capsys, f"{INVENTORY} --margin two").code == Exit.ERROR
+    early = run(capsys, f"{INVENTORY} --margin 2% --samples 8")
+    assert early.code == Exit.UNDECIDED
+    assert early.out.startswith("undecided: too few samples for an interval")
+    assert run(capsys, f"{INVENTORY} --margin 2% --samples 8 --json").json["gap"]["low"] is None
 
 
 def test_an_interrupted_gate_has_its_own_code(capsys, monkeypatch):
@@ -102,15 +105,6 @@ def test_what_is_refused(capsys, options, said):
     found = run(capsys, f"{INVENTORY} {options}")
     assert found.code == Exit.ERROR
     assert said in found.err
-
-
-def test_digests_are_those_of_files(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    Path("mine.py").write_text("x = 1", encoding="utf-8")
-    Path("model.zip").write_bytes(b"PK")
-    assert policy_digest("mine.py:x") == (hashlib.sha256(b"x = 1").hexdigest(), "mine.py")
-    assert policy_digest("PPO:model.zip") == (hashlib.sha256(b"PK").hexdigest(), "model.zip")
-    assert policy_digest("PPO:other.zip") == (hashlib.sha256(b"PPO:other.zip").hexdigest(), "the text")
 
 
 def test_starts_are_paired_in_every_episode():
@@ -221,7 +215,7 @@ def test_the_action_trusts_no_fork(tmp_path):
     given = INPUTS | {"GATE_NEW": "mine.py:act", "GATE_FORK": "true", "GITHUB_STEP_SUMMARY": "summary.md"}
     found = shell(script, tmp_path, **given)
     assert found.returncode == 2
-    assert "--safe" in found.stderr
+    assert "--safe refuses mine.py:act" in found.stderr
     assert not (tmp_path / "ran").exists()
 
 

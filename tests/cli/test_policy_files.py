@@ -327,8 +327,8 @@ def test_other_files_are_refused_with_the_fix(policy, says, here, capsys):
 def test_damaged_onnx_files_end_no_process(here, capsys):
     """Bytes changed at random, and files cut off. Each is refused, or still is a network."""
     model, rng = nets.linear(W), np.random.default_rng(0)
-    damaged = [model[:end] for end in range(0, len(model), 7)]
-    for _ in range(60):
+    damaged = [model[:end] for end in range(0, len(model), 17)]
+    for _ in range(40):
         changed = bytearray(model)
         for at in rng.integers(0, len(model), size=rng.integers(1, 4)):
             changed[at] = rng.integers(256)

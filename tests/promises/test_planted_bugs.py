@@ -68,6 +68,7 @@ TWIN = "simulators/test_rollouts.py::test_equal_to_the_slow_twin"
 ARRAYS = "simulators/test_batched_rollouts.py::test_rollouts_are_those_step_by_step"
 WALKS = "simulators/test_pair_walks.py::test_equal_to_the_slow_twin"
 SELECTION = "results/samples/test_selection_rule.py::"
+MARGINS = "results/test_margins.py::"
 SAMPLING = "simulators/checking/test_sampling.py::"
 RUNS = "test_comparing_runs.py::"
 PURPOSE = "base/test_luck_by_purpose.py::"
@@ -466,6 +467,21 @@ BUGS = [
         SELECTION + "test_equal_means_are_not_claimed"),
     Bug("good enough by the estimate", "results/samples/selection.py", "ends[i][0] > -self.indifference",
         "sum(ends[i]) / 2 > -self.indifference", SELECTION + "test_differences_that_do_not_matter_end_the_comparison"),
+    Bug("an absolute margin of the wrong sign", "results/samples/pair_means.py", "self.error, -margin.size)",
+        "self.error, margin.size)", MARGINS + "test_an_unseen_event_may_cost_a_whole_episode"),
+    Bug("5% of −100 are −5", "results/samples/pair_means.py", "math.copysign(margin.size, float(self.old))",
+        "margin.size", MARGINS + "test_a_relative_margin_is_a_share_of_the_size_of_the_old_mean[-1]"),
+    Bug("the sign of a mean is that of its estimate", "results/samples/pair_means.py",
+        "return found if self._sign else", "return found if True else",
+        MARGINS + "test_near_zero_a_relative_margin_is_not_known"),
+    Bug("unseen losses are forgotten", "results/samples/pair_means.py",
+        "math.hypot(seen, loss * math.log(2 / error) / n)", "seen",
+        MARGINS + "test_an_unseen_event_may_cost_a_whole_episode"),
+    Bug("later rewards of merged branches cancel at any margin", "results/samples/pair_means.py",
+        "np.abs(weights.sum()) * (ends[:, 0] != ENDED)", "0.0",
+        MARGINS + "test_truncated_returns_widen_the_interval_unless_branches_have_merged"),
+    Bug("sampling stops by the sign of the gap", "sequential.py", "(reference, active, self.rule.margin))",
+        "(reference, active))", MARGINS + "test_each_policy_is_simulated_until_its_verdict"),
     Bug("samples of others are common", "results/samples/drawn_samples.py",
         "if set(asked) <= set(stage.alternatives)", "if set(asked) & set(stage.alternatives)",
         SELECTION + "test_samples_in_stages"),

@@ -95,6 +95,8 @@ def test_an_unseen_event_may_cost_a_whole_episode():
     n = 400
     gap = pair(np.full(n, 500.0), np.full(n, 500.0)).gap
     assert gap.error == pytest.approx(500 * math.log(2 / 0.05) / n, rel=1e-6)
+    assert pair(np.full(n, 500.0), np.full(n, 500.0)).excess(Margin.of(5)).high < 0
+    assert pair(np.full(n, 500.0), np.full(n, 500.0)).excess(Margin.of(4)).high > 0
     assert math.isinf(pair(np.zeros(n), np.zeros(n)).gap.error)
     assert math.isinf(pair(np.ones(16), np.ones(16)).gap.error)
 
@@ -116,7 +118,7 @@ def test_without_randomness_one_sample_is_exact():
 
 
 LANE = jmdp.simulators.FunctionSimulator(
-    reward=lambda s, a, u: 10 + (0.0, -0.1, -3.0)[a] + u,
+    reward=lambda s, a, u: 10 + (0.0, 0.0, -3.0)[a] + u,
     next_state=lambda s, a, u: 1,
     actions=["old", "near", "far"],
     terminal=bool,
@@ -162,3 +164,16 @@ def test_any_comparison_answers():
 def test_settings_that_do_not_fit(settings):
     with pytest.raises(SettingsError, match="margin"):
         lane(**settings)
+
+
+@pytest.mark.parametrize(("margin", "edge"), [(1.5, 1.5), ("15%", 0.15)])
+def test_where_smaller_is_better_a_larger_mean_is_a_loss(margin, edge):
+    waits = {"old": lambda luck: 10 + luck.normal("u"), "new": lambda luck: 11 + luck.normal("u")}
+    found = jmdp.compare_runs(waits, minimize=True, baseline="old", seed=0, samples=600, precision=1e-9, progress=False)
+    assert found.not_worse(margin).verdict is Verdict.YES
+    assert found.not_worse("5%").verdict is Verdict.NO
+    answer = found.not_worse(margin)
+    assert float(answer.gap) == pytest.approx(1.0)
+    shown = answer.gap if answer.change is None else answer.change
+    assert shown.high < edge
+    assert "not worse than old" in str(answer)

@@ -8,7 +8,7 @@ from typing import Any
 
 from jmdp.base.interval import Verdict
 from jmdp.base.rounding import exactly, significant
-from jmdp.cli.policy_digest import policy_digest
+from jmdp.cli.policy_files import policy_digest
 from jmdp.cli.sampling_options import sampling_record
 from jmdp.results.comparison_table import aligned, effort
 from jmdp.results.not_worse import NotWorse
@@ -82,7 +82,7 @@ class GateReport:
             "pairing_gain": self.found.pairing.gain,
             "smallest_loss_found": answer.smallest_loss(self._pairs),
             "unseen": self.found.unseen,
-            "policies": {name: self._digest(text) for name, text in (("old", self.old), ("new", self.new))},
+            "policies": {name: {"policy": text, "sha256": policy_digest(text)} for name, text in self._policies},
             **{name: value for name, value in sampling_record(self.found).items() if name not in _OF_THE_BEST},
         }
 
@@ -96,7 +96,7 @@ class GateReport:
             ("pairing", found.pairing.sentences()[0]),
             ("power", self._power()),
             ("unseen", f"events rarer than about 1 in {1 / found.unseen:.0f} may be missing from these episodes"),
-            *((name, self._identity(text)) for name, text in (("old", self.old), ("new", self.new))),
+            *((name, f"{text}, sha256 {policy_digest(text)[:16]}…") for name, text in self._policies),
         ]
 
     def _notes(self) -> list[str]:
@@ -121,6 +121,10 @@ class GateReport:
         return f"{answer.margin} of the mean of {answer.old}, about {significant(answer.margin.size * mean, 3)}"
 
     @property
+    def _policies(self) -> tuple[tuple[str, str], ...]:
+        return ("old", self.old), ("new", self.new)
+
+    @property
     def _pairs(self) -> int:
         """Pairs that the budget allows: those drawn, if it was used up."""
         used_up = self.found.outcome in (Outcome.BUDGET_EXHAUSTED, Outcome.INTERRUPTED)
@@ -138,14 +142,6 @@ class GateReport:
             f"{self._pairs:,} pairs would find a loss of {significant(loss, 3)}{share} or more with a probability of "
             "about 90%"
         )
-
-    def _identity(self, text: str) -> str:
-        digest, what = policy_digest(text)
-        return f"{text}, sha256 of {what} {digest[:16]}…"
-
-    def _digest(self, text: str) -> dict[str, str]:
-        digest, what = policy_digest(text)
-        return {"policy": text, "sha256": digest, "of": what}
 
 
 def _cell(text: str) -> str:

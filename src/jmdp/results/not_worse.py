@@ -55,7 +55,7 @@ class NotWorse:
     samples: int  # that both alternatives have
     confidence: float
     effort: str  # confidence and number of samples in words
-    sign: float = 1.0
+    sign: float = 1.0  # −1 if smaller returns are better
 
     @property
     def verdict(self) -> Verdict:
@@ -167,7 +167,9 @@ def effort_of(c: _Compared, n: int | None = None) -> str:
 def _beside(number: Estimate, threshold: float) -> str:
     """``value [low, high]`` with enough decimals for both printed ends to be on their side of a threshold."""
     wide = number.error
-    decimals = max(0, 1 - math.floor(math.log10(wide))) if 0 < wide < math.inf else 2
+    if not 0 < wide < math.inf:
+        return rounding.with_ends(number, digits=6)
+    decimals = max(0, 1 - math.floor(math.log10(wide)))
     for more in range(4):
         unit = 10.0 ** (decimals + more)
         low, high = math.floor(number.low * unit) / unit, math.ceil(number.high * unit) / unit

@@ -185,6 +185,7 @@ def test_policies_are_sent_to_workers(source, tmp_path):
     assert again.act(observations, shocks(50)) == actor.act(observations, shocks(50))
 
 
+@pytest.mark.long
 def test_a_comparison_in_worker_processes():
     gymnasium = pytest.importorskip("gymnasium")
     policies = {"a": session(nets.linear(W[:, :2])), "b": session(nets.linear(W[:, 1:]))}

@@ -87,7 +87,7 @@ class Gate(Sampling):
 
     def _report(self) -> GateReport:
         margin = Margin.of(self.margin)
-        chosen = environment(self.env, truncated_ends=self.truncated_ends)
+        chosen = environment(self.env, self.loader(), truncated_ends=self.truncated_ends)
         simulator = chosen.episode_simulator(digests=self.coupling == "local")
         discount = 1.0 if self.discount is None and simulator.discount is None else self.discount
         if discount == 1 and self.horizon is None and simulator.episode_limit is None:
