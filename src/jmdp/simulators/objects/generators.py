@@ -192,6 +192,9 @@ class KeyedStep:
 
     def note_use(self) -> None:
         """Record in the shock whether any of the generators was drawn from or replaced since."""
+        shock = self.shock
+        if type(shock) is Shock and (shock.usage is None or shock.usage.used):
+            return  # nothing would change, and the state of some generators takes long to read
         for entry in self._set:
             if self._moved(*entry):
                 note_use(self.shock)
@@ -240,7 +243,11 @@ def _set(thing: Any, place: Place, generator: Any, shock: Shock) -> tuple[Any, A
         random.Random.seed(generator, int.from_bytes(words, "little"))
         return generator, _SEEDED
     if isinstance(generator, np.random.RandomState) and type(generator._bit_generator) is np.random.MT19937:
-        generator.seed(np.frombuffer(words, np.uint32))
+        state = (
+            KeyedGenerator.of(words).bit_generator.random_raw(312).view(np.uint32)
+        )  # seed(words) takes ten times as long
+        state[0] = _SEEDED[1]
+        generator.set_state(("MT19937", state, _SEEDED[0], 0, 0.0))
         return generator, _SEEDED
     bits: Any = getattr(generator, "bit_generator", None) or generator._bit_generator
     bits.state = type(bits)(int.from_bytes(words, "little")).state
@@ -248,7 +255,7 @@ def _set(thing: Any, place: Place, generator: Any, shock: Shock) -> tuple[Any, A
 
 
 _SEEDED = (624, 0x80000000)
-"""Position and first word of a Mersenne twister that was seeded by an array of words, before its first draw."""
+"""Position and first word of a Mersenne twister that was seeded, before its first draw; the first word has one bit."""
 
 
 def _twister_position(generator: Any) -> tuple[int, int]:
