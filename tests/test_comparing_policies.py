@@ -353,7 +353,7 @@ def test_what_pairing_gains():
     truth = (u.var() + (u + 0.1 * u * u).var()) / (0.1 * u * u).var()
     assert found.pairing.gain.low < truth < found.pairing.gain.high
     assert found.pairing.shares.steps > 0.5
-    assert "independent runs would need" in str(found.pairing)
+    assert "independent sampling would need" in str(found.pairing)
     assert found.pairing.independent == 0
 
 

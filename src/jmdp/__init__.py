@@ -22,8 +22,10 @@ from jmdp.results.outcome import Outcome
 if TYPE_CHECKING:
     from jmdp import plots, simulators, testing, training, worlds
     from jmdp.base.luck import Shock
+    from jmdp.base.luck_by_purpose import Luck
     from jmdp.comparing import compare
     from jmdp.comparing_policies import compare_policies
+    from jmdp.comparing_runs import compare_runs
     from jmdp.distribute import ProcessPool, SerialPool
     from jmdp.methods.exact_distribution import ExactDistribution
     from jmdp.methods.incremental import Incremental
@@ -35,8 +37,11 @@ if TYPE_CHECKING:
     from jmdp.models.actors.as_policy import as_policy
     from jmdp.results.calibration import Calibration
     from jmdp.results.comparison import Comparison
+    from jmdp.results.margins import Margin
+    from jmdp.results.not_worse import NotWorse
     from jmdp.results.policy_comparison import PolicyComparison
     from jmdp.results.regret import Regret
+    from jmdp.results.run_comparison import RunComparison, RunComparisons
 
 __version__ = "0.1.0"
 
@@ -59,13 +64,18 @@ __all__ = [
     "LearnedEvaluation",
     "LinearProjected",
     "Local",
+    "Luck",
+    "Margin",
     "MonteCarlo",
     "NeuralGram",
+    "NotWorse",
     "Outcome",
     "PolicyComparison",
     "ProcessPool",
     "ReachablePairs",
     "Regret",
+    "RunComparison",
+    "RunComparisons",
     "SerialPool",
     "Shock",
     "Synchronous",
@@ -75,6 +85,7 @@ __all__ = [
     "as_policy",
     "compare",
     "compare_policies",
+    "compare_runs",
     "errors",
     "evaluate",
     "gap_samples",
@@ -90,14 +101,20 @@ _LOADED_LATER = {
     "Calibration": "results.calibration",
     "Comparison": "results.comparison",
     "LearnedEvaluation": "methods.neural_gram",
+    "Luck": "base.luck_by_purpose",
+    "Margin": "results.margins",
+    "NotWorse": "results.not_worse",
     "PolicyComparison": "results.policy_comparison",
     "ProcessPool": "distribute",
     "Regret": "results.regret",
+    "RunComparison": "results.run_comparison",
+    "RunComparisons": "results.run_comparison",
     "SerialPool": "distribute",
     "Shock": "base.luck",
     "as_policy": "models.actors.as_policy",
     "compare": "comparing",
     "compare_policies": "comparing_policies",
+    "compare_runs": "comparing_runs",
     "gap_samples": "methods.monte_carlo",
     **{name: f"methods.{folder}" for name, folder in methods.METHODS.items()},
 }

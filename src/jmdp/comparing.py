@@ -22,7 +22,7 @@ from jmdp.models.policy import TabularPolicy
 from jmdp.models.tabular import TabularJMDP
 from jmdp.results.comparison import Comparison
 from jmdp.results.samples.limits import known_reward_bound
-from jmdp.sequential import Question
+from jmdp.sequential import SimulatorQuestion
 from jmdp.simulators import as_simulator
 from jmdp.simulators.candidates import candidate_actions
 from jmdp.simulators.checking.sampling import check_before_sampling, check_repeatable, policy_draws
@@ -126,7 +126,9 @@ def compare(
     """
     settings = Settings.of(locals())
     _refuse_policies(simulator, state, policy if isinstance(policy, Mapping) else policies)
-    return _question(simulator, state, policy, actions, discount, settings, progress).answer()
+    found = _question(simulator, state, policy, actions, discount, settings, progress).answer()
+    assert isinstance(found, Comparison)
+    return found
 
 
 def _refuse_policies(source: Any, state: Any, policies: Any) -> None:
@@ -201,7 +203,7 @@ class ActionBlocks:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class _Question(Question):
+class _Question(SimulatorQuestion):
     """Comparison of actions in one state, followed by one policy."""
 
     verb = "compare"

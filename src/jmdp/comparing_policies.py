@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from jmdp.base.labels import Labels
-from jmdp.comparison_settings import Settings
+from jmdp.comparison_settings import Settings, alternative_names
 from jmdp.distribute.pools import Pool
-from jmdp.errors import LabelError, PolicyError, SettingsError
+from jmdp.errors import PolicyError, SettingsError
 from jmdp.methods.monte_carlo.monte_carlo import MonteCarlo, rollout_horizon
 from jmdp.methods.monte_carlo.table_rollouts import compiled
 from jmdp.models.actors.as_policy import as_policy
 from jmdp.models.coupling import Coupling, Independent, Synchronous
 from jmdp.models.discount import problem_discount
 from jmdp.results.comparison import Comparison
+from jmdp.results.margins import Margin
 from jmdp.results.pairing import pairing_costs
 from jmdp.results.policy_comparison import PolicyComparison
 from jmdp.results.samples.limits import known_reward_bound
 from jmdp.results.samples.selection import SelectionRule
-from jmdp.sequential import Question, Sampled
+from jmdp.sequential import Sampled, SimulatorQuestion
 from jmdp.simulators import episode_simulator
 from jmdp.simulators.checking.sampling import check_episodes
 from jmdp.simulators.episodes import EpisodeDraws, EpisodePlan, Luck, LuckProbe, paired_episodes
@@ -58,6 +57,7 @@ def compare_policies(
     confidence: float = 0.95,
     precision: float | None = None,
     indifference: float | None = None,
+    margin: Margin | float | str | None = None,
     samples: int = 10_000,
     max_steps: int | None = None,
     seconds: float | None = None,
@@ -102,6 +102,10 @@ def compare_policies(
         Confidence level of the decision, and of all gaps of one policy jointly.
     precision
         If given, stop when every mean gap (to the baseline, if one is given) is known to ± this value instead.
+    margin
+        Largest loss to accept, with a baseline: a number in units of the return, or a text such as ``"2%"`` for a share
+        of the baseline's mean. Sampling stops when each policy is known to be worse than the baseline by more than
+        this, or not to be; see `Comparison.not_worse`.
     indifference, samples, max_steps, seconds
         As in `compare`; samples are episodes of each policy.
     horizon
@@ -137,7 +141,9 @@ def _question(
     progress: bool,
 ) -> _Question:
     """Check that simulator, policies, starts and settings are compatible, and combine them."""
-    names = _names(policies, baseline)
+    labels = alternative_names("policy", policies, baseline)
+    if settings.margin is not None and baseline is None:
+        raise SettingsError("margin is given without a baseline. Name the policy that it refers to: baseline=…")
     coupling = settings.coupling
     branches_meet = coupling.shared_in_a_state and not coupling.shared_between_states
     simulator = compiled(episode_simulator(source, digests=branches_meet))
@@ -160,7 +166,7 @@ def _question(
     )
     return _Question(
         simulator=simulator,
-        labels=Labels.of("policy", len(names), names),
+        labels=labels,
         settings=settings,
         discount=gamma,
         horizon=plan.horizon,
@@ -179,22 +185,6 @@ def _reward_bound(simulator: Simulator, starts: Starts, given: float | None) -> 
     if isinstance(simulator, TabularSimulator) and len(starts.states) > _MANY_STARTS:
         return simulator.model.reward_bound
     return known_reward_bound(simulator, starts.states, given)
-
-
-def _names(policies: Any, baseline: Any) -> list[str]:
-    if not isinstance(policies, Mapping):
-        raise SettingsError(
-            f"policies is a {type(policies).__name__}. Give a dictionary from names to policies: "
-            '{"old": …, "new": …}.'
-        )
-    names = [str(name) for name in policies]
-    if len(names) < 2 or len(set(names)) < len(names):
-        raise SettingsError(f"policies has the names {names}. Give two or more policies with different names.")
-    if baseline is not None and baseline not in names:
-        close = difflib.get_close_matches(str(baseline), names, n=1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
-        raise LabelError(f"baseline is {baseline!r}. Give the name of one of the policies: {', '.join(names)}.{hint}")
-    return names
 
 
 def _actor(name: str, policy: Any, simulator: Simulator) -> Any:
@@ -221,7 +211,7 @@ class PolicyBlocks:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class _Question(Question):
+class _Question(SimulatorQuestion):
     """Comparison of policies over whole episodes."""
 
     verb = "compare policies"

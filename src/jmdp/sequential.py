@@ -1,4 +1,4 @@
-"""Sequential sampling for `compare` and `compare_policies`: draw blocks until the comparison is decided."""
+"""Sequential sampling for all comparisons: draw blocks until the comparison is decided."""
 
 from __future__ import annotations
 
@@ -36,6 +36,7 @@ _OUTCOMES = {
     Decision.GOOD_ENOUGH: Outcome.GOOD_ENOUGH,
     Decision.EQUAL: Outcome.EQUAL_BEST,
     Decision.SETTLED: Outcome.BASELINE_COMPARED,
+    Decision.MARGIN: Outcome.MARGIN_DECIDED,
 }
 
 
@@ -56,13 +57,13 @@ class Question(ABC):
 
     verb: ClassVar[str]
 
-    simulator: Simulator
     labels: Labels  # of the alternatives
     settings: Settings
-    discount: float
-    horizon: int
-    reward_bound: float | None
+    discount: float = 1.0
+    horizon: int = 1
+    reward_bound: float | None = None
     progress: bool
+    sign: float = 1.0  # −1 if smaller returns are better
 
     @property
     @abstractmethod
@@ -73,6 +74,19 @@ class Question(ABC):
     @abstractmethod
     def compiled(self) -> bool:
         """True if a compiled program draws the samples, so that blocks may be large."""
+
+    @abstractmethod
+    def block_size(self, alternatives: int, seconds: float) -> int:
+        """Largest number of samples in a block; `seconds` is the time of one rollout so far, 0 if unknown."""
+
+    @abstractmethod
+    def described(self) -> str:
+        """Text for what is simulated."""
+
+    @property
+    def checked(self) -> bool:
+        """False if the user has turned off the checks."""
+        return True
 
     @abstractmethod
     def _result(self, common: dict[str, Any]) -> Comparison:
@@ -102,10 +116,11 @@ class Question(ABC):
             alternatives=self.labels.size,
             confidence=settings.confidence,
             indifference=settings.indifference or 0.0,
+            margin=settings.margin,
             same=self.same(),
         )
 
-    def answer(self, sampled: Sampled | None = None, samples: int | None = None) -> Comparison:
+    def answer(self, sampled: Sampled | None = None, samples: int | None = None) -> Any:
         """Draw until the comparison is decided or the budget is used up, from scratch or from `sampled`."""
         k = self.labels.size
         sampled = sampled or Sampled(DrawnSamples(k), tuple(range(k)))
@@ -128,11 +143,12 @@ class Question(ABC):
             return_range=settings.return_range,
             method=partial(MonteCarlo, seed=settings.seed, confidence=settings.confidence, horizon=self.horizon),
             certain=certain,
+            sign=self.sign,
         )
 
     def certain(self, samples: DrawnSamples) -> bool:
         """True if no step and no policy used its randomness. Unchecked simulators may have randomness of their own."""
-        return self.simulator.check and not any(stage.draws.drew for stage in samples.stages)
+        return self.checked and not any(stage.draws.drew for stage in samples.stages)
 
     def standing(self, sampled: Sampled) -> Standing | None:
         """Examine the samples so far; None if they are too few for a decision."""
@@ -140,8 +156,8 @@ class Question(ABC):
         if self.settings.return_range is None and n < ENOUGH:
             return None
         summary, active = self.summary(sampled.samples), sampled.active
-        reference = self.rule.reference(summary.samples.of(*active).returns.mean(axis=0), active)
-        return self.rule.examine(reference, active, *summary.gap_limits(reference, active))
+        reference = self.rule.reference(self.sign * summary.samples.of(*active).returns.mean(axis=0), active)
+        return self.rule.examine(reference, active, *summary.gap_limits(reference, active, self.rule.margin))
 
     def outcome(self, sampled: Sampled, standing: Standing | None) -> Outcome:
         """Outcome if sampling stops now."""
@@ -153,7 +169,8 @@ class Question(ABC):
             found = _OUTCOMES[standing.decision]
         else:
             found = Outcome.PRECISE if self._precise(sampled, standing) else Outcome.BUDGET_EXHAUSTED
-        if self._one_future(sampled.samples.complete, found is not Outcome.BUDGET_EXHAUSTED):
+        decided = found is not Outcome.BUDGET_EXHAUSTED
+        if self.rule.margin is None and self._one_future(sampled.samples.complete, decided):
             return Outcome.ONE_FUTURE
         return found
 
@@ -167,15 +184,15 @@ class Question(ABC):
         limits = (summary.gap_limits(i, active) for i in references)
         return all((high - low <= 2 * self.settings.precision).all() for low, high in limits)
 
-    def comparison(self, sampled: Sampled, interrupted: bool = False) -> Comparison:
-        """Result from the samples so far."""
+    def comparison(self, sampled: Sampled, interrupted: bool = False) -> Any:
+        """Result from the samples so far: a `Comparison`, or several."""
         standing = self.standing(sampled)
         outcome = self.outcome(sampled, standing)
         if interrupted and outcome is Outcome.BUDGET_EXHAUSTED:
             outcome = Outcome.INTERRUPTED
         certain = outcome is Outcome.DETERMINISTIC
         summary = self.summary(sampled.samples, certain)
-        names, best = self.labels.name, _best(summary, standing, outcome)
+        names, best = self.labels.name, self._best(summary, standing, outcome)
         survivors = sampled.active if standing is None else standing.survivors
         worse = {names(i): names(by) for i, by in sampled.worse_than}
         common = {
@@ -185,28 +202,48 @@ class Question(ABC):
             "survivors": tuple(map(names, survivors)) if best is None else (names(best),),
             "worse_than": worse,
             "indifference": self.settings.indifference,
-            "simulator": repr(self.simulator),
+            "margin": self.settings.margin,
+            "simulator": self.described(),
             "tie_tolerance": self.settings.tie_tolerance,
             "continue_with": lambda samples: self.answer(sampled, whole_number("samples", samples, 2)),
         }
         return self._result(common)
 
+    def _best(self, summary: SampleSummary, standing: Standing | None, outcome: Outcome) -> int | None:
+        """The alternative that is known to be better than every other, or None.
 
-def _best(summary: SampleSummary, standing: Standing | None, outcome: Outcome) -> int | None:
-    """The alternative that is known to be better than every other, or None.
+        None if nothing varied: randomness may have been drawn before the state was reached.
+        """
+        if outcome in (Outcome.ONE_FUTURE, Outcome.DETERMINISTIC) or standing is None:
+            return None
+        if standing.decision is Decision.BEST:
+            return standing.reference
+        if standing.decision not in (Decision.SETTLED, Decision.MARGIN):
+            return None
+        leader = int((self.sign * summary.means[0]).argmax())
+        others = [i for i in range(summary.labels.size) if i != leader]
+        ends = [summary.pair(leader, i).gap(0, 0, 1).mean_interval or ANYWHERE for i in others]
+        return leader if all(end.low > 0 if self.sign > 0 else end.high < 0 for end in ends) else None
 
-    None if nothing varied: randomness may have been drawn before the state was reached.
-    """
-    if outcome in (Outcome.ONE_FUTURE, Outcome.DETERMINISTIC) or standing is None:
-        return None
-    if standing.decision is Decision.BEST:
-        return standing.reference
-    if standing.decision is not Decision.SETTLED:
-        return None
-    leader = int(summary.means[0].argmax())
-    others = [i for i in range(summary.labels.size) if i != leader]
-    lows = [(summary.pair(leader, i).gap(0, 0, 1).mean_interval or ANYWHERE).low for i in others]
-    return leader if min(lows) > 0 else None
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SimulatorQuestion(Question):
+    """A comparison that a simulator answers."""
+
+    simulator: Simulator
+
+    def block_size(self, alternatives: int, seconds: float) -> int:
+        """Number of samples that are simulated in lockstep."""
+        return rollouts_at_once(self.simulator, alternatives)
+
+    def described(self) -> str:
+        """The simulator."""
+        return repr(self.simulator)
+
+    @property
+    def checked(self) -> bool:
+        """False if the simulator is not checked."""
+        return self.simulator.check
 
 
 class _Run:
@@ -221,7 +258,7 @@ class _Run:
         self._begun = self._looked = time.monotonic()
         self._seconds_a_rollout = 0.0
 
-    def answer(self) -> Comparison:
+    def answer(self) -> Any:
         """Draw until decided, or until the budget is used up."""
         question, n = self._question, len(self._sampled.samples)
         interrupted = False
@@ -308,12 +345,12 @@ class _Run:
     def _arguments(self, n: int) -> Iterator[tuple[int, int, tuple[int, ...], bool]]:
         """First sample, size, alternatives and pairing of each block; blocks end at looks."""
         active, paired = self._sampled.active, self._sampled.paired
-        rows = _LARGEST_BLOCK
-        if not self._question.compiled:
-            rows = rollouts_at_once(self._question.simulator, len(active))
         while n < self._budget:
             end = min(self._scheduled(n), self._budget)
             while n < end:
+                rows = _LARGEST_BLOCK
+                if not self._question.compiled:
+                    rows = self._question.block_size(len(active), self._seconds_a_rollout)
                 count = min(rows, end - n)
                 yield n, count, active, paired
                 n += count
@@ -336,7 +373,7 @@ class _Run:
         if standing is None:
             return ""
         name, k = self._question.labels.name, self._question.labels.size
-        said = f"{name(standing.reference)} leads"
+        said = f"{name(standing.reference)} {'leads' if self._question.rule.margin is None else 'less the margin'}"
         if (rival := standing.rival) is not None:
             said += f", {standing.low[rival]:.3g} to {standing.high[rival]:.3g} over {name(rival)}"
         return f"{said}; {len(standing.survivors)} of {k} remain"

@@ -201,7 +201,7 @@ def test_the_front_page_says_what_the_readme_does():
 
     front, readme = examples(DOCS / "index.md"), examples(ROOT / "README.md")
     assert len(front) == 3
-    assert front[:2] == [readme[0], readme[2]]
+    assert front[:2] == [readme[0], readme[3]]
     assert readme[1][0].startswith(front[2][0])
     assert readme[1][1].startswith(front[2][1])
 

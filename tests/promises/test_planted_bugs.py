@@ -69,12 +69,42 @@ ARRAYS = "simulators/test_batched_rollouts.py::test_rollouts_are_those_step_by_s
 WALKS = "simulators/test_pair_walks.py::test_equal_to_the_slow_twin"
 SELECTION = "results/samples/test_selection_rule.py::"
 SAMPLING = "simulators/checking/test_sampling.py::"
+RUNS = "test_comparing_runs.py::"
+PURPOSE = "base/test_luck_by_purpose.py::"
 DESYNC = "simulators/checking/test_planted_desync.py::"
 TD = "methods/neural_gram/test_losses.py::"
 TRUNCATION = "simulators/test_truncation.py::"
+FILES = "cli/test_policy_files.py::"
+ONNX = "models/actors/test_onnx_policies.py::"
 AFTER = "test_reward_bound.py::test_a_reward_after_the_horizon_of_a_table_is_in_the_interval"
 TD_TWIN = TD + "test_targets_equal_the_slow_twin[sum]"
 BUGS = [
+    # Whole runs.
+    Bug("designs do not share randomness", "simulators/runs.py",
+        "Luck(shock if paired else shock.derived", "Luck(shock.derived",
+        RUNS + "test_the_gap_and_the_gain_agree_with_the_closed_form"),
+    Bug("the largest is the best although smaller is better", "results/samples/sample_summary.py",
+        "return (low, high) if self.sign > 0 else (-high, -low)", "return low, high",
+        RUNS + "test_smaller_is_better"),
+    Bug("each measure has the whole error probability", "comparing_runs.py",
+        "confidence = 1 - (1 - self.settings.confidence) / len(each)", "confidence = self.settings.confidence",
+        RUNS + "test_several_measures_hold_jointly"),
+    # Randomness by purpose.
+    Bug("keys are joined", "base/luck_by_purpose.py", 'return b"%a" % (key,)', 'return " ".join(map(str, key)).encode()',
+        PURPOSE + "test_keys_that_look_alike_differ"),
+    Bug("keys are hashed by Python", "base/luck_by_purpose.py", 'return b"%a" % (key,)', 'return b"%d" % hash(key)',
+        PURPOSE + "test_processes_with_other_hash_seeds_agree"),
+    Bug("durations are integers", "base/luck_by_purpose.py", "and not isinstance(part, np.timedelta64)", "",
+        PURPOSE + "test_other_parts_are_refused_by_name[timedelta64]"),
+    Bug("streams start again", "base/luck_by_purpose.py", "found = self._streams[name] = ", "found = ",
+        PURPOSE + "test_streams_continue_and_do_not_touch_each_other"),
+    Bug("Poisson numbers are one too large", "base/luck_by_purpose.py",
+        "return k - 1 if k > 0 and special.pdtr(k - 1, mean) >= u else k", "return k + 1",
+        PURPOSE + "test_poisson[12.5]"),
+    Bug("Poisson draws by NumPy", "base/luck_by_purpose.py",
+        "return _summed_poisson(u, mean) if mean <= _SUMMED else _inverse_poisson(u, mean)",
+        "return int(np.random.default_rng(int(u * 2**52)).poisson(mean))",
+        PURPOSE + "test_inversion_keeps_designs_coupled_and_numpy_does_not"),
     # Numbers as text, and what is refused.
     Bug("errors are rounded to the nearest", "base/rounding.py",
         "_leading(_distance(middle, low, high), digits, ROUND_CEILING)",
@@ -445,7 +475,7 @@ BUGS = [
     Bug("eliminations between looks", "sequential.py", "elif n == self._scheduled(before):", "else:",
         "test_sequential.py::test_looks_do_not_depend_on_the_budget_or_on_going_on"),
     Bug("randomness is not looked for", "sequential.py",
-        "return self.simulator.check and not any(stage.draws.drew for stage in samples.stages)", "return False",
+        "return self.checked and not any(stage.draws.drew for stage in samples.stages)", "return False",
         "test_sequential.py::test_a_deterministic_question_takes_one_rollout"),
     Bug("equal sums of other steps differ", "simulators/reward_sums.py",
         "return exact_gains(self._gains.view(np.int64), self.returns, self._exact)", "return self._gains.view(np.int64)",
@@ -527,6 +557,28 @@ BUGS = [
         "experiments/test_reproducing.py::test_the_residual_is_a_straight_line_where_no_state_is_terminal"),
     Bug("powers without binomials", "experiments/paper/jipe_n.py", "weight = ways * g", "weight = g",
         "experiments/test_reproducing.py::test_higher_moments_in_rationals_are_those_of_the_semantics"),
+    # Policies from files.
+    Bug("code that runs without a word", "cli/loading.py",
+        "if source not in _ANNOUNCED:", "if source in _ANNOUNCED:",
+        FILES + "test_code_is_announced_before_it_runs"),
+    Bug("saved models that --safe lets pass", "cli/policy_files.py",
+        "    loader.allow(text, str(path))\n", "",
+        FILES + "test_safe_refuses_what_runs_code"),
+    Bug("environments of a module that --safe lets pass", "cli/environments.py",
+        "loader.allow(text, kind)", "pass",
+        FILES + "test_safe_refuses_what_runs_code"),
+    Bug("files of torch that are unpickled", "cli/policy_files.py",
+        "weights_only=True)\n", "weights_only=False)\n",
+        FILES + "test_pickles_are_not_run[object.pt]"),
+    Bug("workers that import from the current folder", "cli/loading.py",
+        'os.environ["PYTHONSAFEPATH"] = "1"', "pass",
+        FILES + "test_the_current_folder_is_not_imported"),
+    Bug("an ONNX network that draws", "models/actors/onnx_policies.py",
+        "for _ in range(3)", "for _ in range(0)",
+        ONNX + "test_random_numbers_within_the_network_are_refused"),
+    Bug("probabilities of an ONNX network read as logits", "models/actors/onnx_policies.py",
+        'logits=name != "probabilities" if', "logits=True if",
+        ONNX + "test_probabilities_by_name_or_by_argument"),
     Bug("every step of an object has the same key", "simulators/objects/generators.py",
         "keyed.restart(shock.peek())", "keyed.restart(bytes(16))",
         OBJECTS + "simulator.py::test_returns_are_those_of_a_loop_by_hand[Shop]"),

@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import binom
 
 from jmdp.base.interval import Estimate
-from jmdp.results.pairing import LuckShares, Pairing, pairing_costs, pairing_gain
+from jmdp.results.pairing import LuckShares, Pairing, pairing_ceiling, pairing_costs, pairing_gain
 from jmdp.results.samples.selection import looks as schedule
 from jmdp.simulators.episodes import LuckProbe
 
@@ -77,17 +77,33 @@ def test_shares_of_a_sum_of_three_parts():
 
 def test_sentences():
     shares = LuckShares(0.6, 0.4, 0.0, 32)
-    paid = str(Pairing(Estimate(7.4, 6.1, 9.0), 0.87, 640, shares, 0))
+    paid = str(Pairing(Estimate(7.4, 6.1, 9.0), 12.0, 0.87, 640, shares, 0))
     assert "would need 7.4 × as many episodes (6.1 to 9, from 640 pairs)" in paid
     assert (
         "About 60% of the variance of returns comes from the initial state, 40% from randomness during the episode"
         in paid
     )
+    assert "No pairing of returns with these standard deviations can exceed 12 ×" in paid
     assert "unrelated" not in paid
-    unrelated = str(Pairing(Estimate(1.01, 0.9, 1.15), 0.01, 640, None, 0))
+    unrelated = str(Pairing(Estimate(1.01, 0.9, 1.15), 5000.0, 0.01, 640, None, 0))
     assert "hardly correlated (0.01) although they share randomness" in unrelated
-    apart = str(Pairing(Estimate(0.5, 0.48, 0.52), -0.99, 32, None, 288))
+    assert "they allow a factor of more than 1,000" in unrelated
+    apart = str(Pairing(Estimate(0.5, 0.48, 0.52), math.inf, -0.99, 32, None, 288))
     assert "the last 288 samples are independent" in apart
     assert "chances use the first 32" in apart
-    assert "removes all" in str(Pairing(Estimate(math.inf, 0, math.inf), math.nan, 64, None, 0))
-    assert "pairing makes no difference" in str(Pairing(Estimate(math.nan, 0, 0), math.nan, 64, None, 0))
+    assert "removes all" in str(Pairing(Estimate(math.inf, 0, math.inf), math.inf, math.nan, 64, None, 0))
+    assert "pairing makes no difference" in str(Pairing(Estimate(math.nan, 0, 0), math.nan, math.nan, 64, None, 0))
+
+
+def test_no_pairing_exceeds_the_ceiling():
+    """Two normal returns of standard deviations 1 and 2: (1 + 4)/(2 − 1)² = 5, reached with correlation 1."""
+    rng = np.random.default_rng(5)
+    x, other = rng.standard_normal((2, 4000))
+    together = np.stack([x, 2 * x + 7], axis=1)
+    assert pairing_ceiling(together, 0, 1e-24) == pytest.approx(5)
+    assert float(pairing_gain(together, 0, 1e-24)[0]) == pytest.approx(5)
+    for share in (0.0, 0.5, 0.9, 0.99):
+        returns = np.stack([x, 2 * (share * x + math.sqrt(1 - share**2) * other)], axis=1)
+        assert float(pairing_gain(returns, 0, 1e-24)[0]) <= pairing_ceiling(returns, 0, 1e-24)
+    assert pairing_ceiling(np.stack([x, x + 1, -x], axis=1), 0, 1e-24) == math.inf
+    assert math.isnan(pairing_ceiling(np.ones((8, 2)), 0, 1e-24))

@@ -41,6 +41,15 @@ def boolean(settings: object, name: str) -> None:
     object.__setattr__(settings, name, bool(value))
 
 
+def short(value: object, most: int = 80) -> str:
+    """The value as text for a message; long ones are cut."""
+    try:
+        said = repr(value)
+    except Exception:  # of any kind: it is the caller's class, or a list of integers that are too long to print
+        said = object.__repr__(value)
+    return said if len(said) <= most else f"{said[: most - 1]}…"
+
+
 def probability(settings: object, name: str) -> None:
     """Require a number strictly between 0 and 1."""
     value = getattr(settings, name)

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from jmdp.base.interval import ANYWHERE, Estimate, Interval
+from jmdp.base.interval import Estimate, Interval
 from jmdp.base.rounding import percentages, plus_minus, significant, typeset
 from jmdp.models.coupling import Independent
 from jmdp.plots.comparison_words import Words, caption, has_baseline, verdict, written
@@ -62,13 +62,13 @@ def comparison_chart(comparison: Comparison, *, title: str | None = None) -> Fig
     Parameters
     ----------
     comparison
-        By `jmdp.compare` or `jmdp.compare_policies`. A baseline takes the place of the leader, and gaps are then those
-        of the policies over it, as in the printed table: to the right is better.
+        By `jmdp.compare`, `jmdp.compare_policies` or `jmdp.compare_runs`. A baseline takes the place of the leader, and
+        gaps are then those of the others over it, as in the printed table: to the right is better.
     title
         Shown above the axes instead of the verdict.
     """
     c, leader = comparison, comparison.reference
-    ranked = sorted(range(len(c.actions)), key=lambda a: -float(c.mean[a]))
+    ranked = sorted(range(len(c.actions)), key=lambda a: -c.sign * float(c.mean[a]))
     ranked.sort(key=lambda a: c.actions[a] != leader)  # on top, also among equals
     names = dict(zip(c.actions, written(c.actions, c.alternative), strict=True))
     rows = [_row(c, c.actions[a]) for a in ranked[1:]]
@@ -103,13 +103,13 @@ def _add_legend(figure: Figure, panels: list[Axes], text: str) -> None:
 
 def _row(c: Comparison, action: str) -> _Row:
     first, second = (action, c.reference) if has_baseline(c) else (c.reference, action)
-    gap, pair = c.gap(first, second), c.pair(first, second)
-    interval = ANYWHERE if gap.mean_interval is None else gap.mean_interval
+    gap, pair, ahead = c.gap(first, second), c.pair(first, second), c.advantage(first, second)
+    interval = ahead.interval
     independent_std = math.sqrt(pair.covariance[0].trace())
     noise = 1e-7 * independent_std + 1e-12 * c.draws.largest_reward  # what rounding leaves of a variance that is 0
     apart = interval.low > 0 or (has_baseline(c) and interval.high < 0)
     return _Row(
-        gap.mean,
+        float(ahead),
         interval,
         apart and (c.return_range is not None or c.common_samples(first, second) >= ENOUGH),
         gap.std if gap.std > noise else 0.0,
@@ -149,9 +149,8 @@ def _draw_gaps(axes: Axes, rows: list[_Row], c: Comparison, words: Words) -> Non
         axes.text(1.02, y + 0.04, spread, transform=column, va="top", fontsize=SMALL, color="#505050")
     axes.set_xlim(low, high)
     axes.locator_params(axis="x", nbins=5)
-    returns = "return" if c.discount == 1 else "discounted return"
     unit = f", × 10{str(power).translate(_RAISED)}" if power else ""
-    axes.set_xlabel(f"{returns}, {words.difference}{unit}", fontsize=SMALL)
+    axes.set_xlabel(f"{words.values}, {words.difference}{unit}", fontsize=SMALL)
     axes.set_title(f"{words.gap}{unit}", loc="left", fontsize=10)
 
 

@@ -25,26 +25,34 @@ class Words:
     sure: str
     not_sure: str
     chance: str
+    values: str  # what is compared, below the axis
 
     @classmethod
     def of(cls, c: Comparison, name: str) -> Words:
         """Labels for this comparison; `name` is that of the leader or baseline."""
+        values = c.mean_title.removeprefix("mean ")
+        if c.discount < 1:
+            values = f"discounted {values}"
+        gap = (c.alternative, name) if has_baseline(c) == (c.sign > 0) else (name, c.alternative)
+        difference = " − ".join(gap)
         if has_baseline(c):
             return cls(
                 "baseline",
                 f"gain over {name}",
-                f"{c.alternative} − {name}",
+                difference,
                 "known to be better or worse",
                 "may be equal",
                 f"how often each does better than {name}",
+                values,
             )
         return cls(
             "leader",
             f"how far each {c.alternative} is behind {name}",
-            f"{name} − {c.alternative}",
+            difference,
             f"{name} is better",
             "may be equal",
             f"how often {name} does better than each",
+            values,
         )
 
 

@@ -2,14 +2,38 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 from jmdp.base import rounding
 from jmdp.base.interval import Estimate
 from jmdp.results.anytime import ENOUGH
-from jmdp.results.gaps.gap import Gap
+from jmdp.results.margins import Margin
+from jmdp.results.not_worse import NotWorse, effort_of
 from jmdp.results.outcome import Outcome
 from jmdp.results.samples.sample_summary import SampleSummary
+
+
+@dataclass(frozen=True)
+class Wording:
+    """Phrases for what is compared."""
+
+    by: str  # first is better by a mean gap
+    often: str  # first is better in a share of runs
+    less: str
+    gap: str  # the mean gap, of either sign
+
+
+EARNS = Wording(
+    "{first} earns {gap} more than {second} on average", "{first} earns more", "less", "{first} − {second} = {gap}"
+)
+
+IS_BETTER = Wording(
+    "{first} is better than {second} by {gap} on average",
+    "{first} is better",
+    "worse",
+    "advantage of {first} over {second} {gap}",
+)
 
 
 class _Compared(Protocol):
@@ -17,6 +41,10 @@ class _Compared(Protocol):
 
     alternative: ClassVar[str]
     run: ClassVar[str]
+    wording: ClassVar[Wording]
+
+    @property
+    def sign(self) -> float: ...
 
     @property
     def actions(self) -> list[str]: ...
@@ -43,15 +71,20 @@ class _Compared(Protocol):
     @property
     def survivors(self) -> tuple[str, ...]: ...
     @property
+    def margin(self) -> Margin | None: ...
+    @property
     def indifference(self) -> float | None: ...
     def common_samples(self, first: str, second: str) -> int: ...
     def mean_of(self, action: str) -> Estimate: ...
-    def gap(self, first: str, second: str) -> Gap: ...
+    def advantage(self, first: str, second: str) -> Estimate: ...
     def superiority(self, first: str, second: str) -> Estimate: ...
+    def not_worse(self, margin: Margin, new: str) -> NotWorse: ...
 
 
 def answer_sentence(c: _Compared) -> str:
     """Which alternative earns more, by how much and how often; or that it is undecided."""
+    if c.margin is not None:
+        return "; ".join(str(c.not_worse(c.margin, name)) for name in c.actions if name != c.reference)
     if c.outcome is Outcome.ONE_FUTURE:
         tied = float(c.mean_of(c.leader)) == float(c.mean_of(c.runner_up))
         ahead = f"{c.leader} and {c.runner_up} have the largest" if tied else f"{c.leader} has the largest"
@@ -62,9 +95,10 @@ def answer_sentence(c: _Compared) -> str:
     if c.outcome is Outcome.DETERMINISTIC:
         return _certain(c)
     if c.outcome is Outcome.EQUAL_BEST and len(c.actions) > len(c.survivors):
-        return f"{_listed(c.survivors)} have equal means, and are the best of {_all(c)} ({_from(c)})"
+        return f"{_listed(c.survivors)} have equal means, and are the best of {_all(c)} ({effort_of(c)})"
     if c.outcome is Outcome.EQUAL_BEST:
-        same = "they are the same policy" if c.alternative == "policy" else "they have the same outcomes in this state"
+        state = "they have the same outcomes in this state"
+        same = state if c.alternative == "action" else f"they are the same {c.alternative}"
         return f"{_listed(c.survivors)} have equal means: {same}"
     if c.outcome is Outcome.GOOD_ENOUGH:
         return _good_enough(c)
@@ -75,7 +109,7 @@ def answer_sentence(c: _Compared) -> str:
         return f"undecided: {len(c.survivors)} of {_all(c)} may be the best; {_difference(c, c.leader, c.runner_up)}"
     if c.best is None:
         return _between(c, c.leader, c.runner_up)
-    return f"{c.best} is the best of {_all(c)} on average ({_from(c)}): {_over_second(c)}"
+    return f"{c.best} is the best of {_all(c)} on average ({effort_of(c)}): {_over_second(c)}"
 
 
 def _all(c: _Compared) -> str:
@@ -83,25 +117,25 @@ def _all(c: _Compared) -> str:
 
 
 def _over_second(c: _Compared) -> str:
-    gap = _gap(c, c.leader, c.runner_up)
-    often = _how_often(c, c.leader, c.runner_up, f"it earns more than {c.runner_up}")
-    return f"it earns {rounding.plus_minus(gap)} more than {c.runner_up}, the second best; {often}"
+    by = c.wording.by.removesuffix(" on average")
+    gap = rounding.plus_minus(c.advantage(c.leader, c.runner_up))
+    often = _how_often(c, c.leader, c.runner_up, f"{c.wording.often.format(first='it')} than {c.runner_up}")
+    return f"{by.format(first='it', second=c.runner_up, gap=gap)}, the second best; {often}"
 
 
 def _good_enough(c: _Compared) -> str:
     """The alternative that is within `indifference` of the best."""
     assert c.indifference is not None
-    gap, often = _gap(c, c.leader, c.runner_up), _how_often(c, c.leader, c.runner_up, f"{c.leader} earns more")
+    often = _how_often(c, c.leader, c.runner_up)
     within = f"within {rounding.exactly(c.indifference)} of the best of {_all(c)} on average"
-    return f"{c.leader} is {within} ({_from(c)}): {c.leader} − {c.runner_up} = {rounding.plus_minus(gap)}; {often}"
+    return f"{c.leader} is {within} ({effort_of(c)}): {_gap(c, c.leader, c.runner_up)}; {often}"
 
 
 def _certain(c: _Compared) -> str:
     """The order of alternatives whose returns are not random."""
-    gap = _gap(c, c.leader, c.runner_up)
+    exact = "is exact" if c.run == "run" else "is exact for this state"
     return (
-        f"No random numbers were used, so one {c.run} of each {c.alternative} is exact for this state: {c.leader} − "
-        f"{c.runner_up} = {rounding.plus_minus(gap)}"
+        f"No random numbers were used, so one {c.run} of each {c.alternative} {exact}: {_gap(c, c.leader, c.runner_up)}"
     )
 
 
@@ -110,15 +144,15 @@ def _listed(names: tuple[str, ...]) -> str:
 
 
 def _between(c: _Compared, first: str, second: str) -> str:
-    """Two alternatives, the one with the larger mean first."""
-    gap = _gap(c, first, second)
+    """Two alternatives, the better one first."""
+    gap = c.advantage(first, second)
     if gap < 0:
-        gap, first, second = Estimate(-gap, -gap.high, -gap.low), second, first
+        gap, first, second = gap.negative(), second, first
     n = c.common_samples(first, second)
     enough = c.return_range is not None or n >= ENOUGH
     if gap.low > 0 and enough:
-        often = _how_often(c, first, second, f"{first} earns more")
-        return f"{first} earns {rounding.plus_minus(gap)} more than {second} on average ({_from(c, n)}); {often}"
+        more = c.wording.by.format(first=first, second=second, gap=rounding.plus_minus(gap))
+        return f"{more} ({effort_of(c, n)}); {_how_often(c, first, second)}"
     difference = _difference(c, first, second)
     if not enough:
         return f"too few {c.run}s to decide between {first} and {second}: {difference}"
@@ -128,31 +162,22 @@ def _between(c: _Compared, first: str, second: str) -> str:
 
 
 def _difference(c: _Compared, first: str, second: str) -> str:
-    often = _how_often(c, first, second, f"{first} earns more")
-    gap, n = _gap(c, first, second), c.common_samples(first, second)
-    return f"{first} − {second} = {rounding.plus_minus(gap)} ({_from(c, n)}); {often}"
+    n = c.common_samples(first, second)
+    return f"{_gap(c, first, second)} ({effort_of(c, n)}); {_how_often(c, first, second)}"
 
 
-def _gap(c: _Compared, first: str, second: str) -> Estimate:
-    gap = c.gap(first, second)
-    return Estimate.within(gap.mean, gap.mean_interval)
+def _gap(c: _Compared, first: str, second: str) -> str:
+    return c.wording.gap.format(first=first, second=second, gap=rounding.plus_minus(c.advantage(first, second)))
 
 
-def _how_often(c: _Compared, first: str, second: str, earns_more: str) -> str:
-    """Shares of runs in which the first earns more, the same and less; less is omitted where nothing is equal."""
+def _how_often(c: _Compared, first: str, second: str, phrase: str | None = None) -> str:
+    """Shares of runs in which the first is better, equal and worse; the last is omitted where nothing is equal."""
+    is_better = phrase or c.wording.often.format(first=first)
     better, worse = float(c.superiority(first, second)), float(c.superiority(second, first))
     parts = [better, max(0.0, 1 - better - worse), worse]
     if parts[1] > 1 - 1e-9:
-        return f"both have the same return in every {c.run}"
+        return f"both are equal in every {c.run}" if c.run == "run" else f"both have the same return in every {c.run}"
     if parts[1] < 0.005:
-        return f"{earns_more} in {rounding.percentages([better, 1 - better])[0]} of {c.run}s"
+        return f"{is_better} in {rounding.percentages([better, 1 - better])[0]} of {c.run}s"
     more, same, less = rounding.percentages(parts)
-    return f"{earns_more} in {more} of {c.run}s, the same in {same} and less in {less}"
-
-
-def _from(c: _Compared, n: int | None = None) -> str:
-    """Confidence, and the number of samples: n, or all."""
-    paired = c.paired_samples == c.samples and c.summary.coupling.shared_in_a_state
-    count = c.samples if n is None else n
-    runs = f"{count:,} paired {c.run}s" if paired else f"{count:,} {c.run}s of each"
-    return f"{100 * c.confidence:g}% confidence, {runs}"
+    return f"{is_better} in {more} of {c.run}s, the same in {same} and {c.wording.less} in {less}"

@@ -15,11 +15,14 @@ from jmdp.base.interval import Estimate, Interval
 from jmdp.base.labels import Label
 from jmdp.errors import LabelError, UnavailableError
 from jmdp.results import anytime
-from jmdp.results.answer import answer_sentence
+from jmdp.results.answer import EARNS, Wording, answer_sentence
 from jmdp.results.comparison_table import action_columns, comparison_table
 from jmdp.results.evaluation import Evaluation
 from jmdp.results.gaps.gap import Gap
+from jmdp.results.margins import Margin
+from jmdp.results.not_worse import NotWorse, not_worse
 from jmdp.results.outcome import Outcome
+from jmdp.results.pairing import pairing_ceiling
 from jmdp.results.regret import Regret
 from jmdp.results.result import Tabulated, figure
 from jmdp.results.samples.drawn_samples import DrawnSamples
@@ -50,12 +53,15 @@ class Comparison(Tabulated):
     index: ClassVar = ("action",)
     alternative: ClassVar[str] = "action"  # what is compared
     run: ClassVar[str] = "rollout"  # the name of one sample
+    wording: ClassVar[Wording] = EARNS  # of the answer
 
     summary: SampleSummary = field(repr=False)  # the samples, and the rules of their intervals
     outcome: Outcome
     best: str | None  # the action that is better on average than every other, if decided
     survivors: tuple[str, ...]  # actions that may be best; with a baseline, those that may be equal to it
     worse_than: dict[str, str]  # actions that were eliminated, each with one that is better
+    baseline: str | None = None  # the alternative that the others are compared with; None: the leader
+    margin: Margin | None  # the largest loss that is accepted, if sampling stopped when that was decided
     indifference: float | None  # differences of means up to this size do not matter
     simulator: str
     policy: str
@@ -118,6 +124,16 @@ class Comparison(Tabulated):
         return int(min(self.draws.counts[self._at(first)], self.draws.counts[self._at(second)]))
 
     @property
+    def mean_title(self) -> str:
+        """Title of the column of means."""
+        return "mean return"
+
+    @property
+    def sign(self) -> float:
+        """1 if larger returns are better, −1 if smaller ones are."""
+        return 1.0
+
+    @property
     def choice(self) -> str | None:
         """The action to take: `best`, or one that is known to be within `indifference` of the best; else None."""
         return self.leader if self.outcome is Outcome.GOOD_ENOUGH else self.best
@@ -130,9 +146,9 @@ class Comparison(Tabulated):
 
     @cached_property
     def leader(self) -> str:
-        """The action with the largest mean so far among the survivors; equal to `best` once that is decided."""
+        """The action with the best mean so far among the survivors; equal to `best` once that is decided."""
         numbers = [self._at(name) for name in self._ahead]
-        return self.actions[max(numbers, key=lambda a: self.mean[a])]
+        return self.actions[max(numbers, key=lambda a: self.sign * self.mean[a])]
 
     @property
     def _ahead(self) -> Sequence[str]:
@@ -180,12 +196,27 @@ class Comparison(Tabulated):
         mean = Interval(float(low[0, 1]), float(high[0, 1]))
         return replace(gap, mean_interval=mean, variance_interval=variance, central_moments=central)
 
+    def advantage(self, first: Label, second: Label) -> Estimate:
+        """How much better the first action is on average: the mean gap, or its negative if smaller is better."""
+        gap = self.gap(first, second)
+        found = Estimate.within(gap.mean, gap.mean_interval)
+        return found if self.sign > 0 else found.negative()
+
+    def not_worse(self, margin: Margin | float | str, new: Label | None = None, old: Label | None = None) -> NotWorse:
+        """Whether E[new] ≥ E[old] − margin, from the samples so far; valid whenever sampling stopped.
+
+        If smaller returns are better: whether E[new] ≤ E[old] + margin.
+        A margin is in units of the return, or a share of |E[old]|: "2%". By default `old` is the baseline.
+        """
+        named = new, self.baseline if old is None else old
+        return not_worse(self, Margin.of(margin), *(None if label is None else self._at(label) for label in named))
+
     def pair(self, first: Label, second: Label) -> Evaluation:
         """Evaluation of two different actions, from the samples that both have."""
         return self.summary.pair(self._at(first), self._at(second))
 
     def superiority(self, first: Label, second: Label) -> Estimate:
-        """P(Z(first) − Z(second) > tie_tolerance).
+        """Probability that the first action is better by more than `tie_tolerance`: P(Z(first) − Z(second) > …).
 
         Equal floating-point returns count as a tie if they were summed without rounding, or are sums of the same
         rewards in the same steps. Truncated rollouts count up to the horizon; the interval allows for later rewards.
@@ -196,8 +227,8 @@ class Comparison(Tabulated):
         draws = self.draws.of(a, b).one_coupling
         n, (x, y) = len(draws.returns), draws.returns.T
         same = draws.gains[:, 0] == draws.gains[:, 1]
-        gaps = np.where(same, 0.0, x - y)
-        exact = same | (draws.exact.all(axis=1) & is_exact_sum(x, -y, gaps))
+        gaps = np.where(same, 0.0, self.sign * (x - y))
+        exact = same | (draws.exact.all(axis=1) & is_exact_sum(x, -y, self.sign * gaps))
         slack = np.where(draws.ends[:, 0] == draws.ends[:, 1], 0.0, 2 * self.limits.cut)
         slack = slack + np.where(exact, 0.0, 2 * self.limits.rounding)
         seen, at_least, at_most = (int((gaps + off > self.tie_tolerance).sum()) for off in (0.0, -slack, slack))
@@ -217,7 +248,7 @@ class Comparison(Tabulated):
         cut = np.where((ends != ends[:, [a]]).any(axis=1), 2 * self.limits.cut, 0.0)
         hidden = cut + 2 * self.limits.rounding
         most = math.inf if self.return_range is None else self.return_range[1] - self.return_range[0]
-        values = returns.max(axis=1) - returns[:, a]
+        values = (self.sign * returns).max(axis=1) - self.sign * returns[:, a]
         error = 0.0 if self.summary.certain else 1 - self.confidence
         return Regret(self.actions[a], values, hidden, most, error)
 
@@ -226,15 +257,29 @@ class Comparison(Tabulated):
 
         Infinite if the gap did not vary, nan if the returns did not vary either. An estimate without an interval.
         """
-        a, b = self._at(first), self._at(second)
-        returns = self.limits.scale.divide(self.draws.of(a, b).one_coupling.returns)
-        x, y = returns.T
+        x, y = self._paired_returns(first, second).T
         x, y = x - x.mean(), y - y.mean()
-        noise = (2 * self.limits.scale.divide(self.limits.rounding)) ** 2  # variance due to rounding alone
         alone, together = float((x * x + y * y).mean()), float(((x - y) ** 2).mean())
-        if together <= noise:
-            return Estimate.within(math.inf if alone > noise else math.nan, None)
+        if together <= self._noise:
+            return Estimate.within(math.inf if alone > self._noise else math.nan, None)
         return Estimate.within(alone / together, None)
+
+    def variance_reduction_ceiling(self, first: Label, second: Label) -> Estimate:
+        """(σ₁² + σ₂²)/(σ₁ − σ₂)²: no coupling of returns with these standard deviations has a larger reduction.
+
+        Infinite if the standard deviations are equal. An estimate without an interval.
+        """
+        return Estimate.within(pairing_ceiling(self._paired_returns(first, second), 0, self._noise), None)
+
+    def _paired_returns(self, first: Label, second: Label) -> Floats:
+        """[n, 2], returns of both actions under the requested coupling, divided by the scale."""
+        draws = self.draws.of(self._at(first), self._at(second)).one_coupling
+        return np.asarray(self.limits.scale.divide(draws.returns))
+
+    @property
+    def _noise(self) -> float:
+        """Computed variance of a constant, due to rounding, in units of the scale."""
+        return float(2 * self.limits.scale.divide(self.limits.rounding)) ** 2
 
     @property
     def unseen(self) -> float:
@@ -243,9 +288,9 @@ class Comparison(Tabulated):
 
     @property
     def runner_up(self) -> str:
-        """The action with the second largest mean so far."""
+        """The action with the second best mean so far."""
         others = [action for action in self.actions if action != self.leader]
-        return max(others, key=lambda action: float(self.mean_of(action)))
+        return max(others, key=lambda action: self.sign * float(self.mean_of(action)))
 
     @property
     def break_even(self) -> float | None:
@@ -256,7 +301,7 @@ class Comparison(Tabulated):
         """
         if self.best is None or self.return_range is not None or self.summary.certain:
             return None
-        return self.gap(self.best, self.runner_up).mean * (1 - self.unseen) / self.unseen
+        return float(self.advantage(self.best, self.runner_up)) * (1 - self.unseen) / self.unseen
 
     def continued(self, samples: int) -> Comparison:
         """Continue to this many rollouts of each action that was not eliminated, or until decided if it is not.
@@ -293,19 +338,21 @@ class Comparison(Tabulated):
 
     def beside_leader(self, action: Label) -> dict[str, Estimate]:
         """One row of the table: the mean of an action, and the advantage of the leader over it."""
-        leader = self.leader
-        gap = self.gap(leader, action)
-        same = gap.first == gap.second
+        return self._beside(action, self.leader, action, ("leader_better", "leader_worse"))
+
+    def _beside(self, name: Label, first: Label, second: Label, chances: tuple[str, str]) -> dict[str, Estimate]:
+        """Mean of one alternative, and the gap first − second: one of them is `name`, the other the reference."""
+        gap = self.gap(first, second)
+        same, one = gap.first == gap.second, Estimate(1.0, 1.0, 1.0)
         return {
-            "mean": self.mean_of(action),
-            "advantage": Estimate.within(gap.mean, gap.mean_interval),
+            "mean": self.mean_of(name),
+            "advantage": self.advantage(first, second),
             "advantage_std": Estimate(0.0, 0.0, 0.0) if same else Estimate.within(gap.std, gap.std_interval),
-            "leader_better": self.superiority(leader, action),
-            "leader_worse": self.superiority(action, leader),
-            "correlation": Estimate.within(
-                1.0 if same else gap.correlation, Interval(1.0, 1.0) if same else gap.correlation_interval
-            ),
-            "variance_reduction": self.variance_reduction(leader, action),
+            chances[0]: self.superiority(first, second),
+            chances[1]: self.superiority(second, first),
+            "correlation": one if same else Estimate.within(gap.correlation, gap.correlation_interval),
+            "variance_reduction": self.variance_reduction(first, second),
+            "variance_reduction_ceiling": self.variance_reduction_ceiling(first, second),
         }
 
     def _at(self, label: Label) -> int:
@@ -322,7 +369,7 @@ class Comparison(Tabulated):
         return (1 - self.confidence) / max(1, len(self.actions) - 1)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "continue_with": _forgotten}
+        return {**vars(self), "continue_with": forgotten}
 
     def _title(self) -> str:
         return self.answer
@@ -331,7 +378,8 @@ class Comparison(Tabulated):
         return comparison_table(self)
 
 
-def _forgotten(samples: int) -> Comparison:
+def forgotten(samples: int) -> Any:
+    """Raise: `continue_with` of a comparison that was pickled."""
     raise UnavailableError(
         "A comparison loses its simulator when it is pickled, so it cannot be continued. Call compare again."
     )

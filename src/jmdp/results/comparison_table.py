@@ -10,6 +10,7 @@ from jmdp.base import rounding
 from jmdp.base.interval import Estimate
 from jmdp.results.answer import _Compared, answer_sentence
 from jmdp.results.outcome import Outcome
+from jmdp.results.pairing import ceiling_text
 from jmdp.results.result import wrapped
 from jmdp.results.samples.drawn_samples import DrawnSamples
 from jmdp.results.samples.limits import Limits
@@ -25,6 +26,8 @@ class _Regret(Protocol):
 class _Sampled(_Compared, Protocol):
     """The part of any `Comparison` that its table reads."""
 
+    @property
+    def mean_title(self) -> str: ...
     @property
     def simulator(self) -> str: ...
     @property
@@ -64,6 +67,7 @@ def action_columns(leader: str) -> dict[str, str]:
         "leader_worse": f"P({leader} worse)",
         "correlation": "correlation",
         "variance_reduction": "rollouts if independent",
+        "variance_reduction_ceiling": "ceiling",
     }
 
 
@@ -111,10 +115,10 @@ def joined(above: Sequence[str], rows: Sequence[Sequence[str]], below: Sequence[
 def table_rows(
     c: _Sampled, columns: Mapping[str, str], beside: Callable[[str], Mapping[str, Estimate]]
 ) -> list[list[str]]:
-    """Titles, then one row per alternative, the largest mean first; the reference has its mean only."""
+    """Titles, then one row per alternative, the best mean first; the reference has its mean only."""
     unequal = len(set(c.counts.values())) > 1
     rows = [[c.alternative, *columns.values(), *[f"{c.run}s"] * unequal]]
-    for name in sorted(c.actions, key=lambda name: -float(c.mean_of(name))):
+    for name in sorted(c.actions, key=lambda name: -c.sign * float(c.mean_of(name))):
         own = [shown(c.mean_of(name)), *[""] * (len(columns) - 1)]
         rows.append([name, *(own if name == c.reference else _cells(beside(name))), *[f"{c.counts[name]:,}"] * unequal])
     return rows
@@ -127,7 +131,8 @@ def effort(c: _Sampled) -> str:
         said = f"{most:,} {c.run}{'s' * (most > 1)} of each {c.alternative}"
     else:
         said = f"{least:,} to {most:,} {c.run}s of each {c.alternative}, {sum(c.counts.values()):,} in total"
-    return f"{said}, from seed {c.seed}; {c.draws.steps:,} steps simulated"
+    steps = "" if c.run == "run" else f"; {c.draws.steps:,} steps simulated"
+    return f"{said}, from seed {c.seed}{steps}"
 
 
 def eliminated(c: _Sampled) -> list[str]:
@@ -140,8 +145,8 @@ def eliminated(c: _Sampled) -> list[str]:
 
 
 def _cells(found: Mapping[str, Estimate]) -> list[str]:
-    """The cells of one alternative: mean, advantage and its std, two chances, correlation and variance reduction."""
-    mean, advantage, std, better, worse, correlation, reduction = found.values()
+    """The cells of one alternative: mean, advantage and its std, chances, correlation, variance reduction, ceiling."""
+    mean, advantage, std, better, worse, correlation, reduction, ceiling = found.values()
     return [
         shown(mean),
         shown(advantage),
@@ -150,6 +155,7 @@ def _cells(found: Mapping[str, Estimate]) -> list[str]:
         rounding.percent(worse),
         "–" if math.isnan(correlation) else f"{float(correlation):.3f}",
         "–" if math.isnan(reduction) else f"{float(reduction):.1f} ×",
+        "–" if math.isnan(ceiling) else ceiling_text(ceiling),
     ]
 
 

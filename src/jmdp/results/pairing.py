@@ -14,6 +14,9 @@ from jmdp.simulators.episodes import LuckProbe
 
 _NORMAL_95 = 1.96
 
+_LARGE = 1000
+"""Ceilings above this are not distinguished."""
+
 _WORTH_IT = 0.97
 """Pairing is given up only below this gain."""
 
@@ -51,11 +54,13 @@ class LuckShares:
 class Pairing:
     """Variance reduction by shared randomness for the mean gaps between one policy and the others."""
 
-    gain: Estimate  # independent runs need this many times as many episodes; 95% interval (approximate)
+    gain: Estimate  # independent runs need this many times as many samples; 95% interval (approximate)
+    ceiling: float  # the gain that no pairing of returns with these standard deviations can exceed
     correlation: float  # of the returns, pooled over the gaps
     samples: int  # number of paired samples
     shares: LuckShares | None  # None if not estimated, or if no return varied
     independent: int  # number of samples that were drawn independently afterwards
+    run: str = "episode"  # the name of one sample
 
     def __str__(self) -> str:
         return " ".join(self.sentences())
@@ -69,7 +74,10 @@ class Pairing:
         else:
             low, gain, high = (significant(x, 2) for x in (self.gain.low, float(self.gain), self.gain.high))
             ends = f"{low} to {high}, from {self.samples:,} pairs"
-            said = [f"For the same precision, independent runs would need {gain} × as many episodes ({ends})."]
+            said = [
+                f"For the same precision, independent sampling would need {gain} × as many {self.run}s ({ends}). "
+                f"{self._limit()}"
+            ]
         if self.shares is not None:
             parts = self.shares
             said.append(
@@ -80,8 +88,8 @@ class Pairing:
             )
         if abs(self.correlation) < 0.1 and self.gain.low < 1.1:
             said.append(
-                f"The returns of different policies are hardly correlated ({self.correlation:.2f}) although they share "
-                "randomness: different actions lead to unrelated episodes."
+                f"The returns are hardly correlated ({self.correlation:.2f}) although they share randomness: different "
+                f"decisions lead to unrelated {self.run}s."
             )
         if self.independent:
             said.append(
@@ -89,6 +97,11 @@ class Pairing:
                 f"standard deviations, correlations and chances use the first {self.samples:,}."
             )
         return said
+
+    def _limit(self) -> str:
+        if self.ceiling >= _LARGE:
+            return f"The standard deviations are nearly equal: they allow a factor of more than {_LARGE:,}."
+        return f"No pairing of returns with these standard deviations can exceed {ceiling_text(self.ceiling)}."
 
 
 def pairing_gain(returns: Floats, reference: int, noise: float) -> tuple[Estimate, float, float]:
@@ -111,6 +124,25 @@ def pairing_gain(returns: Floats, reference: int, noise: float) -> tuple[Estimat
     error = float(np.std(alone / A - together / B)) / math.sqrt(len(returns)) if A > 0 else math.inf
     gain, wide = A / B, math.exp(min(700.0, _NORMAL_95 * error))
     return Estimate(gain, gain / wide, gain * wide), correlation, error
+
+
+def pairing_ceiling(returns: Floats, reference: int, noise: float) -> float:
+    """Σ_j (σ_r² + σ_j²)/Σ_j (σ_r − σ_j)²: the gain of returns with these standard deviations and correlation 1.
+
+    Var(Z_r − Z_j) = σ_r² + σ_j² − 2 ϱ σ_r σ_j is smallest for ϱ = 1. Infinite if the standard deviations are equal.
+    """
+    std = returns.std(axis=0)
+    own, others = std[reference], np.delete(std, reference)
+    apart = float(((own - others) ** 2).sum())
+    alone = float((own**2 + others**2).sum())
+    if apart <= noise:
+        return math.inf if alone > noise else math.nan
+    return alone / apart
+
+
+def ceiling_text(ceiling: float) -> str:
+    """The ceiling to two digits. Large ones are differences of nearly equal numbers, and not worth more."""
+    return f"{significant(ceiling, 2)} ×" if ceiling < _LARGE else f"> {_LARGE:,} ×"
 
 
 def pairing_costs(returns: Floats, reference: int) -> bool:

@@ -64,7 +64,7 @@ class Draws:
     @cached_property
     def exact(self) -> npt.NDArray[np.bool_]:
         """[n, A], True for returns that were summed without rounding, according to their fingerprints."""
-        return np.asarray(self.gains == _fingerprint(self.returns))
+        return np.asarray(self.gains == fingerprint(self.returns))
 
     @property
     def one_future(self) -> bool:
@@ -104,10 +104,11 @@ def exact_gains(gains: Integers, returns: Floats, exact: npt.NDArray[np.bool_]) 
     A fingerprint depends on the rewards and their steps. For a return that was summed without rounding it depends on
     the return alone, so that two are also equal if the same sum was obtained in another order or in other parts.
     """
-    return np.where(exact, _fingerprint(returns), gains)
+    return np.where(exact, fingerprint(returns), gains)
 
 
-def _fingerprint(returns: Floats) -> Integers:
+def fingerprint(returns: Floats) -> Integers:
+    """Fingerprints of returns that have no rounding error."""
     bits = np.ascontiguousarray(returns + 0.0).view(np.uint64)  # + 0.0: −0 is 0
     mixed = (bits ^ (bits >> np.uint64(31))) * np.uint64(0x9E3779B97F4A7C15)
     return (mixed ^ (mixed >> np.uint64(29))).view(np.int64)

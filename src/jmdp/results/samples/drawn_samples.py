@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import cast
 
 import numpy as np
 
 from jmdp.base.arrays import Floats, Integers
 from jmdp.simulators.episodes import EpisodeDraws, LuckProbe
+from jmdp.simulators.runs import RunDraws
 from jmdp.simulators.simulator import Draws
 
 
@@ -70,6 +72,11 @@ class DrawnSamples:
             if set(asked) <= set(stage.alternatives)
         ]
         return parts[0] if len(parts) == 1 else parts[0].joined(parts)
+
+    def measure(self, j: int) -> DrawnSamples:
+        """Values of one measure of runs that return several."""
+        parts = [(stage.alternatives, cast(RunDraws, stage.draws).measure(j)) for stage in self.stages]
+        return DrawnSamples(self.alternatives, tuple(Stage(*part) for part in parts))
 
     @cached_property
     def complete(self) -> Draws:

@@ -13,12 +13,14 @@ from jmdp.base.arrays import Floats
 from jmdp.base.labels import Labels
 from jmdp.models.coupling import Coupling
 from jmdp.results.evaluation import Evaluation
+from jmdp.results.margins import Margin
 from jmdp.results.parts import MethodSettings
 from jmdp.results.samples.bounded_returns import BoundedReturns
 from jmdp.results.samples.drawn_evaluation import SampledProblem, Stored, Within, drawn_evaluation
 from jmdp.results.samples.drawn_samples import DrawnSamples
 from jmdp.results.samples.interval_rules import IntervalRule
 from jmdp.results.samples.limits import Limits
+from jmdp.results.samples.pair_means import PairMeans
 from jmdp.results.samples.sample_moments import sample_moments
 from jmdp.results.samples.selection import mean_gap_errors
 from jmdp.simulators.simulator import Draws
@@ -40,6 +42,7 @@ class SampleSummary:
     return_range: tuple[float, float] | None
     method: Callable[..., MethodSettings]  # of the number of samples, `samples`
     certain: bool = False  # nothing is random, so that one sample is exact
+    sign: float = 1.0  # −1 if smaller returns are better
     _pairs: dict[tuple[int, int], Evaluation] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
@@ -84,10 +87,23 @@ class SampleSummary:
         assert self.return_range is not None
         return BoundedReturns(draws, self.limits, *self.return_range, self.error)
 
-    def gap_limits(self, reference: int, active: Sequence[int]) -> tuple[Floats, Floats]:
-        """Lower and upper limits of the mean gaps reference − alternative, for each of the `active` alternatives."""
+    def gap_limits(self, reference: int, active: Sequence[int], margin: Margin | None = None) -> tuple[Floats, Floats]:
+        """Lower and upper limits of the mean advantage of the reference over each of the `active` alternatives.
+
+        With a margin, those of the advantage less the margin.
+        """
         at = list(active).index(reference)
-        draws = self.samples.of(*active)
+        if margin is not None:
+            low, high = np.zeros((2, len(active)))
+            for i in set(range(len(active))) - {at}:
+                excess = self.pair_means(active[i], reference).excess(margin)
+                low[i], high[i] = excess.low, excess.high
+            return low, high
+        low, high = self._gap_limits(self.samples.of(*active), at)
+        return (low, high) if self.sign > 0 else (-high, -low)
+
+    def _gap_limits(self, draws: Draws, at: int) -> tuple[Floats, Floats]:
+        """Limits of the mean gaps of the alternative in column `at` less each of the others."""
         if self.return_range is not None:
             return self._bounded(draws).gaps_of(at)
         scale, limits = self.limits.scale, self.limits
@@ -98,6 +114,14 @@ class SampleSummary:
         off = mean_gap_errors(returns, at, self.error, rounding) + 2 * (cut + rounding)
         off[at] = 0.0
         return scale.restore(gaps - off), scale.restore(gaps + off)
+
+    def pair_means(self, new: int, old: int) -> PairMeans:
+        """Intervals for the question whether one alternative is worse than another by more than a margin."""
+        draws, within = self.samples.of(new, old), self.return_range
+        if self.sign < 0:
+            draws = replace(draws, returns=-draws.returns)
+            within = None if within is None else (-within[1], -within[0])
+        return PairMeans(draws, self.limits, self.error, within, self.certain)
 
     def _evaluation(self, draws: Draws, labels: Labels) -> Evaluation:
         rule = self._rule

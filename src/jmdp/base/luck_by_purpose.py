@@ -1,0 +1,251 @@
+"""Randomness by purpose: a generator or a random number for each name, so that designs that are compared share it.
+
+With one generator, a design that draws one number more shifts all later draws of the run, and nothing is shared from
+there on. With a name for each draw, such as ``luck.exponential("service", customer, mean=3.0)``, both designs give the
+same customer the same number, whatever was drawn before.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Sequence
+from hashlib import blake2b
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.random.bit_generator import ISeedSequence
+
+from jmdp.base.luck import Shock
+from jmdp.base.settings import short
+from jmdp.errors import SettingsError
+
+Key = Any  # str, int, a NumPy integer, or a tuple of these, nested to any depth
+
+Option = TypeVar("Option")
+
+_SUMMED = 12.0
+"""Poisson means up to this are inverted by adding probabilities, larger ones by SciPy."""
+
+_LARGEST_MEAN = 2.0**31
+"""Largest mean of a Poisson number; the inverse is inaccurate for much larger ones."""
+
+
+class Luck:
+    """All randomness of one simulation run, or of one step, by purpose.
+
+    A key names what a random number is for: strings, integers, and tuples of them. Equal keys mean equal random numbers
+    in all designs that are compared, in every process and on every machine.
+
+    - ``luck["arrivals"]`` is a NumPy generator that continues: the second access goes on where the first stopped.
+      ``luck["service", 17]`` is another one, for customer 17.
+    - ``luck.exponential("service", 17, mean=3.0)`` is one number, and no generator is made. The same key always gives
+      the same number, so draws that must differ need different keys: add the customer or the time step. `uniform`,
+      `exponential`, `poisson`, `normal` and `choice` invert the distribution function at one uniform number that
+      depends on the key only. The result is monotone in it, so a changed parameter keeps the designs coupled.
+    - ``luck.seed("weather")`` is a seed for another program or library.
+
+    `compare_runs` passes an object of this class to each run. In `Simulator.step`, begin with
+    ``luck = jmdp.Luck(shock)``: every call of the step starts from the beginning of its generators.
+
+    Parameters
+    ----------
+    shock
+        Key from which all random numbers derive.
+    """
+
+    __slots__ = ("_hash", "_shock", "_streams", "_usage")
+
+    def __init__(self, shock: Shock) -> None:
+        if not isinstance(shock, Shock):
+            raise SettingsError(f"shock is {short(shock)}. Give a shock: jmdp.Luck(jmdp.Shock.of_sample(seed, i)).")
+        self._shock, self._usage = shock, shock.usage
+        self._hash = blake2b(shock.peek(), digest_size=16)
+        self._streams: dict[bytes, np.random.Generator] = {}
+
+    def __getitem__(self, key: Key) -> np.random.Generator:
+        """Generator for this purpose; it continues within the run."""
+        name = _encoded(key if type(key) is tuple else (key,))
+        found = self._streams.get(name)
+        if found is None:
+            words: Any = _Words(self._digest(b"stream" + name))  # NumPy's annotations know SeedSequence only
+            found = self._streams[name] = np.random.Generator(np.random.Philox(words))
+        return found
+
+    def seed(self, *key: Key) -> int:
+        """Return an integer in [0, 2**31), to seed another program or library."""
+        return int.from_bytes(self._digest(b"seed" + _encoded(key))[:4], "little") >> 1
+
+    def uniform(self, *key: Key, low: float = 0.0, high: float = 1.0) -> float:
+        """Return a number that is uniform between low and high."""
+        u = self._uniform(key)
+        if low == 0.0 and high == 1.0:
+            return u
+        if not -math.inf < low <= high < math.inf:
+            raise SettingsError(f"low is {low!r} and high is {high!r}. Give finite numbers with low ≤ high.")
+        return min(max(low * (1 - u) + high * u, low), high)  # rounding may leave the interval
+
+    def exponential(self, *key: Key, mean: float) -> float:
+        """Return an exponential number with this mean: −mean ln(1 − u)."""
+        if not 0 <= mean < math.inf:
+            raise _wrong("mean", mean, "a finite number ≥ 0")
+        return -mean * math.log1p(-self._uniform(key))
+
+    def normal(self, *key: Key, mean: float = 0.0, std: float = 1.0) -> float:
+        """Return a normal number with this mean and standard deviation."""
+        if not (-math.inf < mean < math.inf and 0 <= std < math.inf):
+            raise SettingsError(f"mean is {mean!r} and std is {std!r}. Give finite numbers, and std ≥ 0.")
+        return float(mean + std * _special().ndtri(self._uniform(key)))
+
+    def poisson(self, *key: Key, mean: float) -> int:
+        """Return a Poisson number with this mean: the smallest k with P(N ≤ k) ≥ u."""
+        if not 0 <= mean <= _LARGEST_MEAN:
+            raise _wrong("mean", mean, "a number from 0 to 2**31")
+        u = self._uniform(key)
+        return _summed_poisson(u, mean) if mean <= _SUMMED else _inverse_poisson(u, mean)
+
+    def choice(self, *key: Key, options: Sequence[Option], probabilities: Sequence[float] | None = None) -> Option:
+        """Return one of the options, equally likely or with these probabilities.
+
+        Options are assigned to consecutive parts of [0, 1] in their order. Keep this order where designs differ.
+        """
+        n = len(options)
+        if n == 0:
+            raise SettingsError("options is empty. Give at least one option.")
+        u = self._uniform(key)
+        if probabilities is None:
+            return options[int(u * n)]
+        if len(probabilities) != n or not all(p >= 0 for p in probabilities):
+            raise _wrong("probabilities", probabilities, f"{n} numbers ≥ 0, one for each option")
+        total = math.fsum(probabilities)
+        if abs(total - 1) > 1e-9:
+            raise SettingsError(f"probabilities sum to {total!r}. They must sum to 1.")
+        return options[_place(u * total, probabilities)]
+
+    def _uniform(self, key: tuple[Key, ...]) -> float:
+        """Return the number in (0, 1) that the key determines: 52 bits, neither 0 nor 1."""
+        bits: int = _WORDS(self._digest(_encoded(key)))[0]
+        return ((bits >> 12) + 0.5) * 2.0**-52
+
+    def _digest(self, name: bytes) -> bytes:
+        if self._usage is not None:
+            self._usage.used = True
+        keyed = self._hash.copy()  # faster than hashing the shock's words again
+        keyed.update(name)
+        return keyed.digest()
+
+    def __getstate__(self) -> tuple[Shock, dict[bytes, np.random.Generator]]:
+        return self._shock, self._streams
+
+    def __setstate__(self, state: tuple[Shock, dict[bytes, np.random.Generator]]) -> None:
+        self.__init__(state[0])  # type: ignore[misc]
+        self._streams = state[1]
+
+    def __repr__(self) -> str:
+        return f"Luck({self._shock!r})"
+
+
+class _Words(ISeedSequence):
+    """Sixteen bytes that become the key of a Philox generator.
+
+    ``Philox(key=…)`` gives the same generator in three times the time, because it also asks the operating system for a
+    seed.
+    """
+
+    def __init__(self, words: bytes) -> None:
+        self.words = words
+
+    def generate_state(self, n_words: int, dtype: Any = np.uint32) -> Any:
+        """Return the bytes as two words of 64 bits, which is what Philox asks for."""
+        assert (n_words, dtype) == (2, np.uint64)
+        return np.frombuffer(self.words, "<u8").astype(np.uint64)
+
+
+_WORDS = struct.Struct("<QQ").unpack
+
+
+def _encoded(key: tuple[Key, ...]) -> bytes:
+    """Bytes that are equal for equal keys, and for no others, in every process and version of Python."""
+    if not key:
+        raise SettingsError('A random number needs a key that names its purpose: luck.uniform("arrivals", i).')
+    try:
+        for part in key:
+            if type(part) is not str and type(part) is not int:
+                key = _plain(key)
+                break
+        return b"%a" % (key,)  # ASCII, because what is printable depends on the version of Python
+    except RecursionError:
+        raise SettingsError("A key contains tuples nested too deeply. Use fewer levels.") from None
+    except SettingsError:
+        raise
+    except ValueError:  # Python refuses to print integers of more than 4,300 digits
+        raise SettingsError("A key contains an integer of more than 4,300 digits. Use smaller ones.") from None
+
+
+def _plain(key: tuple[Key, ...]) -> tuple[Key, ...]:
+    """The key with Python's own integers and strings; raise for anything else."""
+    return tuple(part if type(part) in (str, int) else _plain_part(part) for part in key)
+
+
+def _plain_part(part: Any) -> Key:
+    if type(part) is tuple:
+        return _plain(part)
+    if isinstance(part, np.integer) and not isinstance(part, np.timedelta64):  # NumPy counts durations as integers
+        return int(part)
+    if type(part) is np.str_:
+        return str(part)
+    if isinstance(part, (float, np.floating)):
+        hint = "A time is not a stable name: use its step number. Parameters are keywords: mean=2.5."
+    elif isinstance(part, (bool, np.bool_)):
+        hint = "True and 1 would be the same key: use words, such as 'on'."
+    else:
+        hint = "Use a name or a number that is the same in every run, such as an identifier."
+    raise SettingsError(
+        f"A {type(part).__name__} is part of a key: {short(part)}. Keys are strings, integers and tuples of them. "
+        f"{hint}"
+    )
+
+
+def _wrong(name: str, value: Any, wanted: str) -> SettingsError:
+    return SettingsError(f"{name} is {short(value)}. Give {wanted}.")
+
+
+def _summed_poisson(u: float, mean: float) -> int:
+    k, term = 0, math.exp(-mean)
+    total = term
+    while total < u:
+        k += 1
+        term *= mean / k
+        if total + term == total:  # the sum cannot grow any more: u is in the last 1e-16
+            break
+        total += term
+    return k
+
+
+def _inverse_poisson(u: float, mean: float) -> int:
+    special = _special()
+    k: int = math.ceil(special.pdtrik(u, mean))
+    return k - 1 if k > 0 and special.pdtr(k - 1, mean) >= u else k
+
+
+def _place(u: float, probabilities: Sequence[float]) -> int:
+    """Number of the part of [0, Σp] that contains u; a part of probability 0 is never chosen."""
+    total, last = 0.0, 0
+    for i, p in enumerate(probabilities):
+        if p > 0:
+            total, last = total + p, i
+            if u < total:
+                break
+    return last
+
+
+_loaded: list[Any] = []
+
+
+def _special() -> Any:
+    """`scipy.special`, imported on first use because it takes longer to import than all of jmdp."""
+    if not _loaded:
+        import scipy.special
+
+        _loaded.append(scipy.special)
+    return _loaded[0]

@@ -1,0 +1,317 @@
+"""`compare_runs`: run whole simulations of several designs with the same randomness until the best one is known."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, cast
+
+import numpy as np
+
+from jmdp.base.luck import Shock
+from jmdp.base.luck_by_purpose import Luck
+from jmdp.base.settings import short, whole_number
+from jmdp.comparison_settings import Settings, alternative_names
+from jmdp.distribute.pools import Pool
+from jmdp.errors import SettingsError, SimulatorError
+from jmdp.results.comparison import Comparison
+from jmdp.results.outcome import Outcome
+from jmdp.results.pairing import pairing_costs
+from jmdp.results.run_comparison import RunComparison, RunComparisons
+from jmdp.results.samples.drawn_samples import DrawnSamples
+from jmdp.results.samples.sample_summary import SampleSummary
+from jmdp.results.samples.selection import SelectionRule, Standing
+from jmdp.sequential import Question, Sampled
+from jmdp.simulators.episodes import EpisodeDraws
+from jmdp.simulators.runs import Run, RunBlocks, RunDraws
+from jmdp.simulators.simulator import Draws
+
+_FIRST = 32
+"""Samples after which pairing may be switched off."""
+
+_SECONDS_A_BLOCK = 0.25
+"""Blocks are sized to take about this long: much longer than sending them to another process."""
+
+_LARGEST_BLOCK = 256
+
+_BY_MEASURE = ("precision", "indifference", "return_range", "tie_tolerance")
+"""Settings that can differ between measures."""
+
+
+def compare_runs(
+    runs: Mapping[str, Run],
+    *,
+    seed: int,
+    minimize: bool | Collection[str] = False,
+    baseline: str | None = None,
+    confidence: float = 0.95,
+    precision: float | Mapping[str, float] | None = None,
+    indifference: float | Mapping[str, float] | None = None,
+    samples: int = 10_000,
+    seconds: float | None = None,
+    return_range: tuple[float, float] | Mapping[str, tuple[float, float]] | None = None,
+    tie_tolerance: float | Mapping[str, float] = 0.0,
+    pool: int | Pool | None = None,
+    progress: bool = True,
+) -> RunComparison | RunComparisons:
+    """Compare designs by whole simulation runs with the same randomness (luck), and stop when it is decided.
+
+    Use this for simulations that have no steps to branch: a SimPy or Mesa model, a calculation as in a spreadsheet,
+    another program. Each sample runs every design once. All designs receive a `Luck` with the same random numbers, by
+    purpose. At scheduled sample sizes the confidence intervals of the mean gaps are updated, and designs that are known
+    to be worse are eliminated, as in `compare`.
+
+    Parameters
+    ----------
+    runs
+        Dictionary from names to two or more functions ``f(luck)``. A function runs one simulation, takes all its
+        randomness from `luck`, and returns a number, or a dictionary from names to numbers (measures).
+    seed
+        Random seed of all draws. Sample i depends only on the seed and i.
+    minimize
+        True if smaller numbers are better; for several measures, the names of those for which they are.
+    baseline
+        Name of the design to compare the others with, as in `compare_policies`.
+    confidence
+        Confidence level of the decision, and of all gaps of one design jointly. With several measures, 1 − confidence
+        is divided equally among them, so that all decisions hold jointly.
+    precision, indifference, return_range, tie_tolerance
+        As in `compare_policies`. For several measures, a dictionary with the values of some of them; a single value
+        applies to all.
+    samples, seconds
+        Budget: largest number of runs of each design and, optionally, of seconds.
+    pool, progress
+        As in `compare`.
+
+    Returns
+    -------
+    RunComparison or RunComparisons
+        A `Comparison` of designs if the runs return numbers. If they return dictionaries, a mapping from the name of
+        each measure to its comparison. Sampling then continues until every measure is decided, and designs are
+        eliminated only relative to a baseline.
+    """
+    given = locals()
+    own = {name: dict(given[name]) for name in _BY_MEASURE if isinstance(given[name], Mapping)}
+    settings = Settings.of({name: value for name, value in given.items() if name not in own})
+    for measure in {measure for values in own.values() for measure in values}:
+        _settings_of(settings, own, measure)  # raises if a value is wrong
+    labels = alternative_names("design", runs, baseline)
+    for name, run in runs.items():
+        if not callable(run):
+            raise SettingsError(
+                f"Design {name!r} is a {type(run).__name__}. Give a function of the randomness: def run(luck): …"
+            )
+    question = _Measures(
+        labels=labels,
+        settings=settings,
+        progress=progress,
+        runs={str(name): run for name, run in runs.items()},
+        baseline=baseline,
+        minimize=minimize if isinstance(minimize, bool) else _names(minimize),
+        own=own,
+    )
+    found: RunComparison | RunComparisons = question.answer()
+    return found
+
+
+def _settings_of(settings: Settings, own: Mapping[str, Mapping[str, Any]], measure: str) -> Settings:
+    """Settings of one measure."""
+    return replace(settings, **{name: values[measure] for name, values in own.items() if measure in values})
+
+
+def _names(minimize: Any) -> frozenset[str]:
+    if isinstance(minimize, Collection) and not isinstance(minimize, str) and all(isinstance(x, str) for x in minimize):
+        return frozenset(minimize)
+    raise SettingsError(f"minimize is {short(minimize)}. Give True, or a list of names of measures: ['wait'].")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Question(Question):
+    """Comparison of designs by one measure."""
+
+    verb = "compare runs"
+    compiled = False
+
+    runs: Mapping[str, Run]
+    baseline: str | None
+    measure: int = 0  # its number
+    name: str | None = None  # of the measure
+
+    @cached_property
+    def work(self) -> RunBlocks:
+        """Function that draws a block of samples."""
+        return RunBlocks(self.runs, self.settings.seed)
+
+    def block_size(self, alternatives: int, seconds: float) -> int:
+        """About a quarter of a second, and one sample before the time of a run is known."""
+        return min(_LARGEST_BLOCK, int(_SECONDS_A_BLOCK / (alternatives * seconds))) or 1 if seconds else 1
+
+    def described(self) -> str:
+        """Names of the designs."""
+        return ", ".join(self.runs)
+
+    @cached_property
+    def rule(self) -> SelectionRule:
+        """Rule of elimination and stopping."""
+        number = None if self.baseline is None else self.labels.index(self.baseline)
+        return replace(super().rule, baseline=number)
+
+    def same(self) -> tuple[int, ...] | None:
+        """Equal numbers for designs that are the same function."""
+        keys = [id(run) for run in self.runs.values()]
+        return tuple(map(keys.index, keys))
+
+    def summary(self, samples: DrawnSamples, certain: bool = False) -> SampleSummary:
+        """Estimates and intervals of this measure."""
+        return super().summary(samples.measure(self.measure), certain)
+
+    def check(self, draws: Draws) -> None:
+        """Run two samples again, with the designs in reverse order, and raise if a result differs."""
+        assert isinstance(draws, RunDraws)
+        for sample in sorted({0, min(63, len(draws.returns) - 1)}, reverse=True):
+            for i in reversed(range(self.labels.size)):
+                luck = _CountingLuck(Shock.of_sample(self.settings.seed, sample))
+                values = np.array(self.work.result(i, sample, luck)[1])
+                if not (values == draws.values[sample, i]).all():
+                    raise _not_reproducible(self.labels.name(i), sample, draws.values[sample, i], values)
+                if sample == 0:
+                    luck.warn_of_repeats(self.labels.name(i))
+
+    def between_looks(self, sampled: Sampled, pool: Pool) -> Sampled:
+        """Draw independently if pairing increases the variance."""
+        return replace(sampled, paired=False) if sampled.paired and self.pairing_costs(sampled) else sampled
+
+    def pairing_costs(self, sampled: Sampled) -> bool:
+        """Whether the gain so far is clearly below 1."""
+        past = sampled.samples.measure(self.measure).of(*sampled.active)
+        assert isinstance(past, EpisodeDraws)
+        if past.paired < _FIRST:
+            return False
+        reference = self.rule.reference(self.sign * past.returns.mean(axis=0), sampled.active)
+        return pairing_costs(past.returns, sampled.active.index(reference))
+
+    def _one_future(self, draws: Draws, decided: bool) -> bool:
+        return cast(RunDraws, draws).measure(self.measure).one_future
+
+    def _result(self, common: dict[str, Any]) -> Comparison:
+        return RunComparison(
+            **common, policy="", numbers=None, baseline=self.baseline, measure=self.name, minimized=self.sign < 0
+        )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Measures(_Question):
+    """Comparison of designs by all measures, whose names are known from the first sample on."""
+
+    minimize: bool | frozenset[str]
+    own: Mapping[str, Mapping[str, Any]]  # settings by name, and their values by measure
+
+    def _parts(self, samples: DrawnSamples) -> list[_Question]:
+        """One question for each measure."""
+        names = cast(RunDraws, samples.stages[0].draws).measures
+        self._check_names(names)
+        common = {name: getattr(self, name) for name in ("labels", "progress", "runs", "baseline")}
+        if names is None:
+            return [_Question(**common, settings=self.settings, sign=-1.0 if self.minimize else 1.0)]
+        confidence = 1 - (1 - self.settings.confidence) / len(names)
+        settings = replace(self.settings, confidence=confidence)
+        smaller = frozenset(names if self.minimize else ()) if isinstance(self.minimize, bool) else self.minimize
+        return [
+            _Question(
+                **common,
+                settings=_settings_of(settings, self.own, name),
+                measure=j,
+                name=name,
+                sign=-1.0 if name in smaller else 1.0,
+            )
+            for j, name in enumerate(names)
+        ]
+
+    def _check_names(self, names: tuple[str, ...] | None) -> None:
+        """Raise if a setting has the name of a measure that the runs do not return."""
+        by_name: dict[str, Collection[str]] = dict(self.own)
+        if not isinstance(self.minimize, bool):
+            by_name["minimize"] = self.minimize
+        for setting, given in by_name.items():
+            if names is None:
+                raise SettingsError(f"{setting} has names, but the runs return a single number. Give one value.")
+            if unknown := set(given) - set(names):
+                raise SettingsError(
+                    f"{setting} has {', '.join(sorted(unknown))}, but the runs return {', '.join(names)}."
+                )
+
+    def standing(self, sampled: Sampled) -> Standing | None:
+        """Examine all measures: a design is simulated as long as one of them needs it."""
+        found = [part.standing(sampled) for part in self._parts(sampled.samples)]
+        known = [standing for standing in found if standing is not None]
+        if len(found) == 1 or len(known) < len(found):
+            return found[0]
+        survivors = sampled.active
+        if self.baseline is not None:
+            survivors = tuple(sorted({i for standing in known for i in standing.survivors}))
+        return replace(known[0], survivors=survivors)
+
+    def outcome(self, sampled: Sampled, standing: Standing | None) -> Outcome:
+        """The outcome if all measures are decided."""
+        parts = self._parts(sampled.samples)
+        found = [part.outcome(sampled, standing if len(parts) == 1 else part.standing(sampled)) for part in parts]
+        return Outcome.BUDGET_EXHAUSTED if Outcome.BUDGET_EXHAUSTED in found else found[0]
+
+    def pairing_costs(self, sampled: Sampled) -> bool:
+        """Whether pairing costs samples in every measure."""
+        return all(part.pairing_costs(sampled) for part in self._parts(sampled.samples))
+
+    def comparison(self, sampled: Sampled, interrupted: bool = False) -> RunComparison | RunComparisons:
+        """Result from the samples so far."""
+        found = [part.comparison(sampled, interrupted) for part in self._parts(sampled.samples)]
+        if found[0].measure is None:
+            single: RunComparison = replace(found[0], continue_with=self._continued(sampled))
+            return single
+        return RunComparisons(
+            comparisons={comparison.measure: comparison for comparison in found},
+            confidence=self.settings.confidence,
+            continue_with=self._continued(sampled),
+        )
+
+    def _continued(self, sampled: Sampled) -> Any:
+        return lambda samples: self.answer(sampled, whole_number("samples", samples, 2))
+
+
+class _CountingLuck(Luck):
+    """Randomness that counts how often each single number is used."""
+
+    __slots__ = ("_counts",)
+
+    def __init__(self, shock: Shock) -> None:
+        super().__init__(shock)
+        self._counts: Counter[tuple[Any, ...]] = Counter()
+
+    def _uniform(self, key: tuple[Any, ...]) -> float:
+        self._counts[key] += 1
+        return super()._uniform(key)
+
+    def warn_of_repeats(self, name: str) -> None:
+        """Warn of a key without a number that was used more than once: each use gave the same random number."""
+        for key, count in self._counts.items():
+            if count > 1 and all(isinstance(part, str) for part in key):
+                said = ", ".join(map(repr, key))
+                warnings.warn(
+                    f"Design {name!r} used the random number ({said}) {count} times in one run, and it is the same "
+                    f"number each time. If the draws should differ, add what they are for: ({said}, customer); or use "
+                    f"a generator: luck[{said}].",
+                    stacklevel=2,
+                )
+                return
+
+
+def _not_reproducible(name: str, sample: int, first: Any, again: Any) -> SimulatorError:
+    before, now = (", ".join(map(repr, values.tolist())) for values in (first, again))
+    return SimulatorError(
+        f"Design {name!r} is not reproducible: sample {sample} gave {before}, but {now} when run again with the same "
+        "randomness. Take all random numbers from `luck`. Possible causes: the global generators of NumPy or Python; "
+        "default_rng() without a seed; hash() of strings, which differs between processes, or the order of a set; data "
+        "kept from earlier runs in a global variable, a class attribute or a mutable default argument."
+    )

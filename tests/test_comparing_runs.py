@@ -1,0 +1,334 @@
+"""`compare_runs`: whole simulations with randomness by purpose."""
+
+from __future__ import annotations
+
+import math
+import pickle
+import random
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import jmdp
+from jmdp import Outcome
+from jmdp.errors import LabelError, SettingsError, SimulatorError
+
+QUIET = {"seed": 0, "progress": False}
+
+
+def plain(luck):
+    return luck.uniform("x")
+
+
+def curved(luck):
+    u = luck.uniform("x")
+    return u + 0.1 * u * u
+
+
+def worse(luck):
+    return luck.uniform("x") - 0.2 - 0.1 * luck.uniform("own")
+
+
+def shop(luck, order=4):
+    """Profit and stock of one day; demand by inversion."""
+    demand = luck.poisson("demand", 0, mean=4)
+    sold = min(order, demand)
+    return {"profit": 5.0 * sold - 2.0 * order, "left": order - sold}
+
+
+def larger_shop(luck):
+    return shop(luck, 6)
+
+
+def test_the_gap_and_the_gain_agree_with_the_closed_form():
+    """Mean gap 0.1/3. The interval is valid at 95%: false alarm at most 5% for one seed, which is fixed."""
+    found = jmdp.compare_runs({"plain": plain, "curved": curved}, **QUIET)
+    gap = found.gap("curved", "plain")
+    assert found.best == "curved"
+    assert gap.mean_interval.low < 0.1 / 3 < gap.mean_interval.high
+    u = (np.arange(100_000) + 0.5) / 100_000
+    y = u + 0.1 * u * u
+    ceiling = (u.var() + y.var()) / (u.std() - y.std()) ** 2
+    assert found.pairing.gain.low < (u.var() + y.var()) / (y - u).var() < found.pairing.gain.high
+    assert found.pairing.gain <= found.pairing.ceiling
+    assert found.pairing.ceiling == pytest.approx(ceiling, rel=0.25)
+    assert f"{found.samples} paired runs" in found.answer
+    assert "ceiling" in repr(found)
+    assert "runs if independent" in repr(found)
+
+
+def test_smaller_is_better():
+    """Minimising x is maximising −x, in the units of x."""
+    runs = {"plain": plain, "curved": curved, "worse": worse}
+    least = jmdp.compare_runs(runs, minimize=True, **QUIET)
+    most = jmdp.compare_runs({name: lambda luck, run=run: -run(luck) for name, run in runs.items()}, **QUIET)
+    assert least.best == most.best == "worse"
+    assert least.samples == most.samples
+    assert least.counts == most.counts
+    assert least.worse_than == most.worse_than
+    assert "smaller is better" in repr(least)
+    for name in runs:
+        assert float(least.mean_of(name)) == -float(most.mean_of(name))
+        assert least.mean_of(name).low == -most.mean_of(name).high
+        for other in runs:
+            assert float(least.gap(name, other).mean) == -float(most.gap(name, other).mean)
+            assert float(least.advantage(name, other)) == float(most.advantage(name, other))
+            assert least.superiority(name, other).interval == most.superiority(name, other).interval
+        assert float(least.regret(name).mean) == float(most.regret(name).mean)
+    assert least.runner_up == most.runner_up
+    assert least.answer == most.answer
+    least.plot()
+
+
+@pytest.mark.parametrize("minimize", [False, True])
+def test_a_baseline(minimize):
+    found = jmdp.compare_runs(
+        {"plain": plain, "curved": curved, "worse": worse}, baseline="plain", minimize=minimize, **QUIET
+    )
+    assert found.outcome is Outcome.BASELINE_COMPARED
+    assert found.reference == "plain"
+    assert found.best == ("worse" if minimize else "curved")
+    ahead = found.beside_reference("curved")["advantage"]
+    assert (ahead.high < 0) if minimize else (ahead.low > 0)
+
+
+def test_several_measures_hold_jointly():
+    found = jmdp.compare_runs({"4": shop, "6": larger_shop}, minimize=["left"], **QUIET)
+    assert list(found) == ["left", "profit"]
+    assert found.confidence == 0.95
+    assert all(each.confidence == pytest.approx(0.975) for each in found.values())
+    assert found["left"].best == found["profit"].best == "4"
+    assert found["left"].minimized
+    assert not found["profit"].minimized
+    demand = np.arange(200)
+    chance = stats.poisson.pmf(demand, 4)
+    left = float((chance * (np.maximum(6 - demand, 0) - np.maximum(4 - demand, 0))).sum())
+    interval = found["left"].gap("6", "4").mean_interval
+    assert interval.low < left < interval.high
+    assert "each measure at 97.5%" in repr(found)
+    frame = found.to_dataframe()
+    assert frame.index.names == ["measure", "design"]
+    assert frame.loc[("left", "4"), "mean"] == float(found["left"].mean_of("4"))
+    more = found.continued(found["left"].samples + 100)
+    assert more["left"].samples == found["left"].samples + 100
+    alone = jmdp.compare_runs(
+        {"4": lambda luck: shop(luck)["left"], "6": lambda luck: larger_shop(luck)["left"]},
+        minimize=True,
+        confidence=0.975,
+        samples=found["left"].samples,
+        precision=1e-9,
+        **QUIET,
+    )
+    same = alone.gap("6", "4").mean_interval
+    assert (same.low, same.high) == pytest.approx((interval.low, interval.high), rel=1e-12)
+
+
+def test_not_worse_when_smaller_is_better():
+    """Margins of cost: new may cost more by the margin; the same verdict as for the negative return."""
+    runs = {"old": lambda luck: 10 + plain(luck), "new": lambda luck: 10.2 + curved(luck)}
+    cost = jmdp.compare_runs(runs, minimize=True, baseline="old", samples=1000, precision=1e-9, **QUIET)
+    gain = jmdp.compare_runs(
+        {name: lambda luck, run=run: -run(luck) for name, run in runs.items()},
+        baseline="old",
+        samples=1000,
+        precision=1e-9,
+        **QUIET,
+    )
+    for margin in (0.1, 0.5, "1%", "5%"):
+        found, mirrored = cost.not_worse(margin), gain.not_worse(margin)
+        assert found.verdict is mirrored.verdict is (jmdp.Verdict.YES if margin in (0.5, "5%") else jmdp.Verdict.NO)
+        assert found.gap.interval == mirrored.gap.negative().interval
+        assert found.gap > 0
+        assert found.old_mean > 10
+
+
+def test_settings_by_measure():
+    found = jmdp.compare_runs(
+        {"4": shop, "6": larger_shop}, return_range={"left": (0, 6)}, precision={"profit": 0.5}, samples=3000, **QUIET
+    )
+    assert found["left"].return_range == (0.0, 6.0)
+    assert found["profit"].return_range is None
+    assert found["profit"].outcome is Outcome.PRECISE
+    assert found["profit"].gap("4", "6").mean_interval.width <= 1.0
+    assert found["left"].outcome is Outcome.BEST_FOUND
+
+
+def test_wrong_claims_are_rare():
+    """Two designs with equal means in two measures: any claim is wrong. 150 comparisons; P(≥ 18 | 5%) < 1e-3."""
+
+    def one(luck):
+        return {"a": luck.normal("first"), "b": luck.exponential("first", 2, mean=1.0)}
+
+    def other(luck):
+        return {"a": luck.normal("second"), "b": luck.exponential("second", 2, mean=1.0)}
+
+    claims = 0
+    for seed in range(150):
+        found = jmdp.compare_runs({"one": one, "other": other}, seed=seed, samples=64, minimize=["b"], progress=False)
+        claims += any(each.best is not None for each in found.values())
+    assert claims < 18
+
+
+def test_elimination_and_equal_designs():
+    found = jmdp.compare_runs({"plain": plain, "again": plain, "worse": worse}, **QUIET)
+    assert found.outcome is Outcome.EQUAL_BEST
+    assert found.survivors == ("plain", "again")
+    assert found.counts["worse"] <= found.counts["plain"]
+    assert "the same design" in jmdp.compare_runs({"plain": plain, "again": plain}, **QUIET).answer
+
+
+def test_workers_do_not_change_the_result():
+    one, two = (
+        jmdp.compare_runs({"4": shop, "6": larger_shop}, samples=200, precision=1e-9, pool=pool, **QUIET)
+        for pool in (None, 2)
+    )
+    for name in one:
+        np.testing.assert_array_equal(one[name].run_results(), two[name].run_results())
+    assert repr(one) == repr(two)
+    assert repr(pickle.loads(pickle.dumps(one))) == repr(one)
+    with pytest.raises(SettingsError, match="lambda"):
+        jmdp.compare_runs({"a": lambda luck: luck.uniform("x"), "b": plain}, pool=2, **QUIET)
+
+
+def test_samples_are_functions_of_the_seed_and_their_number():
+    found = jmdp.compare_runs({"plain": plain, "curved": curved}, seed=7, samples=40, precision=1e-9, progress=False)
+    again = [plain(jmdp.Luck(jmdp.Shock.of_sample(7, i))) for i in range(40)]
+    np.testing.assert_array_equal(found.run_results()[:, 0], again)
+
+
+def test_hidden_randomness_is_refused():
+    def hidden(luck):
+        return luck.uniform("x") + 1e-9 * np.random.random()  # noqa: NPY002
+
+    def seedless(luck):
+        return random.random()
+
+    seen = []
+
+    def remembering(luck):
+        seen.append(1)
+        return luck.uniform("x") + len(seen)
+
+    for run in (hidden, seedless, remembering):
+        with pytest.raises(SimulatorError, match="'b' is not reproducible"):
+            jmdp.compare_runs({"a": plain, "b": run}, **QUIET)
+
+
+def test_a_key_that_is_used_twice_is_reported():
+    def forgot(luck):
+        return sum(luck.exponential("service", mean=1.0) for _ in range(5))
+
+    with pytest.warns(UserWarning, match=r"used the random number \('service'\) 5 times"):
+        jmdp.compare_runs({"a": plain, "b": forgot}, **QUIET)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        jmdp.compare_runs({"a": lambda luck: luck.uniform("x", 1) + luck.uniform("x", 1), "b": plain}, **QUIET)
+
+
+@pytest.mark.parametrize(
+    ("runs", "settings", "error", "said"),
+    [
+        ([plain, curved], {}, SettingsError, "Give a dictionary"),
+        ({"a": plain}, {}, SettingsError, "two or more designs"),
+        ({"a": plain, "b": 3.0}, {}, SettingsError, "'b' is a float"),
+        ({"a": plain, "b": curved}, {"baseline": "c"}, LabelError, "baseline is 'c'"),
+        ({"a": plain, "b": curved}, {"minimize": "wait"}, SettingsError, "minimize is 'wait'"),
+        ({"a": plain, "b": curved}, {"minimize": ["wait"]}, SettingsError, "return a single number"),
+        ({"a": plain, "b": curved}, {"precision": {"x": 1.0}}, SettingsError, "return a single number"),
+        ({"a": shop, "b": larger_shop}, {"precision": {"left": -1.0}}, SettingsError, "precision is -1.0"),
+        ({"a": shop, "b": larger_shop}, {"return_range": {"wait": (0, 9)}}, SettingsError, "return_range has wait"),
+        ({"a": shop, "b": larger_shop}, {"minimize": ["wait"]}, SettingsError, "has wait, but the runs return left"),
+        ({"a": plain, "b": shop}, {}, SimulatorError, "returned the names left, profit, another run a number"),
+        ({"a": plain, "b": lambda luck: None}, {}, SimulatorError, "'b' in sample 0 returned None"),
+        ({"a": plain, "b": lambda luck: math.nan}, {}, SimulatorError, "returned nan"),
+        ({"a": plain, "b": lambda luck: "1.5"}, {}, SimulatorError, "returned '1.5'"),
+        ({"a": plain, "b": lambda luck: {}}, {}, SimulatorError, "returned {}"),
+        ({"a": plain, "b": lambda luck: {1: 2.0}}, {}, SimulatorError, "names to numbers"),
+        ({"a": shop, "b": lambda luck: {"left": 1, "profit": [2]}}, {}, SimulatorError, r"'profit', returned \[2\]"),
+    ],
+)
+def test_bad_input(runs, settings, error, said):
+    with pytest.raises(error, match=said):
+        jmdp.compare_runs(runs, **settings, **QUIET)
+
+
+def test_an_exception_says_how_to_repeat_the_run():
+    def fails(luck):
+        if luck.uniform("x") > 0.9:
+            raise ZeroDivisionError("no server")
+        return 1.0
+
+    with pytest.raises(ZeroDivisionError) as caught:
+        jmdp.compare_runs({"a": plain, "b": fails}, **QUIET)
+    note = caught.value.__notes__[0]
+    luck = eval(note[note.index("jmdp.Luck(") :].rstrip("."), {"jmdp": jmdp})
+    with pytest.raises(ZeroDivisionError):
+        fails(luck)
+
+
+def test_runs_without_randomness_are_run_once():
+    found = jmdp.compare_runs({"a": lambda luck: 1.0, "b": lambda luck: 2}, **QUIET)
+    assert found.outcome is Outcome.DETERMINISTIC
+    assert found.samples == 1
+    assert "one run of each design is exact" in found.answer
+
+
+def test_pairing_that_costs_is_given_up():
+    """u and 0.9 (1 − u): the variance of the difference is nearly doubled by pairing."""
+    found = jmdp.compare_runs(
+        {"a": plain, "b": lambda luck: 0.9 * (1 - luck.uniform("x"))}, samples=400, precision=1e-9, **QUIET
+    )
+    assert found.paired_samples < found.samples
+    assert "Pairing increases the variance" in repr(found)
+    truth = 0.05
+    assert found.gap("a", "b").mean_interval.low < truth < found.gap("a", "b").mean_interval.high
+
+
+def test_another_program_by_its_seed():
+    program = "import random, sys; random.seed(int(sys.argv[1])); print(random.gauss(float(sys.argv[2]), 1))"
+
+    def run(luck, shift):
+        called = [sys.executable, "-S", "-c", program, str(luck.seed("noise")), str(shift)]
+        return float(subprocess.run(called, capture_output=True, text=True, check=True).stdout)
+
+    found = jmdp.compare_runs({"0": lambda luck: run(luck, 0), "1": lambda luck: run(luck, 1)}, samples=4, **QUIET)
+    np.testing.assert_allclose(np.diff(found.run_results(), axis=1), 1.0)
+
+
+def test_an_interrupt_keeps_the_samples():
+    calls = []
+
+    def interrupted(luck):
+        calls.append(1)
+        if len(calls) == 50:
+            raise KeyboardInterrupt
+        return luck.uniform("x")
+
+    found = jmdp.compare_runs({"a": interrupted, "b": lambda luck: luck.uniform("y")}, **QUIET)
+    assert found.outcome is Outcome.INTERRUPTED
+    assert 2 <= found.samples < 50
+
+
+def test_luck_within_a_step():
+    """A step that names its draws: one action draws more often, and the other purposes are unaffected."""
+
+    class Desk(jmdp.simulators.Simulator):
+        actions = jmdp.simulators.action_labels(["one", "two"])
+
+        def step(self, state, action, shock):
+            luck = jmdp.Luck(shock)
+            cost = sum(luck["repairs"].exponential() for _ in range(self.actions.index(action) * 3))
+            return jmdp.simulators.Step(luck["demand"].poisson(4) - 0.1 * cost, 0, False)
+
+        def start(self, shock):
+            return 0
+
+    desk = Desk()
+    assert not jmdp.testing.check_simulator(desk)
+    found = jmdp.compare(desk, policy=lambda state: 0, discount=0.5, horizon=5, **QUIET)
+    assert found.best == "one"
+    assert found.variance_reduction("one", "two") > 20
