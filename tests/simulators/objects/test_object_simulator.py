@@ -81,9 +81,7 @@ def seeded_in_place(shop, shock):
     if isinstance(shop.rng, random.Random):
         shop.rng.seed(int.from_bytes(shock.words, "little"))
     else:
-        words = np.random.Philox(key=int.from_bytes(shock.words, "little")).random_raw(312).view(np.uint32)
-        words[0] = 2**31  # the first word of a Mersenne twister has one bit
-        shop.rng.set_state(("MT19937", words, 624))
+        shop.rng.seed(np.frombuffer(shock.words, np.uint32))
 
 
 @pytest.mark.parametrize("kind", [Shop, SavingShop, LambdaShop, LockedShop, DataShop, LoggingShop])

@@ -243,11 +243,7 @@ def _set(thing: Any, place: Place, generator: Any, shock: Shock) -> tuple[Any, A
         random.Random.seed(generator, int.from_bytes(words, "little"))
         return generator, _SEEDED
     if isinstance(generator, np.random.RandomState) and type(generator._bit_generator) is np.random.MT19937:
-        state = (
-            KeyedGenerator.of(words).bit_generator.random_raw(312).view(np.uint32)
-        )  # seed(words) takes ten times as long
-        state[0] = _SEEDED[1]
-        generator.set_state(("MT19937", state, _SEEDED[0], 0, 0.0))
+        generator.seed(np.frombuffer(words, np.uint32))
         return generator, _SEEDED
     bits: Any = getattr(generator, "bit_generator", None) or generator._bit_generator
     bits.state = type(bits)(int.from_bytes(words, "little")).state
