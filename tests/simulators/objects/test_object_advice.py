@@ -47,10 +47,11 @@ def test_simpy_is_for_whole_runs():
 
 def test_the_command_line(tmp_path):
     from jmdp.cli.environments import environment
+    from jmdp.cli.loading import Loader
 
     source = "from sound_objects import Shop\n\n\nclass Named(Shop):\n    actions = 4\n"
     (tmp_path / "own_shop.py").write_text(source)
-    found = environment(f"{tmp_path / 'own_shop.py'}:Named").simulator()
+    found = environment(f"{tmp_path / 'own_shop.py'}:Named", Loader(safe=False)).simulator()
     assert repr(found) == "ObjectSimulator(Named, copied by pickle)"
     with pytest.raises(SettingsError, match="Add their number or names to the class, actions = 4"):
-        environment(f"{tmp_path / 'own_shop.py'}:Shop")
+        environment(f"{tmp_path / 'own_shop.py'}:Shop", Loader(safe=False))

@@ -192,6 +192,9 @@ class KeyedStep:
 
     def note_use(self) -> None:
         """Record in the shock whether any of the generators was drawn from or replaced since."""
+        shock = self.shock
+        if type(shock) is Shock and (shock.usage is None or shock.usage.used):
+            return  # nothing would change, and the state of some generators takes long to read
         for entry in self._set:
             if self._moved(*entry):
                 note_use(self.shock)
@@ -248,7 +251,7 @@ def _set(thing: Any, place: Place, generator: Any, shock: Shock) -> tuple[Any, A
 
 
 _SEEDED = (624, 0x80000000)
-"""Position and first word of a Mersenne twister that was seeded by an array of words, before its first draw."""
+"""Position and first word of a Mersenne twister that was seeded, before its first draw; the first word has one bit."""
 
 
 def _twister_position(generator: Any) -> tuple[int, int]:
