@@ -28,7 +28,7 @@ QUESTIONS = {
     "2 or 3 agents": ("two_agents", "three_agents"),
     "short calls first": ("two_kinds", "short_first"),
     "more vaccination": ("epidemic", "more_vaccine"),
-    "fewer contacts": ("epidemic", "fewer_contacts"),
+    "fewer neighbours": ("epidemic", "fewer_contacts"),
 }
 MARKERS = ("v", "s", "D", "o")
 
