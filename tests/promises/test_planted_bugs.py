@@ -88,7 +88,7 @@ BUGS = [
         "return (low, high) if self.sign > 0 else (-high, -low)", "return low, high",
         RUNS + "test_smaller_is_better"),
     Bug("each measure has the whole error probability", "comparing_runs.py",
-        "confidence = 1 - (1 - self.settings.confidence) / len(each)", "confidence = self.settings.confidence",
+        "confidence = 1 - (1 - self.settings.confidence) / len(names)", "confidence = self.settings.confidence",
         RUNS + "test_several_measures_hold_jointly"),
     # Randomness by purpose.
     Bug("keys are joined", "base/luck_by_purpose.py", 'return b"%a" % (key,)', 'return " ".join(map(str, key)).encode()',
@@ -499,7 +499,7 @@ BUGS = [
     Bug("sums that were rounded are exact", "simulators/reward_sums.py",
         "is_exact_sum(sums[:whole], rewards[:whole], sums[1 : whole + 1])", "True",
         "test_comparing.py::test_returns_equal_by_rounding_are_not_called_ties"),
-    Bug("rounding is a difference", "results/comparison.py", "slack + np.where(exact, 0.0, 2 * self.limits.rounding)", "slack",
+    Bug("rounding is a difference", "results/samples/sample_summary.py", "slack + np.where(exact, 0.0, 2 * self.limits.rounding)", "slack",
         "test_comparing.py::test_a_tie_up_to_rounding_decides_nothing"),
     Bug("numbers of a subset are counted anew", "results/comparison.py", "return self.numbers.index(label)",
         "return self.summary.labels.index(label)",

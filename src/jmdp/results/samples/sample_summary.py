@@ -10,8 +10,10 @@ from functools import cached_property
 import numpy as np
 
 from jmdp.base.arrays import Floats
+from jmdp.base.interval import Estimate
 from jmdp.base.labels import Labels
 from jmdp.models.coupling import Coupling
+from jmdp.results import anytime
 from jmdp.results.evaluation import Evaluation
 from jmdp.results.margins import Margin
 from jmdp.results.parts import MethodSettings
@@ -23,7 +25,7 @@ from jmdp.results.samples.limits import Limits
 from jmdp.results.samples.pair_means import PairMeans
 from jmdp.results.samples.sample_moments import sample_moments
 from jmdp.results.samples.selection import mean_gap_errors
-from jmdp.simulators.simulator import Draws
+from jmdp.simulators.simulator import Draws, is_exact_sum
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -114,6 +116,27 @@ class SampleSummary:
         off = mean_gap_errors(returns, at, self.error, rounding) + 2 * (cut + rounding)
         off[at] = 0.0
         return scale.restore(gaps - off), scale.restore(gaps + off)
+
+    def superiority(self, a: int, b: int, tolerance: float) -> Estimate:
+        """Probability that a is better than b by more than the tolerance, with an interval for any distribution."""
+        draws = self.samples.of(a, b).one_coupling
+        n, (x, y) = len(draws.returns), draws.returns.T
+        same = draws.gains[:, 0] == draws.gains[:, 1]
+        gaps = np.where(same, 0.0, self.sign * (x - y))
+        exact = same | (draws.exact.all(axis=1) & is_exact_sum(x, -y, self.sign * gaps))
+        slack = np.where(draws.ends[:, 0] == draws.ends[:, 1], 0.0, 2 * self.limits.cut)
+        slack = slack + np.where(exact, 0.0, 2 * self.limits.rounding)
+        seen, at_least, at_most = (int((gaps + off > tolerance).sum()) for off in (0.0, -slack, slack))
+        if self.certain:
+            return Estimate(seen / n, at_least / n, at_most / n)
+        low, high = (anytime.chance_interval(count, n, self.error) for count in (at_least, at_most))
+        return Estimate(seen / n, low.low, high.high)
+
+    def scaled_pair(self, a: int, b: int) -> tuple[Floats, float]:
+        """Returns [n, 2] under the requested coupling, in units of the scale, and the variance due to rounding."""
+        scale = self.limits.scale
+        returns = scale.divide(self.samples.of(a, b).one_coupling.returns)
+        return np.asarray(returns), float(2 * scale.divide(self.limits.rounding)) ** 2
 
     def pair_means(self, new: int, old: int) -> PairMeans:
         """Intervals for the question whether one alternative is worse than another by more than a margin."""
