@@ -127,6 +127,36 @@ def test_several_measures_hold_jointly():
     assert (same.low, same.high) == pytest.approx((interval.low, interval.high), rel=1e-12)
 
 
+def test_not_worse_when_smaller_is_better():
+    """Margins of cost: new may cost more by the margin; the same verdict as for the negative return."""
+    runs = {"old": lambda luck: 10 + plain(luck), "new": lambda luck: 10.2 + curved(luck)}
+    cost = jmdp.compare_runs(runs, minimize=True, baseline="old", samples=1000, precision=1e-9, **QUIET)
+    gain = jmdp.compare_runs(
+        {name: lambda luck, run=run: -run(luck) for name, run in runs.items()},
+        baseline="old",
+        samples=1000,
+        precision=1e-9,
+        **QUIET,
+    )
+    for margin in (0.1, 0.5, "1%", "5%"):
+        found, mirrored = cost.not_worse(margin), gain.not_worse(margin)
+        assert found.verdict is mirrored.verdict is (jmdp.Verdict.YES if margin in (0.5, "5%") else jmdp.Verdict.NO)
+        assert found.gap.interval == mirrored.gap.negative().interval
+        assert found.gap > 0
+        assert found.old_mean > 10
+
+
+def test_settings_by_measure():
+    found = jmdp.compare_runs(
+        {"4": shop, "6": larger_shop}, return_range={"left": (0, 6)}, precision={"profit": 0.5}, samples=3000, **QUIET
+    )
+    assert found["left"].return_range == (0.0, 6.0)
+    assert found["profit"].return_range is None
+    assert found["profit"].outcome is Outcome.PRECISE
+    assert found["profit"].gap("4", "6").mean_interval.width <= 1.0
+    assert found["left"].outcome is Outcome.BEST_FOUND
+
+
 def test_wrong_claims_are_rare():
     """Two designs with equal means in two measures: any claim is wrong. 150 comparisons; P(≥ 18 | 5%) < 1e-3."""
 
@@ -172,7 +202,7 @@ def test_samples_are_functions_of_the_seed_and_their_number():
 
 def test_hidden_randomness_is_refused():
     def hidden(luck):
-        return luck.uniform("x") + 1e-9 * np.random.random()
+        return luck.uniform("x") + 1e-9 * np.random.random()  # noqa: NPY002
 
     def seedless(luck):
         return random.random()
@@ -207,7 +237,10 @@ def test_a_key_that_is_used_twice_is_reported():
         ({"a": plain, "b": 3.0}, {}, SettingsError, "'b' is a float"),
         ({"a": plain, "b": curved}, {"baseline": "c"}, LabelError, "baseline is 'c'"),
         ({"a": plain, "b": curved}, {"minimize": "wait"}, SettingsError, "minimize is 'wait'"),
-        ({"a": plain, "b": curved}, {"minimize": ["wait"]}, SettingsError, "minimize=True"),
+        ({"a": plain, "b": curved}, {"minimize": ["wait"]}, SettingsError, "return a single number"),
+        ({"a": plain, "b": curved}, {"precision": {"x": 1.0}}, SettingsError, "return a single number"),
+        ({"a": shop, "b": larger_shop}, {"precision": {"left": -1.0}}, SettingsError, "precision is -1.0"),
+        ({"a": shop, "b": larger_shop}, {"return_range": {"wait": (0, 9)}}, SettingsError, "return_range has wait"),
         ({"a": shop, "b": larger_shop}, {"minimize": ["wait"]}, SettingsError, "has wait, but the runs return left"),
         ({"a": plain, "b": shop}, {}, SimulatorError, "returned the names left, profit, another run a number"),
         ({"a": plain, "b": lambda luck: None}, {}, SimulatorError, "'b' in sample 0 returned None"),

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from jmdp.models.actors.as_policy import as_policy
     from jmdp.results.calibration import Calibration
     from jmdp.results.comparison import Comparison
+    from jmdp.results.margins import Margin
+    from jmdp.results.not_worse import NotWorse
     from jmdp.results.policy_comparison import PolicyComparison
     from jmdp.results.regret import Regret
     from jmdp.results.run_comparison import RunComparison, RunComparisons
@@ -63,8 +65,10 @@ __all__ = [
     "LinearProjected",
     "Local",
     "Luck",
+    "Margin",
     "MonteCarlo",
     "NeuralGram",
+    "NotWorse",
     "Outcome",
     "PolicyComparison",
     "ProcessPool",
@@ -98,6 +102,8 @@ _LOADED_LATER = {
     "Comparison": "results.comparison",
     "LearnedEvaluation": "methods.neural_gram",
     "Luck": "base.luck_by_purpose",
+    "Margin": "results.margins",
+    "NotWorse": "results.not_worse",
     "PolicyComparison": "results.policy_comparison",
     "ProcessPool": "distribute",
     "Regret": "results.regret",

@@ -16,11 +16,13 @@ from jmdp.models.actors.as_policy import as_policy
 from jmdp.models.coupling import Coupling, Independent, Synchronous
 from jmdp.models.discount import problem_discount
 from jmdp.results.comparison import Comparison
+from jmdp.results.margins import Margin
 from jmdp.results.pairing import pairing_costs
 from jmdp.results.policy_comparison import PolicyComparison
+from jmdp.results.samples.drawn_samples import Sampled
 from jmdp.results.samples.limits import known_reward_bound
 from jmdp.results.samples.selection import SelectionRule
-from jmdp.sequential import Sampled, SimulatorQuestion
+from jmdp.simulator_question import SimulatorQuestion
 from jmdp.simulators import episode_simulator
 from jmdp.simulators.checking.sampling import check_episodes
 from jmdp.simulators.episodes import EpisodeDraws, EpisodePlan, Luck, LuckProbe, paired_episodes
@@ -56,6 +58,7 @@ def compare_policies(
     confidence: float = 0.95,
     precision: float | None = None,
     indifference: float | None = None,
+    margin: Margin | float | str | None = None,
     samples: int = 10_000,
     max_steps: int | None = None,
     seconds: float | None = None,
@@ -100,6 +103,10 @@ def compare_policies(
         Confidence level of the decision, and of all gaps of one policy jointly.
     precision
         If given, stop when every mean gap (to the baseline, if one is given) is known to ± this value instead.
+    margin
+        Largest loss to accept, with a baseline: a number in units of the return, or a text such as ``"2%"`` for a share
+        of the baseline's mean. Sampling stops when each policy is known to be worse than the baseline by more than
+        this, or not to be; see `Comparison.not_worse`.
     indifference, samples, max_steps, seconds
         As in `compare`; samples are episodes of each policy.
     horizon
@@ -136,6 +143,8 @@ def _question(
 ) -> _Question:
     """Check that simulator, policies, starts and settings are compatible, and combine them."""
     labels = alternative_names("policy", policies, baseline)
+    if settings.margin is not None and baseline is None:
+        raise SettingsError("margin is given without a baseline. Name the policy that it refers to: baseline=…")
     coupling = settings.coupling
     branches_meet = coupling.shared_in_a_state and not coupling.shared_between_states
     simulator = compiled(episode_simulator(source, digests=branches_meet))

@@ -21,10 +21,10 @@ from jmdp.results.comparison import Comparison
 from jmdp.results.outcome import Outcome
 from jmdp.results.pairing import pairing_costs
 from jmdp.results.run_comparison import RunComparison, RunComparisons
-from jmdp.results.samples.drawn_samples import DrawnSamples
+from jmdp.results.samples.drawn_samples import DrawnSamples, Sampled
 from jmdp.results.samples.sample_summary import SampleSummary
 from jmdp.results.samples.selection import SelectionRule, Standing
-from jmdp.sequential import Question, Sampled
+from jmdp.sequential import Question
 from jmdp.simulators.episodes import EpisodeDraws
 from jmdp.simulators.runs import Run, RunBlocks, RunDraws
 from jmdp.simulators.simulator import Draws
@@ -37,6 +37,9 @@ _SECONDS_A_BLOCK = 0.25
 
 _LARGEST_BLOCK = 256
 
+_BY_MEASURE = ("precision", "indifference", "return_range", "tie_tolerance")
+"""Settings that can differ between measures."""
+
 
 def compare_runs(
     runs: Mapping[str, Run],
@@ -45,12 +48,12 @@ def compare_runs(
     minimize: bool | Collection[str] = False,
     baseline: str | None = None,
     confidence: float = 0.95,
-    precision: float | None = None,
-    indifference: float | None = None,
+    precision: float | Mapping[str, float] | None = None,
+    indifference: float | Mapping[str, float] | None = None,
     samples: int = 10_000,
     seconds: float | None = None,
-    return_range: tuple[float, float] | None = None,
-    tie_tolerance: float = 0.0,
+    return_range: tuple[float, float] | Mapping[str, tuple[float, float]] | None = None,
+    tie_tolerance: float | Mapping[str, float] = 0.0,
     pool: int | Pool | None = None,
     progress: bool = True,
 ) -> RunComparison | RunComparisons:
@@ -75,13 +78,12 @@ def compare_runs(
     confidence
         Confidence level of the decision, and of all gaps of one design jointly. With several measures, 1 − confidence
         is divided equally among them, so that all decisions hold jointly.
-    precision, indifference
-        As in `compare_policies`, for every measure.
+    precision, indifference, return_range, tie_tolerance
+        As in `compare_policies`. For several measures, a dictionary with the values of some of them; a single value
+        applies to all.
     samples, seconds
         Budget: largest number of runs of each design and, optionally, of seconds.
-    return_range
-        (lowest, highest) possible result, if known, as in `compare`.
-    tie_tolerance, pool, progress
+    pool, progress
         As in `compare`.
 
     Returns
@@ -91,7 +93,11 @@ def compare_runs(
         each measure to its comparison. Sampling then continues until every measure is decided, and designs are
         eliminated only relative to a baseline.
     """
-    settings = Settings.of(locals())
+    given = locals()
+    own = {name: dict(given[name]) for name in _BY_MEASURE if isinstance(given[name], Mapping)}
+    settings = Settings.of({name: value for name, value in given.items() if name not in own})
+    for measure in {measure for values in own.values() for measure in values}:
+        _settings_of(settings, own, measure)  # raises if a value is wrong
     labels = alternative_names("design", runs, baseline)
     for name, run in runs.items():
         if not callable(run):
@@ -105,9 +111,15 @@ def compare_runs(
         runs={str(name): run for name, run in runs.items()},
         baseline=baseline,
         minimize=minimize if isinstance(minimize, bool) else _names(minimize),
+        own=own,
     )
     found: RunComparison | RunComparisons = question.answer()
     return found
+
+
+def _settings_of(settings: Settings, own: Mapping[str, Mapping[str, Any]], measure: str) -> Settings:
+    """Settings of one measure."""
+    return replace(settings, **{name: values[measure] for name, values in own.items() if measure in values})
 
 
 def _names(minimize: Any) -> frozenset[str]:
@@ -195,31 +207,41 @@ class _Measures(_Question):
     """Comparison of designs by all measures, whose names are known from the first sample on."""
 
     minimize: bool | frozenset[str]
+    own: Mapping[str, Mapping[str, Any]]  # settings by name, and their values by measure
 
     def _parts(self, samples: DrawnSamples) -> list[_Question]:
         """One question for each measure."""
         names = cast(RunDraws, samples.stages[0].draws).measures
-        smaller = self.minimize
-        if names is None and not isinstance(smaller, bool):
-            raise SettingsError("minimize has names, but the runs return a single number. Give minimize=True.")
-        if not isinstance(smaller, bool) and (unknown := smaller - set(names or ())):
-            raise SettingsError(
-                f"minimize has {', '.join(sorted(unknown))}, but the runs return {', '.join(names or ())}."
-            )
-        each = names or (None,)
-        confidence = 1 - (1 - self.settings.confidence) / len(each)
-        settings = self.settings if names is None else replace(self.settings, confidence=confidence)
+        self._check_names(names)
         common = {name: getattr(self, name) for name in ("labels", "progress", "runs", "baseline")}
+        if names is None:
+            return [_Question(**common, settings=self.settings, sign=-1.0 if self.minimize else 1.0)]
+        confidence = 1 - (1 - self.settings.confidence) / len(names)
+        settings = replace(self.settings, confidence=confidence)
+        smaller = frozenset(names if self.minimize else ()) if isinstance(self.minimize, bool) else self.minimize
         return [
             _Question(
                 **common,
-                settings=settings,
+                settings=_settings_of(settings, self.own, name),
                 measure=j,
                 name=name,
-                sign=-1.0 if smaller is True or (not isinstance(smaller, bool) and name in smaller) else 1.0,
+                sign=-1.0 if name in smaller else 1.0,
             )
-            for j, name in enumerate(each)
+            for j, name in enumerate(names)
         ]
+
+    def _check_names(self, names: tuple[str, ...] | None) -> None:
+        """Raise if a setting has the name of a measure that the runs do not return."""
+        by_name: dict[str, Collection[str]] = dict(self.own)
+        if not isinstance(self.minimize, bool):
+            by_name["minimize"] = self.minimize
+        for setting, given in by_name.items():
+            if names is None:
+                raise SettingsError(f"{setting} has names, but the runs return a single number. Give one value.")
+            if unknown := set(given) - set(names):
+                raise SettingsError(
+                    f"{setting} has {', '.join(sorted(unknown))}, but the runs return {', '.join(names)}."
+                )
 
     def standing(self, sampled: Sampled) -> Standing | None:
         """Examine all measures: a design is simulated as long as one of them needs it."""

@@ -17,6 +17,7 @@ from jmdp.errors import CouplingError, LabelError, SettingsError
 from jmdp.methods.method import check_kind
 from jmdp.methods.monte_carlo.monte_carlo import LONGEST
 from jmdp.models.coupling import Coupling, Synchronous
+from jmdp.results.margins import Margin
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +29,7 @@ class Settings:
     confidence: float = 0.95
     precision: float | None = None
     indifference: float | None = None
+    margin: Margin | None = None
     samples: int = 10_000
     max_steps: int | None = None
     seconds: float | None = None
@@ -50,6 +52,10 @@ class Settings:
                 "precision and indifference are both given. Give precision to know every gap, or indifference to find "
                 "an alternative that is good enough."
             )
+        if self.margin is not None:
+            object.__setattr__(self, "margin", Margin.of(self.margin))
+            if self.precision is not None or self.indifference is not None:
+                raise SettingsError("margin is given together with precision or indifference. Give one of them.")
         object.__setattr__(self, "return_range", _range(self.return_range))
         object.__setattr__(self, "tie_tolerance", _tolerance(self.tie_tolerance))
 

@@ -20,12 +20,11 @@ from jmdp.methods.monte_carlo.monte_carlo import MonteCarlo
 from jmdp.results.anytime import ENOUGH
 from jmdp.results.comparison import Comparison
 from jmdp.results.outcome import Outcome
-from jmdp.results.samples.drawn_samples import DrawnSamples
+from jmdp.results.samples.drawn_samples import DrawnSamples, Sampled
 from jmdp.results.samples.limits import Limits
 from jmdp.results.samples.sample_summary import SampleSummary
 from jmdp.results.samples.selection import Decision, SelectionRule, Standing, next_look
-from jmdp.simulators.rollouts import rollouts_at_once
-from jmdp.simulators.simulator import Draws, Simulator
+from jmdp.simulators.simulator import Draws
 
 _LARGEST_BLOCK = 1 << 16
 """Samples of one block of a compiled simulator."""
@@ -36,18 +35,8 @@ _OUTCOMES = {
     Decision.GOOD_ENOUGH: Outcome.GOOD_ENOUGH,
     Decision.EQUAL: Outcome.EQUAL_BEST,
     Decision.SETTLED: Outcome.BASELINE_COMPARED,
+    Decision.MARGIN: Outcome.MARGIN_DECIDED,
 }
-
-
-@dataclass(frozen=True, eq=False)
-class Sampled:
-    """All that later samples depend on: the samples so far, and the decisions at the scheduled looks."""
-
-    samples: DrawnSamples
-    active: tuple[int, ...]  # alternatives that are still simulated
-    paired: bool = True  # False once samples are drawn independently because pairing increases the variance
-    worse_than: tuple[tuple[int, int], ...] = ()  # eliminated alternatives, each with the one that is better
-    decided: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -115,6 +104,7 @@ class Question(ABC):
             alternatives=self.labels.size,
             confidence=settings.confidence,
             indifference=settings.indifference or 0.0,
+            margin=settings.margin,
             same=self.same(),
         )
 
@@ -141,6 +131,7 @@ class Question(ABC):
             return_range=settings.return_range,
             method=partial(MonteCarlo, seed=settings.seed, confidence=settings.confidence, horizon=self.horizon),
             certain=certain,
+            sign=self.sign,
         )
 
     def certain(self, samples: DrawnSamples) -> bool:
@@ -154,8 +145,7 @@ class Question(ABC):
             return None
         summary, active = self.summary(sampled.samples), sampled.active
         reference = self.rule.reference(self.sign * summary.samples.of(*active).returns.mean(axis=0), active)
-        low, high = summary.gap_limits(reference, active)
-        return self.rule.examine(reference, active, *((low, high) if self.sign > 0 else (-high, -low)))
+        return self.rule.examine(reference, active, *summary.gap_limits(reference, active, self.rule.margin))
 
     def outcome(self, sampled: Sampled, standing: Standing | None) -> Outcome:
         """Outcome if sampling stops now."""
@@ -167,7 +157,8 @@ class Question(ABC):
             found = _OUTCOMES[standing.decision]
         else:
             found = Outcome.PRECISE if self._precise(sampled, standing) else Outcome.BUDGET_EXHAUSTED
-        if self._one_future(sampled.samples.complete, found is not Outcome.BUDGET_EXHAUSTED):
+        decided = found is not Outcome.BUDGET_EXHAUSTED
+        if self.rule.margin is None and self._one_future(sampled.samples.complete, decided):
             return Outcome.ONE_FUTURE
         return found
 
@@ -199,6 +190,7 @@ class Question(ABC):
             "survivors": tuple(map(names, survivors)) if best is None else (names(best),),
             "worse_than": worse,
             "indifference": self.settings.indifference,
+            "margin": self.settings.margin,
             "simulator": self.described(),
             "tie_tolerance": self.settings.tie_tolerance,
             "continue_with": lambda samples: self.answer(sampled, whole_number("samples", samples, 2)),
@@ -214,32 +206,12 @@ class Question(ABC):
             return None
         if standing.decision is Decision.BEST:
             return standing.reference
-        if standing.decision is not Decision.SETTLED:
+        if standing.decision not in (Decision.SETTLED, Decision.MARGIN):
             return None
         leader = int((self.sign * summary.means[0]).argmax())
         others = [i for i in range(summary.labels.size) if i != leader]
         ends = [summary.pair(leader, i).gap(0, 0, 1).mean_interval or ANYWHERE for i in others]
         return leader if all(end.low > 0 if self.sign > 0 else end.high < 0 for end in ends) else None
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class SimulatorQuestion(Question):
-    """A comparison that a simulator answers."""
-
-    simulator: Simulator
-
-    def block_size(self, alternatives: int, seconds: float) -> int:
-        """Number of samples that are simulated in lockstep."""
-        return rollouts_at_once(self.simulator, alternatives)
-
-    def described(self) -> str:
-        """The simulator."""
-        return repr(self.simulator)
-
-    @property
-    def checked(self) -> bool:
-        """False if the simulator is not checked."""
-        return self.simulator.check
 
 
 class _Run:
@@ -369,7 +341,7 @@ class _Run:
         if standing is None:
             return ""
         name, k = self._question.labels.name, self._question.labels.size
-        said = f"{name(standing.reference)} leads"
+        said = f"{name(standing.reference)} {'leads' if self._question.rule.margin is None else 'less the margin'}"
         if (rival := standing.rival) is not None:
             said += f", {standing.low[rival]:.3g} to {standing.high[rival]:.3g} over {name(rival)}"
         return f"{said}; {len(standing.survivors)} of {k} remain"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import zipfile
 from dataclasses import dataclass
 from importlib import import_module
 
@@ -47,6 +48,13 @@ def run(capsys, line: str) -> Run:
     code = main(arguments)
     said = capsys.readouterr()
     return Run(code, said.out, said.err)
+
+
+def empty_model(path) -> None:
+    """A file that has the members of a saved model of stable-baselines3."""
+    with zipfile.ZipFile(path, "w") as file:
+        for name in ("data", "policy.pth"):
+            file.writestr(name, "")
 
 
 def command(name: str):

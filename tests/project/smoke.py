@@ -135,6 +135,19 @@ def nn():
     assert first.at(state).gap(0, 0, 1).std == again.at(state).gap(0, 0, 1).std
 
 
+def onnx():
+    """A network without weights."""
+    from onnx import TensorProto, helper
+
+    from jmdp.models.actors.onnx_policies import onnx_session
+
+    both = [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", 2]) for name in ("obs", "logits")]
+    graph = helper.make_graph([helper.make_node("Tanh", ["obs"], ["logits"])], "policy", both[:1], both[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8).SerializeToString()
+    policy = jmdp.as_policy(onnx_session(model), None)
+    np.testing.assert_allclose(policy.act([np.array([1.0, -1.0])], [])[0], np.tanh([1, -1]), rtol=1e-5)
+
+
 def tracking():
     """As `NeuralGram` writes its curves where the package is installed."""
     from tensorboardX import SummaryWriter
@@ -170,7 +183,8 @@ def report():
 
 
 CHECKS = {
-    check.__name__: check for check in (core, io, cli, gym, atari, jax, gymnax, nn, tracking, convex, plot, report)
+    check.__name__: check
+    for check in (core, io, cli, gym, atari, jax, gymnax, nn, onnx, tracking, convex, plot, report)
 }
 
 

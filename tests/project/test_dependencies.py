@@ -15,7 +15,9 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["
 EXTRAS = PROJECT["optional-dependencies"]
 FOR_USERS = set(EXTRAS) - {"bench", "dev", "docs", "examples"}
 
-DISTRIBUTIONS = {"Box2D": "box2d", "flint": "python-flint", "orbax": "orbax-checkpoint", "sklearn": "scikit-learn"}
+DISTRIBUTIONS = {
+    "Box2D": "box2d", "flint": "python-flint", "orbax": "orbax-checkpoint", "sklearn": "scikit-learn", "yaml": "pyyaml",
+}  # fmt: skip
 """Of modules whose name is not that of the distribution."""
 NOT_IMPORTED = {
     "clarabel": "the solver that cvxpy is told to take",
@@ -27,6 +29,7 @@ BROUGHT_ALONG = {
     "docutils": "sphinx",
     "flax": "gymnax",
     "nbformat": "myst-nb",
+    "torch": "stable-baselines3",
 }
 """Packages that ours are useless without, by what brings them."""
 OPTIONAL = {"cv2", "torch"}

@@ -57,6 +57,7 @@ P2 = "promises/test_certificates.py::test_p2_corrupted_results_are_rejected"
 P6 = "methods/kernels/test_branches.py::test_p6_the_kernel_realises_the_coupling"
 CARLO = "methods/monte_carlo/test_monte_carlo.py::"
 
+OBJECTS = "simulators/objects/test_object_"
 P8 = "methods/incremental/test_incremental.py::test_p8_it_converges_to_the_right_point[shop]"
 SCALES = "promises/test_extreme_scales.py::test_intervals_contain_the_truth_at_any_scale"
 TIES = "methods/exact_distribution/test_ties.py::"
@@ -67,12 +68,15 @@ TWIN = "simulators/test_rollouts.py::test_equal_to_the_slow_twin"
 ARRAYS = "simulators/test_batched_rollouts.py::test_rollouts_are_those_step_by_step"
 WALKS = "simulators/test_pair_walks.py::test_equal_to_the_slow_twin"
 SELECTION = "results/samples/test_selection_rule.py::"
+MARGINS = "results/test_margins.py::"
 SAMPLING = "simulators/checking/test_sampling.py::"
 RUNS = "test_comparing_runs.py::"
 PURPOSE = "base/test_luck_by_purpose.py::"
 DESYNC = "simulators/checking/test_planted_desync.py::"
 TD = "methods/neural_gram/test_losses.py::"
 TRUNCATION = "simulators/test_truncation.py::"
+FILES = "cli/test_policy_files.py::"
+ONNX = "models/actors/test_onnx_policies.py::"
 AFTER = "test_reward_bound.py::test_a_reward_after_the_horizon_of_a_table_is_in_the_interval"
 TD_TWIN = TD + "test_targets_equal_the_slow_twin[sum]"
 BUGS = [
@@ -80,11 +84,11 @@ BUGS = [
     Bug("designs do not share randomness", "simulators/runs.py",
         "Luck(shock if paired else shock.derived", "Luck(shock.derived",
         RUNS + "test_the_gap_and_the_gain_agree_with_the_closed_form"),
-    Bug("the largest is the best although smaller is better", "sequential.py",
-        "*((low, high) if self.sign > 0 else (-high, -low))", "low, high",
+    Bug("the largest is the best although smaller is better", "results/samples/sample_summary.py",
+        "return (low, high) if self.sign > 0 else (-high, -low)", "return low, high",
         RUNS + "test_smaller_is_better"),
     Bug("each measure has the whole error probability", "comparing_runs.py",
-        "confidence = 1 - (1 - self.settings.confidence) / len(each)", "confidence = self.settings.confidence",
+        "confidence = 1 - (1 - self.settings.confidence) / len(names)", "confidence = self.settings.confidence",
         RUNS + "test_several_measures_hold_jointly"),
     # Randomness by purpose.
     Bug("keys are joined", "base/luck_by_purpose.py", 'return b"%a" % (key,)', 'return " ".join(map(str, key)).encode()',
@@ -463,6 +467,21 @@ BUGS = [
         SELECTION + "test_equal_means_are_not_claimed"),
     Bug("good enough by the estimate", "results/samples/selection.py", "ends[i][0] > -self.indifference",
         "sum(ends[i]) / 2 > -self.indifference", SELECTION + "test_differences_that_do_not_matter_end_the_comparison"),
+    Bug("an absolute margin of the wrong sign", "results/samples/pair_means.py", "self.error, -margin.size)",
+        "self.error, margin.size)", MARGINS + "test_an_unseen_event_may_cost_a_whole_episode"),
+    Bug("5% of −100 are −5", "results/samples/pair_means.py", "math.copysign(margin.size, float(self.old))",
+        "margin.size", MARGINS + "test_a_relative_margin_is_a_share_of_the_size_of_the_old_mean[-1]"),
+    Bug("the sign of a mean is that of its estimate", "results/samples/pair_means.py",
+        "return found if self._sign else", "return found if True else",
+        MARGINS + "test_near_zero_a_relative_margin_is_not_known"),
+    Bug("unseen losses are forgotten", "results/samples/pair_means.py",
+        "math.hypot(seen, loss * math.log(2 / error) / n)", "seen",
+        MARGINS + "test_an_unseen_event_may_cost_a_whole_episode"),
+    Bug("later rewards of merged branches cancel at any margin", "results/samples/pair_means.py",
+        "np.abs(weights.sum()) * (ends[:, 0] != ENDED)", "0.0",
+        MARGINS + "test_truncated_returns_widen_the_interval_unless_branches_have_merged"),
+    Bug("sampling stops by the sign of the gap", "sequential.py", "(reference, active, self.rule.margin))",
+        "(reference, active))", MARGINS + "test_each_policy_is_simulated_until_its_verdict"),
     Bug("samples of others are common", "results/samples/drawn_samples.py",
         "if set(asked) <= set(stage.alternatives)", "if set(asked) & set(stage.alternatives)",
         SELECTION + "test_samples_in_stages"),
@@ -480,7 +499,7 @@ BUGS = [
     Bug("sums that were rounded are exact", "simulators/reward_sums.py",
         "is_exact_sum(sums[:whole], rewards[:whole], sums[1 : whole + 1])", "True",
         "test_comparing.py::test_returns_equal_by_rounding_are_not_called_ties"),
-    Bug("rounding is a difference", "results/comparison.py", "slack + np.where(exact, 0.0, 2 * self.limits.rounding)", "slack",
+    Bug("rounding is a difference", "results/samples/sample_summary.py", "slack + np.where(exact, 0.0, 2 * self.limits.rounding)", "slack",
         "test_comparing.py::test_a_tie_up_to_rounding_decides_nothing"),
     Bug("numbers of a subset are counted anew", "results/comparison.py", "return self.numbers.index(label)",
         "return self.summary.labels.index(label)",
@@ -554,6 +573,41 @@ BUGS = [
         "experiments/test_reproducing.py::test_the_residual_is_a_straight_line_where_no_state_is_terminal"),
     Bug("powers without binomials", "experiments/paper/jipe_n.py", "weight = ways * g", "weight = g",
         "experiments/test_reproducing.py::test_higher_moments_in_rationals_are_those_of_the_semantics"),
+    # Policies from files.
+    Bug("code that runs without a word", "cli/loading.py",
+        "if source not in _ANNOUNCED:", "if source in _ANNOUNCED:",
+        FILES + "test_code_is_announced_before_it_runs"),
+    Bug("saved models that --safe lets pass", "cli/policy_files.py",
+        "    loader.allow(text, str(path))\n", "",
+        FILES + "test_safe_refuses_what_runs_code"),
+    Bug("environments of a module that --safe lets pass", "cli/environments.py",
+        "loader.allow(text, kind)", "pass",
+        FILES + "test_safe_refuses_what_runs_code"),
+    Bug("files of torch that are unpickled", "cli/policy_files.py",
+        "weights_only=True)\n", "weights_only=False)\n",
+        FILES + "test_pickles_are_not_run[object.pt]"),
+    Bug("workers that import from the current folder", "cli/loading.py",
+        'os.environ["PYTHONSAFEPATH"] = "1"', "pass",
+        FILES + "test_the_current_folder_is_not_imported"),
+    Bug("an ONNX network that draws", "models/actors/onnx_policies.py",
+        "for _ in range(3)", "for _ in range(0)",
+        ONNX + "test_random_numbers_within_the_network_are_refused"),
+    Bug("probabilities of an ONNX network read as logits", "models/actors/onnx_policies.py",
+        'logits=name != "probabilities" if', "logits=True if",
+        ONNX + "test_probabilities_by_name_or_by_argument"),
+    Bug("every step of an object has the same key", "simulators/objects/generators.py",
+        "keyed.restart(shock.peek())", "keyed.restart(bytes(16))",
+        OBJECTS + "simulator.py::test_returns_are_those_of_a_loop_by_hand[Shop]"),
+    Bug("draws of a generator seeded in place go unnoticed", "simulators/objects/generators.py",
+        "return bool(_twister_position(generator) != _SEEDED)", "return False",
+        OBJECTS + "simulator.py::test_draws_of_generators_seeded_in_place_are_noted[PythonShop]"),
+    Bug("a shared log grows", "simulators/objects/shared_attributes.py", "if len(value) != len(contents):", "if False:",
+        OBJECTS + "simulator.py::test_a_shared_log_changes_nothing_and_does_not_grow"),
+    Bug("copies are not compared", "simulators/objects/copy_choice.py",
+        "if run.continued(thing, _CONTINUED) != expected:", "if False:",
+        OBJECTS + "trial.py::test_sound_objects_are_accepted[WronglySavingShop]"),
+    Bug("generators that move are not refused", "simulators/objects/trial.py", "            if moved:\n", "            if False:\n",
+        OBJECTS + "trial.py::test_hidden_randomness_is_refused_by_name[InGeneratorObject]"),
 ]  # fmt: skip
 
 

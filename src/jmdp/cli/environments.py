@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
@@ -12,8 +12,10 @@ import tyro
 
 from jmdp import worlds
 from jmdp.base.luck import Shock
-from jmdp.cli.choices import attribute, label_of, unknown
+from jmdp.cli.choices import label_of, unknown
+from jmdp.cli.loading import Loader
 from jmdp.cli.policies import simulator_policy, table_policy
+from jmdp.cli.policy_files import names_a_file
 from jmdp.errors import MissingExtraError, SettingsError, SimulatorError
 from jmdp.models.tabular import TabularJMDP
 from jmdp.simulators import as_simulator
@@ -50,6 +52,7 @@ class Environment:
     """The environment that ENV names."""
 
     source: Any  # any argument of as_simulator
+    loader: Loader  # of policies
     world: World | None = None
     truncated_ends: bool = False  # for Gymnasium environments
 
@@ -134,9 +137,9 @@ class Environment:
 
     def policy(self, simulator: Simulator, text: str) -> Any:
         """Return the policy to follow after the first action."""
-        if self.model is not None and ":" not in text:
+        if self.model is not None and not names_a_file(text):
             return table_policy(text, self.model, {} if self.world is None else self.world.policies)
-        return simulator_policy(text, simulator.actions, self.read_action)
+        return simulator_policy(text, simulator.actions, self.read_action, self.loader)
 
 
 _NO_STATES = (
@@ -145,7 +148,7 @@ _NO_STATES = (
 )
 
 
-def environment(text: str, *, truncated_ends: bool = False) -> Environment:
+def environment(text: str, loader: Loader, *, truncated_ends: bool = False) -> Environment:
     """Return the environment that ENV names."""
     kind, _, name = text.partition(":")
     if kind == "gymnax":
@@ -153,36 +156,57 @@ def environment(text: str, *, truncated_ends: bool = False) -> Environment:
             from jmdp.simulators import GymnaxSimulator
         except ImportError:
             raise MissingExtraError('gymnax environments need gymnax: pip install "jmdp[gymnax]"') from None
-        return Environment(GymnaxSimulator(name, truncated_ends=truncated_ends))
-    found = _other_environment(text, kind, name)
+        return Environment(GymnaxSimulator(name, truncated_ends=truncated_ends), loader)
+    found = _other_environment(text, kind, name, loader)
     if truncated_ends and found.space is None:
         raise SettingsError(f"--truncated-ends is available for Gymnasium and gymnax environments only, not {text}.")
     return replace(found, truncated_ends=truncated_ends)
 
 
-def _other_environment(text: str, kind: str, name: str) -> Environment:
+def _other_environment(text: str, kind: str, name: str, loader: Loader) -> Environment:
     if kind == "world":
         if name not in WORLDS:
             raise unknown("world", name, WORLDS)
         world = WORLDS[name]()
-        return Environment(world, world)
+        return Environment(world, loader, world)
     if kind == "ale":
         from jmdp.simulators import ALESimulator
 
-        return Environment(ALESimulator(name))
+        return Environment(ALESimulator(name), loader)
     if name and not _GYMNASIUM_ID.fullmatch(name):
-        return _own(attribute(text))
-    return Environment(_gymnasium(text))
+        return _own(loader.attribute(text), loader)
+    if name:  # module:Env-v0, which Gymnasium imports
+        loader.allow(text, kind)
+    return Environment(_gymnasium(text), loader)
 
 
-def _own(found: Any) -> Environment:
+def _own(found: Any, loader: Loader) -> Environment:
     """Return the environment of a user's object, or of the object that a user's function returns."""
-    ready = isinstance(found, (Simulator, TabularJMDP, World)) or any(
+    if isinstance(found, type) or (callable(found) and not _is_ready(found)):
+        factory, found = found, found()
+        if callable(getattr(found, "step", None)) and not _is_ready(found):
+            return Environment(_object_simulator(factory, found), loader)
+    return Environment(found, loader, found if isinstance(found, World) else None)
+
+
+def _is_ready(found: Any) -> bool:
+    return isinstance(found, (Simulator, TabularJMDP, World)) or any(
         hasattr(found, name) for name in ("unwrapped", "step_env")
     )
-    if isinstance(found, type) or (callable(found) and not ready):
-        found = found()
-    return Environment(found, found if isinstance(found, World) else None)
+
+
+def _object_simulator(factory: Any, found: Any) -> Simulator:
+    """Simulator of an ordinary object, whose class declares its actions."""
+    from jmdp.simulators import ObjectSimulator
+
+    name, actions = type(found).__name__, getattr(found, "actions", None)
+    if not isinstance(actions, (int, Sequence, Mapping)):
+        raise SettingsError(
+            f"The actions of {name} are unknown. Add their number or names to the class, actions = 4 or actions = "
+            f'["wait", "order"], or write a function that returns jmdp.simulators.ObjectSimulator({name}, actions=…), '
+            "and give its name: file.py:function."
+        )
+    return ObjectSimulator(factory, actions=actions)
 
 
 def _gymnasium(name: str) -> Any:

@@ -14,4 +14,6 @@ class Exit(IntEnum):
     """Finished without success: the printed text states the reason."""
     ERROR = 2
     """Not finished: the command or its input is wrong, or a package is missing."""
+    UNDECIDED = 3
+    """The budget of `jmdp gate` was used up before the verdict was known."""
     INTERRUPTED = 130

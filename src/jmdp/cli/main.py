@@ -36,6 +36,7 @@ COMMANDS = {
     "compare-policies": _Entry(
         "compare_policies", "ComparePolicies", "Compare whole policies of a simulator under shared randomness."
     ),
+    "gate": _Entry("gate", "Gate", "Fail if a new policy is worse than the old one by more than a margin."),
     "check": _Entry("check", "Check", "Check that a simulator gives the same randomness to all of its actions."),
     "reproduce": _Entry("reproduce", "Reproduce", "Reproduce the paper's experiments and write a report."),
 }
@@ -44,6 +45,7 @@ _EXAMPLES = {
     "jmdp evaluate inventory --state 3": "mean returns and gaps of all orders, with three units in stock",
     "jmdp compare CartPole-v1 --discount 0.9 --after left left": "push left or right, after two pushes to the left",
     "jmdp compare-policies world:inventory --policies base_stock reorder --starts 0 5": "two inventory policies",
+    "jmdp gate world:inventory --old base_stock --new reorder --margin 2%": "is the new policy worse by more than 2%?",
     "jmdp check FrozenLake-v1": "whether its actions can share randomness",
     "jmdp reproduce chain_correlation --out report": "one figure of the paper, within seconds",
 }
@@ -131,8 +133,9 @@ def _help(stream: TextIO, code: Exit) -> Exit:
         "  --version   show the version\n\n"
         "exit codes\n"
         "  0    success: converged, decided, no fault found, or all claims reproduced\n"
-        "  1    finished without success: the output states the reason\n"
+        "  1    finished without success: the output states the reason; gate: the new policy is worse\n"
         "  2    error in the command, its input or the installation\n"
+        "  3    gate: undecided within the budget\n"
         "  130  interrupted\n\n"
         f"{_examples(_EXAMPLES)}",
         file=stream,

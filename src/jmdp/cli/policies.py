@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from jmdp.base.labels import Labels
-from jmdp.cli.choices import attribute, label_of, unknown
-from jmdp.errors import MissingExtraError, PolicyError
+from jmdp.cli.choices import label_of, unknown
+from jmdp.cli.loading import Loader
+from jmdp.cli.policy_files import file_policy, names_a_file
 from jmdp.models.policy import TabularPolicy
 from jmdp.models.tabular import TabularJMDP
-
-_SAVED_MODEL = re.compile(r"(?P<algorithm>\w+):(?P<path>.+\.zip)")
 
 
 def table_policy(text: str, model: TabularJMDP, named: Mapping[str, TabularPolicy]) -> TabularPolicy:
@@ -30,13 +28,12 @@ def table_policy(text: str, model: TabularJMDP, named: Mapping[str, TabularPolic
     return TabularPolicy.deterministic(model, [_action(text, model.actions)] * S)
 
 
-def simulator_policy(text: str, actions: Labels | None, read_action: Callable[[str], Any]) -> Any:
+def simulator_policy(text: str, actions: Labels | None, read_action: Callable[[str], Any], loader: Loader) -> Any:
     """Return a policy of a simulator; `read_action` converts continuous actions."""
     if text == "uniform":
         return "uniform"
-    if ":" in text:
-        saved = _SAVED_MODEL.fullmatch(text)
-        return _stable_baselines(**saved.groupdict()) if saved else attribute(text)
+    if names_a_file(text):
+        return file_policy(text, loader)
     if actions is None:
         return Always(text, read_action(text))
     if "," in text:
@@ -64,17 +61,3 @@ class Always:
 
 def _action(text: str, actions: Labels) -> int:
     return actions.index(label_of(actions, text.strip()))
-
-
-def _stable_baselines(algorithm: str, path: str) -> Any:
-    try:
-        import stable_baselines3
-    except ImportError:
-        raise MissingExtraError(f"{path} needs stable-baselines3: pip install stable-baselines3") from None
-    kinds = {name for name in stable_baselines3.__all__ if name.isupper()}
-    if algorithm not in kinds:
-        raise unknown("algorithm of stable-baselines3", algorithm, sorted(kinds))
-    try:
-        return getattr(stable_baselines3, algorithm).load(path, device="cpu")
-    except FileNotFoundError:
-        raise PolicyError(f"There is no file {path!r}. Give the file that model.save({path!r}) wrote.") from None

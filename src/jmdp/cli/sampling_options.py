@@ -7,13 +7,13 @@ from typing import Annotated, Any
 
 import tyro
 
-from jmdp.cli.command import Command
+from jmdp.cli.loading import LoadingPolicies
 from jmdp.cli.options import Optionally
 from jmdp.results.comparison import Comparison
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sampling(Command):
+class Sampling(LoadingPolicies):
     """Command that samples until a comparison is decided."""
 
     seed: int = 0
@@ -44,7 +44,7 @@ class Sampling(Command):
 
     def sampling(self) -> dict[str, Any]:
         """Arguments of the comparison."""
-        names = (name for name in Sampling.__dataclass_fields__ if name not in Command.__dataclass_fields__)
+        names = (name for name in Sampling.__dataclass_fields__ if name not in LoadingPolicies.__dataclass_fields__)
         return {name: getattr(self, name) for name in names} | {"progress": not self.quiet}
 
 

@@ -8,6 +8,8 @@ from typing import ClassVar, Protocol
 from jmdp.base import rounding
 from jmdp.base.interval import Estimate
 from jmdp.results.anytime import ENOUGH
+from jmdp.results.margins import Margin
+from jmdp.results.not_worse import NotWorse, effort_of
 from jmdp.results.outcome import Outcome
 from jmdp.results.samples.sample_summary import SampleSummary
 
@@ -69,15 +71,20 @@ class _Compared(Protocol):
     @property
     def survivors(self) -> tuple[str, ...]: ...
     @property
+    def margin(self) -> Margin | None: ...
+    @property
     def indifference(self) -> float | None: ...
     def common_samples(self, first: str, second: str) -> int: ...
     def mean_of(self, action: str) -> Estimate: ...
     def advantage(self, first: str, second: str) -> Estimate: ...
     def superiority(self, first: str, second: str) -> Estimate: ...
+    def not_worse(self, margin: Margin, new: str) -> NotWorse: ...
 
 
 def answer_sentence(c: _Compared) -> str:
     """Which alternative earns more, by how much and how often; or that it is undecided."""
+    if c.margin is not None:
+        return "; ".join(str(c.not_worse(c.margin, name)) for name in c.actions if name != c.reference)
     if c.outcome is Outcome.ONE_FUTURE:
         tied = float(c.mean_of(c.leader)) == float(c.mean_of(c.runner_up))
         ahead = f"{c.leader} and {c.runner_up} have the largest" if tied else f"{c.leader} has the largest"
@@ -88,7 +95,7 @@ def answer_sentence(c: _Compared) -> str:
     if c.outcome is Outcome.DETERMINISTIC:
         return _certain(c)
     if c.outcome is Outcome.EQUAL_BEST and len(c.actions) > len(c.survivors):
-        return f"{_listed(c.survivors)} have equal means, and are the best of {_all(c)} ({_from(c)})"
+        return f"{_listed(c.survivors)} have equal means, and are the best of {_all(c)} ({effort_of(c)})"
     if c.outcome is Outcome.EQUAL_BEST:
         state = "they have the same outcomes in this state"
         same = state if c.alternative == "action" else f"they are the same {c.alternative}"
@@ -102,7 +109,7 @@ def answer_sentence(c: _Compared) -> str:
         return f"undecided: {len(c.survivors)} of {_all(c)} may be the best; {_difference(c, c.leader, c.runner_up)}"
     if c.best is None:
         return _between(c, c.leader, c.runner_up)
-    return f"{c.best} is the best of {_all(c)} on average ({_from(c)}): {_over_second(c)}"
+    return f"{c.best} is the best of {_all(c)} on average ({effort_of(c)}): {_over_second(c)}"
 
 
 def _all(c: _Compared) -> str:
@@ -121,7 +128,7 @@ def _good_enough(c: _Compared) -> str:
     assert c.indifference is not None
     often = _how_often(c, c.leader, c.runner_up)
     within = f"within {rounding.exactly(c.indifference)} of the best of {_all(c)} on average"
-    return f"{c.leader} is {within} ({_from(c)}): {_gap(c, c.leader, c.runner_up)}; {often}"
+    return f"{c.leader} is {within} ({effort_of(c)}): {_gap(c, c.leader, c.runner_up)}; {often}"
 
 
 def _certain(c: _Compared) -> str:
@@ -140,12 +147,12 @@ def _between(c: _Compared, first: str, second: str) -> str:
     """Two alternatives, the better one first."""
     gap = c.advantage(first, second)
     if gap < 0:
-        gap, first, second = Estimate(-gap, -gap.high, -gap.low), second, first
+        gap, first, second = gap.negative(), second, first
     n = c.common_samples(first, second)
     enough = c.return_range is not None or n >= ENOUGH
     if gap.low > 0 and enough:
         more = c.wording.by.format(first=first, second=second, gap=rounding.plus_minus(gap))
-        return f"{more} ({_from(c, n)}); {_how_often(c, first, second)}"
+        return f"{more} ({effort_of(c, n)}); {_how_often(c, first, second)}"
     difference = _difference(c, first, second)
     if not enough:
         return f"too few {c.run}s to decide between {first} and {second}: {difference}"
@@ -156,7 +163,7 @@ def _between(c: _Compared, first: str, second: str) -> str:
 
 def _difference(c: _Compared, first: str, second: str) -> str:
     n = c.common_samples(first, second)
-    return f"{_gap(c, first, second)} ({_from(c, n)}); {_how_often(c, first, second)}"
+    return f"{_gap(c, first, second)} ({effort_of(c, n)}); {_how_often(c, first, second)}"
 
 
 def _gap(c: _Compared, first: str, second: str) -> str:
@@ -174,11 +181,3 @@ def _how_often(c: _Compared, first: str, second: str, phrase: str | None = None)
         return f"{is_better} in {rounding.percentages([better, 1 - better])[0]} of {c.run}s"
     more, same, less = rounding.percentages(parts)
     return f"{is_better} in {more} of {c.run}s, the same in {same} and {c.wording.less} in {less}"
-
-
-def _from(c: _Compared, n: int | None = None) -> str:
-    """Confidence, and the number of samples: n, or all."""
-    paired = c.paired_samples == c.samples and c.summary.coupling.shared_in_a_state
-    count = c.samples if n is None else n
-    runs = f"{count:,} paired {c.run}s" if paired else f"{count:,} {c.run}s of each"
-    return f"{100 * c.confidence:g}% confidence, {runs}"

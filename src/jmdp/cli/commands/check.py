@@ -8,8 +8,9 @@ from typing import Annotated, Any, ClassVar
 import tyro
 
 from jmdp.base.settings import whole_number
-from jmdp.cli.command import Command, Exit, aside, print_json
+from jmdp.cli.command import Exit, aside, print_json
 from jmdp.cli.environments import ACTIONS_HELP, Environment, EnvName, environment
+from jmdp.cli.loading import Loading
 from jmdp.cli.options import Actions, TruncatedEnds
 from jmdp.simulators.simulator import Simulator
 from jmdp.testing import check_model, check_simulator
@@ -19,7 +20,7 @@ _TRIED = 3
 
 
 @dataclass(frozen=True, kw_only=True)
-class Check(Command):
+class Check(Loading):
     """Check that a simulator gives the same randomness to all of its actions.
 
     Visits states and repeats steps there: twice, after other branches, and in another order. Detects random generators
@@ -45,7 +46,7 @@ class Check(Command):
     def run(self) -> Exit:
         """Check the simulator and print the findings."""
         with aside(self.quiet):
-            chosen = environment(self.env, truncated_ends=self.truncated_ends)
+            chosen = environment(self.env, self.loader(), truncated_ends=self.truncated_ends)
             chosen.put(None, None, whole_number("seed", self.seed, 0))
             simulator = chosen.simulator(checked=False)
             actions = chosen.actions(simulator, self.actions) or self._drawn(chosen, simulator)

@@ -12,6 +12,7 @@ from jmdp.cli.choices import CouplingName, coupling_of
 from jmdp.cli.command import Exit, aside, print_json
 from jmdp.cli.environments import ACTIONS_HELP, Environment, EnvName, environment
 from jmdp.cli.options import Actions, Optionally, PolicyDraws, TruncatedEnds
+from jmdp.cli.policy_files import FILES_HELP
 from jmdp.cli.sampling_options import Sampling, sampling_record
 from jmdp.comparing import compare
 from jmdp.errors import SettingsError
@@ -21,8 +22,7 @@ from jmdp.simulators.simulator import Simulator
 
 _POLICY = (
     "Policy to follow after the first action: uniform; an action by name or number, taken in every step; "
-    "comma-separated actions, one per state, 0,3,3,1; a policy of the world, by name; your own, package.module:name or "
-    "file.py:name; or a saved stable-baselines3 model, PPO:model.zip."
+    f"comma-separated actions, one per state, 0,3,3,1; a policy of the world, by name; {FILES_HELP}."
 )
 
 
@@ -67,7 +67,7 @@ class Compare(Sampling):
     def run(self) -> Exit:
         """Compare and print the result."""
         with aside(self.quiet):
-            chosen = environment(self.env, truncated_ends=self.truncated_ends)
+            chosen = environment(self.env, self.loader(), truncated_ends=self.truncated_ends)
             chosen.put(self.state, self.reset_seed, self.seed)
             found = self._compared(chosen, chosen.simulator())
             answer: Any = _record(found) if self.json else found

@@ -13,20 +13,20 @@ from jmdp.cli.choices import CouplingName, coupling_of, label_of
 from jmdp.cli.command import Exit, aside, print_json
 from jmdp.cli.environments import Environment, EnvName, environment
 from jmdp.cli.options import Optionally, PolicyDraws, TruncatedEnds
+from jmdp.cli.policy_files import FILES_HELP
 from jmdp.cli.sampling_options import Sampling, sampling_record
 from jmdp.comparing_policies import compare_policies
 from jmdp.errors import SettingsError
 from jmdp.results.outcome import Outcome
 from jmdp.results.policy_comparison import PolicyComparison
-from jmdp.simulators.simulator import Simulator
 
 _POLICIES = (
     "Two or more policies, each as NAME=POLICY, or as POLICY, which is then also its name. A policy is uniform; an "
     "action by name or number, taken in every step; comma-separated actions, one per state, 0,3,3,1; a policy of the "
-    "world, by name; your own, package.module:name or file.py:name; or a saved stable-baselines3 model, PPO:model.zip."
+    f"world, by name; {FILES_HELP}."
 )
 
-_STARTS = (
+STARTS_HELP = (
     "Start states of the episodes, for tables: states by name or number, equally likely, or STATE=PROBABILITY. By "
     "default the start distribution of the world or the environment."
 )
@@ -56,7 +56,7 @@ class ComparePolicies(Sampling):
     policies: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=POLICY …", help=_POLICIES)]
     baseline: Annotated[Optionally[str], tyro.conf.arg(metavar="NAME")] = None
     """Policy that the others are compared with. By default the one with the largest mean."""
-    starts: Annotated[tuple[str, ...], tyro.conf.arg(metavar="STATE …", help=_STARTS, help_behavior_hint="")] = ()
+    starts: Annotated[tuple[str, ...], tyro.conf.arg(metavar="STATE …", help=STARTS_HELP, help_behavior_hint="")] = ()
     truncated_ends: TruncatedEnds = False
     discount: Optionally[float] = None
     """Discount factor per step. Tables have their own; with 1, a return is the sum over the whole episode."""
@@ -69,7 +69,7 @@ class ComparePolicies(Sampling):
     def run(self) -> Exit:
         """Compare and print the result."""
         with aside(self.quiet):
-            chosen = environment(self.env, truncated_ends=self.truncated_ends)
+            chosen = environment(self.env, self.loader(), truncated_ends=self.truncated_ends)
             found = self._compared(chosen)
             answer: Any = _record(found) if self.json else found
             if self.plot is not None:
@@ -89,31 +89,29 @@ class ComparePolicies(Sampling):
         return compare_policies(
             simulator,
             {name: chosen.policy(simulator, text) for name, text in _named(self.policies)},
-            starts=self._starts(chosen, simulator),
+            starts=start_states(self.starts, chosen),
             discount=self.discount,
             coupling=coupling_of(self.coupling, self.policy_luck),
             baseline=self.baseline,
             **self.sampling(),
         )
 
-    def _starts(self, chosen: Environment, simulator: Simulator) -> Any:
-        if not self.starts:
-            return getattr(chosen.world, "start", None)
-        if chosen.model is None:
-            raise SettingsError(
-                "--starts is available for tables only. Other environments draw their starts from --seed."
-            )
-        labels = chosen.model.states
-        pairs = [text.rpartition("=") if "=" in text else (text, "", "") for text in self.starts]
-        states = [labels.index(label_of(labels, state)) for state, _, _ in pairs]
-        if not any(chance for _, _, chance in pairs):
-            return states
-        try:
-            return dict(zip(states, [float(chance) for _, _, chance in pairs], strict=True))
-        except ValueError:
-            raise SettingsError(
-                f"--starts is {' '.join(self.starts)}. Give a probability for each: 0=0.5 3=0.5."
-            ) from None
+
+def start_states(texts: Sequence[str], chosen: Environment) -> Any:
+    """Return the argument `starts` of `compare_policies` from command-line text."""
+    if not texts:
+        return getattr(chosen.world, "start", None)
+    if chosen.model is None:
+        raise SettingsError("--starts is available for tables only. Other environments draw their starts from --seed.")
+    labels = chosen.model.states
+    pairs = [text.rpartition("=") if "=" in text else (text, "", "") for text in texts]
+    states = [labels.index(label_of(labels, state)) for state, _, _ in pairs]
+    if not any(chance for _, _, chance in pairs):
+        return states
+    try:
+        return dict(zip(states, [float(chance) for _, _, chance in pairs], strict=True))
+    except ValueError:
+        raise SettingsError(f"--starts is {' '.join(texts)}. Give a probability for each: 0=0.5 3=0.5.") from None
 
 
 def _named(texts: Sequence[str]) -> list[tuple[str, str]]:

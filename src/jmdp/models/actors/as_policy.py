@@ -1,4 +1,4 @@
-"""`as_policy`: convert arrays, functions, stable-baselines3 models, torch modules and others to one interface."""
+"""`as_policy`: convert arrays, functions, stable-baselines3 models, torch and ONNX networks to one interface."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from jmdp.base.labels import Labels
 from jmdp.base.luck import Shock
 from jmdp.errors import PolicyError
 from jmdp.models.actors.actor import Actor, ReadActor, Reading, numpy_of
+from jmdp.models.actors.onnx_policies import is_session, onnx_network
 from jmdp.models.actors.remembering import RecurrentModel, RememberingActor, takes_luck
 from jmdp.models.actors.trained_policies import (
     Batched,
@@ -50,6 +51,11 @@ def as_policy(
         - a stable-baselines3 model: its distribution over discrete actions, otherwise (DQN; SAC, TD3 and PPO with
           continuous actions) ``predict(obs, deterministic=True)``, because random predictions would use torch's global
           generator. If the model has a VecNormalize, it is applied to the observations;
+        - an ``onnxruntime.InferenceSession`` whose inputs and output are batches. A dictionary of observations is given
+          to the inputs by name. The output is the only one, or the first of those called logits, probabilities and
+          action: numbers ``[batch, A]`` are logits, or probabilities if the output is called so; integers ``[batch]``
+          are actions. For continuous actions it is the action itself. Worker processes make the session again, with
+          the same providers and default options;
         - a scikit-learn estimator: ``predict_proba``, otherwise ``predict``;
         - ``"uniform"``: all actions equally likely, for simulators with discrete actions;
         - with `memory`, an object with ``reset()`` that is called as ``f(obs)`` or ``f(obs, rng)`` and may use earlier
@@ -59,7 +65,8 @@ def as_policy(
     actions
         Discrete actions of the simulator; None for other action spaces.
     logits
-        Whether the numbers returned for each action are logits. Default: True for torch modules, False otherwise.
+        Whether the numbers returned for each action are logits. Default: True for torch modules and for ONNX networks
+        whose output is not called probabilities, False otherwise.
     greedy
         Use the most likely action instead of a random one, as ``deterministic=True`` does in stable-baselines3.
     memory
@@ -83,6 +90,8 @@ def as_policy(
         return RecurrentModel(policy, reading) if memory and recurrent else stable_baselines(policy, reading)
     if isinstance(policy, getattr(sys.modules.get("torch.nn"), "Module", ())):
         return torch_module(policy, replace(reading, logits=logits is not False), logits is None)
+    if is_session(policy):
+        return onnx_network(policy, reading, logits)
     if hasattr(policy, "predict"):
         return scikit_learn(policy, reading)
     if isinstance(policy, tuple) and len(policy) == 2 and callable(policy[0]) and not callable(policy[1]):
@@ -106,7 +115,7 @@ def _uniform(name: str, actions: Labels | None) -> Actor:
 
 _ACCEPTED = (
     "Give probabilities [S, A] or actions [S] for the states of a table, a function f(obs) or f(obs, rng), "
-    "(apply, params), a stable-baselines3 model, a torch module or a scikit-learn estimator."
+    "(apply, params), a stable-baselines3 model, a torch module, an onnxruntime session or a scikit-learn estimator."
 )
 
 
@@ -246,6 +255,11 @@ class _Uniform(_Function):
 def _name(policy: Any) -> str:
     policy = policy[0] if isinstance(policy, tuple) and policy else policy
     modules = {kind.__module__.split(".")[0] for kind in type(policy).__mro__}
-    known = {"stable_baselines3": " (stable-baselines3)", "torch": " (torch)", "sklearn": " (scikit-learn)"}
+    known = {
+        "stable_baselines3": " (stable-baselines3)",
+        "torch": " (torch)",
+        "sklearn": " (scikit-learn)",
+        "onnxruntime": " (ONNX)",
+    }
     source = next((known[module] for module in known if module in modules), "")
     return f"function {policy.__name__}" if hasattr(policy, "__name__") else type(policy).__name__ + source

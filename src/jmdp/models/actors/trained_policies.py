@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,16 +25,19 @@ from jmdp.models.actors.actor import Actor, ReadActor, Reading, numpy_of
 class Batched(ReadActor):
     """Policy evaluated for many observations in one call, in batches of constant size."""
 
-    def __init__(self, evaluate: Callable[[Any], Any], reading: Reading, needs_luck: bool = True) -> None:
+    def __init__(
+        self, evaluate: Callable[[Any], Any], reading: Reading, needs_luck: bool = True, size: int | None = None
+    ) -> None:
         super().__init__(reading, needs_luck and not reading.greedy)
         self._evaluate = evaluate  # from a batch to one row per observation
+        self._size = size  # of a batch, if the network accepts no other
 
     def act(self, observations: Sequence[Any], shocks: Sequence[Shock]) -> list[Any]:
         """Evaluate the policy once for each distinct observation."""
         places: dict[Hashable, int] = {}
         at = [places.setdefault(fingerprint(observation), len(places)) for observation in observations]
         distinct = list(dict(zip(at, observations, strict=True)).values())
-        size = 64 if np.size(distinct[:1]) < 4096 else 16  # images are expensive
+        size = self._size or (64 if np.size(distinct[:1]) < 4096 else 16)  # images are expensive
         found: list[Any] = []
         for i in range(0, len(distinct), size):
             part = distinct[i : i + size]
@@ -59,40 +62,63 @@ def stable_baselines(model: Any, reading: Reading) -> Actor:
     reading = reading.among(int(model.action_space.n)) if numbered else reading
     has_distribution = numbered and hasattr(network, "get_distribution")
     normaliser = model.get_vec_normalize_env() if hasattr(model, "get_vec_normalize_env") else None
-
-    def evaluate(batch: Any) -> Any:
-        try:
-            with _evaluating(network):
-                batch = normaliser.normalize_obs(batch) if normaliser else batch
-                if not has_distribution:
-                    return model.predict(batch, deterministic=True)[0]
-                return network.get_distribution(network.obs_to_tensor(batch)[0]).distribution.logits.cpu().numpy()
-        except ValueError as error:
-            raise reading.error(f"does not accept the simulator's observations. {error}") from None
-
+    evaluate = _BaselinesNetwork(network, normaliser, has_distribution, reading)
     name = reading.name if has_distribution and not reading.greedy else f"{reading.name}, deterministic"
     return Batched(evaluate, replace(reading, name=name, logits=True), has_distribution)
 
 
+@dataclass(frozen=True)
+class _BaselinesNetwork:
+    """Logits or predictions of a network of stable-baselines3; unlike a closure it can be sent to worker processes."""
+
+    network: Any
+    normaliser: Any
+    has_distribution: bool
+    reading: Reading
+
+    def __call__(self, batch: Any) -> Any:
+        network = self.network
+        try:
+            with _evaluating(network):
+                batch = self.normaliser.normalize_obs(batch) if self.normaliser else batch
+                if not self.has_distribution:
+                    return network.predict(batch, deterministic=True)[0]
+                return network.get_distribution(network.obs_to_tensor(batch)[0]).distribution.logits.cpu().numpy()
+        except ValueError as error:
+            raise self.reading.error(f"does not accept the simulator's observations. {error}") from None
+
+
 def torch_module(module: Any, reading: Reading, unsaid: bool) -> Actor:
     """Torch module called on a batch; `unsaid` if the caller did not state whether it returns logits."""
-    torch, A = sys.modules["torch"], reading.actions and reading.actions.size
+    return Batched(_TorchNetwork(module, reading, unsaid), reading, reading.actions is not None)
 
-    def evaluate(batch: Any) -> Any:
-        first = next((p for p in module.parameters() if p.is_floating_point()), torch.zeros(0))
+
+@dataclass(frozen=True)
+class _TorchNetwork:
+    module: Any
+    reading: Reading
+    unsaid: bool
+
+    def __call__(self, batch: Any) -> Any:
+        torch, A = sys.modules["torch"], self.reading.actions and self.reading.actions.size
+        first = next((p for p in self.module.parameters() if p.is_floating_point()), torch.zeros(0))
         is_index = batch.ndim == 1 and batch.dtype.kind in "iu"  # state indices, as for an embedding
-        with _evaluating(module):
-            output = module(torch.as_tensor(batch).to(first.device, None if is_index else first.dtype))
+        with _evaluating(self.module):
+            output = self.module(torch.as_tensor(batch).to(first.device, None if is_index else first.dtype))
         shape = tuple(getattr(output, "shape", ()))
         if not isinstance(output, torch.Tensor) or (A and shape != (len(batch), A)):
             what = f"{type(output).__name__} of shape {shape} for {len(batch)} observations"
-            raise reading.error(f"returned a {what}. Return [batch, {A or '…'}], or wrap it in a function.")
+            raise self.reading.error(f"returned a {what}. Return [batch, {A or '…'}], or wrap it in a function.")
         rows = output.to(torch.promote_types(output.dtype, torch.float32)).cpu().numpy()
-        if unsaid and A and A > 1 and rows.min() >= 0 and np.abs(rows.sum(axis=1) - 1).max() < 1e-5:
-            raise reading.error("returned numbers ≥ 0 that sum to 1. If they are probabilities, use logits=False.")
+        if self.unsaid and A:
+            refuse_probabilities(rows, self.reading, "use logits=False")
         return rows
 
-    return Batched(evaluate, reading, A is not None)
+
+def refuse_probabilities(rows: np.ndarray[Any, Any], reading: Reading, fix: str) -> None:
+    """Raise an error if numbers that would be read as logits look like probabilities."""
+    if rows.shape[1] > 1 and rows.min() >= 0 and np.abs(rows.sum(axis=1) - 1).max() < 1e-5:
+        raise reading.error(f"returned numbers ≥ 0 that sum to 1. If they are probabilities, {fix}.")
 
 
 @contextlib.contextmanager

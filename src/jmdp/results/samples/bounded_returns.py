@@ -74,6 +74,13 @@ class BoundedReturns:
         )
         return low, high
 
+    def combination(self, values: Floats, hidden: Floats, weights: Floats, off: float) -> tuple[float, float]:
+        """Confidence limits of the mean of Σ weight × return: `values` [n], known up to `hidden` [n] and `off`."""
+        ends = weights * self.least, weights * self.most
+        least, most = float(np.minimum(*ends).sum()), float(np.maximum(*ends).sum())
+        low, high = self._limits((values - hidden)[:, None], (values + hidden)[:, None], least, most, off)
+        return float(low[0]), float(high[0])
+
     def gap_variance(self, a: int, b: int) -> Interval:
         """Interval of Var(Z(a) − Z(b)), the mean of half the squared difference of disjoint pairs of samples."""
         gaps, hidden = self._gaps(np.array([a]), np.array([b]))

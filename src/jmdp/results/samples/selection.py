@@ -18,6 +18,7 @@ import numpy as np
 from jmdp.base.arrays import Floats
 from jmdp.results import anytime
 from jmdp.results.anytime import ENOUGH
+from jmdp.results.margins import Margin
 from jmdp.results.samples.sample_moments import gap_spreads
 
 EARLY = (1, 2, 4, 8, 16)
@@ -46,6 +47,7 @@ class Decision(Enum):
     GOOD_ENOUGH = "one alternative is within `indifference` of the best"
     EQUAL = "the remaining alternatives are certainly equal"
     SETTLED = "every alternative is compared with the baseline"
+    MARGIN = "every alternative is known to be worse than the baseline by more than the margin, or not to be"
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,9 @@ class SelectionRule:
     baseline
         Number of the alternative to compare the others with; None to find the best. An alternative is then dropped
         once it is known to be better or worse than the baseline, or within δ of it.
+    margin
+        With a baseline: an alternative is dropped once it is known whether it is worse by more than this. The limits
+        that are examined are then those of the loss beyond the margin.
     same
         For each alternative a number that is equal for alternatives whose returns are certainly equal.
     """
@@ -88,6 +93,7 @@ class SelectionRule:
     confidence: float = 0.95
     indifference: float = 0.0
     baseline: int | None = None
+    margin: Margin | None = None
     same: tuple[int, ...] | None = None
 
     @property
@@ -107,12 +113,13 @@ class SelectionRule:
         return active[int(np.argmax(means))] if self.baseline is None else self.baseline
 
     def examine(self, reference: int, active: Sequence[int], low: Floats, high: Floats) -> Standing:
-        """Eliminate and decide, from the limits [active] of the mean gaps reference − alternative."""
+        """Eliminate and decide, from the limits [active] of the mean gaps reference − alternative, less the margin."""
         ends = {i: (float(low[at]), float(high[at])) for at, i in enumerate(active) if i != reference}
         kept = [i for i, (least, most) in ends.items() if not self._settled(least, most)]
         decision = Decision.OPEN
         if self.baseline is not None:
-            decision = Decision.OPEN if kept else Decision.SETTLED
+            known = Decision.SETTLED if self.margin is None else Decision.MARGIN
+            decision = Decision.OPEN if kept else known
         elif all(self._equal(i, reference) for i in kept):
             decision = Decision.EQUAL if kept else Decision.BEST
         elif all(ends[i][0] > -self.indifference or self._equal(i, reference) for i in kept):

@@ -1,0 +1,156 @@
+"""The result of `jmdp gate`: as text, as JSON, and as markdown for a pull request."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from jmdp.base.interval import Verdict
+from jmdp.base.rounding import exactly, significant
+from jmdp.cli.policy_files import policy_digest
+from jmdp.cli.sampling_options import sampling_record
+from jmdp.results.comparison_table import aligned, effort
+from jmdp.results.not_worse import NotWorse
+from jmdp.results.outcome import Outcome
+from jmdp.results.policy_comparison import PolicyComparison
+from jmdp.results.result import wrapped
+
+_WORDS = {Verdict.YES: "passed", Verdict.NO: "failed", Verdict.UNKNOWN: "undecided"}
+
+_OF_THE_BEST = ("best", "choice", "survivors", "leader", "indifference")
+"""Entries of a record that answer another question, with other intervals: which policy is best?"""
+
+
+@dataclass(frozen=True, eq=False)
+class GateReport:
+    """A comparison of old and new, and its verdict."""
+
+    env: str
+    old: str  # as given on the command line
+    new: str
+    found: PolicyComparison
+    answer: NotWorse
+    budget: int  # largest number of pairs
+
+    @property
+    def status(self) -> str:
+        """Return "passed", "failed" or "undecided"."""
+        return _WORDS[self.answer.verdict]
+
+    def text(self) -> str:
+        """The verdict, a table, and what the intervals assume."""
+        said = self.answer.sentence
+        rows = aligned([[title, ""] for title, _ in self._rows()])
+        width = max(map(len, rows))
+        lines = [f"{row.ljust(width)}  {cell}" for row, (_, cell) in zip(rows, self._rows(), strict=True)]
+        return "\n".join(
+            [
+                wrapped(said if said.startswith(self.status) else f"{self.status}: {said}", "  "),
+                wrapped(f"stopped: {self.found.outcome.value}", "  "),
+                "",
+                *(wrapped(line, " " * (width + 2)) for line in lines),
+                "",
+                *(wrapped(line, "  ") for line in self._notes()),
+            ]
+        )
+
+    def markdown(self) -> str:
+        """The same for a pull request or the summary of a job."""
+        table = [f"| {title} | {_cell(said)} |" for title, said in self._rows()]
+        notes = " ".join(f"{note}." for note in self._notes())
+        head = f"### jmdp gate {self.status}: `{_code(self.env)}`"
+        return "\n".join(
+            [head, "", f"{_cell(self.answer.sentence)}.", "", "| | |", "|---|---|", *table, "", _cell(notes), "", ""]
+        )
+
+    def record(self) -> dict[str, Any]:
+        """The numbers behind the text, for JSON."""
+        answer = self.answer
+        return {
+            "env": self.env,
+            "verdict": self.status,
+            "answer": str(answer),
+            "gap": answer.gap,
+            "change": answer.change,
+            "margin": {"size": answer.margin.size, "relative": answer.margin.relative},
+            "excess": answer.excess,
+            "old_mean": self.found.mean_of(answer.old),
+            "new_mean": self.found.mean_of(answer.new),
+            "pairs": answer.samples,
+            "budget": self.budget,
+            "pairing_gain": self.found.pairing.gain,
+            "smallest_loss_found": answer.smallest_loss(self._pairs),
+            "unseen": self.found.unseen,
+            "policies": {name: {"policy": text, "sha256": policy_digest(text)} for name, text in self._policies},
+            **{name: value for name, value in sampling_record(self.found).items() if name not in _OF_THE_BEST},
+        }
+
+    def _rows(self) -> list[tuple[str, str]]:
+        found, answer = self.found, self.answer
+        return [
+            ("gap", answer.numbers),
+            ("margin", self._margin()),
+            ("means", ", ".join(f"{name} {found.mean_of(name)}" for name in (answer.old, answer.new))),
+            ("effort", f"{effort(found)}; at most {self.budget:,} episodes"),
+            ("pairing", found.pairing.sentences()[0]),
+            ("power", self._power()),
+            ("unseen", f"events rarer than about 1 in {1 / found.unseen:.0f} may be missing from these episodes"),
+            *((name, f"{text}, sha256 {policy_digest(text)[:16]}…") for name, text in self._policies),
+        ]
+
+    def _notes(self) -> list[str]:
+        """What the interval assumes."""
+        found, said = self.found, []
+        if found.limits.assumption is not None:
+            said.append(f"Episodes are cut at step {found.horizon}. It is assumed that {found.limits.assumption}")
+        if found.return_range is not None:
+            least, most = map(exactly, found.return_range)
+            return [*said, f"The interval is valid whenever sampling stops, for any returns in [{least}, {most}]"]
+        return [
+            *said,
+            "The interval is valid whenever sampling stops. It is a large-sample interval with an allowance for an "
+            "event that was not seen and costs a whole episode; if returns have a known range, give --return-range",
+        ]
+
+    def _margin(self) -> str:
+        answer = self.answer
+        if not answer.margin.relative:
+            return f"{answer.margin} in units of the return"
+        mean = abs(float(answer.old_mean))
+        return f"{answer.margin} of the mean of {answer.old}, about {significant(answer.margin.size * mean, 3)}"
+
+    @property
+    def _policies(self) -> tuple[tuple[str, str], ...]:
+        return ("old", self.old), ("new", self.new)
+
+    @property
+    def _pairs(self) -> int:
+        """Pairs that the budget allows: those drawn, if it was used up."""
+        used_up = self.found.outcome in (Outcome.BUDGET_EXHAUSTED, Outcome.INTERRUPTED)
+        return self.answer.samples if used_up else max(self.budget, self.answer.samples)
+
+    def _power(self) -> str:
+        """The smallest loss that this budget would have found."""
+        loss = self.answer.smallest_loss(self._pairs)
+        if not math.isfinite(loss):
+            return "unknown: there is no interval"
+        share = ""
+        if self.answer.change is not None:
+            share = f" ({significant(100 * loss / abs(float(self.answer.old_mean)), 2)}%)"
+        return (
+            f"{self._pairs:,} pairs would find a loss of {significant(loss, 3)}{share} or more with a probability of "
+            "about 90%"
+        )
+
+
+def _cell(text: str) -> str:
+    """Text in a cell of a markdown table; names may be hostile."""
+    for mark in "\\`*_[]<>|#":
+        text = text.replace(mark, f"\\{mark}")
+    return " ".join(text.split())
+
+
+def _code(text: str) -> str:
+    """Text between backticks."""
+    return " ".join(text.replace("`", "'").split())

@@ -1,0 +1,83 @@
+"""Code of users: said before it is run, or refused by `--safe`. Options of the commands that may load it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import tyro
+
+from jmdp.cli.choices import attribute
+from jmdp.cli.command import Command
+from jmdp.cli.options import Flag, Optionally
+from jmdp.errors import SettingsError
+
+_ANNOUNCED: set[str] = set()
+"""Files and modules whose code was announced in this process, each once."""
+
+
+@dataclass(frozen=True)
+class Loader:
+    """Loads what a command line names, and says before it runs code of a file; with `safe` it refuses to."""
+
+    safe: bool
+    net: str | None = None
+    """Class or function that makes the torch module for files of weights, as ``file.py:name``."""
+
+    def attribute(self, text: str) -> Any:
+        """Return a user's object, given as ``package.module:attribute`` or ``path/to/file.py:attribute``."""
+        self.allow(text, text.rpartition(":")[0])
+        return attribute(text)
+
+    def allow(self, text: str, source: str) -> None:
+        """Say that `text` runs the code in `source`, a file or a module; raise `SettingsError` if safe."""
+        if self.safe:
+            raise SettingsError(
+                f"--safe refuses {text}: loading it runs code that {source} contains. Give policies as ONNX files and "
+                "environments by the id of an installed one, or leave out --safe if you trust the code."
+            )
+        if source not in _ANNOUNCED:
+            _ANNOUNCED.add(source)
+            print(f"jmdp: loading {text} runs code that {source} contains; --safe refuses this", file=sys.stderr)
+            sys.stderr.flush()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loading(Command):
+    """Command that loads an environment."""
+
+    safe: Flag = False
+    """Refuse everything that runs code of your files or of modules that you name: file.py:name, package.module:name,
+    module:Env-v0, PPO:model.zip and --net. Without it, such code is announced on standard error, also if --quiet."""
+
+    def loader(self) -> Loader:
+        """Return the loader of this command."""
+        if self.safe:
+            _import_installed_packages_only()
+        return Loader(self.safe)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadingPolicies(Loading):
+    """Command that loads an environment and policies."""
+
+    net: Annotated[Optionally[str], tyro.conf.arg(metavar="FILE.py:CLASS")] = None
+    """Class, or function without arguments, that makes the torch module for policies given as weights, FILE.pt."""
+
+    def loader(self) -> Loader:
+        """Return the loader of this command."""
+        return replace(super().loader(), net=self.net)
+
+
+def _import_installed_packages_only() -> None:
+    """Import nothing from the current folder, which may contain a numpy.py, neither here nor in worker processes."""
+    here = Path.cwd()
+    if any(Path(entry).resolve() == here for entry in sys.path):
+        raise SettingsError(
+            f"--safe: Python imports modules from the current folder, {here}. Use the command jmdp, not python -m jmdp "
+            "(or python -P -m jmdp), and remove the folder from PYTHONPATH."
+        )
+    os.environ["PYTHONSAFEPATH"] = "1"

@@ -1,0 +1,247 @@
+"""P24: the gate for policies keeps its error rates, whatever the distribution of returns.
+
+Returns are drawn here and examined at the looks of `compare_policies` by its own rule and intervals. Four laws with
+mean 100 of the old policy: normal returns (standard deviation 30) and lognormal ones (55), with a correlation of 0.9; a
+crash, where the new policy loses the whole episode with a chance of 2% and else earns what the old one does, up to
+noise; and the same for returns that are hardly random, where nothing observed tells how much an episode can lose.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from functools import partial
+from itertools import dropwhile, takewhile
+
+import numpy as np
+import pytest
+from scipy.stats import binom, t
+
+import jmdp
+from jmdp.base.interval import Estimate, Verdict
+from jmdp.base.labels import Labels
+from jmdp.methods.monte_carlo.monte_carlo import MonteCarlo
+from jmdp.results import anytime
+from jmdp.results.margins import Margin
+from jmdp.results.samples import pair_means
+from jmdp.results.samples.drawn_samples import DrawnSamples
+from jmdp.results.samples.limits import Limits
+from jmdp.results.samples.pair_means import PairMeans
+from jmdp.results.samples.sample_summary import SampleSummary
+from jmdp.results.samples.selection import Decision, SelectionRule, looks
+from jmdp.simulators.simulator import ENDED, Draws
+
+MARGINS = ("2%", "5%", 2.0, 5.0)
+BUDGET = 10_000  # pairs, the default of `jmdp gate`
+
+
+def normal(rng, n, loss):
+    z = rng.standard_normal((n, 2))
+    return 100 + 30 * z[:, 0], 100 - loss + 30 * (0.9 * z[:, 0] + math.sqrt(0.19) * z[:, 1])
+
+
+def lognormal(rng, n, loss):
+    z, s = rng.standard_normal((n, 2)), 0.5
+    both = np.stack([z[:, 0], 0.9 * z[:, 0] + math.sqrt(0.19) * z[:, 1]])
+    old, new = 100 * np.exp(s * both - s * s / 2)
+    return old, (1 - loss / 100) * new
+
+
+def crash(rng, n, loss):
+    """With equal means, both crash, in different episodes."""
+    old, noise = 100 + 30 * rng.standard_normal(n), 2 * rng.standard_normal(n)
+    new = old * (100 - loss) / (98 if loss else 100) + noise
+    lost = rng.random((2, n)) < 0.02
+    return np.where(lost[1] & (loss == 0), 0.0, old), np.where(lost[0], 0.0, new)
+
+
+def steady(rng, n, loss):
+    """Returns of 100 or 99.9; the loss is all due to crashes."""
+    old, new = 100 - 0.1 * (rng.random((2, n)) < 0.3)
+    lost = rng.random((2, n)) < (0.02 if loss == 0 else loss / 100)
+    return np.where(lost[1] & (loss == 0), 0.0, old), np.where(lost[0], 0.0, new)
+
+
+LAWS = {law.__name__: law for law in (normal, lognormal, crash, steady)}
+
+
+def summary(returns, rule, return_range=None):
+    ends, gains = np.full(returns.shape, ENDED), np.ascontiguousarray(returns).view(np.int64)
+    draws = Draws(returns, ends, gains, float(np.abs(returns).max()), returns.size, 0, True)
+    return SampleSummary(
+        samples=DrawnSamples(2).with_block((0, 1), draws),
+        labels=Labels("policy", 2),
+        limits=Limits.of_draws([draws], 1.0, 1, None),
+        coupling=jmdp.Synchronous(),
+        discount=1.0,
+        horizon=1,
+        seed=0,
+        confidence=rule.confidence,
+        error=rule.error,
+        return_range=return_range,
+        method=partial(MonteCarlo, seed=0),
+    )
+
+
+def gate(returns, margin, return_range=None):
+    """Verdict and pairs used, for returns [budget, 2] of old and new."""
+    rule = SelectionRule(alternatives=2, baseline=0, margin=Margin.of(margin))
+    for n in takewhile(lambda n: n <= len(returns), dropwhile(lambda n: n < anytime.ENOUGH, looks())):
+        limits = summary(returns[:n], rule, return_range).gap_limits(0, (0, 1), rule.margin)
+        standing = rule.examine(0, (0, 1), *limits)
+        if standing.decision is Decision.MARGIN:
+            return Verdict.NO if standing.low[1] > 0 else Verdict.YES, n
+    return Verdict.UNKNOWN, len(returns)
+
+
+def verdicts(law, loss, margin, runs, budget=BUDGET, seed=0):
+    counts, pairs = Counter(), []
+    for run in range(runs):
+        rng = np.random.default_rng([seed, run])
+        verdict, n = gate(np.stack(LAWS[law](rng, budget, loss), axis=1), margin)
+        counts[verdict] += 1
+        pairs.append(n)
+    return counts, pairs
+
+
+def size(margin):
+    return Margin.of(margin).size * (100 if Margin.of(margin).relative else 1)
+
+
+def limit(runs):
+    """Counts above this have a probability of 1e-6 at a rate of 5%."""
+    return int(binom.isf(1e-6, runs, 0.05))
+
+
+def broken(law, margin, runs, budget, most):
+    """The promises that do not hold: wrong verdicts more often than `most`, or a budget that does not suffice."""
+    found = []
+    equal, _ = verdicts(law, 0.0, margin, runs, budget)
+    edge, _ = verdicts(law, size(margin), margin, runs, budget)
+    beyond, _ = verdicts(law, 2 * size(margin), margin, runs, budget)
+    found += ["equal: worse"] * (equal[Verdict.NO] > most) + ["equal: undecided"] * (equal[Verdict.YES] < runs - most)
+    found += ["edge: not worse"] * (edge[Verdict.YES] > most) + ["edge: worse"] * (edge[Verdict.NO] > most)
+    return found + ["beyond: not found"] * (beyond[Verdict.NO] < runs - most)
+
+
+@pytest.mark.parametrize(("law", "margin"), [*((law, "5%") for law in LAWS), ("crash", 5.0)])
+def test_error_rates(law, margin):
+    """30 runs of each; false alarm at most 1e-6 each, were every rate 5%."""
+    assert broken(law, margin, 30, 3000, limit(30)) == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("margin", MARGINS)
+@pytest.mark.parametrize("law", LAWS)
+def test_error_rates_of_1000_runs(law, margin):
+    """With -s a table is printed: rates of worse and not worse, and pairs used (median, 90% quantile)."""
+    for title, loss in (("equal", 0.0), ("edge", size(margin)), ("beyond", 2 * size(margin))):
+        counts, pairs = verdicts(law, loss, margin, 1000)
+        rates = {verdict: counts[verdict] / 1000 for verdict in Verdict}
+        used = f"{np.median(pairs):.0f} / {np.quantile(pairs, 0.9):.0f}"
+        print(
+            f"| {law} | {margin} | {title} | {rates[Verdict.YES]:.3f} | {rates[Verdict.NO]:.3f} "
+            f"| {rates[Verdict.UNKNOWN]:.3f} | {used} |"
+        )
+        assert counts[Verdict.NO] <= 50 or title == "beyond"
+        assert counts[Verdict.YES] <= 50 or title == "equal"
+        assert title == "edge" or counts[Verdict.UNKNOWN] <= 50
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("correlation", [0.0, 0.5, 0.9])
+@pytest.mark.parametrize("margin", ["2%", "5%"])
+def test_pairs_needed(margin, correlation):
+    """Equal means, normal returns with a coefficient of variation of 0.3; with -s, pairs are printed."""
+    pairs = []
+    for run in range(200):
+        z = np.random.default_rng([3, run]).standard_normal((2, 40_000))
+        new = correlation * z[0] + math.sqrt(1 - correlation**2) * z[1]
+        pairs.append(gate(100 + 30 * np.stack([z[0], new], axis=1), margin)[1])
+    print(f"| {margin} | {correlation} | {np.median(pairs):.0f} / {np.quantile(pairs, 0.9):.0f} |")
+    assert max(pairs) < 40_000
+
+
+def known_range(law, loss, margin, runs, budget):
+    """The same with a known range of returns, [0, 200]."""
+    counts = Counter()
+    for run in range(runs):
+        old, new = LAWS[law](np.random.default_rng([1, run]), budget, loss)
+        counts[gate(np.clip(np.stack([old, new], axis=1), 0, 200), margin, (0.0, 200.0))[0]] += 1
+    return counts
+
+
+@pytest.mark.parametrize("runs", [12, pytest.param(1000, marks=pytest.mark.long)])
+@pytest.mark.parametrize("margin", ["5%", 5.0])
+def test_error_rates_with_a_known_range(margin, runs):
+    """Betting: 1,000 pairs at the edge, where clipping changes the means by less than 0.01 of the margin."""
+    most = limit(runs) if runs < 1000 else 50
+    edge, beyond = known_range("steady", 5.0, margin, runs, 1000), known_range("steady", 15.0, margin, runs, 2000)
+    print(f"return_range, steady, {margin}: edge {edge}, beyond {beyond}")
+    assert max(edge[Verdict.YES], edge[Verdict.NO]) <= most
+    assert beyond[Verdict.NO] >= runs - most
+
+
+def constant_loss(runs, n=20_000):
+    """How often the interval leaves out a loss of exactly the margin, if the loss is the same in every episode."""
+    rule, missed = SelectionRule(alternatives=2, baseline=0, margin=Margin(0.9, relative=True)), 0
+    for run in range(runs):
+        old = 100 + 30 * np.random.default_rng([2, run]).standard_normal(n)
+        low, high = summary(np.stack([old, old - 90], axis=1), rule).gap_limits(0, (0, 1), rule.margin)
+        missed += not low[1] <= 0 <= high[1]
+    return missed
+
+
+def test_the_error_of_a_relative_margin_is_part_of_the_interval():
+    """The gap has no variance here, the margin has: 20 runs, false alarm 1e-6 at a rate of 5%."""
+    assert constant_loss(20) <= limit(20)
+
+
+def relative(sizes):
+    """A `Margin` of absolute size whose size is that of the estimated mean of old: the plug-in margin."""
+
+    def excess(self, margin):
+        if margin.relative:
+            margin = Margin(margin.size * abs(float(self.old)))
+        return sizes(self, margin)
+
+    return excess
+
+
+BUGS = {
+    "margin ignored": ("excess", lambda self, margin: Estimate(-self.gap, -self.gap.high, -self.gap.low)),
+    "sign of the margin": (
+        "excess",
+        lambda self, margin: self._combination(-1.0, 1.0, self.error, +size(margin)),
+    ),
+    "gap reversed": ("excess", lambda self, margin: self._combination(1.0, -1.0, self.error, -size(margin))),
+}
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_planted_bugs_are_caught(bug, monkeypatch):
+    monkeypatch.setattr(PairMeans, *BUGS[bug])
+    assert broken("normal", "5%", 30, 3000, limit(30))
+
+
+def test_a_plug_in_margin_is_caught(monkeypatch):
+    monkeypatch.setattr(PairMeans, "excess", relative(PairMeans.excess))
+    assert constant_loss(20) > limit(20)
+
+
+def test_t_intervals_at_every_look_are_caught(monkeypatch):
+    def errors(deviations, error, spread):
+        n = len(deviations)
+        return t.ppf(1 - error / 2, n - 1) * deviations.std(axis=0, ddof=1) / math.sqrt(n)
+
+    monkeypatch.setattr(pair_means.anytime, "mean_errors", errors)
+    monkeypatch.setattr(pair_means.math, "hypot", lambda seen, unseen: seen)
+    edge, _ = verdicts("normal", 5.0, 5.0, 200, 2000)
+    assert edge[Verdict.YES] + edge[Verdict.NO] > limit(200)
+
+
+def test_an_interval_without_unseen_losses_is_caught(monkeypatch):
+    """The intervals of `Comparison.gap` allow for unseen events of a standard deviation, not of a whole episode."""
+    monkeypatch.setattr(pair_means.math, "hypot", lambda seen, unseen: seen)
+    edge, _ = verdicts("steady", 2.0, 2.0, 60, 1000)
+    assert edge[Verdict.YES] > limit(60)
