@@ -16,7 +16,7 @@ from benchmarks.checkpoints import TRAININGS, Network, trained
 
 NOISE = {
     "CartPole": {"good": 0.0, "equal": 1e-4, "spoiled": 0.5},
-    "LunarLander": {"good": 0.0, "equal": 1e-4, "spoiled": 0.15},
+    "LunarLander": {"good": 0.0, "equal": 1e-4, "spoiled": 1.0},
 }
 """Standard deviation of the noise on all weights of the actor."""
 
