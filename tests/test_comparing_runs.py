@@ -157,14 +157,41 @@ def test_settings_by_measure():
     assert found["left"].outcome is Outcome.BEST_FOUND
 
 
+def test_a_range_of_one_measure_eliminates_nothing():
+    """Before the other measure can be examined, designs must not be dropped by the first one alone."""
+
+    def good(luck):
+        return {"a": 0.1 * luck.uniform("x"), "b": 10 + luck.uniform("y")}
+
+    def bad(luck):
+        return {"a": 0.9 + 0.1 * luck.uniform("x"), "b": luck.uniform("y")}
+
+    found = jmdp.compare_runs({"good": good, "bad": bad}, return_range={"a": (0, 1)}, **QUIET)
+    assert found["a"].best == "bad"
+    assert found["b"].best == "good"
+    assert found["b"].counts["good"] == found["b"].counts["bad"]
+
+
+def test_precision_by_measure_eliminates_nothing():
+    def run(luck, shift):
+        return {"cost": shift + luck.normal("x", shift, mean=0, std=1)}
+
+    runs = {"a": lambda luck: run(luck, 0), "b": lambda luck: run(luck, 5), "c": lambda luck: run(luck, 9)}
+    found = jmdp.compare_runs(runs, precision={"cost": 0.5}, **QUIET)["cost"]
+    assert found.outcome is Outcome.PRECISE
+    assert len(set(found.counts.values())) == 1
+    for name in "ab":
+        assert found.gap("c", name).mean_interval.width <= 1.0
+
+
 def test_wrong_claims_are_rare():
     """Two designs with equal means in two measures: any claim is wrong. 150 comparisons; P(≥ 18 | 5%) < 1e-3."""
 
     def one(luck):
-        return {"a": luck.normal("first"), "b": luck.exponential("first", 2, mean=1.0)}
+        return {"a": luck.normal("first", mean=0, std=1), "b": luck.exponential("first", 2, mean=1.0)}
 
     def other(luck):
-        return {"a": luck.normal("second"), "b": luck.exponential("second", 2, mean=1.0)}
+        return {"a": luck.normal("second", mean=0, std=1), "b": luck.exponential("second", 2, mean=1.0)}
 
     claims = 0
     for seed in range(150):
@@ -205,7 +232,7 @@ def test_hidden_randomness_is_refused():
         return luck.uniform("x") + 1e-9 * np.random.random()  # noqa: NPY002
 
     def seedless(luck):
-        return random.random()
+        return random.random() + luck.uniform("x")
 
     seen = []
 
@@ -244,6 +271,8 @@ def test_a_key_that_is_used_twice_is_reported():
         ({"a": shop, "b": larger_shop}, {"minimize": ["wait"]}, SettingsError, "has wait, but the runs return left"),
         ({"a": plain, "b": shop}, {}, SimulatorError, "returned the names left, profit, another run a number"),
         ({"a": plain, "b": lambda luck: None}, {}, SimulatorError, "'b' in sample 0 returned None"),
+        ({"a": plain, "b": lambda luck: 10**400}, {}, SimulatorError, "returned 1000"),
+        ({"a": shop, "b": larger_shop}, {"precision": {1: 0.5, "x": 1}}, SettingsError, "precision has 1, x"),
         ({"a": plain, "b": lambda luck: math.nan}, {}, SimulatorError, "returned nan"),
         ({"a": plain, "b": lambda luck: "1.5"}, {}, SimulatorError, "returned '1.5'"),
         ({"a": plain, "b": lambda luck: {}}, {}, SimulatorError, "returned {}"),
@@ -271,10 +300,11 @@ def test_an_exception_says_how_to_repeat_the_run():
 
 
 def test_runs_without_randomness_are_run_once():
-    found = jmdp.compare_runs({"a": lambda luck: 1.0, "b": lambda luck: 2}, **QUIET)
+    with pytest.warns(UserWarning, match="drew nothing from `luck`"):
+        found = jmdp.compare_runs({"a": lambda luck: 1.0, "b": lambda luck: 2}, **QUIET)
     assert found.outcome is Outcome.DETERMINISTIC
     assert found.samples == 1
-    assert "one run of each design is exact" in found.answer
+    assert "No design drew from luck" in found.answer
 
 
 def test_pairing_that_costs_is_given_up():

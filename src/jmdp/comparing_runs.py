@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from jmdp.base.luck import Shock
+from jmdp.base.luck import Shock, Usage
 from jmdp.base.luck_by_purpose import Luck
 from jmdp.base.settings import short, whole_number
 from jmdp.comparison_settings import Settings, alternative_names
@@ -173,12 +173,12 @@ class _Question(Question):
         assert isinstance(draws, RunDraws)
         for sample in sorted({0, min(63, len(draws.returns) - 1)}, reverse=True):
             for i in reversed(range(self.labels.size)):
-                luck = _CountingLuck(Shock.of_sample(self.settings.seed, sample))
+                luck = _CountingLuck(Shock.of_sample(self.settings.seed, sample, Usage()))
                 values = np.array(self.work.result(i, sample, luck)[1])
                 if not (values == draws.values[sample, i]).all():
                     raise _not_reproducible(self.labels.name(i), sample, draws.values[sample, i], values)
                 if sample == 0:
-                    luck.warn_of_repeats(self.labels.name(i))
+                    luck.warn_of_mistakes(self.labels.name(i))
 
     def between_looks(self, sampled: Sampled, pool: Pool) -> Sampled:
         """Draw independently if pairing increases the variance."""
@@ -240,15 +240,22 @@ class _Measures(_Question):
                 raise SettingsError(f"{setting} has names, but the runs return a single number. Give one value.")
             if unknown := set(given) - set(names):
                 raise SettingsError(
-                    f"{setting} has {', '.join(sorted(unknown))}, but the runs return {', '.join(names)}."
+                    f"{setting} has {', '.join(sorted(map(str, unknown)))}, but the runs return {', '.join(names)}."
                 )
+
+    @property
+    def eliminates(self) -> bool:
+        """False if the gaps of any measure are wanted precisely."""
+        return super().eliminates and "precision" not in self.own
 
     def standing(self, sampled: Sampled) -> Standing | None:
         """Examine all measures: a design is simulated as long as one of them needs it."""
         found = [part.standing(sampled) for part in self._parts(sampled.samples)]
         known = [standing for standing in found if standing is not None]
-        if len(found) == 1 or len(known) < len(found):
+        if len(found) == 1:
             return found[0]
+        if len(known) < len(found):
+            return None
         survivors = sampled.active
         if self.baseline is not None:
             survivors = tuple(sorted({i for standing in known for i in standing.survivors}))
@@ -293,8 +300,15 @@ class _CountingLuck(Luck):
         self._counts[key] += 1
         return super()._uniform(key)
 
-    def warn_of_repeats(self, name: str) -> None:
-        """Warn of a key without a number that was used more than once: each use gave the same random number."""
+    def warn_of_mistakes(self, name: str) -> None:
+        """Warn if nothing was drawn, or if a key without a number was used more than once."""
+        assert self._usage is not None
+        if not self._usage.used:
+            warnings.warn(
+                f"Design {name!r} drew nothing from `luck`, so all its runs are equal. If the simulation is random, its "
+                'seed is fixed: pass it luck.seed("model"), or draw from luck.',
+                stacklevel=2,
+            )
         for key, count in self._counts.items():
             if count > 1 and all(isinstance(part, str) for part in key):
                 said = ", ".join(map(repr, key))

@@ -76,7 +76,7 @@ def alternative_names(kind: str, given: Any, baseline: Any) -> Labels:
     names = [str(name) for name in given]
     if len(names) < 2 or len(set(names)) < len(names):
         raise SettingsError(f"The names of the {plural} are {names}. Give two or more {plural} with different names.")
-    if baseline is not None and baseline not in names:
+    if baseline is not None and str(baseline) not in names:
         close = difflib.get_close_matches(str(baseline), names, n=1)
         hint = f" Did you mean {close[0]!r}?" if close else ""
         raise LabelError(f"baseline is {baseline!r}. Give the name of one of the {plural}: {', '.join(names)}.{hint}")

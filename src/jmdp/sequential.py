@@ -76,6 +76,11 @@ class Question(ABC):
         """False if the user has turned off the checks."""
         return True
 
+    @property
+    def eliminates(self) -> bool:
+        """Whether alternatives that are known to be worse are simulated no further."""
+        return self.settings.precision is None
+
     @abstractmethod
     def _result(self, common: dict[str, Any]) -> Comparison:
         """Build the result from the arguments common to all comparisons."""
@@ -300,7 +305,7 @@ class _Run:
     def _adapt(self, standing: Standing | None) -> None:
         """Stop simulating eliminated alternatives, and let the question adapt the sampling."""
         old = sampled = self._sampled
-        if standing is not None and self._question.settings.precision is None:
+        if standing is not None and self._question.eliminates:
             gone = [(i, standing.reference) for i in sampled.active if i not in standing.survivors]
             worse = gone if self._question.rule.baseline is None else []
             sampled = replace(sampled, active=standing.survivors, worse_than=(*sampled.worse_than, *worse))

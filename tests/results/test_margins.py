@@ -168,7 +168,10 @@ def test_settings_that_do_not_fit(settings):
 
 @pytest.mark.parametrize(("margin", "edge"), [(1.5, 1.5), ("15%", 0.15)])
 def test_where_smaller_is_better_a_larger_mean_is_a_loss(margin, edge):
-    waits = {"old": lambda luck: 10 + luck.normal("u"), "new": lambda luck: 11 + luck.normal("u")}
+    waits = {
+        "old": lambda luck: 10 + luck.normal("u", mean=0, std=1),
+        "new": lambda luck: 11 + luck.normal("u", mean=0, std=1),
+    }
     found = jmdp.compare_runs(waits, minimize=True, baseline="old", seed=0, samples=600, precision=1e-9, progress=False)
     assert found.not_worse(margin).verdict is Verdict.YES
     assert found.not_worse("5%").verdict is Verdict.NO

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import struct
+import sys
 from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Any, TypeVar
@@ -29,6 +30,9 @@ _SUMMED = 12.0
 
 _LARGEST_MEAN = 2.0**31
 """Largest mean of a Poisson number; the inverse is inaccurate for much larger ones."""
+
+
+_ZERO, _ONE, _MOST = 0.0, 1.0, sys.float_info.max
 
 
 class Luck:
@@ -76,31 +80,29 @@ class Luck:
         """Return an integer in [0, 2**31), to seed another program or library."""
         return int.from_bytes(self._digest(b"seed" + _encoded(key))[:4], "little") >> 1
 
-    def uniform(self, *key: Key, low: float = 0.0, high: float = 1.0) -> float:
+    def uniform(self, *key: Key, low: float = _ZERO, high: float = _ONE) -> float:
         """Return a number that is uniform between low and high."""
         u = self._uniform(key)
-        if low == 0.0 and high == 1.0:
+        if low is _ZERO and high is _ONE:
             return u
-        if not -math.inf < low <= high < math.inf:
-            raise SettingsError(f"low is {low!r} and high is {high!r}. Give finite numbers with low ≤ high.")
+        _check("low", low, -_MOST, _MOST, "a finite number")
+        _check("high", high, low, _MOST, f"a finite number of at least low, {low!r}")
         return min(max(low * (1 - u) + high * u, low), high)  # rounding may leave the interval
 
     def exponential(self, *key: Key, mean: float) -> float:
         """Return an exponential number with this mean: −mean ln(1 − u)."""
-        if not 0 <= mean < math.inf:
-            raise _wrong("mean", mean, "a finite number ≥ 0")
+        _check("mean", mean, 0, _MOST, "a finite number ≥ 0")
         return -mean * math.log1p(-self._uniform(key))
 
-    def normal(self, *key: Key, mean: float = 0.0, std: float = 1.0) -> float:
+    def normal(self, *key: Key, mean: float, std: float) -> float:
         """Return a normal number with this mean and standard deviation."""
-        if not (-math.inf < mean < math.inf and 0 <= std < math.inf):
-            raise SettingsError(f"mean is {mean!r} and std is {std!r}. Give finite numbers, and std ≥ 0.")
+        _check("mean", mean, -_MOST, _MOST, "a finite number")
+        _check("std", std, 0, _MOST, "a finite number ≥ 0")
         return float(mean + std * _special().ndtri(self._uniform(key)))
 
     def poisson(self, *key: Key, mean: float) -> int:
         """Return a Poisson number with this mean: the smallest k with P(N ≤ k) ≥ u."""
-        if not 0 <= mean <= _LARGEST_MEAN:
-            raise _wrong("mean", mean, "a number from 0 to 2**31")
+        _check("mean", mean, 0, _LARGEST_MEAN, "a number from 0 to 2**31")
         u = self._uniform(key)
         return _summed_poisson(u, mean) if mean <= _SUMMED else _inverse_poisson(u, mean)
 
@@ -109,14 +111,16 @@ class Luck:
 
         Options are assigned to consecutive parts of [0, 1] in their order. Keep this order where designs differ.
         """
-        n = len(options)
+        n = _length(options)
         if n == 0:
-            raise SettingsError("options is empty. Give at least one option.")
+            raise _wrong("options", options, "a list of at least one option")
         u = self._uniform(key)
         if probabilities is None:
             return options[int(u * n)]
-        if len(probabilities) != n or not all(p >= 0 for p in probabilities):
+        if _length(probabilities) != n:
             raise _wrong("probabilities", probabilities, f"{n} numbers ≥ 0, one for each option")
+        for p in probabilities:
+            _check("a probability", p, 0, 1, "a number from 0 to 1")
         total = math.fsum(probabilities)
         if abs(total - 1) > 1e-9:
             raise SettingsError(f"probabilities sum to {total!r}. They must sum to 1.")
@@ -133,6 +137,14 @@ class Luck:
         keyed = self._hash.copy()  # faster than hashing the shock's words again
         keyed.update(name)
         return keyed.digest()
+
+    def __getattr__(self, name: str) -> Any:
+        if hasattr(np.random.Generator, name):
+            raise AttributeError(
+                f'Luck has no {name}. Use a generator, luck["purpose", i].{name}(…), or invert the distribution '
+                'function: scipy.stats.gamma.ppf(luck.uniform("purpose", i), 2.0).'
+            )
+        raise AttributeError(f"Luck has no attribute {name!r}.")
 
     def __getstate__(self) -> tuple[Shock, dict[bytes, np.random.Generator]]:
         return self._shock, self._streams
@@ -167,7 +179,9 @@ _WORDS = struct.Struct("<QQ").unpack
 def _encoded(key: tuple[Key, ...]) -> bytes:
     """Bytes that are equal for equal keys, and for no others, in every process and version of Python."""
     if not key:
-        raise SettingsError('A random number needs a key that names its purpose: luck.uniform("arrivals", i).')
+        raise SettingsError(
+            'A random number needs a key that names its purpose: luck.uniform("arrivals", i), luck.seed("model").'
+        )
     try:
         for part in key:
             if type(part) is not str and type(part) is not int:
@@ -204,6 +218,21 @@ def _plain_part(part: Any) -> Key:
         f"A {type(part).__name__} is part of a key: {short(part)}. Keys are strings, integers and tuples of them. "
         f"{hint}"
     )
+
+
+def _check(name: str, value: Any, least: float, most: float, wanted: str) -> None:
+    """Raise unless the value is a number from least to most."""
+    try:
+        fits = bool(least <= value <= most)
+    except (TypeError, ValueError):  # not a number
+        fits = False
+    if not fits:
+        raise _wrong(name, value, wanted)
+
+
+def _length(options: Any) -> int:
+    """Number of options; 0 if they have no order."""
+    return len(options) if hasattr(options, "__len__") and hasattr(options, "__getitem__") else 0
 
 
 def _wrong(name: str, value: Any, wanted: str) -> SettingsError:

@@ -17,6 +17,7 @@ from jmdp.cli.loading import Loader
 from jmdp.cli.policies import simulator_policy, table_policy
 from jmdp.cli.policy_files import names_a_file
 from jmdp.errors import MissingExtraError, SettingsError, SimulatorError
+from jmdp.models.actors.as_policy import as_policy
 from jmdp.models.tabular import TabularJMDP
 from jmdp.simulators import as_simulator
 from jmdp.simulators.simulator import Simulator
@@ -139,7 +140,10 @@ class Environment:
         """Return the policy to follow after the first action."""
         if self.model is not None and not names_a_file(text):
             return table_policy(text, self.model, {} if self.world is None else self.world.policies)
-        return simulator_policy(text, simulator.actions, self.read_action, self.loader)
+        found = simulator_policy(text, simulator.actions, self.read_action, self.loader)
+        if self.loader.greedy and names_a_file(text):
+            return as_policy(found, simulator.actions, greedy=True, memory=True, name=text)
+        return found
 
 
 _NO_STATES = (

@@ -8,7 +8,6 @@ from typing import Any
 
 from jmdp.base.interval import Verdict
 from jmdp.base.rounding import exactly, significant
-from jmdp.cli.policy_files import policy_digest
 from jmdp.cli.sampling_options import sampling_record
 from jmdp.results.comparison_table import aligned, effort
 from jmdp.results.not_worse import NotWorse
@@ -27,8 +26,7 @@ class GateReport:
     """A comparison of old and new, and its verdict."""
 
     env: str
-    old: str  # as given on the command line
-    new: str
+    policies: dict[str, tuple[str, str]]  # old and new: as given on the command line, and the digest before the run
     found: PolicyComparison
     answer: NotWorse
     budget: int  # largest number of pairs
@@ -82,7 +80,7 @@ class GateReport:
             "pairing_gain": self.found.pairing.gain,
             "smallest_loss_found": answer.smallest_loss(self._pairs),
             "unseen": self.found.unseen,
-            "policies": {name: {"policy": text, "sha256": policy_digest(text)} for name, text in self._policies},
+            "policies": {name: {"policy": text, "sha256": digest} for name, (text, digest) in self.policies.items()},
             **{name: value for name, value in sampling_record(self.found).items() if name not in _OF_THE_BEST},
         }
 
@@ -92,11 +90,11 @@ class GateReport:
             ("gap", answer.numbers),
             ("margin", self._margin()),
             ("means", ", ".join(f"{name} {found.mean_of(name)}" for name in (answer.old, answer.new))),
-            ("effort", f"{effort(found)}; at most {self.budget:,} episodes"),
+            ("effort", f"{effort(found)}{self._reruns()}; at most {self.budget:,} episodes"),
             ("pairing", found.pairing.sentences()[0]),
             ("power", self._power()),
             ("unseen", f"events rarer than about 1 in {1 / found.unseen:.0f} may be missing from these episodes"),
-            *((name, f"{text}, sha256 {policy_digest(text)[:16]}…") for name, text in self._policies),
+            *((name, f"{text}, sha256 {digest[:16]}…") for name, (text, digest) in self.policies.items()),
         ]
 
     def _notes(self) -> list[str]:
@@ -113,16 +111,16 @@ class GateReport:
             "event that was not seen and costs a whole episode; if returns have a known range, give --return-range",
         ]
 
+    def _reruns(self) -> str:
+        shares = self.found.pairing.shares
+        return "" if shares is None else f", with {shares.samples} episodes run again to find the sources of variance"
+
     def _margin(self) -> str:
         answer = self.answer
         if not answer.margin.relative:
             return f"{answer.margin} in units of the return"
         mean = abs(float(answer.old_mean))
         return f"{answer.margin} of the mean of {answer.old}, about {significant(answer.margin.size * mean, 3)}"
-
-    @property
-    def _policies(self) -> tuple[tuple[str, str], ...]:
-        return ("old", self.old), ("new", self.new)
 
     @property
     def _pairs(self) -> int:

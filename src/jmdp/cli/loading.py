@@ -26,6 +26,8 @@ class Loader:
     safe: bool
     net: str | None = None
     """Class or function that makes the torch module for files of weights, as ``file.py:name``."""
+    greedy: bool = False
+    """Whether trained policies take their most likely action."""
 
     def attribute(self, text: str) -> Any:
         """Return a user's object, given as ``package.module:attribute`` or ``path/to/file.py:attribute``."""
@@ -66,10 +68,13 @@ class LoadingPolicies(Loading):
 
     net: Annotated[Optionally[str], tyro.conf.arg(metavar="FILE.py:CLASS")] = None
     """Class, or function without arguments, that makes the torch module for policies given as weights, FILE.pt."""
+    greedy: Flag = False
+    """Take the most likely action of policies given as files. By default networks with logits or probabilities draw
+    their actions."""
 
     def loader(self) -> Loader:
         """Return the loader of this command."""
-        return replace(super().loader(), net=self.net)
+        return replace(super().loader(), net=self.net, greedy=self.greedy)
 
 
 def _import_installed_packages_only() -> None:
@@ -80,4 +85,14 @@ def _import_installed_packages_only() -> None:
             f"--safe: Python imports modules from the current folder, {here}. Use the command jmdp, not python -m jmdp "
             "(or python -P -m jmdp), and remove the folder from PYTHONPATH."
         )
+    for name in _READ_ON_IMPORT:
+        if Path(name).exists():
+            raise SettingsError(
+                f"--safe: {name} in the current folder would be read by an installed package, and could make it load "
+                "other files. Run the command in another folder."
+            )
     os.environ["PYTHONSAFEPATH"] = "1"
+
+
+_READ_ON_IMPORT = (".numba_config.yaml", "matplotlibrc")
+"""Settings that numba and matplotlib read from the current folder; those of numba name a folder of pickled caches."""

@@ -70,6 +70,8 @@ def policy_digest(text: str) -> str:
     For an ONNX network that keeps its weights in other files, it is that of the network with the weights included.
     """
     saved = _BASELINES.fullmatch(text)
+    if not names_a_file(text):
+        return hashlib.sha256(text.encode()).hexdigest()
     if saved is None and Path(text).suffix.lower() == ".onnx":
         return hashlib.sha256(_onnx(_existing(text))).hexdigest()
     named = saved["path"] if saved else text if Path(text).is_file() else text.rpartition(":")[0]

@@ -87,7 +87,8 @@ def answer_sentence(c: _Compared) -> str:
         return "; ".join(str(c.not_worse(c.margin, name)) for name in c.actions if name != c.reference)
     if c.outcome is Outcome.ONE_FUTURE:
         tied = float(c.mean_of(c.leader)) == float(c.mean_of(c.runner_up))
-        ahead = f"{c.leader} and {c.runner_up} have the largest" if tied else f"{c.leader} has the largest"
+        most = "largest" if c.sign > 0 else "smallest"
+        ahead = f"{c.leader} and {c.runner_up} have the {most}" if tied else f"{c.leader} has the {most}"
         return (
             f"All {c.samples:,} {c.run}s of each {c.alternative} gave the same return, so no confidence can be stated; "
             f"{ahead}."
@@ -133,10 +134,10 @@ def _good_enough(c: _Compared) -> str:
 
 def _certain(c: _Compared) -> str:
     """The order of alternatives whose returns are not random."""
-    exact = "is exact" if c.run == "run" else "is exact for this state"
-    return (
-        f"No random numbers were used, so one {c.run} of each {c.alternative} {exact}: {_gap(c, c.leader, c.runner_up)}"
-    )
+    gap = _gap(c, c.leader, c.runner_up)
+    if c.run == "run":
+        return f"No design drew from luck, so each was run once: {gap}"
+    return f"No random numbers were used, so one {c.run} of each {c.alternative} is exact for this state: {gap}"
 
 
 def _listed(names: tuple[str, ...]) -> str:

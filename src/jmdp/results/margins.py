@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 from dataclasses import dataclass
 from numbers import Real
 
+from jmdp.base.settings import short
 from jmdp.errors import SettingsError
 
 _PERCENT = re.compile(r"\s*(?P<number>[^%\s]+)\s*%\s*")
@@ -29,8 +31,8 @@ class Margin:
 
     def __post_init__(self) -> None:
         size = self.size
-        if isinstance(size, bool) or not (isinstance(size, Real) and 0 <= float(size) < math.inf):
-            raise SettingsError(f"margin is {size!r}. {_GIVE}")
+        if isinstance(size, bool) or not (isinstance(size, Real) and 0 <= size <= sys.float_info.max):
+            raise SettingsError(f"margin is {short(size)}. {_GIVE}")
         if self.relative and size >= 1:
             raise SettingsError(f"margin is {100 * size:g}% of the old mean. Give less than 100%.")
         object.__setattr__(self, "size", float(size))
@@ -50,8 +52,8 @@ class Margin:
                 raise SettingsError(f"margin is {given!r}. {_GIVE}")
             return cls(number) if percent is None else cls(number / 100, relative=True)
         if isinstance(given, Real):
-            return cls(given if isinstance(given, bool) else float(given))
-        raise SettingsError(f"margin is {given!r}. {_GIVE}")
+            return cls(given)  # type: ignore[arg-type]  # made a float
+        raise SettingsError(f"margin is {short(given)}. {_GIVE}")
 
     def __str__(self) -> str:
         return f"{100 * self.size:.12g}%" if self.relative else f"{self.size:.12g}"

@@ -20,7 +20,7 @@ class Outcome(Enum):
     EQUAL_BEST = "the alternatives that remain have certainly equal means; every other one is worse"
     DETERMINISTIC = "no step and no policy used random numbers, so one sample is exact for this state"
     BASELINE_COMPARED = "every other alternative is known to be better or worse on average than the baseline"
-    MARGIN_DECIDED = "every other policy is known to be worse than the baseline by more than the margin, or not to be"
+    MARGIN_DECIDED = "for every other policy it is known whether it is worse than the baseline by more than the margin"
     PRECISE = "every mean gap is known to the requested precision"
     ONE_FUTURE = "nothing varied: all rollouts of each action gave the same return"
     TRAINED = "trained; on held-out states it predicts variances of gaps better than a constant"

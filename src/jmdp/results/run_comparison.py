@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from jmdp.base.arrays import Floats
+from jmdp.errors import LabelError
 from jmdp.results.answer import IS_BETTER, Wording
 from jmdp.results.comparison import forgotten
 from jmdp.results.comparison_table import aligned, assumptions, effort, table_rows
@@ -68,6 +69,8 @@ class RunComparisons(Tabulated, Mapping[str, RunComparison]):
     continue_with: Callable[[int], RunComparisons] = field(repr=False)
 
     def __getitem__(self, measure: str) -> RunComparison:
+        if measure not in self.comparisons:
+            raise LabelError(f"There is no measure {measure!r}: the runs return {', '.join(self)}.")
         return self.comparisons[measure]
 
     def __iter__(self) -> Iterator[str]:
@@ -118,4 +121,4 @@ class RunComparisons(Tabulated, Mapping[str, RunComparison]):
 
 def _about(c: RunComparison) -> str:
     better = "" if c.measure is not None else "; smaller is better" if c.minimized else "; larger is better"
-    return f"{len(c.designs)} designs, each simulated with the same random numbers{better}"
+    return f"{len(c.designs)} designs; draws with equal keys are equal in all of them{better}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
@@ -118,7 +119,11 @@ def _number(value: Any, where: str) -> float:
     """The value as a finite float."""
     if isinstance(value, np.ndarray) and value.ndim == 0:
         value = value[()]
-    if not isinstance(value, Real) or not np.isfinite(number := float(value)):
+    try:
+        number = float(value) if isinstance(value, Real) else math.nan
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
         raise SimulatorError(f"{where} returned {short(value)}. Return a finite number, or a dictionary of them.")
     return number
 

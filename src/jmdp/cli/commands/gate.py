@@ -16,13 +16,16 @@ from jmdp.cli.commands.compare_policies import STARTS_HELP, start_states
 from jmdp.cli.environments import EnvName, environment
 from jmdp.cli.gate_report import GateReport
 from jmdp.cli.options import Optionally, PolicyDraws, TruncatedEnds
+from jmdp.cli.policy_files import policy_digest
 from jmdp.cli.sampling_options import Sampling
 from jmdp.comparing_policies import compare_policies
 from jmdp.errors import SettingsError
 from jmdp.results.margins import Margin
 from jmdp.results.outcome import Outcome
 
-_OLD = "The policy in use: POLICY is any policy of `jmdp compare-policies`, such as PPO:old.zip or file.py:name."
+_OLD = (
+    "The policy in use: POLICY is any policy of `jmdp compare-policies`, such as old.onnx, PPO:old.zip or file.py:name."
+)
 _MARGIN = "The largest loss to accept: in units of the return (5), or as a share of the old policy's mean return (2%)."
 
 _UNDECIDED: dict[str | None, Exit] = {None: Exit.UNDECIDED, "fail": Exit.NO, "pass": Exit.YES}
@@ -92,6 +95,7 @@ class Gate(Sampling):
         discount = 1.0 if self.discount is None and simulator.discount is None else self.discount
         if discount == 1 and self.horizon is None and simulator.episode_limit is None:
             raise SettingsError(f"{simulator!r} has no time limit. Give --horizon, the largest number of steps.")
+        policies = {name: (text, policy_digest(text)) for name, text in (("old", self.old), ("new", self.new))}
         found = compare_policies(
             simulator,
             {"old": chosen.policy(simulator, self.old), "new": chosen.policy(simulator, self.new)},
@@ -102,4 +106,4 @@ class Gate(Sampling):
             margin=margin,
             **self.sampling(),
         )
-        return GateReport(self.env, self.old, self.new, found, found.not_worse(margin), self.samples)
+        return GateReport(self.env, policies, found, found.not_worse(margin), self.samples)
