@@ -51,6 +51,7 @@ SLOW = (
     "simulators/checking/",
     "simulators/gymnasium/",
     "simulators/jax/",
+    "simulators/objects/",
     "simulators/test_ale.py",
     "simulators/test_pair_walks.py",
     "simulators/test_workers.py",

@@ -127,6 +127,25 @@ def test_several_measures_hold_jointly():
     assert (same.low, same.high) == pytest.approx((interval.low, interval.high), rel=1e-12)
 
 
+def test_not_worse_when_smaller_is_better():
+    """Margins of cost: new may cost more by the margin; the same verdict as for the negative return."""
+    runs = {"old": lambda luck: 10 + plain(luck), "new": lambda luck: 10.2 + curved(luck)}
+    cost = jmdp.compare_runs(runs, minimize=True, baseline="old", samples=1000, precision=1e-9, **QUIET)
+    gain = jmdp.compare_runs(
+        {name: lambda luck, run=run: -run(luck) for name, run in runs.items()},
+        baseline="old",
+        samples=1000,
+        precision=1e-9,
+        **QUIET,
+    )
+    for margin in (0.1, 0.5, "1%", "5%"):
+        found, mirrored = cost.not_worse(margin), gain.not_worse(margin)
+        assert found.verdict is mirrored.verdict is (jmdp.Verdict.YES if margin in (0.5, "5%") else jmdp.Verdict.NO)
+        assert found.gap.interval == mirrored.gap.negative().interval
+        assert found.gap > 0
+        assert found.old_mean > 10
+
+
 def test_settings_by_measure():
     found = jmdp.compare_runs(
         {"4": shop, "6": larger_shop}, return_range={"left": (0, 6)}, precision={"profit": 0.5}, samples=3000, **QUIET

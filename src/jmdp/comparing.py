@@ -22,7 +22,7 @@ from jmdp.models.policy import TabularPolicy
 from jmdp.models.tabular import TabularJMDP
 from jmdp.results.comparison import Comparison
 from jmdp.results.samples.limits import known_reward_bound
-from jmdp.sequential import SimulatorQuestion
+from jmdp.simulator_question import SimulatorQuestion
 from jmdp.simulators import as_simulator
 from jmdp.simulators.candidates import candidate_actions
 from jmdp.simulators.checking.sampling import check_before_sampling, check_repeatable, policy_draws

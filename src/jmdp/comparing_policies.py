@@ -19,9 +19,10 @@ from jmdp.results.comparison import Comparison
 from jmdp.results.margins import Margin
 from jmdp.results.pairing import pairing_costs
 from jmdp.results.policy_comparison import PolicyComparison
+from jmdp.results.samples.drawn_samples import Sampled
 from jmdp.results.samples.limits import known_reward_bound
 from jmdp.results.samples.selection import SelectionRule
-from jmdp.sequential import Sampled, SimulatorQuestion
+from jmdp.simulator_question import SimulatorQuestion
 from jmdp.simulators import episode_simulator
 from jmdp.simulators.checking.sampling import check_episodes
 from jmdp.simulators.episodes import EpisodeDraws, EpisodePlan, Luck, LuckProbe, paired_episodes

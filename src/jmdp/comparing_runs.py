@@ -21,10 +21,10 @@ from jmdp.results.comparison import Comparison
 from jmdp.results.outcome import Outcome
 from jmdp.results.pairing import pairing_costs
 from jmdp.results.run_comparison import RunComparison, RunComparisons
-from jmdp.results.samples.drawn_samples import DrawnSamples
+from jmdp.results.samples.drawn_samples import DrawnSamples, Sampled
 from jmdp.results.samples.sample_summary import SampleSummary
 from jmdp.results.samples.selection import SelectionRule, Standing
-from jmdp.sequential import Question, Sampled
+from jmdp.sequential import Question
 from jmdp.simulators.episodes import EpisodeDraws
 from jmdp.simulators.runs import Run, RunBlocks, RunDraws
 from jmdp.simulators.simulator import Draws

@@ -20,12 +20,11 @@ from jmdp.methods.monte_carlo.monte_carlo import MonteCarlo
 from jmdp.results.anytime import ENOUGH
 from jmdp.results.comparison import Comparison
 from jmdp.results.outcome import Outcome
-from jmdp.results.samples.drawn_samples import DrawnSamples
+from jmdp.results.samples.drawn_samples import DrawnSamples, Sampled
 from jmdp.results.samples.limits import Limits
 from jmdp.results.samples.sample_summary import SampleSummary
 from jmdp.results.samples.selection import Decision, SelectionRule, Standing, next_look
-from jmdp.simulators.rollouts import rollouts_at_once
-from jmdp.simulators.simulator import Draws, Simulator
+from jmdp.simulators.simulator import Draws
 
 _LARGEST_BLOCK = 1 << 16
 """Samples of one block of a compiled simulator."""
@@ -38,17 +37,6 @@ _OUTCOMES = {
     Decision.SETTLED: Outcome.BASELINE_COMPARED,
     Decision.MARGIN: Outcome.MARGIN_DECIDED,
 }
-
-
-@dataclass(frozen=True, eq=False)
-class Sampled:
-    """All that later samples depend on: the samples so far, and the decisions at the scheduled looks."""
-
-    samples: DrawnSamples
-    active: tuple[int, ...]  # alternatives that are still simulated
-    paired: bool = True  # False once samples are drawn independently because pairing increases the variance
-    worse_than: tuple[tuple[int, int], ...] = ()  # eliminated alternatives, each with the one that is better
-    decided: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -143,6 +131,7 @@ class Question(ABC):
             return_range=settings.return_range,
             method=partial(MonteCarlo, seed=settings.seed, confidence=settings.confidence, horizon=self.horizon),
             certain=certain,
+            sign=self.sign,
         )
 
     def certain(self, samples: DrawnSamples) -> bool:
@@ -156,8 +145,7 @@ class Question(ABC):
             return None
         summary, active = self.summary(sampled.samples), sampled.active
         reference = self.rule.reference(self.sign * summary.samples.of(*active).returns.mean(axis=0), active)
-        low, high = summary.gap_limits(reference, active, self.rule.margin)
-        return self.rule.examine(reference, active, *((low, high) if self.sign > 0 else (-high, -low)))
+        return self.rule.examine(reference, active, *summary.gap_limits(reference, active, self.rule.margin))
 
     def outcome(self, sampled: Sampled, standing: Standing | None) -> Outcome:
         """Outcome if sampling stops now."""
@@ -224,26 +212,6 @@ class Question(ABC):
         others = [i for i in range(summary.labels.size) if i != leader]
         ends = [summary.pair(leader, i).gap(0, 0, 1).mean_interval or ANYWHERE for i in others]
         return leader if all(end.low > 0 if self.sign > 0 else end.high < 0 for end in ends) else None
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class SimulatorQuestion(Question):
-    """A comparison that a simulator answers."""
-
-    simulator: Simulator
-
-    def block_size(self, alternatives: int, seconds: float) -> int:
-        """Number of samples that are simulated in lockstep."""
-        return rollouts_at_once(self.simulator, alternatives)
-
-    def described(self) -> str:
-        """The simulator."""
-        return repr(self.simulator)
-
-    @property
-    def checked(self) -> bool:
-        """False if the simulator is not checked."""
-        return self.simulator.check
 
 
 class _Run:

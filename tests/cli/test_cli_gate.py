@@ -222,9 +222,9 @@ def test_the_action_trusts_no_fork(tmp_path):
 def test_the_action_installs_this_package(tmp_path):
     script, names = action_step("Install")
     assert names == {"PACKAGES"}
-    given = {"PACKAGES": "gymnasium[box2d] onnxruntime", "GITHUB_ACTION_PATH": str(ACTION.parent)}
+    given = {"PACKAGES": "gymnasium[box2d] minigrid", "GITHUB_ACTION_PATH": str(ACTION.parent)}
     words = shell(script, tmp_path, **given).stdout.split("\n")[:-1]
     assert words[:4] == ["<-m>", "<pip>", "<install>", "<--quiet>"]
-    assert words[5:] == ["<gymnasium[box2d]>", "<onnxruntime>"]
-    folder = words[4].strip("<>").removesuffix("[cli,gym]")
+    assert words[5:] == ["<gymnasium[box2d]>", "<minigrid>"]
+    folder = words[4].strip("<>").removesuffix("[cli,gym,onnx]")
     assert (Path(folder) / "pyproject.toml").samefile(ACTION.parents[3] / "pyproject.toml")

@@ -183,8 +183,8 @@ def test_notebooks_round_trip_through_jupytext(page):
     ]
 
 
-def test_there_are_five_notebooks():
-    assert len(NOTEBOOKS) == 5
+def test_there_are_six_notebooks():
+    assert len(NOTEBOOKS) == 6
 
 
 def test_promises_name_tests_that_are_there():

@@ -57,6 +57,7 @@ P2 = "promises/test_certificates.py::test_p2_corrupted_results_are_rejected"
 P6 = "methods/kernels/test_branches.py::test_p6_the_kernel_realises_the_coupling"
 CARLO = "methods/monte_carlo/test_monte_carlo.py::"
 
+OBJECTS = "simulators/objects/test_object_"
 P8 = "methods/incremental/test_incremental.py::test_p8_it_converges_to_the_right_point[shop]"
 SCALES = "promises/test_extreme_scales.py::test_intervals_contain_the_truth_at_any_scale"
 TIES = "methods/exact_distribution/test_ties.py::"
@@ -70,6 +71,7 @@ SELECTION = "results/samples/test_selection_rule.py::"
 MARGINS = "results/test_margins.py::"
 SAMPLING = "simulators/checking/test_sampling.py::"
 RUNS = "test_comparing_runs.py::"
+PURPOSE = "base/test_luck_by_purpose.py::"
 DESYNC = "simulators/checking/test_planted_desync.py::"
 TD = "methods/neural_gram/test_losses.py::"
 TRUNCATION = "simulators/test_truncation.py::"
@@ -82,12 +84,28 @@ BUGS = [
     Bug("designs do not share randomness", "simulators/runs.py",
         "Luck(shock if paired else shock.derived", "Luck(shock.derived",
         RUNS + "test_the_gap_and_the_gain_agree_with_the_closed_form"),
-    Bug("the largest is the best although smaller is better", "sequential.py",
-        "*((low, high) if self.sign > 0 else (-high, -low))", "low, high",
+    Bug("the largest is the best although smaller is better", "results/samples/sample_summary.py",
+        "return (low, high) if self.sign > 0 else (-high, -low)", "return low, high",
         RUNS + "test_smaller_is_better"),
     Bug("each measure has the whole error probability", "comparing_runs.py",
-        "confidence = 1 - (1 - self.settings.confidence) / len(each)", "confidence = self.settings.confidence",
+        "confidence = 1 - (1 - self.settings.confidence) / len(names)", "confidence = self.settings.confidence",
         RUNS + "test_several_measures_hold_jointly"),
+    # Randomness by purpose.
+    Bug("keys are joined", "base/luck_by_purpose.py", 'return b"%a" % (key,)', 'return " ".join(map(str, key)).encode()',
+        PURPOSE + "test_keys_that_look_alike_differ"),
+    Bug("keys are hashed by Python", "base/luck_by_purpose.py", 'return b"%a" % (key,)', 'return b"%d" % hash(key)',
+        PURPOSE + "test_processes_with_other_hash_seeds_agree"),
+    Bug("durations are integers", "base/luck_by_purpose.py", "and not isinstance(part, np.timedelta64)", "",
+        PURPOSE + "test_other_parts_are_refused_by_name[timedelta64]"),
+    Bug("streams start again", "base/luck_by_purpose.py", "found = self._streams[name] = ", "found = ",
+        PURPOSE + "test_streams_continue_and_do_not_touch_each_other"),
+    Bug("Poisson numbers are one too large", "base/luck_by_purpose.py",
+        "return k - 1 if k > 0 and special.pdtr(k - 1, mean) >= u else k", "return k + 1",
+        PURPOSE + "test_poisson[12.5]"),
+    Bug("Poisson draws by NumPy", "base/luck_by_purpose.py",
+        "return _summed_poisson(u, mean) if mean <= _SUMMED else _inverse_poisson(u, mean)",
+        "return int(np.random.default_rng(int(u * 2**52)).poisson(mean))",
+        PURPOSE + "test_inversion_keeps_designs_coupled_and_numpy_does_not"),
     # Numbers as text, and what is refused.
     Bug("errors are rounded to the nearest", "base/rounding.py",
         "_leading(_distance(middle, low, high), digits, ROUND_CEILING)",
@@ -481,7 +499,7 @@ BUGS = [
     Bug("sums that were rounded are exact", "simulators/reward_sums.py",
         "is_exact_sum(sums[:whole], rewards[:whole], sums[1 : whole + 1])", "True",
         "test_comparing.py::test_returns_equal_by_rounding_are_not_called_ties"),
-    Bug("rounding is a difference", "results/comparison.py", "slack + np.where(exact, 0.0, 2 * self.limits.rounding)", "slack",
+    Bug("rounding is a difference", "results/samples/sample_summary.py", "slack + np.where(exact, 0.0, 2 * self.limits.rounding)", "slack",
         "test_comparing.py::test_a_tie_up_to_rounding_decides_nothing"),
     Bug("numbers of a subset are counted anew", "results/comparison.py", "return self.numbers.index(label)",
         "return self.summary.labels.index(label)",
@@ -577,6 +595,19 @@ BUGS = [
     Bug("probabilities of an ONNX network read as logits", "models/actors/onnx_policies.py",
         'logits=name != "probabilities" if', "logits=True if",
         ONNX + "test_probabilities_by_name_or_by_argument"),
+    Bug("every step of an object has the same key", "simulators/objects/generators.py",
+        "keyed.restart(shock.peek())", "keyed.restart(bytes(16))",
+        OBJECTS + "simulator.py::test_returns_are_those_of_a_loop_by_hand[Shop]"),
+    Bug("draws of a generator seeded in place go unnoticed", "simulators/objects/generators.py",
+        "return bool(_twister_position(generator) != _SEEDED)", "return False",
+        OBJECTS + "simulator.py::test_draws_of_generators_seeded_in_place_are_noted[PythonShop]"),
+    Bug("a shared log grows", "simulators/objects/shared_attributes.py", "if len(value) != len(contents):", "if False:",
+        OBJECTS + "simulator.py::test_a_shared_log_changes_nothing_and_does_not_grow"),
+    Bug("copies are not compared", "simulators/objects/copy_choice.py",
+        "if run.continued(thing, _CONTINUED) != expected:", "if False:",
+        OBJECTS + "trial.py::test_sound_objects_are_accepted[WronglySavingShop]"),
+    Bug("generators that move are not refused", "simulators/objects/trial.py", "            if moved:\n", "            if False:\n",
+        OBJECTS + "trial.py::test_hidden_randomness_is_refused_by_name[InGeneratorObject]"),
 ]  # fmt: skip
 
 

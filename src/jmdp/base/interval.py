@@ -125,6 +125,10 @@ class Estimate(float):
         """[low, high]."""
         return Interval(self.low, self.high)
 
+    def negative(self) -> Estimate:
+        """The estimate of the negative quantity."""
+        return Estimate(0.0 - self, 0.0 - self.high, 0.0 - self.low)
+
     @property
     def has_interval(self) -> bool:
         """True if at least one end of the interval is finite."""

@@ -14,8 +14,8 @@ from hashlib import blake2b
 from typing import Any, TypeVar
 
 import numpy as np
+from numpy.random.bit_generator import ISeedSequence
 
-from jmdp.base.keyed_generator import KeyedGenerator
 from jmdp.base.luck import Shock
 from jmdp.base.settings import short
 from jmdp.errors import SettingsError
@@ -57,6 +57,8 @@ class Luck:
     __slots__ = ("_hash", "_shock", "_streams", "_usage")
 
     def __init__(self, shock: Shock) -> None:
+        if not isinstance(shock, Shock):
+            raise SettingsError(f"shock is {short(shock)}. Give a shock: jmdp.Luck(jmdp.Shock.of_sample(seed, i)).")
         self._shock, self._usage = shock, shock.usage
         self._hash = blake2b(shock.peek(), digest_size=16)
         self._streams: dict[bytes, np.random.Generator] = {}
@@ -66,7 +68,8 @@ class Luck:
         name = _encoded(key if type(key) is tuple else (key,))
         found = self._streams.get(name)
         if found is None:
-            found = self._streams[name] = KeyedGenerator.of(self._digest(b"stream" + name))
+            words: Any = _Words(self._digest(b"stream" + name))  # NumPy's annotations know SeedSequence only
+            found = self._streams[name] = np.random.Generator(np.random.Philox(words))
         return found
 
     def seed(self, *key: Key) -> int:
@@ -74,13 +77,13 @@ class Luck:
         return int.from_bytes(self._digest(b"seed" + _encoded(key))[:4], "little") >> 1
 
     def uniform(self, *key: Key, low: float = 0.0, high: float = 1.0) -> float:
-        """Return a number that is uniform on (low, high)."""
+        """Return a number that is uniform between low and high."""
         u = self._uniform(key)
         if low == 0.0 and high == 1.0:
             return u
         if not -math.inf < low <= high < math.inf:
             raise SettingsError(f"low is {low!r} and high is {high!r}. Give finite numbers with low ≤ high.")
-        return low * (1 - u) + high * u
+        return min(max(low * (1 - u) + high * u, low), high)  # rounding may leave the interval
 
     def exponential(self, *key: Key, mean: float) -> float:
         """Return an exponential number with this mean: −mean ln(1 − u)."""
@@ -142,19 +145,39 @@ class Luck:
         return f"Luck({self._shock!r})"
 
 
+class _Words(ISeedSequence):
+    """Sixteen bytes that become the key of a Philox generator.
+
+    ``Philox(key=…)`` gives the same generator in three times the time, because it also asks the operating system for a
+    seed.
+    """
+
+    def __init__(self, words: bytes) -> None:
+        self.words = words
+
+    def generate_state(self, n_words: int, dtype: Any = np.uint32) -> Any:
+        """Return the bytes as two words of 64 bits, which is what Philox asks for."""
+        assert (n_words, dtype) == (2, np.uint64)
+        return np.frombuffer(self.words, "<u8").astype(np.uint64)
+
+
 _WORDS = struct.Struct("<QQ").unpack
 
 
 def _encoded(key: tuple[Key, ...]) -> bytes:
     """Bytes that are equal for equal keys, and for no others, in every process and version of Python."""
-    for part in key:
-        if type(part) is not str and type(part) is not int:
-            key = _plain(key)
-            break
     if not key:
         raise SettingsError('A random number needs a key that names its purpose: luck.uniform("arrivals", i).')
     try:
+        for part in key:
+            if type(part) is not str and type(part) is not int:
+                key = _plain(key)
+                break
         return b"%a" % (key,)  # ASCII, because what is printable depends on the version of Python
+    except RecursionError:
+        raise SettingsError("A key contains tuples nested too deeply. Use fewer levels.") from None
+    except SettingsError:
+        raise
     except ValueError:  # Python refuses to print integers of more than 4,300 digits
         raise SettingsError("A key contains an integer of more than 4,300 digits. Use smaller ones.") from None
 
@@ -167,7 +190,7 @@ def _plain(key: tuple[Key, ...]) -> tuple[Key, ...]:
 def _plain_part(part: Any) -> Key:
     if type(part) is tuple:
         return _plain(part)
-    if isinstance(part, np.integer):
+    if isinstance(part, np.integer) and not isinstance(part, np.timedelta64):  # NumPy counts durations as integers
         return int(part)
     if type(part) is np.str_:
         return str(part)

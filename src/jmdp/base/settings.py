@@ -43,7 +43,10 @@ def boolean(settings: object, name: str) -> None:
 
 def short(value: object, most: int = 80) -> str:
     """The value as text for a message; long ones are cut."""
-    said = repr(value)
+    try:
+        said = repr(value)
+    except Exception:  # of any kind: it is the caller's class, or a list of integers that are too long to print
+        said = object.__repr__(value)
     return said if len(said) <= most else f"{said[: most - 1]}…"
 
 

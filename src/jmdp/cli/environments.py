@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
@@ -182,12 +182,31 @@ def _other_environment(text: str, kind: str, name: str, loader: Loader) -> Envir
 
 def _own(found: Any, loader: Loader) -> Environment:
     """Return the environment of a user's object, or of the object that a user's function returns."""
-    ready = isinstance(found, (Simulator, TabularJMDP, World)) or any(
+    if isinstance(found, type) or (callable(found) and not _is_ready(found)):
+        factory, found = found, found()
+        if callable(getattr(found, "step", None)) and not _is_ready(found):
+            return Environment(_object_simulator(factory, found), loader)
+    return Environment(found, loader, found if isinstance(found, World) else None)
+
+
+def _is_ready(found: Any) -> bool:
+    return isinstance(found, (Simulator, TabularJMDP, World)) or any(
         hasattr(found, name) for name in ("unwrapped", "step_env")
     )
-    if isinstance(found, type) or (callable(found) and not ready):
-        found = found()
-    return Environment(found, loader, found if isinstance(found, World) else None)
+
+
+def _object_simulator(factory: Any, found: Any) -> Simulator:
+    """Simulator of an ordinary object, whose class declares its actions."""
+    from jmdp.simulators import ObjectSimulator
+
+    name, actions = type(found).__name__, getattr(found, "actions", None)
+    if not isinstance(actions, (int, Sequence, Mapping)):
+        raise SettingsError(
+            f"The actions of {name} are unknown. Add their number or names to the class, actions = 4 or actions = "
+            f'["wait", "order"], or write a function that returns jmdp.simulators.ObjectSimulator({name}, actions=…), '
+            "and give its name: file.py:function."
+        )
+    return ObjectSimulator(factory, actions=actions)
 
 
 def _gymnasium(name: str) -> Any:

@@ -147,7 +147,7 @@ def _between(c: _Compared, first: str, second: str) -> str:
     """Two alternatives, the better one first."""
     gap = c.advantage(first, second)
     if gap < 0:
-        gap, first, second = Estimate(-gap, -gap.high, -gap.low), second, first
+        gap, first, second = gap.negative(), second, first
     n = c.common_samples(first, second)
     enough = c.return_range is not None or n >= ENOUGH
     if gap.low > 0 and enough:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -14,7 +14,6 @@ from jmdp.base.arrays import Floats
 from jmdp.base.interval import Estimate, Interval
 from jmdp.base.labels import Label
 from jmdp.errors import LabelError, UnavailableError
-from jmdp.results import anytime
 from jmdp.results.answer import EARNS, Wording, answer_sentence
 from jmdp.results.comparison_table import action_columns, comparison_table
 from jmdp.results.evaluation import Evaluation
@@ -22,13 +21,12 @@ from jmdp.results.gaps.gap import Gap
 from jmdp.results.margins import Margin
 from jmdp.results.not_worse import NotWorse, not_worse
 from jmdp.results.outcome import Outcome
-from jmdp.results.pairing import pairing_ceiling
+from jmdp.results.pairing import pairing_ceiling, pairing_gain
 from jmdp.results.regret import Regret
 from jmdp.results.result import Tabulated, figure
 from jmdp.results.samples.drawn_samples import DrawnSamples
 from jmdp.results.samples.limits import Limits
 from jmdp.results.samples.sample_summary import SampleSummary
-from jmdp.simulators.simulator import is_exact_sum
 
 if TYPE_CHECKING:
     import xarray
@@ -147,13 +145,8 @@ class Comparison(Tabulated):
     @cached_property
     def leader(self) -> str:
         """The action with the best mean so far among the survivors; equal to `best` once that is decided."""
-        numbers = [self._at(name) for name in self._ahead]
-        return self.actions[max(numbers, key=lambda a: self.sign * self.mean[a])]
-
-    @property
-    def _ahead(self) -> Sequence[str]:
-        """Actions that were not eliminated."""
-        return [name for name in self.actions if name not in self.worse_than]
+        ahead = [a for a, name in enumerate(self.actions) if name not in self.worse_than]
+        return self.actions[max(ahead, key=lambda a: self.sign * self.mean[a])]
 
     @property
     def reference(self) -> str:
@@ -196,19 +189,20 @@ class Comparison(Tabulated):
         mean = Interval(float(low[0, 1]), float(high[0, 1]))
         return replace(gap, mean_interval=mean, variance_interval=variance, central_moments=central)
 
-    def not_worse(self, margin: Margin | float | str, new: Label | None = None, old: Label | None = None) -> NotWorse:
-        """Whether E[new] ≥ E[old] − margin, from the samples so far; valid whenever sampling stopped.
-
-        A margin is in units of the return, or a share of |E[old]|: "2%". By default `old` is the baseline.
-        """
-        named = new, self.baseline if old is None else old
-        return not_worse(self, Margin.of(margin), *(None if label is None else self._at(label) for label in named))
-
     def advantage(self, first: Label, second: Label) -> Estimate:
         """How much better the first action is on average: the mean gap, or its negative if smaller is better."""
         gap = self.gap(first, second)
         found = Estimate.within(gap.mean, gap.mean_interval)
-        return found if self.sign > 0 else Estimate(0.0 - found, 0.0 - found.high, 0.0 - found.low)
+        return found if self.sign > 0 else found.negative()
+
+    def not_worse(self, margin: Margin | float | str, new: Label | None = None, old: Label | None = None) -> NotWorse:
+        """Whether E[new] ≥ E[old] − margin, from the samples so far; valid whenever sampling stopped.
+
+        If smaller returns are better: whether E[new] ≤ E[old] + margin.
+        A margin is in units of the return, or a share of |E[old]|: "2%". By default `old` is the baseline.
+        """
+        named = new, self.baseline if old is None else old
+        return not_worse(self, Margin.of(margin), *(None if label is None else self._at(label) for label in named))
 
     def pair(self, first: Label, second: Label) -> Evaluation:
         """Evaluation of two different actions, from the samples that both have."""
@@ -223,18 +217,7 @@ class Comparison(Tabulated):
         a, b = self._at(first), self._at(second)
         if a == b:
             return Estimate(0.0, 0.0, 0.0)
-        draws = self.draws.of(a, b).one_coupling
-        n, (x, y) = len(draws.returns), draws.returns.T
-        same = draws.gains[:, 0] == draws.gains[:, 1]
-        gaps = np.where(same, 0.0, self.sign * (x - y))
-        exact = same | (draws.exact.all(axis=1) & is_exact_sum(x, -y, self.sign * gaps))
-        slack = np.where(draws.ends[:, 0] == draws.ends[:, 1], 0.0, 2 * self.limits.cut)
-        slack = slack + np.where(exact, 0.0, 2 * self.limits.rounding)
-        seen, at_least, at_most = (int((gaps + off > self.tie_tolerance).sum()) for off in (0.0, -slack, slack))
-        if self.summary.certain:
-            return Estimate(seen / n, at_least / n, at_most / n)
-        low, high = (anytime.chance_interval(count, n, self._error) for count in (at_least, at_most))
-        return Estimate(seen / n, low.low, high.high)
+        return self.summary.superiority(a, b, self.tie_tolerance)
 
     def regret(self, action: Label) -> Regret:
         """Regret under the same randomness, relative to the best action in hindsight: max_b Z(b) − Z(action) ≥ 0.
@@ -256,29 +239,16 @@ class Comparison(Tabulated):
 
         Infinite if the gap did not vary, nan if the returns did not vary either. An estimate without an interval.
         """
-        x, y = self._paired_returns(first, second).T
-        x, y = x - x.mean(), y - y.mean()
-        alone, together = float((x * x + y * y).mean()), float(((x - y) ** 2).mean())
-        if together <= self._noise:
-            return Estimate.within(math.inf if alone > self._noise else math.nan, None)
-        return Estimate.within(alone / together, None)
+        returns, noise = self.summary.scaled_pair(self._at(first), self._at(second))
+        return Estimate.within(float(pairing_gain(returns, 0, noise)[0]), None)
 
     def variance_reduction_ceiling(self, first: Label, second: Label) -> Estimate:
         """(σ₁² + σ₂²)/(σ₁ − σ₂)²: no coupling of returns with these standard deviations has a larger reduction.
 
         Infinite if the standard deviations are equal. An estimate without an interval.
         """
-        return Estimate.within(pairing_ceiling(self._paired_returns(first, second), 0, self._noise), None)
-
-    def _paired_returns(self, first: Label, second: Label) -> Floats:
-        """[n, 2], returns of both actions under the requested coupling, divided by the scale."""
-        draws = self.draws.of(self._at(first), self._at(second)).one_coupling
-        return np.asarray(self.limits.scale.divide(draws.returns))
-
-    @property
-    def _noise(self) -> float:
-        """Computed variance of a constant, due to rounding, in units of the scale."""
-        return float(2 * self.limits.scale.divide(self.limits.rounding)) ** 2
+        returns, noise = self.summary.scaled_pair(self._at(first), self._at(second))
+        return Estimate.within(pairing_ceiling(returns, 0, noise), None)
 
     @property
     def unseen(self) -> float:
@@ -361,11 +331,6 @@ class Comparison(Tabulated):
         if isinstance(label, bool) or label not in self.numbers:
             raise LabelError(f"Action {label!r} was not compared. Compared actions: {', '.join(self.actions)}.")
         return self.numbers.index(label)
-
-    @property
-    def _error(self) -> float:
-        """Error probability of one interval: the gaps of one action share 1 − confidence."""
-        return (1 - self.confidence) / max(1, len(self.actions) - 1)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "continue_with": forgotten}

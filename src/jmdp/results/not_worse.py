@@ -32,15 +32,13 @@ class _Compared(Protocol):
     def confidence(self) -> float: ...
     @property
     def summary(self) -> SampleSummary: ...
-    @property
-    def sign(self) -> float: ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class NotWorse:
     """Whether E[new] ≥ E[old] − margin: `verdict` is YES, NO or UNKNOWN, and so is the truth value.
 
-    If smaller is better, the question is whether E[new] ≤ E[old] + margin.
+    If smaller returns are better (`sign` −1): whether E[new] ≤ E[old] + margin.
 
     Intervals are valid at any stopping time. They allow for an unseen event that costs a whole episode, so they are
     wider than those of `Comparison.gap`, which allow for one of the size of a standard deviation.
@@ -49,7 +47,7 @@ class NotWorse:
     new: str
     old: str
     margin: Margin
-    excess: Estimate  # E[old] − E[new] − margin, the loss beyond the margin; E[new] − E[old] − margin if less is better
+    excess: Estimate  # the loss beyond the margin: E[old] − E[new] − margin, or E[new] − E[old] − margin
     gap: Estimate  # E[new] − E[old]
     change: Estimate | None  # (E[new] − E[old])/|E[old]|; None if the margin is absolute, or E[old] may be 0
     old_mean: Estimate  # E[old], with the interval that decides its sign
@@ -57,7 +55,7 @@ class NotWorse:
     samples: int  # that both alternatives have
     confidence: float
     effort: str  # confidence and number of samples in words
-    sign: float = 1.0  # −1 if smaller is better
+    sign: float = 1.0  # −1 if smaller returns are better
 
     @property
     def verdict(self) -> Verdict:
@@ -137,21 +135,24 @@ def not_worse(c: _Compared, margin: Margin, new: int | None, old: int | None) ->
         raise SettingsError('Name both alternatives: not_worse(margin, "new", "old").')
     if new == old:
         raise SettingsError(f"{c.actions[new]!r} is compared with itself. Name two different alternatives.")
-    pair = c.summary.pair_means(new, old, c.sign)
-    n, change = len(pair.draws.returns), pair.change() if margin.relative else None
+    pair, sign = c.summary.pair_means(new, old), c.summary.sign
+    gap, change, old_mean = pair.gap, pair.change() if margin.relative else None, pair.old
+    if sign < 0:  # `pair` has the negative returns
+        gap, change, old_mean = gap.negative(), None if change is None else change.negative(), old_mean.negative()
+    n = len(pair.draws.returns)
     return NotWorse(
         new=c.actions[new],
         old=c.actions[old],
         margin=margin,
         excess=pair.excess(margin),
-        gap=_signed(pair.gap, c.sign),
-        change=None if change is None else _signed(change, c.sign),
-        old_mean=_signed(pair.old, c.sign),
+        gap=gap,
+        change=change,
+        old_mean=old_mean,
         std=pair.std(margin),
         samples=n,
         confidence=c.confidence,
         effort=effort_of(c, n),
-        sign=c.sign,
+        sign=sign,
     )
 
 
@@ -161,10 +162,6 @@ def effort_of(c: _Compared, n: int | None = None) -> str:
     count = c.samples if n is None else n
     runs = f"{count:,} paired {c.run}s" if paired else f"{count:,} {c.run}s of each"
     return f"{100 * c.confidence:g}% confidence, {runs}"
-
-
-def _signed(number: Estimate, sign: float) -> Estimate:
-    return number if sign > 0 else Estimate(0.0 - number, 0.0 - number.high, 0.0 - number.low)
 
 
 def _beside(number: Estimate, threshold: float) -> str:

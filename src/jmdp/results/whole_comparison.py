@@ -26,8 +26,6 @@ class WholeComparison(Comparison):
     pairing increases the variance of the gaps.
     """
 
-    baseline: str | None  # the alternative that the others are compared with; None: the leader
-
     @property
     def reference(self) -> str:
         """The alternative that the table compares the others with: the baseline if given, else the leader."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from jmdp.errors import SimulatorError
 from jmdp.models.tabular import TabularJMDP
+from jmdp.simulators.objects.advice import not_a_simulator
 from jmdp.simulators.simulator import Simulator, Step, action_labels
 
 if TYPE_CHECKING:
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from jmdp.simulators.gymnasium.gymnasium_simulator import GymnasiumSimulator
     from jmdp.simulators.jax.gymnax import GymnaxSimulator
     from jmdp.simulators.jax.jax_simulator import JaxSimulator
+    from jmdp.simulators.objects.object_simulator import ObjectSimulator
     from jmdp.simulators.pair_walks import PairWalks, WalkPlan
     from jmdp.simulators.paired_rollouts import PairedRollouts
 
@@ -24,6 +25,7 @@ __all__ = [
     "GymnasiumSimulator",
     "GymnaxSimulator",
     "JaxSimulator",
+    "ObjectSimulator",
     "PairWalks",
     "PairedRollouts",
     "Simulator",
@@ -40,6 +42,7 @@ _LOADED_LATER = {
     "GymnasiumSimulator": "gymnasium",
     "GymnaxSimulator": "jax.gymnax",
     "JaxSimulator": "jax.jax_simulator",
+    "ObjectSimulator": "objects.object_simulator",
     "PairWalks": "pair_walks",
     "PairedRollouts": "paired_rollouts",
     "TabularSimulator": "functions",
@@ -75,10 +78,7 @@ def as_simulator(source: Any) -> Simulator:
         from jmdp.simulators.gymnasium.gymnasium_simulator import GymnasiumSimulator
 
         return GymnasiumSimulator(source)
-    raise SimulatorError(
-        f"A {type(source).__name__} is not a simulator. Give a Gymnasium or gymnax environment, a TabularJMDP, or a "
-        "simulator of jmdp.simulators: FunctionSimulator for plain functions, or your own subclass of Simulator."
-    )
+    raise not_a_simulator(source)
 
 
 def episode_simulator(source: Any, *, digests: bool) -> Simulator:

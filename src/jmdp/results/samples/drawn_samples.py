@@ -107,3 +107,14 @@ class DrawnSamples:
     def largest_reward(self) -> float:
         """Largest |reward| observed."""
         return max(stage.draws.largest_reward for stage in self.stages)
+
+
+@dataclass(frozen=True, eq=False)
+class Sampled:
+    """All that later samples depend on: the samples so far, and the decisions at the scheduled looks."""
+
+    samples: DrawnSamples
+    active: tuple[int, ...]  # alternatives that are still simulated
+    paired: bool = True  # False once samples are drawn independently because pairing increases the variance
+    worse_than: tuple[tuple[int, int], ...] = ()  # eliminated alternatives, each with the one that is better
+    decided: bool = False

@@ -132,7 +132,7 @@ class PairMeans:
             return np.zeros(len(ends))
         merged = ends[:, 0] == ends[:, 1]
         parts = np.where(merged, np.abs(weights.sum()) * (ends[:, 0] != ENDED), (ends != ENDED) @ np.abs(weights))
-        return np.multiply(parts, cut, out=np.zeros(len(parts)), where=parts > 0)
+        return np.asarray(np.multiply(parts, cut, out=np.zeros(len(parts)), where=parts > 0))
 
     def _large_sample(self, weights: Floats, error: float) -> tuple[float, float]:
         """Mean of a combination and its error; infinite for too few samples, and if all returns are 0."""

@@ -10,8 +10,10 @@ from functools import cached_property
 import numpy as np
 
 from jmdp.base.arrays import Floats
+from jmdp.base.interval import Estimate
 from jmdp.base.labels import Labels
 from jmdp.models.coupling import Coupling
+from jmdp.results import anytime
 from jmdp.results.evaluation import Evaluation
 from jmdp.results.margins import Margin
 from jmdp.results.parts import MethodSettings
@@ -23,7 +25,7 @@ from jmdp.results.samples.limits import Limits
 from jmdp.results.samples.pair_means import PairMeans
 from jmdp.results.samples.sample_moments import sample_moments
 from jmdp.results.samples.selection import mean_gap_errors
-from jmdp.simulators.simulator import Draws
+from jmdp.simulators.simulator import Draws, is_exact_sum
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -42,6 +44,7 @@ class SampleSummary:
     return_range: tuple[float, float] | None
     method: Callable[..., MethodSettings]  # of the number of samples, `samples`
     certain: bool = False  # nothing is random, so that one sample is exact
+    sign: float = 1.0  # −1 if smaller returns are better
     _pairs: dict[tuple[int, int], Evaluation] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
@@ -87,9 +90,9 @@ class SampleSummary:
         return BoundedReturns(draws, self.limits, *self.return_range, self.error)
 
     def gap_limits(self, reference: int, active: Sequence[int], margin: Margin | None = None) -> tuple[Floats, Floats]:
-        """Lower and upper limits of the mean gaps reference − alternative, for each of the `active` alternatives.
+        """Lower and upper limits of the mean advantage of the reference over each of the `active` alternatives.
 
-        With a margin, those of E[reference] − margin − E[alternative].
+        With a margin, those of the advantage less the margin.
         """
         at = list(active).index(reference)
         if margin is not None:
@@ -98,7 +101,11 @@ class SampleSummary:
                 excess = self.pair_means(active[i], reference).excess(margin)
                 low[i], high[i] = excess.low, excess.high
             return low, high
-        draws = self.samples.of(*active)
+        low, high = self._gap_limits(self.samples.of(*active), at)
+        return (low, high) if self.sign > 0 else (-high, -low)
+
+    def _gap_limits(self, draws: Draws, at: int) -> tuple[Floats, Floats]:
+        """Limits of the mean gaps of the alternative in column `at` less each of the others."""
         if self.return_range is not None:
             return self._bounded(draws).gaps_of(at)
         scale, limits = self.limits.scale, self.limits
@@ -110,13 +117,31 @@ class SampleSummary:
         off[at] = 0.0
         return scale.restore(gaps - off), scale.restore(gaps + off)
 
-    def pair_means(self, new: int, old: int, sign: float = 1.0) -> PairMeans:
-        """Intervals for the question whether one alternative is worse than another by more than a margin.
+    def superiority(self, a: int, b: int, tolerance: float) -> Estimate:
+        """Probability that a is better than b by more than the tolerance, with an interval for any distribution."""
+        draws = self.samples.of(a, b).one_coupling
+        n, (x, y) = len(draws.returns), draws.returns.T
+        same = draws.gains[:, 0] == draws.gains[:, 1]
+        gaps = np.where(same, 0.0, self.sign * (x - y))
+        exact = same | (draws.exact.all(axis=1) & is_exact_sum(x, -y, self.sign * gaps))
+        slack = np.where(draws.ends[:, 0] == draws.ends[:, 1], 0.0, 2 * self.limits.cut)
+        slack = slack + np.where(exact, 0.0, 2 * self.limits.rounding)
+        seen, at_least, at_most = (int((gaps + off > tolerance).sum()) for off in (0.0, -slack, slack))
+        if self.certain:
+            return Estimate(seen / n, at_least / n, at_most / n)
+        low, high = (anytime.chance_interval(count, n, self.error) for count in (at_least, at_most))
+        return Estimate(seen / n, low.low, high.high)
 
-        With sign −1, smaller returns are better: the intervals are those of the negative returns.
-        """
+    def scaled_pair(self, a: int, b: int) -> tuple[Floats, float]:
+        """Returns [n, 2] under the requested coupling, in units of the scale, and the variance due to rounding."""
+        scale = self.limits.scale
+        returns = scale.divide(self.samples.of(a, b).one_coupling.returns)
+        return np.asarray(returns), float(2 * scale.divide(self.limits.rounding)) ** 2
+
+    def pair_means(self, new: int, old: int) -> PairMeans:
+        """Intervals for the question whether one alternative is worse than another by more than a margin."""
         draws, within = self.samples.of(new, old), self.return_range
-        if sign < 0:
+        if self.sign < 0:
             draws = replace(draws, returns=-draws.returns)
             within = None if within is None else (-within[1], -within[0])
         return PairMeans(draws, self.limits, self.error, within, self.certain)

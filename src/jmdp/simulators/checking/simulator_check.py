@@ -14,6 +14,7 @@ from jmdp.simulators.checking.many_steps import many_steps_fault
 from jmdp.simulators.checking.probe import GLOBALS, Finding, Findings, SavedGenerator
 from jmdp.simulators.checking.shared_draws import AMONG_ACTIONS, AMONG_STATES
 from jmdp.simulators.checking.visits import Visits
+from jmdp.simulators.objects.advice import not_a_simulator
 from jmdp.simulators.simulator import Simulator
 
 _MOST_ACTIONS = 8
@@ -51,6 +52,8 @@ def check_simulator(
         Number of states to visit. Each costs about four steps per action tried. If they show no fault, eight times as
         many steps follow in longer rollouts, to find rare states that draw differently.
     """
+    if not isinstance(simulator, Simulator):
+        raise not_a_simulator(simulator)
     steps = whole_number("steps", steps, 1)
     if actions is None:
         if simulator.actions is None:

@@ -38,7 +38,7 @@ class ReplayedEnvs(EnvSnapshots):
 
     def reset(self, seed: int, options: dict[str, Any] | None) -> tuple[Any, Any]:
         """Start a new episode, whose history is the reset."""
-        history = _History(None, (seed, options))
+        history = History(None, (seed, options))
         env, observation = self._reset_env(seed, options)
         self._store_running(env, history)
         return history, copy.deepcopy(observation)
@@ -47,12 +47,12 @@ class ReplayedEnvs(EnvSnapshots):
         """Replay the snapshot if necessary, step, and append the step to the history."""
         history = snapshot.saved
         env = self._env_at(history)
-        after = _History(history, (copy.deepcopy(action), shock))
+        after = History(history, (copy.deepcopy(action), shock))
         result = self._step_env(env, action, shock)
         self._store_running(env, after)
         return after, (copy.deepcopy(result[0]), *result[1:])
 
-    def _env_at(self, history: _History) -> Any:
+    def _env_at(self, history: History) -> Any:
         for i, (env, at) in enumerate(self._running):
             if at() is history:
                 del self._running[i]
@@ -76,7 +76,7 @@ class ReplayedEnvs(EnvSnapshots):
             result: tuple[Any, ...] = env.step(action)
         return result
 
-    def _store_running(self, env: Any, history: _History) -> None:
+    def _store_running(self, env: Any, history: History) -> None:
         """Keep an environment at this history; drop those of deleted snapshots, and the oldest beyond the limit."""
         self._running = [(other, at) for other, at in self._running if at() is not None]
         self._running = [*self._running[1 - self._max_running :], (env, weakref.ref(history))]
@@ -96,16 +96,17 @@ class ReplayedEnvs(EnvSnapshots):
         return env
 
 
-class _History:
+class History:
     """History of a state, a linked list whose earlier part is shared between states."""
 
     __slots__ = ("__weakref__", "_before", "_digest", "_event")
 
-    def __init__(self, before: _History | None, event: tuple[Any, Any]) -> None:
+    def __init__(self, before: History | None, event: tuple[Any, Any]) -> None:
         self._before, self._event = before, event
         self._digest: bytes | None = None
 
     def path(self) -> list[tuple[Any, Any]]:
+        """All events, the first one first."""
         events, at = [], self
         while at is not None:
             events.append(at._event)

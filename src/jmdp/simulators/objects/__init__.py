@@ -1,0 +1,1 @@
+"""Simulators of ordinary Python objects with `step` and generators of their own."""
