@@ -305,8 +305,8 @@ class _CountingLuck(Luck):
         assert self._usage is not None
         if not self._usage.used:
             warnings.warn(
-                f"Design {name!r} drew nothing from `luck`, so all its runs are equal. If the simulation is random, its "
-                'seed is fixed: pass it luck.seed("model"), or draw from luck.',
+                f"Design {name!r} drew nothing from `luck`, so all its runs are equal. If the simulation is random, "
+                'its seed is fixed: pass it luck.seed("model"), or draw from luck.',
                 stacklevel=2,
             )
         for key, count in self._counts.items():

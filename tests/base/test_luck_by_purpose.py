@@ -13,6 +13,7 @@ import pickle
 import subprocess
 import sys
 from collections import namedtuple
+from functools import partial
 
 import numpy as np
 import pytest
@@ -362,7 +363,7 @@ probability = st.floats(2.0**-53, 1 - 1e-12)
 def test_draws_are_monotone_in_the_uniform_number_and_in_the_parameter(u, v, mean, other):
     low, high = fixed(min(u, v)), fixed(max(u, v))
     less, more = min(mean, other), max(mean, other)
-    for draw in (Luck.exponential, Luck.poisson, Luck.normal):
+    for draw in (Luck.exponential, Luck.poisson, partial(Luck.normal, std=1.0)):
         assert draw(low, "k", mean=mean) <= draw(high, "k", mean=mean)
         assert draw(low, "k", mean=less) <= draw(low, "k", mean=more)
     assert low.choice("k", options=range(7)) <= high.choice("k", options=range(7))
@@ -399,21 +400,27 @@ def test_degenerate_parameters():
 @pytest.mark.parametrize(
     ("draw", "settings", "match"),
     [
-        (Luck.uniform, {"low": 2.0, "high": 1.0}, "low ≤ high"),
+        (Luck.uniform, {"low": 2.0, "high": 1.0}, "at least low"),
         (Luck.uniform, {"low": math.nan, "high": 1.0}, "finite"),
         (Luck.uniform, {"high": math.inf}, "finite"),
         (Luck.exponential, {"mean": -1.0}, "≥ 0"),
         (Luck.exponential, {"mean": math.inf}, "finite"),
         (Luck.exponential, {"mean": math.nan}, "finite"),
-        (Luck.normal, {"std": -1.0}, "std ≥ 0"),
-        (Luck.normal, {"mean": math.nan}, "finite"),
+        (Luck.normal, {"mean": 0, "std": -1.0}, "std is -1.0. Give a finite number ≥ 0"),
+        (Luck.normal, {"mean": math.nan, "std": 1}, "finite"),
         (Luck.poisson, {"mean": -0.1}, "from 0"),
         (Luck.poisson, {"mean": math.nan}, "from 0"),
         (Luck.poisson, {"mean": 2.0**31 + 1}, "from 0"),
-        (Luck.choice, {"options": ""}, "empty"),
+        (Luck.choice, {"options": ""}, "at least one option"),
+        (Luck.choice, {"options": {1, 2}}, "a list of"),
+        (Luck.choice, {"options": 5}, "a list of"),
+        (Luck.choice, {"options": "ab", "probabilities": 0.5}, "2 numbers"),
+        (Luck.poisson, {"mean": "3"}, "from 0"),
+        (Luck.exponential, {"mean": None}, "finite"),
+        (Luck.exponential, {"mean": np.ones(2)}, "finite"),
         (Luck.choice, {"options": "ab", "probabilities": [1.0]}, "2 numbers"),
-        (Luck.choice, {"options": "ab", "probabilities": [1.5, -0.5]}, "2 numbers"),
-        (Luck.choice, {"options": "ab", "probabilities": [math.nan, 1.0]}, "2 numbers"),
+        (Luck.choice, {"options": "ab", "probabilities": [1.5, -0.5]}, "a probability is 1.5"),
+        (Luck.choice, {"options": "ab", "probabilities": [math.nan, 1.0]}, "a probability is nan"),
         (Luck.choice, {"options": "ab", "probabilities": [0.5, 0.6]}, "sum to 1"),
     ],
 )
@@ -439,3 +446,12 @@ def test_inversion_keeps_designs_coupled_and_numpy_does_not():
     assert (
         correlation(lambda i: one.exponential("k", i, mean=9.0), lambda i: two.exponential("k", i, mean=11.0)) > 0.9999
     )
+
+
+def test_other_distributions_are_pointed_out():
+    with pytest.raises(AttributeError, match=r"gamma.*luck\["):
+        luck().gamma("k", 2.0)
+    with pytest.raises(AttributeError, match="no attribute 'expovariate'"):
+        luck().expovariate(1.0)
+    with pytest.raises(TypeError, match="mean"):
+        luck().normal("svc", 1, 10, 2)
