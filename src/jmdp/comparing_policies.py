@@ -17,11 +17,9 @@ from jmdp.models.coupling import Coupling, Independent, Synchronous
 from jmdp.models.discount import problem_discount
 from jmdp.results.comparison import Comparison
 from jmdp.results.margins import Margin
-from jmdp.results.pairing import pairing_costs
 from jmdp.results.policy_comparison import PolicyComparison
 from jmdp.results.samples.drawn_samples import Sampled
 from jmdp.results.samples.limits import known_reward_bound
-from jmdp.results.samples.selection import SelectionRule
 from jmdp.simulator_question import SimulatorQuestion
 from jmdp.simulators import episode_simulator
 from jmdp.simulators.checking.sampling import check_episodes
@@ -29,9 +27,7 @@ from jmdp.simulators.episodes import EpisodeDraws, EpisodePlan, Luck, LuckProbe,
 from jmdp.simulators.functions import TabularSimulator
 from jmdp.simulators.simulator import Draws, Simulator
 from jmdp.simulators.starts import Starts
-
-_FIRST = 32
-"""Samples after which pairing may be switched off."""
+from jmdp.whole_question import WholeQuestion, same_objects
 
 _MANY_STARTS = 16
 """With more starts, the reward bound of a table covers all its states, not only the reachable ones."""
@@ -212,20 +208,13 @@ class PolicyBlocks:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class _Question(SimulatorQuestion):
+class _Question(SimulatorQuestion, WholeQuestion):
     """Comparison of policies over whole episodes."""
 
     verb = "compare policies"
 
     plan: EpisodePlan
     policies: list[Any]  # as given
-    baseline: str | None
-
-    @cached_property
-    def rule(self) -> SelectionRule:
-        """Rule of elimination and stopping."""
-        number = None if self.baseline is None else self.labels.index(self.baseline)
-        return replace(super().rule, baseline=number)
 
     @cached_property
     def work(self) -> PolicyBlocks:
@@ -244,7 +233,7 @@ class _Question(SimulatorQuestion):
 
     def same(self) -> tuple[int, ...] | None:
         """Equal numbers for policies that are the same object, or the same table."""
-        keys: list[Any] = [id(policy) for policy in self.policies]
+        keys: list[Any] = list(same_objects(self.policies))
         if isinstance(self.simulator, TabularSimulator):
             S, _, A = self.simulator.model.shape
             tables = [actor.table(S, A) for actor in self.plan.actors]
@@ -265,9 +254,7 @@ class _Question(SimulatorQuestion):
 
     def _pairing_costs(self, past: EpisodeDraws, active: tuple[int, ...]) -> bool:
         """Whether the gain so far is clearly below 1."""
-        if not self.plan.coupling.shared_in_a_state or past.paired < _FIRST:
-            return False
-        return pairing_costs(past.returns, active.index(self.rule.reference(past.returns.mean(axis=0), active)))
+        return self.plan.coupling.shared_in_a_state and self.pairing_increases_variance(past, active)
 
     def _probe(self, sampled: Sampled, pool: Pool) -> tuple[LuckProbe, int]:
         """Simulate some samples again: with the same start only; and, if policies are random, the same steps too."""

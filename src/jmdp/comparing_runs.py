@@ -19,18 +19,14 @@ from jmdp.distribute.pools import Pool
 from jmdp.errors import SettingsError, SimulatorError
 from jmdp.results.comparison import Comparison
 from jmdp.results.outcome import Outcome
-from jmdp.results.pairing import pairing_costs
 from jmdp.results.run_comparison import RunComparison, RunComparisons
 from jmdp.results.samples.drawn_samples import DrawnSamples, Sampled
 from jmdp.results.samples.sample_summary import SampleSummary
-from jmdp.results.samples.selection import SelectionRule, Standing
-from jmdp.sequential import Question
+from jmdp.results.samples.selection import Standing
 from jmdp.simulators.episodes import EpisodeDraws
 from jmdp.simulators.runs import Run, RunBlocks, RunDraws
 from jmdp.simulators.simulator import Draws
-
-_FIRST = 32
-"""Samples after which pairing may be switched off."""
+from jmdp.whole_question import WholeQuestion, same_objects
 
 _SECONDS_A_BLOCK = 0.25
 """Blocks are sized to take about this long: much longer than sending them to another process."""
@@ -129,14 +125,13 @@ def _names(minimize: Any) -> frozenset[str]:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class _Question(Question):
+class _Question(WholeQuestion):
     """Comparison of designs by one measure."""
 
     verb = "compare runs"
     compiled = False
 
     runs: Mapping[str, Run]
-    baseline: str | None
     measure: int = 0  # its number
     name: str | None = None  # of the measure
 
@@ -153,16 +148,9 @@ class _Question(Question):
         """Names of the designs."""
         return ", ".join(self.runs)
 
-    @cached_property
-    def rule(self) -> SelectionRule:
-        """Rule of elimination and stopping."""
-        number = None if self.baseline is None else self.labels.index(self.baseline)
-        return replace(super().rule, baseline=number)
-
     def same(self) -> tuple[int, ...] | None:
         """Equal numbers for designs that are the same function."""
-        keys = [id(run) for run in self.runs.values()]
-        return tuple(map(keys.index, keys))
+        return same_objects(list(self.runs.values()))
 
     def summary(self, samples: DrawnSamples, certain: bool = False) -> SampleSummary:
         """Estimates and intervals of this measure."""
@@ -187,11 +175,7 @@ class _Question(Question):
     def pairing_costs(self, sampled: Sampled) -> bool:
         """Whether the gain so far is clearly below 1."""
         past = sampled.samples.measure(self.measure).of(*sampled.active)
-        assert isinstance(past, EpisodeDraws)
-        if past.paired < _FIRST:
-            return False
-        reference = self.rule.reference(self.sign * past.returns.mean(axis=0), sampled.active)
-        return pairing_costs(past.returns, sampled.active.index(reference))
+        return self.pairing_increases_variance(cast(EpisodeDraws, past), sampled.active)
 
     def _one_future(self, draws: Draws, decided: bool) -> bool:
         return cast(RunDraws, draws).measure(self.measure).one_future

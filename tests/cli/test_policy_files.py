@@ -25,6 +25,7 @@ import onnx_networks as nets
 from jmdp.base.labels import Labels
 from jmdp.base.luck import Shock
 from jmdp.cli import loading
+from jmdp.cli.environments import environment
 from jmdp.cli.policy_files import policy_digest
 from jmdp.models.actors.as_policy import as_policy
 from jmdp.models.actors.onnx_policies import onnx_session
@@ -392,3 +393,28 @@ def test_digests(here):
     assert policy_digest("uniform") == hashlib.sha256(b"uniform").hexdigest()
     assert policy_digest("package.module:name") == hashlib.sha256(b"package.module:name").hexdigest()
     assert not (here / "ran").exists()
+
+
+def test_safe_refuses_settings_that_installed_packages_read(files, tmp_path):
+    """numba reads .numba_config.yaml in the folder; it can name a folder of pickled caches."""
+    (tmp_path / "policy.onnx").write_bytes((files / "policy.onnx").read_bytes())
+    (tmp_path / ".numba_config.yaml").write_text("cache_dir: cache\n")
+    code, _, err = ended(started(f"{COMPARE} a=policy.onnx --safe", tmp_path))
+    assert code == 2
+    assert ".numba_config.yaml in the current folder" in err
+
+
+def test_the_digest_of_a_name_is_that_of_the_name(tmp_path, monkeypatch):
+    """A file that happens to have the name of a built-in policy is not what runs."""
+    monkeypatch.chdir(tmp_path)
+    before = policy_digest("uniform")
+    (tmp_path / "uniform").write_text("another")
+    assert policy_digest("uniform") == before
+
+
+def test_greedy_policies_draw_nothing(files):
+    for greedy in (False, True):
+        chosen = environment("CartPole-v1", loading.Loader(False, greedy=greedy))
+        simulator = chosen.episode_simulator(digests=False)
+        found = as_policy(chosen.policy(simulator, str(files / "policy.onnx")), simulator.actions)
+        assert found.needs_luck is not greedy

@@ -9,9 +9,8 @@ from jmdp.base import rounding
 from jmdp.base.interval import Estimate
 from jmdp.results.anytime import ENOUGH
 from jmdp.results.margins import Margin
-from jmdp.results.not_worse import NotWorse, effort_of
+from jmdp.results.not_worse import NotWorse, _Sampled, effort_of
 from jmdp.results.outcome import Outcome
-from jmdp.results.samples.sample_summary import SampleSummary
 
 
 @dataclass(frozen=True)
@@ -36,18 +35,14 @@ IS_BETTER = Wording(
 )
 
 
-class _Compared(Protocol):
+class _Compared(_Sampled, Protocol):
     """The part of a `Comparison` that its sentences read; `Comparison` imports this module."""
 
     alternative: ClassVar[str]
-    run: ClassVar[str]
     wording: ClassVar[Wording]
 
     @property
     def sign(self) -> float: ...
-
-    @property
-    def actions(self) -> list[str]: ...
     @property
     def leader(self) -> str: ...
     @property
@@ -58,14 +53,6 @@ class _Compared(Protocol):
     def best(self) -> str | None: ...
     @property
     def outcome(self) -> Outcome: ...
-    @property
-    def samples(self) -> int: ...
-    @property
-    def paired_samples(self) -> int: ...
-    @property
-    def confidence(self) -> float: ...
-    @property
-    def summary(self) -> SampleSummary: ...
     @property
     def return_range(self) -> tuple[float, float] | None: ...
     @property

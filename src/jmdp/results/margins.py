@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import re
-import sys
 from dataclasses import dataclass
 from numbers import Real
 
@@ -31,11 +30,15 @@ class Margin:
 
     def __post_init__(self) -> None:
         size = self.size
-        if isinstance(size, bool) or not (isinstance(size, Real) and 0 <= size <= sys.float_info.max):
+        try:
+            number = math.nan if isinstance(size, bool) or not isinstance(size, Real) else float(size)
+        except OverflowError:
+            number = math.inf
+        if not 0 <= number < math.inf:
             raise SettingsError(f"margin is {short(size)}. {_GIVE}")
         if self.relative and size >= 1:
             raise SettingsError(f"margin is {100 * size:g}% of the old mean. Give less than 100%.")
-        object.__setattr__(self, "size", float(size))
+        object.__setattr__(self, "size", number)
 
     @classmethod
     def of(cls, given: object) -> Margin:

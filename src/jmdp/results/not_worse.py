@@ -17,7 +17,7 @@ _NINE_IN_TEN = 1.2816
 """90% quantile of the standard normal distribution."""
 
 
-class _Compared(Protocol):
+class _Sampled(Protocol):
     """The part of a `Comparison` that is read here; `Comparison` imports this module."""
 
     run: ClassVar[str]
@@ -127,7 +127,7 @@ class NotWorse:
         )
 
 
-def not_worse(c: _Compared, margin: Margin, new: int | None, old: int | None) -> NotWorse:
+def not_worse(c: _Sampled, margin: Margin, new: int | None, old: int | None) -> NotWorse:
     """Answer for two alternatives by number; `new` may be omitted if there are two."""
     others = [i for i in range(len(c.actions)) if i != old]
     new = others[0] if new is None and len(others) == 1 else new
@@ -156,7 +156,7 @@ def not_worse(c: _Compared, margin: Margin, new: int | None, old: int | None) ->
     )
 
 
-def effort_of(c: _Compared, n: int | None = None) -> str:
+def effort_of(c: _Sampled, n: int | None = None) -> str:
     """Confidence, and the number of samples: n, or all."""
     paired = c.paired_samples == c.samples and c.summary.coupling.shared_in_a_state
     count = c.samples if n is None else n
