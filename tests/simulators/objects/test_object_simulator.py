@@ -33,6 +33,8 @@ from jmdp.simulators import ObjectSimulator
 from jmdp.simulators.checking.probe import SavedGenerator
 from jmdp.simulators.rollouts import RolloutPlan, paired_draws
 
+pytestmark = pytest.mark.filterwarnings("ignore:ShopWithEntities.demand makes a generator of its own")
+
 ROOT = Shock.of_sample(3, 1)
 
 

@@ -80,7 +80,7 @@ class SavedGenerator:
         if isinstance(generator, np.random.RandomState):
             state = generator.get_state(legacy=False)
         else:
-            state = generator.bit_generator.state
+            state = getattr(generator, "bit_generator", generator).state  # it may be a bit generator itself
         return cls(_frozen(state), state)
 
     def put_back(self, generator: Any) -> None:
@@ -90,7 +90,7 @@ class SavedGenerator:
         elif isinstance(generator, np.random.RandomState):
             generator.set_state(self.state)
         else:
-            generator.bit_generator.state = self.state
+            getattr(generator, "bit_generator", generator).state = self.state
 
 
 def _frozen(value: Any) -> Any:

@@ -30,7 +30,7 @@ _ATTRIBUTE, _ENTRY = "attribute", "entry"  # can be assigned
 _FIXED_ATTRIBUTE, _FIXED_ENTRY = "fixed attribute", "fixed entry"
 _NO_PATH = "inside"  # entries of sets and keys of dictionaries
 
-_KEYABLE = (np.random.Generator, np.random.RandomState, random.Random)
+_KEYABLE = (np.random.Generator, np.random.RandomState, np.random.BitGenerator, random.Random)
 _LEAVES = frozenset({bool, bytes, complex, float, int, str, type(None), range, np.float64, np.float32, np.int64,
                      np.int32, np.bool_, type, types.ModuleType, types.FunctionType})  # fmt: skip
 """Types that hold no generator, or none that is keyed."""
@@ -38,8 +38,11 @@ _LEAVES = frozenset({bool, bytes, complex, float, int, str, type(None), range, n
 
 def is_keyable(value: object) -> bool:
     """Whether a value is a generator that can be set to a key, and is not one of the global ones."""
-    known = isinstance(value, _KEYABLE) and not isinstance(value, random.SystemRandom)
-    return known and not any(value is one for one in GLOBALS.values())
+    if not isinstance(value, _KEYABLE) or isinstance(value, random.SystemRandom):
+        return False
+    if isinstance(value, np.random.BitGenerator):
+        return value is not GLOBALS["np.random"]._bit_generator
+    return not any(value is one for one in GLOBALS.values())
 
 
 def parts_of(value: Any) -> Iterator[tuple[Hop, str, Any]]:
@@ -117,11 +120,18 @@ def _follow(value: Any, path: tuple[Hop, ...]) -> Any:
 
 def generator_places(thing: Any, skipped: Collection[str] = ()) -> list[tuple[Place, Any]]:
     """All generators of an object that can be keyed, nearest first; attributes in `skipped` are not searched."""
+    return search(thing, skipped)[0]
+
+
+def search(thing: Any, skipped: Collection[str] = ()) -> tuple[list[tuple[Place, Any]], int]:
+    """The same, and the cost: the number of values that were looked at, entries of plain containers for less."""
     found: dict[int, tuple[Place, Any]] = {}
     seen: dict[int, Any] = {id(thing): thing}
     todo: deque[tuple[Any, str, tuple[Hop, ...]]] = deque([(thing, "", ())])
+    entries = 0
     while todo:
         value, where, path = todo.popleft()
+        entries += len(value) if isinstance(value, (list, deque, tuple, dict, set, frozenset)) else 0
         for hop, text, part in parts_of(value):
             if type(part) in _LEAVES or (not path and hop[0] == _ATTRIBUTE and hop[1] in skipped):
                 continue
@@ -137,7 +147,7 @@ def generator_places(thing: Any, skipped: Collection[str] = ()) -> list[tuple[Pl
     if len(set(names)) < len(names):
         double = next(name for name in names if names.count(name) > 1)
         raise SimulatorError(f"Several random generators are at {double}, in no order. Keep them in a list.")
-    return places
+    return places, len(seen) + len(places) + entries // 8
 
 
 class GeneratorKeys:
@@ -157,6 +167,12 @@ class GeneratorKeys:
         """Names of the generators of an object, found by a search."""
         return [place.where for place, _ in generator_places(thing, self._skipped)]
 
+    def unknown(self, thing: Any) -> tuple[list[str], int]:
+        """Names of the generators that `find` does not find, and the cost of the search."""
+        found, cost = search(thing, self._skipped)
+        keyed = {id(generator) for _, generator in self.find(thing)}  # one of them may be at a new place too
+        return [place.where for place, generator in found if id(generator) not in keyed], cost
+
     def find(self, thing: Any) -> list[tuple[Place, Any]]:
         """The generators of an object."""
         if self.places is not None:
@@ -172,6 +188,8 @@ class GeneratorKeys:
                 place.put(thing, random.Random(0))
             elif place.assignable and type(generator) is np.random.RandomState:
                 place.put(thing, np.random.RandomState(0))
+            elif place.assignable and isinstance(generator, np.random.BitGenerator):
+                place.put(thing, type(generator)(0))
 
     def set(self, thing: Any, shock: Shock) -> KeyedStep:
         """Set all generators of an object to the keys derived from this shock."""
@@ -245,7 +263,9 @@ def _set(thing: Any, place: Place, generator: Any, shock: Shock) -> tuple[Any, A
     if isinstance(generator, np.random.RandomState) and type(generator._bit_generator) is np.random.MT19937:
         generator.seed(np.frombuffer(words, np.uint32))
         return generator, _SEEDED
-    bits: Any = getattr(generator, "bit_generator", None) or generator._bit_generator
+    bits: Any = generator
+    if not isinstance(generator, np.random.BitGenerator):
+        bits = getattr(generator, "bit_generator", None) or generator._bit_generator
     bits.state = type(bits)(int.from_bytes(words, "little")).state
     return generator, SavedGenerator.of(generator)
 

@@ -41,6 +41,8 @@ _FIXES = {
     "torch": "Generators of torch are not keyed. Draw from a NumPy generator, self.rng, and convert: "
     "torch.from_numpy(self.rng.normal(size=…)).",
     "shared": "Attributes in shared=… are not keyed. Remove this one.",
+    "sequence": "Seeds spawned in a step are the same in all samples. Draw seeds from a generator that is made in "
+    "__init__: np.random.default_rng(self.rng.integers(2**63)).",
     "system": "The operating system's generator cannot be keyed. Use random.Random() or np.random.default_rng().",
 }
 
@@ -62,6 +64,8 @@ class Hidden:
         """Value that is equal as long as nothing was drawn; None if unknown."""
         if isinstance(self.generator, random.SystemRandom):
             return None
+        if isinstance(self.generator, np.random.SeedSequence):
+            return self.generator.n_children_spawned
         if is_torch_generator(self.generator):
             return self.generator.get_state().numpy().tobytes()
         return SavedGenerator.of(self.generator).key
@@ -87,6 +91,8 @@ def hidden_generators(thing: Any, shared: Collection[str]) -> list[Hidden]:
     for value, where, kind in _reachable(thing):
         if isinstance(value, random.SystemRandom):
             found.setdefault(id(value), Hidden(where, "system", value))
+        elif isinstance(value, np.random.SeedSequence):
+            found.setdefault(id(value), Hidden(where, "sequence", value))
         elif is_torch_generator(value):
             found.setdefault(id(value), Hidden(where, "torch", value))
         elif is_keyable(value) and id(value) not in keyed:
@@ -178,6 +184,10 @@ _SOURCES = {
     "default_rng": "makes a generator of its own, np.random.default_rng(…)",
     "RandomState": "makes a generator of its own, np.random.RandomState(…)",
     "Random": "makes a generator of its own, random.Random(…)",
+    **{
+        name: f"makes a generator of its own, np.random.{name}(…)"
+        for name in ("MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64")
+    },
     "SeedSequence": "makes a seed of its own, np.random.SeedSequence(…)",
     "spawn": "makes generators of its own by spawn(…)",
     "seed": "sets a seed, by seed(…)",
@@ -200,12 +210,13 @@ def sources_in_code(thing: Any, step: Any) -> list[str]:
     for value, where, _ in _reachable(thing):
         if isinstance(value, types.FunctionType) and not _of_a_library(value.__module__):
             functions.setdefault(value.__name__, []).append((value, where.removeprefix("self.")))
+    own = {*functions, *getattr(thing, "__dict__", ())}  # an attribute `seed` or a method `spawn` of the object
     found: dict[str, None] = {}
     todo = [(step, getattr(step, "__name__", "step"))]
     while todo:
         function, where = todo.pop(0)
         names = names_in(function.__code__) if isinstance(function, types.FunctionType) else {"step"}
-        found.update({f"{where} {_SOURCES[name]}": None for name in _SOURCES if name in names})
+        found.update({f"{where} {_SOURCES[name]}": None for name in _SOURCES if name in names - own})
         for name in sorted(names & functions.keys()):
             todo += functions.pop(name)
     return list(found)

@@ -18,9 +18,10 @@ from jmdp.simulators.objects.advice import refuse_object
 from jmdp.simulators.objects.copies import Copies, DeepCopies, PickledCopies, ReplayedCopies, SavedCopies, own_copies
 from jmdp.simulators.objects.copy_choice import choose_copies
 from jmdp.simulators.objects.generators import generator_places
+from jmdp.simulators.objects.new_generators import Watch
 from jmdp.simulators.objects.object_state import ObjectEpisode, ObjectState
 from jmdp.simulators.objects.object_steps import ObjectSteps, own_step
-from jmdp.simulators.objects.report import report_of
+from jmdp.simulators.objects.report import report_of, warn_of_seeds
 from jmdp.simulators.objects.step_results import MISSING
 from jmdp.simulators.objects.trial import Trial, try_out
 from jmdp.simulators.simulator import Episode, Simulator, Step, action_labels
@@ -28,28 +29,29 @@ from jmdp.simulators.simulator import Episode, Simulator, Step, action_labels
 _NUMBERS = itertools.count()
 """Numbers of the states given by `current`, whose histories are unknown."""
 
-_FIRST_LATE_CHECK = 32
-"""Number of steps after which, and after each doubling, an object is searched for new generators."""
+_MOST_ACTIONS = 32
+"""Largest number of actions that are tried."""
 
 
 class ObjectSimulator(Simulator):
     """Simulator of an ordinary Python object: `reset()` begins an episode, and `step(action)` returns a reward.
 
-    The object keeps its own random generators: NumPy's (new or old) or Python's, in attributes, slots and containers.
-    They are found, and set to the key of the step before each step, so that all actions receive the same randomness. If
-    steps draw from the global generators of NumPy or Python, these are set during each step and restored after it. An
-    object with one NumPy generator, ``rng``, takes the same steps as after ``rng = shock.generator()``.
+    The object keeps its own random generators: NumPy's (new, old or bit generators) or Python's, in attributes, slots
+    and containers. They are found, and set to the key of the step before each step, so that all actions receive the
+    same randomness. If steps draw from the global generators of NumPy or Python, these are set during each step and
+    restored after it. An object with one NumPy generator, ``rng``, takes the same steps as after ``rng =
+    shock.generator()``.
 
     `step` returns a reward, (reward, done), (observation, reward, done), (observation, reward, done, info) or
     Gymnasium's five values; `truncated` ends whole episodes of `compare_policies` without a discount, but no rollouts.
     `reset` is optional, takes no arguments, and returns an observation, (observation, info) or None.
 
-    Before use, about a hundred steps are tried. The same keys must give the same steps in two objects; otherwise, and
-    for generators that cannot be keyed (closures, class attributes, global variables, torch), an error names the place
-    and the fix. Copies are made by the object's methods ``save_state`` and ``restore_state``, ``get_state`` and
-    ``set_state``, ``snapshot`` and ``restore``, or ``clone``; else by pickle, else by ``copy.deepcopy``, else by
-    repeating all steps: the first of these by which copies and original continue exactly as without copying. `report`
-    says which, and what else was found.
+    Before use, about a hundred steps are tried, with each of up to 32 actions. The same keys must give the same steps
+    in two objects; otherwise, and for generators that cannot be keyed (closures, class attributes, global variables,
+    torch), an error names the place and the fix. Copies are made by the object's methods ``save_state`` and
+    ``restore_state``, ``get_state`` and ``set_state``, ``snapshot`` and ``restore``, or ``clone``; else by pickle, else
+    by ``copy.deepcopy``, else by repeating all steps: the first of these by which copies and original continue exactly
+    as without copying. `report` says which, and what else was found.
 
     Parameters
     ----------
@@ -101,6 +103,7 @@ class ObjectSimulator(Simulator):
         self._copies: Copies | None = None  # chosen in `_ready`
         self._trial: Trial | None = None
         self._remarks: list[str] = []
+        self._watch = Watch(self._steps.keys, self._steps.name)
         self._keeps_history = True  # whether states store the steps that led to them
         if self._values is not None:
             self._ready(self._values[0])
@@ -121,9 +124,11 @@ class ObjectSimulator(Simulator):
     def _ready(self, value: Any) -> Copies:
         """Try the object with this action, or with several of its own, unless this was done before."""
         if self._copies is None:
-            values = [value] if self._values is None else _some(self._values)
-            self._trial = try_out(self._steps, values, self._step)
-            self._copies, self._remarks = choose_copies(self._steps, values, self._ways)
+            values = [value] if self._values is None else self._values
+            self._trial = try_out(self._steps, _some(values, _MOST_ACTIONS), self._step)
+            self._copies, self._remarks = choose_copies(self._steps, _some(values, 3), self._ways)
+            if self._trial.made:
+                warn_of_seeds(self._steps.name, self._trial.made)
             stored = isinstance(self._copies, (PickledCopies, SavedCopies))
             self._keeps_history = self._trial.opaque or not stored
         return self._copies
@@ -195,24 +200,13 @@ class ObjectSimulator(Simulator):
 
     def _stepped(self, thing: Any, state: ObjectState, value: Any, shock: Shock) -> Step:
         steps = state.steps + 1
-        if steps >= _FIRST_LATE_CHECK and steps & (steps - 1) == 0:
-            self._refuse_new_generators(thing, steps)
         result = self._steps.step(thing, value, shock)
+        if self._steps.keys.places is not None:
+            self._watch.look(thing, steps)
         history = History(state.history, (_kept(value), shock)) if self._keeps_history else None
         after = ObjectState(thing, _kept(result.observation), history, steps, state.truncated or bool(result.truncated))
         after.copies = self._copies
         return Step(float(result.reward), after, bool(result.terminated))
-
-    def _refuse_new_generators(self, thing: Any, steps: int) -> None:
-        keys = self._steps.keys
-        if keys.places is not None:
-            new = set(keys.names(thing)) - {place.where for place in keys.places}
-            if new:
-                raise SimulatorError(
-                    f"After {steps - 1} steps {self._steps.name} has a random generator that it did not have at first: "
-                    f"{', '.join(sorted(new))}. Make all generators in __init__ or reset, or give new parts the same "
-                    "generator."
-                )
 
     def _thing(self, state: ObjectState) -> Any:
         """The object of a state."""
@@ -294,9 +288,11 @@ def _actions(actions: Any) -> tuple[Labels | None, list[Any] | None]:
     return labels, list(range(labels.size))
 
 
-def _some(values: list[Any]) -> list[Any]:
-    """First, middle and last of these."""
-    return [values[i] for i in sorted({0, len(values) // 2, len(values) - 1})]
+def _some(values: list[Any], most: int) -> list[Any]:
+    """All of these, or as many from the first to the last one."""
+    if len(values) <= most:
+        return values
+    return [values[round(i * (len(values) - 1) / (most - 1))] for i in range(most)]
 
 
 def _kept(value: Any) -> Any:

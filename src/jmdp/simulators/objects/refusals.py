@@ -10,7 +10,7 @@ from jmdp.simulators.checking.probe import fingerprint_of
 from jmdp.simulators.digests import attributes_of
 from jmdp.simulators.objects.hidden import Hidden, sources_in_code
 from jmdp.simulators.objects.object_steps import ObjectSteps
-from jmdp.simulators.objects.trial_run import STEPS, Look, Run
+from jmdp.simulators.objects.trial_run import Look, Run
 
 _FIX = "Draw in step, from a generator that is made in __init__: self.rng = np.random.default_rng()."
 
@@ -56,10 +56,10 @@ def differing_attributes(one: Any, other: Any) -> list[str]:
     return [name for name in mine if name in theirs and fingerprint_of(mine[name]) != fingerprint_of(theirs[name])]
 
 
-def refuse_frozen(name: str, cause: str) -> NoReturn:
+def refuse_frozen(name: str, cause: str, steps: int) -> NoReturn:
     """Raise for steps that no key changes, although the object does not look deterministic."""
     raise SimulatorError(
-        f"No key changes a step of {name}: in {STEPS} steps with other keys, all rewards and states were the same. "
+        f"No key changes a step of {name}: in {steps} steps with other keys, all rewards and states were the same. "
         f"{cause}. {_FIX}"
     )
 

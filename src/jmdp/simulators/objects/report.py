@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 
 from jmdp.simulators.objects.trial import Trial
-from jmdp.simulators.objects.trial_run import STEPS
 
 _SHARE = '; no step read it: shared=("{}",) makes copies faster'
 
@@ -28,12 +28,23 @@ def report_of(name: str, copies: str, remarks: Sequence[str], trial: Trial) -> s
     return _table(lines)
 
 
+def warn_of_seeds(name: str, made: Sequence[str]) -> None:
+    """Warn of generators that steps make or seed: only the reader of the code can know where their seeds come from."""
+    warnings.warn(
+        f"{'; '.join(made)}. Nothing is wrong if the seed is drawn from a generator of {name}. Otherwise its numbers "
+        "are the same in all samples, and intervals are too short: draw from a generator that is made in __init__ "
+        "(self.rng = np.random.default_rng()), or draw the seed from it (np.random.default_rng(self.rng.integers("
+        "2**63))).",
+        stacklevel=4,
+    )
+
+
 def _randomness(trial: Trial) -> str:
     if trial.deterministic:
         idle = f"; no step draws from {', '.join(trial.generators)}" if trial.generators else ""
-        return f"none: {STEPS} steps were the same with other keys{idle}"
+        return f"none: {trial.steps} steps were the same with other keys{idle}"
     sources = [*trial.drawn, *(["the global generators of NumPy and Python"] if trial.globals else [])]
-    effect = "" if trial.varied else f"; it changed no reward and no state in {STEPS} steps"
+    effect = "" if trial.varied else f"; it changed no reward and no state in {trial.steps} steps"
     return f"{', '.join(sources)}, set to the key of each step{effect}"
 
 

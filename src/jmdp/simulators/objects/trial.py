@@ -30,6 +30,7 @@ class Trial:
 
     generators: list[str]  # that are keyed
     drawn: list[str]  # of these, the ones that steps drew from
+    steps: int  # of each run
     varied: bool = False  # whether another key changed a step
     starts_vary: bool = False  # whether another key changed the start
     opaque: bool = False  # whether states cannot be inspected
@@ -51,14 +52,14 @@ def try_out(steps: ObjectSteps, actions: Sequence[Any], step: Any) -> Trial:
     reference, trial, sizes, replaced = _first_run(plain, actions)
     steps.uses_globals, steps.keys = plain.uses_globals, plain.keys
     _second_run(plain, actions, reference, step)
-    trial.varied = Run(plain, actions, b"other").steps(STEPS) != reference.looks
+    trial.varied = Run(plain, actions, b"other").steps(trial.steps) != reference.looks
     trial.starts_vary = _starts_vary(plain)
     trial.opaque = reference.looks[-1].state is None
     trial.made = tuple(cause for cause in sources_in_code(reference.thing, step) if "makes" in cause or "sets" in cause)
     if not trial.varied:
         cause = _cause_of_frozen_steps(reference.thing, trial, replaced)
         if cause is not None:
-            refuse_frozen(plain.name, cause)
+            refuse_frozen(plain.name, cause, trial.steps)
     if steps.shared.values:
         _check_shared(steps, actions, reference.looks)
     trial.growing = {name: seen for name, seen in growing(sizes).items() if name not in steps.ignored}
@@ -69,10 +70,10 @@ def try_out(steps: ObjectSteps, actions: Sequence[Any], step: Any) -> Trial:
 def _first_run(steps: ObjectSteps, actions: Sequence[Any]) -> tuple[Run, Trial, list[dict[str, int]], list[str]]:
     """Run the object for the first time, and see which generators it draws from and what grows or shrinks."""
     run = Run(steps, actions, b"step")
-    trial = Trial(steps.keys.names(run.thing), [])
+    trial = Trial(steps.keys.names(run.thing), [], max(STEPS, len(actions)))  # each action at least once
     first, drawn, replaced = set(trial.generators), {}, {}
     sizes, lengths = [attribute_sizes(run.thing)], [lengths_of(run.thing)]
-    for _ in range(STEPS):
+    for _ in range(trial.steps):
         before = {name: SavedGenerator.of(generator) for name, generator in GLOBALS.items()}
         thing = run.thing
         run.step()
@@ -113,7 +114,7 @@ def _second_run(steps: ObjectSteps, actions: Sequence[Any], reference: Run, step
             )
         hidden: list[Hidden] = []
         states: list[Any] = []
-        for t in range(STEPS):
+        for t in range(len(reference.looks)):
             if t <= 1 or run.looks[-1].terminated:  # generator objects have no variables before their first value
                 hidden = hidden_generators(run.thing, steps.ignored)
                 states = [one.state() for one in hidden]
@@ -158,7 +159,7 @@ def _cause_of_frozen_steps(thing: Any, trial: Trial, replaced: list[str]) -> str
 
 def _check_shared(steps: ObjectSteps, actions: Sequence[Any], expected: list[Look]) -> None:
     """Raise if a step reads a shared attribute."""
-    found = Run(steps, actions, b"step").steps(STEPS)
+    found = Run(steps, actions, b"step").steps(len(expected))
     for t, (one, other) in enumerate(zip(found, expected, strict=True)):
         if one != other:
             refuse_read_shared(list(steps.shared.values), steps.name, t)

@@ -14,7 +14,7 @@ from jmdp.simulators.objects.object_steps import ObjectSteps
 from jmdp.simulators.simulator import finite_reward
 
 STEPS = MEASURED_AT[-1]
-"""Steps of each run of the trial."""
+"""Steps of each run of the trial, unless there are more actions to try."""
 
 _ROOT = Shock.of_sample(0, 0).derived(b"trial")
 
