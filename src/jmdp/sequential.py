@@ -239,7 +239,8 @@ class _Run:
             with status_bar(question.verb, question.progress, n, self._budget, self._seconds) as report:
                 while not self._spent():
                     standing = self._look()
-                    report(len(self._sampled.samples), self._status(standing))
+                    said = "" if standing is None else standing.described(question.labels.name, question.rule)
+                    report(len(self._sampled.samples), said)
                     if self._sampled.decided and self._open:
                         break
         except KeyboardInterrupt:
@@ -340,13 +341,3 @@ class _Run:
         if self._blocks is not None:
             self._blocks.close()
             self._blocks = None
-
-    def _status(self, standing: Standing | None) -> str:
-        """The leader, the interval of its worst rival, and the number of survivors."""
-        if standing is None:
-            return ""
-        name, k = self._question.labels.name, self._question.labels.size
-        said = f"{name(standing.reference)} {'leads' if self._question.rule.margin is None else 'less the margin'}"
-        if (rival := standing.rival) is not None:
-            said += f", {standing.low[rival]:.3g} to {standing.high[rival]:.3g} over {name(rival)}"
-        return f"{said}; {len(standing.survivors)} of {k} remain"

@@ -9,7 +9,7 @@ probability at most 1 − confidence, whatever was eliminated before and wheneve
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -65,6 +65,13 @@ class Standing:
         """The survivor whose gap has the smallest lower limit."""
         others = [i for i in self.survivors if i != self.reference]
         return min(others, key=lambda i: self.low[i], default=None)
+
+    def described(self, name: Callable[[int], str], rule: SelectionRule) -> str:
+        """The reference, the interval of its worst rival, and the number of survivors."""
+        said = f"{name(self.reference)} {'leads' if rule.margin is None else 'less the margin'}"
+        if (rival := self.rival) is not None:
+            said += f", {self.low[rival]:.3g} to {self.high[rival]:.3g} over {name(rival)}"
+        return f"{said}; {len(self.survivors)} of {rule.alternatives} remain"
 
 
 @dataclass(frozen=True, kw_only=True)
