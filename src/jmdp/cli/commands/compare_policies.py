@@ -9,12 +9,12 @@ from typing import Annotated, Any, ClassVar
 
 import tyro
 
-from jmdp.cli.choices import CouplingName, coupling_of, label_of
 from jmdp.cli.command import Exit, aside, print_json
-from jmdp.cli.environments import Environment, EnvName, environment
-from jmdp.cli.options import Optionally, PolicyDraws, TruncatedEnds
+from jmdp.cli.environments import Environment
+from jmdp.cli.episode_options import EpisodeSampling
+from jmdp.cli.options import Optionally
 from jmdp.cli.policy_files import FILES_HELP
-from jmdp.cli.sampling_options import Sampling, sampling_record
+from jmdp.cli.sampling_options import sampling_record
 from jmdp.comparing_policies import compare_policies
 from jmdp.errors import SettingsError
 from jmdp.results.outcome import Outcome
@@ -26,14 +26,9 @@ _POLICIES = (
     f"world, by name; {FILES_HELP}."
 )
 
-STARTS_HELP = (
-    "Start states of the episodes, for tables: states by name or number, equally likely, or STATE=PROBABILITY. By "
-    "default the start distribution of the world or the environment."
-)
-
 
 @dataclass(frozen=True, kw_only=True)
-class ComparePolicies(Sampling):
+class ComparePolicies(EpisodeSampling):
     """Compare whole policies: which is best, by how much, with what confidence.
 
     Each sample runs one episode of every policy from the same start, with common random numbers. Sampling stops as soon
@@ -52,24 +47,18 @@ class ComparePolicies(Sampling):
         "to ± 5, as JSON",
     }
 
-    env: EnvName
     policies: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME=POLICY …", help=_POLICIES)]
     baseline: Annotated[Optionally[str], tyro.conf.arg(metavar="NAME")] = None
     """Policy that the others are compared with. By default the one with the largest mean."""
-    starts: Annotated[tuple[str, ...], tyro.conf.arg(metavar="STATE …", help=STARTS_HELP, help_behavior_hint="")] = ()
-    truncated_ends: TruncatedEnds = False
     discount: Optionally[float] = None
     """Discount factor per step. Tables have their own; with 1, a return is the sum over the whole episode."""
-    coupling: CouplingName = "synchronous"
-    """Randomness shared by all branches in a step (synchronous), by those in the same state (local), or by none."""
-    policy_luck: PolicyDraws = "shared"
     plot: Annotated[Optionally[Path], tyro.conf.arg(metavar="FILE")] = None
     """Save a figure to FILE, which ends in .png, .svg or .pdf."""
 
     def run(self) -> Exit:
         """Compare and print the result."""
         with aside(self.quiet):
-            chosen = environment(self.env, self.loader(), truncated_ends=self.truncated_ends)
+            chosen = self.environment()
             found = self._compared(chosen)
             answer: Any = _record(found) if self.json else found
             if self.plot is not None:
@@ -89,29 +78,12 @@ class ComparePolicies(Sampling):
         return compare_policies(
             simulator,
             {name: chosen.policy(simulator, text) for name, text in _named(self.policies)},
-            starts=start_states(self.starts, chosen),
+            starts=self.start_states(chosen),
             discount=self.discount,
-            coupling=coupling_of(self.coupling, self.policy_luck),
+            coupling=self.shared(),
             baseline=self.baseline,
             **self.sampling(),
         )
-
-
-def start_states(texts: Sequence[str], chosen: Environment) -> Any:
-    """Return the argument `starts` of `compare_policies` from command-line text."""
-    if not texts:
-        return getattr(chosen.world, "start", None)
-    if chosen.model is None:
-        raise SettingsError("--starts is available for tables only. Other environments draw their starts from --seed.")
-    labels = chosen.model.states
-    pairs = [text.rpartition("=") if "=" in text else (text, "", "") for text in texts]
-    states = [labels.index(label_of(labels, state)) for state, _, _ in pairs]
-    if not any(chance for _, _, chance in pairs):
-        return states
-    try:
-        return dict(zip(states, [float(chance) for _, _, chance in pairs], strict=True))
-    except ValueError:
-        raise SettingsError(f"--starts is {' '.join(texts)}. Give a probability for each: 0=0.5 3=0.5.") from None
 
 
 def _named(texts: Sequence[str]) -> list[tuple[str, str]]:

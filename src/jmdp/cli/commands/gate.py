@@ -10,14 +10,11 @@ from typing import Annotated, ClassVar, Literal
 import tyro
 
 from jmdp.base.interval import Verdict
-from jmdp.cli.choices import CouplingName, coupling_of
 from jmdp.cli.command import Exit, aside, print_json
-from jmdp.cli.commands.compare_policies import STARTS_HELP, start_states
-from jmdp.cli.environments import EnvName, environment
+from jmdp.cli.episode_options import EpisodeSampling
 from jmdp.cli.gate_report import GateReport
-from jmdp.cli.options import Optionally, PolicyDraws, TruncatedEnds
+from jmdp.cli.options import Optionally
 from jmdp.cli.policy_files import policy_digest
-from jmdp.cli.sampling_options import Sampling
 from jmdp.comparing_policies import compare_policies
 from jmdp.errors import SettingsError
 from jmdp.results.margins import Margin
@@ -32,7 +29,7 @@ _UNDECIDED: dict[str | None, Exit] = {None: Exit.UNDECIDED, "fail": Exit.NO, "pa
 
 
 @dataclass(frozen=True, kw_only=True)
-class Gate(Sampling):
+class Gate(EpisodeSampling):
     """Fail if a new policy is worse than the old one by more than a margin.
 
     Each sample runs one episode of both policies from the same start, with common random numbers. Sampling stops as
@@ -49,7 +46,6 @@ class Gate(Sampling):
         "the new policy is known not to be worse",
     }
 
-    env: EnvName
     old: Annotated[str, tyro.conf.arg(metavar="POLICY", help=_OLD)]
     new: Annotated[str, tyro.conf.arg(metavar="POLICY")]
     """The policy to test."""
@@ -58,13 +54,8 @@ class Gate(Sampling):
     """Exit with 1 (fail) or 0 (pass) instead of 3 if the budget is used up."""
     summary: Annotated[Optionally[Path], tyro.conf.arg(metavar="FILE.md")] = None
     """Append a report in markdown to FILE.md, e.g. "$GITHUB_STEP_SUMMARY"."""
-    starts: Annotated[tuple[str, ...], tyro.conf.arg(metavar="STATE …", help=STARTS_HELP, help_behavior_hint="")] = ()
-    truncated_ends: TruncatedEnds = False
     discount: Optionally[float] = None
     """Discount factor per step. By default that of a table; for other environments 1, the sum over an episode."""
-    coupling: CouplingName = "synchronous"
-    """Randomness shared by both policies in a step (synchronous), by those in the same state (local), or by none."""
-    policy_luck: PolicyDraws = "shared"
     precision: tyro.conf.Fixed[None] = None
     indifference: tyro.conf.Fixed[None] = None
 
@@ -90,7 +81,7 @@ class Gate(Sampling):
 
     def _report(self) -> GateReport:
         margin = Margin.of(self.margin)
-        chosen = environment(self.env, self.loader(), truncated_ends=self.truncated_ends)
+        chosen = self.environment()
         simulator = chosen.episode_simulator(digests=self.coupling == "local")
         discount = 1.0 if self.discount is None and simulator.discount is None else self.discount
         if discount == 1 and self.horizon is None and simulator.episode_limit is None:
@@ -99,9 +90,9 @@ class Gate(Sampling):
         found = compare_policies(
             simulator,
             {"old": chosen.policy(simulator, self.old), "new": chosen.policy(simulator, self.new)},
-            starts=start_states(self.starts, chosen),
+            starts=self.start_states(chosen),
             discount=discount,
-            coupling=coupling_of(self.coupling, self.policy_luck),
+            coupling=self.shared(),
             baseline="old",
             margin=margin,
             **self.sampling(),
