@@ -145,6 +145,7 @@ def test_gymnax(truncated_ends):
 def test_on_the_command_line(tmp_path, monkeypatch, capsys):
     pytest.importorskip("tyro")
     from jmdp.cli.environments import environment
+    from jmdp.cli.loading import Loader
     from jmdp.cli.main import main
 
     (tmp_path / "tape.py").write_text(
@@ -168,4 +169,4 @@ def test_on_the_command_line(tmp_path, monkeypatch, capsys):
     assert main(line) == 2
     assert "truncated at step 3" in capsys.readouterr().err
     with pytest.raises(SettingsError, match="--truncated-ends is available for Gymnasium"):
-        environment("world:inventory", truncated_ends=True)
+        environment("world:inventory", Loader(safe=False), truncated_ends=True)
