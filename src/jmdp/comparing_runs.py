@@ -243,12 +243,14 @@ class _Measures(_Question):
         survivors = sampled.active
         if self.baseline is not None:
             survivors = tuple(sorted({i for standing in known for i in standing.survivors}))
-        return replace(known[0], survivors=survivors)
+        first = known[0]
+        return _JointStanding(first.reference, survivors, first.low, first.high, first.decision, tuple(known))
 
     def outcome(self, sampled: Sampled, standing: Standing | None) -> Outcome:
         """The outcome if all measures are decided."""
         parts = self._parts(sampled.samples)
-        found = [part.outcome(sampled, standing if len(parts) == 1 else part.standing(sampled)) for part in parts]
+        each = standing.measures if isinstance(standing, _JointStanding) else [standing] * len(parts)
+        found = [part.outcome(sampled, own) for part, own in zip(parts, each, strict=True)]
         return Outcome.BUDGET_EXHAUSTED if Outcome.BUDGET_EXHAUSTED in found else found[0]
 
     def pairing_costs(self, sampled: Sampled) -> bool:
@@ -259,16 +261,20 @@ class _Measures(_Question):
         """Result from the samples so far."""
         found = [part.comparison(sampled, interrupted) for part in self._parts(sampled.samples)]
         if found[0].measure is None:
-            single: RunComparison = replace(found[0], continue_with=self._continued(sampled))
+            single: RunComparison = found[0]
             return single
         return RunComparisons(
             comparisons={comparison.measure: comparison for comparison in found},
             confidence=self.settings.confidence,
-            continue_with=self._continued(sampled),
+            continue_with=lambda samples: self.answer(sampled, whole_number("samples", samples, 2)),
         )
 
-    def _continued(self, sampled: Sampled) -> Any:
-        return lambda samples: self.answer(sampled, whole_number("samples", samples, 2))
+
+@dataclass(frozen=True)
+class _JointStanding(Standing):
+    """Designs that at least one measure needs; gaps and decision are those of the first measure."""
+
+    measures: tuple[Standing, ...]
 
 
 class _CountingLuck(Luck):

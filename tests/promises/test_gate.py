@@ -10,26 +10,20 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from functools import partial
 from itertools import dropwhile, takewhile
 
 import numpy as np
 import pytest
 from scipy.stats import binom, t
 
-import jmdp
+from drawn_returns import block, summary
 from jmdp.base.interval import Estimate, Verdict
-from jmdp.base.labels import Labels
-from jmdp.methods.monte_carlo.monte_carlo import MonteCarlo
 from jmdp.results import anytime
 from jmdp.results.margins import Margin
 from jmdp.results.samples import pair_means
 from jmdp.results.samples.drawn_samples import DrawnSamples
-from jmdp.results.samples.limits import Limits
 from jmdp.results.samples.pair_means import PairMeans
-from jmdp.results.samples.sample_summary import SampleSummary
 from jmdp.results.samples.selection import Decision, SelectionRule, looks
-from jmdp.simulators.simulator import ENDED, Draws
 
 MARGINS = ("2%", "5%", 2.0, 5.0)
 BUDGET = 10_000  # pairs, the default of `jmdp gate`
@@ -65,30 +59,17 @@ def steady(rng, n, loss):
 LAWS = {law.__name__: law for law in (normal, lognormal, crash, steady)}
 
 
-def summary(returns, rule, return_range=None):
-    ends, gains = np.full(returns.shape, ENDED), np.ascontiguousarray(returns).view(np.int64)
-    draws = Draws(returns, ends, gains, float(np.abs(returns).max()), returns.size, 0, True)
-    return SampleSummary(
-        samples=DrawnSamples(2).with_block((0, 1), draws),
-        labels=Labels("policy", 2),
-        limits=Limits.of_draws([draws], 1.0, 1, None),
-        coupling=jmdp.Synchronous(),
-        discount=1.0,
-        horizon=1,
-        seed=0,
-        confidence=rule.confidence,
-        error=rule.error,
-        return_range=return_range,
-        method=partial(MonteCarlo, seed=0),
-    )
+def loss_limits(returns, rule, return_range=None):
+    """Limits of the loss beyond the margin, for returns [n, 2] of old and new."""
+    samples = DrawnSamples(2).with_block((0, 1), block(returns))
+    return summary(samples, rule, return_range).gap_limits(0, (0, 1), rule.margin)
 
 
 def gate(returns, margin, return_range=None):
     """Verdict and pairs used, for returns [budget, 2] of old and new."""
     rule = SelectionRule(alternatives=2, baseline=0, margin=Margin.of(margin))
     for n in takewhile(lambda n: n <= len(returns), dropwhile(lambda n: n < anytime.ENOUGH, looks())):
-        limits = summary(returns[:n], rule, return_range).gap_limits(0, (0, 1), rule.margin)
-        standing = rule.examine(0, (0, 1), *limits)
+        standing = rule.examine(0, (0, 1), *loss_limits(returns[:n], rule, return_range))
         if standing.decision is Decision.MARGIN:
             return Verdict.NO if standing.low[1] > 0 else Verdict.YES, n
     return Verdict.UNKNOWN, len(returns)
@@ -187,7 +168,7 @@ def constant_loss(runs, n=20_000):
     rule, missed = SelectionRule(alternatives=2, baseline=0, margin=Margin(0.9, relative=True)), 0
     for run in range(runs):
         old = 100 + 30 * np.random.default_rng([2, run]).standard_normal(n)
-        low, high = summary(np.stack([old, old - 90], axis=1), rule).gap_limits(0, (0, 1), rule.margin)
+        low, high = loss_limits(np.stack([old, old - 90], axis=1), rule)
         missed += not low[1] <= 0 <= high[1]
     return missed
 

@@ -3,42 +3,14 @@
 from __future__ import annotations
 
 import itertools
-from functools import partial
 
 import numpy as np
 import pytest
 from scipy.stats import binom
 
-import jmdp
-from jmdp.base.labels import Labels
-from jmdp.methods.monte_carlo.monte_carlo import MonteCarlo
+from drawn_returns import block, summary
 from jmdp.results.samples.drawn_samples import DrawnSamples
-from jmdp.results.samples.limits import Limits
-from jmdp.results.samples.sample_summary import SampleSummary
 from jmdp.results.samples.selection import Decision, SelectionRule, looks, next_look
-from jmdp.simulators.simulator import ENDED, Draws
-
-
-def block(returns):
-    ends, gains = np.full(returns.shape, ENDED), np.ascontiguousarray(returns).view(np.int64)
-    return Draws(returns, ends, gains, float(np.abs(returns).max()), returns.size, 0, True)
-
-
-def summary(samples, rule):
-    k = samples.alternatives
-    return SampleSummary(
-        samples=samples,
-        labels=Labels("action", k),
-        limits=Limits.of_draws([stage.draws for stage in samples.stages], 1.0, 1, None),
-        coupling=jmdp.Synchronous(),
-        discount=1.0,
-        horizon=1,
-        seed=0,
-        confidence=rule.confidence,
-        error=rule.error,
-        return_range=None,
-        method=partial(MonteCarlo, seed=0),
-    )
 
 
 def run(means, rule, seed, budget, common=3.0):
