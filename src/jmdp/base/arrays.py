@@ -9,6 +9,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from jmdp.base.machine import budget, in_words
+from jmdp.base.settings import short
+from jmdp.errors import MemoryBudgetError
+
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 Booleans = npt.NDArray[np.bool_]
@@ -54,18 +58,25 @@ def _array(name: str, value: npt.ArrayLike, axes: str, error: type[ValueError]) 
     refuse_masked(name, value, error)
     try:
         array = np.asarray(value)
-    except ValueError as ragged:
-        raise error(f"{name} is not a rectangular array {axes}: {ragged}") from None
+    except Exception as reason:  # of any kind: NumPy calls methods of the caller's class
+        raise error(f"{name} is not a rectangular array {axes}: {short(str(reason), 200)}") from None
     if array.ndim != axes.count(",") + 1:
         raise error(f"{name} has shape {array.shape}. Its axes are {axes}.")
+    refuse_large(f"{name} of shape {array.shape}", 8.0 * array.size)
     return array
 
 
-def refuse_masked(name: str, value: object, error: type[ValueError]) -> None:
-    """Raise if an entry is masked, also inside lists: NumPy's conversion would use the value under the mask."""
-    if isinstance(value, (list, tuple)):
+def refuse_large(what: str, size: float) -> None:
+    """Raise if this many bytes are not free: a broadcast array has any size before it is copied."""
+    if size > (allowed := budget(None)):
+        raise MemoryBudgetError(f"{what} needs {in_words(size)}, but only {in_words(allowed)} may be used.")
+
+
+def refuse_masked(name: str, value: object, error: type[ValueError], depth: int = 4) -> None:
+    """Raise if an entry is masked, also inside lists of this depth: NumPy's conversion would use the value under the mask."""
+    if depth and isinstance(value, (list, tuple)):
         for part in value:
-            refuse_masked(name, part, error)
+            refuse_masked(name, part, error, depth - 1)
     elif isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
         raise error(f"{name} has masked entries. Fill them with numbers first, e.g. array.filled(0).")
 

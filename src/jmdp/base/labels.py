@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import difflib
-import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
+from jmdp.base.settings import integer, short
 from jmdp.errors import LabelError, ModelError
 
 Label = int | str
@@ -34,25 +35,23 @@ class Labels:
 
     def __post_init__(self) -> None:
         names = self.names or ()
-        object.__setattr__(self, "_index", {name: i for i, name in enumerate(names)})
-        if self.names is None:
-            return
-        if len(names) != self.size:
+        if self.names is not None and len(names) != self.size:
             raise ModelError(
                 f"{self.kind}_names has {len(names)} entries for {self.size} {self.plural}. Give one name each."
             )
         if not all(isinstance(name, str) for name in names):
             raise ModelError(f"{self.kind}_names must be strings. Convert them, e.g. with map(str, names).")
-        if len(self._index) != self.size:
+        object.__setattr__(self, "_index", {name: i for i, name in enumerate(names)})
+        if len(self._index) != len(names):
             twice = next(name for i, name in enumerate(names) if self._index[name] != i)
-            raise ModelError(f"{self.kind}_names has {twice!r} more than once. Names must be unique.")
+            raise ModelError(f"{self.kind}_names has {short(twice)} more than once. Names must be unique.")
+        if unprintable := [name for name in names if not _is_unicode(name)]:
+            raise ModelError(f"{self.kind}_names has {short(unprintable[0])}, which is not valid Unicode. Rename it.")
 
     @classmethod
     def of(cls, kind: str, size: int, names: Sequence[str] | None) -> Labels:
         """Labels from any sequence of names, or None."""
-        if names is not None and (isinstance(names, str) or not hasattr(names, "__iter__")):
-            raise ModelError(f"{kind}_names is {names!r}. Give a list with one name each.")
-        return cls(kind, size, None if names is None else tuple(names))
+        return cls(kind, size, None if names is None else _listed(kind, size, names))
 
     @property
     def plural(self) -> str:
@@ -62,19 +61,18 @@ class Labels:
     def index(self, label: Label) -> int:
         """Return the index of a name or of an index (NumPy integers too)."""
         if isinstance(label, str):
-            if label in self._index:
-                return self._index[label]
+            if (name := str.__str__(label)) in self._index:
+                return self._index[name]
             if self.names is None:
-                raise LabelError(f"There is no {self.kind} {label!r}: the {self.plural} have no names. Use an index.")
-            close = difflib.get_close_matches(label, self.names, n=1)
-            hint = f" Did you mean {close[0]!r}?" if close else ""
-            raise LabelError(f"There is no {self.kind} {label!r}: names are {_some(self.names)}.{hint}")
-        try:
-            i = operator.index(label)
-        except TypeError:
-            raise LabelError(f"A {self.kind} is an index or a name, not {label!r}.") from None
-        if isinstance(label, bool) or not 0 <= i < self.size:
-            raise LabelError(f"There is no {self.kind} {label!r}: indices run from 0 to {self.size - 1}.")
+                raise LabelError(
+                    f"There is no {self.kind} {short(name)}: the {self.plural} have no names. Use an index."
+                )
+            close = difflib.get_close_matches(name[:100], self.names, n=1)
+            hint = f" Did you mean {short(close[0])}?" if close else ""
+            raise LabelError(f"There is no {self.kind} {short(name)}: names are {_some(self.names)}.{hint}")
+        i = integer(label)
+        if i is None or not 0 <= i < self.size:
+            raise LabelError(f"There is no {self.kind} {short(label)}: indices run from 0 to {self.size - 1}.")
         return i
 
     def name(self, index: int) -> str:
@@ -82,6 +80,27 @@ class Labels:
         return str(index) if self.names is None else self.names[index]
 
 
+def _listed(kind: str, size: int, names: Iterable[str]) -> tuple[str, ...]:
+    """The names as a tuple of plain strings, at most one more than there are entries."""
+    if isinstance(names, (str, bytes)):
+        raise ModelError(f"{kind}_names is {short(names)}. Give a list with one name each.")
+    try:
+        some = tuple(islice(names, size + 1))
+    except Exception:  # of any kind: it is the caller's class, or no sequence
+        raise ModelError(f"{kind}_names is {short(names)}. Give a list with one name each.") from None
+    if len(some) > size:
+        raise ModelError(f"{kind}_names has more than {size} entries. Give one name for each {kind}.")
+    return tuple(str.__str__(name) if isinstance(name, str) else name for name in some)
+
+
+def _is_unicode(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _some(names: Sequence[str], most: int = 8) -> str:
-    shown = ", ".join(map(repr, names[:most]))
+    shown = ", ".join(map(short, names[:most]))
     return shown if len(names) <= most else f"{shown}, … ({len(names)} in all)"

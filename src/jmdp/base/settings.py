@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from numbers import Real
+from typing import Any
 
 import numpy as np
 
@@ -28,34 +28,52 @@ def nonnegative(settings: object, name: str, *, optional: bool = False) -> None:
     value = getattr(settings, name)
     if optional and value is None:
         return
-    if isinstance(value, bool) or not (isinstance(value, Real) and 0 <= float(value) < math.inf):
-        raise SettingsError(f"{name} is {value!r}. Give a finite number ≥ 0.")
-    object.__setattr__(settings, name, float(value))
+    number = real_number(value)
+    if not 0 <= number < math.inf:
+        raise SettingsError(f"{name} is {short(value)}. Give a finite number ≥ 0.")
+    object.__setattr__(settings, name, number)
 
 
 def boolean(settings: object, name: str) -> None:
     """Require True or False: other objects with a truth value are probably mistakes."""
     value = getattr(settings, name)
     if not isinstance(value, (bool, np.bool_)):
-        raise SettingsError(f"{name} is {value!r}. Give True or False.")
+        raise SettingsError(f"{name} is {short(value)}. Give True or False.")
     object.__setattr__(settings, name, bool(value))
 
 
 def short(value: object, most: int = 80) -> str:
-    """The value as text for a message; long ones are cut."""
+    """The value as text for a message, on one line; long ones are cut."""
     try:
         said = repr(value)
     except Exception:  # of any kind: it is the caller's class, or a list of integers that are too long to print
-        said = object.__repr__(value)
+        said = f"an int of {value.bit_length():,} bits" if isinstance(value, int) else object.__repr__(value)
+    said = " ".join(said.split())
     return said if len(said) <= most else f"{said[: most - 1]}…"
+
+
+def real_number(value: Any) -> float:
+    """The value as a float, NumPy's and other scalars included; nan if it is no real number.
+
+    Integers beyond the range of a float become infinite. Booleans and text are no numbers here: they are mistakes.
+    """
+    if isinstance(value, (bool, np.bool_, str, bytes)):
+        return math.nan
+    try:
+        return float(value) if getattr(value, "ndim", 0) == 0 else math.nan
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf
+    except Exception:  # of any kind: it is the caller's class
+        return math.nan
 
 
 def probability(settings: object, name: str) -> None:
     """Require a number strictly between 0 and 1."""
     value = getattr(settings, name)
-    if not (isinstance(value, Real) and 0 < float(value) < 1):
-        raise SettingsError(f"{name} is {value!r}. Give a probability, e.g. 0.95.")
-    object.__setattr__(settings, name, float(value))
+    number = real_number(value)
+    if not 0 < number < 1:
+        raise SettingsError(f"{name} is {short(value)}. Give a probability, e.g. 0.95.")
+    object.__setattr__(settings, name, number)
 
 
 def whole(settings: object, name: str, least: int, most: int = 2**62, *, optional: bool = False) -> None:
@@ -67,12 +85,19 @@ def whole(settings: object, name: str, least: int, most: int = 2**62, *, optiona
 
 def whole_number(name: str, value: object, least: int, most: int = 2**62) -> int:
     """Return a value that satisfies `whole` as an int."""
-    try:
-        number = None if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]
-    except TypeError:
-        number = None
+    number = integer(value)
     if number is None or number < least:
-        raise SettingsError(f"{name} is {value!r}. Give a whole number of at least {least}.")
+        raise SettingsError(f"{name} is {short(value)}. Give a whole number of at least {least}.")
     if number > most:
-        raise SettingsError(f"{name} is {value!r}. Give a whole number of at most {most}.")
+        raise SettingsError(f"{name} is {short(value)}. Give a whole number of at most {most}.")
     return number
+
+
+def integer(value: Any) -> int | None:
+    """The value as an int, NumPy's integers included; None if it is none. Booleans are none: they are mistakes."""
+    if isinstance(value, (bool, np.bool_)):
+        return None
+    try:
+        return int(operator.index(value))
+    except Exception:  # of any kind: it is the caller's class
+        return None

@@ -5,16 +5,15 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
+from jmdp.base.settings import real_number, short
 from jmdp.errors import ModelError, SettingsError
 
 
 def checked_discount(discount: Any) -> float:
     """Discount of a table as a float; raise `ModelError` if it is invalid."""
-    gamma = _number(discount)
+    gamma = real_number(discount)
     if math.isnan(gamma):
-        raise ModelError(f"discount is {discount!r}. Give a number γ with 0 ≤ γ < 1.")
+        raise ModelError(f"discount is {short(discount)}. Give a number γ with 0 ≤ γ < 1.")
     if not 0 <= gamma < 1:
         raise ModelError(f"discount is {gamma!r}. Give 0 ≤ γ < 1, e.g. 1 − 1/horizon, so that returns are finite.")
     return gamma
@@ -23,19 +22,12 @@ def checked_discount(discount: Any) -> float:
 def problem_discount(own: float | None, given: Any) -> float:
     """Discount of the model or simulator, or the given one if it has none; raise if both differ."""
     if own is not None:
-        if given is not None and given != own:
-            raise SettingsError(f"discount is {given!r}, but the problem's own is {own!r}. Omit discount.")
+        if given is not None and real_number(given) != own:
+            raise SettingsError(f"discount is {short(given)}, but the problem's own is {own!r}. Omit discount.")
         return own
     if given is None:
         raise SettingsError("This simulator has no discount. Give one, e.g. discount=0.99.")
-    gamma = _number(given)
+    gamma = real_number(given)
     if not 0 <= gamma <= 1:
-        raise SettingsError(f"discount is {given!r}. Give a number from 0 to 1.")
+        raise SettingsError(f"discount is {short(given)}. Give a number from 0 to 1.")
     return gamma
-
-
-def _number(discount: Any) -> float:
-    try:
-        return math.nan if isinstance(discount, (bool, np.bool_, str, bytes)) else float(discount)
-    except (TypeError, ValueError, OverflowError):
-        return math.nan
