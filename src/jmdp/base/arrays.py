@@ -73,7 +73,7 @@ def refuse_large(what: str, size: float) -> None:
 
 
 def refuse_masked(name: str, value: object, error: type[ValueError], depth: int = 4) -> None:
-    """Raise if an entry is masked, also inside lists of this depth: NumPy's conversion would use the value under the mask."""
+    """Raise if an entry is masked, also in nested lists: NumPy's conversion would use the value under the mask."""
     if depth and isinstance(value, (list, tuple)):
         for part in value:
             refuse_masked(name, part, error, depth - 1)
