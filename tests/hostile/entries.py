@@ -32,7 +32,7 @@ class Entry:
     call
         The callable; it takes the arguments by keyword.
     valid
-        Makes valid arguments. A parameter that is given as a whole by the caller has a value here, also if it is optional.
+        Makes valid arguments, optional ones included: only what is given here can be replaced.
     fixed
         Arguments that are never replaced.
     amounts
