@@ -36,6 +36,7 @@ SLOW = (
     "models/actors/",
     "plots/test_plots.py",
     "project/test_docs.py::test_the_site",
+    "project/test_odd_machines.py",
     "project/test_readme.py",
     "promises/test_certificates.py",
     "promises/test_ever_miss.py",

@@ -124,17 +124,18 @@ def evaluate(
     if coupling is None:
         raise CouplingError(_NO_COUPLING)
     check_kind("coupling", coupling, Coupling, CouplingError)
-    if horizon is not None:
-        over = _Horizon(horizon, terminal_value, discount)
-        answer = over.answer(model, policy, coupling, method, start, progress)
-    elif terminal_value is not None:
-        raise SettingsError("terminal_value requires a finite horizon. Give horizon=… too.")
-    elif isinstance(policy, Mapping):
-        answer = _of_policies(model, policy, coupling, method, discount, start, progress)
-    elif start is None:
-        answer = _answer(model, policy, coupling, method, discount, progress)
-    else:
-        raise SettingsError(_START_IS_FOR_POLICIES)
+    with np.errstate(under="ignore"):  # error bounds allow for underflow
+        if horizon is not None:
+            over = _Horizon(horizon, terminal_value, discount)
+            answer = over.answer(model, policy, coupling, method, start, progress)
+        elif terminal_value is not None:
+            raise SettingsError("terminal_value requires a finite horizon. Give horizon=… too.")
+        elif isinstance(policy, Mapping):
+            answer = _of_policies(model, policy, coupling, method, discount, start, progress)
+        elif start is None:
+            answer = _answer(model, policy, coupling, method, discount, progress)
+        else:
+            raise SettingsError(_START_IS_FOR_POLICIES)
     if throw and not answer.outcome.successful:
         raise _not_converged(method, answer)
     return answer

@@ -29,7 +29,8 @@ def sweep_bar(
     from tqdm import tqdm
 
     start, first = time.monotonic(), math.nan
-    with tqdm(desc=name, unit=" sweep", disable=None if shown else True, delay=_FIRST_SHOWN_AFTER) as bar:
+    off = not (shown and _on_terminal())
+    with tqdm(desc=name, unit=" sweep", disable=off, delay=_FIRST_SHOWN_AFTER) as bar:
 
         def report(sweeps: int, residual: float, aim: float) -> None:
             nonlocal first
@@ -50,7 +51,7 @@ def count_bar(name: str, shown: bool, start: int, end: int | None = None) -> Ite
     """Show a bar that counts, up to `end` if it is known."""
     from tqdm import tqdm
 
-    off = None if shown else True
+    off = not (shown and _on_terminal())
     with tqdm(desc=name, initial=start, total=end, unit_scale=True, disable=off, delay=_FIRST_SHOWN_AFTER) as bar:
 
         def report(count: int) -> None:
@@ -70,7 +71,7 @@ def status_bar(
     from tqdm import tqdm
 
     begun = said = time.monotonic()
-    terminal = sys.stderr.isatty()
+    terminal = _on_terminal()
     off = not (shown and terminal)
     with tqdm(desc=name, initial=start, total=end, unit_scale=True, disable=off, delay=_FIRST_SHOWN_AFTER) as bar:
 
@@ -79,7 +80,7 @@ def status_bar(
             bar.set_postfix_str(status, refresh=False)
             bar.update(count - bar.n)
             now = time.monotonic()
-            if shown and not terminal and now - said >= _LINE_EVERY:
+            if shown and not terminal and sys.stderr is not None and now - said >= _LINE_EVERY:
                 said, past = now, now - begun
                 left = past * (end - count) / max(1, count - start)
                 left = left if seconds is None else min(left, max(0.0, seconds - past))
@@ -93,4 +94,10 @@ def state_bar(name: str, states: Integers, shown: bool) -> Iterator[int]:
     """Iterate over states with a progress bar."""
     from tqdm import tqdm
 
-    yield from tqdm(states, desc=name, unit=" state", disable=None if shown else True, delay=_FIRST_SHOWN_AFTER)
+    off = not (shown and _on_terminal())
+    yield from tqdm(states, desc=name, unit=" state", disable=off, delay=_FIRST_SHOWN_AFTER)
+
+
+def _on_terminal() -> bool:
+    """Whether stderr is a terminal. A program without a console has no stderr, or a closed one."""
+    return sys.stderr is not None and not sys.stderr.closed and sys.stderr.isatty()

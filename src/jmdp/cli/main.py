@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import traceback
@@ -58,6 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def exit_code(run: Callable[[], int]) -> int:
     """Run a command; turn exceptions into a message and an exit code."""
+    _replace_unknown_characters()
     try:
         code = run()
         sys.stdout.flush()
@@ -83,6 +85,13 @@ def exit_code(run: Callable[[], int]) -> int:
     except Exception:  # probably from user code; Python's own exit code, 1, would be mistaken for a result
         traceback.print_exc()
         return Exit.ERROR
+
+
+def _replace_unknown_characters() -> None:
+    """Print "?" for characters such as ± that the encoding of the terminal or file does not have."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
 
 
 def _run(arguments: Sequence[str]) -> int:
