@@ -18,16 +18,22 @@ from jmdp.errors import MemoryBudgetError, NotConvergedError
     ("method", "message"),
     [
         (
-            jmdp.ExactPairs(memory_budget=1000),
-            r"ExactPairs on 25 states needs 9\.77 KiB, but only 1e\+03 bytes may be used",
+            jmdp.ExactPairs(memory_budget=9_999),
+            r"ExactPairs on 25 states needs 9\.77 KiB, but only 9\.76 KiB may be used",
         ),
-        (jmdp.JIPE(memory_budget=1000), r"JIPE on 100 coordinates needs 547 KiB.*Use ExactPairs\(\)"),
+        (jmdp.JIPE(memory_budget=550_000), r"JIPE on 100 coordinates needs 547 KiB.*Use ExactPairs\(\)"),
     ],
 )
 def test_too_small_a_budget_is_refused_with_the_mend(method, message):
     world = jmdp.worlds.windy_gridworld()
     with pytest.raises(MemoryBudgetError, match=message):
         jmdp.evaluate(world.model, world.policies["uniform"], jmdp.Local(), method=method)
+
+
+def test_one_byte_too_few_is_refused():
+    memory.require(1000, 1000, "The table", "Use a smaller one")
+    with pytest.raises(MemoryBudgetError, match="The table needs 1e\\+03 bytes.*Use a smaller one"):
+        memory.require(1001, 1000, "The table", "Use a smaller one")
 
 
 def test_a_model_too_large_for_the_machine_is_refused_at_once():

@@ -501,6 +501,20 @@ def test_an_interrupt_waits_for_the_leg_and_saves(tmp_path, monkeypatch):
     np.testing.assert_array_equal(learned("chain", **settings).covariance, whole.covariance)
 
 
+def test_a_second_interrupt_does_not_wait(monkeypatch):
+    ended = []
+
+    def pressed_twice(self, segment):
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+        ended.append(segment)
+
+    monkeypatch.setattr(StochasticApproximation, "advance", pressed_twice)
+    with pytest.raises(KeyboardInterrupt):
+        learned("chain", seed=2, updates=1_000)
+    assert not ended
+
+
 class SampledPairs:
     """Steps drawn through `model.sample` alone, as a simulator would give them."""
 
