@@ -83,8 +83,10 @@ def pytest_configure(config):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_timeout_set_timer(item, settings):
-    """At its time limit a test fails by a signal. One that hangs in compiled code, where no handler runs, is ended with
-    its process at twice the limit: pytest-xdist reports the test as failed and continues with a new process."""
+    """Arm a second limit, of twice the time, for compiled code, where the signal that ends a test has no effect.
+
+    It ends the process with a traceback. pytest-xdist reports the test as failed and continues in a new process.
+    """
     faulthandler.dump_traceback_later(2 * settings.timeout, file=item.config.stash[STDERR], exit=True)
 
 

@@ -28,9 +28,12 @@ for k in range(2, 21):
     EXPONENTIAL.append(k * EXPONENTIAL[-1] + (-1) ** k)
 
 
-@pytest.mark.parametrize("seed", range(4))
+SEEDS = [0, 1, *(pytest.param(seed, marks=pytest.mark.long) for seed in (2, 3))]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_the_truth_is_inside(seed):
-    """4 × 30 distributions, each at 6 points from 2, 4, 6 and 8 moments: 2,880 cases; and more moments never widen."""
+    """30 distributions a seed, each at 6 points from 2, 4, 6 and 8 moments: 720 cases; and more moments never widen."""
     rng = np.random.default_rng(seed)
     for _ in range(30):
         distribution, moments = random_problem(rng, 8)
@@ -49,7 +52,7 @@ def test_the_truth_is_inside(seed):
                 before = found
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_the_true_cvar_is_inside(seed):
     rng = np.random.default_rng(seed)
     for _ in range(8):
