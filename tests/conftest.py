@@ -1,5 +1,6 @@
 """What holds for all tests."""
 
+import faulthandler
 import os
 import signal
 from pathlib import Path
@@ -68,11 +69,31 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+LONG_LIMIT = 7200
+"""Seconds that a test marked ``long`` may take; for all others see ``timeout`` in pyproject.toml."""
+STDERR = pytest.StashKey[int]()
+
+
 def pytest_configure(config):
     """What JAX compiles is kept for all processes of this run, and for the next."""
+    config.stash[STDERR] = os.dup(2)  # not captured yet
     if hasattr(config, "cache"):
         os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(config.cache.mkdir("jax")))
         os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_timeout_set_timer(item, settings):
+    """Arm a second limit, of twice the time, for compiled code, where the signal that ends a test has no effect.
+
+    It ends the process with a traceback. pytest-xdist reports the test as failed and continues in a new process.
+    """
+    faulthandler.dump_traceback_later(2 * settings.timeout, file=item.config.stash[STDERR], exit=True)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_timeout_cancel_timer(item):
+    faulthandler.cancel_dump_traceback_later()
 
 
 def pytest_ignore_collect(collection_path, config):
@@ -92,6 +113,8 @@ def pytest_collection_modifyitems(items):
     """Mark as fast what is neither slow nor long. The longest test comes first, so that nobody waits for it alone."""
     for item in items:
         name = f"{within_tests(item.path)}::{item.name}"
-        if not name.startswith(SLOW) and item.get_closest_marker("long") is None:
+        if item.get_closest_marker("long") is not None:
+            item.add_marker(pytest.mark.timeout(LONG_LIMIT))
+        elif not name.startswith(SLOW):
             item.add_marker(pytest.mark.fast)
     items.sort(key=lambda item: item.name != "test_the_site")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from functools import cache
 
 import numpy as np
 import pytest
@@ -18,16 +17,22 @@ from jmdp.errors import MemoryBudgetError, NotConvergedError
     ("method", "message"),
     [
         (
-            jmdp.ExactPairs(memory_budget=1000),
-            r"ExactPairs on 25 states needs 9\.77 KiB, but only 1e\+03 bytes may be used",
+            jmdp.ExactPairs(memory_budget=9_999),
+            r"ExactPairs on 25 states needs 9\.77 KiB, but only 9\.76 KiB may be used",
         ),
-        (jmdp.JIPE(memory_budget=1000), r"JIPE on 100 coordinates needs 547 KiB.*Use ExactPairs\(\)"),
+        (jmdp.JIPE(memory_budget=550_000), r"JIPE on 100 coordinates needs 547 KiB.*Use ExactPairs\(\)"),
     ],
 )
 def test_too_small_a_budget_is_refused_with_the_mend(method, message):
     world = jmdp.worlds.windy_gridworld()
     with pytest.raises(MemoryBudgetError, match=message):
         jmdp.evaluate(world.model, world.policies["uniform"], jmdp.Local(), method=method)
+
+
+def test_one_byte_too_few_is_refused():
+    memory.require(1000, 1000, "The table", "Use a smaller one")
+    with pytest.raises(MemoryBudgetError, match=r"The table needs 1e\+03 bytes.*Use a smaller one"):
+        memory.require(1001, 1000, "The table", "Use a smaller one")
 
 
 def test_a_model_too_large_for_the_machine_is_refused_at_once():
@@ -37,10 +42,12 @@ def test_a_model_too_large_for_the_machine_is_refused_at_once():
         jmdp.evaluate(world.model, world.policies["first"], jmdp.Local())
 
 
-@pytest.mark.parametrize("tables", [2.1, 3.1, 40])
-def test_the_plan_is_kept(tables):
-    """Peak memory of a run in a process of its own stays within the budget, and a tight budget changes no answer."""
-    S = 900
+def test_the_plan_is_kept():
+    """Peak memory, in a process of its own, stays within the budget, and a tight budget changes no answer.
+
+    Budgets grow, so that the peak of a run is not hidden by that of the run before.
+    """
+    S, budgets = 900, (2.1, 3.1, 40)
     code = f"""
 import resource, jmdp
 world = jmdp.worlds.windy_gridworld(30, 30, discount=0.9)
@@ -48,20 +55,17 @@ policy = world.policies["goal_directed"]
 small = jmdp.worlds.windy_gridworld(18, 18)
 jmdp.evaluate(small.model, small.policies["uniform"], jmdp.Local())   # loads everything that is loaded once
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-method = jmdp.ExactPairs(memory_budget={int(tables * 8 * S * S)})
-result = jmdp.evaluate(world.model, policy, jmdp.Local(), method)
-print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024, result.covariance.sum())
+for tables in {budgets}:
+    method = jmdp.ExactPairs(memory_budget=int(tables * 8 * {S} * {S}))
+    total = jmdp.evaluate(world.model, policy, jmdp.Local(), method).covariance.sum()
+    print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024, total)
+print(0, jmdp.evaluate(world.model, policy, jmdp.Local()).covariance.sum())
 """
-    used, total = map(float, subprocess.check_output([sys.executable, "-c", code]).split())
-    assert used <= tables * 8 * S * S + 16e6
-    assert total == pytest.approx(total_covariance(), rel=1e-8)
-
-
-@cache
-def total_covariance():
-    """As the runs above print it, without a budget."""
-    world = jmdp.worlds.windy_gridworld(30, 30, discount=0.9)
-    return jmdp.evaluate(world.model, world.policies["goal_directed"], jmdp.Local()).covariance.sum()
+    printed = subprocess.check_output([sys.executable, "-c", code], text=True).splitlines()
+    *runs, (_, unlimited) = [map(float, line.split()) for line in printed]
+    for tables, (used, total) in zip(budgets, runs, strict=True):
+        assert used <= tables * 8 * S * S + 16e6
+        assert total == pytest.approx(unlimited, rel=1e-8)
 
 
 def test_free_memory_is_known_here_and_sizes_read_well():

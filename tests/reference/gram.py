@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import equinox as eqx
 import numpy as np
 
 
@@ -12,9 +13,15 @@ class Coordinate:
     """A state and an action with the features of one network, in double precision."""
 
     def __init__(self, network: Any, observation: Any, action: int) -> None:
-        v, w, n = (np.asarray(part, np.float64) for part in network.features(observation))
+        features, means = _outputs(network, np.asarray(observation))
+        v, w, n = (np.asarray(part, np.float64) for part in features)
         self.v, self.w, self.n = v[action], w[action], float(n[action])
-        self.mean = float(network.means(observation)[action])
+        self.mean = float(means[action])
+
+
+@eqx.filter_jit
+def _outputs(network: Any, observation: np.ndarray) -> Any:
+    return network.features(observation), network.means(observation)
 
 
 def kernel(x: Coordinate, y: Coordinate, same_state: bool, same_coordinate: bool) -> float:

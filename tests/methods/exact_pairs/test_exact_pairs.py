@@ -14,7 +14,7 @@ from reference import pair_chain
 from reference.rationals import Truth, exact, violations
 from sample_models import COUPLINGS, random_problem
 
-MODELS = 100
+MODELS = 30
 
 
 def all_covariances(evaluation):
@@ -27,7 +27,7 @@ def all_covariances(evaluation):
 
 @pytest.mark.parametrize("coupling", COUPLINGS, ids=repr)
 def test_equal_to_the_pair_chain(coupling):
-    """100 models a coupling, to 1e-9 of the largest covariance.
+    """30 models a coupling, to 1e-9 of the largest covariance.
 
     The oracle subtracts squared means, so its own rounding, 1e-13 of the largest squared mean, is allowed for.
     """
@@ -47,7 +47,7 @@ def test_equal_to_the_pair_chain(coupling):
             worst = max(worst, off / np.abs(covariance).max())
     print(f"{coupling}: {MODELS} models, largest relative difference {worst:.1e}")
     assert worst < 1e-9
-    assert min(terminals, negatives) >= 10
+    assert min(terminals, negatives) >= 5
 
 
 @pytest.mark.parametrize("discount", [0.0, 0.3, 0.9, 0.999])

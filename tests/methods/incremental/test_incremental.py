@@ -77,23 +77,24 @@ def deviations(name, result):
 
 
 FALSE_ALARM = 1e-6
-LOOKS = (16, 32, 64)
+LOOKS = (16, 32)
 
 
-def rejected_after(name):
-    """Look after 16, 32 and 64 independent runs whether their mean is off the truth; None if it never is.
+def rejected_after(name, all_looks=LOOKS):
+    """Look after 16, 32, … independent runs whether their mean is off the truth; None if it never is.
 
-    Student's t of each entry, with an equal share of 1e-6 for each of ten problems, look and entry.
+    Student's t of each entry, with an equal share of 1e-6 for each of ten problems, look and entry. After 32 runs a
+    bias of about 1.5 standard deviations of a run is noticed as often as not, after 64 runs one of about 0.9.
     """
     runs = []
-    for looks in LOOKS:
+    for looks in all_looks:
         runs += [
             deviations(name, learned(name, seed=seed, updates=2000 * size(name))) for seed in range(len(runs), looks)
         ]
         values = np.array(runs)
         spread = values.std(axis=0, ddof=1)
         varies = spread > 1e-12
-        threshold = student.isf(FALSE_ALARM / (2 * len(TEN) * len(LOOKS) * varies.sum()), looks - 1)
+        threshold = student.isf(FALSE_ALARM / (2 * len(TEN) * len(all_looks) * varies.sum()), looks - 1)
         score = np.abs(values.mean(axis=0))[varies] / (spread[varies] / math.sqrt(looks))
         assert np.abs(values[:, ~varies]).max(initial=0.0) <= 1e-9
         if score.max() > threshold:
@@ -107,6 +108,12 @@ def test_p8_it_converges_to_the_right_point(name):
     assert rejected_after(name) is None
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("name", TEN)
+def test_p8_it_converges_to_the_right_point_in_64_runs(name):
+    assert rejected_after(name, (*LOOKS, 64)) is None
+
+
 def slope(name, factors, runs):
     """Slope of log error on log updates, which are so many for each coordinate, and many in all."""
     updates = [factor * max(size(name), 60) for factor in factors]
@@ -117,9 +124,8 @@ def slope(name, factors, runs):
     return np.polyfit(np.log(updates), np.log(errors), 1)[0]
 
 
-@pytest.mark.parametrize("name", ["shop", "chain"])
-def test_errors_fall_like_one_over_the_root_of_updates(name):
-    assert abs(slope(name, (1000, 4000, 16_000), 24) + 0.5) <= 0.1
+def test_errors_fall_like_one_over_the_root_of_updates():
+    assert abs(slope("chain", (1000, 4000, 16_000), 24) + 0.5) <= 0.1
 
 
 @pytest.mark.long
@@ -499,6 +505,20 @@ def test_an_interrupt_waits_for_the_leg_and_saves(tmp_path, monkeypatch):
     monkeypatch.undo()
     whole = learned("chain", seed=2, updates=3_000_000)
     np.testing.assert_array_equal(learned("chain", **settings).covariance, whole.covariance)
+
+
+def test_a_second_interrupt_does_not_wait(monkeypatch):
+    ended = []
+
+    def pressed_twice(self, segment):
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+        ended.append(segment)
+
+    monkeypatch.setattr(StochasticApproximation, "advance", pressed_twice)
+    with pytest.raises(KeyboardInterrupt):
+        learned("chain", seed=2, updates=1_000)
+    assert not ended
 
 
 class SampledPairs:

@@ -19,8 +19,7 @@ KEY = jax.random.key(0)
 SCREENS = np.random.default_rng(0).integers(0, 256, (2, 210, 160, 3), np.uint8)
 
 
-@pytest.mark.parametrize("style", ["nature", "impala"])
-@pytest.mark.parametrize("screens", [SCREENS[..., 0], SCREENS], ids=["grey", "colour"])
+@pytest.mark.parametrize(("style", "screens"), [("nature", SCREENS[..., 0]), ("impala", SCREENS)])
 def test_convolutions_of_a_screen(style, screens):
     module = built(Convolution(style, width=32), screens, KEY)
     features = eqx.filter_jit(module)(screens[0])

@@ -42,7 +42,7 @@ def run(folder: Path, cache: Path, *how: object) -> subprocess.CompletedProcess[
     }
     return subprocess.run(
         [sys.executable, "-W", "ignore", str(HERE / "training_worker.py"), str(folder), *map(str, how)],
-        env={**os.environ, **kept}, capture_output=True, text=True, timeout=600, check=False,
+        env={**os.environ, **kept}, capture_output=True, text=True, check=False,
     )  # fmt: skip
 
 

@@ -28,9 +28,12 @@ for k in range(2, 21):
     EXPONENTIAL.append(k * EXPONENTIAL[-1] + (-1) ** k)
 
 
-@pytest.mark.parametrize("seed", range(4))
+SEEDS = [0, 1, *(pytest.param(seed, marks=pytest.mark.long) for seed in (2, 3))]
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_the_truth_is_inside(seed):
-    """4 × 30 distributions, each at 6 points from 2, 4, 6 and 8 moments: 2,880 cases; and more moments never widen."""
+    """30 distributions a seed, each at 6 points from 2, 4, 6 and 8 moments: 720 cases; and more moments never widen."""
     rng = np.random.default_rng(seed)
     for _ in range(30):
         distribution, moments = random_problem(rng, 8)
@@ -49,7 +52,7 @@ def test_the_truth_is_inside(seed):
                 before = found
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_the_true_cvar_is_inside(seed):
     rng = np.random.default_rng(seed)
     for _ in range(8):
@@ -356,12 +359,14 @@ def test_far_away_it_falls_with_the_highest_moment():
         assert high <= cantelli(x, 1 / 3)
 
 
-def test_eight_moments_take_milliseconds():
-    moments = [hull(m) for m in UNIFORM[:9]]
-    best = INF
+def test_eight_moments_take_little_longer_than_four():
+    """CPU time, in turn, best of ten: usually 3 times."""
+    best = dict.fromkeys((4, 8), INF)
     for x in np.linspace(-0.9, 0.9, 10):
-        start = time.perf_counter()
-        cdf_bounds(x, moments, Interval(-1.0, 1.0))
-        best = min(best, time.perf_counter() - start)
-    print(f"cdf_bounds with 8 moments takes {1e3 * best:.1f} ms")
-    assert best <= 0.03
+        for order in best:
+            moments = [hull(m) for m in UNIFORM[: order + 1]]
+            start = time.process_time()
+            cdf_bounds(x, moments, Interval(-1.0, 1.0))
+            best[order] = min(best[order], time.process_time() - start)
+    print(f"cdf_bounds takes {1e3 * best[4]:.1f} ms with 4 moments, {1e3 * best[8]:.1f} ms with 8")
+    assert best[8] <= 20 * best[4]
