@@ -18,8 +18,9 @@ from collections import Counter
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 import pytest
-from interrupted_runs import CASES
+from interrupted_runs import CASES, simulator, table, zero
 
 import jmdp
 from jmdp.methods.method import Method
@@ -135,3 +136,110 @@ def test_a_press_leaves_everything_right(case, folder):
 def test_twenty_presses_leave_everything_right(case, folder):
     """One in an import; in each of five processes one in its first call and three in later ones."""
     check(case, folder, processes=5, presses=4, seed=100)
+
+
+# ------------------------------------------------------------------------------------------------ what is kept
+
+
+def pressed_in(monkeypatch, owner, name, at):
+    """Press Ctrl-C in the call with this number of a function."""
+    real, calls = getattr(owner, name), []
+
+    def call(*arguments, **settings):
+        calls.append(1)
+        if len(calls) == at:
+            signal.raise_signal(signal.SIGINT)
+        return real(*arguments, **settings)
+
+    monkeypatch.setattr(owner, name, call)
+
+
+def test_samples_of_a_simulator_are_kept_by_number(monkeypatch):
+    """Those of the blocks before the press, of every state: bit for bit the result of fewer samples."""
+    import jmdp.methods.monte_carlo.state_samples as blocks
+
+    def evaluate(samples, throw=False):
+        method = jmdp.MonteCarlo(seed=1, samples=samples, horizon=20, states=[0, 3])
+        return jmdp.evaluate(simulator(), zero, jmdp.Local(), method, discount=0.9, throw=throw)
+
+    few = evaluate(3 * 256)
+    with monkeypatch.context() as patch:
+        pressed_in(patch, blocks, "paired_draws", 8)  # the fourth block of 256 samples of the second state
+        kept = evaluate(2000)
+    assert kept.outcome is jmdp.Outcome.INTERRUPTED
+    assert kept.method.samples == 768
+    for name in ("mean", "covariance"):
+        assert np.array_equal(getattr(kept, name), getattr(few, name))
+    assert np.array_equal(kept.certificate.mean_error, few.certificate.mean_error)
+    with monkeypatch.context() as patch:
+        pressed_in(patch, blocks, "paired_draws", 8)
+        with pytest.raises(jmdp.errors.NotConvergedError, match="MonteCarlo stopped after 768 samples: interrupted"):
+            evaluate(2000, throw=True)
+    with monkeypatch.context() as patch:
+        pressed_in(patch, blocks, "paired_draws", 2)
+        with pytest.raises(KeyboardInterrupt):
+            evaluate(2000)
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_samples_of_a_table_are_kept_round_by_round(monkeypatch, several):
+    """2048 samples in two rounds, of 64 and of all: states of the second round so far, the others of the first."""
+    import jmdp.methods.monte_carlo.monte_carlo as monte_carlo
+
+    model, policy = table(4)
+    other = jmdp.TabularPolicy.deterministic(model, [0] * 4)
+    policies = {"old": policy, "new": other} if several else policy
+
+    def evaluate(samples):
+        method = jmdp.MonteCarlo(seed=1, samples=samples, horizon=50)
+        return jmdp.evaluate(model, policies, jmdp.Local(), method, throw=False)
+
+    few, all_samples = evaluate(64), evaluate(2048)
+    with monkeypatch.context() as patch:
+        pressed_in(patch, monte_carlo, "sample_moments", 4 + 3)
+        kept = evaluate(2048)
+    assert kept.outcome is jmdp.Outcome.INTERRUPTED
+    assert kept.method.samples == 64
+    assert np.array_equal(kept.covariance[:2], all_samples.covariance[:2])
+    assert np.array_equal(kept.covariance[2:], few.covariance[2:])
+    assert np.array_equal(kept.certificate.mean_error[2:], few.certificate.mean_error[2:])
+    assert kept.return_distribution(0, 0).cdf(1e9).low <= 1
+    with monkeypatch.context() as patch:
+        pressed_in(patch, monte_carlo, "sample_moments", 2)
+        with pytest.raises(KeyboardInterrupt):
+            evaluate(2048)
+
+
+@pytest.mark.parametrize("solver", ["projected", "convex"])
+def test_a_projected_fit_is_kept_with_its_bounds(monkeypatch, solver):
+    from jmdp.methods.linear_projected.psd_fit import Cone
+
+    model, policy = table(6)
+    features = np.random.default_rng(1).normal(size=(18, 3))
+    truth = jmdp.evaluate(model, policy, jmdp.Local())
+    pressed_in(monkeypatch, Cone, "nearest", 12)
+    method = jmdp.LinearProjected(features, same_state=True, tolerance=0, solver=solver)
+    kept = jmdp.evaluate(model, policy, jmdp.Local(), method, throw=False)
+    assert kept.outcome is jmdp.Outcome.INTERRUPTED
+    assert 1 <= kept.residuals.size <= 12
+    assert (np.abs(kept.mean - truth.mean) <= kept.certificate.mean_error + 1e-9).all()
+    assert (np.abs(kept.covariance - truth.covariance) <= kept.certificate.covariance_error + 1e-9).all()
+
+
+def test_a_fit_to_samples_is_kept(monkeypatch):
+    from jmdp.methods.linear_projected.pair_samples import PairProcess
+
+    model, policy = table(6)
+    features = np.eye(18)
+    method = jmdp.LinearProjected(features, samples=20_000, seed=1)
+    whole = jmdp.evaluate(model, policy, jmdp.Local(), method, throw=False)
+    moves = []
+    with monkeypatch.context() as patch:
+        patch.setattr(PairProcess, "_move", lambda self, real=PairProcess._move: moves.append(1) or real(self))
+        jmdp.evaluate(model, policy, jmdp.Local(), method, throw=False)
+    pressed_in(monkeypatch, PairProcess, "_move", len(moves) - 10)  # in the last pass of three
+    kept = jmdp.evaluate(model, policy, jmdp.Local(), method, throw=False)
+    assert kept.outcome is jmdp.Outcome.INTERRUPTED
+    assert np.array_equal(kept.mean, whole.mean)
+    assert not np.array_equal(kept.covariance, whole.covariance)
+    assert np.abs(kept.covariance - whole.covariance).max() < 0.5 * np.abs(whole.covariance).max()
