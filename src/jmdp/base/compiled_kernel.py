@@ -13,17 +13,19 @@ import os
 import pickle
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numba
 from numba.core.caching import FunctionCache, IndexDataCacheFile
+
+T = TypeVar("T")
 
 _config: Any = numba.config
 
 _DIGEST = hashlib.sha256().digest_size
 
 
-def compiled(*signatures: Any, **options: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def compiled(*signatures: Any, **options: Any) -> Callable[[Callable[..., T]], Callable[..., T]]:
     """Compile a function that releases the GIL, or load the result from numba's cache, with these options of `njit`.
 
     With signatures it is compiled for them when the module is imported, otherwise when it is first called. Parts of a
@@ -33,7 +35,7 @@ def compiled(*signatures: Any, **options: Any) -> Callable[[Callable[..., Any]],
     explicit sums side by side are 2.5 times slower without it, so it is enabled for kernels with signatures.
     """
 
-    def decorate(function: Callable[..., Any]) -> Callable[..., Any]:
+    def decorate(function: Callable[..., T]) -> Callable[..., T]:
         kernel: Any = numba.njit(nogil=True, **options)(function)
         if kernel is function:  # compilation is disabled: NUMBA_DISABLE_JIT
             return function
@@ -49,7 +51,7 @@ def compiled(*signatures: Any, **options: Any) -> Callable[[Callable[..., Any]],
             kernel.disable_compile(bool(signatures))
         finally:
             _config.SLP_VECTORIZE = before
-        return kernel  # type: ignore[no-any-return]
+        return cast(Callable[..., T], kernel)
 
     return decorate
 
@@ -58,7 +60,7 @@ class _DamagedError(Exception):
     """A file of the cache is not as it was written."""
 
 
-class _KernelCache(FunctionCache):  # type: ignore[misc]
+class _KernelCache(FunctionCache):
     """Cache of one kernel. After an error the kernel is compiled as if there were no cache."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -88,7 +90,7 @@ class _KernelCache(FunctionCache):  # type: ignore[misc]
         _warn(f"numba's cache cannot be {verb} ({reason})", f"Delete the folder {folder}, make it writable, or ")
 
 
-class _CheckedFiles(IndexDataCacheFile):  # type: ignore[misc]
+class _CheckedFiles(IndexDataCacheFile):
     """Files of one function: an index and compiled code, each followed by its checksum."""
 
     def __init__(self, folder: str, name: str, stamp: Any) -> None:
