@@ -117,7 +117,7 @@ def test_an_import_is_completed(module):
 
     @interruptible
     def work():
-        import pressed_in_import  # noqa: F401
+        __import__("pressed_in_import")
 
         wait()
 
@@ -131,7 +131,7 @@ def test_the_second_one_interrupts_an_import(module):
 
     @interruptible
     def work():
-        import pressed_in_import  # noqa: F401
+        __import__("pressed_in_import")
 
     with pytest.raises(KeyboardInterrupt):
         work()
@@ -152,7 +152,7 @@ def test_a_main_function_called_by_a_module_in_its_import_is_interrupted(tmp_pat
         "work()\n"
     )
     with pytest.raises(KeyboardInterrupt):
-        import calls_a_main_function  # noqa: F401
+        __import__("calls_a_main_function")
 
 
 @pytest.mark.parametrize("handler", [signal.SIG_IGN, lambda number, frame: None], ids=["ignored", "own"])

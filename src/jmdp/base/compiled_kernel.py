@@ -37,7 +37,7 @@ def compiled(*signatures: Any, **options: Any) -> Callable[[Callable[..., T]], C
 
     def decorate(function: Callable[..., T]) -> Callable[..., T]:
         kernel: Any = numba.njit(nogil=True, **options)(function)
-        if kernel is function:  # compilation is disabled: NUMBA_DISABLE_JIT
+        if _config.DISABLE_JIT:
             return function
         try:
             kernel._cache = _KernelCache(function)
