@@ -14,6 +14,7 @@ settings.load_profile("busy machine")
 
 SLOW = (
     "base/test_machine.py",
+    "base/test_numba_cache.py",
     "benchmarks/test_decisions.py",
     "benchmarks/test_selection.py::test_a_quick_run",
     "cli/test_cli_compare.py",
@@ -34,6 +35,7 @@ SLOW = (
     "methods/monte_carlo/",
     "methods/neural_gram/",
     "methods/reachable_pairs/",
+    "methods/test_interrupted_methods.py",
     "models/actors/",
     "plots/test_plots.py",
     "project/test_docs.py::test_the_site",

@@ -8,6 +8,7 @@ from functools import cached_property
 from inspect import isfunction
 from typing import Any
 
+from jmdp.base.interrupts import interruptible
 from jmdp.base.luck import Shock
 from jmdp.comparison_settings import Settings
 from jmdp.distribute.pools import Pool
@@ -32,6 +33,7 @@ from jmdp.simulators.rollouts import RolloutPlan, paired_draws
 from jmdp.simulators.simulator import Draws, Simulator
 
 
+@interruptible
 def compare(
     simulator: Any,
     state: Any = None,

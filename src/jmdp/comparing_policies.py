@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
+from jmdp.base.interrupts import interruptible
 from jmdp.comparison_settings import Settings, alternative_names
 from jmdp.distribute.pools import Pool
 from jmdp.errors import PolicyError, SettingsError
@@ -42,6 +43,7 @@ _A_BLOCK = 8
 """Samples of one block of those."""
 
 
+@interruptible
 def compare_policies(
     simulator: Any,
     policies: Mapping[str, Any],

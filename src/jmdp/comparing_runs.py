@@ -11,6 +11,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from jmdp.base.interrupts import interruptible
 from jmdp.base.luck import Shock, Usage
 from jmdp.base.luck_by_purpose import Luck
 from jmdp.base.settings import short, whole_number
@@ -37,6 +38,7 @@ _BY_MEASURE = ("precision", "indifference", "return_range", "tie_tolerance")
 """Settings that can differ between measures."""
 
 
+@interruptible
 def compare_runs(
     runs: Mapping[str, Run],
     *,

@@ -8,6 +8,7 @@ from typing import Any, TypeVar, overload
 import numpy as np
 
 from jmdp.base.arrays import Floats
+from jmdp.base.interrupts import interruptible
 from jmdp.base.labels import Labels
 from jmdp.errors import CouplingError, ModelError, NotConvergedError, PolicyError, SettingsError
 from jmdp.methods.exact_pairs.exact_pairs import ExactPairs
@@ -60,6 +61,7 @@ def evaluate(
 ) -> Answer: ...
 
 
+@interruptible
 def evaluate(
     model: Any,
     policy: Any,
@@ -257,7 +259,7 @@ def _start(start: Any, model: TabularJMDP) -> Floats:
 
 def _not_converged(method: Method[Any], answer: Any) -> NotConvergedError:
     holds = "" if answer.certificate is None else ", whose certificate is valid"
-    done = f"{answer.residuals.size} {method.step_name}s" if isinstance(answer, Evaluation) else "a while"
+    done = method.extent(answer) if isinstance(answer, Evaluation) else "a while"
     return NotConvergedError(
         f"{type(method).__name__} stopped after {done}: {answer.outcome.value}.\n{answer!r}\n"
         f"{_FIXES[answer.outcome]}, or pass throw=False to get the result reached so far{holds}.",

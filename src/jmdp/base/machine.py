@@ -1,12 +1,9 @@
-"""The machine: free memory, threads for kernels, and interrupts deferred to a safe point."""
+"""The machine: free memory, and threads for kernels."""
 
 from __future__ import annotations
 
 import os
-import signal
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 
@@ -87,26 +84,3 @@ class Threads:
 
             wait(running)
             raise
-
-
-@contextmanager
-def deferred_interrupts() -> Iterator[Callable[[], bool]]:
-    """Defer Ctrl-C to a safe point: yield a function that returns whether it was pressed.
-
-    A second Ctrl-C interrupts at once. Outside the main thread nothing is deferred.
-    """
-    noted = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield noted.is_set
-        return
-
-    def note(number: int, frame: object) -> None:
-        if noted.is_set():
-            raise KeyboardInterrupt
-        noted.set()
-
-    before = signal.signal(signal.SIGINT, note)
-    try:
-        yield noted.is_set
-    finally:
-        signal.signal(signal.SIGINT, before)

@@ -67,6 +67,10 @@ class Method(Generic[Answer]):
         """Evaluate a policy in a simulator."""
         self._refuse_simulators()
 
+    def extent(self, answer: Any) -> str:
+        """How far an unfinished run got, for messages."""
+        return f"{answer.residuals.size} {self.step_name}s"
+
     def check_takes_simulators(self) -> None:
         """Raise if this method needs a table; called before any other use of a simulator."""
         if type(self).on_simulator is Method.on_simulator:

@@ -8,21 +8,21 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from jmdp.base.arrays import Booleans, Floats, Integers
+from jmdp.base.compiled_kernel import compiled
 
 Words = npt.NDArray[np.uint64]
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def _folded(z: np.uint64) -> np.uint64:
     """The two multiplications of SplitMix64, as in `reward_sums`."""
     z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     return (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def add_rewards(
     t: int,
     weight: float,
@@ -60,7 +60,7 @@ def add_rewards(
         tally[n, 2] = largest
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def merge(codes: Words, actions: Integers, rows: Integers, same: Integers) -> int:
     """Find walkers of one sample with equal states and actions; return their number.
 
@@ -80,7 +80,7 @@ def merge(codes: Words, actions: Integers, rows: Integers, same: Integers) -> in
     return found
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def first_in_state(codes: Words, rows: Integers, branches: Integers, out: Integers) -> None:
     """Fill out [w] with the first branch of the sample that is in the same state; branches [w] are the walkers' own."""
     start = 0
@@ -94,7 +94,7 @@ def first_in_state(codes: Words, rows: Integers, branches: Integers, out: Intege
                 break
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def distinct(codes: Words, first: Integers, place: Integers) -> int:
     """Number the distinct rows of codes [w, d]: row w has number place[w], and the first one of number u is first[u].
 

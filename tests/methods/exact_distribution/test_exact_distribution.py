@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from fractions import Fraction
 
 import numpy as np
@@ -225,7 +226,7 @@ def test_an_interrupt_keeps_what_there_is(monkeypatch):
     def sweep(self, cells):
         calls.append(cells)
         if len(calls) == 30:
-            raise KeyboardInterrupt
+            signal.raise_signal(signal.SIGINT)
         real(self, cells)
 
     monkeypatch.setattr(DistributionSweep, "__call__", sweep)
@@ -235,6 +236,22 @@ def test_an_interrupt_keeps_what_there_is(monkeypatch):
     )
     assert result.outcome is jmdp.Outcome.INTERRUPTED
     assert result.gap(3, 0, 1).distribution().superiority().low >= 0
+    assert len(calls) == 30
+
+
+def test_an_interrupt_while_moments_are_computed_ends_it(monkeypatch):
+    from jmdp.methods.exact_pairs.pair_sweep import PairSweep
+
+    real = PairSweep.measured
+
+    def measured(self, point, out, change=None):
+        signal.raise_signal(signal.SIGINT)
+        return real(self, point, out, change)
+
+    monkeypatch.setattr(PairSweep, "measured", measured)
+    world = jmdp.worlds.windy_gridworld(3, 3)
+    with pytest.raises(KeyboardInterrupt):
+        jmdp.evaluate(world.model, world.policies["uniform"], jmdp.Local(), method=jmdp.ExactDistribution())
 
 
 def test_other_methods_have_no_distribution():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import pickle
+import signal
 
 import numpy as np
 import pytest
@@ -190,7 +191,7 @@ def test_an_interrupt_keeps_the_orders_that_are_done(monkeypatch):
         if type(self.operator).__name__ == "MomentOperator" and self.operator.square == world.model.discount**4:
             calls.append(None)
             if calls.count(None) == 3:
-                raise KeyboardInterrupt
+                signal.raise_signal(signal.SIGINT)
         return real(self, point, out, change)
 
     monkeypatch.setattr(PairSweep, "measured", measured)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from jmdp.base.arrays import Floats
+from jmdp.base.interrupts import deferred_interrupts
 from jmdp.base.interval import Interval
 from jmdp.base.machine import Threads, budget, require
 from jmdp.base.progress import sweep_bar
@@ -128,12 +129,15 @@ class ExactDistribution(Method[Evaluation]):
         return room
 
     def _with_distributions(self, moments: Evaluation, problem: _Problem, progress: bool) -> Evaluation:
+        if moments.outcome is Outcome.INTERRUPTED:
+            raise KeyboardInterrupt  # there are no distributions yet
         with sweep_bar(type(self).__name__, progress) as report, Threads() as threads:
             sweep = DistributionSweep(
                 problem.model, problem.policy, problem.coupling, problem.steps, problem.value, threads
             )
-            widths, outcome = self._iterate(problem, sweep, report)
-            cells, slack = sweep.ahead()
+            with deferred_interrupts() as interrupted:
+                widths, outcome = self._iterate(problem, sweep, report, interrupted)
+                cells, slack = sweep.ahead()
         if outcome is Outcome.CONVERGED and not moments.outcome.successful:
             outcome = moments.outcome
         assert isinstance(moments.ranges, ReturnRange | PolicyRanges)
@@ -146,7 +150,11 @@ class ExactDistribution(Method[Evaluation]):
         )
 
     def _iterate(
-        self, problem: _Problem, sweep: DistributionSweep, report: Callable[[int, float, float], None]
+        self,
+        problem: _Problem,
+        sweep: DistributionSweep,
+        report: Callable[[int, float, float], None],
+        interrupted: Callable[[], bool],
     ) -> tuple[list[float], Outcome]:
         """Sweep until all widths are small enough or a limit is reached; return the widths and the outcome."""
         gamma = problem.model.discount
@@ -154,14 +162,13 @@ class ExactDistribution(Method[Evaluation]):
         cells, before, least = self.cells, (math.inf, math.inf), math.inf
         widths: list[float] = []
         while True:
-            try:
-                sweep(cells)
-                widths.append(math.nan)
-                if len(widths) % often and len(widths) < self.max_sweeps:
-                    continue
-                widths[-1], beyond_rounding = sweep.widths()
-            except KeyboardInterrupt:
+            sweep(cells)
+            widths.append(math.nan)
+            if interrupted():
                 return widths, Outcome.INTERRUPTED
+            if len(widths) % often and len(widths) < self.max_sweeps:
+                continue
+            widths[-1], beyond_rounding = sweep.widths()
             report(len(widths), widths[-1], self.tolerance)
             if widths[-1] <= self.tolerance:
                 return widths, Outcome.CONVERGED

@@ -10,6 +10,7 @@ from collections.abc import Callable
 import numpy as np
 
 from jmdp.base.arrays import ROUNDOFF, Floats, largest
+from jmdp.base.interrupts import deferred_interrupts
 from jmdp.methods.exact_pairs.moment_errors import ErrorScales, single_moments
 from jmdp.methods.exact_pairs.moment_operator import MomentOperator, MomentSources
 from jmdp.methods.exact_pairs.pair_moments import PairMoments
@@ -38,8 +39,12 @@ class HigherMoments:
         self, H: Floats, residual: float, recorded: int, report: Callable[[int, float, float], None]
     ) -> PairMoments:
         """Solve all tables, given that of order 2 and its residual; `recorded` changes of sweeps are combined."""
+        with deferred_interrupts():
+            return self._solve(H, residual, _Parts(self.operator, recorded, report))
+
+    def _solve(self, H: Floats, residual: float, parts: _Parts) -> PairMoments:
         operator, scales, single = self.operator, self.scales, self.single.moments
-        sources, parts = MomentSources(operator, self.order), _Parts(operator, recorded, report)
+        sources = MomentSources(operator, self.order)
         tables: Tables = {(1, 1): H}
         entries = [1.0, 0.0, operator.entry(H)]
         errors = [0.0, 0.0, operator.table_error(operator.entry(H), residual)]
@@ -47,14 +52,15 @@ class HigherMoments:
             stopping = self._stopping(o, entries)
             found: Tables = {}
             worst = self.single.residuals[o]
-            try:
-                for j in range(1, o // 2 + 1):
-                    solved = [parts.solve(part, stopping) for part in sources.parts(o - j, j, single, tables)]
-                    whole = np.sum([part.point for part in solved], axis=0).reshape(H.shape)
-                    worst = max(worst, sum(part.residual for part in solved))
-                    found[o - j, j], found[j, o - j] = whole, whole.T
-            except KeyboardInterrupt:  # completed orders remain valid
-                return PairMoments(o - 1, operator, scales, single, tables, entries, errors, Outcome.INTERRUPTED)
+            for j in range(1, o // 2 + 1):
+                solved = []
+                for part in sources.parts(o - j, j, single, tables):
+                    solved.append(parts.solve(part, stopping))
+                    if parts.outcome is Outcome.INTERRUPTED:  # completed orders remain valid
+                        return PairMoments(o - 1, operator, scales, single, tables, entries, errors, parts.outcome)
+                whole = np.sum([part.point for part in solved], axis=0).reshape(H.shape)
+                worst = max(worst, sum(part.residual for part in solved))
+                found[o - j, j], found[j, o - j] = whole, whole.T
             tables |= found
             entries.append(max(largest(moments) for moments in (single[o], *found.values())))
             rounding = scales.rounding(o, entries, scales.drawn) + 4 * ROUNDOFF * entries[o]
@@ -78,7 +84,7 @@ class _Parts:
         self.outcome = Outcome.CONVERGED  # or the outcome of the first part that did not converge
 
     def solve(self, part: MomentOperator, stopping: StoppingRule) -> FixedPoint:
-        """Solve one part; raises KeyboardInterrupt if interrupted."""
+        """Solve one part."""
         before = self._sweeps
         with PairSweep(part) as sweep:
             found = iterate(
@@ -89,9 +95,7 @@ class _Parts:
                 lambda count, residual, aim: self._report(before + count, residual, aim),
             )
             sweep.whole(found.point)
-        if found.outcome is Outcome.INTERRUPTED:
-            raise KeyboardInterrupt
         self._sweeps += found.residuals.size
-        if self.outcome is Outcome.CONVERGED:
+        if self.outcome is Outcome.CONVERGED or found.outcome is Outcome.INTERRUPTED:
             self.outcome = found.outcome
         return found

@@ -15,7 +15,8 @@ import numpy.typing as npt
 from jmdp.base import checkpoint
 from jmdp.base.arrays import Floats
 from jmdp.base.identity import identity
-from jmdp.base.machine import budget, deferred_interrupts, require
+from jmdp.base.interrupts import deferred_interrupts
+from jmdp.base.machine import budget, require
 from jmdp.base.progress import count_bar
 from jmdp.base.scale import Scale
 from jmdp.base.settings import boolean, nonnegative, probability, whole

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from jmdp.base.arrays import Floats
+from jmdp.base.compiled_kernel import compiled
 from jmdp.methods.kernels.tables import Chain
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def push(
     chain: Chain,
     decay: float,

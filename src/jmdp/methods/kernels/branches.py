@@ -8,16 +8,16 @@ draws and stay equal.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from jmdp.base.arrays import Floats, Integers
+from jmdp.base.compiled_kernel import compiled
 from jmdp.methods.kernels.tables import Branches, BranchTables, SampledReturns
 
 _SPREAD, _STEP_SPREAD = np.int64(0x5851F42D4C957F2D), np.int64(0x14057B7EF767814F)
 """Odd multipliers with well-mixed bits."""
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def choose(cumulative: Floats, u: float) -> int:
     """Return the first i with u < cumulative[i]; the last entry is 1."""
     i = 0
@@ -26,7 +26,7 @@ def choose(cumulative: Floats, u: float) -> int:
     return i
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def advance(
     rng: np.random.Generator,
     tables: BranchTables,
@@ -70,7 +70,7 @@ def advance(
             new_action[i] = choose(cumulative_policy[n], rng.random())
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def sample_returns(
     rng: np.random.Generator,
     tables: BranchTables,
@@ -122,7 +122,7 @@ def sample_returns(
                 ends[row, i] = -2 - i
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def fingerprint(before: np.int64, t: int, reward: float) -> np.int64:
     """64-bit fingerprint of all rewards up to this one and of their steps: products with odd numbers, folded."""
     mixed = (before ^ np.float64(reward).view(np.int64)) * _SPREAD + t * _STEP_SPREAD

@@ -8,8 +8,8 @@ import numpy as np
 from numba import float32, float64, uint64, void
 
 from jmdp.base.arrays import Floats
+from jmdp.base.compiled_kernel import compiled
 from jmdp.methods.kernels.pair_product import PAIR_LAYOUT
-from jmdp.methods.kernels.straight_line import compiled
 from jmdp.methods.kernels.tables import PairLayout
 
 Changes = np.typing.NDArray[np.float32]

@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from jmdp.base.compiled_kernel import compiled
 from jmdp.methods.kernels.tables import CellLayout, Cells, OutcomeLists
 
 _ROUNDING = 2.0**-51
@@ -29,7 +29,7 @@ OCTAVES = 20
 """Number of times that the cell width halves towards zero."""
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def cell(x: float, per_width: float, bits: int) -> int:
     """Return the number of the cell that contains x, ≥ 0 for x ≥ 0 and < 0 for x < 0.
 
@@ -47,7 +47,7 @@ def cell(x: float, per_width: float, bits: int) -> int:
     return number if x >= 0 else -1 - number
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled(error_model="numpy")
 def _add_outcome(
     outcomes: OutcomeLists,
     e: int,  # index of the outcome to add
@@ -107,7 +107,7 @@ def _add_outcome(
     return longest, lost
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@compiled(error_model="numpy")
 def step_back(
     outcomes: OutcomeLists,
     layout: CellLayout,

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from jmdp.base.arrays import Booleans, Floats, Integers
+from jmdp.base.compiled_kernel import compiled
 from jmdp.methods.kernels.coordinates import ENDED, MEAN, SQUARE
 
 DIGITS = 12
@@ -51,7 +51,7 @@ class UpdateRule(NamedTuple):
     state_of: Integers  # [X]
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def pick(cumulative: Floats, u: float) -> int:
     """Return the first i with u < cumulative[i]. Short rows are counted without branches, to avoid mispredictions."""
     if cumulative.size <= _SHORT:
@@ -62,7 +62,7 @@ def pick(cumulative: Floats, u: float) -> int:
     return int(np.searchsorted(cumulative, u, side="right"))
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def draw_blocks(
     uniform: Floats,  # [updates]
     block_luck: Floats,  # one uniform number for every RUN updates
@@ -97,7 +97,7 @@ def draw_blocks(
             one[k], other[k] = min(x, y), max(x, y)
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def digit(u: float, base: int) -> tuple[int, float]:
     """Split u in [0, 1) into its first digit in this base and the remainder, again in [0, 1)."""
     scaled = u * base
@@ -105,7 +105,7 @@ def digit(u: float, base: int) -> tuple[int, float]:
     return first, scaled - first
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def are_coordinates(one: Integers, other: Integers, is_live: Booleans, branches_merge: bool) -> bool:
     """True if all are valid, ordered coordinates of nonterminal states; others would index wrong cells."""
     for k in range(one.size):
@@ -117,7 +117,7 @@ def are_coordinates(one: Integers, other: Integers, is_live: Booleans, branches_
     return True
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def draw_outcomes(
     uniform: Floats,  # [4, updates]
     tables: StepTables,
@@ -153,7 +153,7 @@ def draw_outcomes(
         ahead[1, k] = ENDED if n == ENDED else n * actions + pick(cumulative_policy[n], luck)
 
 
-@njit(cache=True, nogil=True)
+@compiled()
 def update(
     cells: Floats,  # [coordinates, 4]: value, updates, sum of values, weight of the start
     rule: UpdateRule,

@@ -17,7 +17,7 @@ import numpy as np
 from numba import boolean, float32, float64, types, uint64
 
 from jmdp.base.arrays import Floats
-from jmdp.methods.kernels.straight_line import compiled
+from jmdp.base.compiled_kernel import compiled
 from jmdp.methods.kernels.tables import PairLayout, PairOutput, PairStep
 
 ROWS = 8

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -167,8 +167,10 @@ class LinearProjected(Method[Evaluation]):
         found = fit(drawn.G, M, drawn.b, cone, self.tolerance, self.max_sweeps, self.solver)
         kernel, kernel_2 = cone.blocks(found.parameters)
         table = FittedMoments(drawn.basis, drawn.theta, kernel, kernel_2, drawn.mean, self.target, scale)
-        if found.outcome is Outcome.CONVERGED:
-            found = Fit(found.parameters, found.constrained, found.residuals, Outcome.SAMPLED)
+        if not drawn.complete:
+            found = replace(found, outcome=Outcome.INTERRUPTED)
+        elif found.outcome is Outcome.CONVERGED:
+            found = replace(found, outcome=Outcome.SAMPLED)
         bounds = Bounds.none(S, A, transitions.restart.alpha(model.discount), model.discount)
         return self._evaluation(model, transitions.policy, transitions.coupling, table, found, bounds)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from jmdp.base.arrays import Floats, Integers, cumulative_rows
+from jmdp.base.interrupts import deferred_interrupts
 from jmdp.methods.incremental.moment_cells import MomentCells, TablePairs
 from jmdp.methods.kernels.coordinates import ENDED, MEAN
 from jmdp.methods.linear_projected.fitted_moments import FeatureBasis
@@ -32,6 +33,7 @@ class SampledEquations:
     theta: Floats  # [d]
     mean: Floats  # [S, A]
     basis: FeatureBasis
+    complete: bool  # False if Ctrl-C ended the sums early
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,14 +132,22 @@ def sampled_equations(transitions: PairTransitions, phi: Floats, psi: Floats, ta
         own = outer(basis_2[x], basis_2[y]) * (x // A == y // A)[:, None]
         return np.concatenate([outer(basis[x], basis[y]), own], axis=1)
 
-    for x, y, x_next, y_next, r, q in transitions:
+    def add(x: Integers, y: Integers, x_next: Integers, y_next: Integers, r: Floats, q: Floats) -> None:
         g, h = features(x, y), features(x_next, y_next)
         if target == "second_moment":
             value = r * q + gamma * (r * mean[y_next] + q * mean[x_next])
         else:
             value = (r + gamma * mean[x_next] - mean[x]) * (q + gamma * mean[y_next] - mean[y])
-        G += g.T @ g
-        H += g.T @ h
-        b += g.T @ value
-    scaled = G / samples, H / samples, b / samples
-    return SampledEquations(*scaled, theta, mean[:-1].reshape(S, A), found)
+        G[:] += g.T @ g
+        H[:] += g.T @ h
+        b[:] += g.T @ value
+
+    done, complete = 0, True
+    with deferred_interrupts() as interrupted:
+        for transition in transitions:
+            add(*transition)
+            done += transition[0].size
+            if done < samples and interrupted():
+                complete = False
+                break
+    return SampledEquations(G / done, H / done, b / done, theta, mean[:-1].reshape(S, A), found, complete)

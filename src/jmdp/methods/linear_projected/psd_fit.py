@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from jmdp.base.arrays import Floats, Integers
+from jmdp.base.interrupts import deferred_interrupts
 from jmdp.errors import MissingExtraError
 from jmdp.results.outcome import Outcome
 
@@ -190,18 +191,21 @@ def _split(M: Floats, b: Floats, cone: Cone, start: Floats, tolerance: float, ma
     except np.linalg.LinAlgError:
         return Fit(cone.nearest(start)[0], True, np.zeros(0), Outcome.STALLED)
     z, residuals, best, at_best = start, [], math.inf, 0
-    for i in range(max_sweeps):
-        x, _ = cone.nearest(z)
-        difference = inverse @ (b + rho * (2 * x - z)) - x
-        z = z + _RELAXED * difference
-        size = float(np.linalg.norm(x)) or float(np.linalg.norm(start))  # x may be 0
-        residuals.append(float(np.linalg.norm(difference)) / size)
-        if residuals[-1] <= tolerance:
-            return Fit(x, True, np.array(residuals), Outcome.CONVERGED)
-        if residuals[-1] < best:
-            best, at_best = residuals[-1], i
-        if i - at_best >= _PATIENCE:  # rounding, or sampled equations that are not monotone
-            return Fit(x, True, np.array(residuals), Outcome.STALLED)
+    with deferred_interrupts() as interrupted:
+        for i in range(max_sweeps):
+            x, _ = cone.nearest(z)
+            difference = inverse @ (b + rho * (2 * x - z)) - x
+            z = z + _RELAXED * difference
+            size = float(np.linalg.norm(x)) or float(np.linalg.norm(start))  # x may be 0
+            residuals.append(float(np.linalg.norm(difference)) / size)
+            if residuals[-1] <= tolerance:
+                return Fit(x, True, np.array(residuals), Outcome.CONVERGED)
+            if residuals[-1] < best:
+                best, at_best = residuals[-1], i
+            if i - at_best >= _PATIENCE:  # rounding, or sampled equations that are not monotone
+                return Fit(x, True, np.array(residuals), Outcome.STALLED)
+            if interrupted():
+                return Fit(x, True, np.array(residuals), Outcome.INTERRUPTED)
     return Fit(x, True, np.array(residuals), Outcome.SWEEPS_EXHAUSTED)
 
 
@@ -224,8 +228,8 @@ def _convex(G: Floats, M: Floats, b: Floats, cone: Cone, start: Floats, toleranc
     )
     aim = cp.Parameter(len(seen))
     problem = cp.Problem(cp.Minimize(cp.sum_squares(seen @ vector - aim)))
-    theta, residuals = start, []
-    for _ in range(max_sweeps):
+
+    def step(theta: Floats) -> Floats:
         target = b + (G - M) @ theta
         found = back @ target
         size = max(float(np.linalg.norm(found)), 1e-300)
@@ -237,11 +241,19 @@ def _convex(G: Floats, M: Floats, b: Floats, cone: Cone, start: Floats, toleranc
                 problem.solve(solver=cp.CLARABEL, tol_gap_abs=gap, tol_gap_rel=gap, tol_feas=1e-13)
             inside, _ = cone.nearest(np.concatenate([packed(size * np.asarray(matrix.value)) for matrix in matrices]))
             tries.append((float(np.linalg.norm(seen @ inside - found)), inside))
-        new = min(tries, key=lambda one: one[0])[1]
-        residuals.append(float(np.linalg.norm(seen @ (new - theta))) / max(float(np.linalg.norm(seen @ new)), 1e-300))
-        theta = new
-        if residuals[-1] <= tolerance:
-            return Fit(theta, True, np.array(residuals), Outcome.CONVERGED)
-        if len(residuals) - int(np.argmin(residuals)) > _FEW:  # limited by the accuracy of Clarabel
-            return Fit(theta, True, np.array(residuals), Outcome.STALLED)
+        return min(tries, key=lambda one: one[0])[1]
+
+    theta, residuals = start, []
+    with deferred_interrupts() as interrupted:
+        for _ in range(max_sweeps):
+            new = step(theta)
+            change, size = (float(np.linalg.norm(seen @ x)) for x in (new - theta, new))
+            residuals.append(change / max(size, 1e-300))
+            theta = new
+            if residuals[-1] <= tolerance:
+                return Fit(theta, True, np.array(residuals), Outcome.CONVERGED)
+            if len(residuals) - int(np.argmin(residuals)) > _FEW:  # limited by the accuracy of Clarabel
+                return Fit(theta, True, np.array(residuals), Outcome.STALLED)
+            if interrupted():
+                return Fit(theta, True, np.array(residuals), Outcome.INTERRUPTED)
     return Fit(theta, True, np.array(residuals), Outcome.SWEEPS_EXHAUSTED)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from jmdp.base.arrays import Floats
 from jmdp.base.interval import ANYWHERE
 from jmdp.base.labels import Label, Labels
 from jmdp.base.luck import Shock
-from jmdp.base.progress import state_bar
+from jmdp.base.progress import count_bar, state_bar
 from jmdp.base.settings import probability, whole
 from jmdp.distribute.pool_setting import check_pool, pool_of
 from jmdp.distribute.pools import Pool
@@ -21,6 +22,7 @@ from jmdp.errors import SettingsError
 from jmdp.methods.exact_pairs.policy_pairs import PolicyRanges
 from jmdp.methods.method import Method, check_table
 from jmdp.methods.monte_carlo.policy_samples import PolicySamples, PolicySupport
+from jmdp.methods.monte_carlo.state_samples import Blocks, FirstSamples, StateSamples
 from jmdp.methods.monte_carlo.table_rollouts import CompiledTable, compiled
 from jmdp.methods.shared.return_range import ReturnRange
 from jmdp.models.actors.actor import Actor
@@ -29,9 +31,12 @@ from jmdp.models.coupling import Coupling
 from jmdp.models.policy import Policies, TabularPolicy
 from jmdp.models.tabular import TabularJMDP
 from jmdp.results.evaluation import Evaluation
+from jmdp.results.outcome import Outcome
 from jmdp.results.samples.drawn_evaluation import SampledProblem, Stored, Within, drawn_evaluation
 from jmdp.results.samples.interval_rules import IntervalRule
 from jmdp.results.samples.limits import Limits, known_reward_bound
+from jmdp.results.samples.sample_moments import SampleMoments, sample_moments
+from jmdp.results.samples.sampled_distributions import Support
 from jmdp.results.start import start_labels
 from jmdp.simulators.checking.sampling import check_before_sampling, check_repeatable
 from jmdp.simulators.episodes import EpisodePlan
@@ -45,6 +50,9 @@ LONGEST = 100_000_000
 
 _BIAS_OVER_NOISE = 1e-3
 """Without a horizon, rollouts of a table are cut where the remainder is this fraction of B/√samples."""
+
+_ROUND, _FEWEST = 32, 32
+"""Factor between the numbers of samples of two rounds on a table, and the smallest such number."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,13 +114,12 @@ class MonteCarlo(Method[Evaluation]):
         simulator, actor = CompiledTable(model), as_policy(policy, model.actions)
         horizon = rollout_horizon(simulator, model.discount, self.horizon, self.samples)
         plans = self._plans(simulator, range(model.shape[0]), coupling, model.discount, horizon)
-        return drawn_evaluation(
+        return self._in_rounds(
             SampledProblem(self, coupling, model.states, model.actions, model.discount),
-            _DrawnAgain(simulator, actor, plans, self.samples),
+            StateSamples(simulator, actor, plans),
             Limits.of_bound(model.reward_bound, model.discount, horizon),
-            IntervalRule.fixed(self.samples, self.confidence),
             ReturnRange(model, policy),
-            state_bar(type(self).__name__, np.flatnonzero(~model.terminal), progress),
+            progress,
         )
 
     def on_policies(
@@ -135,17 +142,57 @@ class MonteCarlo(Method[Evaluation]):
             for s in range(S if start is None else 2 * S)
         ]
         support = PolicySupport(PolicyRanges([ReturnRange(model, policy) for policy in policies.values()]), start)
-        rows = np.flatnonzero(~model.terminal) if start is None else np.append(np.flatnonzero(~model.terminal), S)
         labels = Labels.of("policy", len(policies), list(policies))
         states = model.states if start is None else start_labels(model.states)
-        return drawn_evaluation(
+        return self._in_rounds(
             SampledProblem(self, coupling, states, labels, model.discount),
-            PolicySamples(simulator, plans, self.samples, start, self.seed),
+            PolicySamples(simulator, plans, start, self.seed),
             Limits.of_bound(model.reward_bound, model.discount, horizon),
+            support,
+            progress,
+        )
+
+    def _in_rounds(
+        self,
+        problem: SampledProblem,
+        draw: Callable[[int, int], Draws],
+        limits: Limits,
+        support: Support,
+        progress: bool,
+    ) -> Evaluation:
+        """Simulate all states of a table, first with few samples, so that Ctrl-C leaves a result for every state.
+
+        Samples are not stored. A round simulates those of the rounds before it again, in 3% of the time at most.
+        """
+        S, outcome = problem.states.size, Outcome.SAMPLED
+        rows = np.array([s for s in range(S) if not support.is_over(s)], np.int64)
+        found, sizes = [SampleMoments.zero(problem.actions.size)] * S, np.zeros(S, np.int64)
+        try:
+            for samples in self._rounds():
+                rule = IntervalRule.fixed(samples, self.confidence)
+                for s in state_bar(type(self).__name__, rows, progress):
+                    found[s], sizes[s] = sample_moments(draw(int(s), samples), limits, rule), samples
+        except KeyboardInterrupt:
+            if not sizes[rows].all():
+                raise
+            outcome = Outcome.INTERRUPTED
+            problem = replace(problem, method=replace(self, samples=int(sizes[rows].min())))
+        return drawn_evaluation(
+            problem,
+            FirstSamples(draw, sizes),
+            limits,
             IntervalRule.fixed(self.samples, self.confidence),
             support,
-            state_bar(type(self).__name__, rows, progress),
+            found,
+            outcome,
         )
+
+    def _rounds(self) -> list[int]:
+        """Numbers of samples of the rounds on a table."""
+        sizes = [self.samples]
+        while sizes[0] >= _ROUND * _FEWEST:
+            sizes.insert(0, sizes[0] // _ROUND)
+        return sizes
 
     def on_simulator(
         self, simulator: Simulator, actor: Actor, coupling: Coupling, discount: float, progress: bool
@@ -163,25 +210,51 @@ class MonteCarlo(Method[Evaluation]):
         check_before_sampling(simulator, states[0], plans[0].actions, coupling)
         drawn = self._drawn(simulator, actor, plans, progress)
         check_repeatable(drawn[0], simulator, actor, plans[0])
+        kept = replace(self, samples=len(drawn[0].returns))
         return drawn_evaluation(
-            SampledProblem(self, coupling, Labels.of("state", len(states), None), actions, discount),
+            SampledProblem(kept, coupling, Labels.of("state", len(states), None), actions, discount),
             Stored(drawn),
             Limits.of_draws(drawn, discount, horizon, bound),
-            IntervalRule.fixed(self.samples, self.confidence),
+            IntervalRule.fixed(kept.samples, self.confidence),
             Within(ANYWHERE.low, ANYWHERE.high),
+            outcome=Outcome.SAMPLED if kept.samples == self.samples else Outcome.INTERRUPTED,
         )
 
     def _drawn(self, simulator: Simulator, actor: Actor, plans: Sequence[RolloutPlan], progress: bool) -> list[Draws]:
-        """Rollouts of each plan, by a compiled program if there is one, else in blocks by a pool of any size."""
-        states = state_bar(type(self).__name__, np.arange(len(plans)), progress)
-        if simulator.compiled_draws(actor, plans[0]) is not None:
-            again = _DrawnAgain(simulator, actor, plans, self.samples)
-            return [again(int(s)) for s in states]
-        size = rollouts_at_once(simulator, len(plans[0].actions))
-        parts = [(first, min(size, self.samples - first)) for first in range(0, self.samples, size)]
-        with pool_of(self.pool) as pool:
-            blocks = pool.ordered(_Blocks(simulator, actor), ((plan, *part) for plan in plans for part in parts))
-            return [Draws.joined([next(blocks) for _ in parts]) for _ in states]
+        """Rollouts of each plan, by a compiled program if there is one, else in blocks by a pool of any size.
+
+        After Ctrl-C these are the first n samples of every plan: rollouts are kept by their number, because those that
+        happen to be finished would be the short ones.
+        """
+        compiled = simulator.compiled_draws(actor, plans[0]) is not None
+        parts = self._parts(rollouts_at_once(simulator, len(plans[0].actions)), growing=compiled)
+        found: list[list[Draws]] = []  # [parts][plans]
+        with (
+            pool_of(None if compiled else self.pool) as pool,
+            closing(pool.ordered(Blocks(simulator, actor), ((plan, *p) for p in parts for plan in plans))) as blocks,
+            count_bar(type(self).__name__, progress, 0, self.samples) as report,
+        ):
+            try:
+                for first, count in parts:
+                    found.append([next(blocks) for _ in plans])
+                    report(first + count)
+            except KeyboardInterrupt:
+                if sum(len(part[0].returns) for part in found) < 2:
+                    raise
+        return [Draws.joined(list(parts)) for parts in zip(*found, strict=True)]
+
+    def _parts(self, size: int, growing: bool) -> list[tuple[int, int]]:
+        """First number and count of successive blocks of samples, each twice as large if `growing`."""
+        parts, first = [], 0
+        while first < self.samples:
+            count = min(max(size, first if growing else 0), self.samples - first)
+            parts.append((first, count))
+            first += count
+        return parts
+
+    def extent(self, answer: Any) -> str:
+        """How far an unfinished run got."""
+        return f"{answer.method.samples} samples"
 
     def _refuse_states(self) -> None:
         if self.states is not None:
@@ -255,30 +328,6 @@ def rollout_horizon(simulator: Simulator, discount: float, horizon: int | None, 
             "Give a horizon (the intervals then include the error of the cut), or use ExactPairs()."
         )
     return enough
-
-
-@dataclass(frozen=True, eq=False)
-class _DrawnAgain:
-    """Rollouts of each state, simulated on demand; the same ones each time."""
-
-    simulator: Simulator
-    actor: Actor
-    plans: Sequence[RolloutPlan]
-    samples: int
-
-    def __call__(self, s: int) -> Draws:
-        return paired_draws(self.simulator, self.actor, self.plans[s], 0, self.samples)
-
-
-@dataclass(frozen=True, eq=False)
-class _Blocks:
-    """Blocks of rollouts of a simulator, for a pool."""
-
-    simulator: Simulator
-    policy: Actor
-
-    def __call__(self, plan: RolloutPlan, first: int, count: int) -> Draws:
-        return paired_draws(self.simulator, self.policy, plan, first, count)
 
 
 def _seed_of(seed: int, state: int) -> int:

@@ -21,20 +21,19 @@ class PolicySamples:
 
     simulator: Simulator
     plans: Sequence[EpisodePlan]  # one for each state; then one for each start state, with other random numbers
-    samples: int
     start: Floats | None  # [S]
     seed: int
 
-    def __call__(self, s: int) -> Draws:
-        """Samples of state s, or of the random start if s is the number of states."""
+    def __call__(self, s: int, samples: int) -> Draws:
+        """The first samples of state s, or of the random start if s is the number of states."""
         if self.start is not None and s == self.start.size:
-            return self._from_start(self.start)
-        return paired_episodes(self.simulator, self.plans[s], 0, self.samples)
+            return self._from_start(self.start, samples)
+        return paired_episodes(self.simulator, self.plans[s], 0, samples)
 
-    def _from_start(self, start: Floats) -> Draws:
+    def _from_start(self, start: Floats, samples: int) -> Draws:
         """Samples with a random start state each, which all policies share under any coupling."""
         rng = Shock.of_sample(self.seed, 0).derived(b"starts").generator()
-        drawn = rng.choice(start.size, size=self.samples, p=start)
+        drawn = rng.choice(start.size, size=samples, p=start)
         parts, rows = [], []
         for s in np.unique(drawn):
             at = np.flatnonzero(drawn == s)

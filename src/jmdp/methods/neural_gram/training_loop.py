@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jmdp.base.arrays import Floats
+from jmdp.base.interrupts import deferred_interrupts
 from jmdp.base.luck import Shock
 from jmdp.errors import SettingsError
 from jmdp.methods.neural_gram.checkpoints import Checkpoints
@@ -104,9 +105,12 @@ def train(
         while not run.finished:
             looked = run.train_chunk()
             if looked and checkpoints is not None:
-                checkpoints.save(run.progress)
+                with deferred_interrupts():
+                    checkpoints.save(run.progress)
             report(run.updates_done)
     except KeyboardInterrupt:
+        if run.updates_done == 0:
+            raise
         interrupted = True
         if checkpoints is not None:
             checkpoints.save(run.progress)

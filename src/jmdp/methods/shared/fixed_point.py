@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from jmdp.base.arrays import Floats
+from jmdp.base.interrupts import deferred_interrupts
 from jmdp.results.outcome import Outcome
 
 _LEAST_REDUCTION = 0.5
@@ -79,7 +80,7 @@ def iterate(
     residuals are not measured if the sweeps support that. The outcome always depends on the residual of a sweep just
     measured, never on a combination.
 
-    A KeyboardInterrupt ends the iteration at the current point, whose residual is then measured.
+    Ctrl-C ends the iteration after the current sweep, with the residual of the last point measured.
 
     The iteration has stalled if the residual is far below `floor`, the bound on its rounding error; if it is below
     `floor` and no longer decreases; or if it has not halved in twice the sweeps that a contraction with this `rate`
@@ -107,21 +108,23 @@ class _Iteration:
 
     def run(self) -> FixedPoint:
         """Sweep until the stopping rule gives an outcome."""
+        with deferred_interrupts() as interrupted:
+            return self._run(interrupted)
+
+    def _run(self, interrupted: Callable[[], bool]) -> FixedPoint:
         while True:
+            if self.sweeps.past is not None and self.recorded == self.length:
+                self._combine(self.sweeps.past)
+                continue
             unmeasured = self.sweeps.unmeasured is not None and self.waiting > 0
-            try:
-                if self.sweeps.past is not None and self.recorded == self.length:
-                    self._combine(self.sweeps.past)
-                    continue
-                self.residuals.append(self._sweep())
-            except KeyboardInterrupt:
-                if not self.residuals:
-                    raise
-                self.residuals.append(self.sweeps.measured(self.point, self.out, None))
-                return self._ended(Outcome.INTERRUPTED)
+            self.residuals.append(self._sweep())
             outcome = None if unmeasured else self._outcome()
             if outcome is not None:
                 return self._ended(outcome)
+            if interrupted():
+                if unmeasured:
+                    self.residuals[-1] = self.sweeps.measured(self.point, self.out, None)
+                return self._ended(Outcome.INTERRUPTED)
             self.point, self.out = self.out, self.point
             if self.waiting > 0:
                 self.waiting -= 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,16 +40,16 @@ def drawn_evaluation(
     limits: Limits,
     rule: IntervalRule,
     support: Support,
-    order: Iterable[int] | None = None,
+    found: Sequence[SampleMoments] | None = None,
+    outcome: Outcome = Outcome.SAMPLED,
 ) -> Evaluation:
     """Evaluation from the rollouts that `draw` returns for each state. Intervals include truncation at the horizon.
 
-    `draw` is called for one state at a time, in the given `order`, and again when a distribution is requested.
+    `draw` is called for one state at a time, unless the moments that were `found` are given, and again when a
+    distribution is requested.
     """
-    found = [SampleMoments.zero(problem.actions.size)] * problem.states.size
-    for s in range(problem.states.size) if order is None else order:
-        if not support.is_over(s):
-            found[s] = sample_moments(draw(int(s)), limits, rule)
+    if found is None:
+        found = [sample_moments(draw(s), limits, rule) for s in range(problem.states.size)]
 
     def stacked(name: str) -> Floats:
         return np.stack([getattr(one, name) for one in found])
@@ -71,7 +71,7 @@ def drawn_evaluation(
         mean=stacked("mean"),
         covariance=stacked("covariance"),
         certificate=certificate,
-        outcome=Outcome.SAMPLED,
+        outcome=outcome,
         coupling=problem.coupling,
         method=problem.method,
         states=problem.states,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from jmdp.base.interrupts import interruptible
 from jmdp.base.settings import whole_number
 from jmdp.errors import SimulatorError
 from jmdp.simulators.checking.many_steps import many_steps_fault
@@ -28,6 +29,7 @@ _QUICK_STATES = 4
 """Numbers tried by `quick_check`; in states beyond the first, three actions."""
 
 
+@interruptible
 def check_simulator(
     simulator: Simulator, state: Any = None, *, actions: Sequence[Any] | None = None, seed: int = 0, steps: int = 50
 ) -> Findings:

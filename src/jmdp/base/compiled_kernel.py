@@ -1,0 +1,149 @@
+"""Compilation of kernels by numba, with a cache on disk that may be missing, read-only, full or damaged.
+
+numba stores compiled code in pickled files and trusts them: a truncated file raises an error of pickle, a changed byte
+may be run as machine code, and two processes that compile different signatures of one function at the same time may
+store one under the name of the other. Here every file has a checksum and every entry its key, and what does not match
+is compiled again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pickle
+import warnings
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numba
+from numba.core.caching import FunctionCache, IndexDataCacheFile
+
+T = TypeVar("T")
+
+_config: Any = numba.config
+
+_DIGEST = hashlib.sha256().digest_size
+
+
+def compiled(*signatures: Any, **options: Any) -> Callable[[Callable[..., T]], Callable[..., T]]:
+    """Compile a function that releases the GIL, or load the result from numba's cache, with these options of `njit`.
+
+    With signatures it is compiled for them when the module is imported, otherwise when it is first called. Parts of a
+    kernel have no signatures: they are compiled with the kernel that calls them, later in the same module.
+
+    numba disables LLVM's straight-line (SLP) vectoriser unless an environment variable enables it. Kernels with eight
+    explicit sums side by side are 2.5 times slower without it, so it is enabled for kernels with signatures.
+    """
+
+    def decorate(function: Callable[..., T]) -> Callable[..., T]:
+        kernel: Any = numba.njit(nogil=True, **options)(function)
+        if _config.DISABLE_JIT:
+            return function
+        try:
+            kernel._cache = _KernelCache(function)
+        except (RuntimeError, OSError):
+            _warn("numba finds no folder in which it can store compiled code")
+        before = _config.SLP_VECTORIZE
+        _config.SLP_VECTORIZE = 1 if signatures else before
+        try:
+            for types in signatures:
+                kernel.compile(types)
+            kernel.disable_compile(bool(signatures))
+        finally:
+            _config.SLP_VECTORIZE = before
+        return cast(Callable[..., T], kernel)
+
+    return decorate
+
+
+class _DamagedError(Exception):
+    """A file of the cache is not as it was written."""
+
+
+class _KernelCache(FunctionCache):
+    """Cache of one kernel. After an error the kernel is compiled as if there were no cache."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function)
+        self._cache_file = _CheckedFiles(
+            self._cache_path, self._impl.filename_base, self._impl.locator.get_source_stamp()
+        )
+
+    def load_overload(self, types: Any, context: Any) -> Any:
+        """Compiled code for these types, or None."""
+        try:
+            return super().load_overload(types, context)
+        except (OSError, _DamagedError) as error:
+            self._give_up("read", error)
+
+    def save_overload(self, types: Any, compiled_code: Any) -> None:
+        """Store compiled code."""
+        try:
+            super().save_overload(types, compiled_code)
+        except (OSError, _DamagedError) as error:
+            self._give_up("written", error)
+
+    def _give_up(self, verb: str, error: Exception) -> None:
+        self.disable()
+        reason = getattr(error, "strerror", None) or str(error)
+        folder = self.cache_path
+        _warn(f"numba's cache cannot be {verb} ({reason})", f"Delete the folder {folder}, make it writable, or ")
+
+
+class _CheckedFiles(IndexDataCacheFile):
+    """Files of one function: an index and compiled code, each followed by its checksum."""
+
+    def __init__(self, folder: str, name: str, stamp: Any) -> None:
+        super().__init__(folder, name, stamp)
+        self._version = f"{self._version}, with checksums"  # files without them are those of another version
+
+    def save(self, key: Any, data: Any) -> None:
+        """Store an entry together with its key."""
+        super().save(key, (key, data))
+
+    def load(self, key: Any) -> Any:
+        """Read an entry; None if there is none, or if another process has stored another one under its name."""
+        found = super().load(key)
+        return found[1] if found is not None and found[0] == key else None
+
+    def _dump(self, content: Any) -> bytes:
+        data: bytes = super()._dump(content)
+        return data + hashlib.sha256(data).digest()  # ignored by pickle, which knows where its data end
+
+    def _load_index(self) -> Any:
+        version = pickle.dumps(self._version, protocol=-1)
+        try:
+            with open(self._index_path, "rb") as file:
+                if file.read(len(version)) != version:
+                    return {}
+                _check(file.read(), self._index_path)
+        except FileNotFoundError:
+            return {}
+        return super()._load_index()
+
+    def _load_data(self, name: str) -> Any:
+        path = self._data_path(name)
+        with open(path, "rb") as file:
+            _check(file.read(), path)
+        return super()._load_data(name)
+
+
+def _check(content: bytes, path: str) -> None:
+    if hashlib.sha256(content[:-_DIGEST]).digest() != content[-_DIGEST:]:
+        raise _DamagedError(f"{os.path.basename(path)} is damaged")
+
+
+_warned = False
+
+
+def _warn(problem: str, fix: str = "") -> None:
+    """Warn once in a process, whichever kernels are concerned."""
+    global _warned
+    if not _warned:
+        _warned = True
+        warnings.warn(
+            f"{problem}. Results are the same, but kernels are compiled again in every process, which takes some "
+            f"seconds. {fix}{'set' if fix else 'Set'} the environment variable NUMBA_CACHE_DIR to a writable folder.",
+            RuntimeWarning,
+            stacklevel=3,
+        )

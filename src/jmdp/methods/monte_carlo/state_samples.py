@@ -1,0 +1,48 @@
+"""Samples of the actions of each state: blocks for a pool, and samples that are simulated again on demand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from jmdp.base.arrays import Integers
+from jmdp.models.actors.actor import Actor
+from jmdp.simulators.rollouts import RolloutPlan, paired_draws
+from jmdp.simulators.simulator import Draws, Simulator
+
+
+@dataclass(frozen=True, eq=False)
+class StateSamples:
+    """Rollouts of each state, simulated on demand; the same ones each time."""
+
+    simulator: Simulator
+    actor: Actor
+    plans: Sequence[RolloutPlan]
+
+    def __call__(self, s: int, samples: int) -> Draws:
+        """The first samples of state s."""
+        return paired_draws(self.simulator, self.actor, self.plans[s], 0, samples)
+
+
+@dataclass(frozen=True, eq=False)
+class FirstSamples:
+    """As many samples of each state as were kept."""
+
+    draw: Callable[[int, int], Draws]
+    sizes: Integers  # [S]
+
+    def __call__(self, s: int) -> Draws:
+        """The samples of state s."""
+        return self.draw(s, int(self.sizes[s]))
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """Blocks of rollouts of a simulator, for a pool."""
+
+    simulator: Simulator
+    policy: Actor
+
+    def __call__(self, plan: RolloutPlan, first: int, count: int) -> Draws:
+        """Samples first … first + count − 1 of a plan."""
+        return paired_draws(self.simulator, self.policy, plan, first, count)

@@ -1,0 +1,187 @@
+"""When Ctrl-C interrupts a main function: at once, at a safe point, or after an import or a compilation."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+import time
+
+import pytest
+
+from jmdp.base.interrupts import deferred_interrupts, interruptible
+
+
+def press():
+    signal.raise_signal(signal.SIGINT)
+
+
+def wait():
+    """Long enough for a signal that is raised again, however busy the machine is."""
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
+@pytest.fixture(autouse=True)
+def restored():
+    before = signal.getsignal(signal.SIGINT)
+    yield
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_at_once_by_default():
+    reached = []
+
+    @interruptible
+    def work():
+        press()
+        reached.append(1)
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert not reached
+
+
+def test_a_block_sees_it_and_goes_on():
+    @interruptible
+    def work():
+        with deferred_interrupts() as interrupted:
+            assert not interrupted()
+            press()
+            return interrupted(), interrupted()
+
+    assert work() == (True, False)
+
+
+def test_the_second_one_interrupts_a_block():
+    @interruptible
+    def work():
+        with deferred_interrupts():
+            press()
+            press()
+            pytest.fail("not interrupted")
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+
+
+def test_one_that_a_block_did_not_see_is_raised_after_it():
+    @interruptible
+    def work():
+        with deferred_interrupts():
+            press()
+        wait()
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+
+
+def test_one_that_a_block_did_not_see_reaches_the_next_block():
+    @interruptible
+    def work():
+        with deferred_interrupts():
+            press()
+        with deferred_interrupts() as interrupted:
+            return interrupted()
+
+    assert work()
+
+
+def test_none_is_lost_at_the_end():
+    @interruptible
+    def work():
+        with deferred_interrupts():
+            press()
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+
+
+@pytest.fixture
+def module(tmp_path, monkeypatch):
+    """Name of a module in whose import Ctrl-C is pressed, n times."""
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "pressed_in_import", raising=False)
+
+    def write(times):
+        lines = ["import signal", *["signal.raise_signal(signal.SIGINT)"] * times, "complete = True"]
+        (tmp_path / "pressed_in_import.py").write_text("\n".join(lines))
+
+    yield write
+    sys.modules.pop("pressed_in_import", None)
+
+
+def test_an_import_is_completed(module):
+    module(1)
+
+    @interruptible
+    def work():
+        __import__("pressed_in_import")
+
+        wait()
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert sys.modules["pressed_in_import"].complete
+
+
+def test_the_second_one_interrupts_an_import(module):
+    module(2)
+
+    @interruptible
+    def work():
+        __import__("pressed_in_import")
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert "pressed_in_import" not in sys.modules
+
+
+def test_a_main_function_called_by_a_module_in_its_import_is_interrupted(tmp_path, monkeypatch):
+    """Only imports within the call wait."""
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "calls_a_main_function.py").write_text(
+        "import signal\n"
+        "from jmdp.base.interrupts import interruptible\n"
+        "reached = []\n"
+        "@interruptible\n"
+        "def work():\n"
+        "    signal.raise_signal(signal.SIGINT)\n"
+        "    raise AssertionError('not interrupted')\n"
+        "work()\n"
+    )
+    with pytest.raises(KeyboardInterrupt):
+        __import__("calls_a_main_function")
+
+
+@pytest.mark.parametrize("handler", [signal.SIG_IGN, lambda number, frame: None], ids=["ignored", "own"])
+def test_other_handlers_stay(handler):
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+
+        @interruptible
+        def work():
+            assert signal.getsignal(signal.SIGINT) is handler
+            with deferred_interrupts() as interrupted:
+                press()
+                return interrupted()
+
+        assert not work()
+        assert signal.getsignal(signal.SIGINT) is handler
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def test_other_threads_are_left_alone():
+    seen = []
+
+    @interruptible
+    def work():
+        with deferred_interrupts() as interrupted:
+            seen.append(interrupted())
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert seen == [False]

@@ -1,0 +1,208 @@
+"""Kernels without a usable cache: the same results, and one warning that says what to do."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import pytest
+
+import jmdp
+
+SOURCE = Path(jmdp.__file__).parent
+BOUND = [] if os.getuid() else ["setpriv", "--bounding-set=-dac_override,-dac_read_search"]
+"""Command by which permissions of files bind root too."""
+needs_permissions = pytest.mark.skipif(bool(BOUND) and not shutil.which("setpriv"), reason="permissions do not bind")
+
+SMALL = """
+from jmdp.base.compiled_kernel import compiled
+
+@compiled()
+def half(x):
+    return x / 2
+
+@compiled()
+def twice(x):
+    return half(x) * 4
+"""
+RUN = "import sys, small; print([repr(small.twice(eval(given))) for given in sys.argv[1:]])"
+GIVEN = ["3", "3.0", "3j"]
+"""Three types, hence three entries of the cache."""
+ANSWER = str([repr(x) for x in (6.0, 6.0, 6j)])
+
+REAL = """
+import jmdp
+world = jmdp.worlds.windy_gridworld(2, 2)
+policy = world.policies["uniform"]
+for method in (jmdp.ReachablePairs(0), jmdp.MonteCarlo(seed=0, samples=64)):
+    found = jmdp.evaluate(world.model, policy, jmdp.Local(), method, throw=False)
+    print(found.mean.tolist(), found.covariance.tolist())
+"""
+
+
+@pytest.fixture(scope="module")
+def filled():
+    """A folder with a cache that a first run has filled, and its copy."""
+    path = Path(tempfile.mkdtemp())
+    (path / "small.py").write_text(SMALL)
+    assert run(path, *GIVEN) == (ANSWER, "")
+    shutil.copytree(path / "cache", path / "copy")
+    yield path
+    shutil.rmtree(path)
+
+
+@pytest.fixture
+def folder(filled):
+    """The same folder: the name of a cache depends on that of the module."""
+    shutil.rmtree(filled / "cache")
+    shutil.copytree(filled / "copy", filled / "cache")
+    return filled
+
+
+def run(folder, *given, code=RUN, source=SOURCE.parent, cache="cache", bound=False, largest_file=None):
+    """Output and warnings of a process, started in the folder."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (source, folder)))}
+    environment["PYTHONDONTWRITEBYTECODE"] = "1"
+    if cache is None:
+        for name in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME"):
+            environment.pop(name, None)
+        environment["HOME"] = os.devnull
+    else:
+        environment["NUMBA_CACHE_DIR"] = str(folder / cache)
+    limit = None
+    if largest_file is not None:
+        limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, largest_file))  # noqa: E731
+    done = subprocess.run(
+        [*(BOUND if bound else []), sys.executable, "-c", code, *given], cwd=folder, env=environment, text=True,
+        capture_output=True, timeout=600, check=False, preexec_fn=limit,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip(), done.stderr
+
+
+def files(folder, pattern):
+    return sorted((folder / "cache").rglob(pattern))
+
+
+def warned_once(stderr, *parts):
+    assert stderr.count("RuntimeWarning") == 1, stderr
+    assert "Traceback" not in stderr
+    for part in (*parts, "NUMBA_CACHE_DIR"):
+        assert part in stderr
+
+
+def test_a_cache_is_written_and_read(folder):
+    stored = {path: path.stat().st_mtime_ns for path in files(folder, "*")}
+    assert len(files(folder, "*.nbc")) == 6  # two functions, three types each
+    assert run(folder, *GIVEN) == (ANSWER, "")
+    assert stored == {path: path.stat().st_mtime_ns for path in files(folder, "*")}
+
+
+@needs_permissions
+def test_a_read_only_package_without_a_home_compiles_in_memory(tmp_path):
+    """An installed package that this user may not write to, and no other folder for a cache."""
+    folder = tmp_path
+    shutil.copytree(SOURCE, folder / "site" / "jmdp", ignore=shutil.ignore_patterns("__pycache__"))
+    for path in (folder, *folder.rglob("*")):
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    try:
+        found, stderr = run(folder, code=REAL, source=folder / "site", cache=None, bound=True)
+        assert not list(folder.rglob("*.nb?"))
+    finally:
+        for path in (folder, *folder.rglob("*")):
+            path.chmod(0o755 if path.is_dir() else 0o644)
+    warned_once(stderr, "numba finds no folder in which it can store compiled code")
+    assert found == run(folder, code=REAL)[0]
+
+
+def cut(path):
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def empty(path):
+    path.write_bytes(b"")
+
+
+def replace(path):
+    path.write_bytes(bytes(range(256)) * 20)
+
+
+def change_one_byte(path):
+    """In the middle, which is machine code in a file of compiled code."""
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "damages"),
+    [("*.nbi", [cut]), ("*.nbi", [change_one_byte]), ("*.nbc", [change_one_byte]), ("*.nbc", [cut, empty, replace])],
+)
+def test_damaged_files_are_not_used(folder, pattern, damages):
+    for i, path in enumerate(files(folder, pattern)):
+        damages[i % len(damages)](path)
+    found, stderr = run(folder, *GIVEN)
+    assert found == ANSWER
+    warned_once(stderr, "is damaged", f"Delete the folder {path.parent}")
+
+
+def test_an_index_with_another_beginning_is_written_again(folder):
+    """It may be that of another version of numba."""
+    one, other = files(folder, "*.nbi")
+    empty(one)
+    replace(other)
+    assert run(folder, *GIVEN) == (ANSWER, "")
+    assert [path.read_bytes() for path in (one, other)] == [
+        path.read_bytes() for path in sorted((folder / "copy").rglob("*.nbi"))
+    ]
+
+
+@needs_permissions
+def test_files_of_another_user_that_cannot_be_read(folder):
+    for path in (folder / "cache").rglob("*"):
+        path.chmod(0o777 if path.is_dir() else 0)
+    found, stderr = run(folder, *GIVEN, bound=True)
+    assert found == ANSWER
+    warned_once(stderr, "numba's cache cannot be read (Permission denied)", f"Delete the folder {path.parent}")
+
+
+def test_a_full_disk(folder):
+    """No file may grow beyond 100 bytes, which fails as a full disk does: while the file is written."""
+    shutil.rmtree(folder / "cache")
+    found, stderr = run(folder, *GIVEN, largest_file=100)
+    assert found == ANSWER
+    warned_once(stderr, "numba's cache cannot be written (File too large)")
+    assert files(folder, "*.nb?*") == []
+
+
+def test_processes_that_compile_at_the_same_time(folder):
+    """Each in another order, so that they give the same name to entries for different types."""
+    shutil.rmtree(folder / "cache")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, (SOURCE.parent, folder)))}
+    environment["NUMBA_CACHE_DIR"] = str(folder / "cache")
+    runs = [
+        subprocess.Popen(
+            [sys.executable, "-W", "error", "-c", RUN, *GIVEN[i:], *GIVEN[:i]], env=environment, cwd=folder,
+            stdout=subprocess.PIPE, text=True,
+        )
+        for i in range(3)
+    ]  # fmt: skip
+    answers = [sorted(eval(process.communicate(timeout=600)[0])) for process in runs]
+    assert answers == [sorted(eval(ANSWER))] * 3
+    assert run(folder, *GIVEN) == (ANSWER, "")
+
+
+def test_entries_under_the_name_of_another_are_not_used(folder):
+    """As two processes may leave them."""
+    first, second, third = files(folder, "*twice*.nbc")
+    content = first.read_bytes()
+    first.write_bytes(second.read_bytes())
+    second.write_bytes(third.read_bytes())
+    third.write_bytes(content)
+    assert run(folder, *GIVEN) == (ANSWER, "")
+    assert run(folder, *GIVEN) == (ANSWER, "")
