@@ -24,8 +24,12 @@ _SAFELY = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(
 def whole_file(path: Path) -> Iterator[BinaryIO]:
     """Yield a temporary file that replaces `path` at the end; on an error the previous file stays."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with reserved(path), replacement(path) as file:
-        yield file
+    try:
+        with reserved(path), replacement(path) as file:
+            yield file
+    except OSError as error:
+        error.filename = error.filename or os.fspath(path)  # errors of a write do not name the file
+        raise
 
 
 @contextmanager

@@ -137,8 +137,8 @@ def _made(folder: Path) -> Path:
 
 
 def _refuse_links(folder: Path) -> None:
-    """Raise unless what a run left consists of files and folders: links lead outside of it, and reading a pipe waits."""
-    for entry in os.scandir(folder):
+    """Raise unless a run left files and folders only: links lead outside of the folder, and reading a pipe waits."""
+    for entry in list(os.scandir(folder)):
         if entry.name in ("run.json", CURVES):
             _refuse(entry, entry.is_file(follow_symlinks=False), "file")
         elif entry.name == "training":
@@ -149,7 +149,7 @@ def _refuse_links(folder: Path) -> None:
 def _refuse_links_below(folder: str) -> None:
     folders = [folder]
     while folders:  # without recursion, which deep folders would exceed
-        for entry in os.scandir(folders.pop()):
+        for entry in list(os.scandir(folders.pop())):
             if entry.is_dir(follow_symlinks=False):
                 folders.append(entry.path)
             else:

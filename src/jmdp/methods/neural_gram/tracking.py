@@ -9,7 +9,6 @@ from typing import Any, TextIO
 
 from jmdp.base.whole_files import whole_file
 
-
 CURVES = "curves.jsonl"
 
 
