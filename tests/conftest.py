@@ -13,13 +13,16 @@ settings.load_profile("busy machine")
 
 SLOW = (
     "base/test_machine.py",
+    "base/test_without_posix.py",
     "benchmarks/test_decisions.py",
     "benchmarks/test_selection.py::test_a_quick_run",
     "cli/test_cli_compare.py",
     "cli/test_cli_compare_policies.py",
     "cli/test_cli_evaluate.py",
+    "cli/test_cli_failures.py",
     "cli/test_cli_gate.py",
     "cli/test_cli_main.py",
+    "cli/test_command_line_fuzz.py",
     "cli/test_policy_files.py",
     "distribute/",
     "experiments/test_reproducing.py",

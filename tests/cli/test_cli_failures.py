@@ -135,7 +135,7 @@ def test_text_json_and_summary_of_gate_agree_with_the_exit_code(option, code, be
 
 
 def test_gate_reports_exit_codes_of_decided_comparisons(capsys):
-    line = "jmdp gate world:inventory --margin 50% --json --old base_stock --new"
+    line = "jmdp gate world:inventory --margin 5% --json --old base_stock --new"
     passed, failed = run(capsys, f"{line} base_stock"), run(capsys, f"{line} uniform")
     assert [(one.code, one.json["exit_code"], one.json["verdict"]) for one in (passed, failed)] == [
         (0, 0, "passed"),
