@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import jmdp
 from jmdp.base import checkpoint, whole_files
 from jmdp.errors import CheckpointError
 
@@ -36,6 +37,11 @@ def equal(found, arrays=ARRAYS):
     return found.keys() == arrays.keys() and all(
         found[name].dtype == array.dtype and np.array_equal(found[name], array) for name, array in arrays.items()
     )
+
+
+def exists(path):
+    with checkpoint.reserved_checkpoint(path) as found:
+        return found
 
 
 @pytest.fixture
@@ -381,6 +387,10 @@ def attempt(work):
     except Exception as error:
         print(f"{type(error).__name__}: {error}")
 
+def reserve():
+    with checkpoint.reserved_checkpoint(path):
+        pass
+
 def become_nobody():
     if os.geteuid() == 0:
         os.setgid(65_534)
@@ -417,7 +427,7 @@ def test_without_permission_to_write(public):
     os.chmod(public, 0o555)
     door, said = child(
         public / "run.npz",
-        "become_nobody(); attempt(lambda: checkpoint.is_there(path)); attempt(lambda: checkpoint.save(path, {}))",
+        "become_nobody(); attempt(reserve); attempt(lambda: checkpoint.save(path, {}))",
     )
     assert door.startswith("CheckpointError: No checkpoint can be saved to")
     assert "Permission denied. Give a file in an existing, writable directory" in door
@@ -429,17 +439,17 @@ def test_without_permission_to_write(public):
 
 def test_a_directory_that_is_missing(tmp_path):
     path = tmp_path / "missing" / "run.npz"
-    for work in (lambda: checkpoint.is_there(path), lambda: checkpoint.save(path, ARRAYS)):
+    for work in (lambda: exists(path), lambda: checkpoint.save(path, ARRAYS)):
         with pytest.raises(CheckpointError, match=r"run.npz.*: No such file or directory\. "):
             work()
     assert not path.parent.exists()
 
 
 def test_the_question_leaves_nothing(tmp_path):
-    assert not checkpoint.is_there(tmp_path / "run.npz")
+    assert not exists(tmp_path / "run.npz")
     assert os.listdir(tmp_path) == []
     checkpoint.save(tmp_path / "run.npz", ARRAYS)
-    assert checkpoint.is_there(tmp_path / "run.npz")
+    assert exists(tmp_path / "run.npz")
     assert os.listdir(tmp_path) == ["run.npz"]
 
 
@@ -496,18 +506,36 @@ def test_runs_in_one_directory_leave_the_files_of_others_alone(tmp_path):
     others = {tmp_path / f".{name}.part": name.encode() for name in names if name != "a"}
     for path, text in others.items():
         path.write_bytes(text)
-    checkpoint.is_there(tmp_path / "a")
+    exists(tmp_path / "a")
     checkpoint.save(tmp_path / "a", ARRAYS)
     assert {path: path.read_bytes() for path in tmp_path.iterdir() if path.name != "a"} == others
 
 
-def test_two_that_save_to_one_file_take_turns(tmp_path):
-    """What is there is always of one of three processes, and whole."""
+def test_of_three_that_save_to_one_file_two_are_refused_at_a_time(tmp_path):
+    """What is there is always of one of three processes, and whole; a refusal names the process that has it."""
     path, like = tmp_path / "run.npz", {"a": np.zeros(20_000)}
     checkpoint.save(path, like)
-    code = CHILD + "for _ in range(60): checkpoint.save(path, {'a': np.full(20_000, float(sys.argv[2]))})"
+    code = """
+import time
+done = refused = 0
+while done < 40:
+    try:
+        with checkpoint.reserved_checkpoint(path):
+            checkpoint.save(path, {'a': np.full(20_000, float(sys.argv[2]))})
+        done += 1
+    except checkpoint.CheckpointError as error:
+        assert 'run.npz is in use by ' in str(error), error
+        refused += 1
+    time.sleep(0.001)
+print(refused)
+"""
     children = [
-        subprocess.Popen([sys.executable, "-c", code, path, str(n)], stderr=subprocess.PIPE, text=True)
+        subprocess.Popen(
+            [sys.executable, "-c", CHILD + code, path, str(n)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
         for n in (1, 2, 3)
     ]
     seen = []
@@ -515,11 +543,103 @@ def test_two_that_save_to_one_file_take_turns(tmp_path):
         found = checkpoint.load(path, like)["a"]
         assert (found == found[0]).all()
         seen.append(float(found[0]))
-    assert [process.communicate()[1] for process in children] == ["", "", ""]
-    assert [process.returncode for process in children] == [0, 0, 0]
+    out, err = zip(*(process.communicate() for process in children), strict=True)
+    assert err == ("", "", "")
+    assert sum(map(int, out)) > 0
     assert set(seen) == {0.0, 1.0, 2.0, 3.0}
     assert sum(one != other for one, other in pairwise(seen)) > 10
     assert os.listdir(tmp_path) == ["run.npz"]
+
+
+HOLDER = (
+    CHILD
+    + """
+with checkpoint.reserved_checkpoint(path):
+    print(os.getpid(), flush=True)
+    sys.stdin.read()
+"""
+)
+
+
+def test_a_checkpoint_in_use_is_refused_at_once_and_free_after_a_kill(path):
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER, path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as holder:
+        number = holder.stdout.readline().strip()
+        with pytest.raises(CheckpointError, match=rf"run\.npz is in use by process {number} on .*give another file"):
+            exists(path)
+        assert not refused(path)  # it can be read
+        holder.kill()
+    assert sorted(os.listdir(path.parent)) == [".run.npz.lock", "run.npz"]
+    assert exists(path)
+    assert os.listdir(path.parent) == ["run.npz"]
+
+
+def test_a_second_run_with_the_same_checkpoint_is_refused(tmp_path, monkeypatch):
+    world = jmdp.worlds.anti_correlated_bandit()
+    method = jmdp.Incremental(seed=1, updates=1_000, checkpoint=tmp_path / "run.npz")
+
+    def run():
+        return jmdp.evaluate(world.model, world.policies["uniform"], jmdp.Local(), method, progress=False, throw=False)
+
+    save = checkpoint.save
+
+    def save_and_run_again(*args):
+        save(*args)
+        with pytest.raises(CheckpointError, match=f"in use by process {os.getpid()} on"):
+            run()
+
+    monkeypatch.setattr(checkpoint, "save", save_and_run_again)
+    first = run()
+    monkeypatch.undo()
+    assert np.array_equal(run().mean, first.mean)
+    assert os.listdir(tmp_path) == ["run.npz"]
+
+
+ODD = {
+    "null character": "a\0b.npz",
+    "surrogate": "\ud800.npz",
+    "long name": "n" * 300,
+    "name too long for the file beside": "n" * 252,
+    "nothing": "",
+    "parent": "..",
+    "in a file": "file/run.npz",
+    "loop of links": "loop",
+    "link to nowhere": "nowhere",
+    "pipe": "pipe",
+    "folder": "folder",
+    "link to a device": "device",
+}
+
+
+@pytest.mark.parametrize("name", ODD.values(), ids=ODD.keys())
+def test_what_cannot_be_a_checkpoint_is_refused(name, tmp_path):
+    (tmp_path / "file").write_text("precious")
+    (tmp_path / "loop").symlink_to("pool")
+    (tmp_path / "pool").symlink_to("loop")
+    (tmp_path / "nowhere").symlink_to(tmp_path / "missing" / "x")
+    (tmp_path / "device").symlink_to("/dev/null")
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    before = sorted(os.listdir(tmp_path))
+    path = tmp_path / name
+    for work in (lambda: exists(path), lambda: checkpoint.save(path, ARRAYS), lambda: checkpoint.load(path, ARRAYS)):
+        with pytest.raises(CheckpointError, match=r"\. (Give|An earlier)") as error:
+            work()
+        assert str(error.value).isprintable()
+        assert len(str(error.value)) < 1_000
+    assert sorted(os.listdir(tmp_path)) == before
+    assert (tmp_path / "file").read_text() == "precious"
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
+    assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
+
+
+def test_an_array_larger_than_the_file_is_refused_before_it_is_allocated(path):
+    """The header agrees with what is expected, 8 TB; the file has a few bytes."""
+    large = {"table": np.broadcast_to(np.float64(0), (10**12,))}
+    path.write_bytes(archive([("table.npy", npy(np.zeros(4), header((10**12,))))]))
+    with pytest.raises(CheckpointError, match="truncated: it ends inside table"):
+        checkpoint.load(path, large)
 
 
 def test_a_link_is_followed(tmp_path):
@@ -527,18 +647,68 @@ def test_a_link_is_followed(tmp_path):
     (tmp_path / "disk").mkdir()
     link, place = tmp_path / "run.npz", tmp_path / "disk" / "large.npz"
     link.symlink_to(place)
-    assert not checkpoint.is_there(link)
+    assert not exists(link)
     checkpoint.save(link, ARRAYS)
     assert link.is_symlink()
     assert not refused(link)
     assert os.listdir(tmp_path / "disk") == ["large.npz"]
 
 
-def test_a_link_planted_beside_it_is_not_followed(path):
+@pytest.mark.parametrize(
+    "make", [lambda link, victim: link.symlink_to(victim), lambda link, victim: link.hardlink_to(victim)]
+)
+def test_a_link_in_place_of_the_temporary_file_is_replaced(make, path):
     victim = path.with_name("victim")
     victim.write_text("precious")
-    path.with_name(".run.npz.part").symlink_to(victim)
-    with pytest.raises(CheckpointError, match="cannot be saved"):
-        checkpoint.save(path, ARRAYS)
+    make(path.with_name(".run.npz.part"), victim)
+    checkpoint.save(path, ARRAYS)
     assert victim.read_text() == "precious"
     assert not refused(path)
+    assert sorted(os.listdir(path.parent)) == ["run.npz", "victim"]
+
+
+def test_a_pipe_in_place_of_the_temporary_file_is_replaced(path):
+    os.mkfifo(path.with_name(".run.npz.part"))
+    checkpoint.save(path, ARRAYS)
+    assert os.listdir(path.parent) == ["run.npz"]
+
+
+def test_a_folder_in_place_of_the_temporary_file_is_named(path):
+    path.with_name(".run.npz.part").mkdir()
+    with pytest.raises(CheckpointError, match=r"\.run\.npz\.part is in the way \(Is a directory\); delete it"):
+        checkpoint.save(path, ARRAYS)
+
+
+LOCKS = {
+    "symbolic link": lambda lock, victim: lock.symlink_to(victim),
+    "hard link": lambda lock, victim: lock.hardlink_to(victim),
+    "link to nowhere": lambda lock, victim: lock.symlink_to(victim.with_name("missing")),
+    "pipe": lambda lock, victim: os.mkfifo(lock),
+    "folder": lambda lock, victim: lock.mkdir(),
+}
+
+
+@pytest.mark.parametrize("make", LOCKS.values(), ids=LOCKS.keys())
+def test_what_is_in_place_of_the_lock_is_named_and_left_alone(make, path):
+    victim = path.with_name("victim")
+    victim.write_text("precious")
+    make(path.with_name(".run.npz.lock"), victim)
+    before = sorted(os.listdir(path.parent))
+    with pytest.raises(CheckpointError, match=r"\.run\.npz\.lock is in the way"):
+        exists(path)
+    assert victim.read_text() == "precious"
+    assert sorted(os.listdir(path.parent)) == before
+
+
+def test_permissions_are_kept_and_those_of_new_files_follow_the_umask(tmp_path):
+    path = tmp_path / "run.npz"
+    before = os.umask(0o027)
+    try:
+        checkpoint.save(path, ARRAYS)
+        assert stat.S_IMODE(path.stat().st_mode) == 0o640
+        for mode in (0o600, 0o666, 0o604):
+            path.chmod(mode)
+            checkpoint.save(path, ARRAYS)
+            assert stat.S_IMODE(path.stat().st_mode) == mode
+    finally:
+        os.umask(before)

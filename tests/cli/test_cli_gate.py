@@ -193,7 +193,7 @@ INPUTS = {
     ("given", "code", "said"),
     [
         ({}, 0, "passed"),
-        ({"GATE_SAMPLES": "48", "GATE_UNDECIDED": "fail", "GATE_OPTIONS": "--confidence 0.999"}, 1, "undecided"),
+        ({"GATE_SAMPLES": "48", "GATE_UNDECIDED": "fail", "GATE_OPTIONS": "--confidence 0.999"}, 1, "failed by"),
         ({"GATE_NEW": "x; touch hacked $(touch hacked)"}, 2, "There is no policy"),
     ],
 )

@@ -10,20 +10,23 @@ agree.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import io
 import os
 import stat
 import struct
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
 
-from jmdp.base.whole_files import locked_part_file, whole_file
+from jmdp.base.settings import short
+from jmdp.base.whole_files import replacement, reserved
 from jmdp.errors import CheckpointError
 
 Arrays = Mapping[str, npt.NDArray[Any]]
@@ -36,25 +39,36 @@ _MEMBER = struct.Struct("<4s2xHH4x4x8xHH")
 """Header of a member of a zip file: signature, flags, method, lengths of its name and of its extra field."""
 
 
-def is_there(path: Path) -> bool:
-    """Return whether there is a checkpoint to resume from; raise `CheckpointError` if none can be saved there."""
-    try:
-        with locked_part_file(path):
-            return os.path.exists(path)
-    except (OSError, ValueError) as error:
-        raise CheckpointError(
-            f"No checkpoint can be saved to {path}: {_reason(error)}. Give a file in an existing, writable directory."
-        ) from error
+@contextmanager
+def reserved_checkpoint(path: Path) -> Iterator[bool]:
+    """Reserve a checkpoint for this run; yield whether there is one to resume from.
+
+    Raises `CheckpointError` if another run has reserved it, or if no checkpoint can be saved there.
+    """
+    with ExitStack() as stack:
+        try:
+            exists = stack.enter_context(reserved(path))
+        except BlockingIOError as error:
+            raise CheckpointError(
+                f"{_named(path)} is {error.strerror}. Two runs cannot save to one checkpoint: wait until that run has "
+                "ended, stop it, or give another file."
+            ) from error
+        except OSError as error:
+            raise CheckpointError(
+                f"No checkpoint can be saved to {_named(path)}: {_reason(error)}. Give a file in an existing, writable "
+                "directory."
+            ) from error
+        yield exists
 
 
 def save(path: Path, arrays: Arrays) -> None:
-    """Write arrays to a file, all or nothing; raise `CheckpointError` on failure."""
+    """Write arrays to a checkpoint that this run has reserved, all or nothing; raise `CheckpointError` on failure."""
     try:
-        with whole_file(path, make_folder=False) as file:
+        with replacement(path) as file:
             _write(file, arrays)
     except OSError as error:
         raise CheckpointError(
-            f"{path} cannot be saved: {_reason(error)}. An earlier checkpoint there, if any, is intact. "
+            f"{_named(path)} cannot be saved: {_reason(error)}. An earlier checkpoint there, if any, is intact. "
             "Fix the cause, e.g. free disk space, and run again to resume."
         ) from error
 
@@ -62,20 +76,34 @@ def save(path: Path, arrays: Arrays) -> None:
 def load(path: Path, like: Arrays) -> dict[str, npt.NDArray[Any]]:
     """Read arrays of the same names, types and shapes as `like`; raise `CheckpointError` for anything else."""
     try:
-        if not stat.S_ISREG(os.stat(path).st_mode):  # reading a pipe would block
-            raise CheckpointError(f"{path} is not a regular file. Give another path.")
-        with open(path, "rb") as file:
+        with open(_opened(path), "rb") as file:
+            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+                raise CheckpointError(f"{_named(path)} is not a regular file. Give another path.")
             found = {name: _read(file, path, name, like[name]) for name in sorted(like)}
             digest = _read(file, path, _DIGEST, _digest({}))
     except OSError as error:
-        raise CheckpointError(f"{path} cannot be read: {_reason(error)}. {FIX}") from error
+        raise CheckpointError(f"{_named(path)} cannot be read: {_reason(error)}. {FIX}") from error
     if not np.array_equal(digest, _digest(found)):
         raise CheckpointError(f"{path} is damaged: its checksum does not match its contents. {FIX}")
     return found
 
 
-def _reason(error: Exception) -> str:
-    return getattr(error, "strerror", None) or str(error)
+def _opened(path: Path) -> int:
+    """Open a file; opening a pipe does not wait for its writer."""
+    try:
+        return os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    except ValueError as error:  # a null character, or one that the file system cannot encode
+        raise OSError(errno.EINVAL, f"not a file name ({error})") from None
+
+
+def _named(path: Path) -> str:
+    """The path for a message, which may be one that no file can have."""
+    text = str(path)
+    return text if text.isprintable() and len(text) <= 300 else short(text, 300)
+
+
+def _reason(error: OSError) -> str:
+    return error.strerror or str(error)
 
 
 def _write(file: BinaryIO, arrays: Arrays) -> None:
@@ -99,6 +127,8 @@ def _read(file: BinaryIO, path: Path, name: str, like: npt.NDArray[Any]) -> npt.
             f"{path} contains {name} with another shape or type than {like.shape} and {like.dtype}. "
             f"It belongs to another model or other settings, or is damaged. {FIX}"
         )
+    if os.fstat(file.fileno()).st_size - file.tell() < like.nbytes:  # before anything is allocated
+        raise CheckpointError(f"{path} is truncated: it ends inside {name}. {FIX}")
     array: npt.NDArray[Any] = np.empty(like.shape, like.dtype)
     if file.readinto(_bytes(array)) != array.nbytes:  # type: ignore[attr-defined]  # a buffered file has it
         raise CheckpointError(f"{path} is truncated: it ends inside {name}. {FIX}")

@@ -1,63 +1,183 @@
 """Atomic writing of files: complete or absent, also after a crash or with two processes that write the same file.
 
-A temporary file in the same directory is written, flushed to disk and renamed. It has a fixed name and is locked while
-it is written, so one that a killed process left is overwritten by the next.
+A temporary file in the same directory, ``.NAME.part``, is written, flushed to disk and renamed. While a process has
+reserved the file, it holds the operating system's lock on ``.NAME.lock``, which also states the process. The system
+releases the lock of a process that was killed; its two files are then replaced by the next process.
 """
 
 from __future__ import annotations
 
+import errno
 import os
+import platform
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO
 
+# Flags that some platforms lack. A link is not followed, and a pipe does not block.
+_SAFELY = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+
 
 @contextmanager
-def whole_file(path: Path, *, make_folder: bool = True) -> Iterator[BinaryIO]:
+def whole_file(path: Path) -> Iterator[BinaryIO]:
     """Yield a temporary file that replaces `path` at the end; on an error the previous file stays."""
-    if make_folder:
-        path.parent.mkdir(parents=True, exist_ok=True)
-    with locked_part_file(path) as (file, part, place):
-        yield file
-        file.flush()
-        os.fsync(file.fileno())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        with reserved(path), replacement(path) as file:
+            yield file
+    except OSError as error:
+        error.filename = error.filename or os.fspath(path)  # errors of a write do not name the file
+        raise
+
+
+@contextmanager
+def reserved(path: Path) -> Iterator[bool]:
+    """Reserve a file, and yield whether it exists.
+
+    Raises `BlockingIOError` at once if the file is reserved already, by another process or by this one.
+    """
+    place = _place(path)
+    lock = place.with_name(f".{place.name}.lock")
+    descriptor = _locked(lock)
+    try:
+        yield os.path.exists(place)
+    finally:
+        try:
+            if _is_called(descriptor, lock):
+                os.unlink(lock)  # while it is locked, so that no other process can have locked it
+        except OSError:  # Windows deletes no open file
+            os.close(descriptor)
+            with suppress(OSError):
+                os.unlink(lock)
+        else:
+            os.close(descriptor)
+
+
+@contextmanager
+def replacement(path: Path) -> Iterator[BinaryIO]:
+    """Yield a temporary file that replaces a file reserved by the caller; it takes over the permissions."""
+    place = _place(path)
+    mode = _mode(place)
+    part = place.with_name(f".{place.name}.part")
+    with _naming(part):
+        with suppress(FileNotFoundError):
+            part.unlink()  # only the name: whatever it links to stays
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _SAFELY
+        descriptor = os.open(part, flags, 0o666 if mode is None else mode)
+    try:
+        with open(descriptor, "wb") as file:
+            if mode is not None:
+                os.chmod(part, mode)  # the umask may have removed some
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+            ours = _is_called(file.fileno(), part)
+        if not ours:
+            raise OSError(errno.EBUSY, "another process replaced the temporary file")
         os.replace(part, place)
-    directory = os.open(place.parent, os.O_RDONLY)
+    except BaseException:
+        with suppress(OSError):
+            part.unlink()
+        raise
+    _flush_directory(place.parent)
+
+
+def _place(path: Path) -> Path:
+    """Path with links resolved; raise `OSError` unless a file is there or can be."""
+    try:
+        place = Path(os.path.realpath(path))
+        _mode(place)
+    except ValueError as error:  # a null character, or one that the file system cannot encode
+        raise OSError(errno.EINVAL, f"not a file name ({error})") from None
+    return place
+
+
+def _mode(place: Path) -> int | None:
+    """Permissions of a file; None if it does not exist. Raise `OSError` for anything but a file."""
+    try:
+        found = os.lstat(place).st_mode
+    except FileNotFoundError:
+        return None
+    if stat.S_ISDIR(found):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if stat.S_ISLNK(found):
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+    if not stat.S_ISREG(found):  # a pipe or a device would be replaced by a file
+        raise OSError(errno.EINVAL, "not a regular file")
+    return stat.S_IMODE(found) & 0o777
+
+
+def _locked(lock: Path) -> int:
+    """Open and lock a lock file."""
+    while True:
+        with _naming(lock):
+            descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | _SAFELY, 0o666)
+        try:
+            with _naming(lock):
+                found = os.fstat(descriptor)
+                if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1:  # writing would change another file
+                    raise OSError(errno.EEXIST, "not a lock of jmdp")
+            if not _lock(descriptor):
+                raise BlockingIOError(errno.EAGAIN, f"in use by {_holder(descriptor)}")
+            if _is_called(descriptor, lock):
+                os.ftruncate(descriptor, 0)
+                os.write(descriptor, f" process {os.getpid()} on {platform.node() or 'this machine'}".encode())
+                return descriptor
+        except BaseException:
+            os.close(descriptor)
+            raise
+        os.close(descriptor)  # its holder has just removed it
+
+
+def _lock(descriptor: int) -> bool:
+    from filelock import lock_descriptor  # imported on use: it imports asyncio and sqlite3
+
+    try:
+        return lock_descriptor(descriptor, blocking=False)
+    except OSError:  # the file system or the platform has no locks
+        return True
+
+
+def _holder(descriptor: int) -> str:
+    """What the holder wrote. Windows does not let others read the locked byte, which is the first."""
+    with suppress(OSError):
+        os.lseek(descriptor, 1, os.SEEK_SET)
+        said = os.read(descriptor, 200).decode(errors="replace")
+        if said.startswith("process ") and said.isprintable():
+            return said
+    return "another process"
+
+
+@contextmanager
+def _naming(beside: Path) -> Iterator[None]:
+    """State the file beside in an error, if there is one: the path that the user gave is not at fault."""
+    try:
+        yield
+    except OSError as error:
+        if not os.path.lexists(beside):
+            raise
+        reason = f"{beside} is in the way ({error.strerror}); delete it if you do not need it"
+        raise OSError(error.errno, reason) from error
+
+
+def _is_called(descriptor: int, name: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.lstat(name))
+    except FileNotFoundError:
+        return False
+
+
+def _flush_directory(folder: Path) -> None:
+    """Write the new name to disk, where directories can be opened: not on Windows."""
+    if not hasattr(os, "O_DIRECTORY"):
+        return
+    try:
+        directory = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except PermissionError:  # files may be made in it but not listed
+        return
     try:
         os.fsync(directory)
     finally:
         os.close(directory)
-
-
-@contextmanager
-def locked_part_file(path: Path) -> Iterator[tuple[BinaryIO, Path, Path]]:
-    """Yield an empty file in the same directory, its name, and the target with links resolved.
-
-    The file is removed unless it was renamed. A process that finds it locked waits; the file it waited for is then
-    removed or renamed and must not be touched, so the process opens a new one.
-    """
-    import fcntl  # not available on Windows
-
-    place = Path(os.path.realpath(path))
-    part = place.with_name(f".{place.name}.part")
-    while True:
-        with open(os.open(part, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666), "wb") as file:
-            with suppress(OSError):  # the file system may not support locks
-                fcntl.flock(file, fcntl.LOCK_EX)
-            if not _is_called(file, part):
-                continue
-            try:
-                file.truncate(0)
-                yield file, part, place
-            finally:
-                if _is_called(file, part):
-                    part.unlink()
-            return
-
-
-def _is_called(file: BinaryIO, name: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(file.fileno()), os.lstat(name))
-    except FileNotFoundError:
-        return False

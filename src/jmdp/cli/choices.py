@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any, Literal
 
 from jmdp.base.labels import Label, Labels
+from jmdp.base.settings import short
 from jmdp.errors import MissingExtraError, SettingsError
 from jmdp.models.coupling import Coupling, Independent, Local, PolicyLuck, Synchronous
 
@@ -25,6 +26,9 @@ _COUPLINGS: dict[CouplingName, type[Coupling]] = {
 }
 
 
+_DIGITS = 18
+"""Largest number of digits of an index."""
+
 _FILES: dict[Path, ModuleType] = {}
 """Modules loaded from user files, each once, so that a class in a file stays the same class."""
 
@@ -36,7 +40,7 @@ def coupling_of(name: CouplingName, policy_luck: PolicyLuck) -> Coupling:
 
 def label_of(labels: Labels, text: str) -> Label:
     """Return a state or action by its name or, if there is no such name, by its number."""
-    if text in (labels.names or ()) or not text.isdecimal():
+    if text in (labels.names or ()) or not text.isdecimal() or len(text) > _DIGITS:
         return text
     return int(text)
 
@@ -44,19 +48,28 @@ def label_of(labels: Labels, text: str) -> Label:
 def unknown(kind: str, text: str, known: Iterable[str]) -> SettingsError:
     """Return the error for an unknown name, with the known names and the closest match."""
     names = list(known)
+    text = text[:200]
     close = difflib.get_close_matches(text, names, n=1)
     hint = f" Did you mean {close[0]!r}?" if close else ""
     return SettingsError(f"There is no {kind} {text!r}.{hint} Available: {', '.join(names)}.")
 
 
+def source_and_name(text: str) -> tuple[str, str]:
+    """Return module or file, and attribute, of `package.module:attribute` or `path/to/file.py:attribute`."""
+    source, _, name = text.rpartition(":")
+    if not all(name.split(".")) or not (source.endswith(".py") or all(source.split("."))):
+        raise SettingsError(f"{short(text)} does not name an object. Give package.module:name or file.py:name.")
+    return source, name
+
+
 def attribute(text: str) -> Any:
     """Return a user's object, given as `package.module:attribute` or `path/to/file.py:attribute`."""
-    source, _, name = text.rpartition(":")
+    source, name = source_and_name(text)
     module = _from_file(Path(source)) if source.endswith(".py") else _from_name(source)
     found: Any = module
     for part in name.split("."):
         if not hasattr(found, part):
-            raise unknown("attribute", part, sorted(known for known in vars(found) if not known.startswith("_")))
+            raise unknown("attribute", part, sorted(known for known in dir(found) if not known.startswith("_")))
         found = getattr(found, part)
     return found
 

@@ -20,6 +20,7 @@ import numpy as np
 from jmdp.base.interval import Estimate
 from jmdp.cli.exit import Exit as Exit  # commands import it from here
 from jmdp.cli.options import Flag
+from jmdp.errors import SettingsError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,9 +54,28 @@ def aside(quiet: bool) -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def writing(option: str, path: Path) -> Iterator[None]:
+    """State the option in errors of a file that it names."""
+    try:
+        yield
+    except OSError as error:
+        raise SettingsError(f"{option} {path} cannot be written: {error.strerror}. Give another file.") from error
+
+
 def print_json(answer: object) -> None:
     """Print one JSON document; infinite numbers and nan become null, because JSON has neither."""
-    print(json.dumps(plain(answer), indent=1, ensure_ascii=False, allow_nan=False))
+    unicode = (sys.stdout.encoding or "utf-8").lower().startswith("utf")  # a StringIO has no encoding
+    show(json.dumps(plain(answer), indent=1, ensure_ascii=not unicode, allow_nan=False))
+
+
+def show(answer: object) -> None:
+    """Print a result to standard output, at once."""
+    try:
+        print(answer, flush=True)
+    except OSError as error:
+        error.filename = "standard output"
+        raise
 
 
 def plain(value: Any) -> Any:

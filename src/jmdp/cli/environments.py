@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +13,8 @@ import tyro
 
 from jmdp import worlds
 from jmdp.base.luck import Shock
-from jmdp.cli.choices import label_of, unknown
+from jmdp.base.settings import short
+from jmdp.cli.choices import label_of, source_and_name, unknown
 from jmdp.cli.loading import Loader
 from jmdp.cli.policies import simulator_policy, table_policy
 from jmdp.cli.policy_files import names_a_file
@@ -37,15 +39,15 @@ WORLDS: dict[str, Callable[..., World]] = {
 
 ENV_HELP = (
     "a Gymnasium id (FrozenLake-v1), an Atari game (ale:pong), a gymnax environment (gymnax:CartPole-v1), a built-in "
-    f"table (world:NAME; NAME is one of {', '.join(WORLDS)}), or your own simulator, environment, table, or function "
-    "that makes one (package.module:name or file.py:name)."
+    f"table (world:NAME; NAME is one of {', '.join(WORLDS)}), or your own simulator, environment or table, a function "
+    "that makes one, or an ordinary class with actions and step(action) (package.module:name or file.py:name)."
 )
 
 EnvName = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="ENV", help=f"Environment: {ENV_HELP}")]
 
 ACTIONS_HELP = "by name or number; all by default. Continuous actions are given as numbers: 0.5,-1."
 
-_GYMNASIUM_ID = re.compile(r".*-v\d+")
+GYMNASIUM_ID = re.compile(r".*-v\d+")
 
 
 @dataclass(frozen=True)
@@ -96,8 +98,8 @@ class Environment:
             count = getattr(inner.observation_space, "n", None)
             if count is None or not isinstance(getattr(inner, "s", None), (int, np.integer)):
                 raise SettingsError(_NO_STATES)
-            if not state.isdecimal() or int(state) >= count:
-                raise SettingsError(f"There is no state {state!r}: states run from 0 to {count - 1}.")
+            if not state.isdecimal() or len(state) > 18 or int(state) >= count:
+                raise SettingsError(f"There is no state {short(state)}: states run from 0 to {count - 1}.")
             inner.s = int(state)
 
     def place(self, simulator: Simulator, state: str | None, after: Sequence[str], reset_seed: int) -> Any:
@@ -133,7 +135,7 @@ class Environment:
                 numbers = numbers.astype(self.space.dtype).reshape(self.space.shape)
         except ValueError:
             shape = f" of {self.space}" if self.space is not None else ""
-            raise SettingsError(f"{text!r} is not an action{shape}. Give comma-separated numbers.") from None
+            raise SettingsError(f"{short(text)} is not an action{shape}. Give comma-separated numbers.") from None
         return numbers
 
     def policy(self, simulator: Simulator, text: str) -> Any:
@@ -177,16 +179,26 @@ def _other_environment(text: str, kind: str, name: str, loader: Loader) -> Envir
         from jmdp.simulators import ALESimulator
 
         return Environment(ALESimulator(name), loader)
-    if name and not _GYMNASIUM_ID.fullmatch(name):
-        return _own(loader.attribute(text), loader)
-    if name:  # module:Env-v0, which Gymnasium imports
+    if name and not GYMNASIUM_ID.fullmatch(name):
+        return _own(loader.attribute(text), text, loader)
+    if ":" in text:  # module:Env-v0, which Gymnasium imports
+        source_and_name(text)
         loader.allow(text, kind)
     return Environment(_gymnasium(text), loader)
 
 
-def _own(found: Any, loader: Loader) -> Environment:
+def _own(found: Any, text: str, loader: Loader) -> Environment:
     """Return the environment of a user's object, or of the object that a user's function returns."""
     if isinstance(found, type) or (callable(found) and not _is_ready(found)):
+        try:
+            inspect.signature(found).bind()
+        except TypeError as error:
+            raise SettingsError(
+                f"{short(text)} cannot be called without arguments ({error}). Give an environment, or a class or "
+                "function that makes one without arguments."
+            ) from None
+        except ValueError:  # the signature of a built-in function may be unknown
+            pass
         factory, found = found, found()
         if callable(getattr(found, "step", None)) and not _is_ready(found):
             return Environment(_object_simulator(factory, found), loader)
@@ -225,4 +237,4 @@ def _gymnasium(name: str) -> Any:
     except gymnasium.error.DependencyNotInstalled as missing:
         raise MissingExtraError(f"{name}: {missing}") from None
     except (gymnasium.error.Error, ModuleNotFoundError) as error:
-        raise SimulatorError(f"Gymnasium cannot make {name!r}: {error}\nENV is {ENV_HELP}") from None
+        raise SimulatorError(f"Gymnasium cannot make {short(name)}: {error} ENV is {ENV_HELP}") from None

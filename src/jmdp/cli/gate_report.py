@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from jmdp.base.interval import Verdict
 from jmdp.base.rounding import exactly, significant
+from jmdp.cli.exit import Exit
 from jmdp.cli.sampling_options import sampling_record
 from jmdp.results.comparison_table import aligned, effort
 from jmdp.results.not_worse import NotWorse
 from jmdp.results.outcome import Outcome
 from jmdp.results.policy_comparison import PolicyComparison
 from jmdp.results.result import wrapped
+
+_UNDECIDED: dict[str | None, Exit] = {None: Exit.UNDECIDED, "fail": Exit.NO, "pass": Exit.YES}
+_PAST = {"fail": "failed", "pass": "passed"}
 
 _WORDS = {Verdict.YES: "passed", Verdict.NO: "failed", Verdict.UNKNOWN: "undecided"}
 
@@ -30,10 +34,24 @@ class GateReport:
     found: PolicyComparison
     answer: NotWorse
     budget: int  # largest number of pairs
+    undecided: Literal["fail", "pass"] | None  # what to make of an undecided comparison
+
+    @property
+    def code(self) -> Exit:
+        """Return the exit code."""
+        if self.found.outcome is Outcome.INTERRUPTED:
+            return Exit.INTERRUPTED
+        return {Verdict.YES: Exit.YES, Verdict.NO: Exit.NO, Verdict.UNKNOWN: _UNDECIDED[self.undecided]}[
+            self.answer.verdict
+        ]
 
     @property
     def status(self) -> str:
-        """Return "passed", "failed" or "undecided"."""
+        """Return "passed", "failed", "undecided" or "interrupted", in agreement with the exit code."""
+        if self.code is Exit.INTERRUPTED:
+            return "interrupted"
+        if self.answer.verdict is Verdict.UNKNOWN and self.undecided is not None:
+            return f"{_PAST[self.undecided]} by --undecided {self.undecided}"
         return _WORDS[self.answer.verdict]
 
     def text(self) -> str:
@@ -67,7 +85,8 @@ class GateReport:
         answer = self.answer
         return {
             "env": self.env,
-            "verdict": self.status,
+            "verdict": _WORDS[self.answer.verdict],
+            "exit_code": int(self.code),
             "answer": str(answer),
             "gap": answer.gap,
             "change": answer.change,

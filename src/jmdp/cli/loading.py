@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 import sys
+from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
 
-from jmdp.cli.choices import attribute
+from jmdp.base.settings import short
+from jmdp.cli.choices import attribute, source_and_name
 from jmdp.cli.command import Command
 from jmdp.cli.options import Flag, Optionally
 from jmdp.errors import SettingsError
@@ -31,7 +34,8 @@ class Loader:
 
     def attribute(self, text: str) -> Any:
         """Return a user's object, given as ``package.module:attribute`` or ``path/to/file.py:attribute``."""
-        self.allow(text, text.rpartition(":")[0])
+        source, _ = source_and_name(text)
+        self.allow(text, source)
         return attribute(text)
 
     def allow(self, text: str, source: str) -> None:
@@ -71,6 +75,18 @@ class LoadingPolicies(Loading):
     greedy: Flag = False
     """Take the most likely action of policies given as files. By default networks with logits or probabilities draw
     their actions."""
+
+    @abstractmethod
+    def policy_texts(self) -> Sequence[str]:
+        """Return the policies as given."""
+
+    def refuse_unused_net(self) -> None:
+        """Raise if --net is given and no policy uses it. Called after loading, so those errors come first."""
+        if self.net is not None and not any(text.lower().endswith((".pt", ".pth")) for text in self.policy_texts()):
+            raise SettingsError(
+                f"--net is {short(self.net)}, but no policy is a file of weights, FILE.pt. Leave out --net, or give "
+                "the file."
+            )
 
     def loader(self) -> Loader:
         """Return the loader of this command."""

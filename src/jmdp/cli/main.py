@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import io
 import os
 import sys
-import traceback
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from importlib import import_module
+from io import TextIOWrapper
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple, TextIO
 
+from jmdp.base.settings import short
 from jmdp.cli.choices import unknown
 from jmdp.cli.exit import Exit
-from jmdp.errors import JMDPError, MissingExtraError, SettingsError
+from jmdp.cli.failures import one_line
+from jmdp.errors import MissingExtraError, SettingsError
 
 if TYPE_CHECKING:
     from jmdp.cli.command import Command
@@ -54,44 +56,52 @@ _EXAMPLES = {
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Compare actions and policies under shared randomness (the same luck), on tables and simulators."""
-    return exit_code(lambda: _run(sys.argv[1:] if arguments is None else arguments))
+    return exit_code(lambda: _run(_readable(sys.argv[1:] if arguments is None else arguments)))
 
 
 def exit_code(run: Callable[[], int]) -> int:
-    """Run a command; turn exceptions into a message and an exit code."""
-    _replace_unknown_characters()
+    """Run a command; turn exceptions into a message of one line and an exit code."""
+    if sys.stdout is None:
+        return _fail("standard output is closed. Send it to a file, or to /dev/null.")
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # so that an encoding that lacks a character is no error
+            stream.reconfigure(errors="backslashreplace")
     try:
         code = run()
         sys.stdout.flush()
         return code
-    except JMDPError as error:
-        print(f"jmdp: {error}", file=sys.stderr)
-        return Exit.ERROR
     except KeyboardInterrupt:
-        print("jmdp: interrupted", file=sys.stderr)
-        return Exit.INTERRUPTED
-    except BrokenPipeError:  # the reader closed the pipe; the redirection silences Python's final flush
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return Exit.ERROR
-    except OSError as error:
-        if error.filename is None:
-            traceback.print_exc()
-        else:
-            print(f"jmdp: {error.filename}: {error.strerror}", file=sys.stderr)
-        return Exit.ERROR
+        return _fail("interrupted", Exit.INTERRUPTED)
     except SystemExit as ended:  # from user code; its exit code, perhaps 0, would be mistaken for a result
-        print(f"jmdp: user code exited before the command had finished: SystemExit({ended.code!r})", file=sys.stderr)
+        return _fail(f"user code exited before the command had finished: SystemExit({ended.code!r})")
+    except BrokenPipeError:  # the reader of the output, such as head, has ended
         return Exit.ERROR
-    except Exception:  # probably from user code; Python's own exit code, 1, would be mistaken for a result
-        traceback.print_exc()
-        return Exit.ERROR
+    except Exception as error:  # probably from user code; Python's own exit code, 1, would be mistaken for a result
+        return _fail(one_line(error))
+    finally:
+        _silence_final_flush()
 
 
-def _replace_unknown_characters() -> None:
-    """Print "?" for characters such as ± that the encoding of the terminal or file does not have."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")
+def _silence_final_flush() -> None:
+    """Discard what standard output could not take; otherwise Python reports it when it ends."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _fail(text: str, code: Exit = Exit.ERROR) -> Exit:
+    with suppress(OSError, AttributeError):  # standard error may be closed too
+        print(f"jmdp: {text}", file=sys.stderr, flush=True)
+    return code
+
+
+def _readable(arguments: Sequence[str]) -> Sequence[str]:
+    """Refuse arguments that no name or file of a command can be."""
+    for argument in arguments:
+        if "\0" in argument or any("\ud800" <= letter <= "\udfff" for letter in argument):
+            raise SettingsError(f"The argument {short(argument)} is not valid text. Use names encoded as UTF-8.")
+    return arguments
 
 
 def _run(arguments: Sequence[str]) -> int:

@@ -13,7 +13,7 @@ from jmdp.models.actors.actor import Actor
 from jmdp.simulators.batched_draws import WALKERS, BatchedDraws, DrawnAhead, Sums
 from jmdp.simulators.batched_policies import BatchPolicy
 from jmdp.simulators.batched_states import States, has_many_steps, many_steps, rows_of
-from jmdp.simulators.episodes import EpisodeDraws, EpisodePlan
+from jmdp.simulators.episodes import EpisodeDraws, EpisodePlan, add_policy_note
 from jmdp.simulators.simulator import ENDED, Simulator
 
 _LAST: list[BatchedEpisodes] = []
@@ -113,13 +113,15 @@ class BatchedEpisodes:
     def _actions(self, states: States, rows: Integers, branches: Integers, t: int) -> Integers:
         """Actions of all walkers, each by its own policy."""
         ends = np.searchsorted(branches, np.arange(len(self._policies) + 1))
-        return np.concatenate(
-            [
-                policy(states[i:j], partial(self._luck.policies, rows[i:j], branches[i:j], t))
-                for policy, i, j in zip(self._policies, ends, ends[1:], strict=False)
-                if i < j
-            ]
-        )
+        found = []
+        for policy, actor, i, j in zip(self._policies, self._actors, ends, ends[1:], strict=False):
+            if i < j:
+                try:
+                    found.append(policy(states[i:j], partial(self._luck.policies, rows[i:j], branches[i:j], t)))
+                except Exception as error:
+                    add_policy_note(error, actor, t, t)
+                    raise
+        return np.concatenate(found)
 
 
 class _EpisodeKeys:

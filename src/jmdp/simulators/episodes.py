@@ -111,6 +111,12 @@ def paired_episodes(simulator: Simulator, plan: EpisodePlan, first: int, count: 
     return _Episodes(simulator, plan, first, count).run()
 
 
+def add_policy_note(error: Exception, actor: Actor, first: int, last: int) -> None:
+    """Add to an error of a policy which policy it is, and before which steps of the episodes it was called."""
+    steps = f"step {first}" if first == last else f"steps {first} to {last}"
+    error.add_note(f"raised by the policy, {actor!r}, called before {steps} of an episode")
+
+
 class _Runner:
     """One episode of one policy in progress."""
 
@@ -167,7 +173,12 @@ class _Episodes:
         left = []
         for group in asked.values():
             seen = [runner.episode.observation for runner in group]
-            actions = group[0].actor.act(seen, LazyShocks(self._policy_shock, group))
+            try:
+                actions = group[0].actor.act(seen, LazyShocks(self._policy_shock, group))
+            except Exception as error:
+                steps = {len(runner.rewards) for runner in group}
+                add_policy_note(error, group[0].actor, min(steps), max(steps))
+                raise
             for runner, action in zip(group, actions, strict=True):
                 if self._goes_on(runner, action):
                     left.append(runner)

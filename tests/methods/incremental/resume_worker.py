@@ -188,10 +188,11 @@ class Deadly:
         self.calls.append(function.__name__)
         if mine == self.fatal and not self.after:
             os.kill(os.getpid(), signal.SIGKILL)
-        result = function(*arguments)
-        if mine == self.fatal:
-            os.kill(os.getpid(), signal.SIGKILL)
-        return result
+        try:
+            return function(*arguments)
+        finally:
+            if mine == self.fatal:
+                os.kill(os.getpid(), signal.SIGKILL)
 
     def around(self, function):
         return lambda *arguments: self(function, *arguments)
@@ -210,11 +211,8 @@ class Deadly:
 
                 return deadly(write)
 
-            def truncate(self, size):
-                return deadly(io.BufferedWriter.truncate, self, size)
-
         whole_files.open = lambda handle, mode: File(io.FileIO(handle, mode))
-        os.fsync, os.replace = self.around(os.fsync), self.around(os.replace)
+        os.fsync, os.replace, os.unlink = map(self.around, (os.fsync, os.replace, os.unlink))
 
 
 def first_save(case, path: Path, deadly: Deadly, pipe: int | None = None) -> None:
@@ -243,7 +241,7 @@ def most_of(case, path: Path) -> None:
 
 
 def killed_at_every_call(case, path: Path, stride: int) -> dict[str, object]:
-    """Kill before and after each truncation, fsync and rename of a save, and each `stride`-th write.
+    """Kill before and after each removal, fsync and rename of a save, and each `stride`-th write.
 
     Of the first save and of one that has an older one to replace.
     """

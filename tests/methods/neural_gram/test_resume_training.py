@@ -138,6 +138,98 @@ def test_a_file_is_no_folder(tmp_path):
         Checkpoints(tmp_path / "file", b"this")
 
 
+CONTENTS = {
+    "deep": b"[" * 200_000,
+    "deep and short": b"[" * 900,
+    "list": b"[1]",
+    "number": b"9" * 900,
+    "no text": b"\xff\xfe",
+    "empty": b"",
+    "other type": b'{"identity": {"a": 1}}',
+}
+
+
+@pytest.mark.parametrize("content", CONTENTS.values(), ids=CONTENTS.keys())
+def test_a_damaged_description_of_the_run_is_refused(content, tmp_path):
+    (tmp_path / "run.json").write_bytes(content)
+    with pytest.raises(CheckpointError, match="Use another folder"):
+        Checkpoints(tmp_path, b"this")
+    assert os.listdir(tmp_path) == ["run.json"]
+
+
+PLANTED = {
+    "link": lambda place, victim: place.symlink_to(victim),
+    "link to nowhere": lambda place, victim: place.symlink_to(victim.with_name("missing")),
+    "link to a folder": lambda place, victim: place.symlink_to(victim.parent),
+    "pipe": lambda place, victim: os.mkfifo(place),
+    "folder": lambda place, victim: place.mkdir(),
+    "file": lambda place, victim: place.write_text(""),
+}
+WHERE = {
+    "run.json": ("link", "link to nowhere", "link to a folder", "pipe", "folder"),
+    ".run.json.lock": ("link", "link to nowhere", "link to a folder", "pipe", "folder"),
+    "curves.jsonl": ("link", "link to nowhere", "link to a folder", "pipe", "folder"),
+    "training": ("link", "link to nowhere", "link to a folder", "pipe", "file"),
+    "training/3": ("link", "link to a folder", "pipe"),
+}
+
+
+@pytest.mark.parametrize(("name", "what"), [(name, what) for name, kinds in WHERE.items() for what in kinds])
+def test_links_pipes_and_folders_in_place_of_files_are_refused(name, what, tmp_path):
+    """Nothing outside of the folder is written, and nothing waits for the writer of a pipe."""
+    folder, outside = tmp_path / "run", tmp_path / "outside"
+    outside.mkdir()
+    (outside / "victim").write_text("precious")
+    (folder / name).parent.mkdir(parents=True)
+    PLANTED[what](folder / name, outside / "victim")
+    with pytest.raises(CheckpointError, match=r"Use another"):
+        Checkpoints(folder, b"this")
+    assert os.listdir(outside) == ["victim"]
+    assert (outside / "victim").read_text() == "precious"
+
+
+@pytest.mark.parametrize("make", [Path.symlink_to, Path.hardlink_to])
+def test_a_link_in_place_of_the_temporary_file_leaves_its_target_alone(make, tmp_path):
+    (tmp_path / "victim").write_text("precious")
+    (tmp_path / "run").mkdir()
+    make(tmp_path / "run" / ".run.json.part", tmp_path / "victim")
+    Checkpoints(tmp_path / "run", b"this").close()
+    assert (tmp_path / "victim").read_text() == "precious"
+    assert sorted(os.listdir(tmp_path / "run")) == ["run.json", "training"]
+
+
+def test_a_pipe_within_a_checkpoint_is_refused(saved):
+    file = data_files(saved, 2)[0]
+    file.unlink()
+    os.mkfifo(file)
+    with pytest.raises(CheckpointError, match=r"is not a regular file\. Use another folder"):
+        Checkpoints(saved, b"this")
+
+
+@pytest.mark.parametrize("name", ["a\0b", "\ud800", "n" * 300])
+def test_a_name_that_no_folder_can_have_is_refused(name, tmp_path):
+    with pytest.raises(CheckpointError, match="Cannot create the folder") as error:
+        Checkpoints(tmp_path / name, b"this")
+    assert str(error.value).isprintable()
+
+
+def test_a_folder_in_use_is_refused(saved):
+    kept = Checkpoints(saved, b"this")
+    with pytest.raises(CheckpointError, match=rf"in use by process {os.getpid()} on"):
+        Checkpoints(saved, b"this")
+    kept.close()
+    assert same(latest(saved), progress(20, 2))
+
+
+def test_damaged_curves_are_dropped(tmp_path):
+    lines = [b'{"updates": 1, "loss": 2.0}', b"\xff\xfe", b"[" * 100_000, b"3", b'{"updates": 9}', b'{"upd']
+    (tmp_path / "curves.jsonl").write_bytes(b"\n".join(lines))
+    tracker = Tracker(tmp_path)
+    tracker.begin(5)
+    tracker.close()
+    assert (tmp_path / "curves.jsonl").read_bytes() == lines[0] + b"\n"
+
+
 def damages(folder: Path, chunk: int):
     """Copies of a folder, a file of this checkpoint cut short, or with a bit turned, or gone."""
     files = data_files(folder, chunk)

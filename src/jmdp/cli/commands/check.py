@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 import tyro
 
 from jmdp.base.settings import whole_number
-from jmdp.cli.command import Exit, aside, print_json
+from jmdp.cli.command import Exit, aside, print_json, show
 from jmdp.cli.environments import ACTIONS_HELP, Environment, EnvName, environment
 from jmdp.cli.loading import Loading
 from jmdp.cli.options import Actions, TruncatedEnds
@@ -68,9 +68,9 @@ class Check(Loading):
             )
         else:
             for finding in findings:
-                print(f"{'fault' if finding.fault else 'note'}: {finding}")
+                show(f"{'fault' if finding.fault else 'note'}: {finding}")
             notes = len(findings) - faults
-            print(f"{_count(faults, 'fault')}, {_count(notes, 'note')}: {visited}")
+            show(f"{_count(faults, 'fault')}, {_count(notes, 'note')}: {visited}")
         return Exit.NO if faults else Exit.YES
 
     def _drawn(self, chosen: Environment, simulator: Simulator) -> list[Any] | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
@@ -9,7 +10,7 @@ import tyro
 
 import jmdp
 from jmdp.cli.choices import CouplingName, coupling_of
-from jmdp.cli.command import Exit, aside, print_json
+from jmdp.cli.command import Exit, aside, print_json, show
 from jmdp.cli.environments import ACTIONS_HELP, Environment, EnvName, environment
 from jmdp.cli.options import Actions, Optionally, PolicyDraws, TruncatedEnds
 from jmdp.cli.policy_files import FILES_HELP
@@ -64,6 +65,10 @@ class Compare(Sampling):
     """Randomness shared by all branches in a step (synchronous), by those in the same state (local), or by none."""
     policy_luck: PolicyDraws = "independent"
 
+    def policy_texts(self) -> Sequence[str]:
+        """Return the policy."""
+        return [self.policy]
+
     def run(self) -> Exit:
         """Compare and print the result."""
         with aside(self.quiet):
@@ -74,7 +79,7 @@ class Compare(Sampling):
         if self.json:
             print_json({"env": self.env, "state": self.state, "after": self.after, **answer})
         else:
-            print(answer)
+            show(answer)
         if found.outcome is Outcome.INTERRUPTED:
             return Exit.INTERRUPTED
         return Exit.YES if found.outcome.successful else Exit.NO
@@ -86,10 +91,12 @@ class Compare(Sampling):
         actions: Any = chosen.actions(simulator, self.actions) or None
         if actions is not None and simulator.actions is None:
             actions = dict(zip(self.actions, actions, strict=True))  # labelled as the user wrote them
+        policy = chosen.policy(simulator, self.policy)
+        self.refuse_unused_net()
         return compare(
             simulator,
             chosen.place(simulator, self.state, self.after, reset_seed),
-            chosen.policy(simulator, self.policy),
+            policy,
             actions,
             discount=self.discount,
             coupling=coupling_of(self.coupling, self.policy_luck),

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
 
 import tyro
 
-from jmdp.cli.command import Exit, aside, print_json
+from jmdp.base.settings import short
+from jmdp.base.whole_files import replacement, reserved
+from jmdp.cli.command import Exit, aside, print_json, show, writing
 from jmdp.cli.environments import Environment
 from jmdp.cli.episode_options import EpisodeSampling
 from jmdp.cli.options import Optionally
@@ -55,18 +58,25 @@ class ComparePolicies(EpisodeSampling):
     plot: Annotated[Optionally[Path], tyro.conf.arg(metavar="FILE")] = None
     """Save a figure to FILE, which ends in .png, .svg or .pdf."""
 
+    def policy_texts(self) -> Sequence[str]:
+        """Return the policies, with their names."""
+        return self.policies
+
     def run(self) -> Exit:
         """Compare and print the result."""
-        with aside(self.quiet):
+        with aside(self.quiet), contextlib.ExitStack() as stack:
+            if self.plot is not None:  # first: a wrong path must not be found after an hour
+                stack.enter_context(reserved_figure(self.plot))
             chosen = self.environment()
             found = self._compared(chosen)
             answer: Any = _record(found) if self.json else found
             if self.plot is not None:
-                found.plot().savefig(self.plot)
+                with writing("--plot", self.plot), replacement(self.plot) as file:
+                    found.plot().savefig(file, format=self.plot.suffix[1:].lower())
         if self.json:
             print_json({"env": self.env, **answer})
         else:
-            print(answer)
+            show(answer)
         if found.outcome is Outcome.INTERRUPTED:
             return Exit.INTERRUPTED
         return Exit.YES if found.outcome.successful else Exit.NO
@@ -75,15 +85,28 @@ class ComparePolicies(EpisodeSampling):
         simulator = chosen.episode_simulator(digests=self.coupling == "local")
         if self.discount is None and simulator.discount is None:
             raise SettingsError(f"{simulator!r} has no discount. Give one, e.g. --discount 1 for whole episodes.")
+        policies = {name: chosen.policy(simulator, text) for name, text in _named(self.policies)}
+        self.refuse_unused_net()
         return compare_policies(
             simulator,
-            {name: chosen.policy(simulator, text) for name, text in _named(self.policies)},
+            policies,
             starts=self.start_states(chosen),
             discount=self.discount,
             coupling=self.shared(),
             baseline=self.baseline,
             **self.sampling(),
         )
+
+
+@contextlib.contextmanager
+def reserved_figure(path: Path) -> Iterator[None]:
+    """Reserve the file of a figure; raise if it cannot be written."""
+    if path.suffix.lower() not in (".png", ".svg", ".pdf"):
+        raise SettingsError(f"--plot is {short(str(path))}. Give a file that ends in .png, .svg or .pdf.")
+    with contextlib.ExitStack() as stack:
+        with writing("--plot", path):
+            stack.enter_context(reserved(path))
+        yield
 
 
 def _named(texts: Sequence[str]) -> list[tuple[str, str]]:

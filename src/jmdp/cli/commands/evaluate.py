@@ -11,8 +11,8 @@ from typing import Annotated, Any, ClassVar, Union
 import tyro
 
 from jmdp.cli.choices import CouplingName, coupling_of, label_of, unknown
-from jmdp.cli.command import Command, Exit, aside, print_json
-from jmdp.cli.environments import WORLDS
+from jmdp.cli.command import Command, Exit, aside, print_json, show
+from jmdp.cli.environments import GYMNASIUM_ID, WORLDS
 from jmdp.cli.evaluation_report import EvaluationReport
 from jmdp.cli.method_settings import MethodName, ReachablePairs, settings_asked_for, summary
 from jmdp.cli.options import Actions, Optionally, PolicyDraws
@@ -83,7 +83,7 @@ class Evaluate(Command):
         if arguments and not arguments[0].startswith("-"):
             name = arguments[0].replace("-", "_")
             if name not in WORLDS:
-                raise unknown("world", arguments[0], WORLDS)
+                raise _unknown_world(arguments[0])
             arguments = [name, *arguments[1:]]
         settings = settings_asked_for(arguments)
         settings_type: Any = Annotated[type(settings), tyro.conf.OmitArgPrefixes, tyro.conf.arg(help=summary(settings))]
@@ -125,10 +125,22 @@ class Evaluate(Command):
         if self.json:
             print_json({"world": {"name": self.world.name, **self.world.options}, "policy": policy_name, **record})
         else:
-            print(f"world {self.world}\npolicy {policy_name}\n{text}")
+            show(f"world {self.world}\npolicy {policy_name}\n{text}")
         if result.outcome is Outcome.INTERRUPTED:
             return Exit.INTERRUPTED
         return Exit.YES if result.outcome.successful else Exit.NO
+
+
+def _unknown_world(text: str) -> SettingsError:
+    kind, _, name = text.partition(":")
+    if kind == "world":
+        return unknown("world", name, WORLDS) if name not in WORLDS else SettingsError(f"Give {name} without world:.")
+    if name or GYMNASIUM_ID.fullmatch(text):
+        return SettingsError(
+            f"`jmdp evaluate` is for built-in worlds, {', '.join(WORLDS)}. For an environment or a simulator, use: "
+            f"jmdp compare {text[:200]} --discount 0.99"
+        )
+    return unknown("world", text, WORLDS)
 
 
 def _subcommand(make: Callable[..., World], *, in_full: bool) -> Any:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal
 
 import tyro
 
-from jmdp.base.interval import Verdict
-from jmdp.cli.command import Exit, aside, print_json
+from jmdp.cli.command import Exit, aside, print_json, show, writing
 from jmdp.cli.episode_options import EpisodeSampling
 from jmdp.cli.gate_report import GateReport
 from jmdp.cli.options import Optionally
@@ -18,14 +17,11 @@ from jmdp.cli.policy_files import policy_digest
 from jmdp.comparing_policies import compare_policies
 from jmdp.errors import SettingsError
 from jmdp.results.margins import Margin
-from jmdp.results.outcome import Outcome
 
 _OLD = (
     "The policy in use: POLICY is any policy of `jmdp compare-policies`, such as old.onnx, PPO:old.zip or file.py:name."
 )
 _MARGIN = "The largest loss to accept: in units of the return (5), or as a share of the old policy's mean return (2%)."
-
-_UNDECIDED: dict[str | None, Exit] = {None: Exit.UNDECIDED, "fail": Exit.NO, "pass": Exit.YES}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,23 +57,21 @@ class Gate(EpisodeSampling):
 
     def run(self) -> Exit:
         """Compare, print the verdict, and return its exit code."""
-        with contextlib.ExitStack() as stack:
-            stack.enter_context(aside(self.quiet))
-            file = None  # opened first: a wrong path must not be found after an hour
-            if self.summary is not None:
-                file = stack.enter_context(self.summary.open("a", encoding="utf-8"))
+        with aside(self.quiet):
+            self._append("")  # first: a wrong path must not be found after an hour
             report = self._report()
-            if file is not None:
-                file.write(report.markdown())
+            self._append(report.markdown())
             answer = report.record() if self.json else report.text()
         if self.json:
             print_json(answer)
         else:
-            print(answer)
-        if report.found.outcome is Outcome.INTERRUPTED:
-            return Exit.INTERRUPTED
-        verdicts = {Verdict.YES: Exit.YES, Verdict.NO: Exit.NO, Verdict.UNKNOWN: _UNDECIDED[self.undecided]}
-        return verdicts[report.answer.verdict]
+            show(answer)
+        return report.code
+
+    def _append(self, text: str) -> None:
+        if self.summary is not None:
+            with writing("--summary", self.summary), self.summary.open("a", encoding="utf-8") as file:
+                file.write(text)
 
     def _report(self) -> GateReport:
         margin = Margin.of(self.margin)
@@ -87,9 +81,11 @@ class Gate(EpisodeSampling):
         if discount == 1 and self.horizon is None and simulator.episode_limit is None:
             raise SettingsError(f"{simulator!r} has no time limit. Give --horizon, the largest number of steps.")
         policies = {name: (text, policy_digest(text)) for name, text in (("old", self.old), ("new", self.new))}
+        loaded = {name: chosen.policy(simulator, text) for name, (text, _) in policies.items()}
+        self.refuse_unused_net()
         found = compare_policies(
             simulator,
-            {"old": chosen.policy(simulator, self.old), "new": chosen.policy(simulator, self.new)},
+            loaded,
             starts=self.start_states(chosen),
             discount=discount,
             coupling=self.shared(),
@@ -97,4 +93,8 @@ class Gate(EpisodeSampling):
             margin=margin,
             **self.sampling(),
         )
-        return GateReport(self.env, policies, found, found.not_worse(margin), self.samples)
+        return GateReport(self.env, policies, found, found.not_worse(margin), self.samples, self.undecided)
+
+    def policy_texts(self) -> Sequence[str]:
+        """Return both policies."""
+        return [self.old, self.new]

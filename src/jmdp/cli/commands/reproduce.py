@@ -10,7 +10,7 @@ import tyro
 
 from jmdp.base.settings import whole_number
 from jmdp.cli.choices import unknown
-from jmdp.cli.command import Command, Exit, aside, print_json
+from jmdp.cli.command import Command, Exit, aside, print_json, show
 from jmdp.cli.options import Flag, Names
 from jmdp.experiments.paper import EXPERIMENTS
 from jmdp.experiments.reproduction.experiment import Work
@@ -58,12 +58,12 @@ class Reproduce(Command):
             with aside(self.quiet):
                 records.append(next(found))
             if not self.json:
-                print(_text(records[-1]), flush=True)
+                show(_text(records[-1]))
         if self.json:
             print_json([record.document() for record in records])
         else:
             report = "report-quick.html" if self.quick else "report.html"
-            print(f"Report: {self.out / report}")
+            show(f"Report: {self.out / report}")
         failed = any(finding.failed for record in records for finding in record.findings)
         return Exit.NO if failed else Exit.YES
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -195,15 +195,19 @@ class Incremental(Method[Evaluation]):
         require(needed, budget(self.memory_budget), what, fix)
 
     def _learn(self, estimates: StochasticApproximation, run: npt.NDArray[np.uint8], progress: bool) -> Outcome:
-        """Run all remaining segments; save checkpoints if requested."""
-        path = None if self.checkpoint is None else Path(self.checkpoint)
-        if path is not None and checkpoint.is_there(path):
-            _resume(path, estimates, run, segments(self.updates, looks=self.tolerance is not None))
+        """Run all segments, or those that a checkpoint leaves; save checkpoints if requested."""
+        if self.checkpoint is None:
+            return self._remaining(estimates, lambda: None, progress)
+        path = Path(self.checkpoint)
+        with checkpoint.reserved_checkpoint(path) as exists:
+            if exists:
+                _resume(path, estimates, run, segments(self.updates, looks=self.tolerance is not None))
+            return self._remaining(
+                estimates, lambda: checkpoint.save(path, {**estimates.arrays(), "identity": run}), progress
+            )
 
-        def save() -> None:
-            if path is not None:
-                checkpoint.save(path, {**estimates.arrays(), "identity": run})
-
+    def _remaining(self, estimates: StochasticApproximation, save: Callable[[], None], progress: bool) -> Outcome:
+        """Run all remaining segments, and save now and then."""
         saved = time.monotonic()
         bar = count_bar(type(self).__name__, progress, int(estimates.done[1]), self.updates)
         with bar as report, deferred_interrupts() as interrupted:

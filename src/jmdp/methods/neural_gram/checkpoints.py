@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,10 @@ import numpy as np
 import numpy.typing as npt
 
 from jmdp.base.identity import identity
-from jmdp.base.whole_files import whole_file
+from jmdp.base.settings import short
+from jmdp.base.whole_files import replacement, reserved
 from jmdp.errors import CheckpointError, MissingExtraError
+from jmdp.methods.neural_gram.tracking import CURVES
 from jmdp.methods.neural_gram.trainer import TrainingProgress
 
 _FIX = "Use another folder, or delete this one to start again."
@@ -24,7 +27,7 @@ _FIX = "Use another folder, or delete this one to start again."
 class Checkpoints:
     """Checkpoint manager of one training run, in its own folder. The last two checkpoints are kept.
 
-    Raises `CheckpointError` if the folder contains the checkpoints of a different run.
+    Raises `CheckpointError` if the folder contains the checkpoints of a different run, or if a run is using it.
     """
 
     def __init__(self, folder: Path, run: bytes) -> None:
@@ -32,23 +35,28 @@ class Checkpoints:
             import orbax.checkpoint as ocp
         except ImportError:
             raise MissingExtraError('Checkpoints need Orbax: pip install "jmdp[nn]"') from None
-        self._folder, self._ocp = folder.absolute(), ocp
-        self._initial = b""
-        try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise CheckpointError(f"Cannot create the folder {folder}: {error.strerror}. Use another one.") from error
+        self._ocp, self._initial = ocp, b""
+        self._folder = _made(folder)
+        _refuse_links(self._folder)
         settings = self._folder / "run.json"
-        if not settings.exists():
-            with whole_file(settings) as file:  # atomic, so that a killed run leaves no partial file
-                file.write(json.dumps({"identity": run.hex()}).encode())
-        elif _read(settings) != run.hex():
-            raise CheckpointError(
-                f"{folder} belongs to a run with a different simulator, policy, coupling or settings. {_FIX}"
-            )
-        self._manager = ocp.CheckpointManager(
-            self._folder / "training", options=ocp.CheckpointManagerOptions(max_to_keep=2, create=True)
-        )
+        with contextlib.ExitStack() as stack:
+            try:
+                exists = stack.enter_context(reserved(settings))
+                if not exists:
+                    with replacement(settings) as file:  # atomic, so that a killed run leaves no partial file
+                        file.write(json.dumps({"identity": run.hex()}).encode())
+            except OSError as error:
+                raise CheckpointError(f"Cannot use the folder {folder}: {error.strerror}. Use another one.") from error
+            if exists and _read(settings) != run.hex():
+                raise CheckpointError(
+                    f"{folder} belongs to a run with a different simulator, policy, coupling or settings. {_FIX}"
+                )
+            options = ocp.CheckpointManagerOptions(max_to_keep=2, create=True)
+            try:
+                self._manager = ocp.CheckpointManager(self._folder / "training", options=options)
+            except Exception as error:  # Orbax and its dependencies do not document what they raise
+                raise CheckpointError(f"The checkpoints in {folder} are damaged ({_said(error)}). {_FIX}") from error
+            self._lock = stack.pop_all()
 
     def save(self, progress: TrainingProgress) -> None:
         """Save a checkpoint, unless one exists for this chunk."""
@@ -58,8 +66,14 @@ class Checkpoints:
             return
         leaves = _leaves(progress)
         leaves["checksum"] = self._checksum(leaves)
-        self._manager.save(step, args=self._ocp.args.StandardSave(leaves))
-        self._manager.wait_until_finished()
+        try:
+            self._manager.save(step, args=self._ocp.args.StandardSave(leaves))
+            self._manager.wait_until_finished()
+        except Exception as error:  # as above
+            raise CheckpointError(
+                f"No checkpoint can be saved to {self._folder} ({_said(error)}). Fix the cause, e.g. free disk space, "
+                "and run again to resume."
+            ) from error
 
     def latest(self, fresh: TrainingProgress) -> TrainingProgress:
         """Return the latest valid checkpoint, or `fresh` if there is none. Damaged checkpoints are skipped.
@@ -79,13 +93,13 @@ class Checkpoints:
                     break
                 reason = reason or "wrong checksum"
             except Exception as error:  # Orbax and its dependencies do not document what they raise
-                reason = reason or f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+                reason = reason or _said(error)
             failed.append(step)
         else:
             if failed:
                 raise CheckpointError(
                     f"The checkpoints in {self._folder} are damaged, or belong to a run with a different encoder "
-                    f"({reason[:200]}). {_FIX}"
+                    f"({reason}). {_FIX}"
                 )
             return fresh
         for step in failed:  # otherwise `save` would skip these steps
@@ -97,8 +111,9 @@ class Checkpoints:
         return progress
 
     def close(self) -> None:
-        """Close the checkpoint manager."""
-        self._manager.close()
+        """Close the checkpoint manager, and let other runs use the folder."""
+        with self._lock:
+            self._manager.close()
 
     def _checksum(self, leaves: dict[str, npt.NDArray[Any]]) -> npt.NDArray[np.uint8]:
         return np.frombuffer(identity(self._initial, leaves), np.uint8).copy()
@@ -109,8 +124,51 @@ def _leaves(progress: TrainingProgress) -> dict[str, npt.NDArray[Any]]:
     return {f"{i:04d}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(eqx.filter(progress, eqx.is_array)))}
 
 
+def _made(folder: Path) -> Path:
+    """Absolute path of the folder, which is made if it does not exist."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except (OSError, ValueError) as error:  # ValueError: a null character, or one that the file system cannot encode
+        reason = getattr(error, "strerror", None) or error
+        raise CheckpointError(
+            f"Cannot create the folder {short(str(folder), 300)}: {reason}. Use another one."
+        ) from error
+    return folder.absolute()
+
+
+def _refuse_links(folder: Path) -> None:
+    """Raise unless a run left files and folders only: links lead outside of the folder, and reading a pipe waits."""
+    for entry in list(os.scandir(folder)):
+        if entry.name in ("run.json", CURVES):
+            _refuse(entry, entry.is_file(follow_symlinks=False), "file")
+        elif entry.name == "training":
+            _refuse(entry, entry.is_dir(follow_symlinks=False), "folder")
+            _refuse_links_below(entry.path)
+
+
+def _refuse_links_below(folder: str) -> None:
+    folders = [folder]
+    while folders:  # without recursion, which deep folders would exceed
+        for entry in list(os.scandir(folders.pop())):
+            if entry.is_dir(follow_symlinks=False):
+                folders.append(entry.path)
+            else:
+                _refuse(entry, entry.is_file(follow_symlinks=False), "file")
+
+
+def _refuse(entry: os.DirEntry[str], fits: bool, kind: str) -> None:
+    if not fits:
+        raise CheckpointError(f"{entry.path} is not a regular {kind}. {_FIX}")
+
+
+def _said(error: Exception) -> str:
+    """Type and first line of an error."""
+    return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"[:200]
+
+
 def _read(path: Path) -> Any:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))["identity"]
-    except (OSError, ValueError, KeyError, TypeError):
+        with path.open("rb") as file:
+            return json.loads(file.read(1_000))["identity"]
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         raise CheckpointError(f"{path} is damaged. {_FIX}") from None

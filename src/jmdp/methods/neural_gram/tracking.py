@@ -9,6 +9,8 @@ from typing import Any, TextIO
 
 from jmdp.base.whole_files import whole_file
 
+CURVES = "curves.jsonl"
+
 
 class Tracker:
     """Logger that writes the metrics of a run to ``curves.jsonl`` in a folder, and to TensorBoard event files."""
@@ -21,9 +23,10 @@ class Tracker:
 
     def begin(self, updates: int) -> None:
         """Start or resume logging after this many updates; entries of later updates are removed."""
-        path = self._folder / "curves.jsonl"
+        path = self._folder / CURVES
         if path.exists():
-            lines = [line for line in path.read_text(encoding="utf-8").splitlines() if _is_of(line, updates)]
+            text = path.read_text(encoding="utf-8", errors="replace")
+            lines = [line for line in text.splitlines() if _is_of(line, updates)]
             with whole_file(path) as file:
                 file.write("".join(f"{line}\n" for line in lines).encode())
         self._lines = path.open("a", encoding="utf-8")
@@ -57,5 +60,5 @@ def _is_of(line: str, updates: int) -> bool:
     """True if a line is complete and belongs to no later update."""
     try:
         return bool(json.loads(line)["updates"] <= updates)
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return False

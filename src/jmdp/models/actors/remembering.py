@@ -106,11 +106,12 @@ def _generators(value: Any, name: str = "", depth: int = 4) -> Iterator[str]:
 
 def takes_luck(function: Callable[..., Any], reading: Reading) -> bool:
     """Whether a function is called as f(obs, rng) instead of f(obs)."""
-    parameters: list[inspect.Parameter] = []
+    parameters: list[inspect.Parameter] | None = None
     with contextlib.suppress(ValueError):  # some C functions have no signature
         parameters = list(inspect.signature(function).parameters.values())
-    plain = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    plain = [p for p in parameters or () if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     required = sum(p.default is p.empty for p in plain)
-    if required > 2:
-        raise reading.error(f"takes {required} arguments. Give f(obs) or f(obs, rng).")
+    takes_none = parameters is not None and not plain and all(p.kind is not p.VAR_POSITIONAL for p in parameters)
+    if required > 2 or takes_none:
+        raise reading.error(f"takes {required or 'no'} arguments. Give f(obs) or f(obs, rng).")
     return required == 2 or any(p.name == "rng" for p in plain[1:2])

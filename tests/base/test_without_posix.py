@@ -1,0 +1,76 @@
+"""Where fcntl and other parts of POSIX are missing, as on Windows: imports, checkpoints and worker processes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+REMOVED = """
+import os, signal, sys
+
+for name in ("fcntl", "grp", "pwd", "resource", "termios"):
+    sys.modules[name] = None
+for name in ("O_DIRECTORY", "O_NOFOLLOW", "O_NONBLOCK", "fchmod", "fork", "forkpty", "getgid", "getuid", "geteuid",
+             "sched_getaffinity"):
+    delattr(os, name)
+for name in ("SIGALRM", "SIGHUP", "pthread_kill", "pthread_sigmask", "setitimer"):
+    delattr(signal, name)
+"""
+"""Run by every process when Python starts, also by workers."""
+
+IMPORTS = """
+import importlib, pkgutil, jmdp
+
+names = [module.name for module in pkgutil.walk_packages(jmdp.__path__, "jmdp.") if "__main__" not in module.name]
+for name in names:
+    importlib.import_module(name)
+assert len(names) > 100
+"""
+
+USE = """
+import os, sys
+from pathlib import Path
+import numpy as np
+import jmdp
+from jmdp.base import checkpoint
+
+def main():
+    path = Path(sys.argv[1]) / "run.npz"
+    arrays = {"a": np.arange(5.0)}
+    for _ in range(2):
+        with checkpoint.reserved_checkpoint(path):
+            checkpoint.save(path, arrays)
+            assert np.array_equal(checkpoint.load(path, arrays)["a"], arrays["a"])
+    path.unlink()
+    world = jmdp.worlds.inventory()
+    policy = world.policies["base_stock"]
+    method = jmdp.Incremental(seed=1, updates=20_000, checkpoint=path)
+    first, again = (
+        jmdp.evaluate(world.model, policy, jmdp.Local(), method, progress=False, throw=False) for _ in range(2)
+    )
+    assert np.array_equal(first.mean, again.mean)
+    assert os.listdir(path.parent) == ["run.npz"]
+    found = [jmdp.compare(world, 3, policy, seed=1, samples=256, pool=pool, progress=False) for pool in (None, 2)]
+    assert str(found[0]) == str(found[1])
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+@pytest.mark.parametrize("code", [IMPORTS, USE], ids=["imports", "use"])
+def test_without_posix(code, tmp_path):
+    """The warning is that of filelock, which knows locks of POSIX and of Windows."""
+    (tmp_path / "start").mkdir()
+    (tmp_path / "start" / "sitecustomize.py").write_text(REMOVED)
+    (tmp_path / "code.py").write_text("import sys\nassert sys.modules['fcntl'] is None\n" + code)
+    (tmp_path / "work").mkdir()
+    path = os.pathsep.join([str(tmp_path / "start"), *filter(None, [os.environ.get("PYTHONPATH")])])
+    found = subprocess.run(
+        [sys.executable, "-W", "ignore:only soft file lock", tmp_path / "code.py", tmp_path / "work"],
+        env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True, check=False, timeout=600,
+    )  # fmt: skip
+    assert found.returncode == 0, found.stderr
