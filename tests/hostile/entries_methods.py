@@ -118,8 +118,8 @@ ENTRIES = [
         "NeuralGram",
         jmdp.NeuralGram,
         lambda rng: {
-            **{name: 8 for name in ("seed", "visits", "spacing", "length", "repeats", "steps", "updates", "batch")},
-            **{name: 0.5 for name in ("learning_rate", "weight_decay", "dropout", "target_averaging", "mean_rate")},
+            **dict.fromkeys(("seed", "visits", "spacing", "length", "repeats", "steps", "updates", "batch"), 8),
+            **dict.fromkeys(("learning_rate", "weight_decay", "dropout", "target_averaging", "mean_rate"), 0.5),
             **{"kernel": "sum", "rank": 4, "encoder": None, "held_out": 4, "patience": 4, "pool": None, "folder": "x"},
         },
     ),
@@ -219,9 +219,9 @@ ENTRIES = [
         "evaluate: start",
         lambda state, probability, name: jmdp.evaluate(
             tiny.model(),
-            {name: tiny.policy(), "new": jmdp.TabularPolicy.uniform(tiny.model())},
+            tiny.dictionary((name, tiny.policy()), ("new", jmdp.TabularPolicy.uniform(tiny.model()))),
             tiny.COUPLING,
-            start={state: probability, 1: 0.5},
+            start=tiny.dictionary((state, probability), (1, 0.5)),
         ),
         lambda rng: {"state": "left", "probability": 0.5, "name": "old"},
         check=tiny.true,

@@ -68,7 +68,7 @@ def _simulated(simulator: Any) -> None:
     repr(simulator)
 
 
-_COSTS = {name: 1.0 for name in ("price", "unit_cost", "order_cost", "holding_cost", "shortage_cost")}
+_COSTS = dict.fromkeys(("price", "unit_cost", "order_cost", "holding_cost", "shortage_cost"), 1.0)
 
 
 def stock(rng: np.random.Generator) -> Arguments:
@@ -128,7 +128,7 @@ ENTRIES = [
     plot("td_errors", lambda rng: {"evaluations": [tiny.learned()] if rng.random() < 0.5 else tiny.learned()}),
     Entry(
         "plots.residual_curve: several",
-        lambda name, one: plots.residual_curve({name: one, "JIPE": tiny.certified()}),
+        lambda name, one: plots.residual_curve(tiny.dictionary((name, one), ("JIPE", tiny.certified()))),
         lambda rng: {"name": "ExactPairs", "one": tiny.certified()},
         then={"draw": lambda figure: figure.canvas.draw()},
     ),

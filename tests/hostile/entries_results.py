@@ -11,6 +11,7 @@ import numpy as np
 import jmdp
 from hostile import tiny
 from hostile.entries import Arguments, Entry
+from jmdp.base.settings import real_number
 from jmdp.errors import JMDPError
 
 Valid = Callable[[np.random.Generator], Arguments]
@@ -72,8 +73,8 @@ def same_as_float(method: Callable[[float], Any], name: str) -> Callable[[Any, M
 
     def check(found: Any, given: Mapping[str, Any]) -> str | None:
         try:
-            expected = method(float(given[name]))
-        except (JMDPError, TypeError, ValueError, OverflowError) as reason:
+            expected = method(real_number(given[name]))
+        except JMDPError as reason:
             return f"{given[name]!r:.60} is accepted, but as a float {reason!r:.60}"
         if repr(found) != repr(expected):
             return f"{found!r:.60} for {given[name]!r:.40}, but {expected!r:.60} for it as a float"
@@ -128,7 +129,7 @@ def calibration() -> jmdp.Calibration:
 
 def certificate(rng: np.random.Generator) -> Arguments:
     """Arguments of a certificate."""
-    errors = {name: 0.5 for name in ("mean_error", "covariance_error", "gap_mean_error", "gap_variance_error")}
+    errors = dict.fromkeys(("mean_error", "covariance_error", "gap_mean_error", "gap_variance_error"), 0.5)
     return {"kind": "certified", **errors, "discount": 0.5, "reward_bound": 1.0, "confidence": 0.9}
 
 

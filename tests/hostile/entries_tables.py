@@ -159,7 +159,9 @@ ENTRIES = [
     ),
     Entry(
         "TabularPolicy.deterministic: dict",
-        lambda state, action: jmdp.TabularPolicy.deterministic(tiny.model(), {0: 0, state: action, "end": "go"}),
+        lambda state, action: jmdp.TabularPolicy.deterministic(
+            tiny.model(), tiny.dictionary((0, 0), (state, action), ("end", "go"))
+        ),
         lambda rng: {"state": "right", "action": tiny.action(rng)},
         check=_rows,
         answer=lambda policy: policy.probs.tobytes(),

@@ -138,7 +138,7 @@ def _limit(seconds: float) -> Iterator[None]:
         raise _OutOfTime
 
     before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    signal.setitimer(signal.ITIMER_REAL, seconds, 2.0)  # again and again: in a callback, an exception is ignored
     try:
         yield
     finally:

@@ -86,6 +86,14 @@ def label(rng: np.random.Generator, *names: str) -> int | str:
     return names[i] if rng.random() < 0.5 else i
 
 
+def dictionary(*items: tuple[Any, Any]) -> dict[Any, Any]:
+    """A dictionary. One with keys that Python refuses is no call of ours, so that counts as a refusal."""
+    try:
+        return dict(items)
+    except Exception as error:
+        raise jmdp.errors.SettingsError(f"The keys are refused by Python: {error}") from error
+
+
 def state(rng: np.random.Generator) -> int | str:
     """A state, by name or index."""
     return label(rng, "left", "right", "end")
@@ -117,6 +125,8 @@ def true(evaluation: jmdp.Evaluation, given: Mapping[str, Any]) -> str | None:
             return f"{name} is {getattr(evaluation, name)!r:.80}"
     certificate = evaluation.certificate
     if certificate is None or certificate.kind == "statistical" or evaluation.actions.kind == "policy":
+        return None
+    if evaluation.outcome is jmdp.Outcome.ALL_STEPS:
         return None
     right = certified()
     at = [right.states.index(evaluation.states.name(s)) for s in range(evaluation.states.size)]
