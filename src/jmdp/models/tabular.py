@@ -189,6 +189,7 @@ class TabularJMDP(arrays.FrozenArrays):
         if actions is None:
             return np.arange(self.actions.size)
         arrays.refuse_masked("actions", actions, SettingsError)
+        arrays.refuse_large_copies("actions", [actions], 100.0)
         asked: Any = actions.tolist() if isinstance(actions, np.ndarray) else actions
         if isinstance(asked, str) or not isinstance(asked, Sequence):
             asked = [asked]
