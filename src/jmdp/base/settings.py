@@ -136,8 +136,10 @@ def checked_grid(grid: Any, cells: int) -> tuple[int, int]:
         rows, columns = (integer(n) for n in islice(grid, 3))
     except Exception:  # of any kind: it is the caller's class, or they are not two
         rows = columns = None
-    if rows is None or columns is None or min(rows, columns) < 1 or rows * columns != cells:
-        raise SettingsError(f"grid is {short(grid)}. Give (rows, columns), whose product is the {cells} states.")
+    if rows is None or columns is None or min(rows, columns) < 1:
+        raise SettingsError(f"grid is {short(grid)}. Give (rows, columns), two whole numbers of at least 1.")
+    if rows * columns != cells:
+        raise SettingsError(f"grid is {short(grid)}, that is {short(rows * columns)} cells, for {cells} states.")
     return rows, columns
 
 

@@ -75,8 +75,8 @@ class TabularPolicy(arrays.FrozenArrays):
         arrays.refuse_masked("actions", actions, PolicyError)
         listed = _listed(actions, S)
         if listed is None or len(listed) != S:
-            what = short(actions) if listed is None else f"a list of {'more' if len(listed) > S else 'fewer'}"
-            raise PolicyError(f"actions is {what}, for {S} states. Give one action for each state.")
+            count = 1 if listed is None else f"more than {S}" if len(listed) > S else len(listed)
+            raise PolicyError(f"actions has {count} entries for {S} states. Give one action for each state.")
         probs = np.zeros((S, A))
         probs[np.arange(S), [model.actions.index(a) for a in listed]] = 1.0
         return cls(probs)

@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from itertools import combinations_with_replacement
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeGuard, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -40,6 +40,11 @@ class Features(Protocol):
         ...
 
 
+def is_features(value: object) -> TypeGuard[Features]:
+    """Whether an object has the method of `Features`, whatever its class does."""
+    return callable(attribute(value, "matrix"))
+
+
 def matrix_of(
     features: Features | Callable[[int, int], npt.ArrayLike] | npt.ArrayLike, model: TabularJMDP, name: str = "features"
 ) -> Floats:
@@ -51,7 +56,7 @@ def matrix_of(
     S, _, A = model.shape
     if isinstance(features, type):
         raise SettingsError(f"{name} is the class {features.__name__}. Give an instance: {features.__name__}(…).")
-    if isinstance(features, Features):
+    if is_features(features):
         found: npt.ArrayLike = features.matrix(model)
     elif callable(features):
         found = _called(features, model, name)
@@ -140,10 +145,16 @@ class _Placed(arrays.FrozenArrays, ABC):
     def _of_states(self, x: Floats, not_terminal: Booleans) -> Floats:
         """Features [S, d] at positions x [S, n]; those of terminal states are ignored."""
 
+    @abstractmethod
+    def _most_columns(self, x: Floats) -> float:
+        """Upper bound on the number of features d at positions x [S, n]."""
+
     def matrix(self, model: TabularJMDP) -> Floats:
         """Φ [S·A, A·d], row s·A + a."""
         S, _, A = model.shape
         x: Floats = np.asarray(self.positions)
+        numbers = self._most_columns(x) * (float(S * A * A) + 3 * x.size + 32)
+        arrays.refuse_large(f"The matrix of {type(self).__name__}", 8 * numbers)
         if len(x) != S:
             raise SettingsError(f"positions has {len(x)} rows, the model has {S} states. Give each state a position.")
         phi = np.where(model.terminal[:, None], 0.0, self._of_states(x, ~model.terminal))
@@ -191,6 +202,9 @@ class TileCoding(_Placed):
                 f"wrap is {short(self.wrap)}. Give the period of the positions, 0 if they are not periodic, "
                 "or one number for each axis of positions."
             )
+
+    def _most_columns(self, x: Floats) -> float:
+        return self.tilings * len(x)
 
     def _by_axis(self, axes: int) -> tuple[Integers, Floats]:
         """Tiles and wrap of each axis."""
@@ -251,6 +265,9 @@ class RandomFourier(_Placed):
             raise SettingsError(f"scale is {short(self.scale)}. Give a distance > 0 between positions.")
         object.__setattr__(self, "scale", scale)
 
+    def _most_columns(self, x: Floats) -> float:
+        return self.count
+
     def _of_states(self, x: Floats, not_terminal: Booleans) -> Floats:
         rng = np.random.Generator(np.random.PCG64DXSM(self.seed))
         frequency = rng.standard_normal((x.shape[1], self.count)) / self.scale
@@ -278,6 +295,10 @@ class Polynomial(_Placed):
 
     def _check(self, x: Floats) -> None:
         whole(self, "degree", 0)
+
+    def _most_columns(self, x: Floats) -> float:
+        n, degree = x.shape[1], self.degree
+        return math.exp(min(700.0, math.lgamma(n + degree + 1) - math.lgamma(n + 1) - math.lgamma(degree + 1)))
 
     def _of_states(self, x: Floats, not_terminal: Booleans) -> Floats:
         low, span = _box(x)

@@ -79,8 +79,10 @@ class Calibration(arrays.FrozenArrays):
         If the records use the same states and random numbers, build one record with common state numbers instead;
         otherwise the intervals are too narrow.
         """
-        if not isinstance(parts, (list, tuple)) or not parts:
-            raise SettingsError(f"parts is {short(parts)}. Give a list of at least one record.")
+        if not isinstance(parts, (list, tuple)):
+            raise SettingsError(f"parts is {short(parts)}. Give a list of records.")
+        if not parts:
+            raise SettingsError("parts is empty. Give at least one record.")
         for part in parts:
             instance("A part", part, Calibration)
         lengths = sorted({part.rollouts for part in parts})
@@ -175,10 +177,10 @@ class Calibration(arrays.FrozenArrays):
         e is the standard error of ln Σ simulated variances: the jackknife over rollouts in each state, whose gaps may
         share random numbers, summed over states. It is slightly too small for very skewed gaps.
         """
-        ratio = number("ratio", ratio)
         total = float(self.simulated_variance.sum())
         if total == 0:
             return ANYWHERE
+        ratio = number("ratio", ratio)
         noise = math.sqrt(float(bootstrap.jackknife(self._over_states.sums(self._squares)).sum())) / total
         ends = (ratio * math.exp(side * bootstrap.NORMAL * noise) for side in (-1, 1))
         return Interval(*sorted(ends))
