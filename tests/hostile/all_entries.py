@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
-from hostile import entries_tables
+from hostile import entries_methods, entries_plots, entries_results, entries_tables
 
-ENTRIES = [*entries_tables.ENTRIES]
+ENTRIES = [
+    *entries_tables.ENTRIES,
+    *entries_methods.ENTRIES,
+    *entries_results.ENTRIES,
+    *entries_plots.ENTRIES,
+]

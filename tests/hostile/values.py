@@ -153,13 +153,44 @@ def scalar(rng: np.random.Generator) -> Hostile:
 
 def like(valid: object, rng: np.random.Generator) -> Hostile:
     """A variant of the valid value, or any single value."""
+    if isinstance(valid, (list, tuple)) and not _is_array(valid):
+        return _contained(valid, rng)
     if isinstance(valid, (np.ndarray, list, tuple)) and rng.random() < 0.8:
         return variant(np.asarray(valid), rng)
     if isinstance(valid, (int, float)) and not isinstance(valid, bool) and rng.random() < 0.1:
-        kinds = (np.int64, np.int16) if isinstance(valid, int) else (np.float64, fractions.Fraction)
+        kinds = (np.int64, np.int32) if isinstance(valid, int) else (np.float64, fractions.Fraction)
         kind = kinds[rng.integers(len(kinds))]
         return Hostile(f"valid number as {kind.__name__}", kind(valid), same=True)
     return scalar(rng)
+
+
+def _is_array(valid: list[Any] | tuple[Any, ...]) -> bool:
+    """Whether a list is one of numbers or of names, nested or not, so that an array means the same."""
+    try:
+        array = np.asarray(valid)
+        return array.dtype.kind != "O" and array.tolist() == _listed(valid)
+    except ValueError:  # ragged
+        return False
+
+
+def _listed(value: Any) -> Any:
+    return [_listed(part) for part in value] if isinstance(value, (list, tuple)) else value
+
+
+def _contained(valid: list[Any] | tuple[Any, ...], rng: np.random.Generator) -> Hostile:
+    """A list of objects of which one is hostile, or a hostile list of them."""
+    parts = list(valid)
+    kind = rng.integers(6)
+    if kind == 0:
+        return Hostile("other sequence", tuple(parts) if isinstance(valid, list) else parts, same=True)
+    if kind == 1:
+        return Hostile("twice as long", parts + parts)
+    if kind == 2:
+        return scalar(rng)
+    at = int(rng.integers(len(parts)))
+    inner = like(parts[at], rng)
+    parts[at] = inner.value
+    return Hostile(f"part {at} is {inner.name}", type(valid)(parts))
 
 
 def variant(valid: np.ndarray[Any, Any], rng: np.random.Generator) -> Hostile:

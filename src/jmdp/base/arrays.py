@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from jmdp.base.machine import budget, in_words
-from jmdp.base.settings import short
+from jmdp.base.settings import attribute, integer, short
 from jmdp.errors import MemoryBudgetError
 
 Floats = npt.NDArray[np.float64]
@@ -70,6 +70,19 @@ def refuse_large(what: str, size: float) -> None:
     """Raise if this many bytes are not free: a broadcast array has any size before it is copied."""
     if size > (allowed := budget(None)):
         raise MemoryBudgetError(f"{what} needs {in_words(size)}, but only {in_words(allowed)} may be used.")
+
+
+def refuse_large_copies(what: str, values: Sequence[object], each: float) -> None:
+    """Raise if copies of these arrays, with so many bytes for each number, do not fit into memory together.
+
+    Lists are not counted: they occupy more memory already than their copies will.
+    """
+    size = 0
+    for value in values:
+        shape = attribute(value, "shape")
+        lengths = [integer(n) or 0 for n in shape] if isinstance(shape, tuple) else [0]
+        size += math.prod(lengths)
+    refuse_large(f"{what} of {size:.3g} numbers", each * size)
 
 
 def refuse_masked(name: str, value: object, error: type[ValueError], depth: int = 4) -> None:

@@ -45,13 +45,13 @@ class Labels:
         if len(self._index) != len(names):
             twice = next(name for i, name in enumerate(names) if self._index[name] != i)
             raise ModelError(f"{self.kind}_names has {short(twice)} more than once. Names must be unique.")
-        if unprintable := [name for name in names if not _is_unicode(name)]:
+        if unprintable := [name for name in names if not is_unicode(name)]:
             raise ModelError(f"{self.kind}_names has {short(unprintable[0])}, which is not valid Unicode. Rename it.")
 
     @classmethod
     def of(cls, kind: str, size: int, names: Sequence[str] | None) -> Labels:
         """Labels from any sequence of names, or None."""
-        return cls(kind, size, None if names is None else _listed(kind, size, names))
+        return cls(kind, size, None if names is None else listed(kind, size, names))
 
     @property
     def plural(self) -> str:
@@ -80,7 +80,7 @@ class Labels:
         return str(index) if self.names is None else self.names[index]
 
 
-def _listed(kind: str, size: int, names: Iterable[str]) -> tuple[str, ...]:
+def listed(kind: str, size: int, names: Iterable[str]) -> tuple[str, ...]:
     """The names as a tuple of plain strings, at most one more than there are entries."""
     if isinstance(names, (str, bytes)):
         raise ModelError(f"{kind}_names is {short(names)}. Give a list with one name each.")
@@ -93,7 +93,8 @@ def _listed(kind: str, size: int, names: Iterable[str]) -> tuple[str, ...]:
     return tuple(str.__str__(name) if isinstance(name, str) else name for name in some)
 
 
-def _is_unicode(name: str) -> bool:
+def is_unicode(name: str) -> bool:
+    """Whether a text has no lone surrogates, which cannot be printed or drawn."""
     try:
         name.encode()
     except UnicodeEncodeError:

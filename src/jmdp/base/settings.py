@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -36,10 +38,14 @@ def nonnegative(settings: object, name: str, *, optional: bool = False) -> None:
 
 def boolean(settings: object, name: str) -> None:
     """Require True or False: other objects with a truth value are probably mistakes."""
-    value = getattr(settings, name)
+    object.__setattr__(settings, name, boolean_value(name, getattr(settings, name)))
+
+
+def boolean_value(name: str, value: object) -> bool:
+    """Return a value that satisfies `boolean` as a bool."""
     if not isinstance(value, (bool, np.bool_)):
         raise SettingsError(f"{name} is {short(value)}. Give True or False.")
-    object.__setattr__(settings, name, bool(value))
+    return bool(value)
 
 
 def short(value: object, most: int = 80) -> str:
@@ -76,6 +82,29 @@ def probability(settings: object, name: str) -> None:
     object.__setattr__(settings, name, number)
 
 
+def number(name: str, value: object, low: float = -math.inf, high: float = math.inf) -> float:
+    """Return a finite number in [low, high] as a float."""
+    found = real_number(value)
+    if not (math.isfinite(found) and low <= found <= high):
+        where = "finite number" if math.isinf(low) else f"number from {low:g} to {high:g}"
+        raise SettingsError(f"{name} is {short(value)}. Give a {where}.")
+    return found
+
+
+def choice(name: str, value: object, allowed: Sequence[str], error: type[ValueError] = SettingsError) -> str:
+    """Return the one of the allowed texts that the value is."""
+    text = str.__str__(value) if isinstance(value, str) else None  # without the methods of the caller's class
+    if text is None or text not in allowed:
+        raise error(f"{name} is {short(value)}. Use {' or '.join(map(repr, allowed))}.")
+    return text
+
+
+def instance(name: str, value: object, kind: type, error: type[ValueError] = SettingsError, *, hint: str = "") -> None:
+    """Raise `error`, with a hint, unless the value is an instance of `kind`."""
+    if not isinstance(value, kind):
+        raise error(f"{name} is a {type(value).__name__}, not a {kind.__name__}.{hint}")
+
+
 def whole(settings: object, name: str, least: int, most: int = 2**62, *, optional: bool = False) -> None:
     """Require an integer from `least` to `most`, NumPy's included, or None if optional."""
     value = getattr(settings, name)
@@ -91,6 +120,27 @@ def whole_number(name: str, value: object, least: int, most: int = 2**62) -> int
     if number > most:
         raise SettingsError(f"{name} is {short(value)}. Give a whole number of at most {most}.")
     return number
+
+
+def attribute(value: object, name: str) -> Any:
+    """The attribute of any object; None if it has none or raises."""
+    try:
+        return getattr(value, name, None)
+    except Exception:  # of any kind: it is the caller's class
+        return None
+
+
+def checked_grid(grid: Any, cells: int) -> tuple[int, int]:
+    """Return (rows, columns) as a tuple of ints; raise unless their product is the number of cells."""
+    try:
+        rows, columns = (integer(n) for n in islice(grid, 3))
+    except Exception:  # of any kind: it is the caller's class, or they are not two
+        rows = columns = None
+    if rows is None or columns is None or min(rows, columns) < 1:
+        raise SettingsError(f"grid is {short(grid)}. Give (rows, columns), two whole numbers of at least 1.")
+    if rows * columns != cells:
+        raise SettingsError(f"grid is {short(grid)}, that is {short(rows * columns)} cells, for {cells} states.")
+    return rows, columns
 
 
 def integer(value: Any) -> int | None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Generic, NoReturn, TypeVar
 
 from jmdp.base.arrays import Floats
+from jmdp.base.settings import attribute, instance
 from jmdp.errors import CouplingError, ModelError, PolicyError, SettingsError
 from jmdp.models.actors.actor import Actor
 from jmdp.models.coupling import Coupling
@@ -101,14 +102,14 @@ def check_method(method: Any) -> None:
 def check_kind(name: str, value: object, kind: type, error: type[ValueError]) -> None:
     """Raise `error`, with a hint, unless the argument is an instance of `kind`."""
     if not isinstance(value, kind):
-        raise error(f"{name} is a {type(value).__name__}, not a {kind.__name__}.{_hint(name, value)}")
+        instance(name, value, kind, error, hint=_hint(name, value))
 
 
 def _hint(name: str, value: object) -> str:
     """Hint for the most likely mistake behind this argument."""
     if isinstance(value, type):
         return f" Give an instance, {value.__name__}(…)."
-    if hasattr(value, "model") and name == "model":
+    if name == "model" and isinstance(attribute(value, "model"), TabularJMDP | LazyJMDP):
         return " Did you mean its .model?"
     if isinstance(value, (TabularJMDP, TabularPolicy, Coupling, Method)):
         return " The argument order is evaluate(model, policy, coupling, method)."

@@ -22,8 +22,9 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from jmdp.base.luck import Shock
+from jmdp.base.settings import choice
 from jmdp.errors import CouplingError
-from jmdp.models.tabular import TabularJMDP
+from jmdp.models.tabular import TabularJMDP, check_model
 
 _USE = "Use Local(), Synchronous() or Independent()."
 
@@ -60,11 +61,12 @@ class Coupling:
     def __post_init__(self) -> None:
         if type(self) is Coupling:
             raise CouplingError(f"Coupling() is abstract. {_USE}")
-        if self.policy_luck not in ("independent", "shared"):
-            raise CouplingError(f"policy_luck is {self.policy_luck!r}. Use 'independent' or 'shared'.")
+        luck = choice("policy_luck", self.policy_luck, ("independent", "shared"), CouplingError)
+        object.__setattr__(self, "policy_luck", luck)
 
     def check_fits(self, model: TabularJMDP) -> None:
         """Raise unless the coupling is possible in this model."""
+        check_model(model)
 
     def environment_shock(self, root: Shock, step: int, state: bytes, branch: int) -> Shock:
         """Shock of the environment in one step.
@@ -114,6 +116,7 @@ class Synchronous(Coupling):
 
     def check_fits(self, model: TabularJMDP) -> None:
         """Raise unless all non-terminal states have the same scenario probabilities."""
+        check_model(model)
         nonterminal = np.flatnonzero(~model.terminal)
         if nonterminal.size == 0:
             return

@@ -10,7 +10,7 @@ import numpy as np
 
 from jmdp.base import arrays
 from jmdp.base.arrays import Floats
-from jmdp.base.settings import whole_number
+from jmdp.base.settings import number, whole_number
 from jmdp.errors import PolicyError, SettingsError
 from jmdp.models.policy import TabularPolicy
 from jmdp.models.tabular import LARGEST_RETURN, TabularJMDP, with_discount
@@ -50,9 +50,7 @@ def horizon_model(model: TabularJMDP, discount: float | None) -> TabularJMDP:
     """Model with another discount from 0 to 1, which a finite horizon allows; None keeps its own."""
     if discount is None:
         return model
-    if isinstance(discount, bool) or not 0 <= float(discount) <= 1:
-        raise SettingsError(f"discount is {discount!r}. Give a number from 0 to 1.")
-    return with_discount(model, float(discount))
+    return with_discount(model, number("discount", discount, 0, 1))
 
 
 def policy_steps(policy: Any, model: TabularJMDP, steps: int) -> list[TabularPolicy]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -11,15 +10,19 @@ import numpy.typing as npt
 
 from jmdp.base import arrays
 from jmdp.base.arrays import Booleans, Floats, Integers
-from jmdp.base.labels import Labels
-from jmdp.errors import ModelError
+from jmdp.base.labels import Labels, listed
+from jmdp.base.settings import real_number, short
+from jmdp.errors import JMDPError, ModelError
 from jmdp.models.discount import checked_discount
-from jmdp.models.tabular import LARGEST_RETURN, TabularJMDP
+from jmdp.models.tabular import LARGEST_RETURN, TabularJMDP, check_model
 
 State = Hashable
 
 Scenarios = tuple[npt.ArrayLike, npt.ArrayLike, Sequence[Sequence[State]]]
 """Probabilities [K], rewards [K, A] and next states [K][A] of one state."""
+
+
+_MOST_ACTIONS = 1_000_000
 
 
 class LazyJMDP:
@@ -32,6 +35,7 @@ class LazyJMDP:
     scenarios
         ``scenarios(state)`` returns ``(prob [K], reward [K, A], next_state [K][A])``, or None for a terminal state.
         States must be hashable. The number of scenarios may differ between states, the number of actions may not.
+        Rewards must be finite, also those of scenarios with probability 0, which are set to 0.
     discount
         γ, 0 ≤ γ < 1.
     reward_bound
@@ -51,15 +55,17 @@ class LazyJMDP:
             raise ModelError(f"scenarios is a {type(scenarios).__name__}. Give a function of the state.")
         self.scenarios = scenarios
         self.discount = checked_discount(discount)
-        if not (isinstance(reward_bound, Real) and 0 <= float(reward_bound) <= LARGEST_RETURN * (1 - self.discount)):
+        bound = real_number(reward_bound)
+        if not 0 <= bound <= LARGEST_RETURN * (1 - self.discount):
             raise ModelError(
-                f"reward_bound is {reward_bound!r}. Give the largest possible |reward|, at most "
+                f"reward_bound is {short(reward_bound)}. Give the largest possible |reward|, at most "
                 f"{LARGEST_RETURN * (1 - self.discount):g} at this discount."
             )
-        self.reward_bound: float = float(reward_bound)
+        self.reward_bound: float = bound
         self.actions: Labels | None = None  # without names, set by the first table of a non-terminal state
         if action_names is not None:
-            self.actions = Labels.of("action", len(list(action_names)), action_names)
+            names = listed("action", _MOST_ACTIONS, action_names)
+            self.actions = Labels.of("action", len(names), names)
         self.states: list[State] = []
         self._index: dict[State, int] = {}
         self.known: Booleans = np.zeros(0, bool)  # [found], whether the table was computed
@@ -71,6 +77,7 @@ class LazyJMDP:
     @classmethod
     def of(cls, model: TabularJMDP) -> LazyJMDP:
         """Lazy version of a table; states are indices."""
+        check_model(model)
 
         def scenarios(s: int) -> Scenarios | None:
             if model.terminal[s]:
@@ -85,8 +92,8 @@ class LazyJMDP:
         """Number of a state; a new state is added."""
         try:
             found = self._index.get(state)
-        except TypeError:
-            raise ModelError(f"State {state!r} is not hashable. Use a tuple, a string or a number.") from None
+        except Exception:  # of any kind: a state may be of the caller's class
+            raise ModelError(f"State {short(state)} is not hashable. Use a tuple, a string or a number.") from None
         if found is None:
             found = self._index[state] = len(self.states)
             self.states.append(state)
@@ -97,7 +104,12 @@ class LazyJMDP:
         if i < len(self.known) and self.known[i]:
             return
         state = self.states[i]
-        table = self.scenarios(state)
+        try:
+            table = self.scenarios(state)
+        except JMDPError:
+            raise
+        except Exception as error:  # of any kind: it is the caller's function
+            raise ModelError(f"scenarios raised {type(error).__name__} for state {short(state)}.") from error
         if table is None:
             self._reserve(i, 1, 1 if self.actions is None else self.actions.size)
             self.terminal[i] = self.known[i] = True
@@ -111,15 +123,15 @@ class LazyJMDP:
         self.known[i] = True
 
     def _checked(self, state: State, table: Scenarios) -> tuple[Floats, Floats, Sequence[Sequence[State]]]:
-        where = f"the table of state {state!r}"
+        where = f"the table of state {short(state)}"
         if not (isinstance(table, tuple) and len(table) == 3):
-            raise ModelError(f"{where} is {table!r:.200}. Return (prob, reward, next_state), or None if terminal.")
+            raise ModelError(f"{where} is {short(table, 200)}. Return (prob, reward, next_state), or None if terminal.")
         prob = arrays.floats(f"prob in {where}", table[0], "[K]", ModelError)
         reward = arrays.floats(f"reward in {where}", table[1], "[K, A]", ModelError)
         K, A = reward.shape
         following = table[2]
-        rows = list(following) if isinstance(following, Sequence | np.ndarray) else []
-        nested = len(rows) == K and all(isinstance(row, Sequence | np.ndarray) and len(row) == A for row in rows)
+        arrays.refuse_masked(f"next_state in {where}", following, ModelError)
+        nested = _has_length(following, K) and all(_has_length(row, A) for row in following)
         if K * A == 0 or prob.shape != (K,) or not nested:
             raise ModelError(
                 f"{where}: the shapes of prob, reward {reward.shape} = [K, A] and next_state [K][A] do not match."
@@ -128,11 +140,15 @@ class LazyJMDP:
             self.actions = Labels.of("action", A, None)
         if self.actions.size != A:
             raise ModelError(f"{where} has {A} actions, but {self.actions.size} are expected. Use the same number.")
+        if not np.isfinite(reward).all():
+            worst = reward[~np.isfinite(reward)][0]
+            raise ModelError(f"{where} has the reward {worst}. Give finite rewards, also where the probability is 0.")
         if not (prob >= 0).all():
             raise ModelError(f"{where} has the probability {prob.min()}. Give probabilities ≥ 0.")
         prob = arrays.normalised_rows(prob[None], lambda s: f"prob in {where}", ModelError)[0]
-        size = np.abs(reward[prob > 0]).max()
-        if not size <= self.reward_bound:
+        reward[prob == 0] = 0.0
+        size = arrays.largest(reward)
+        if size > self.reward_bound:
             raise ModelError(f"{where} has a |reward| of {size}, more than reward_bound {self.reward_bound:g}.")
         return prob, reward, following
 
@@ -142,6 +158,7 @@ class LazyJMDP:
         if last < rows and columns >= K and self.reward.shape[2] == A:
             return
         shape = (rows if last < rows else max(64, 2 * (last + 1)), max(K, columns), A)
+        arrays.refuse_large(f"The table of {shape[0]} states", 8.0 * shape[0] * shape[1] * (1 + 2 * shape[2]))
         larger = {}
         for name in ("known", "terminal", "prob", "reward", "next_state"):
             old = getattr(self, name)
@@ -155,3 +172,10 @@ class LazyJMDP:
             f"LazyJMDP({int(self.known.sum())} states known, discount={self.discount:g}, "
             f"reward_bound={self.reward_bound:g})"
         )
+
+
+def _has_length(value: object, length: int) -> bool:
+    """Whether this is a list of so many states, and no text."""
+    if isinstance(value, np.ndarray):
+        return value.shape[:1] == (length,)
+    return isinstance(value, Sequence) and not isinstance(value, (str, bytes)) and len(value) == length

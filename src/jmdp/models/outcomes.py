@@ -7,7 +7,6 @@ They implement methods of `TabularJMDP`; use those instead.
 from __future__ import annotations
 
 import math
-import operator
 from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
@@ -16,6 +15,7 @@ import numpy as np
 
 from jmdp.base import arrays
 from jmdp.base.arrays import Floats, Integers
+from jmdp.base.settings import short, whole_number
 from jmdp.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -70,24 +70,16 @@ def draw(
     Paper: Eq. (3).
     """
     if not isinstance(rng, np.random.Generator):
-        seed = rng if isinstance(rng, int) else "seed"
+        seed = short(rng) if type(rng) is int else "seed"
         raise SettingsError(
-            f"rng is {rng!r}. Give a generator, rng = np.random.default_rng({seed}), and pass the same one each time."
+            f"rng is {short(rng)}. Give a generator, rng = np.random.default_rng({seed}), and pass the same one each "
+            "time."
         )
-    shape = () if size is None else (_whole_size(size),)
+    shape = () if size is None else (whole_number("size", size, 0),)
+    arrays.refuse_large(f"size is {size}: a sample", 24.0 * math.prod(shape) * actions.size)
     luck = rng.random((*shape, 1))
     scenario = np.searchsorted(arrays.cumulative_rows(prob[None])[0], luck, side="right")
     return Outcomes(reward[scenario, actions], next_state[scenario, actions])
-
-
-def _whole_size(size: int) -> int:
-    try:
-        number = -1 if isinstance(size, bool) else operator.index(size)
-    except TypeError:
-        number = -1
-    if number < 0:
-        raise SettingsError(f"size is {size!r}. Give a whole number of draws, or None for a single one.")
-    return number
 
 
 def distribution(prob: Floats, reward: Floats, next_state: Integers, actions: Integers) -> OutcomeDistribution:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from numbers import Real
+from itertools import islice
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,8 +13,12 @@ import numpy.typing as npt
 from jmdp.base import arrays
 from jmdp.base.arrays import Floats
 from jmdp.base.labels import Label
+from jmdp.base.settings import instance, real_number, short
 from jmdp.errors import PolicyError
-from jmdp.models.tabular import TabularJMDP
+from jmdp.models.tabular import TabularJMDP, check_model
+
+_BYTES = 16.0
+"""Memory for each number of a policy while it is checked: the number, two masks, and parts of the sums of rows."""
 
 
 @dataclass(frozen=True, init=False, eq=False)
@@ -31,6 +36,7 @@ class TabularPolicy(arrays.FrozenArrays):
     probs: Floats  # [S, A]
 
     def __init__(self, probs: npt.ArrayLike) -> None:
+        arrays.refuse_large_copies("probs", [probs], _BYTES)
         table = arrays.floats("probs", probs, "[S, A]", PolicyError)
         if table.size == 0:
             raise PolicyError(f"probs has shape {table.shape}. Give at least one state and action.")
@@ -47,6 +53,7 @@ class TabularPolicy(arrays.FrozenArrays):
     @classmethod
     def uniform(cls, model: TabularJMDP) -> TabularPolicy:
         """Policy with equally likely actions in every state."""
+        check_model(model)
         S, _, A = model.shape
         return cls(np.full((S, A), 1 / A))
 
@@ -55,30 +62,38 @@ class TabularPolicy(arrays.FrozenArrays):
         cls, model: TabularJMDP, actions: Sequence[Label] | Mapping[Label, Label] | npt.NDArray[np.integer]
     ) -> TabularPolicy:
         """Policy with one action per state: a list in the order of states, or a dictionary from state to action."""
+        check_model(model)
         S, _, A = model.shape
         if isinstance(actions, Mapping):
             chosen = {model.states.index(s): a for s, a in actions.items()}
+            if len(chosen) < len(actions):
+                raise PolicyError("actions has a state twice, by name and by index. Give each state once.")
             missing = sorted(set(range(S)) - set(chosen))
             if missing:
                 raise PolicyError(f"actions has no entry for state {model.states.name(missing[0])}. Add one.")
             actions = [chosen[s] for s in range(S)]
-        if isinstance(actions, str) or not hasattr(actions, "__len__") or len(actions) != S:
-            count = len(actions) if hasattr(actions, "__len__") and not isinstance(actions, str) else 1
+        arrays.refuse_masked("actions", actions, PolicyError)
+        listed = _listed(actions, S)
+        if listed is None or len(listed) != S:
+            count = 1 if listed is None else f"more than {S}" if len(listed) > S else len(listed)
             raise PolicyError(f"actions has {count} entries for {S} states. Give one action for each state.")
-        return cls(np.eye(A)[[model.actions.index(a) for a in actions]])
+        probs = np.zeros((S, A))
+        probs[np.arange(S), [model.actions.index(a) for a in listed]] = 1.0
+        return cls(probs)
 
     def mixed(self, other: TabularPolicy, weight: float) -> TabularPolicy:
         """Policy that follows `other` with probability `weight` in each step, otherwise this one (e.g. ε-greedy)."""
-        if not (isinstance(weight, Real) and 0 <= float(weight) <= 1):
-            raise PolicyError(f"weight is {weight!r}. Give a probability.")
-        if not isinstance(other, TabularPolicy):
-            raise PolicyError(f"other is a {type(other).__name__}. Wrap a table: TabularPolicy(probs).")
+        share = real_number(weight)
+        if not 0 <= share <= 1:
+            raise PolicyError(f"weight is {short(weight)}. Give a probability.")
+        instance("other", other, TabularPolicy, PolicyError, hint=" Wrap a table: TabularPolicy(probs).")
         if other.probs.shape != self.probs.shape:
             raise PolicyError(f"Policies of shape {self.probs.shape} and {other.probs.shape} cannot be mixed.")
-        return TabularPolicy((1 - weight) * self.probs + weight * other.probs)
+        return TabularPolicy((1 - share) * self.probs + share * other.probs)
 
     def check_fits(self, model: TabularJMDP) -> None:
         """Raise unless the policy has the model's states and actions."""
+        check_model(model)
         S, _, A = model.shape
         if self.probs.shape != (S, A):
             raise PolicyError(
@@ -90,6 +105,16 @@ class TabularPolicy(arrays.FrozenArrays):
         S, A = self.probs.shape
         kind = "deterministic" if (self.probs.max(axis=1) == 1).all() else "stochastic"
         return f"TabularPolicy({S} states, {A} actions, {kind})"
+
+
+def _listed(actions: Any, most: int) -> list[Any] | None:
+    """The actions as a list, with at most one more than are needed; None if they are no list."""
+    if isinstance(actions, (str, bytes)) or not hasattr(type(actions), "__len__"):
+        return None
+    try:
+        return list(islice(actions, most + 1))
+    except Exception:  # of any kind: it is the caller's class
+        return None
 
 
 Policies = Mapping[str, TabularPolicy]

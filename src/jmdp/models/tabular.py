@@ -10,6 +10,7 @@ import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +18,7 @@ import numpy.typing as npt
 from jmdp.base import arrays
 from jmdp.base.arrays import Booleans, Floats, Integers
 from jmdp.base.labels import Label, Labels
+from jmdp.base.settings import instance
 from jmdp.errors import ModelError, SettingsError
 from jmdp.models import outcomes
 from jmdp.models.discount import checked_discount
@@ -29,6 +31,10 @@ LARGEST_RETURN = 1e150
 """Returns up to this size have squares that float64 can represent."""
 
 
+_BYTES = 12.0
+"""Memory for each number of a table while it is checked: the number, and masks of one part at a time."""
+
+
 @dataclass(frozen=True, init=False, eq=False)
 class TabularJMDP(arrays.FrozenArrays):
     """A joint MDP with finitely many states, scenarios and actions.
@@ -36,7 +42,7 @@ class TabularJMDP(arrays.FrozenArrays):
     The model is defined by its stored table, with each row of `prob` divided by its exact sum. Rows whose sum differs
     from 1 by more than rounding but less than 1e-6 are normalised first; a larger difference raises an error. Rows of
     terminal states are ignored and replaced by one certain scenario that stays in the state with reward 0. Rewards of
-    scenarios with probability 0 are set to 0.
+    scenarios with probability 0 must be finite too, and are set to 0.
 
     Paper: Definition 4.3 (JMDP). Here the reward and next state of one action are drawn jointly; the paper's
     Definition 3.2, Eq. (2) and Eq. (4) write them as independent.
@@ -76,6 +82,8 @@ class TabularJMDP(arrays.FrozenArrays):
         state_names: Sequence[str] | None = None,
         action_names: Sequence[str] | None = None,
     ) -> None:
+        parts = [prob, reward, next_state] if terminal is None else [prob, reward, next_state, terminal]
+        arrays.refuse_large_copies("The table", parts, _BYTES)
         p = arrays.floats("prob", prob, "[S, K]", ModelError)
         r = arrays.floats("reward", reward, "[S, K, A]", ModelError)
         n = arrays.integers("next_state", next_state, "[S, K, A]", ModelError)
@@ -105,7 +113,7 @@ class TabularJMDP(arrays.FrozenArrays):
         r[p == 0] = 0.0
         n[ends] = np.flatnonzero(ends)[:, None, None]
         p = arrays.normalised_rows(p, lambda s: f"prob of state {states.name(s)}", ModelError)
-        bound = float(np.abs(r[p > 0]).max())
+        bound = arrays.largest(r)
         if bound > LARGEST_RETURN * (1 - gamma):
             raise ModelError(
                 f"Rewards up to {bound:g} at discount {gamma:g} give returns whose squares overflow. "
@@ -180,7 +188,9 @@ class TabularJMDP(arrays.FrozenArrays):
     def _actions_asked(self, actions: Actions | None) -> Integers:
         if actions is None:
             return np.arange(self.actions.size)
-        asked = actions.tolist() if isinstance(actions, np.ndarray) else actions
+        arrays.refuse_masked("actions", actions, SettingsError)
+        arrays.refuse_large_copies("actions", [actions], 100.0)
+        asked: Any = actions.tolist() if isinstance(actions, np.ndarray) else actions
         if isinstance(asked, str) or not isinstance(asked, Sequence):
             asked = [asked]
         if len(asked) == 0:
@@ -193,6 +203,11 @@ class TabularJMDP(arrays.FrozenArrays):
             f"TabularJMDP({S} states, {K} scenarios, {A} actions, discount={self.discount:g}, "
             f"{int(self.terminal.sum())} terminal, reward_bound={self.reward_bound:g})"
         )
+
+
+def check_model(model: object) -> None:
+    """Raise unless this is a table."""
+    instance("model", model, TabularJMDP, ModelError)
 
 
 def with_discount(model: TabularJMDP, discount: float) -> TabularJMDP:

@@ -10,11 +10,12 @@ import numpy as np
 
 from jmdp.base.interval import Estimate
 from jmdp.base.labels import Label
+from jmdp.base.settings import instance
 from jmdp.errors import PolicyError, SettingsError
 from jmdp.models.policy import TabularPolicy
 from jmdp.plots.chances import NOTABLE, confidence_of_pairs, largest_error, short_chance, short_interval, uneven
-from jmdp.plots.grid import EMPTY, checked_grid, hatch
-from jmdp.plots.style import SMALL, ink, new_figure
+from jmdp.plots.grid import EMPTY, checked_grid, hatch, marked
+from jmdp.plots.style import SMALL, check_drawn, ink, new_figure
 from jmdp.results.evaluation import Evaluation
 from jmdp.results.gaps.distribution import GapDistribution
 
@@ -64,8 +65,10 @@ def beaten_grid(
     title
         Shown above.
     """
+    check_drawn("evaluation", evaluation, Evaluation, title)
+    instance("policy", policy, TabularPolicy, PolicyError)
     rows, columns = checked_grid(evaluation, grid)
-    cells = _cells(evaluation, policy, {evaluation.states.index(s) for s in terminal})
+    cells = _cells(evaluation, policy, marked(evaluation, terminal))
     values = np.full(rows * columns, np.nan)
     for s, cell in cells.items():
         values[s] = cell.chance

@@ -10,7 +10,7 @@ import numpy as np
 from jmdp.base.arrays import Booleans, Floats
 from jmdp.base.interval import Estimate
 from jmdp.base.rounding import decimals_of, ends_to_decimals
-from jmdp.plots.style import COLOURS, GREY, SMALL, WIDTH, clear_spines, new_figure, wrapped
+from jmdp.plots.style import COLOURS, GREY, SMALL, WIDTH, check_drawn, clear_spines, new_figure, wrapped
 from jmdp.results.calibration import Calibration
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ def calibration_scatter(calibration: Calibration, *, title: str | None = None) -
     title
         Shown above the axes.
     """
+    check_drawn("calibration", calibration, Calibration, title)
     c = calibration
     figure, [[upper], [lower]] = new_figure(2, 1, size=(WIDTH, 9.0))
     _draw_variances(upper, c)

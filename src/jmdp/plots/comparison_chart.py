@@ -11,14 +11,13 @@ from jmdp.base.rounding import percentages, plus_minus, significant, typeset
 from jmdp.models.coupling import Independent
 from jmdp.plots.comparison_words import Words, caption, has_baseline, verdict, written
 from jmdp.plots.spread_bars import INDEPENDENT, INDEPENDENT_LABEL, SHARED, bar_limits, draw_bar
-from jmdp.plots.style import COLOURS, GREY, SMALL, WIDTH, clear_spines, new_figure, wrapped
+from jmdp.plots.style import COLOURS, GREY, SMALL, WIDTH, check_drawn, clear_spines, new_figure, wrapped
 from jmdp.results.anytime import ENOUGH
+from jmdp.results.comparison import Comparison
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-    from jmdp.results.comparison import Comparison
 
 _BETTER, _WORSE, _TIE = COLOURS[0], COLOURS[1], GREY
 _PARTS = ((_BETTER, "white"), ("#E2E2E2", "black"), ("#F3AC6A", "black"))
@@ -67,6 +66,7 @@ def comparison_chart(comparison: Comparison, *, title: str | None = None) -> Fig
     title
         Shown above the axes instead of the verdict.
     """
+    check_drawn("comparison", comparison, Comparison, title)
     c, leader = comparison, comparison.reference
     ranked = sorted(range(len(c.actions)), key=lambda a: -c.sign * float(c.mean[a]))
     ranked.sort(key=lambda a: c.actions[a] != leader)  # on top, also among equals

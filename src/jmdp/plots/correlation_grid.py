@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from jmdp.base.labels import Label
-from jmdp.plots.grid import EMPTY, checked_grid, hatch
-from jmdp.plots.style import SMALL, ink, new_figure
+from jmdp.plots.grid import EMPTY, checked_grid, hatch, marked
+from jmdp.plots.style import SMALL, check_drawn, ink, new_figure
 from jmdp.results.evaluation import Evaluation
 
 if TYPE_CHECKING:
@@ -41,9 +41,10 @@ def correlation_grid(
     title
         Shown above.
     """
+    check_drawn("evaluation", evaluation, Evaluation, title)
     S, A = evaluation.mean.shape
     rows, columns = checked_grid(evaluation, grid)
-    ends = {evaluation.states.index(s) for s in terminal}
+    ends = marked(evaluation, terminal)
     numbers = columns * A <= _MOST_CELLS_WITH_NUMBERS
     tile = max(0.9, 0.36 * A) if numbers else 0.9
     size = (max(tile * columns + 0.6, 4.0), max((tile + 0.3) * rows + 1.3, 2.8))

@@ -13,7 +13,7 @@ from jmdp.base.labels import Label
 from jmdp.base.rounding import at_most, significant
 from jmdp.errors import SettingsError
 from jmdp.plots.spread_bars import INDEPENDENT, INDEPENDENT_LABEL, SHARED, bar_limits, draw_bar
-from jmdp.plots.style import SMALL, WIDTH, clear_spines, new_figure, wrapped
+from jmdp.plots.style import SMALL, WIDTH, check_drawn, clear_spines, new_figure, wrapped
 from jmdp.results.evaluation import Evaluation
 from jmdp.results.gaps.gap import Gap
 
@@ -40,6 +40,7 @@ def gap_chart(evaluation: Evaluation, state: Label, *, action: Label | None = No
     title
         Shown above the axes.
     """
+    check_drawn("evaluation", evaluation, Evaluation, title)
     s = evaluation.states.index(state)
     first = int(evaluation.mean[s].argmax()) if action is None else evaluation.actions.index(action)
     others = [b for b in range(evaluation.actions.size) if b != first]

@@ -9,8 +9,9 @@ import numpy as np
 
 from jmdp.base.arrays import Floats
 from jmdp.base.rounding import chance, decimals_of, with_decimals
+from jmdp.base.settings import real_number, short
 from jmdp.errors import SettingsError
-from jmdp.plots.style import COLOURS, GREY, SMALL, WIDTH, clear_spines, new_figure, wrapped
+from jmdp.plots.style import COLOURS, GREY, SMALL, WIDTH, check_drawn, clear_spines, new_figure, wrapped
 from jmdp.results.gaps.distribution import GapDistribution
 from jmdp.results.gaps.gap import Gap
 
@@ -23,6 +24,9 @@ _CURVE, _BAND = COLOURS[4], "#56B4E9"
 
 _CUT = 50
 """The axis covers at least the quantiles of p/50 and 1 − p/50."""
+
+_LEAST = 1e-9
+"""Smallest probability of a tail: that of its ends must differ from 0 and 1."""
 
 _RARE = 1e-5
 """Outcomes beyond the axis that are likelier than this are mentioned in the figure."""
@@ -47,8 +51,12 @@ def gap_distribution(gap: Gap, *, p: float = 0.05, title: str | None = None) -> 
     title
         Shown above the axes.
     """
-    if not 0 < p < 0.5:
-        raise SettingsError(f"p is {p!r}. Give a probability between 0 and ½, e.g. 0.05 for the worst twentieth.")
+    check_drawn("gap", gap, Gap, title)
+    given, p = p, real_number(p)
+    if not _LEAST <= p < 0.5:
+        raise SettingsError(
+            f"p is {short(given)}. Give a probability between 0 and ½, e.g. 0.05 for the worst twentieth."
+        )
     distribution = gap.distribution()
     figure, [[axes]] = new_figure(size=(WIDTH, 5.0))
     left, right = _limits(distribution, p)

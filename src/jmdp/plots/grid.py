@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import islice
 from typing import TYPE_CHECKING
 
+from jmdp.base import settings
+from jmdp.base.labels import Label
 from jmdp.errors import SettingsError
 from jmdp.results.evaluation import Evaluation
 
@@ -19,10 +23,18 @@ def checked_grid(evaluation: Evaluation, grid: tuple[int, int] | None) -> tuple[
     S = evaluation.states.size
     if grid is None:
         raise SettingsError(f"These {S} states are not the cells of a grid. Give (rows, columns) to lay them out.")
-    rows, columns = grid
-    if rows * columns != S:
-        raise SettingsError(f"grid is {grid}, that is {rows * columns} cells, for {S} states.")
-    return rows, columns
+    return settings.checked_grid(grid, S)
+
+
+def marked(evaluation: Evaluation, terminal: Sequence[Label]) -> set[int]:
+    """Indices of the states to mark as terminal."""
+    try:
+        given = list(islice(terminal, evaluation.states.size + 1))
+    except Exception:  # of any kind: it is the caller's class
+        given = None
+    if given is None or isinstance(terminal, (str, bytes)):
+        raise SettingsError(f"terminal is {settings.short(terminal)}. Give a list of states.")
+    return {evaluation.states.index(s) for s in given}
 
 
 def hatch(patch: Patch) -> None:

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from jmdp.base.labels import is_unicode
+from jmdp.base.settings import instance, short
 from jmdp.errors import SettingsError, UnavailableError
-from jmdp.plots.style import COLOURS, DASHES, GREY, WIDTH, clear_spines, new_figure
+from jmdp.plots.style import COLOURS, DASHES, GREY, WIDTH, check_title, clear_spines, new_figure
 from jmdp.results.evaluation import Evaluation
 from jmdp.results.quantities import Quantity, who_gives
 
@@ -30,10 +32,16 @@ def residual_curve(evaluations: Evaluation | Mapping[str, Evaluation], *, title:
     title
         Shown above the axes.
     """
+    check_title(title)
     if isinstance(evaluations, Evaluation):
         evaluations = {type(evaluations.method).__name__: evaluations}
+    instance("evaluations", evaluations, Mapping)
     if not evaluations:
         raise SettingsError("There is no evaluation to show.")
+    for name, evaluation in evaluations.items():
+        if not isinstance(name, str) or not is_unicode(name):
+            raise SettingsError(f"The name of an evaluation is {short(name)}. Give a text.")
+        instance(f"evaluations[{short(name)}]", evaluation, Evaluation)
     figure, [[axes]] = new_figure(size=(WIDTH, 3.8))
     for i, (name, evaluation) in enumerate(evaluations.items()):
         residuals = evaluation.residuals

@@ -7,14 +7,29 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from jmdp.errors import MissingExtraError
+from jmdp.base.labels import is_unicode
+from jmdp.base.settings import instance, short
+from jmdp.errors import MissingExtraError, SettingsError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.image import AxesImage
 
-__all__ = ["COLOURS", "DASHES", "GREY", "SMALL", "WIDTH", "clear_spines", "ink", "new_figure", "span_row", "wrapped"]
+__all__ = [
+    "COLOURS",
+    "DASHES",
+    "GREY",
+    "SMALL",
+    "WIDTH",
+    "check_drawn",
+    "check_title",
+    "clear_spines",
+    "ink",
+    "new_figure",
+    "span_row",
+    "wrapped",
+]
 
 WIDTH = 5.6
 """Inches. Text of `SMALL` points is then 9.4 px high where a figure is shown 420 px wide."""
@@ -38,6 +53,18 @@ def new_figure(
     # Not through pyplot, which would keep every figure until it is closed.
     figure = Figure(figsize=size, layout="constrained")
     return figure, figure.subplots(rows, columns, squeeze=False, sharex=sharex, sharey=sharey).tolist()
+
+
+def check_drawn(name: str, value: object, kind: type, title: object) -> None:
+    """Raise unless the first argument of a figure is of this kind, and its title is a text or None."""
+    instance(name, value, kind)
+    check_title(title)
+
+
+def check_title(title: object) -> None:
+    """Raise unless this is a text that can be drawn, or None."""
+    if title is not None and not (isinstance(title, str) and is_unicode(title)):
+        raise SettingsError(f"title is {short(title)}. Give a text, or None for the default.")
 
 
 def span_row(axes: list[Axes]) -> Axes:

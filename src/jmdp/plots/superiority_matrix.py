@@ -12,7 +12,7 @@ from jmdp.base.interval import Estimate
 from jmdp.base.labels import Label
 from jmdp.errors import SettingsError
 from jmdp.plots.chances import NOTABLE, confidence_of_pairs, largest_error, short_chance, short_interval, uneven
-from jmdp.plots.style import SMALL, ink, new_figure
+from jmdp.plots.style import SMALL, check_drawn, ink, new_figure
 from jmdp.results.evaluation import Evaluation
 from jmdp.results.gaps.distribution import GapDistribution
 
@@ -38,6 +38,7 @@ def superiority_matrix(evaluation: Evaluation, state: Label, *, title: str | Non
     title
         Shown above the axes.
     """
+    check_drawn("evaluation", evaluation, Evaluation, title)
     s, A = evaluation.states.index(state), evaluation.actions.size
     if A < 2:
         raise SettingsError("There is one action, so there is no other to beat.")

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from jmdp.base.arrays import Floats, Integers
+from jmdp.base.settings import attribute, short
 from jmdp.errors import SettingsError, UnavailableError
-from jmdp.plots.style import COLOURS, DASHES, SMALL, WIDTH, clear_spines, new_figure, wrapped
+from jmdp.plots.style import COLOURS, DASHES, SMALL, WIDTH, check_title, clear_spines, new_figure, wrapped
 from jmdp.results.evaluation import Evaluation
 from jmdp.results.learning_curve import LearningCurve
 
@@ -68,7 +69,11 @@ def td_errors(
     title
         Shown above the axes.
     """
-    runs: list[Any] = list(evaluations) if isinstance(evaluations, Iterable) else [evaluations]
+    check_title(title)
+    runs: list[Any] = list(evaluations) if isinstance(evaluations, (list, tuple)) else [evaluations]
+    for run in runs:
+        if not isinstance(run, Evaluation) and attribute(run, "network") is None:
+            raise SettingsError(f"evaluations is {short(evaluations)}. Give an evaluation, or a list of them.")
     if not runs:
         raise SettingsError("There is no evaluation to show.")
     curves = [_curve(run) for run in runs]

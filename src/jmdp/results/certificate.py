@@ -9,6 +9,8 @@ import numpy as np
 
 from jmdp.base import arrays
 from jmdp.base.arrays import Floats
+from jmdp.base.settings import boolean, choice, instance, nonnegative, number, probability, real_number, short
+from jmdp.errors import SettingsError
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -37,15 +39,25 @@ class Certificate(arrays.FrozenArrays):
     large_sample: bool = False  # True if the errors are large-sample approximations
 
     def __post_init__(self) -> None:
-        for value in vars(self).values():
-            if isinstance(value, np.ndarray):
-                arrays.frozen(value)
+        choice("kind", self.kind, ("exact", "certified", "statistical"))
+        for name in ("mean_error", "covariance_error", "gap_mean_error", "gap_variance_error", "correlation_error"):
+            if name != "correlation_error" or self.correlation_error is not None:
+                object.__setattr__(self, name, _errors(name, getattr(self, name)))
+        object.__setattr__(self, "discount", number("discount", self.discount, 0, 1))
+        nonnegative(self, "reward_bound")
+        if self.confidence is not None:
+            probability(self, "confidence")
+        if self.assumption is not None:
+            instance("assumption", self.assumption, str)
+        boolean(self, "large_sample")
 
     @classmethod
     def certified(
         cls, mean_error: float | Floats, covariance_error: float | Floats, discount: float, reward_bound: float
     ) -> Certificate:
         """Certificate from error bounds of means and covariances: one number each, or [S, A] and [S, A, A]."""
+        mean_error = _errors("mean_error", mean_error)
+        covariance_error = _errors("covariance_error", covariance_error)
         exact = not (np.any(mean_error) or np.any(covariance_error))
         gap_mean, gap_variance = gap_errors(mean_error, covariance_error)
         kind: Literal["exact", "certified"] = "exact" if exact else "certified"
@@ -58,6 +70,18 @@ class Certificate(arrays.FrozenArrays):
             discount=discount,
             reward_bound=reward_bound,
         )
+
+
+def _errors(name: str, value: object) -> float | Floats:
+    """One error bound or a read-only array of them, possibly infinite."""
+    if isinstance(value, np.ndarray) and value.dtype == np.float64 and value.ndim > 0 and (value >= 0).all():
+        arrays.refuse_masked(name, value, SettingsError)
+        arrays.frozen(value)
+        return value
+    found = real_number(value)
+    if not found >= 0:
+        raise SettingsError(f"{name} is {short(value)}. Give a number ≥ 0, or a float64 array of such numbers.")
+    return found
 
 
 def gap_errors(mean_error: float | Floats, covariance_error: float | Floats) -> tuple[float | Floats, float | Floats]:

@@ -13,7 +13,8 @@ from jmdp.base import arrays
 from jmdp.base.arrays import ROUNDOFF, Floats
 from jmdp.base.interval import ANYWHERE, Estimate, Interval
 from jmdp.base.labels import Label, Labels
-from jmdp.errors import MissingExtraError, UnavailableError
+from jmdp.base.settings import short
+from jmdp.errors import MissingExtraError, SettingsError, UnavailableError
 from jmdp.models.coupling import Coupling
 from jmdp.results.certificate import Certificate
 from jmdp.results.evaluation_text import evaluation_text
@@ -111,7 +112,7 @@ class Evaluation(arrays.FrozenArrays, Tabulated):
 
         ``moment((s, a), (s, a), (s, b))`` is E[Z(s, a)² Z(s, b)], the paper's n-th order joint moment (Eq. (31)).
         """
-        at = [(self.states.index(s), self.actions.index(a)) for s, a in coordinates]
+        at = [self._coordinate(x) for x in coordinates]
         if not at:
             return Estimate.around(1.0, 0.0)
         if self.moments is not None and len(at) <= self.moments.order:
@@ -134,6 +135,11 @@ class Evaluation(arrays.FrozenArrays, Tabulated):
             both = covariance + one * other
             low, high = both.low, both.high
         return Estimate(value, low, high)
+
+    def _coordinate(self, x: tuple[Label, Label]) -> tuple[int, int]:
+        if not isinstance(x, (tuple, list)) or len(x) != 2:
+            raise SettingsError(f"A coordinate is {short(x)}. Give a tuple (state, action).")
+        return self.states.index(x[0]), self.actions.index(x[1])
 
     def _covariance_error(self, certificate: Certificate, s: int, a: int, t: int, b: int) -> float:
         if self.projection is not None:

@@ -7,9 +7,11 @@ from itertools import product
 
 import numpy as np
 
+from jmdp.base.settings import instance
 from jmdp.errors import CertificateError, UnavailableError
 from jmdp.methods.exact_pairs.pair_table import PairTable
 from jmdp.methods.jipe.jipe import MomentTable
+from jmdp.methods.method import check_table
 from jmdp.models.exact import Coordinate, ExactStep
 from jmdp.models.policy import TabularPolicy
 from jmdp.models.tabular import TabularJMDP
@@ -26,6 +28,8 @@ def check_certificate(model: TabularJMDP, policy: TabularPolicy, evaluation: Eva
     rounding, in code independent of the methods, and every stated error is compared with the bound that follows. The
     work grows as (S A K)² in rational arithmetic, so models should have at most some tens of states.
     """
+    instance("evaluation", evaluation, Evaluation)
+    check_table(model, policy, evaluation.coupling)
     certificate = evaluation.certificate
     if certificate is None or certificate.kind == "statistical":
         raise UnavailableError(
@@ -40,6 +44,10 @@ def check_certificate(model: TabularJMDP, policy: TabularPolicy, evaluation: Eva
         raise CertificateError(
             f"The certificate is for discount {certificate.discount!r} and reward bound {certificate.reward_bound!r}; "
             f"the model has {model.discount!r} and {model.reward_bound!r}."
+        )
+    if evaluation.mean.shape != policy.probs.shape:
+        raise CertificateError(
+            f"The evaluation has the shape {evaluation.mean.shape} = [S, A], the model {policy.probs.shape}."
         )
     step = ExactStep(model, policy, evaluation.coupling)
     if isinstance(evaluation.cross, PairTable):

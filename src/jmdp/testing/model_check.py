@@ -7,6 +7,8 @@ from itertools import product
 
 import numpy as np
 
+from jmdp.base.settings import instance
+from jmdp.errors import ModelError
 from jmdp.models.tabular import TabularJMDP
 from jmdp.simulators.checking.probe import Finding
 
@@ -19,6 +21,7 @@ def check_model(model: TabularJMDP) -> list[Finding]:
     differ, scenarios of probability 0, states that are never left and have no reward but are not terminal, states that
     no transition leads to, and tables without randomness to share.
     """
+    instance("model", model, TabularJMDP, ModelError)
     findings: list[Finding] = []
     for look in (_copies, _equal_actions, _impossible_scenarios, _idle_traps, _unreached, _no_luck):
         findings.extend(Finding(look.__name__.strip("_").replace("_", " "), message) for message in look(model))

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from jmdp.base.settings import number
 from jmdp.models.policy import TabularPolicy
 from jmdp.models.tabular import TabularJMDP
-from jmdp.worlds.world import World, check_range, check_whole
+from jmdp.worlds.world import World, amount, checked_whole, refuse_large_table
 
 
 def coupled_reward_chain(length: int = 25, *, reward: float = 1.0, up: float = 0.5, discount: float = 0.95) -> World:
@@ -22,8 +23,8 @@ def coupled_reward_chain(length: int = 25, *, reward: float = 1.0, up: float = 0
 
     Actions are named a1, a2. Policies: "uniform", "first", "second". `World.start`: s0.
     """
-    check_whole("length", length, 2, 10_000_000)
-    check_range("up", up, 0, 1)
+    length, reward, up = checked_whole("length", length, 2, 2**31), amount("reward", reward), number("up", up, 0, 1)
+    refuse_large_table(length, 2, 2)
     onward = np.minimum(np.arange(length) + 1, length - 1)
     model = TabularJMDP(
         np.tile([up, 1 - up], (length, 1)),

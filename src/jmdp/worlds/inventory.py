@@ -6,7 +6,7 @@ import numpy as np
 
 from jmdp.models.policy import TabularPolicy
 from jmdp.worlds.inventory_simulator import InventorySimulator
-from jmdp.worlds.world import World, check_whole
+from jmdp.worlds.world import World, checked_whole
 
 
 def inventory(
@@ -35,7 +35,7 @@ def inventory(
     fill up), "never", "uniform". `World.start`: any stock, equally likely. `World.simulator` is an `InventorySimulator`
     with lead time 0.
     """
-    check_whole("capacity", capacity, 1, 10_000)
+    capacity = checked_whole("capacity", capacity, 1, 10_000)
     simulator = InventorySimulator(
         capacity,
         lead_time=0,

@@ -10,9 +10,10 @@ import numpy as np
 
 from jmdp.base.arrays import Floats, Integers
 from jmdp.base.luck import Shock
+from jmdp.base.settings import number
 from jmdp.simulators.simulator import Step
 from jmdp.worlds.scenario_simulator import ScenarioSimulator
-from jmdp.worlds.world import check_range, check_whole
+from jmdp.worlds.world import amount, checked_whole
 
 
 class InventorySimulator(ScenarioSimulator):
@@ -37,11 +38,16 @@ class InventorySimulator(ScenarioSimulator):
         shortage_cost: float = 1.0,
         discount: float = 0.95,
     ) -> None:
-        check_whole("capacity", capacity, 1, 10_000)
-        check_whole("lead_time", lead_time, 0, 100)
+        capacity = checked_whole("capacity", capacity, 1, 10_000)
+        lead_time = checked_whole("lead_time", lead_time, 0, 100)
         most_ordered = min(8, capacity) if most_ordered is None else most_ordered
-        check_whole("most_ordered", most_ordered, 1, capacity)
-        check_range("mean_demand", mean_demand, 0, 500)
+        most_ordered = checked_whole("most_ordered", most_ordered, 1, capacity)
+        mean_demand = number("mean_demand", mean_demand, 0, 500)
+        price, unit_cost, order_cost = (
+            amount(name, value)
+            for name, value in (("price", price), ("unit_cost", unit_cost), ("order_cost", order_cost))
+        )
+        holding_cost, shortage_cost = amount("holding_cost", holding_cost), amount("shortage_cost", shortage_cost)
         super().__init__([f"order {a}" for a in range(most_ordered + 1)], poisson(mean_demand), discount)
         self.capacity, self.lead_time, self.most_ordered = capacity, lead_time, most_ordered
         self.price, self.unit_cost, self.order_cost = price, unit_cost, order_cost

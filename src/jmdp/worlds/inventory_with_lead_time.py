@@ -7,7 +7,7 @@ import numpy as np
 from jmdp.models.policy import TabularPolicy
 from jmdp.worlds.inventory_simulator import InventorySimulator
 from jmdp.worlds.scenario_simulator import all_tuples
-from jmdp.worlds.world import World, check_whole
+from jmdp.worlds.world import World, checked_whole
 
 
 def inventory_with_lead_time(
@@ -40,7 +40,7 @@ def inventory_with_lead_time(
     "constant" (order the mean demand every day), "uniform". `World.start`: any stock, equally likely, and nothing on
     order. `World.simulator` is an `InventorySimulator`.
     """
-    check_whole("lead_time", lead_time, 1, 3)
+    lead_time = checked_whole("lead_time", lead_time, 1, 3)
     simulator = InventorySimulator(
         capacity,
         lead_time=lead_time,
@@ -53,6 +53,7 @@ def inventory_with_lead_time(
         shortage_cost=shortage_cost,
         discount=discount,
     )
+    capacity = simulator.capacity
     sizes = (capacity + 1, *[simulator.most_ordered + 1] * lead_time)
     states = all_tuples(sizes, "Give a smaller capacity, most_ordered or lead_time, or simulate: InventorySimulator.")
     states = states[states.sum(axis=1) <= capacity]

@@ -45,8 +45,9 @@ def queue_admission(
         holding_cost=holding_cost,
         discount=discount,
     )
-    states = all_tuples((room + 1, len(fees) + 1), "Give a smaller room, or simulate: QueueSimulator.")
-    who = ["nobody", *(f"class {c + 1}" for c in range(len(fees)))]
+    classes = len(simulator.fees) - 1
+    states = all_tuples((simulator.room + 1, classes + 1), "Give a smaller room, or simulate: QueueSimulator.")
+    who = ["nobody", *(f"class {c + 1}" for c in range(classes))]
     model = simulator.table(states, [f"{inside} | {who[c]}" for inside, c in states.tolist()])
     policies = {name: TabularPolicy.deterministic(model, rule(states)) for name, rule in simulator.policies.items()}
     return World(

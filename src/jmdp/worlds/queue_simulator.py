@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from jmdp.base import arrays
 from jmdp.base.arrays import Floats, Integers
 from jmdp.base.luck import Shock
+from jmdp.base.settings import number, short
 from jmdp.errors import SettingsError
 from jmdp.simulators.simulator import Step
 from jmdp.worlds.scenario_simulator import ScenarioSimulator
-from jmdp.worlds.world import check_range, check_whole
+from jmdp.worlds.world import amount, checked_whole
 
 
 class QueueSimulator(ScenarioSimulator):
@@ -35,14 +37,20 @@ class QueueSimulator(ScenarioSimulator):
         holding_cost: float = 0.05,
         discount: float = 0.99,
     ) -> None:
-        check_whole("room", room, 1, 10_000)
-        check_whole("servers", servers, 1, room)
-        check_range("service", service, 0, 1 / servers)
+        room = checked_whole("room", room, 1, 10_000)
+        servers = checked_whole("servers", servers, 1, room)
+        service = number("service", service, 0, 1 / servers)
+        holding_cost = amount("holding_cost", holding_cost)
+        arrivals = arrays.floats("arrivals", arrivals, "[classes]", SettingsError).tolist()
+        fees = arrays.floats("fees", fees, "[classes]", SettingsError).tolist()
         for i, arrival in enumerate(arrivals):
-            check_range(f"arrivals[{i}]", arrival, 0, 1)
+            number(f"arrivals[{i}]", arrival, 0, 1)
+        for i, fee in enumerate(fees):
+            amount(f"fees[{i}]", fee)
         nobody = 1 - sum(arrivals)
         if not len(arrivals) or nobody < -1e-12:
-            raise SettingsError(f"arrivals is {arrivals!r}. Give a probability for each class, with a sum up to 1.")
+            shown = short(arrivals)
+            raise SettingsError(f"arrivals is {shown}. Give a probability for each class, with a sum up to 1.")
         if len(fees) != len(arrivals):
             raise SettingsError(f"{len(fees)} fees for {len(arrivals)} classes of arrivals. Give one for each class.")
         coming = np.array([max(nobody, 0.0), *arrivals])

@@ -16,6 +16,7 @@ from jmdp.errors import SettingsError
 from jmdp.models.discount import checked_discount
 from jmdp.models.tabular import TabularJMDP
 from jmdp.simulators.simulator import Simulator, action_labels
+from jmdp.worlds.world import refuse_large_table
 
 MOST_STATES = 200_000
 """Largest number of states of a table."""
@@ -58,6 +59,7 @@ class ScenarioSimulator(Simulator):
         assert self.actions is not None
         assert self.discount is not None
         K, A = self.weights.size, self.actions.size
+        refuse_large_table(len(states), K, A)
         reward, after = self.outcomes(states[:, None, None, :], np.arange(A), np.arange(K)[:, None])
         sizes = tuple(int(most) + 1 for most in states.max(axis=0))
         keys = np.ravel_multi_index(tuple(states.T), sizes)

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from jmdp.base.arrays import Floats, Integers
+from jmdp.base.settings import integer, number, short
+from jmdp.errors import LabelError
 from jmdp.models.lazy import LazyJMDP, Scenarios
 from jmdp.models.policy import TabularPolicy
 from jmdp.models.tabular import TabularJMDP
-from jmdp.worlds.world import LazyWorld, World, check_range, check_whole
+from jmdp.worlds.world import LazyWorld, World, amount, checked_whole, refuse_large_table
 
 _MOVES = {"U": (-1, 0), "R": (0, 1), "D": (1, 0), "L": (0, -1)}
 
@@ -43,7 +45,9 @@ def windy_gridworld(
     then up), "careless" (the same with one step in five at random), "uniform". `World.start`: the bottom left corner.
     """
     grid = _Grid(rows, columns, gust, goal_reward, step_reward, blown_reward)
+    rows, columns, gust = grid.rows, grid.columns, grid.gust
     S = rows * columns
+    refuse_large_table(S, 2, len(_MOVES))
     row, column = np.divmod(np.arange(S), columns)
     to_row, to_column, reward = grid.outcomes(row, column)
     model = TabularJMDP(
@@ -76,9 +80,10 @@ def lazy_windy_gridworld(
     By default a push by the wind has a cost in every cell, so that actions also differ far from the goal.
     """
     grid = _Grid(rows, columns, gust, goal_reward, step_reward, blown_reward)
-    chances, goal = [1 - gust, gust], (0, columns - 1)
+    chances, goal = [1 - grid.gust, grid.gust], (0, grid.columns - 1)
 
     def scenarios(cell: tuple[int, int]) -> Scenarios | None:
+        grid.check_cell(cell)
         if cell == goal:
             return None
         to_row, to_column, reward = grid.outcomes(np.array(cell[0]), np.array(cell[1]))
@@ -89,7 +94,7 @@ def lazy_windy_gridworld(
         return grid.directed(np.array(cell[1]))
 
     uniform = np.full(len(_MOVES), 1 / len(_MOVES))
-    bound = max(abs(goal_reward), abs(step_reward), abs(step_reward + blown_reward))
+    bound = max(abs(grid.goal_reward), abs(grid.step_reward), abs(grid.step_reward + grid.blown_reward))
     return LazyWorld(
         LazyJMDP(scenarios, discount, bound, list(_MOVES)),
         {
@@ -112,9 +117,17 @@ class _Grid:
     blown_reward: float
 
     def __post_init__(self) -> None:
-        check_whole("rows", self.rows, 1, 2**31)
-        check_whole("columns", self.columns, 1, 2**31)
-        check_range("gust", self.gust, 0, 1)
+        for name in ("rows", "columns"):
+            object.__setattr__(self, name, checked_whole(name, getattr(self, name), 1, 2**31))
+        object.__setattr__(self, "gust", number("gust", self.gust, 0, 1))
+        for name in ("goal_reward", "step_reward", "blown_reward"):
+            object.__setattr__(self, name, amount(name, getattr(self, name)))
+
+    def check_cell(self, cell: object) -> None:
+        """Raise unless this is a tuple (row, column) on the grid."""
+        row, column = map(integer, cell) if isinstance(cell, tuple) and len(cell) == 2 else (None, None)
+        if row is None or column is None or not (0 <= row < self.rows and 0 <= column < self.columns):
+            raise LabelError(f"There is no cell {short(cell)}. Give (row, column), from (0, 0) at the top left.")
 
     def outcomes(self, row: Integers, column: Integers) -> tuple[Integers, Integers, Floats]:
         """Return rows, columns and rewards [.., 2, A] after a step from each cell."""

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from numbers import Integral, Real
 from typing import Any
 
 import numpy.typing as npt
 
 from jmdp.base import arrays
 from jmdp.base.arrays import Floats
-from jmdp.errors import ModelError, SettingsError
+from jmdp.base.settings import checked_grid, instance, integer, number, short
+from jmdp.errors import ModelError, PolicyError, SettingsError
 from jmdp.models.lazy import LazyJMDP
 from jmdp.models.policy import TabularPolicy
-from jmdp.models.tabular import TabularJMDP
+from jmdp.models.tabular import TabularJMDP, check_model
 from jmdp.simulators.simulator import Simulator
 
 
@@ -44,6 +44,15 @@ class World:
     simulator: Simulator | None = None
 
     def __post_init__(self) -> None:
+        check_model(self.model)
+        _check_policies(self.policies)
+        for policy in self.policies.values():
+            instance("A policy", policy, TabularPolicy, PolicyError)
+            policy.check_fits(self.model)
+        if self.simulator is not None:
+            instance("simulator", self.simulator, Simulator)
+        if self.grid is not None:
+            object.__setattr__(self, "grid", checked_grid(self.grid, self.model.states.size))
         if self.start is None:
             return
         start = arrays.floats("start", self.start, "[S]", ModelError)
@@ -64,14 +73,45 @@ class LazyWorld:
     model: LazyJMDP
     policies: Mapping[str, Callable[[Any], npt.ArrayLike]]
 
+    def __post_init__(self) -> None:
+        instance("model", self.model, LazyJMDP, ModelError)
+        _check_policies(self.policies)
+        for policy in self.policies.values():
+            if not callable(policy):
+                raise PolicyError(f"A policy is {short(policy)}. Give a function of the state.")
 
-def check_range(name: str, value: float, low: float, high: float) -> None:
-    """Raise `SettingsError` unless the value is a number in [low, high]."""
-    if not (isinstance(value, Real) and low <= value <= high):
-        raise SettingsError(f"{name} is {value!r}. Give a number from {low:g} to {high:g}.")
+
+def _check_policies(policies: object) -> None:
+    instance("policies", policies, Mapping, PolicyError)
+    assert isinstance(policies, Mapping)
+    if not all(isinstance(name, str) for name in policies):
+        raise PolicyError(f"policies is {short(policies)}. Give policies by name.")
 
 
-def check_whole(name: str, value: int, low: int, high: int) -> None:
-    """Raise `SettingsError` unless the value is a whole number in [low, high]."""
-    if not (isinstance(value, Integral) and low <= value <= high):
-        raise SettingsError(f"{name} is {value!r}. Give a whole number from {low} to {high}.")
+_LARGEST = 1e140
+"""Largest amount of money: rewards are sums of products of it with whole numbers."""
+
+_STATE_BYTES = 600.0
+"""Memory of the name of a state and of its place in lists and dictionaries."""
+
+_NUMBER_BYTES = 64.0
+"""Memory for each number of a table while it is computed."""
+
+
+def amount(name: str, value: object) -> float:
+    """Return a reward, price or cost as a float."""
+    return number(name, value, -_LARGEST, _LARGEST)
+
+
+def checked_whole(name: str, value: object, low: int, high: int) -> int:
+    """Return a whole number in [low, high] as an int; raise `SettingsError` for others."""
+    found = integer(value)
+    if found is None or not low <= found <= high:
+        raise SettingsError(f"{name} is {short(value)}. Give a whole number from {low} to {high}.")
+    return found
+
+
+def refuse_large_table(states: int, scenarios: int, actions: int) -> None:
+    """Raise `MemoryBudgetError` if a table, its names and its policies do not fit into memory, before it is made."""
+    needed = states * (_STATE_BYTES + _NUMBER_BYTES * actions * (scenarios + 1.0))
+    arrays.refuse_large(f"A table of {states:,} states, {scenarios:,} scenarios and {actions:,} actions", needed)

@@ -13,7 +13,7 @@ from jmdp.base.arrays import Floats, largest
 from jmdp.base.labels import Labels
 from jmdp.base.machine import budget, require
 from jmdp.base.progress import sweep_bar
-from jmdp.base.settings import nonnegative, refuse_overflow, whole
+from jmdp.base.settings import choice, nonnegative, refuse_overflow, whole
 from jmdp.errors import SettingsError
 from jmdp.methods.exact_pairs.horizon_evaluation import HorizonSolver
 from jmdp.methods.exact_pairs.pair_moments import PairMoments
@@ -108,8 +108,7 @@ class ExactPairs(Method[Evaluation]):
         whole(self, "order", 2, _HIGHEST_ORDER)
         whole(self, "max_sweeps", 1)
         whole(self, "memory_budget", 1, optional=True)
-        if self.precision not in ("float64", "float32"):
-            raise SettingsError(f"precision is {self.precision!r}. Use 'float64' or 'float32'.")
+        object.__setattr__(self, "precision", choice("precision", self.precision, ("float64", "float32")))
         if self.order > 2 and self.precision != "float64":
             raise SettingsError(f"order is {self.order} and precision is 'float32'. Orders above 2 need 'float64'.")
 

@@ -19,7 +19,7 @@ from jmdp.base.interrupts import deferred_interrupts
 from jmdp.base.machine import budget, require
 from jmdp.base.progress import count_bar
 from jmdp.base.scale import Scale
-from jmdp.base.settings import boolean, nonnegative, probability, whole
+from jmdp.base.settings import boolean, nonnegative, probability, short, whole
 from jmdp.errors import CheckpointError, SettingsError, UnavailableError
 from jmdp.methods.incremental.batch_means import Moments
 from jmdp.methods.incremental.coordinate_sampling import BlockSampling, CoordinateSampling
@@ -126,10 +126,10 @@ class Incremental(Method[Evaluation]):
         whole(self, "memory_budget", 1, optional=True)
         if self.checkpoint is not None:
             if not isinstance(self.checkpoint, (str, os.PathLike)):
-                raise SettingsError(f"checkpoint is {self.checkpoint!r}. Give the name of a file, or None.")
+                raise SettingsError(f"checkpoint is {short(self.checkpoint)}. Give the name of a file, or None.")
             object.__setattr__(self, "checkpoint", os.fspath(self.checkpoint))
         if not callable(self.steps) or isinstance(self.steps, type):
-            raise SettingsError(f"steps is {self.steps!r}. Give PolynomialSteps(), ConstantSteps() or a function.")
+            raise SettingsError(f"steps is {short(self.steps)}. Give PolynomialSteps(), ConstantSteps() or a function.")
         if self.tolerance is not None and not self.averaging:
             raise SettingsError("tolerance needs intervals, which only averages have. Leave averaging=True.")
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from jmdp.base import arrays
 from jmdp.base.arrays import Floats
 from jmdp.base.settings import nonnegative
 from jmdp.errors import SettingsError
@@ -68,7 +69,11 @@ def step_table(rule: StepSizes) -> Floats:
     half = 2.0 ** (DIGITS - 1)
     leading = 1 + np.arange(half) / half
     counts = np.concatenate([np.floor(leading * 2.0**doublings) - 1 for doublings in range(_DOUBLINGS)])
-    steps = np.asarray(rule(counts), np.float64)
+    try:
+        returned = rule(counts.copy())
+    except Exception as error:  # of any kind: it is the caller's function
+        raise SettingsError(f"steps raised {type(error).__name__}. Give a function of an array of counts.") from error
+    steps = arrays.floats("The result of steps", returned, "[counts]", SettingsError)
     if steps.shape != counts.shape:
         raise SettingsError(f"steps returned shape {steps.shape} for counts of shape {counts.shape}. Return one each.")
     bad = ~((steps > 0) & (steps <= 1))

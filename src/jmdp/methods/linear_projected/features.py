@@ -19,17 +19,16 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from itertools import combinations_with_replacement
-from numbers import Real
-from typing import Protocol, runtime_checkable
+from typing import Protocol, TypeGuard, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from jmdp.base import arrays
-from jmdp.base.arrays import Booleans, Floats
-from jmdp.base.settings import whole
+from jmdp.base.arrays import Booleans, Floats, Integers
+from jmdp.base.settings import attribute, integer, real_number, short, whole
 from jmdp.errors import SettingsError
-from jmdp.models.tabular import TabularJMDP
+from jmdp.models.tabular import TabularJMDP, check_model
 
 
 @runtime_checkable
@@ -41,6 +40,11 @@ class Features(Protocol):
         ...
 
 
+def is_features(value: object) -> TypeGuard[Features]:
+    """Whether an object has the method of `Features`, whatever its class does."""
+    return callable(attribute(value, "matrix"))
+
+
 def matrix_of(
     features: Features | Callable[[int, int], npt.ArrayLike] | npt.ArrayLike, model: TabularJMDP, name: str = "features"
 ) -> Floats:
@@ -48,19 +52,20 @@ def matrix_of(
 
     Rows of terminal states are ignored and set to 0. Linear independence of the columns is not checked here.
     """
+    check_model(model)
     S, _, A = model.shape
     if isinstance(features, type):
         raise SettingsError(f"{name} is the class {features.__name__}. Give an instance: {features.__name__}(…).")
-    if isinstance(features, Features):
+    if is_features(features):
         found: npt.ArrayLike = features.matrix(model)
     elif callable(features):
         found = _called(features, model, name)
     else:
         found = features
     arrays.refuse_masked(name, found, SettingsError)
-    with suppress(ValueError):  # ragged arrays are rejected below
+    with suppress(Exception):  # of any kind; arrays that are none are rejected below
         found = np.asarray(found)
-    axes = "[S, A, d]" if getattr(found, "ndim", 2) == 3 else "[S·A, d]"
+    axes = "[S, A, d]" if attribute(found, "ndim") == 3 else "[S·A, d]"
     table = arrays.floats(name, found, axes, SettingsError)
     if table.shape[:-1] not in ((S * A,), (S, A)):
         fix = f"Give {S * A} rows, row s·{A} + a, or an array [S, A, d]."
@@ -86,7 +91,11 @@ def _called(function: Callable[[int, int], npt.ArrayLike], model: TabularJMDP, c
     for s in np.flatnonzero(~model.terminal).tolist():
         for a in range(A):
             name = f"{called} at {_place(model, s, a)}"
-            rows[s * A + a] = arrays.floats(name, function(s, a), "[d]", SettingsError)
+            try:
+                row = function(s, a)
+            except Exception as error:  # of any kind: it is the caller's function
+                raise SettingsError(f"{name} raised {type(error).__name__}.") from error
+            rows[s * A + a] = arrays.floats(name, row, "[d]", SettingsError)
             d, first = rows[s * A + a].size, next(iter(rows.values())).size
             if d != first:
                 raise SettingsError(f"{name} has {d} entries, but the first had {first}. Return equal lengths.")
@@ -136,10 +145,16 @@ class _Placed(arrays.FrozenArrays, ABC):
     def _of_states(self, x: Floats, not_terminal: Booleans) -> Floats:
         """Features [S, d] at positions x [S, n]; those of terminal states are ignored."""
 
+    @abstractmethod
+    def _most_columns(self, x: Floats) -> float:
+        """Upper bound on the number of features d at positions x [S, n]."""
+
     def matrix(self, model: TabularJMDP) -> Floats:
         """Φ [S·A, A·d], row s·A + a."""
         S, _, A = model.shape
         x: Floats = np.asarray(self.positions)
+        numbers = self._most_columns(x) * (float(S * A * A) + 3 * x.size + 32)
+        arrays.refuse_large(f"The matrix of {type(self).__name__}", 8 * numbers)
         if len(x) != S:
             raise SettingsError(f"positions has {len(x)} rows, the model has {S} states. Give each state a position.")
         phi = np.where(model.terminal[:, None], 0.0, self._of_states(x, ~model.terminal))
@@ -175,19 +190,34 @@ class TileCoding(_Placed):
     wrap: float | Sequence[float] = 0.0
 
     def _check(self, x: Floats) -> None:
-        shapes = ((), x.shape[1:])
-        tiles, wrap = np.asarray(self.tiles), np.asarray(self.wrap)
-        whole(self, "tilings", 1)
-        if tiles.dtype.kind not in "iu" or tiles.shape not in shapes or not (tiles > 0).all():
-            raise SettingsError(f"tiles is {self.tiles!r}. Give a whole number > 0, or one for each axis of positions.")
-        if wrap.dtype.kind not in "iuf" or wrap.shape not in shapes or not ((wrap >= 0) & (wrap < math.inf)).all():
+        whole(self, "tilings", 1, _MOST_TILES)
+        tiles, wrap = self._by_axis(x.shape[1])
+        if tiles.shape != x.shape[1:] or not ((tiles > 0) & (tiles <= _MOST_TILES)).all():
             raise SettingsError(
-                f"wrap is {self.wrap!r}. Give the period of the positions, 0 if they are not periodic, "
+                f"tiles is {short(self.tiles)}. Give a whole number from 1 to {_MOST_TILES}, or one for each axis of "
+                "positions."
+            )
+        if wrap.shape != x.shape[1:] or not ((wrap >= 0) & (wrap < math.inf)).all():
+            raise SettingsError(
+                f"wrap is {short(self.wrap)}. Give the period of the positions, 0 if they are not periodic, "
                 "or one number for each axis of positions."
             )
 
+    def _most_columns(self, x: Floats) -> float:
+        return self.tilings * len(x)
+
+    def _by_axis(self, axes: int) -> tuple[Integers, Floats]:
+        """Tiles and wrap of each axis."""
+        tiles, wrap = integer(self.tiles), real_number(self.wrap)
+        return (
+            arrays.integers("tiles", self.tiles, "[axes]", SettingsError)
+            if tiles is None
+            else np.full(axes, min(max(tiles, 0), 2 * _MOST_TILES)),
+            arrays.floats("wrap", self.wrap, "[axes]", SettingsError) if math.isnan(wrap) else np.full(axes, wrap),
+        )
+
     def _of_states(self, x: Floats, not_terminal: Booleans) -> Floats:
-        tiles, wrap = np.asarray(self.tiles), np.asarray(self.wrap)
+        tiles, wrap = self._by_axis(x.shape[1])
         low, span = _box(x)
         span = np.where(wrap > 0, wrap, span)
         fine = (x - low) * (tiles * self.tilings) / span  # in shifts; divided last, to be exact for integers
@@ -230,8 +260,13 @@ class RandomFourier(_Placed):
     def _check(self, x: Floats) -> None:
         whole(self, "count", 1)
         whole(self, "seed", 0)
-        if isinstance(self.scale, bool) or not (isinstance(self.scale, Real) and 0 < float(self.scale) < math.inf):
-            raise SettingsError(f"scale is {self.scale!r}. Give a distance > 0 between positions.")
+        scale = real_number(self.scale)
+        if not 0 < scale < math.inf:
+            raise SettingsError(f"scale is {short(self.scale)}. Give a distance > 0 between positions.")
+        object.__setattr__(self, "scale", scale)
+
+    def _most_columns(self, x: Floats) -> float:
+        return self.count
 
     def _of_states(self, x: Floats, not_terminal: Booleans) -> Floats:
         rng = np.random.Generator(np.random.PCG64DXSM(self.seed))
@@ -261,6 +296,10 @@ class Polynomial(_Placed):
     def _check(self, x: Floats) -> None:
         whole(self, "degree", 0)
 
+    def _most_columns(self, x: Floats) -> float:
+        n, degree = x.shape[1], self.degree
+        return math.exp(min(700.0, math.lgamma(n + degree + 1) - math.lgamma(n + 1) - math.lgamma(degree + 1)))
+
     def _of_states(self, x: Floats, not_terminal: Booleans) -> Floats:
         low, span = _box(x)
         T = np.polynomial.chebyshev.chebvander(2 * (x - low) / span - 1, self.degree)  # [S, n, degree + 1]
@@ -268,6 +307,9 @@ class Polynomial(_Placed):
         factors = [axes for total in range(self.degree + 1) for axes in combinations_with_replacement(range(n), total)]
         powers = [[axes.count(i) for i in range(n)] for axes in factors]
         return np.stack([T[:, np.arange(n), power].prod(axis=1) for power in powers], axis=1)
+
+
+_MOST_TILES = 1_000_000
 
 
 def _box(x: Floats) -> tuple[Floats, Floats]:

@@ -13,10 +13,10 @@ from jmdp.base import arrays
 from jmdp.base.arrays import Floats
 from jmdp.base.machine import budget, require
 from jmdp.base.scale import Scale
-from jmdp.base.settings import nonnegative, whole
+from jmdp.base.settings import choice, nonnegative, short, whole
 from jmdp.errors import SettingsError
 from jmdp.methods.linear_projected.bounds import Bounds, fitted_bounds
-from jmdp.methods.linear_projected.features import Features, OneHot, matrix_of
+from jmdp.methods.linear_projected.features import Features, OneHot, is_features, matrix_of
 from jmdp.methods.linear_projected.fitted_moments import FeatureBasis, FittedMoments
 from jmdp.methods.linear_projected.pair_features import PairFeatures, source_of
 from jmdp.methods.linear_projected.pair_samples import PairTransitions, SampledEquations, sampled_equations
@@ -99,10 +99,9 @@ class LinearProjected(Method[Evaluation]):
         if self.same_state is not None and self.same_state is not True:
             object.__setattr__(self, "same_state", _as_setting("same_state", self.same_state))
         if not isinstance(self.weights, Restart | Stationary):
-            raise SettingsError(f"weights is {self.weights!r}. Give Restart() or Stationary().")
+            raise SettingsError(f"weights is {short(self.weights)}. Give Restart() or Stationary().")
         for name, allowed in (("target", ("covariance", "second_moment")), ("solver", ("projected", "convex"))):
-            if getattr(self, name) not in allowed:
-                raise SettingsError(f"{name} is {getattr(self, name)!r}. Use {allowed[0]!r} or {allowed[1]!r}.")
+            object.__setattr__(self, name, choice(name, getattr(self, name), allowed))
         whole(self, "samples", 2, optional=True)
         whole(self, "seed", 0, optional=True)
         if (self.samples is None) != (self.seed is None):
@@ -253,14 +252,14 @@ class _Given(arrays.FrozenArrays):
 
 def _as_setting(name: str, features: Any) -> Any:
     """Features as a setting: arrays are copied and frozen, everything else is kept."""
-    if isinstance(features, Features) or callable(features):
+    if is_features(features) or callable(features):
         return features
     try:
         axes = np.ndim(features)
-    except ValueError:  # ragged, rejected below
+    except Exception:  # of any kind: ragged, or of the caller's class; rejected below
         axes = 2
     if axes == 0:
-        raise SettingsError(f"{name} is {features!r}. Give features, e.g. features.OneHot() or an array [S·A, d].")
+        raise SettingsError(f"{name} is {short(features)}. Give features, e.g. features.OneHot() or an array [S·A, d].")
     array = arrays.floats(name, features, "[S, A, d]" if axes == 3 else "[S·A, d]", SettingsError)
     arrays.frozen(array)
     return _Given(array)

@@ -15,12 +15,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
 
 import numpy as np
 
 from jmdp.base.arrays import Floats, Integers
 from jmdp.base.labels import Label
-from jmdp.base.settings import probability
+from jmdp.base.settings import probability, short
 from jmdp.errors import ModelError, SettingsError
 from jmdp.methods.linear_projected.pair_steps import Luck, PairSteps
 from jmdp.methods.shared.policy_chain import averaged_step, policy_chain_solver
@@ -36,7 +37,7 @@ _SETTLED = 1e-8
 _STILL = 1e-14
 """Total change of mass in a step at which a distribution is treated as stationary."""
 
-_MOST_STEPS = 20_000
+_MOST_STEPS, _MOST_STARTS = 20_000, 10_000_000
 _LOOKS = 8
 """Number of steps between convergence checks of the series."""
 
@@ -75,9 +76,9 @@ class Restart:
         if self.start is None:
             return
         try:
-            start = tuple(((s, a), (t, b)) for (s, a), (t, b) in self.start)
-        except (TypeError, ValueError):
-            raise SettingsError(f"start is {self.start!r:.200}. Give pairs ((s, a), (t, b)).") from None
+            start = tuple(((s, a), (t, b)) for (s, a), (t, b) in islice(self.start, _MOST_STARTS))
+        except Exception:  # of any kind: it is the caller's class
+            raise SettingsError(f"start is {short(self.start, 200)}. Give pairs ((s, a), (t, b)).") from None
         if not start:
             raise SettingsError("start is empty. Give pairs ((s, a), (t, b)), or None for all pairs in one state.")
         object.__setattr__(self, "start", start)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from jmdp.base.arrays import Floats
+from jmdp.base.arrays import Floats, refuse_large
 from jmdp.base.interval import ANYWHERE
 from jmdp.base.labels import Label, Labels
 from jmdp.base.luck import Shock
@@ -300,6 +300,7 @@ def gap_samples(
     state, pair = model.states.index(s), [model.actions.index(a), model.actions.index(b)]
     simulator = CompiledTable(model)
     length = rollout_horizon(simulator, model.discount, settings.horizon, settings.samples)
+    refuse_large(f"{settings.samples:,} samples", 8.0 * settings.samples)
     if pair[0] == pair[1]:  # the same state and action have the same return
         return np.zeros(settings.samples)
     plan = RolloutPlan(

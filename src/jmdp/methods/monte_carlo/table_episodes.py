@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from jmdp.base.arrays import Floats, cumulative_rows
+from jmdp.base.arrays import Floats, cumulative_rows, refuse_large
 from jmdp.base.luck import Shock
 from jmdp.methods.kernels.tables import PolicyTables, SampledReturns, Unsigned
 from jmdp.models.tabular import TabularJMDP
@@ -18,6 +18,9 @@ BLOCK = 64
 
 STEPS_A_CALL = 5_000_000
 """Maximum steps of one call of the kernel: a fraction of a second."""
+
+SAMPLE_BYTES, KEY_BYTES = 64.0, 140.0
+"""Memory of one return of a sample with its fingerprint and temporaries, and of the random keys of a sample."""
 
 
 class TableEpisodes:
@@ -43,8 +46,10 @@ class TableEpisodes:
         """Samples first … first + count − 1."""
         from jmdp.methods.kernels.policies import policy_returns
 
-        plan, keys = self._plan, self.keys(first, count)
+        plan = self._plan
         shape = (count, len(plan.actors))
+        refuse_large(f"{count:,} samples of {shape[1]} policies", (KEY_BYTES + SAMPLE_BYTES * shape[1]) * count)
+        keys = self.keys(first, count)
         starts = np.empty(shape, np.int64)
         returns, ends, gains = np.empty(shape), np.empty(shape, np.int64), np.empty(shape, np.int64)
         exact, totals = np.empty(shape, np.bool_), np.zeros(3)

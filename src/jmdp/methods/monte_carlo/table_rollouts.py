@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 
+from jmdp.base.arrays import refuse_large
 from jmdp.base.luck import Shock
 from jmdp.methods.kernels.tables import BranchTables, SampledReturns
-from jmdp.methods.monte_carlo.table_episodes import BLOCK, STEPS_A_CALL, TableEpisodes
+from jmdp.methods.monte_carlo.table_episodes import BLOCK, SAMPLE_BYTES, STEPS_A_CALL, TableEpisodes
 from jmdp.models.actors.actor import Actor
 from jmdp.models.policy import TabularPolicy
 from jmdp.models.tabular import TabularJMDP
@@ -54,6 +55,7 @@ class _TableRollouts:
         """Samples first … first + count − 1, cut from the blocks that contain them."""
         start, stop = first // BLOCK, -(-(first + count) // BLOCK)
         shape = ((stop - start) * BLOCK, self._actions.size)
+        refuse_large(f"{count:,} samples of {shape[1]} actions", SAMPLE_BYTES * shape[0] * shape[1])
         whole = SampledReturns(
             np.empty(shape),
             np.empty(shape, np.int64),

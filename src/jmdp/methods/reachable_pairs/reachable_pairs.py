@@ -12,7 +12,7 @@ import numpy as np
 from jmdp.base.arrays import Floats
 from jmdp.base.labels import Labels
 from jmdp.base.machine import budget
-from jmdp.base.settings import nonnegative, whole
+from jmdp.base.settings import nonnegative, short, whole
 from jmdp.errors import SettingsError
 from jmdp.methods.method import Method
 from jmdp.methods.reachable_pairs.region import Explorer
@@ -96,7 +96,7 @@ class ReachablePairs(Method[Evaluation]):
     ) -> Evaluation:
         """Evaluate; see `jmdp.evaluate`."""
         explorer = Explorer(model, policy, model.index(self.state))
-        return self._search([explorer], None, str(self.state), coupling, progress)
+        return self._search([explorer], None, _name(self.state), coupling, progress)
 
     def _search(
         self, explorers: list[Explorer], alternatives: Labels | None, name: str, coupling: Coupling, progress: bool
@@ -118,3 +118,12 @@ class ReachablePairs(Method[Evaluation]):
             alternatives = explorers[0].model.actions or Labels.of("action", len(search.best.mean), None)
         widths = np.array(search.widths)
         return search.best.evaluation(explorers[0], alternatives, name, outcome, coupling, self, widths)
+
+
+def _name(state: object) -> str:
+    """A state as text, whatever its class does."""
+    try:
+        said = str(state)
+    except Exception:  # of any kind: it is the caller's class
+        said = short(state)
+    return said.encode(errors="replace").decode()  # a lone surrogate cannot be printed

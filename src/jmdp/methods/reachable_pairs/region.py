@@ -29,6 +29,7 @@ import numpy as np
 from jmdp.base.arrays import ROUNDOFF, UNDERFLOW, Booleans, Floats, Integers, floats
 from jmdp.base.progress import count_bar
 from jmdp.base.scale import Scale
+from jmdp.base.settings import short
 from jmdp.errors import PolicyError
 from jmdp.methods.kernels.tables import Chain
 from jmdp.methods.shared.pair_operator import PairOperator
@@ -135,10 +136,12 @@ class Explorer:
             state = self.model.states[i]
             try:
                 row = TabularPolicy([floats("policy", self.policy(state), "[A]", PolicyError)]).probs[0]
-            except (PolicyError, ValueError, TypeError) as wrong:
-                raise PolicyError(f"Invalid policy in state {state!r}: {wrong}") from wrong
+            except PolicyError as wrong:
+                raise PolicyError(f"Invalid policy in state {short(state)}: {wrong}") from wrong
+            except Exception as error:  # of any kind: it is the caller's function
+                raise PolicyError(f"The policy raised {type(error).__name__} in state {short(state)}.") from error
             if row.size != self.probs.shape[1]:
-                raise PolicyError(f"The policy returned {row.size} probabilities in state {state!r}; "
+                raise PolicyError(f"The policy returned {row.size} probabilities in state {short(state)}; "
                                   f"there are {self.probs.shape[1]} actions.")  # fmt: skip
             self.probs[i] = row
             taken = np.ones(row.size, bool) if i == self.origin else row > 0

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from jmdp.base import arrays
 from jmdp.base.arrays import Floats, Integers
 from jmdp.base.interval import ANYWHERE, Estimate, Interval
+from jmdp.base.settings import instance, number, short, whole_number
 from jmdp.errors import SettingsError
 from jmdp.results.calibration import bootstrap, reliability, table
 from jmdp.results.calibration.bootstrap import Ranks, StateBootstrap
@@ -66,9 +67,10 @@ class Calibration(arrays.FrozenArrays):
                 f"returns has shape {self.returns.shape}. Its axes are [M, n, 2]: gaps, n ≥ 4 rollouts per gap, and "
                 "the returns of the gap's first and its second action."
             )
-        for seed in self.seeds:
-            if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
-                raise SettingsError(f"seed is {self.seed!r}. Give the seed of the simulation, an integer ≥ 0.")
+        if not self.seeds:
+            raise SettingsError("seed is an empty tuple. Give the seed of the simulation, an integer ≥ 0.")
+        seeds = tuple(whole_number("seed", seed, 0) for seed in self.seeds)
+        object.__setattr__(self, "seed", seeds if isinstance(self.seed, tuple) else seeds[0])
 
     @classmethod
     def joined(cls, parts: Sequence[Calibration]) -> Calibration:
@@ -77,8 +79,12 @@ class Calibration(arrays.FrozenArrays):
         If the records use the same states and random numbers, build one record with common state numbers instead;
         otherwise the intervals are too narrow.
         """
+        if not isinstance(parts, (list, tuple)):
+            raise SettingsError(f"parts is {short(parts)}. Give a list of records.")
         if not parts:
             raise SettingsError("parts is empty. Give at least one record.")
+        for part in parts:
+            instance("A part", part, Calibration)
         lengths = sorted({part.rollouts for part in parts})
         if len(lengths) > 1:
             counts = " and ".join(map(str, lengths))
@@ -174,6 +180,7 @@ class Calibration(arrays.FrozenArrays):
         total = float(self.simulated_variance.sum())
         if total == 0:
             return ANYWHERE
+        ratio = number("ratio", ratio)
         noise = math.sqrt(float(bootstrap.jackknife(self._over_states.sums(self._squares)).sum())) / total
         ends = (ratio * math.exp(side * bootstrap.NORMAL * noise) for side in (-1, 1))
         return Interval(*sorted(ends))

@@ -15,10 +15,9 @@ from fractions import Fraction
 from functools import cache
 
 from jmdp.base.interval import Interval
-from jmdp.errors import SettingsError
 from jmdp.results.gaps import touching
 from jmdp.results.gaps.canonical import Canonical
-from jmdp.results.gaps.distribution import refuse_no_part
+from jmdp.results.gaps.distribution import part, place
 from jmdp.results.gaps.moment_box import MomentBox, down, up
 from jmdp.results.gaps.shortfall import cvar_high, cvar_low
 from jmdp.results.gaps.touching import Polynomial
@@ -47,8 +46,7 @@ def cdf_bounds(x: float, moments: Sequence[Interval], support: Interval) -> Inte
     III; Akhiezer, chapter 2). The moments should be about the mean or a point near it, since the effect of the
     intervals' widths grows with powers of the distance to 0.
     """
-    if math.isnan(x):
-        raise SettingsError("x is nan. Give a number.")
+    x = place(x)
     if x < support.low or x == -math.inf:
         return Interval(0.0, 0.0)
     if x >= support.high or x == math.inf:
@@ -71,7 +69,7 @@ def cvar_bounds(p: float, moments: Sequence[Interval], support: Interval) -> Int
     upper bound is sharp up to about 0.01 standard deviations, where its search ends. (Jansen, Haezendonck and
     Goovaerts 1986 derive the same bounds for few moments, as stop-loss premiums.)
     """
-    refuse_no_part(p)
+    p = part(p)
     low, high = support.low, support.high
     if len(moments) > 1:
         high = min(high, moments[1].high)  # the mean of the worst fraction is at most the overall mean

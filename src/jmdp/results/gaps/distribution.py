@@ -11,6 +11,7 @@ import numpy as np
 from jmdp.base import arrays, rounding
 from jmdp.base.arrays import Floats
 from jmdp.base.interval import Estimate, Interval
+from jmdp.base.settings import real_number, short
 from jmdp.errors import SettingsError
 
 _UNIT = 2.0**-53
@@ -49,7 +50,7 @@ class Distribution(arrays.FrozenArrays):
 
     def quantile(self, p: float) -> Estimate:
         """The least x with P(Z ≤ x) ≥ p."""
-        refuse_no_part(p)
+        p = part(p)
         (low, from_low), (high, from_high), (value, from_value) = self._steps
         i = int(np.searchsorted(from_low + self._slack, p))
         j = int(np.searchsorted(from_high - self._slack, p))
@@ -60,7 +61,7 @@ class Distribution(arrays.FrozenArrays):
 
     def cvar(self, p: float) -> Estimate:
         """The mean of the worst p of all outcomes, (1/p) ∫₀ᵖ quantile(u) du; for p = 1 the mean."""
-        refuse_no_part(p)
+        p = part(p)
         (low, from_low), (high, from_high), (value, from_value) = self._steps
         least = _tail(np.insert(low, 0, self.support.low), np.insert(from_low + self._slack, 0, self._slack), p)
         most = _tail(np.append(high, self.support.high), np.append(from_high - self._slack, np.inf), p)
@@ -76,8 +77,7 @@ class Distribution(arrays.FrozenArrays):
         return self.cvar(1.0)
 
     def _up_to(self, x: float, side: str) -> Estimate:
-        if math.isnan(x):
-            raise SettingsError("x is nan. Give a number.")
+        x = place(x)
         (low, from_low), (high, from_high), (value, from_value) = self._steps
 
         def total(points: Floats, sums: Floats) -> float:
@@ -177,10 +177,20 @@ class GapDistribution(Distribution):
         return {**chances, **super()._shown()}
 
 
-def refuse_no_part(p: float) -> None:
-    """Raise unless 0 < p ≤ 1."""
-    if not 0 < p <= 1:
-        raise SettingsError(f"p is {p!r}. Give a probability above 0 and at most 1, e.g. 0.05 for the worst 5%.")
+def part(p: object) -> float:
+    """Return a probability p with 0 < p ≤ 1 as a float."""
+    found = real_number(p)
+    if not 0 < found <= 1:
+        raise SettingsError(f"p is {short(p)}. Give a probability above 0 and at most 1, e.g. 0.05 for the worst 5%.")
+    return found
+
+
+def place(x: object) -> float:
+    """Return a value of a return or gap, which may be infinite, as a float."""
+    found = real_number(x)
+    if math.isnan(found):
+        raise SettingsError(f"x is {short(x)}. Give a number.")
+    return found
 
 
 def _ends(support: Interval) -> str:

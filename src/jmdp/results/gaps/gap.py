@@ -7,9 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from jmdp.base.interval import ANYWHERE, Estimate, Interval, Verdict
+from jmdp.base.settings import whole_number
 from jmdp.errors import UnavailableError
 from jmdp.models.coupling import Coupling
-from jmdp.results.gaps.distribution import GapDistribution
+from jmdp.results.gaps.distribution import GapDistribution, place
 from jmdp.results.gaps.gap_text import gap_text, html_of
 from jmdp.results.quantities import Quantity, who_gives
 
@@ -53,7 +54,8 @@ class Gap:
 
     def central_moment(self, n: int) -> Estimate:
         """E[(G − E[G])ⁿ]."""
-        if not 0 <= n < len(self.central_moments):
+        n = whole_number("n", n, 0)
+        if n >= len(self.central_moments):
             raise UnavailableError(
                 f"This gap has moments up to order {len(self.central_moments) - 1}. Use ExactPairs(order={n})."
             )
@@ -61,6 +63,7 @@ class Gap:
 
     def moment(self, n: int) -> Estimate:
         """E[Gⁿ]."""
+        n = whole_number("n", n, 0)
         self.central_moment(n)  # raises if unavailable
         value, wide = 0.0, Interval(0.0, 0.0)
         mean = ANYWHERE if self.mean_interval is None else self.mean_interval
@@ -111,6 +114,7 @@ class Gap:
         """
         from jmdp.results.gaps.bounds import cdf_bounds
 
+        x = place(x)
         mean, moments, around = self._moment_problem()
         low = cdf_bounds(math.nextafter(x - mean.high, -math.inf), moments, around).low
         return Interval(low, cdf_bounds(math.nextafter(x - mean.low, math.inf), moments, around).high)

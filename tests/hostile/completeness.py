@@ -1,0 +1,78 @@
+"""Public names without an entry, each with the reason, and the names that need one."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+
+import jmdp
+from jmdp import plots, testing, worlds
+
+NO_ENTRY = {
+    "Comparison": "made by compare; its queries have entries",
+    "Evaluation": "made by evaluate; its queries have entries",
+    "Gap": "made by evaluations; its queries have entries",
+    "LearnedEvaluation": "made by NeuralGram, whose training is too long for a fuzz",
+    "NotWorse": "made by comparisons; it has no queries",
+    "Outcome": "an Enum, which Python looks up",
+    "PolicyComparison": "made by compare_policies",
+    "RunComparison": "made by compare_runs",
+    "RunComparisons": "made by compare_runs",
+    "Verdict": "an Enum, which Python looks up",
+    "errors": "a module of exceptions",
+    "methods": "a module; its classes have entries",
+    "plots.style": "a module of colours and sizes",
+    "testing.Finding": "made by checks",
+    "testing.Findings": "made by checks",
+}
+"""Public names that need no entry."""
+
+OF_SAMPLES = {
+    "Luck",
+    "Margin",
+    "ProcessPool",
+    "Regret",
+    "SerialPool",
+    "Shock",
+    "as_policy",
+    "compare",
+    "compare_policies",
+    "compare_runs",
+    "simulators",
+    "testing.check_simulator",
+    "training",
+}
+"""Names of simulators and comparisons."""
+
+RESULTS = (
+    jmdp.Calibration,
+    jmdp.Certificate,
+    jmdp.Distribution,
+    jmdp.Estimate,
+    jmdp.Evaluation,
+    jmdp.Gap,
+    jmdp.GapDistribution,
+    jmdp.Interval,
+    jmdp.TabularJMDP,
+    jmdp.TabularPolicy,
+)
+"""Classes whose public methods need entries, if they take arguments."""
+
+_SUBMODULES = {"plots": plots, "testing": testing, "worlds": worlds}
+
+
+def public_names() -> Iterator[str]:
+    """All names that need an entry or a reason."""
+    yield from (name for name in jmdp.__all__ if name not in _SUBMODULES)
+    for name, module in _SUBMODULES.items():
+        yield from (f"{name}.{inner}" for inner in module.__all__)
+    for kind in RESULTS:
+        for name, method in inspect.getmembers(kind, callable):
+            ours = getattr(method, "__module__", "") and str(method.__module__).startswith("jmdp")
+            if ours and not name.startswith("_") and _takes_arguments(kind, name):
+                yield f"{kind.__name__}.{name}"
+
+
+def _takes_arguments(kind: type, name: str) -> bool:
+    bound = isinstance(inspect.getattr_static(kind, name), classmethod)
+    return len(inspect.signature(getattr(kind, name)).parameters) > (0 if bound else 1)
