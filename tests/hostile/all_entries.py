@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
-from hostile import entries_tables
+from hostile import entries_answers, entries_comparisons, entries_samples, entries_tables
 
-ENTRIES = [*entries_tables.ENTRIES]
+ENTRIES = [
+    *entries_tables.ENTRIES,
+    *entries_samples.ENTRIES,
+    *entries_comparisons.ENTRIES,
+    *entries_answers.ENTRIES,
+]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from jmdp.base.settings import whole_number
+from jmdp.base.settings import short, whole_number
 from jmdp.distribute.pools import Pool, SerialPool
 from jmdp.errors import SettingsError
 
@@ -36,7 +36,7 @@ def check_pool(pool: object) -> int | Pool | None:
     try:
         return whole_number("pool", pool, 1)
     except SettingsError:
-        shown = pool.__name__ if isinstance(pool, type) else repr(pool)
+        shown = pool.__name__ if isinstance(pool, type) else short(pool)
         raise SettingsError(
             f"pool is {shown}. Give a number of worker processes of at least 1, a pool such as jmdp.ProcessPool(4), or "
             "None to use this process only."

@@ -9,6 +9,7 @@ import numpy as np
 
 from jmdp.base.arrays import Floats
 from jmdp.base.interval import Estimate
+from jmdp.base.settings import real_number, short
 from jmdp.errors import SettingsError
 from jmdp.results import anytime
 from jmdp.results.samples.bounded_returns import bounded_limits
@@ -42,7 +43,7 @@ class Regret:
 
     def quantile(self, p: float) -> Estimate:
         """The smallest x with P(regret ≤ x) ≥ p."""
-        _refuse_no_chance(p)
+        p = _chance(p)
         low, high = self._between(p, self.error)
         return Estimate(float(np.sort(self.values)[math.ceil(self.values.size * p) - 1]), low, high)
 
@@ -52,7 +53,7 @@ class Regret:
         The interval is that of (1/p) ∫ quantile(1 − u) du over u from 0 to p, from joint intervals of the quantiles at
         u = p, p/√2, p/2, …; beyond the last of them the regret is at most `most`.
         """
-        _refuse_no_chance(p)
+        p = _chance(p)
         start = float(np.quantile(self.values, 1 - p, method="inverted_cdf"))
         value = start + float(np.maximum(self.values - start, 0.0).mean()) / p
         if self.error == 0:
@@ -81,6 +82,12 @@ _LEVELS = 16
 """Number of quantiles in the interval of `Regret.cvar`."""
 
 
-def _refuse_no_chance(p: float) -> None:
-    if not 0 < p < 1:
-        raise SettingsError(f"p is {p!r}. Give a probability between 0 and 1, e.g. 0.95.")
+_SMALLEST = 2.0**-40
+"""Smallest chance of a tail: it must be many times the rounding error of 1 − p."""
+
+
+def _chance(p: object) -> float:
+    number = real_number(p)
+    if not _SMALLEST <= number <= 1 - _SMALLEST:
+        raise SettingsError(f"p is {short(p)}. Give a probability between 0 and 1, e.g. 0.95; at least 1e-12.")
+    return number

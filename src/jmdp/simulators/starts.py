@@ -5,15 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
 from jmdp.base.arrays import ROW_SUM_TOLERANCE, Floats, cumulative_rows
 from jmdp.base.luck import Shock
+from jmdp.base.settings import real_number, short
 from jmdp.errors import SettingsError
 from jmdp.simulators.functions import TabularSimulator
 from jmdp.simulators.simulator import Simulator
+
+_MOST_STARTS = 10_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,20 +82,34 @@ def _states(starts: Any, simulator: Simulator) -> tuple[list[Any], Floats]:
             )
         states, chances = list(range(len(starts))), starts.astype(np.float64)
     elif isinstance(starts, Mapping):
-        states, chances = list(starts), np.array([float(p) for p in starts.values()])
-    elif isinstance(starts, (str, bytes)) or not hasattr(starts, "__len__"):
-        raise SettingsError(f"starts is a {type(starts).__name__}. Give a list of states, or {{state: probability}}.")
+        states, chances = list(starts), np.array([real_number(p) for p in starts.values()], np.float64)
     else:
-        states = list(starts.tolist() if isinstance(starts, np.ndarray) else starts)
+        states = _listed(starts)
         if isinstance(simulator, TabularSimulator) and any(isinstance(state, float) for state in states):
             raise SettingsError("starts is a list of floats. Give states, or probabilities as an array: np.array([…]).")
         chances = np.full(len(states), 1 / max(1, len(states)))
     if not states:
         raise SettingsError("starts is empty. Give at least one state.")
     if not (np.isfinite(chances).all() and chances.min() >= 0 and abs(chances.sum() - 1) <= ROW_SUM_TOLERANCE):
-        raise SettingsError(f"Probabilities of starts are {chances}. Give non-negative numbers that sum to 1.")
+        shown = short(chances.tolist(), 200)
+        raise SettingsError(f"Probabilities of starts are {shown}. Give non-negative numbers that sum to 1.")
     kept = np.flatnonzero(chances > 0)
     return [states[i] for i in kept], chances[kept] / chances[kept].sum()
+
+
+def _listed(starts: Any) -> list[Any]:
+    """The states as a list."""
+    states: list[Any] = []
+    try:
+        if not isinstance(starts, (str, bytes)) and hasattr(starts, "__len__"):
+            states = list(islice(starts.tolist() if isinstance(starts, np.ndarray) else starts, _MOST_STARTS + 1))
+        else:
+            raise TypeError("not a list")
+    except Exception as error:  # of any kind: it is the caller's class
+        raise SettingsError(f"starts is {short(starts)}. Give a list of states, or {{state: probability}}.") from error
+    if len(states) > _MOST_STARTS:
+        raise SettingsError(f"starts has more than {_MOST_STARTS:,} states. Give fewer.")
+    return states
 
 
 def _name(state: Any, i: int) -> str:
