@@ -183,7 +183,7 @@ def _callback(**given: Any) -> training.PairedEvalCallback:
 
 def _collected(plan: Any, **given: Any) -> simulators.PairWalks:
     made = simulators.PairedRollouts(walk(), jmdp.as_policy("uniform", walk().actions), jmdp.Local())
-    return made.collect(simulators.WalkPlan(**plan) if isinstance(plan, dict) else plan, **given)
+    return made.collect(plan, **given)
 
 
 _NOT_WORSE = jmdp.NotWorse(
@@ -303,7 +303,7 @@ ENTRIES = [
         "simulators.PairedRollouts.collect",
         _collected,
         lambda rng: {
-            "plan": {"visits": 1, "spacing": 1, "repeats": 2, "length": 2},
+            "plan": simulators.WalkPlan(visits=1, spacing=1, repeats=2, length=2),
             "seed": 3,
             "blocks": 1,
             "first": 0,

@@ -13,6 +13,8 @@ from jmdp.errors import SettingsError
 
 _MOST_NAMES = 100_000
 
+_SMALLEST_CHANCE = 1e-12
+
 _LARGEST_MOMENT = 2.0**960
 """Moments (on rewards of size 1) and their weights must stay well within the range of a float."""
 
@@ -105,10 +107,10 @@ def refuse_unreadable(what: str, value: object, error: type[ValueError]) -> None
 
 
 def probability(settings: object, name: str) -> None:
-    """Require a number strictly between 0 and 1."""
+    """Require a number strictly between 0 and 1, and not so close to 0 that 1 − value is 1."""
     value = getattr(settings, name)
     number = real_number(value)
-    if not 0 < number < 1:
+    if not _SMALLEST_CHANCE <= number < 1:
         raise SettingsError(f"{name} is {short(value)}. Give a probability, e.g. 0.95.")
     object.__setattr__(settings, name, number)
 

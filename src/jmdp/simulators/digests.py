@@ -20,6 +20,7 @@ import numpy as np
 
 from jmdp.base.settings import cut
 from jmdp.errors import SimulatorError
+from jmdp.models.actors.actor import numpy_of
 
 Ignored = Callable[[object], Container[str]]
 """Function that returns the names of the attributes of an object to ignore."""
@@ -103,7 +104,7 @@ class _Traversal:
         elif isinstance(value, _BOUND):
             self._write_parts(b"m", [value.__name__, value.__self__])
         elif hasattr(value, "__array__") and hasattr(value, "dtype"):  # arrays of other libraries
-            self.visit(np.asarray(value))
+            self.visit(numpy_of(value))
             return
         else:
             self._attributes(value)

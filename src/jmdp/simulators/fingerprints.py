@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from jmdp.models.actors.actor import numpy_of
 from jmdp.simulators.digests import digest_of
 
 _NAN = "nan"
@@ -43,7 +44,7 @@ def fingerprint_of(value: Any) -> Hashable:
     if isinstance(value, np.generic) and value.dtype.kind in "biuf" and value.dtype.char != "g":
         return fingerprint_of(value.item())
     try:
-        array = np.asarray(value) if hasattr(value, "__array__") and hasattr(value, "dtype") else None
+        array = numpy_of(value) if hasattr(value, "__array__") and hasattr(value, "dtype") else None
     except Exception:  # of any kind: it is the caller's class, and the digest says what is wrong
         array = None
     return digest_of(value) if array is None else _of_array(array)  # arrays of other libraries

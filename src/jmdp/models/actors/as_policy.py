@@ -181,6 +181,7 @@ def _table(policy: Any, actions: Labels | None) -> Floats:
     if isinstance(policy, TabularPolicy):
         return policy.probs
     array = numpy_of(policy)
+    refuse_large(f"A policy of shape {array.shape}", 100.0 * array.size)
     if array.ndim == 1 and array.size and array.dtype.kind in ("iu" if actions is None else "iuU"):
         labels = actions or Labels("action", int(array.max()) + 1)
         return np.eye(labels.size)[[labels.index(a) for a in array.tolist()]]
