@@ -10,9 +10,10 @@ from typing import Any
 
 from jmdp.base.interrupts import interruptible
 from jmdp.base.luck import Shock
+from jmdp.base.settings import refuse_unreadable
 from jmdp.comparison_settings import Settings
 from jmdp.distribute.pools import Pool
-from jmdp.errors import SettingsError
+from jmdp.errors import SettingsError, SimulatorError
 from jmdp.methods.monte_carlo.monte_carlo import MonteCarlo, rollout_horizon
 from jmdp.methods.monte_carlo.table_rollouts import compiled
 from jmdp.models.actors.actor import Actor
@@ -128,15 +129,16 @@ def compare(
     """
     settings = Settings.of(locals())
     _refuse_policies(simulator, state, policy if isinstance(policy, Mapping) else policies)
-    found = _question(simulator, state, policy, actions, discount, settings, progress).answer()
+    found = _question(simulator, state, policy, actions, discount, settings).answer()
     assert isinstance(found, Comparison)
     return found
 
 
 def _refuse_policies(source: Any, state: Any, policies: Any) -> None:
     """Raise if the caller passed whole policies to compare."""
+    refuse_unreadable("simulator", source, SimulatorError)
     table = isinstance(getattr(source, "model", source), TabularJMDP)  # states of a table are never dictionaries
-    several = isinstance(state, Mapping) and state and (table or all(map(_like_policy, state.values())))
+    several = isinstance(state, Mapping) and len(state) > 0 and (table or all(map(_like_policy, state.values())))
     if policies is not None or several or isfunction(state) or isinstance(state, TabularPolicy):
         what = "policies was given" if policies is not None else "state is one policy or several"
         raise SettingsError(
@@ -156,7 +158,6 @@ def _question(
     actions: Sequence[Any] | Mapping[str, Any] | None,
     discount: float | None,
     settings: Settings,
-    progress: bool,
 ) -> _Question:
     """Check that simulator, policy, actions and settings are compatible, and combine them."""
     simulator = compiled(as_simulator(source))
@@ -183,7 +184,7 @@ def _question(
         discount=gamma,
         horizon=horizon,
         reward_bound=reward_bound,
-        progress=progress,
+        progress=settings.progress,
         actor=actor,
         plan=plan,
         uses_luck=uses_luck,

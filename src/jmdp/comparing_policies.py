@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from jmdp.base.interrupts import interruptible
+from jmdp.base.settings import short
 from jmdp.comparison_settings import Settings, alternative_names
 from jmdp.distribute.pools import Pool
 from jmdp.errors import PolicyError, SettingsError
@@ -125,7 +126,7 @@ def compare_policies(
         intervals valid.
     """
     settings = Settings.of(locals())
-    found = _question(simulator, policies, starts, discount, baseline, settings, progress).answer()
+    found = _question(simulator, policies, starts, discount, baseline, settings).answer()
     assert isinstance(found, PolicyComparison)
     return found
 
@@ -137,10 +138,9 @@ def _question(
     discount: float | None,
     baseline: str | None,
     settings: Settings,
-    progress: bool,
 ) -> _Question:
     """Check that simulator, policies, starts and settings are compatible, and combine them."""
-    labels = alternative_names("policy", policies, baseline)
+    labels, baseline = alternative_names("policy", policies, baseline)
     if settings.margin is not None and baseline is None:
         raise SettingsError("margin is given without a baseline. Name the policy that it refers to: baseline=…")
     coupling = settings.coupling
@@ -157,7 +157,7 @@ def _question(
     begin = Starts.of(starts, simulator, source)
     plan = EpisodePlan(
         starts=begin,
-        actors=[_actor(name, policy, simulator) for name, policy in policies.items()],
+        actors=[_actor(labels.name(i), policy, simulator) for i, policy in enumerate(policies.values())],
         coupling=coupling,
         discount=gamma,
         horizon=rollout_horizon(simulator, gamma, horizon, MonteCarlo.samples),
@@ -170,7 +170,7 @@ def _question(
         discount=gamma,
         horizon=plan.horizon,
         reward_bound=_reward_bound(simulator, begin, settings.reward_bound),
-        progress=progress,
+        progress=settings.progress,
         plan=plan,
         policies=list(policies.values()),
         baseline=baseline,
@@ -190,7 +190,7 @@ def _actor(name: str, policy: Any, simulator: Simulator) -> Any:
     try:
         return as_policy(policy, simulator.actions, memory=True, name=name)
     except PolicyError as error:
-        raise PolicyError(f"Policy {name!r}: {error}") from error
+        raise PolicyError(f"Policy {short(name)}: {error}") from error
 
 
 @dataclass(frozen=True, eq=False)

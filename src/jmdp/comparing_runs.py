@@ -12,9 +12,10 @@ from typing import Any, cast
 import numpy as np
 
 from jmdp.base.interrupts import interruptible
+from jmdp.base.labels import Labels
 from jmdp.base.luck import Shock, Usage
 from jmdp.base.luck_by_purpose import Luck
-from jmdp.base.settings import short, whole_number
+from jmdp.base.settings import cut, names, short, whole_number
 from jmdp.comparison_settings import Settings, alternative_names
 from jmdp.distribute.pools import Pool
 from jmdp.errors import SettingsError, SimulatorError
@@ -96,17 +97,18 @@ def compare_runs(
     settings = Settings.of({name: value for name, value in given.items() if name not in own})
     for measure in {measure for values in own.values() for measure in values}:
         _settings_of(settings, own, measure)  # raises if a value is wrong
-    labels = alternative_names("design", runs, baseline)
-    for name, run in runs.items():
+    labels, baseline = alternative_names("design", runs, baseline)
+    named = {labels.name(i): run for i, run in enumerate(runs.values())}
+    for name, run in named.items():
         if not callable(run):
             raise SettingsError(
-                f"Design {name!r} is a {type(run).__name__}. Give a function of the randomness: def run(luck): …"
+                f"Design {short(name)} is a {type(run).__name__}. Give a function of the randomness: def run(luck): …"
             )
     question = _Measures(
         labels=labels,
         settings=settings,
-        progress=progress,
-        runs={str(name): run for name, run in runs.items()},
+        progress=settings.progress,
+        runs=named,
         baseline=baseline,
         minimize=minimize if isinstance(minimize, bool) else _names(minimize),
         own=own,
@@ -121,9 +123,12 @@ def _settings_of(settings: Settings, own: Mapping[str, Mapping[str, Any]], measu
 
 
 def _names(minimize: Any) -> frozenset[str]:
-    if isinstance(minimize, Collection) and not isinstance(minimize, str) and all(isinstance(x, str) for x in minimize):
-        return frozenset(minimize)
-    raise SettingsError(f"minimize is {short(minimize)}. Give True, or a list of names of measures: ['wait'].")
+    try:
+        return frozenset(names("minimize", minimize, SettingsError))
+    except SettingsError:
+        raise SettingsError(
+            f"minimize is {short(minimize)}. Give True, or a list of names of measures: ['wait']."
+        ) from None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -218,6 +223,7 @@ class _Measures(_Question):
 
     def _check_names(self, names: tuple[str, ...] | None) -> None:
         """Raise if a setting has the name of a measure that the runs do not return."""
+        Labels.of("measure", len(names or ()), names)  # raises if a name cannot be printed
         by_name: dict[str, Collection[str]] = dict(self.own)
         if not isinstance(self.minimize, bool):
             by_name["minimize"] = self.minimize
@@ -225,9 +231,8 @@ class _Measures(_Question):
             if names is None:
                 raise SettingsError(f"{setting} has names, but the runs return a single number. Give one value.")
             if unknown := set(given) - set(names):
-                raise SettingsError(
-                    f"{setting} has {', '.join(sorted(map(str, unknown)))}, but the runs return {', '.join(names)}."
-                )
+                others = ", ".join(sorted(one if isinstance(one, str) else short(one) for one in unknown))
+                raise SettingsError(f"{setting} has {cut(others)}, but the runs return {cut(', '.join(names))}.")
 
     @property
     def eliminates(self) -> bool:
@@ -297,17 +302,17 @@ class _CountingLuck(Luck):
         assert self._usage is not None
         if not self._usage.used:
             warnings.warn(
-                f"Design {name!r} drew nothing from `luck`, so all its runs are equal. If the simulation is random, "
-                'its seed is fixed: pass it luck.seed("model"), or draw from luck.',
+                f"Design {short(name)} drew nothing from `luck`, so all its runs are equal. If the simulation is "
+                'random, its seed is fixed: pass it luck.seed("model"), or draw from luck.',
                 stacklevel=2,
             )
         for key, count in self._counts.items():
             if count > 1 and all(isinstance(part, str) for part in key):
                 said = ", ".join(map(repr, key))
                 warnings.warn(
-                    f"Design {name!r} used the random number ({said}) {count} times in one run, and it is the same "
-                    f"number each time. If the draws should differ, add what they are for: ({said}, customer); or use "
-                    f"a generator: luck[{said}].",
+                    f"Design {short(name)} used the random number ({said}) {count} times in one run, and it is the "
+                    f"same number each time. If the draws should differ, add what they are for: ({said}, customer); or "
+                    f"use a generator: luck[{said}].",
                     stacklevel=2,
                 )
                 return
@@ -316,8 +321,8 @@ class _CountingLuck(Luck):
 def _not_reproducible(name: str, sample: int, first: Any, again: Any) -> SimulatorError:
     before, now = (", ".join(map(repr, values.tolist())) for values in (first, again))
     return SimulatorError(
-        f"Design {name!r} is not reproducible: sample {sample} gave {before}, but {now} when run again with the same "
-        "randomness. Take all random numbers from `luck`. Possible causes: the global generators of NumPy or Python; "
-        "default_rng() without a seed; hash() of strings, which differs between processes, or the order of a set; data "
-        "kept from earlier runs in a global variable, a class attribute or a mutable default argument."
+        f"Design {short(name)} is not reproducible: sample {sample} gave {before}, but {now} when run again with the "
+        "same randomness. Take all random numbers from `luck`. Possible causes: the global generators of NumPy or "
+        "Python; default_rng() without a seed; hash() of strings, which differs between processes, or the order of a "
+        "set; data kept from earlier runs in a global variable, a class attribute or a mutable default argument."
     )

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import copy
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jmdp.base.luck import Shock
-from jmdp.base.settings import nonnegative, probability, whole
+from jmdp.base.settings import boolean, nonnegative, probability, short, whole, whole_number
 from jmdp.comparing_policies import compare_policies
-from jmdp.errors import MissingExtraError
+from jmdp.errors import MissingExtraError, SettingsError
+from jmdp.methods.monte_carlo.monte_carlo import LONGEST
 from jmdp.models.actors.as_policy import as_policy
+from jmdp.models.discount import problem_discount
 from jmdp.results.policy_comparison import PolicyComparison
 from jmdp.simulators import episode_simulator
 
@@ -87,14 +90,19 @@ class PairedEvalCallback(BaseCallback):
         horizon: int | None = None,
         verbose: int = 0,
     ) -> None:
-        super().__init__(verbose)
+        super().__init__(whole_number("verbose", verbose, 0))
         self.simulator = episode_simulator(eval_env, digests=False)
         self.eval_freq, self.episodes, self.tolerance, self.confidence = eval_freq, episodes, tolerance, confidence
         self.seed, self.discount, self.horizon, self.deterministic = seed, discount, horizon, deterministic
         for name, least in (("eval_freq", 1), ("episodes", 2), ("seed", 0)):
             whole(self, name, least)
+        whole(self, "horizon", 1, LONGEST, optional=True)
+        boolean(self, "deterministic")
+        self.discount = problem_discount(None, discount)
         nonnegative(self, "tolerance")
         probability(self, "confidence")
+        if not (best_model_save_path is None or isinstance(best_model_save_path, (str, os.PathLike))):
+            raise SettingsError(f"best_model_save_path is {short(best_model_save_path)}. Give a path, or None.")
         self.best_model_save_path = None if best_model_save_path is None else Path(best_model_save_path)
         self.comparisons: list[PolicyComparison] = []
         self.best_policy: Any = None  # a copy that `as_policy` accepts

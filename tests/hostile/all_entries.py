@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from hostile import entries_methods, entries_plots, entries_results, entries_tables
+from hostile import (
+    entries_answers,
+    entries_comparisons,
+    entries_methods,
+    entries_plots,
+    entries_results,
+    entries_samples,
+    entries_tables,
+)
 
 ENTRIES = [
     *entries_tables.ENTRIES,
     *entries_methods.ENTRIES,
     *entries_results.ENTRIES,
     *entries_plots.ENTRIES,
+    *entries_samples.ENTRIES,
+    *entries_comparisons.ENTRIES,
+    *entries_answers.ENTRIES,
 ]

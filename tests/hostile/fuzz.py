@@ -6,6 +6,7 @@ Call number i of a seed is a function of (seed, i), so a finding can be repeated
 from __future__ import annotations
 
 import collections
+import os
 import signal
 import traceback
 import warnings
@@ -16,14 +17,17 @@ from typing import Any
 
 import numpy as np
 
+import jmdp
 from hostile.entries import Arguments, Entry
-from hostile.values import Hostile, like
+from hostile.values import CallError, Hostile, like
 from jmdp.errors import JMDPError
 
 SECONDS = 60
 """Time limit of a call that asks for little work, in seconds of CPU time; the first call of a kernel compiles it."""
 
 SECONDS_OF_LONG_WORK = 1
+
+_PACKAGE = os.path.dirname(jmdp.__file__)
 
 SHORTEST_MESSAGE, LONGEST_MESSAGE = 15, 1200
 
@@ -81,7 +85,7 @@ class Call:
         return all(value.same for value in self.hostile.values())
 
     def run(self) -> tuple[str, str | None]:
-        """Make the call. Returns what happened (accepted, refused or long) and what is wrong, or None."""
+        """Make the call. Returns what happened (accepted, refused, long, …) and what is wrong, or None."""
         try:
             with _limit(SECONDS_OF_LONG_WORK if self.asks_for_long_work else SECONDS):
                 try:
@@ -92,7 +96,19 @@ class Call:
         except _OutOfTime:
             return "long", None if self.asks_for_long_work else f"not finished in {SECONDS} s"
         except Exception as raw:
+            if self.entry.calls_back and self._is_of_the_caller(raw):
+                return "raised by the caller", None
             return "raw", _of_exception(raw)
+
+    def _is_of_the_caller(self, raw: Exception) -> bool:
+        """Whether a function of the caller raised this: one of an entry, or a class that takes other arguments."""
+        if isinstance(raw, CallError):
+            return True
+        if isinstance(raw, TypeError) and any(isinstance(value.value, type) for value in self.hostile.values()):
+            return True
+        files = [frame.filename for frame in traceback.extract_tb(raw.__traceback__)]
+        last = max((i for i, name in enumerate(files) if name.startswith(_PACKAGE)), default=0)
+        return any("/hostile/entries" in name for name in files[last + 1 : last + 2])
 
     def _of_result(self, result: Any) -> str | None:
         for name, function in self.entry.then.items():
@@ -102,7 +118,8 @@ class Call:
                 if (wrong := _of_message(refusal)) is not None:
                     return f"{name} of the result: {wrong}"
             except Exception as raw:
-                return f"{name} of the result: {_of_exception(raw)}"
+                if not (self.entry.calls_back and self._is_of_the_caller(raw)):
+                    return f"{name} of the result: {_of_exception(raw)}"
         if (wrong := self.entry.check(result, self.given)) is not None:
             return f"wrong: {wrong}"
         if self.means_the_same:
@@ -147,7 +164,7 @@ def _limit(seconds: float) -> Iterator[None]:
 
 
 def fuzz(entries: Sequence[Entry], seed: int, numbers: range) -> tuple[collections.Counter[str], list[Finding]]:
-    """Make these calls. Returns how many were accepted, refused, long or raw, and the findings."""
+    """Make these calls. Returns how often each thing happened, and the findings."""
     happened: collections.Counter[str] = collections.Counter()
     findings = []
     with warnings.catch_warnings():

@@ -61,7 +61,7 @@ def test_where_it_starts_and_ends_and_what_is_seen():
 
 
 def test_wrong_arguments():
-    with pytest.raises(SimulatorError, match="reward is a int"):
+    with pytest.raises(SimulatorError, match=r"reward is 3\. Give a function"):
         FunctionSimulator(3, lambda s, a, u: s, 2)  # type: ignore[arg-type]
     for actions in (0, True, "ab", [], 2.0):
         with pytest.raises(JMDPError, match="actions is"):

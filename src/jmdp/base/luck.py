@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from jmdp.base.arrays import Floats
+from jmdp.base.arrays import Floats, refuse_large
 from jmdp.base.keyed_generator import KeyedGenerator, unshared_generator
+from jmdp.base.settings import integer, short, whole_number
+from jmdp.errors import SettingsError
 
 if TYPE_CHECKING:
     import jax
@@ -34,6 +36,8 @@ class Shock:
     __slots__ = ("_origin", "_words", "usage")
 
     def __init__(self, words: bytes) -> None:
+        if type(words) is not bytes or len(words) != 16:
+            raise SettingsError(f"words is {short(words)}. Give 16 bytes, or use jmdp.Shock.of_sample(seed, sample).")
         self._words: bytes | None = words  # 16 bytes; None if not computed yet
         self._origin: tuple[Shock, bytes, int, bytes] | None = None
         self.usage: Usage | None = None
@@ -44,6 +48,8 @@ class Shock:
 
         `usage` records whether it or a shock derived from it is used.
         """
+        if not (type(seed) is type(sample) is int and -_MOST <= seed <= _MOST and -_MOST <= sample <= _MOST):
+            seed, sample = _whole("seed", seed), _whole("sample", sample)
         shock = cls(blake2b(b"%d %d" % (seed, sample), digest_size=16).digest())
         shock.usage = usage
         return shock
@@ -66,7 +72,10 @@ class Shock:
         if self._words is None:
             assert self._origin is not None
             origin, purpose, step, where = self._origin
-            words = (origin._words or origin.peek()) + _STEP(step) + purpose + b"\0" + where
+            try:
+                words = (origin._words or origin.peek()) + _STEP(step) + purpose + b"\0" + where
+            except Exception as error:  # of any kind: the step may be of the caller's class
+                raise _not_derivable(purpose, step, where) from error
             self._words, self._origin = blake2b(words, digest_size=16).digest(), None
         return self._words
 
@@ -107,6 +116,9 @@ class Shock:
 
     def uniforms(self, count: int) -> Floats:
         """Return `count` numbers in [0, 1); they are neither those of `generator` nor `uniform`."""
+        if type(count) is not int or not 0 <= count <= _MANY:
+            count = whole_number("count", count, 0)
+            refuse_large(f"{count:,} uniform numbers", 100.0 * count)
         data = b"".join(self.derived(b"uniforms", j).words for j in range((count + 1) // 2))
         return (np.frombuffer(data, np.uint64)[:count] >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
@@ -125,3 +137,22 @@ class Shock:
 
 _new = object.__new__
 _STEP = struct.Struct("<q").pack
+_MOST = 1 << 128
+"""Largest absolute value of a seed or of the number of a sample."""
+_MANY = 1 << 16
+"""Numbers that are drawn at once without a look at the memory that they need."""
+
+
+def _whole(name: str, value: object) -> int:
+    number = integer(value)
+    if number is None or abs(number) > _MOST:
+        raise SettingsError(f"{name} is {short(value)}. Give a whole number of at most 2**128.")
+    return number
+
+
+def _not_derivable(purpose: object, step: object, where: object) -> SettingsError:
+    given = ", ".join(map(short, (purpose, step, where)))
+    return SettingsError(
+        f"A shock cannot be derived for ({given}). Give a purpose in bytes, the number of a step below 2**63, and a "
+        "place in bytes."
+    )

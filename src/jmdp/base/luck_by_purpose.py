@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import struct
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import Any, TypeVar
 
@@ -18,7 +18,7 @@ import numpy as np
 from numpy.random.bit_generator import ISeedSequence
 
 from jmdp.base.luck import Shock
-from jmdp.base.settings import short
+from jmdp.base.settings import real_number, short
 from jmdp.errors import SettingsError
 
 Key = Any  # str, int, a NumPy integer, or a tuple of these, nested to any depth
@@ -33,6 +33,9 @@ _LARGEST_MEAN = 2.0**31
 
 
 _ZERO, _ONE, _MOST = 0.0, 1.0, sys.float_info.max
+
+_LARGEST_SCALE = 1e300
+"""Largest mean and standard deviation: draws are less than 100 times as large, and must be finite."""
 
 
 class Luck:
@@ -85,24 +88,24 @@ class Luck:
         u = self._uniform(key)
         if low is _ZERO and high is _ONE:
             return u
-        _check("low", low, -_MOST, _MOST, "a finite number")
-        _check("high", high, low, _MOST, f"a finite number of at least low, {low!r}")
+        low = _number("low", low, -_MOST, _MOST, "a finite number")
+        high = _number("high", high, low, _MOST, f"a finite number of at least low, {low!r}")
         return min(max(low * (1 - u) + high * u, low), high)  # rounding may leave the interval
 
     def exponential(self, *key: Key, mean: float) -> float:
         """Return an exponential number with this mean: −mean ln(1 − u)."""
-        _check("mean", mean, 0, _MOST, "a finite number ≥ 0")
+        mean = _number("mean", mean, 0, _LARGEST_SCALE, "a finite number ≥ 0, at most 1e300")
         return -mean * math.log1p(-self._uniform(key))
 
     def normal(self, *key: Key, mean: float, std: float) -> float:
         """Return a normal number with this mean and standard deviation."""
-        _check("mean", mean, -_MOST, _MOST, "a finite number")
-        _check("std", std, 0, _MOST, "a finite number ≥ 0")
+        mean = _number("mean", mean, -_LARGEST_SCALE, _LARGEST_SCALE, "a finite number, at most 1e300 in size")
+        std = _number("std", std, 0, _LARGEST_SCALE, "a finite number ≥ 0, at most 1e300")
         return float(mean + std * _special().ndtri(self._uniform(key)))
 
     def poisson(self, *key: Key, mean: float) -> int:
         """Return a Poisson number with this mean: the smallest k with P(N ≤ k) ≥ u."""
-        _check("mean", mean, 0, _LARGEST_MEAN, "a number from 0 to 2**31")
+        mean = _number("mean", mean, 0, _LARGEST_MEAN, "a number from 0 to 2**31")
         u = self._uniform(key)
         return _summed_poisson(u, mean) if mean <= _SUMMED else _inverse_poisson(u, mean)
 
@@ -116,15 +119,16 @@ class Luck:
             raise _wrong("options", options, "a list of at least one option")
         u = self._uniform(key)
         if probabilities is None:
-            return options[int(u * n)]
+            return _option(options, int(u * n))
         if _length(probabilities) != n:
             raise _wrong("probabilities", probabilities, f"{n} numbers ≥ 0, one for each option")
-        for p in probabilities:
-            _check("a probability", p, 0, 1, "a number from 0 to 1")
-        total = math.fsum(probabilities)
+        if not isinstance(probabilities, (list, tuple)):
+            probabilities = [_option(probabilities, i) for i in range(n)]
+        chances = [_number("a probability", p, 0, 1, "a number from 0 to 1") for p in probabilities]
+        total = math.fsum(chances)
         if abs(total - 1) > 1e-9:
             raise SettingsError(f"probabilities sum to {total!r}. They must sum to 1.")
-        return options[_place(u * total, probabilities)]
+        return _option(options, _place(u * total, chances))
 
     def _uniform(self, key: tuple[Key, ...]) -> float:
         """Return the number in (0, 1) that the key determines: 52 bits, neither 0 nor 1."""
@@ -220,19 +224,33 @@ def _plain_part(part: Any) -> Key:
     )
 
 
-def _check(name: str, value: Any, least: float, most: float, wanted: str) -> None:
-    """Raise unless the value is a number from least to most."""
-    try:
-        fits = bool(least <= value <= most)
-    except (TypeError, ValueError):  # not a number
-        fits = False
-    if not fits:
+def _number(name: str, value: Any, least: float, most: float, wanted: str) -> float:
+    """The value as a float; raise unless it is a number from least to most."""
+    number = value if type(value) is float else real_number(value)
+    if not least <= number <= most:
         raise _wrong(name, value, wanted)
+    return number
 
 
 def _length(options: Any) -> int:
     """Number of options; 0 if they have no order."""
-    return len(options) if hasattr(options, "__len__") and hasattr(options, "__getitem__") else 0
+    if isinstance(options, (list, tuple)):
+        return len(options)
+    try:
+        ordered = hasattr(options, "__len__") and hasattr(options, "__getitem__") and not isinstance(options, Mapping)
+        return len(options) if ordered else 0
+    except Exception:  # of any kind: it is the caller's class
+        return 0
+
+
+def _option(options: Sequence[Option], i: int) -> Option:
+    """Option of this number."""
+    if isinstance(options, (list, tuple)):
+        return options[i]
+    try:
+        return options[i]
+    except Exception as error:  # of any kind: it is the caller's class
+        raise _wrong("options", options, "a list") from error
 
 
 def _wrong(name: str, value: Any, wanted: str) -> SettingsError:

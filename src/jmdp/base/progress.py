@@ -8,7 +8,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import numpy as np
+
 from jmdp.base.arrays import Integers
+from jmdp.base.settings import short
+from jmdp.errors import SettingsError
 
 _FIRST_SHOWN_AFTER = 1.0
 """Seconds of work before a bar appears; shorter work shows none."""
@@ -51,6 +55,7 @@ def count_bar(name: str, shown: bool, start: int, end: int | None = None) -> Ite
     """Show a bar that counts, up to `end` if it is known."""
     from tqdm import tqdm
 
+    _refuse_no_switch(shown)
     off = not (shown and _on_terminal())
     with tqdm(desc=name, initial=start, total=end, unit_scale=True, disable=off, delay=_FIRST_SHOWN_AFTER) as bar:
 
@@ -58,6 +63,12 @@ def count_bar(name: str, shown: bool, start: int, end: int | None = None) -> Ite
             bar.update(count - bar.n)
 
         yield report
+
+
+def _refuse_no_switch(shown: object) -> None:
+    """Raise unless the setting `progress` is True or False."""
+    if not isinstance(shown, (bool, np.bool_)):
+        raise SettingsError(f"progress is {short(shown)}. Give True or False.")
 
 
 @contextmanager
@@ -70,6 +81,7 @@ def status_bar(
     """
     from tqdm import tqdm
 
+    _refuse_no_switch(shown)
     begun = said = time.monotonic()
     terminal = _on_terminal()
     off = not (shown and terminal)

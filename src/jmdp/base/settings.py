@@ -12,6 +12,10 @@ import numpy as np
 
 from jmdp.errors import SettingsError
 
+_MOST_NAMES = 100_000
+
+_SMALLEST_CHANCE = 1e-12
+
 _LARGEST_MOMENT = 2.0**960
 """Moments (on rewards of size 1) and their weights must stay well within the range of a float."""
 
@@ -54,7 +58,12 @@ def short(value: object, most: int = 80) -> str:
         said = repr(value)
     except Exception:  # of any kind: it is the caller's class, or a list of integers that are too long to print
         said = f"an int of {value.bit_length():,} bits" if isinstance(value, int) else object.__repr__(value)
-    said = " ".join(said.split())
+    return cut(said, most)
+
+
+def cut(text: str, most: int = 200) -> str:
+    """The text on one line, cut if it is long."""
+    said = " ".join(text.split())
     return said if len(said) <= most else f"{said[: most - 1]}…"
 
 
@@ -73,11 +82,40 @@ def real_number(value: Any) -> float:
         return math.nan
 
 
+def function(name: str, value: object, error: type[ValueError], *, optional: bool = False) -> None:
+    """Require something that can be called, or None if optional."""
+    if not (callable(value) or (optional and value is None)):
+        raise error(f"{name} is {short(value)}. Give a function.")
+
+
+def names(name: str, value: Any, error: type[ValueError]) -> tuple[str, ...]:
+    """The value as a tuple of names; raise if it is no list of names."""
+    try:
+        some = () if isinstance(value, (str, bytes)) else tuple(islice(value, _MOST_NAMES))
+    except Exception:  # of any kind: it is the caller's class
+        some = (None,)
+    if isinstance(value, (str, bytes)) or not all(isinstance(one, str) for one in some):
+        hint = f": [{short(value)}]" if isinstance(value, str) else ""
+        raise error(f"{name} is {short(value)}. Give a list of names{hint}.")
+    return tuple(str.__str__(one) for one in some)
+
+
+def refuse_unreadable(what: str, value: object, error: type[ValueError]) -> None:
+    """Raise if attributes of the caller's object cannot be looked up: what it is cannot be found out then."""
+    try:
+        hasattr(value, "jmdp")
+    except Exception as reason:  # of any kind: it is the caller's class
+        raise error(
+            f"{what} is {short(value)}, and looking up an attribute of it raised {type(reason).__name__}. Raise "
+            "AttributeError for attributes that do not exist."
+        ) from reason
+
+
 def probability(settings: object, name: str) -> None:
-    """Require a number strictly between 0 and 1."""
+    """Require a number strictly between 0 and 1, and not so close to 0 that 1 − value is 1."""
     value = getattr(settings, name)
     number = real_number(value)
-    if not 0 < number < 1:
+    if not _SMALLEST_CHANCE <= number < 1:
         raise SettingsError(f"{name} is {short(value)}. Give a probability, e.g. 0.95.")
     object.__setattr__(settings, name, number)
 

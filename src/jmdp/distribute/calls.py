@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
-from jmdp.distribute.pickling import Parcel, pickled_arguments
+from jmdp.distribute.pickling import Parcel, pickled_arguments, unpickled_result
 
 
 class Call:
@@ -55,6 +55,6 @@ class Block:
         assert self.answer is not None
         succeeded, payload = self.answer
         if succeeded:
-            return pickle.loads(payload)
+            return unpickled_result(payload)
         error, trace = pickle.loads(payload)
         raise error from RuntimeError(f"In a worker process:\n{trace}")

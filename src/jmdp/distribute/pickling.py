@@ -10,14 +10,17 @@ from functools import partial
 from types import ModuleType
 from typing import Any
 
+from jmdp.base.settings import cut, short
 from jmdp.errors import SettingsError
 
+_LONGEST_TEXT = 10_000
+"""Characters of the text of an exception that cannot be sent itself."""
 _SEND = (
-    "{} cannot be sent to worker processes ({}: {}). Define your functions at the top of a module, not as a lambda or "
+    "{} cannot be sent to worker processes ({}). Define your functions at the top of a module, not as a lambda or "
     "within another function, or use pool=None."
 )
 _LOAD = (
-    "A worker process cannot load {} ({}: {}). Define your functions and classes in a module that can be imported, not "
+    "A worker process cannot load {} ({}). Define your functions and classes in a module that can be imported, not "
     "in a notebook or an interactive session, or use pool=None."
 )
 
@@ -44,7 +47,7 @@ def pickled_arguments(arguments: tuple[Any, ...]) -> bytes:
     try:
         return pickle.dumps(arguments, pickle.HIGHEST_PROTOCOL)
     except Exception as error:
-        raise SettingsError(_SEND.format("Arguments of a block", type(error).__name__, error)) from error
+        raise SettingsError(_SEND.format("Arguments of a block", _said(error))) from error
 
 
 def pickled_result(result: Any) -> bytes:
@@ -54,7 +57,7 @@ def pickled_result(result: Any) -> bytes:
     except Exception as error:
         raise SettingsError(
             f"The result of a block, a {type(result).__name__}, cannot be sent back by a worker process "
-            f"({type(error).__name__}: {error}). Return an object that pickle supports, or use pool=None."
+            f"({_said(error)}). Return an object that pickle supports, or use pool=None."
         ) from error
 
 
@@ -63,7 +66,18 @@ def unpickled(what: str, pickled: bytes) -> Any:
     try:
         return pickle.loads(pickled)
     except Exception as error:
-        raise SettingsError(_LOAD.format(what, type(error).__name__, error)) from error
+        raise SettingsError(_LOAD.format(what, _said(error))) from error
+
+
+def unpickled_result(pickled: bytes) -> Any:
+    """Load the result of a block, in the parent process."""
+    try:
+        return pickle.loads(pickled)
+    except Exception as error:  # of any kind: it is the caller's class
+        raise SettingsError(
+            f"The result of a block cannot be loaded ({_said(error)}). Return an object that pickle supports, or use "
+            "pool=None."
+        ) from error
 
 
 def sendable(error: Exception) -> Exception:
@@ -71,8 +85,17 @@ def sendable(error: Exception) -> Exception:
     try:
         pickle.loads(pickle.dumps(error))
     except Exception:  # the constructor of its class does not accept its args
-        return RuntimeError(f"{type(error).__name__}: {error}")
+        return RuntimeError(_said(error, _LONGEST_TEXT))
     return error
+
+
+def _said(error: Exception, most: int = 200) -> str:
+    """Class and text of an exception."""
+    try:
+        text = str(error)
+    except Exception:  # of any kind: it is the caller's class
+        text = "its text cannot be read"
+    return cut(f"{type(error).__name__}: {text}", most)
 
 
 def _named(work: Any, error: Exception) -> SettingsError:
@@ -81,8 +104,8 @@ def _named(work: Any, error: Exception) -> SettingsError:
         try:
             pickle.dumps(part)
         except Exception as cause:
-            return SettingsError(_SEND.format(f"The {name}, {part!r},", type(cause).__name__, cause))
-    return SettingsError(_SEND.format(repr(work), type(error).__name__, error))
+            return SettingsError(_SEND.format(f"The {name}, {short(part)},", _said(cause)))
+    return SettingsError(_SEND.format(short(work), _said(error)))
 
 
 def _parts(work: Any) -> Iterator[tuple[str, Any]]:

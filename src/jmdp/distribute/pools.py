@@ -14,6 +14,9 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from jmdp.base.settings import function
+from jmdp.errors import SettingsError
+
 T = TypeVar("T")
 
 
@@ -59,6 +62,7 @@ class SerialPool(Pool):
 
     def ordered(self, work: Callable[..., T], arguments: Iterable[tuple[Any, ...]]) -> Generator[T, None, None]:
         """Yield the results; see `Pool.ordered`."""
+        function("work", work, SettingsError)
         for given in arguments:
             with one_thread():
                 result = work(*given)

@@ -9,12 +9,12 @@ from collections.abc import Callable, Generator, Iterable
 from multiprocessing.connection import wait
 from typing import Any, TypeVar
 
-from jmdp.base.settings import whole_number
+from jmdp.base.settings import function, whole_number
 from jmdp.distribute.calls import Block, Call
 from jmdp.distribute.pickling import Parcel
 from jmdp.distribute.pools import Pool
 from jmdp.distribute.worker_process import WorkerProcess
-from jmdp.errors import SimulatorError
+from jmdp.errors import SettingsError, SimulatorError
 
 T = TypeVar("T")
 
@@ -56,6 +56,7 @@ class ProcessPool(Pool):
 
     def ordered(self, work: Callable[..., T], arguments: Iterable[tuple[Any, ...]]) -> Generator[T, None, None]:
         """Yield the results; see `Pool.ordered`. Raise `SimulatorError` if too many workers die."""
+        function("work", work, SettingsError)
         return self._results(Call(Parcel.of(work), iter(arguments), self._numbers))
 
     def close(self) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 from jmdp.base.arrays import Floats
 from jmdp.base.interval import Estimate, Interval
 from jmdp.base.labels import Label
+from jmdp.base.settings import cut, integer, short
 from jmdp.errors import LabelError, UnavailableError
 from jmdp.results.answer import EARNS, Wording, answer_sentence
 from jmdp.results.comparison_table import action_columns, comparison_table
@@ -328,9 +329,11 @@ class Comparison(Tabulated):
         """Position of an action, by its name or by its index in the simulator."""
         if self.numbers is None or isinstance(label, str):
             return self.summary.labels.index(label)
-        if isinstance(label, bool) or label not in self.numbers:
-            raise LabelError(f"Action {label!r} was not compared. Compared actions: {', '.join(self.actions)}.")
-        return self.numbers.index(label)
+        number = integer(label)
+        if number is None or number not in self.numbers:
+            compared = cut(", ".join(self.actions))
+            raise LabelError(f"Action {short(label)} was not compared. Compared actions: {compared}.")
+        return self.numbers.index(number)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "continue_with": forgotten}

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
-from numbers import Real
 
-from jmdp.base.settings import short
+from jmdp.base.settings import boolean, real_number, short
 from jmdp.errors import SettingsError
 
 _PERCENT = re.compile(r"\s*(?P<number>[^%\s]+)\s*%\s*")
@@ -29,15 +28,12 @@ class Margin:
     relative: bool = False
 
     def __post_init__(self) -> None:
-        size = self.size
-        try:
-            number = math.nan if isinstance(size, bool) or not isinstance(size, Real) else float(size)
-        except OverflowError:
-            number = math.inf
+        boolean(self, "relative")
+        number = real_number(self.size)
         if not 0 <= number < math.inf:
-            raise SettingsError(f"margin is {short(size)}. {_GIVE}")
-        if self.relative and size >= 1:
-            raise SettingsError(f"margin is {100 * size:g}% of the old mean. Give less than 100%.")
+            raise SettingsError(f"margin is {short(self.size)}. {_GIVE}")
+        if self.relative and number >= 1:
+            raise SettingsError(f"margin is {100 * number:g}% of the old mean. Give less than 100%.")
         object.__setattr__(self, "size", number)
 
     @classmethod
@@ -50,13 +46,11 @@ class Margin:
             try:
                 number = float(given if percent is None else percent["number"])
             except ValueError:
-                raise SettingsError(f"margin is {given!r}. {_GIVE}") from None
+                raise SettingsError(f"margin is {short(given)}. {_GIVE}") from None
             if not 0 <= number < math.inf:
-                raise SettingsError(f"margin is {given!r}. {_GIVE}")
+                raise SettingsError(f"margin is {short(given)}. {_GIVE}")
             return cls(number) if percent is None else cls(number / 100, relative=True)
-        if isinstance(given, Real):
-            return cls(given)  # type: ignore[arg-type]  # made a float
-        raise SettingsError(f"margin is {short(given)}. {_GIVE}")
+        return cls(given)  # type: ignore[arg-type]  # made a float, or refused
 
     def __str__(self) -> str:
         return f"{100 * self.size:.12g}%" if self.relative else f"{self.size:.12g}"

@@ -8,6 +8,7 @@ from typing import ClassVar, Protocol
 
 from jmdp.base import rounding
 from jmdp.base.interval import Estimate, Verdict
+from jmdp.base.settings import short, whole_number
 from jmdp.errors import SettingsError
 from jmdp.results.anytime import ENOUGH
 from jmdp.results.margins import Margin
@@ -75,6 +76,7 @@ class NotWorse:
         Margin + h + 1.28 σ/√n, where h is the distance of the lower limit of `excess` and σ = `std`, both as observed;
         h is taken to decrease as 1/√n.
         """
+        samples = whole_number("samples", samples, 1)
         allowed = self.margin.size * (abs(float(self.old_mean)) if self.margin.relative else 1.0)
         off = (float(self.excess) - self.excess.low) * math.sqrt(self.samples / samples)
         return allowed + off + _NINE_IN_TEN * self.std / math.sqrt(samples)
@@ -134,7 +136,7 @@ def not_worse(c: _Sampled, margin: Margin, new: int | None, old: int | None) -> 
     if new is None or old is None:
         raise SettingsError('Name both alternatives: not_worse(margin, "new", "old").')
     if new == old:
-        raise SettingsError(f"{c.actions[new]!r} is compared with itself. Name two different alternatives.")
+        raise SettingsError(f"{short(c.actions[new])} is compared with itself. Name two different alternatives.")
     pair, sign = c.summary.pair_means(new, old), c.summary.sign
     gap, change, old_mean = pair.gap, pair.change() if margin.relative else None, pair.old
     if sign < 0:  # `pair` has the negative returns

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from jmdp.base.arrays import Floats
+from jmdp.base.settings import cut, short
 from jmdp.errors import LabelError
 from jmdp.results.answer import IS_BETTER, Wording
 from jmdp.results.comparison import forgotten
@@ -69,8 +70,8 @@ class RunComparisons(Tabulated, Mapping[str, RunComparison]):
     continue_with: Callable[[int], RunComparisons] = field(repr=False)
 
     def __getitem__(self, measure: str) -> RunComparison:
-        if measure not in self.comparisons:
-            raise LabelError(f"There is no measure {measure!r}: the runs return {', '.join(self)}.")
+        if not isinstance(measure, str) or measure not in self.comparisons:
+            raise LabelError(f"There is no measure {short(measure)}: the runs return {cut(', '.join(self))}.")
         return self.comparisons[measure]
 
     def __iter__(self) -> Iterator[str]:

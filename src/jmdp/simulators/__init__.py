@@ -5,9 +5,12 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from jmdp.base.settings import refuse_unreadable
+from jmdp.errors import SimulatorError
 from jmdp.models.tabular import TabularJMDP
+from jmdp.simulators.candidates import action_labels
 from jmdp.simulators.objects.advice import not_a_simulator
-from jmdp.simulators.simulator import Simulator, Step, action_labels
+from jmdp.simulators.simulator import Simulator, Step
 
 if TYPE_CHECKING:
     from jmdp.simulators.ale import ALESimulator
@@ -66,6 +69,7 @@ def as_simulator(source: Any) -> Simulator:
     """Convert a table, a Gymnasium environment or a gymnax environment to a simulator."""
     if isinstance(source, Simulator):
         return source
+    refuse_unreadable("simulator", source, SimulatorError)
     if isinstance(source, TabularJMDP) or isinstance(getattr(source, "model", None), TabularJMDP):
         from jmdp.simulators.functions import TabularSimulator
 
@@ -83,6 +87,8 @@ def as_simulator(source: Any) -> Simulator:
 
 def episode_simulator(source: Any, *, digests: bool) -> Simulator:
     """Simulator of whole episodes. Environments need to support copies only if digests of states are needed."""
+    if not isinstance(source, Simulator):
+        refuse_unreadable("simulator", source, SimulatorError)
     if isinstance(source, Simulator) or digests or not hasattr(source, "unwrapped"):
         return as_simulator(source)
     from jmdp.simulators.gymnasium.gymnasium_simulator import GymnasiumSimulator

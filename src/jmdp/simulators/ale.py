@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from jmdp.base.labels import Label, Labels
 from jmdp.base.luck import Shock
-from jmdp.base.settings import boolean, nonnegative, whole
+from jmdp.base.settings import boolean, nonnegative, short, whole
 from jmdp.errors import MissingExtraError, SettingsError, SimulatorError
 from jmdp.simulators.simulator import Simulator, Step
 
@@ -275,8 +275,8 @@ class ALESimulator(Simulator):
         boolean(self, "clip_rewards")
         if self.sticky >= 1:
             raise SettingsError(f"sticky is {self.sticky}. Give a probability below 1.")
-        if self.observation not in get_args(Observation):
-            raise SettingsError(f"observation is {self.observation!r}. Use 'ram', 'screen' or 'grayscale'.")
+        if type(self.observation) is not str or self.observation not in get_args(Observation):
+            raise SettingsError(f"observation is {short(self.observation)}. Use 'ram', 'screen' or 'grayscale'.")
         if self.game in _LOST:
             raise SettingsError(f"ale-py cannot branch {self.game!r}: {_LOST[self.game]}. Use another game.")
         if self.game == _LATE_SCREEN and self.frame_skip == 1 and self.observation != "ram":
@@ -296,7 +296,7 @@ def _rom_of(game: str | os.PathLike[str]) -> tuple[Path, str]:
     except ImportError:
         raise MissingExtraError('Atari games need ale-py: pip install "jmdp[atari]"') from None
     if not isinstance(game, (str, os.PathLike)):
-        raise SettingsError(f"game is {game!r}. Give a name such as 'pong', or the path of a ROM file.")
+        raise SettingsError(f"game is {short(game)}. Give a name such as 'pong', or the path of a ROM file.")
     names = {name.replace("_", ""): name for name in roms.get_all_rom_ids()}
     plain = re.sub(r"^ale/|(-ram)?(noframeskip|deterministic)?-v\d+$|_", "", os.fspath(game).lower())
     path = roms.get_rom_path(names[plain]) if plain in names else Path(game)

@@ -1,15 +1,50 @@
-"""Candidate actions of a comparison: the values passed to the simulator, and their labels."""
+"""Actions of a simulator: their labels, and the candidates of a comparison with the values passed to the simulator."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
 
 from jmdp.base.labels import Label, Labels
+from jmdp.base.settings import integer, short
 from jmdp.errors import SettingsError
 from jmdp.simulators.digests import digest_of
+
+MOST_ACTIONS = 1_000_000
+"""Actions that are tried or compared unless some are chosen."""
+
+
+def action_labels(actions: int | Sequence[str]) -> Labels:
+    """Labels for `Simulator.actions`, from the number of actions or their names."""
+    if isinstance(actions, Sequence) and not isinstance(actions, (str, bytes)) and len(actions):
+        return Labels.of("action", len(actions), actions)
+    number = integer(actions)
+    if number is None or not 1 <= number <= 2**62:
+        raise SettingsError(f"actions is {short(actions)}. Give the number of actions, or a list of their names.")
+    return Labels.of("action", number, None)
+
+
+def all_actions(labels: Labels) -> range:
+    """Indices of all actions; raise if there are too many to list."""
+    if labels.size > MOST_ACTIONS:
+        raise SettingsError(f"There are {labels.size:,} actions. Choose at most {MOST_ACTIONS:,}: actions=[…].")
+    return range(labels.size)
+
+
+def listed_actions(actions: Any) -> list[Any]:
+    """The given actions as a list; raise if they are no list, or one that is too long."""
+    try:
+        if isinstance(actions, (str, bytes)):
+            raise TypeError
+        some = list(islice(actions, MOST_ACTIONS + 1))
+    except Exception as error:  # of any kind: it is the caller's class
+        raise SettingsError(f"actions is {short(actions)}. Give a list of actions.") from error
+    if len(some) > MOST_ACTIONS:
+        raise SettingsError(f"actions has more than {MOST_ACTIONS:,} entries. Give fewer.")
+    return some
 
 
 def candidate_actions(
@@ -22,22 +57,27 @@ def candidate_actions(
                 "This simulator has no finite list of actions. Give the ones to compare: actions=[…], or with names, "
                 'actions={"left": …, "right": …}.'
             )
-        chosen = list(actions.values() if isinstance(actions, Mapping) else actions)
-        names = [str(name) for name in actions] if isinstance(actions, Mapping) else [_name(one) for one in chosen]
+        chosen = listed_actions(actions.values() if isinstance(actions, Mapping) else actions)
+        names = [_name(one) for one in (actions if isinstance(actions, Mapping) else chosen)]
         if len(set(names)) < len(names):
             names = [f"action {i}" for i in range(len(chosen))]
         count = len({digest_of(action) for action in chosen})
     else:
-        if isinstance(actions, (Mapping, str)) or not (actions is None or hasattr(actions, "__iter__")):
-            raise SettingsError(f"actions is {actions!r}. Give a list of actions, by index or name.")
-        labels: Sequence[Label] = range(numbered.size) if actions is None else list(actions)
+        if isinstance(actions, Mapping):
+            raise SettingsError(f"actions is {short(actions)}. Give a list of actions, by index or name.")
+        labels: Sequence[Label] = all_actions(numbered) if actions is None else listed_actions(actions)
         chosen = [numbered.index(label) for label in labels]
         names = [numbered.name(a) for a in chosen]
         count = len(set(chosen))
     if len(chosen) < 2 or count != len(names):
-        raise SettingsError(f"actions are {names}. Give at least two different actions.")
+        raise SettingsError(f"actions are {short(names, 200)}. Give at least two different actions.")
     return chosen, Labels.of("action", len(chosen), names)
 
 
 def _name(action: Any) -> str:
-    return np.array2string(np.asarray(action), precision=4, separator=", ") if hasattr(action, "shape") else str(action)
+    try:
+        if hasattr(action, "shape"):
+            return np.array2string(np.asarray(action), precision=4, separator=", ")
+        return str(action)
+    except Exception:  # of any kind: it is the caller's class
+        return short(action)

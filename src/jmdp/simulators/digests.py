@@ -18,7 +18,9 @@ from typing import Any
 
 import numpy as np
 
+from jmdp.base.settings import cut
 from jmdp.errors import SimulatorError
+from jmdp.models.actors.actor import numpy_of
 
 Ignored = Callable[[object], Container[str]]
 """Function that returns the names of the attributes of an object to ignore."""
@@ -41,6 +43,12 @@ def digest_of(value: object, ignored: Ignored = lambda owner: _NONE) -> bytes:
         traversal.visit(value)
     except RecursionError:
         raise SimulatorError(f"A state is nested too deeply to be inspected. {_FIX}") from None
+    except SimulatorError:
+        raise
+    except Exception as error:  # of any kind: attributes and conversions are those of the caller's classes
+        raise SimulatorError(
+            f"A state cannot be inspected: {type(error).__name__}: {cut(str(error))}. {_FIX}"
+        ) from error
     return hashlib.blake2b(traversal.out, digest_size=16).digest()
 
 
@@ -96,7 +104,7 @@ class _Traversal:
         elif isinstance(value, _BOUND):
             self._write_parts(b"m", [value.__name__, value.__self__])
         elif hasattr(value, "__array__") and hasattr(value, "dtype"):  # arrays of other libraries
-            self.visit(np.asarray(value))
+            self.visit(numpy_of(value))
             return
         else:
             self._attributes(value)
@@ -201,7 +209,7 @@ def _plain(value: Any) -> bytes | None:
     """Bytes of a value without parts; None for other values."""
     kind = type(value)
     if kind is int:
-        return b"i%d" % value
+        return _integer(value)
     if kind is float:
         return _number(value)
     if kind is str:
@@ -213,6 +221,13 @@ def _plain(value: Any) -> bytes | None:
     if kind is np.ndarray:
         return None if value.dtype.hasobject or value.dtype.names else _entries(value)
     return _plain_of_rarer_type(value)
+
+
+def _integer(value: int) -> bytes:
+    try:
+        return b"i%d" % value
+    except ValueError:  # Python refuses to print integers of more than 4,300 digits in decimals
+        return b"I%x" % value
 
 
 def _number(value: float) -> bytes:
@@ -248,7 +263,7 @@ def _plain_of_rarer_type(value: Any) -> bytes | None:
     if isinstance(value, (np.datetime64, np.timedelta64)):
         return b"T" + str(value.dtype).encode() + value.tobytes()
     if isinstance(value, (int, np.integer)):
-        return b"i%d" % int(value)
+        return _integer(int(value))
     if isinstance(value, (float, np.floating)):
         known = float(value)
         return _number(known) if known == value or known != known else b"l" + repr(value).encode()

@@ -9,10 +9,12 @@ import numpy as np
 
 from jmdp.base.arrays import are_indices, cumulative_rows
 from jmdp.base.luck import Shock
+from jmdp.base.settings import function, short
 from jmdp.errors import SimulatorError, UnavailableError
 from jmdp.models.coupling import Coupling
 from jmdp.models.tabular import TabularJMDP
-from jmdp.simulators.simulator import Simulator, Step, action_labels
+from jmdp.simulators.candidates import action_labels
+from jmdp.simulators.simulator import Simulator, Step, is_over, plain_reward
 
 
 def _never(state: Any) -> bool:  # no lambda, because lambdas cannot be pickled for worker processes
@@ -66,9 +68,14 @@ class FunctionSimulator(Simulator):
         start: Any = None,
         observe: Callable[[Any], Any] = _all_of_it,
     ) -> None:
-        for name, function in (("reward", reward), ("next_state", next_state), ("terminal", terminal)):
-            if not callable(function):
-                raise SimulatorError(f"{name} is a {type(function).__name__}. Give a function.")
+        for name, given in (
+            ("reward", reward),
+            ("next_state", next_state),
+            ("terminal", terminal),
+            ("observe", observe),
+        ):
+            function(name, given, SimulatorError)
+        function("luck", luck, SimulatorError, optional=True)
         self.actions = action_labels(actions)
         self._reward, self._next_state, self._luck = reward, next_state, luck
         self._terminal, self._start, self._observe = terminal, start, observe
@@ -77,11 +84,11 @@ class FunctionSimulator(Simulator):
         """Evaluate g and h at the u of this shock."""
         assert self.actions is not None
         a, terminal = self.actions.index(action), self._terminal
-        if terminal(state):
+        if is_over(terminal(state)):
             return Step(0.0, state, True)
         u = shock.uniform() if self._luck is None else self._luck(shock.generator())
-        reward, after = float(self._reward(state, a, u)), self._next_state(state, a, u)
-        return Step(reward, after, bool(terminal(after)))
+        reward, after = plain_reward(self._reward(state, a, u)), self._next_state(state, a, u)
+        return Step(reward, after, is_over(terminal(after)))
 
     def advance_all(
         self, states: Sequence[Any], actions: Sequence[Any], shocks: Sequence[Shock]
@@ -129,6 +136,8 @@ class TabularSimulator(Simulator):
     """Scenario table as a simulator; a state is its index. For tables `evaluate` is exact or faster."""
 
     def __init__(self, model: TabularJMDP) -> None:
+        if not isinstance(model, TabularJMDP):
+            raise SimulatorError(f"model is {short(model)}. Give a jmdp.TabularJMDP.")
         self.model, self.actions, self.discount = model, model.actions, model.discount
         self._cumulative = cumulative_rows(model.prob)
 

@@ -22,7 +22,7 @@ from jmdp.simulators.branch_numbers import branch_bytes
 from jmdp.simulators.fingerprints import equal_values, fingerprints
 from jmdp.simulators.lazy_shocks import LazyShocks
 from jmdp.simulators.reward_sums import BranchSums
-from jmdp.simulators.simulator import ENDED, Draws, Simulator, finite_reward, three_parts
+from jmdp.simulators.simulator import ENDED, Draws, Simulator, finite_reward, is_over, three_parts
 
 _MOST_REWARDS = 100_000
 """Rewards that are kept before they are summed."""
@@ -108,7 +108,7 @@ class LockstepRollouts:
         try:
             parts: Any = zip(*outcomes, strict=True)
             rewards, after, over = parts
-        except (TypeError, ValueError):
+        except Exception:  # of any kind: outcomes may be objects of the caller's class
             for outcome in outcomes:
                 three_parts(self._simulator, outcome)
             raise
@@ -119,8 +119,12 @@ class LockstepRollouts:
         self._steps += len(self._walkers)
         self._shared += self._active - len(self._walkers)
         self._states = list(after)
-        if any(over):
-            self._keep([i for i, ended in enumerate(over) if not ended])
+        try:
+            ended = any(over)
+        except Exception:  # of any kind: truth values of the caller's class
+            over, ended = list(map(is_over, over)), True
+        if ended:
+            self._keep([i for i, last in enumerate(over) if not (last is True or is_over(last))])
             self._active = sum(len(walker.columns) for walker in self._walkers)
         elif len(self._rewards) * self._columns > _MOST_REWARDS:
             self._close_rewards()

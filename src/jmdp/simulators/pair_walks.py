@@ -20,8 +20,8 @@ from jmdp.base import arrays
 from jmdp.base.arrays import Booleans, Floats, Integers
 from jmdp.base.labels import Labels
 from jmdp.base.luck import Shock
-from jmdp.base.settings import whole
-from jmdp.errors import SettingsError, SimulatorError
+from jmdp.base.settings import short, whole
+from jmdp.errors import CouplingError, SettingsError, SimulatorError
 from jmdp.models.actors.actor import Actor, numpy_of
 from jmdp.models.coupling import Coupling
 from jmdp.simulators.digests import digest_of
@@ -87,6 +87,10 @@ class WalkPlan:
 
 def paired_actions(simulator: Simulator, coupling: Coupling) -> Labels:
     """Actions from which pairs are drawn; raise if there are fewer than two, or if the coupling is unsupported."""
+    if not isinstance(simulator, Simulator):
+        raise SimulatorError(f"simulator is {short(simulator)}. Use jmdp.simulators.as_simulator(…).")
+    if not isinstance(coupling, Coupling):
+        raise CouplingError(f"coupling is {short(coupling)}. Use Local(), Synchronous() or Independent().")
     if simulator.actions is None:
         raise SettingsError(
             f"{simulator!r} has no finite list of actions, so pairs of actions cannot be drawn. Use a simulator with "

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from jmdp.base.progress import count_bar
-from jmdp.base.settings import whole_number
+from jmdp.base.settings import short, whole_number
 from jmdp.distribute.pool_setting import pool_of
 from jmdp.distribute.pools import Pool
+from jmdp.errors import PolicyError, SettingsError
 from jmdp.models.actors.actor import Actor
 from jmdp.models.coupling import Coupling
 from jmdp.simulators.pair_walks import PairWalks, WalkPlan, paired_actions
@@ -27,6 +28,8 @@ class PairedRollouts:
 
     def __post_init__(self) -> None:
         paired_actions(self.simulator, self.coupling)
+        if not isinstance(self.policy, Actor):
+            raise PolicyError(f"policy is {short(self.policy)}. Use jmdp.as_policy(policy, simulator.actions).")
 
     def __call__(self, plan: WalkPlan, seed: int, block: int) -> PairWalks:
         """Simulate one block."""
@@ -46,6 +49,8 @@ class PairedRollouts:
 
         A `pool` of workers, or a number of worker processes, simulates several blocks at the same time.
         """
+        if not isinstance(plan, WalkPlan):
+            raise SettingsError(f"plan is {short(plan)}. Give a jmdp.simulators.WalkPlan.")
         seed, first = whole_number("seed", seed, 0), whole_number("first", first, 0)
         numbers = range(first, first + whole_number("blocks", blocks, 1))
         found: list[PairWalks] = []

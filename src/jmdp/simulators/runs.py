@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ import numpy as np
 from jmdp.base.arrays import Floats
 from jmdp.base.luck import Shock, Usage
 from jmdp.base.luck_by_purpose import Luck
-from jmdp.base.settings import short
+from jmdp.base.settings import cut, real_number, short
 from jmdp.errors import SimulatorError
 from jmdp.simulators.branch_numbers import branch_bytes
 from jmdp.simulators.episodes import EpisodeDraws
@@ -84,7 +83,7 @@ class RunBlocks:
                 luck = Luck(shock if paired else shock.derived(b"design", 0, branch_bytes(i)))
                 names, values = self.result(i, sample, luck)
                 if rows or row:
-                    _check_measures(names, measures, f"Design {self._name(i)!r}")
+                    _check_measures(names, measures, f"Design {short(self._name(i))}")
                 measures = names
                 row.append(values)
             rows.append(row)
@@ -97,19 +96,20 @@ class RunBlocks:
             found = run(luck)
         except Exception as error:
             error.add_note(
-                f"In the design {name!r}, sample {sample}. To repeat this run alone, call it with "
+                f"In the design {short(name)}, sample {sample}. To repeat this run alone, call it with "
                 f"jmdp.Luck(jmdp.Shock.of_sample({self.seed}, {sample}))."
             )
             raise
-        where = f"Design {name!r} in sample {sample}"
+        where = f"Design {short(name)} in sample {sample}"
         if not isinstance(found, Mapping):
             return None, [_number(found, where)]
         if not found or not all(isinstance(key, str) for key in found):
             raise SimulatorError(
                 f"{where} returned {short(found)}. Return a number, or a dictionary from names to numbers."
             )
-        names = tuple(sorted(found))
-        return names, [_number(found[key], f"{where}, {key!r},") for key in names]
+        measured = {str.__str__(key): value for key, value in found.items()}
+        names = tuple(sorted(measured))
+        return names, [_number(measured[key], f"{where}, {short(key)},") for key in names]
 
     def _name(self, i: int) -> str:
         return list(self.runs)[i]
@@ -117,12 +117,12 @@ class RunBlocks:
 
 def _number(value: Any, where: str) -> float:
     """The value as a finite float."""
-    if isinstance(value, np.ndarray) and value.ndim == 0:
-        value = value[()]
-    try:
-        number = float(value) if isinstance(value, Real) else math.nan
-    except OverflowError:
-        number = math.inf
+    if type(value) is float:
+        number = value
+    elif isinstance(value, (bool, np.bool_)):  # whether something happened in the run
+        number = float(value)
+    else:
+        number = real_number(value)
     if not math.isfinite(number):
         raise SimulatorError(f"{where} returned {short(value)}. Return a finite number, or a dictionary of them.")
     return number
@@ -131,5 +131,5 @@ def _number(value: Any, where: str) -> float:
 def _check_measures(names: Any, expected: Any, where: str) -> None:
     """Raise unless a run returned the same measures as the one before."""
     if names != expected:
-        said = ["a number" if found is None else f"the names {', '.join(found)}" for found in (names, expected)]
+        said = ["a number" if found is None else f"the names {cut(', '.join(found))}" for found in (names, expected)]
         raise SimulatorError(f"{where} returned {said[0]}, another run {said[1]}. All runs must return the same names.")

@@ -14,7 +14,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from importlib import import_module
-from numbers import Integral
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -24,7 +23,8 @@ from jmdp.base.arrays import Floats, Integers
 from jmdp.base.labels import Labels
 from jmdp.base.luck import Shock
 from jmdp.base.luck_batch import Shocks
-from jmdp.errors import SettingsError, SimulatorError, UnavailableError
+from jmdp.base.settings import short
+from jmdp.errors import SimulatorError, UnavailableError
 from jmdp.simulators.digests import digest_of, generators_in
 from jmdp.simulators.fingerprints import equal_values
 
@@ -286,20 +286,11 @@ class SteppedEpisode(Episode):
         return self._simulator.digest(self._state)
 
 
-def action_labels(actions: int | Sequence[str]) -> Labels:
-    """Labels for `Simulator.actions`, from the number of actions or their names."""
-    if isinstance(actions, Sequence) and not isinstance(actions, str) and len(actions):
-        return Labels.of("action", len(actions), actions)
-    if isinstance(actions, Integral) and not isinstance(actions, bool) and int(actions) >= 1:
-        return Labels.of("action", int(actions), None)
-    raise SettingsError(f"actions is {actions!r}. Give the number of actions, or a list of their names.")
-
-
 def three_parts(simulator: Simulator, outcome: Any) -> tuple[Any, Any, Any]:
     """Reward, state and termination returned by a step."""
     try:
         reward, state, terminated = outcome
-    except (TypeError, ValueError):
+    except Exception:  # of any kind: it may be an object of the caller's class
         what = f"{len(outcome)} values" if isinstance(outcome, tuple) else f"a {type(outcome).__name__}"
         raise SimulatorError(f"{simulator!r}.step returned {what}. Return Step(reward, state, terminated).") from None
     return reward, state, terminated
@@ -308,18 +299,45 @@ def three_parts(simulator: Simulator, outcome: Any) -> tuple[Any, Any, Any]:
 def finite_step(simulator: Simulator, outcome: Any, action: Any, t: int) -> Step:
     """Outcome of a step as a `Step`; raise if the reward is not a finite number."""
     reward, state, terminated = three_parts(simulator, outcome)
-    return Step(finite_reward(reward, action, t), state, bool(terminated))
+    return Step(finite_reward(reward, action, t), state, is_over(terminated))
 
 
 def finite_reward(reward: Any, action: Any, t: int) -> float:
     """Reward as a float; raise if it is not a finite number."""
-    try:
-        earned = float(reward)
-    except (TypeError, ValueError):
-        earned = math.nan
-    if not math.isfinite(earned):
+    earned = _earned(reward)
+    if earned is None or not math.isfinite(earned):
         raise SimulatorError(
-            f"Action {action!r} in step {t} of a rollout returned the reward {reward!r}. Return a finite number; "
-            "jmdp.testing.check_simulator finds the actions and states that do not."
+            f"Action {short(action)} in step {t} of a rollout returned the reward {short(reward)}. Return a finite "
+            "number; jmdp.testing.check_simulator finds the actions and states that do not."
         )
     return earned
+
+
+def plain_reward(reward: Any) -> float:
+    """Reward as a float, which may be infinite or nan; raise if it is not a number."""
+    earned = _earned(reward)
+    if earned is None:
+        raise SimulatorError(f"A step returned the reward {short(reward)}. Return a finite number.")
+    return earned
+
+
+def _earned(reward: Any) -> float | None:
+    """Reward as a float; None if it is not a number. Text is none, although Python converts it."""
+    if isinstance(reward, (str, bytes)):
+        return None
+    try:
+        return float(reward.detach() if hasattr(reward, "detach") else reward)  # a torch tensor may require a gradient
+    except OverflowError:
+        return math.inf
+    except Exception:  # of any kind: it is the caller's class
+        return None
+
+
+def is_over(terminated: Any) -> bool:
+    """Whether a step was the last one; raise if what it returned has no truth value."""
+    try:
+        return bool(terminated)
+    except Exception as error:  # of any kind: it is the caller's class
+        raise SimulatorError(
+            f"The end of an episode is {short(terminated)}, which is neither true nor false. Return True or False."
+        ) from error

@@ -15,7 +15,8 @@ from jmdp.base.luck_batch import Shocks
 from jmdp.errors import SettingsError
 from jmdp.models.discount import checked_discount
 from jmdp.models.tabular import TabularJMDP
-from jmdp.simulators.simulator import Simulator, action_labels
+from jmdp.simulators.candidates import action_labels
+from jmdp.simulators.simulator import Simulator
 from jmdp.worlds.world import refuse_large_table
 
 MOST_STATES = 200_000

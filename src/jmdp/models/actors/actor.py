@@ -12,6 +12,7 @@ import numpy as np
 from jmdp.base.arrays import ROW_SUM_TOLERANCE, Floats, are_indices, cumulative_rows, refuse_masked
 from jmdp.base.labels import Labels
 from jmdp.base.luck import Shock
+from jmdp.base.settings import cut, short
 from jmdp.errors import LabelError, PolicyError
 
 
@@ -65,11 +66,20 @@ class Reading:
         refuse_masked(f"The output of the policy, {self.name}", values, PolicyError)
         if self.actions is None:
             return [np.array(value) if isinstance(value, np.ndarray) else value for value in values]
-        if isinstance(values, list) and all(getattr(value, "shape", None) == (self.actions.size,) for value in values):
+        if isinstance(values, list) and self._are_rows(values, self.actions.size):
             values = np.stack([numpy_of(value) for value in values])
         if isinstance(values, np.ndarray) and values.ndim == 2 and (values.shape[1] > 1 or values.dtype.kind == "f"):
             return self.drawn(self.probabilities(values, self.actions.size), shocks)
         return [self._one(value, shock, self.actions) for value, shock in zip(values, shocks, strict=True)]
+
+    def _are_rows(self, values: list[Any], size: int) -> bool:
+        """Whether all values are arrays [A]."""
+        try:
+            return all(getattr(value, "shape", None) == (size,) for value in values)
+        except Exception as error:  # of any kind: it is the caller's class
+            raise self.error(
+                f"returned values that cannot be read ({type(error).__name__}). Return numbers."
+            ) from error
 
     def _one(self, value: Any, shock: Any, actions: Labels) -> int:
         if value is None or isinstance(value, (tuple, dict)):
@@ -89,6 +99,8 @@ class Reading:
         """Probabilities ``[n, A]``. Sums are sequential, so that the result for a row does not depend on n."""
         if values.shape[1] != A:
             raise self.error(f"returned {values.shape[1]} numbers for {A} actions. Return a probability for each.")
+        if values.dtype.kind not in "fiub":
+            raise self.error(f"returned an array of dtype {values.dtype}. Return a probability for each action.")
         table = values.astype(np.float64, order="C")
         bad = ~np.isfinite(table.max(axis=1))  # includes NaN; a logit of −∞ is allowed and gives probability 0
         if bad.any():
@@ -129,4 +141,10 @@ def numpy_of(value: Any) -> np.ndarray[Any, Any]:
     """Convert to a NumPy array; torch tensors are copied to the CPU."""
     if isinstance(value, np.ndarray):
         return value
-    return np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
+    try:
+        return np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
+    except Exception as error:  # of any kind: NumPy calls methods of the caller's class
+        raise PolicyError(
+            f"{short(value)} cannot be converted to an array ({type(error).__name__}: {cut(str(error))}). Use "
+            "numbers, or arrays of numbers, for observations and actions."
+        ) from error

@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from jmdp.base.arrays import Floats
+from jmdp.base.arrays import Floats, refuse_large
 from jmdp.base.labels import Labels
 from jmdp.base.luck import Shock
-from jmdp.errors import PolicyError
+from jmdp.base.settings import refuse_unreadable, short
+from jmdp.errors import PolicyError, SettingsError
 from jmdp.models.actors.actor import Actor, ReadActor, Reading, numpy_of
 from jmdp.models.actors.onnx_policies import is_session, onnx_network
 from jmdp.models.actors.remembering import RecurrentModel, RememberingActor, takes_luck
@@ -75,7 +76,13 @@ def as_policy(
     name
         Name of the policy in messages, in addition to its kind.
     """
-    said = _name(policy) if name is None else f"{name!r} ({_name(policy)})"
+    refuse_unreadable("The policy", policy, PolicyError)
+    if not (actions is None or isinstance(actions, Labels)):
+        raise SettingsError(f"actions is {short(actions)}. Give the actions of the simulator: simulator.actions.")
+    for setting, value in {"logits": logits is not None and logits, "greedy": greedy, "memory": memory}.items():
+        if not isinstance(value, (bool, np.bool_)):
+            raise SettingsError(f"{setting} is {short(value)}. Give True or False.")
+    said = _name(policy) if name is None else f"{short(name)} ({_name(policy)})"
     reading = Reading(said, actions, bool(logits), greedy)
     if isinstance(policy, Actor):
         return policy
@@ -107,9 +114,10 @@ def as_policy(
 
 def _uniform(name: str, actions: Labels | None) -> Actor:
     if name != "uniform":
-        raise PolicyError(f"The policy is {name!r}. The only policy given by name is 'uniform'. {_ACCEPTED}")
+        raise PolicyError(f"The policy is {short(name)}. The only policy given by name is 'uniform'. {_ACCEPTED}")
     if actions is None:
         raise PolicyError("The uniform policy requires discrete actions. Give f(obs, rng), which draws an action.")
+    refuse_large(f"A uniform policy with {actions.size:,} actions", 8.0 * actions.size)
     return _Uniform(_EqualShares(actions.size), Reading("uniform policy", actions, logits=False, greedy=False))
 
 
@@ -144,11 +152,13 @@ class _Table(ReadActor):
     def _state(self, observation: Any) -> int:
         try:
             s = operator.index(observation)
-        except TypeError:
-            what = f"received {observation!r}, which is not the index of a state. Give a function of observations."
+        except Exception:  # of any kind: it may be of the caller's class
+            what = f"received {short(observation)}, which is not the index of a state. Give a function of observations."
             raise self._reading.error(what) from None
         if not 0 <= s < len(self._probs):
-            raise self._reading.error(f"received the observation {s}. Valid states are 0 to {len(self._probs) - 1}.")
+            raise self._reading.error(
+                f"received the observation {short(s)}. Valid states are 0 to {len(self._probs) - 1}."
+            )
         return s
 
     def rule(self) -> tuple[Callable[[Any], Any], Reading]:
@@ -171,6 +181,7 @@ def _table(policy: Any, actions: Labels | None) -> Floats:
     if isinstance(policy, TabularPolicy):
         return policy.probs
     array = numpy_of(policy)
+    refuse_large(f"A policy of shape {array.shape}", 100.0 * array.size)
     if array.ndim == 1 and array.size and array.dtype.kind in ("iu" if actions is None else "iuU"):
         labels = actions or Labels("action", int(array.max()) + 1)
         return np.eye(labels.size)[[labels.index(a) for a in array.tolist()]]
@@ -211,7 +222,7 @@ class _Function(ReadActor):
         with contextlib.suppress(ValueError):  # objects of user-defined classes cannot be compared
             answers = {fingerprint(value) for value in found if not numpy_of(value).dtype.hasobject}
         if len(answers) > 1:
-            what = f"returned {found} for one observation and the same random numbers"
+            what = f"returned {short(found, 200)} for one observation and the same random numbers"
             raise self._reading.error(
                 f"{what}. Take all randomness from rng, in f(obs, rng). In compare_policies a policy may use earlier "
                 "observations if it has reset()."

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from jmdp.base.arrays import refuse_large
 from jmdp.base.labels import Labels
 from jmdp.base.luck import Shock
 from jmdp.models.actors.actor import Actor, ReadActor, Reading, numpy_of
@@ -152,9 +153,15 @@ def stacked(observations: Sequence[Any]) -> Any:
     return np.stack([numpy_of(observation) for observation in observations])
 
 
+_LARGE = 1 << 24
+"""Bytes of an array that are copied without a look at the memory that is free."""
+
+
 def fingerprint(value: Any) -> Hashable:
     """Hashable value that is equal for equal observations."""
     if isinstance(value, dict):
         return tuple((key, fingerprint(part)) for key, part in value.items())
     array = numpy_of(value)
+    if array.nbytes > _LARGE:
+        refuse_large(f"An array of shape {array.shape}", float(array.nbytes))
     return array.dtype.str, array.shape, array.tobytes()

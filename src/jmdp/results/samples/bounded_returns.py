@@ -109,6 +109,8 @@ def bounded_limits(
     low: Floats, high: Floats, least: float, most: float, off: float, error: float
 ) -> tuple[Floats, Floats]:
     """Confidence limits [P] of means of variables within [least, most], from samples in [low − off, high + off]."""
+    if not len(low):  # nothing is known
+        return np.full(low.shape[1], least), np.full(low.shape[1], most)
     size = most - least
     first, last = (np.clip((values - least) / size, 0.0, 1.0) for values in (low, high))
     below, above = anytime.bounded_means(first, last, error)

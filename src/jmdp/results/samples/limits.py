@@ -15,6 +15,9 @@ from jmdp.base.scale import Scale
 from jmdp.errors import SettingsError, SimulatorError
 from jmdp.simulators.simulator import Draws, Simulator
 
+_LARGEST_RETURN = 2.0**1000
+"""Sums and differences of returns up to this size are finite."""
+
 
 @dataclass(frozen=True)
 class Limits:
@@ -41,7 +44,7 @@ class Limits:
         rewards were 0 and no bound is known, the truncation error is unbounded.
         """
         largest = max(float(np.abs(drawn.returns).max()) for drawn in draws)
-        if not math.isfinite(largest):
+        if not largest <= _LARGEST_RETURN:
             raise SimulatorError("A return is too large for a float. Scale the rewards down, e.g. by 1e-100.")
         met = max(drawn.largest_reward for drawn in draws)
         if reward_bound is not None and met > reward_bound:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from jmdp.base.luck import Shock
+from jmdp.base.settings import short
 from jmdp.errors import SimulatorError, UnavailableError
 from jmdp.simulators.digests import digest_of
 from jmdp.simulators.simulator import Simulator, three_parts
@@ -133,7 +134,7 @@ class Probe:
         self.actions = list(actions) if labels is None else [labels.index(action) for action in actions]
         if not self.actions:
             raise SimulatorError("There are no actions to try. Give at least one: actions=[…].")
-        self.names = [repr(action) if labels is None else labels.name(action) for action in self.actions]
+        self.names = [short(action) if labels is None else labels.name(action) for action in self.actions]
         self.visits = 0
         self.watched: dict[str, Any] = {}  # generators other than the shock's; restored after each call
         self.moved_before_call: Collection[str] = ()  # names of those to draw from once before the next call

@@ -11,6 +11,7 @@ from typing import Any
 from jmdp.base.interrupts import interruptible
 from jmdp.base.settings import whole_number
 from jmdp.errors import SimulatorError
+from jmdp.simulators.candidates import all_actions, listed_actions
 from jmdp.simulators.checking.many_steps import many_steps_fault
 from jmdp.simulators.checking.probe import GLOBALS, Finding, Findings, SavedGenerator
 from jmdp.simulators.checking.shared_draws import AMONG_ACTIONS, AMONG_STATES
@@ -60,7 +61,8 @@ def check_simulator(
     if actions is None:
         if simulator.actions is None:
             raise SimulatorError(f"{type(simulator).__name__} has no finite list of actions. Give some: actions=[…].")
-        actions = range(simulator.actions.size)
+        actions = all_actions(simulator.actions)
+    actions, seed = listed_actions(actions), whole_number("seed", seed, 0)
     check = Visits(simulator, actions, seed)
     starts = check.starts(state)
     walk = check.root.derived(b"walk").generator()

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from jmdp.base.labels import Labels
 from jmdp.base.luck import Shock
-from jmdp.base.settings import whole_number
+from jmdp.base.settings import boolean, function, refuse_unreadable, short, whole_number
 from jmdp.errors import SettingsError, SimulatorError, UnavailableError
 from jmdp.simulators.checking.simulator_check import quick_check
 from jmdp.simulators.digests import digest_of, generators_in
@@ -21,7 +21,7 @@ from jmdp.simulators.gymnasium.global_generators import seeded_global_generators
 from jmdp.simulators.gymnasium.replayed import ReplayedEnvs
 from jmdp.simulators.gymnasium.saved import SavedEnvs
 from jmdp.simulators.gymnasium.snapshots import EnvSnapshots, Snapshot
-from jmdp.simulators.simulator import Episode, Simulator, Step
+from jmdp.simulators.simulator import Episode, Simulator, Step, is_over, plain_reward
 
 
 class GymnasiumSimulator(Simulator):
@@ -73,14 +73,17 @@ class GymnasiumSimulator(Simulator):
         global_generators: bool = False,
         check: bool = True,
     ) -> None:
+        for name, given in {"save": save, "restore": restore, "digest": digest}.items():
+            function(name, given, SimulatorError, optional=True)
         _refuse(env, snapshot, save, restore)
         self._truncated_ends = truncated_ends
         self._env = env
-        self._own_digest, self.check = digest, check
+        self._own_digest, self.check, self._global_generators = digest, check, global_generators
+        for name in ("_truncated_ends", "check", "_global_generators"):
+            boolean(self, name)
         self.actions, self._first_action = _actions(env, action_names)
-        globals_in_step: Callable[[Shock], Any] = untouched_global_generators
-        if global_generators:
-            globals_in_step = seeded_global_generators
+        seeded = self._global_generators
+        globals_in_step: Callable[[Shock], Any] = seeded_global_generators if seeded else untouched_global_generators
         self._globals_in_step = globals_in_step
         self._live_envs: LiveEnvs | None = None
         self._snapshots: EnvSnapshots
@@ -95,11 +98,11 @@ class GymnasiumSimulator(Simulator):
         else:
             self._snapshots = copies = CopiedEnvs(env, globals_in_step)
             self.lanes = 256 if copies.quick else self.lanes
-        self._snapshots.time_counts = truncated_ends
+        self._snapshots.time_counts = self._truncated_ends
         self._stands_somewhere = save is None or was_reset(env)  # else was_reset() may report the simulator's reset
-        if check:
+        if self.check:
             actions = range(self.actions.size) if self.actions else _samples(env.action_space, 2)
-            quick_check(self, self.start(Shock(bytes(16))), list(actions)[:4])
+            quick_check(self, self.start(Shock(bytes(16))), list(actions[:4]))
 
     def start(self, shock: Shock) -> Snapshot:
         """Current state of the environment if it has been reset, else the first state of a new episode.
@@ -145,12 +148,12 @@ class GymnasiumSimulator(Simulator):
             state.used_up = True
             steps = state.steps + 1
             after = Snapshot(state.saved, observation, steps, steps if truncated else None)
-            outcomes.append(Step(float(reward), after, terminated or (truncated and ends)))
+            earned = reward if type(reward) is float else plain_reward(reward)
+            outcomes.append(Step(earned, after, terminated or (truncated and ends)))
         return outcomes
 
     def _step(self, state: Snapshot, action: Any, shock: Shock, *, use_up: bool) -> Step:
-        if state.used_up:
-            _refuse_used_up(state)
+        _refuse_used_up(state)
         state.used_up = use_up
         try:
             saved, result = self._snapshots.step(state, self._code(action), shock, use_up=use_up)
@@ -163,7 +166,7 @@ class GymnasiumSimulator(Simulator):
         if truncated and truncated_at is None:
             truncated_at = steps
         ended = terminated or (truncated and self._truncated_ends)
-        return Step(float(reward), Snapshot(saved, observation, steps, truncated_at), bool(ended))
+        return Step(plain_reward(reward), Snapshot(saved, observation, steps, truncated_at), is_over(ended))
 
     def _code(self, action: Any) -> Any:
         """Value passed to the environment for an action."""
@@ -234,6 +237,7 @@ class GymnasiumSimulator(Simulator):
 
     def generators(self, state: Snapshot) -> dict[str, Any]:
         """Random generators in the environment and its spaces, other than np_random."""
+        _refuse_foreign(state)
         env = self._snapshots.inspectable(state.saved)
         known = [self._snapshots.generator, getattr(getattr(env, "unwrapped", None), "_np_random", None)]
         found = generators_in(env, "env").items()
@@ -260,20 +264,27 @@ def _after_truncation(step: int, error: Exception) -> str:
     )
 
 
-def _refuse_used_up(state: Snapshot) -> None:
+def _refuse_foreign(state: Any) -> None:
+    if not isinstance(state, Snapshot):
+        raise SettingsError(f"The state is {short(state)}. Give a snapshot, such as simulator.current().")
+
+
+def _refuse_used_up(state: Any) -> None:
+    _refuse_foreign(state)
     if state.used_up:
         raise SimulatorError("This state was passed to advance() and cannot be used again. Use step() to keep a state.")
 
 
 def _refuse(env: Any, snapshot: object, save: object, restore: object) -> None:
     """Raise for environments and arguments that are not supported."""
+    refuse_unreadable("env", env, SimulatorError)
     if hasattr(env, "num_envs"):
         raise SimulatorError(f"{type(env).__name__} is a vector environment. Give a single one: gymnasium.make(…).")
     known = all(hasattr(env, name) for name in ("unwrapped", "step", "reset", "action_space"))
     if not known or not hasattr(env.unwrapped, "_np_random"):
         raise SimulatorError(f"env is a {type(env).__name__}, not a Gymnasium environment. Use gymnasium.make(…).")
-    if snapshot not in (None, "replay"):
-        raise SimulatorError(f'snapshot is {snapshot!r}. Use None or "replay".')
+    if snapshot is not None and (type(snapshot) is not str or snapshot != "replay"):
+        raise SimulatorError(f'snapshot is {short(snapshot)}. Use None or "replay".')
     if (save is None) != (restore is None):
         raise SimulatorError("save and restore must be given together. Give both or neither.")
     if getattr(env, "render_mode", None) == "human":

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import jax
 
+from jmdp.base.settings import boolean, cut, refuse_unreadable, short
 from jmdp.errors import MissingExtraError, SimulatorError
 from jmdp.simulators.jax.jax_simulator import JaxSimulator
 
@@ -37,10 +38,7 @@ class GymnaxSimulator(JaxSimulator):
     def __init__(
         self, environment: Any, *, truncated_ends: bool = False, ignore: Sequence[str] = (), lanes: int = 4096
     ) -> None:
-        if not isinstance(environment, tuple):
-            env = _made(environment) if isinstance(environment, str) else environment
-            environment = env, env.default_params
-        env, params = environment
+        env, params = _environment(environment)
         self._limit = getattr(params, "max_steps_in_episode", None)
         separates_truncation = hasattr(env, "is_truncated")
         if not (truncated_ends or separates_truncation) and hasattr(params, "max_steps_in_episode"):
@@ -52,6 +50,7 @@ class GymnaxSimulator(JaxSimulator):
                 "JaxSimulator(lambda key, state, a: …, actions=n)."
             )
         self.environment, self.params, self._truncated_ends = env, params, truncated_ends
+        boolean(self, "_truncated_ends")
         start, observe = partial(_start, env, params), partial(_observe, env, params)
         step = partial(_step_to_limit if truncated_ends and separates_truncation else _step, env, params)
         super().__init__(step, operator.index(size), start=start, observe=observe, ignore=ignore, lanes=lanes)
@@ -87,6 +86,20 @@ def _observe(env: Any, params: Any, state: Any) -> Any:
     return env.get_obs(state, **{k: v for k, v in (("params", params), ("key", key)) if k in takes})
 
 
+def _environment(given: Any) -> tuple[Any, Any]:
+    """Environment and its parameters, from any of the accepted forms."""
+    refuse_unreadable("environment", given, SimulatorError)
+    if isinstance(given, str):
+        given = _made(given)
+    env, *params = given if isinstance(given, tuple) and len(given) == 2 else (given,)
+    if not all(hasattr(env, name) for name in ("step_env", "reset_env", "default_params")):
+        raise SimulatorError(
+            f"environment is {short(given)}. Give the name of a gymnax environment, an environment, or the pair that "
+            "gymnax.make returns."
+        )
+    return env, params[0] if params else env.default_params
+
+
 def _made(name: str) -> Any:
     try:
         import gymnax
@@ -95,4 +108,6 @@ def _made(name: str) -> Any:
     try:
         return gymnax.make(name)[0]
     except ValueError as error:
-        raise SimulatorError(f"gymnax has no environment {name!r}: {error}") from None
+        raise SimulatorError(
+            f"gymnax has no environment {short(name)}: {cut(str(error))}. Give the name of one."
+        ) from None

@@ -17,10 +17,11 @@ from jmdp.base.luck import Shock
 from jmdp.errors import CouplingError, MissingExtraError, PolicyError, SettingsError, SimulatorError
 from jmdp.models.actors.actor import Actor
 from jmdp.models.coupling import Coupling
+from jmdp.simulators.candidates import action_labels
 from jmdp.simulators.digests import digest_of
 from jmdp.simulators.episodes import EpisodeDraws, EpisodePlan
 from jmdp.simulators.rollouts import RolloutPlan
-from jmdp.simulators.simulator import Draws, Simulator, Step, action_labels
+from jmdp.simulators.simulator import Draws, Simulator, Step
 
 try:
     import jax
@@ -86,14 +87,11 @@ class JaxSimulator(Simulator):
         lanes: int = 4096,
     ) -> None:
         for name, function in (("step", step), ("start", start), ("observe", observe)):
-            if not callable(function) and (name == "step" or function is not None):
-                raise SimulatorError(f"{name} is {function!r}. Give a function.")
-        if isinstance(ignore, str):
-            raise SettingsError(f"ignore is {ignore!r}. Give a list of names, [{ignore!r}].")
+            settings.function(name, function, SimulatorError, optional=name != "step")
         self.actions: Labels = action_labels(actions)
         self.lanes = lanes
         settings.whole(self, "lanes", 1, 2**24)
-        self.ignore = frozenset(ignore)
+        self.ignore = frozenset(settings.names("ignore", ignore, SettingsError))
         self._function, self._start_function = step, start
         self._observe = _itself if observe is None else observe
         self._compile()

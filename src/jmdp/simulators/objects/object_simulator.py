@@ -11,7 +11,9 @@ import numpy as np
 
 from jmdp.base.labels import Labels
 from jmdp.base.luck import Shock
+from jmdp.base.settings import function, names, short
 from jmdp.errors import SettingsError, SimulatorError, UnavailableError
+from jmdp.simulators.candidates import action_labels
 from jmdp.simulators.digests import digest_of
 from jmdp.simulators.gymnasium.replayed import History
 from jmdp.simulators.objects.advice import refuse_object
@@ -24,7 +26,7 @@ from jmdp.simulators.objects.object_steps import ObjectSteps, own_step
 from jmdp.simulators.objects.report import report_of, warn_of_seeds
 from jmdp.simulators.objects.step_results import MISSING
 from jmdp.simulators.objects.trial import Trial, try_out
-from jmdp.simulators.simulator import Episode, Simulator, Step, action_labels
+from jmdp.simulators.simulator import Episode, Simulator, Step
 
 _NUMBERS = itertools.count()
 """Numbers of the states given by `current`, whose histories are unknown."""
@@ -94,11 +96,14 @@ class ObjectSimulator(Simulator):
         refuse_object(factory, has_step=step is not None)
         if (save is None) != (restore is None):
             raise SettingsError("save and restore must be given together. Give both or neither.")
-        if snapshot not in (None, "pickle", "deepcopy", "replay"):
-            raise SettingsError(f'snapshot is {snapshot!r}. Use None, "pickle", "deepcopy" or "replay".')
+        if snapshot is not None and (type(snapshot) is not str or snapshot not in ("pickle", "deepcopy", "replay")):
+            raise SettingsError(f'snapshot is {short(snapshot)}. Use None, "pickle", "deepcopy" or "replay".')
         self.actions, self._values = _actions(actions)
+        given = {"step": step, "observe": observe, "save": save, "restore": restore, "digest": digest}
+        for name, value in given.items():
+            function(name, value, SettingsError, optional=True)
         self._step, self._observe, self._own_digest = step or own_step, observe, digest
-        self._steps = ObjectSteps(factory, self._step, digest, shared)
+        self._steps = ObjectSteps(factory, self._step, digest, names("shared", shared, SettingsError))
         self._ways = self._ways_to_copy(snapshot, save, restore)
         self._copies: Copies | None = None  # chosen in `_ready`
         self._trial: Trial | None = None
@@ -273,25 +278,25 @@ class _Begin:
         return self._steps.begin(shock)[0]
 
 
-def _actions(actions: Any) -> tuple[Labels | None, list[Any] | None]:
+def _actions(actions: Any) -> tuple[Labels | None, Sequence[Any] | None]:
     """Labels of the actions, and the values that step receives."""
     if actions is None:
         return None, None
     if isinstance(actions, Mapping):
         return action_labels([str(name) for name in actions]), list(actions.values())
-    if isinstance(actions, Sequence) and not all(isinstance(name, str) for name in actions):
+    if isinstance(actions, (list, tuple)) and not all(isinstance(name, str) for name in actions):
         raise SettingsError(
-            f"actions is {actions!r}. Give names with values, actions={{'order 5': 5}}, or omit actions here and give "
-            "the values to jmdp.compare(…, actions=[…])."
+            f"actions is {short(actions)}. Give names with values, actions={{'order 5': 5}}, or omit actions here and "
+            "give the values to jmdp.compare(…, actions=[…])."
         )
     labels = action_labels(actions)
-    return labels, list(range(labels.size))
+    return labels, range(labels.size)
 
 
-def _some(values: list[Any], most: int) -> list[Any]:
+def _some(values: Sequence[Any], most: int) -> list[Any]:
     """All of these, or as many from the first to the last one."""
     if len(values) <= most:
-        return values
+        return list(values)
     return [values[round(i * (len(values) - 1) / (most - 1))] for i in range(most)]
 
 

@@ -58,9 +58,13 @@ def _checked(result: StepResult, returned: Any, owner: str) -> StepResult:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, _NUMBERS) or (
-        hasattr(value, "shape") and hasattr(value, "item") and value.shape == () and isinstance(value.item(), _NUMBERS)
-    )
+    if isinstance(value, _NUMBERS):
+        return True
+    try:
+        scalar = hasattr(value, "shape") and hasattr(value, "item") and value.shape == ()
+        return bool(scalar and isinstance(value.item(), _NUMBERS))
+    except Exception:  # of any kind: it is the caller's class
+        return False
 
 
 def _described(returned: Any) -> str:

@@ -1,0 +1,147 @@
+"""Entries of the results of comparisons: methods with arguments."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+import jmdp
+from hostile.entries import Arguments, Entry
+from hostile.entries_comparisons import alternate, numbers, other, plain, several, shifted, sound
+from hostile.entries_samples import table, walk
+
+
+@cache
+def _actions() -> jmdp.Comparison:
+    return jmdp.compare(
+        walk(actions=["stay", "go"]), 1, alternate, seed=0, discount=0.5, horizon=3, samples=40, progress=False
+    )
+
+
+@cache
+def _bounded() -> jmdp.Comparison:
+    return jmdp.compare(table(), 0, "uniform", seed=0, samples=8, horizon=3, return_range=(0.0, 2.0), progress=False)
+
+
+@cache
+def _policies() -> jmdp.PolicyComparison:
+    return jmdp.compare_policies(
+        walk(),
+        {"old": alternate, "new": other},
+        starts=[0, 1],
+        seed=0,
+        discount=0.5,
+        horizon=3,
+        samples=40,
+        baseline="old",
+        progress=False,
+    )
+
+
+@cache
+def _runs() -> Any:
+    return jmdp.compare_runs({"a": plain, "b": shifted}, seed=0, samples=40, minimize=True, progress=False)
+
+
+@cache
+def _measures() -> Any:
+    return jmdp.compare_runs({"a": several, "b": several}, seed=0, samples=4, progress=False)
+
+
+_RESULTS: dict[str, tuple[Callable[[], Any], list[Any]]] = {
+    "Comparison": (_actions, [0, 1, "stay", "go"]),
+    "Comparison with a range": (_bounded, [0, 1, "left", "right"]),
+    "PolicyComparison": (_policies, ["old", "new", 0, 1]),
+    "RunComparison": (_runs, ["a", "b", 0, 1]),
+}
+
+
+_OF_TWO = ["gap", "advantage", "superiority", "variance_reduction", "variance_reduction_ceiling", "common_samples"]
+
+
+def _ordered(found: Any, given: object) -> str | None:
+    """Estimates are in their intervals; other values are not checked."""
+    if isinstance(found, jmdp.Estimate):
+        inside = found.low <= found <= found.high
+        return None if inside or math.isnan(found) else f"{found!r} is not in {found.low} … {found.high}"
+    return None
+
+
+def _of(name: str, make: Callable[[], Any], labels: list[Any]) -> list[Entry]:
+    def call(method: str, **given: Any) -> Any:
+        return getattr(make(), method)(*given.values())
+
+    def two(rng: np.random.Generator) -> Arguments:
+        first, second = (labels[i] for i in rng.choice(4, 2, replace=False))
+        return {"method": _OF_TWO[rng.integers(len(_OF_TWO))], "first": first, "second": second}
+
+    def one(rng: np.random.Generator) -> Arguments:
+        methods = ["mean_of", "beside_reference" if hasattr(make(), "beside_reference") else "beside_leader"]
+        return {"method": methods[rng.integers(2)], "label": labels[rng.integers(4)]}
+
+    fixed = frozenset({"method"})
+    return [
+        Entry(f"{name}: two labels", call, two, fixed, check=_ordered, answer=repr),
+        Entry(f"{name}: one label", call, one, fixed, check=_ordered, answer=repr),
+        Entry(f"{name}.pair", call, lambda rng: {"method": "pair", "first": labels[0], "second": labels[1]}, fixed),
+        Entry(
+            f"{name}.regret",
+            lambda action, p: make().regret(action).quantile(p),
+            lambda rng: {"action": labels[rng.integers(4)], "p": 0.5},
+            check=_ordered,
+            answer=repr,
+        ),
+        Entry(
+            f"{name}.not_worse",
+            lambda **given: make().not_worse(**given),
+            lambda rng: {"margin": [0.5, "2%"][rng.integers(2)], "new": labels[1], "old": labels[0]},
+            answer=lambda found: (repr(found.excess), found.verdict),
+            then={"str": str},
+        ),
+        Entry(
+            f"{name}.continued",
+            lambda samples: make().continued(samples),
+            lambda rng: {"samples": 44},
+            amounts=frozenset({"samples"}),
+            check=sound,
+            answer=numbers,
+        ),
+    ]
+
+
+ENTRIES = [
+    *(entry for name, (make, labels) in _RESULTS.items() for entry in _of(name, make, labels)),
+    Entry(
+        "Regret.quantile",
+        lambda p: _actions().regret(0).quantile(p),
+        lambda rng: {"p": 0.5},
+        check=_ordered,
+        answer=repr,
+    ),
+    Entry("Regret.cvar", lambda p: _bounded().regret(0).cvar(p), lambda rng: {"p": 0.5}, check=_ordered, answer=repr),
+    Entry(
+        "PolicyComparison.by_start",
+        lambda policy: _policies().by_start().gap_variance(policy),
+        lambda rng: {"policy": ["new", 1][rng.integers(2)]},
+        answer=repr,
+    ),
+    Entry(
+        "RunComparisons.__getitem__",
+        lambda measure: _measures()[measure],
+        lambda rng: {"measure": "cost"},
+        check=sound,
+        answer=numbers,
+    ),
+    Entry(
+        "RunComparisons.continued",
+        lambda samples: _measures().continued(samples),
+        lambda rng: {"samples": 6},
+        amounts=frozenset({"samples"}),
+        check=sound,
+        answer=numbers,
+    ),
+]

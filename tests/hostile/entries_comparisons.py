@@ -1,0 +1,345 @@
+"""Entries of `compare`, `compare_policies` and `compare_runs`, and what the caller's functions return to them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+import jmdp
+from hostile.entries import Arguments, Entry
+from hostile.entries_samples import Walk, alternate, frozen_lake, table, walk
+from jmdp.base.interval import Estimate
+from jmdp.simulators import ObjectSimulator
+
+
+def other(observation: Any) -> int:
+    """Another policy."""
+    return 1
+
+
+def plain(luck: jmdp.Luck) -> float:
+    """A run."""
+    return luck.uniform("x")
+
+
+def shifted(luck: jmdp.Luck) -> float:
+    """A better run."""
+    return luck.uniform("x") + 0.1 * luck.uniform("y")
+
+
+def several(luck: jmdp.Luck) -> dict[str, float]:
+    """A run with two measures."""
+    return {"cost": luck.uniform("x"), "wait": luck.uniform("y")}
+
+
+def settings(rng: np.random.Generator, *without: str) -> Arguments:
+    """Settings of a short comparison."""
+    found: Arguments = {
+        "seed": 5,
+        "confidence": 0.9,
+        "precision": None,
+        "indifference": None,
+        "samples": int(rng.choice([2, 8, 40])),
+        "seconds": None,
+        "return_range": [None, (-10.0, 20.0)][rng.integers(2)],
+        "tie_tolerance": 0.0,
+        "progress": False,
+    }
+    several_choices = rng.integers(4)
+    if several_choices < 2:
+        found["precision" if several_choices else "indifference"] = 0.5
+    return {name: value for name, value in found.items() if name not in without}
+
+
+_SIMULATORS: list[Callable[[], Arguments]] = [
+    lambda: {"simulator": walk(), "discount": 0.5},
+    lambda: {"simulator": walk(terminal=lambda state: state == 3), "discount": 1.0},
+    lambda: {"simulator": walk(actions=["stay", "go"]), "discount": 0.0},
+    lambda: {"simulator": table(), "discount": None},
+    lambda: {"simulator": ObjectSimulator(Walk, 2), "discount": 0.5},
+    lambda: {"simulator": frozen_lake(), "discount": 0.5},
+]
+_CHANCES = [0.35, 0.15, 0.15, 0.25, 0.05, 0.05]
+
+
+def _simulator(rng: np.random.Generator) -> Arguments:
+    return _SIMULATORS[rng.choice(len(_SIMULATORS), p=_CHANCES)]()
+
+
+def _compare(rng: np.random.Generator) -> Arguments:
+    return {
+        **_simulator(rng),
+        "state": [None, 1][rng.integers(2)] if rng.random() < 0.5 else None,
+        "policy": ["uniform", alternate][rng.integers(2)],
+        "actions": [0, 1],
+        "coupling": [jmdp.Synchronous(), jmdp.Local(), jmdp.Independent()][rng.integers(3)],
+        **settings(rng),
+        "max_steps": None,
+        "horizon": 3,
+        "reward_bound": None,
+        "policies": None,
+    }
+
+
+def _compare_policies(rng: np.random.Generator) -> Arguments:
+    simulator = _simulator(rng)
+    own = simulator["simulator"]
+    given = [[0, 1], {0: 0.5, 1: 0.5}, [1]][rng.integers(3)]
+    starts = given if isinstance(own, jmdp.TabularJMDP) or (type(own).__name__ == "FunctionSimulator") else None
+    found = {
+        **simulator,
+        "policies": {"old": alternate, "new": [other, "uniform"][rng.integers(2)]},
+        "starts": starts,
+        "coupling": [jmdp.Synchronous(policy_luck="shared"), jmdp.Local(), jmdp.Independent()][rng.integers(3)],
+        "baseline": [None, "old"][rng.integers(2)],
+        **settings(rng),
+        "max_steps": None,
+        "horizon": 3,
+        "reward_bound": None,
+    }
+    if found["baseline"] and rng.random() < 0.5:
+        found |= {"precision": None, "indifference": None, "margin": [0.5, "2%"][rng.integers(2)]}
+    return found
+
+
+def _compare_runs(rng: np.random.Generator) -> Arguments:
+    measures = bool(rng.integers(2))
+    found = {
+        "runs": {"a": several, "b": several} if measures else {"a": plain, "b": shifted},
+        "minimize": ["cost"] if measures else bool(rng.integers(2)),
+        "baseline": [None, "a"][rng.integers(2)],
+        **settings(rng),
+    }
+    if measures:
+        found |= {"precision": {"cost": 0.5}, "indifference": None, "tie_tolerance": {"wait": 0.1}}
+    return found
+
+
+def parts(found: Any) -> Iterable[jmdp.Comparison]:
+    """The comparisons of a result."""
+    return found.values() if isinstance(found, jmdp.RunComparisons) else [found]
+
+
+def sound(found: Any, given: object) -> str | None:
+    """What is wrong with a comparison, or None."""
+    for c in parts(found):
+        plain_numbers = (type(c.seed), type(c.samples), type(c.horizon), *map(type, c.counts.values()))
+        if set(plain_numbers) != {int} or type(c.confidence) is not float or type(c.discount) is not float:
+            return f"seed, samples, horizon, confidence or discount is not a plain number: {plain_numbers}"
+        estimates: dict[str, Estimate] = {}
+        for a in c.actions:
+            regret = c.regret(a)
+            estimates |= {f"mean of {a!r:.20}": c.mean_of(a), f"regret of {a!r:.20}": regret.mean}
+            estimates |= {"quantile of regret": regret.quantile(0.5), "cvar of regret": regret.cvar(0.5)}
+            for b in c.actions:
+                estimates |= {"advantage": c.advantage(a, b), "superiority": c.superiority(a, b)}
+        for name, estimate in estimates.items():
+            if not (math.isfinite(estimate) and estimate.low <= estimate <= estimate.high):
+                return f"{name} is {estimate!r}, {estimate.low} to {estimate.high}"
+            if name == "superiority" and not 0 <= estimate.low <= estimate.high <= 1:
+                return f"a chance is {estimate!r}, {estimate.low} to {estimate.high}"
+    return None
+
+
+def numbers(found: Any) -> Any:
+    """All samples and decisions of a comparison."""
+    return [
+        (c.draws.returns.tobytes(), c.mean.tobytes(), c.outcome, c.best, c.seed, c.confidence) for c in parts(found)
+    ]
+
+
+THEN: dict[str, Callable[[Any], Any]] = {
+    "repr": repr,
+    "answer": lambda found: found.answer,
+    "html": lambda found: found._repr_html_(),
+    "table": lambda found: found.to_dataframe(),
+}
+
+
+def _returned(name: str, valid: Any, call: Callable[[Any], Any]) -> Entry:
+    """Entry whose only argument is what a function of the caller returns."""
+    return Entry(name, call, lambda rng: {"returned": valid}, calls_back=True, check=sound, answer=numbers, then=THEN)
+
+
+_SHORT: Arguments = {"seed": 1, "samples": 4, "discount": 0.5, "horizon": 2, "progress": False}
+
+
+def _rewarded(returned: Any) -> Any:
+    """Action 1 earns this in every other state."""
+    simulator = walk(reward=lambda s, a, u: returned if a and s % 2 else float(u))
+    return jmdp.compare(simulator, 1, alternate, **_SHORT)
+
+
+def _rewarded_episodes(returned: Any) -> Any:
+    simulator = walk(reward=lambda s, a, u: returned if a and s % 2 else float(u))
+    return jmdp.compare_policies(simulator, {"a": alternate, "b": other}, **_SHORT)
+
+
+def _moved(returned: Any) -> Any:
+    simulator = walk(reward=lambda s, a, u: float(u) * (1 + a), next_state=lambda s, a, u: returned if a else 0)
+    return jmdp.compare(simulator, 0, lambda observation: 0, **_SHORT | {"horizon": 3})
+
+
+def _moved_locally(returned: Any) -> Any:
+    simulator = walk(reward=lambda s, a, u: float(u) * (1 + a), next_state=lambda s, a, u: returned if a else 0)
+    policies = {"a": lambda observation: 0, "b": lambda observation: 1}
+    return jmdp.compare_policies(simulator, policies, coupling=jmdp.Local(), **_SHORT | {"horizon": 3})
+
+
+def _ended(returned: Any) -> Any:
+    return jmdp.compare(walk(terminal=lambda s: returned if s > 1 else False), 1, alternate, **_SHORT)
+
+
+def _observed(returned: Any) -> Any:
+    return jmdp.compare(walk(observe=lambda s: returned), 1, lambda observation: 0, **_SHORT)
+
+
+def _observed_by_table(returned: Any) -> Any:
+    return jmdp.compare(walk(observe=lambda s: returned), 1, [0, 1, 0, 1, 0], **_SHORT)
+
+
+def _begun(returned: Any) -> Any:
+    simulator = walk(start=lambda rng: returned, next_state=lambda s, a, u: a, reward=lambda s, a, u: float(u) + a)
+    return jmdp.compare(simulator, None, lambda observation: 0, **_SHORT)
+
+
+def _drawn(returned: Any) -> Any:
+    return jmdp.compare(
+        walk(luck=lambda rng: returned, reward=lambda s, a, u: a, next_state=lambda s, a, u: s), 1, alternate, **_SHORT
+    )
+
+
+def _chosen(returned: Any) -> Any:
+    return jmdp.compare(walk(), 1, lambda observation: returned, **_SHORT)
+
+
+def _chosen_with_luck(returned: Any) -> Any:
+    return jmdp.compare_policies(walk(), {"a": lambda observation, rng: returned, "b": alternate}, **_SHORT)
+
+
+def _chosen_in_table(returned: Any) -> Any:
+    return jmdp.compare(table(), 0, lambda observation: returned, seed=1, samples=4, horizon=2, progress=False)
+
+
+class _Returns:
+    """A simulation whose step returns a given value."""
+
+    def __init__(self, returned: Any) -> None:
+        self.rng, self.returned = np.random.default_rng(0), returned
+
+    def step(self, action: int) -> Any:
+        """Observation, reward, and whether this was the last step."""
+        u = self.rng.random()
+        return 0, self.returned if action else u, False
+
+
+def _object_rewarded(returned: Any) -> Any:
+    simulator = ObjectSimulator(lambda: _Returns(returned), 2)
+    return jmdp.compare(simulator, None, lambda observation: 0, **_SHORT)
+
+
+def _ran(returned: Any) -> Any:
+    return jmdp.compare_runs({"a": plain, "b": lambda luck: returned}, seed=1, samples=4, progress=False)
+
+
+def _measured(returned: Any) -> Any:
+    runs = {"a": several, "b": lambda luck: {"cost": returned, "wait": luck.uniform("y")}}
+    return jmdp.compare_runs(runs, seed=1, samples=4, progress=False)
+
+
+def _named_measure(returned: Any) -> Any:
+    def run(luck: jmdp.Luck) -> Any:
+        return {returned: luck.uniform("x"), "wait": luck.uniform("y")}
+
+    return jmdp.compare_runs({"a": run, "b": run}, seed=1, samples=4, progress=False)
+
+
+def _named(name: Any, policy: Any, run: Any) -> Any:
+    """Names of policies and runs, and one policy and one run of several."""
+    jmdp.compare_policies(walk(), {name: alternate, "other": policy}, **_SHORT)
+    return jmdp.compare_runs({name: plain, "other": run}, seed=1, samples=4, progress=False)
+
+
+def _continuous(first: Any, second: Any) -> Any:
+    """Actions of a simulator without a list of actions."""
+
+    class Continuous(jmdp.simulators.Simulator):
+        def step(self, state: Any, action: Any, shock: jmdp.Shock) -> Any:
+            return jmdp.simulators.Step(shock.uniform() * (1 + (action is first)), state, False)
+
+    return jmdp.compare(Continuous(), 0, lambda observation: 0.5, actions=[first, second], **_SHORT)
+
+
+_WHOLE = [
+    Entry(
+        "compare",
+        jmdp.compare,
+        _compare,
+        amounts=frozenset({"samples", "horizon"}),
+        calls_back=True,
+        check=sound,
+        answer=numbers,
+        then=THEN,
+    ),
+    Entry(
+        "compare_policies",
+        jmdp.compare_policies,
+        _compare_policies,
+        amounts=frozenset({"samples", "horizon"}),
+        calls_back=True,
+        check=sound,
+        answer=numbers,
+        then=THEN,
+    ),
+    Entry(
+        "compare_runs",
+        jmdp.compare_runs,
+        _compare_runs,
+        amounts=frozenset({"samples"}),
+        calls_back=True,
+        check=sound,
+        answer=numbers,
+        then=THEN,
+    ),
+]
+"""Entries with many arguments, which are called more often than others."""
+
+ENTRIES = [
+    *_WHOLE * 3,
+    Entry(
+        "compare_runs and compare_policies with names",
+        _named,
+        lambda rng: {"name": "mine", "policy": other, "run": shifted},
+        calls_back=True,
+        check=sound,
+        answer=numbers,
+        then=THEN,
+    ),
+    Entry(
+        "compare actions of any kind",
+        _continuous,
+        lambda rng: {"first": 0.25, "second": np.array([1.0, 2.0])},
+        check=sound,
+        then=THEN,
+    ),
+    _returned("compare: reward", 0.75, _rewarded),
+    _returned("compare_policies: reward", 0.75, _rewarded_episodes),
+    _returned("compare: next_state", 3, _moved),
+    _returned("compare_policies: next_state under Local", 3, _moved_locally),
+    _returned("compare: terminal", True, _ended),
+    _returned("compare: observe", 2, _observed),
+    _returned("compare: observe for a table", 2, _observed_by_table),
+    _returned("compare: start", 1, _begun),
+    _returned("compare: luck", 0.5, _drawn),
+    _returned("compare: policy", 1, _chosen),
+    _returned("compare: policy", np.array([0.25, 0.75]), _chosen),
+    _returned("compare: policy in a table", 1, _chosen_in_table),
+    _returned("compare_policies: policy", [0.25, 0.75], _chosen_with_luck),
+    _returned("compare: object", 0.5, _object_rewarded),
+    _returned("compare_runs: result", 0.75, _ran),
+    _returned("compare_runs: measure", 0.75, _measured),
+    _returned("compare_runs: name of a measure", "cost", _named_measure),
+]
