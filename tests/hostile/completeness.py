@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Iterator
 
 import jmdp
-from jmdp import plots, testing, worlds
+from jmdp import plots, simulators, testing, worlds
 
 NO_ENTRY = {
     "Comparison": "made by compare; its queries have entries",
@@ -20,29 +20,15 @@ NO_ENTRY = {
     "RunComparisons": "made by compare_runs",
     "Verdict": "an Enum, which Python looks up",
     "errors": "a module of exceptions",
+    "simulators.PairWalks": "made by PairedRollouts",
+    "simulators.Simulator": "an interface",
+    "simulators.Step": "made by simulators",
     "methods": "a module; its classes have entries",
     "plots.style": "a module of colours and sizes",
     "testing.Finding": "made by checks",
     "testing.Findings": "made by checks",
 }
 """Public names that need no entry."""
-
-OF_SAMPLES = {
-    "Luck",
-    "Margin",
-    "ProcessPool",
-    "Regret",
-    "SerialPool",
-    "Shock",
-    "as_policy",
-    "compare",
-    "compare_policies",
-    "compare_runs",
-    "simulators",
-    "testing.check_simulator",
-    "training",
-}
-"""Names of simulators and comparisons."""
 
 RESULTS = (
     jmdp.Calibration,
@@ -53,12 +39,20 @@ RESULTS = (
     jmdp.Gap,
     jmdp.GapDistribution,
     jmdp.Interval,
+    jmdp.Luck,
+    jmdp.NotWorse,
+    jmdp.Regret,
     jmdp.TabularJMDP,
     jmdp.TabularPolicy,
 )
-"""Classes whose public methods need entries, if they take arguments."""
+"""Classes whose public methods need entries, if they take arguments. Those of comparisons are called by label."""
 
-_SUBMODULES = {"plots": plots, "testing": testing, "worlds": worlds}
+_SUBMODULES = {
+    "plots": plots,
+    "simulators": simulators,
+    "testing": testing,
+    "worlds": worlds,
+}
 
 
 def public_names() -> Iterator[str]:
