@@ -21,6 +21,7 @@ def wait():
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
         time.sleep(0.01)
+    pytest.fail("not interrupted")
 
 
 @pytest.fixture(autouse=True)
