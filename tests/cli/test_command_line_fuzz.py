@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from itertools import islice
 
 import command_line_fuzz as fuzz
 import pytest
-
-import jmdp.cli.main
 
 
 def test_random_command_lines_end_as_documented():
@@ -41,6 +40,6 @@ def escapes(*args):
     ],
 )
 def test_faults_are_noticed(name, does, fault, monkeypatch):
-    monkeypatch.setattr(jmdp.cli.main, name, does)
+    monkeypatch.setattr(import_module("jmdp.cli.main"), name, does)
     found = fuzz.ended(["evaluate", "nosuch", "--json"])
     assert fault in found.fault

@@ -57,6 +57,26 @@ def core():
     np.testing.assert_allclose(reached.mean[0], exact.mean[2], atol=1e-2)
     jmdp.compare(shop(), policy=filled_up, discount=0.8, seed=0)
     blas_on_one_thread()
+    a_checkpoint_has_one_user()
+
+
+def a_checkpoint_has_one_user():
+    """What filelock is for."""
+    from jmdp.base.whole_files import reserved
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "run.npz")
+        method = jmdp.Incremental(seed=5, updates=1_000, checkpoint=path)
+        first, again = (jmdp.evaluate(WORLD.model, POLICY, SHARED, method) for _ in range(2))
+        assert np.array_equal(first.mean, again.mean)
+        with reserved(path):
+            try:
+                jmdp.evaluate(WORLD.model, POLICY, SHARED, method)
+            except jmdp.errors.CheckpointError as error:
+                said = str(error)
+            else:
+                said = "two runs use one checkpoint"
+        assert "in use by process" in said, said
 
 
 def blas_on_one_thread():

@@ -15,7 +15,7 @@ _LONGEST = 1_500
 _INSTALLED = tuple(
     os.path.join(folder, "")
     for folder in (
-        Path(jmdp.__file__).parent,
+        str(Path(jmdp.__file__).parent),
         *(sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")),
     )
 )

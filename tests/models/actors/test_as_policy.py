@@ -228,6 +228,9 @@ def test_what_is_no_policy():
         as_policy({0: 1}, TWO)
     with pytest.raises(PolicyError, match=r"takes 3 arguments. Give f\(obs\) or f\(obs, rng\)"):
         as_policy(lambda a, b, c: 0, TWO)
+    with pytest.raises(PolicyError, match=r"takes no arguments. Give f\(obs\) or f\(obs, rng\)"):
+        as_policy(lambda: 0, TWO)
+    as_policy(lambda *several: 0, TWO)
 
 
 def test_an_actor_is_taken_as_it_is():
