@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import re
 import subprocess
 import sys
@@ -123,8 +124,11 @@ def test_sizes():
     assert too_much == []
 
 
-def test_import_is_light():
-    """No heavy package is loaded, and it takes at most twice the CPU time of importing numpy (best of five)."""
+def test_import_is_light(tmp_path):
+    """No heavy package is loaded, and it takes at most twice the CPU time of importing numpy (best of five).
+
+    Usually 0.9 times. Both are loaded as bytecode, which a first run writes: compiling jmdp doubles its time.
+    """
     code = (
         "import json, sys, time\n"
         "start = time.process_time()\n"
@@ -134,9 +138,10 @@ def test_import_is_light():
         "ratio = (time.process_time() - between) / (between - start)\n"
         f"print(json.dumps([ratio, [name for name in {HEAVY} if name in sys.modules]]))"
     )
-    runs = [json.loads(subprocess.check_output([sys.executable, "-c", code])) for _ in range(5)]
+    kept = {**os.environ, "PYTHONPYCACHEPREFIX": str(tmp_path), "PYTHONDONTWRITEBYTECODE": ""}
+    runs = [json.loads(subprocess.check_output([sys.executable, "-c", code], env=kept)) for _ in range(6)]
     assert runs[0][1] == []
-    ratio = min(ratio for ratio, _ in runs)
+    ratio = min(ratio for ratio, _ in runs[1:])
     print(f"import jmdp takes {ratio:.2f} times as long as import numpy")
     assert ratio <= 2
 
