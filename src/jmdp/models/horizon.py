@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,7 +60,7 @@ def policy_steps(policy: Any, model: TabularJMDP, steps: int) -> list[TabularPol
     found: list[TabularPolicy] = []
     if isinstance(policy, np.ndarray) and policy.ndim == 3:
         found = [TabularPolicy(table) for table in policy]
-    elif isinstance(policy, Sequence) and all(isinstance(step, TabularPolicy) for step in policy):
+    elif isinstance(policy, (list, tuple)) and all(isinstance(step, TabularPolicy) for step in policy):
         found = list(policy)
     else:
         raise PolicyError(

@@ -15,7 +15,7 @@ import numpy as np
 
 from jmdp.base import arrays
 from jmdp.base.arrays import Floats, Integers
-from jmdp.base.settings import short, whole_number
+from jmdp.base.settings import integer, short
 from jmdp.errors import SettingsError
 
 if TYPE_CHECKING:
@@ -75,11 +75,18 @@ def draw(
             f"rng is {short(rng)}. Give a generator, rng = np.random.default_rng({seed}), and pass the same one each "
             "time."
         )
-    shape = () if size is None else (whole_number("size", size, 0),)
-    arrays.refuse_large(f"size is {size}: a sample", 24.0 * math.prod(shape) * actions.size)
+    shape = () if size is None else (_whole_size(size),)
+    arrays.refuse_large(f"A sample of size {short(size)}", 24.0 * math.prod(shape) * actions.size)
     luck = rng.random((*shape, 1))
     scenario = np.searchsorted(arrays.cumulative_rows(prob[None])[0], luck, side="right")
     return Outcomes(reward[scenario, actions], next_state[scenario, actions])
+
+
+def _whole_size(size: object) -> int:
+    found = integer(size)
+    if found is None or found < 0:
+        raise SettingsError(f"size is {short(size)}. Give a whole number of draws, or None for a single one.")
+    return found
 
 
 def distribution(prob: Floats, reward: Floats, next_state: Integers, actions: Integers) -> OutcomeDistribution:

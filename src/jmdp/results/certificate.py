@@ -74,10 +74,12 @@ class Certificate(arrays.FrozenArrays):
 
 def _errors(name: str, value: object) -> float | Floats:
     """One error bound or a read-only array of them, possibly infinite."""
-    if isinstance(value, np.ndarray) and value.dtype == np.float64 and value.ndim > 0 and (value >= 0).all():
+    if isinstance(value, np.ndarray) and value.dtype == np.float64 and value.ndim > 0:
         arrays.refuse_masked(name, value, SettingsError)
-        arrays.frozen(value)
-        return value
+        arrays.refuse_large(f"The check of {name}", float(value.size))
+        if (value >= 0).all():
+            arrays.frozen(value)
+            return value
     found = real_number(value)
     if not found >= 0:
         raise SettingsError(f"{name} is {short(value)}. Give a number ≥ 0, or a float64 array of such numbers.")

@@ -64,6 +64,10 @@ class ReachablePairs(Method[Evaluation]):
     residual_name: ClassVar[str] = "width"
 
     def __post_init__(self) -> None:
+        try:
+            repr(self.state)
+        except Exception as error:  # of any kind: it is the caller's class
+            raise SettingsError(f"state is {short(self.state)}, whose repr raised {type(error).__name__}.") from error
         nonnegative(self, "tolerance")
         whole(self, "max_states", 1)
         whole(self, "memory_budget", 1, optional=True)

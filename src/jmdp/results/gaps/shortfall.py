@@ -76,7 +76,7 @@ def cvar_high(p: Fraction, box: MomentBox, chance: Chance) -> Fraction:
     The maximum over η of η − h(η)/p, with h(η) = E(η − X)₊, is at the p-quantile. Between two points, h is above the
     line through the left one with the least slope there, and above the line through the right one with the greatest.
     """
-    mean = Interval(down(box.lows[1]), up(box.highs[1]))
+    mean = Interval(*sorted((down(box.lows[1]), up(box.highs[1]))))  # in order, even if the moments contradict
     ends = _quantile_range(float(p), mean, box.variance, box.low, box.high)
     if not all(math.isfinite(end) for end in ends):
         return box.highs[1]
