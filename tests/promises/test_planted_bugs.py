@@ -512,8 +512,8 @@ BUGS = [
         "test_comparing.py::test_returns_equal_by_rounding_are_not_called_ties"),
     Bug("rounding is a difference", "results/samples/sample_summary.py", "slack + np.where(exact, 0.0, 2 * self.limits.rounding)", "slack",
         "test_comparing.py::test_a_tie_up_to_rounding_decides_nothing"),
-    Bug("numbers of a subset are counted anew", "results/comparison.py", "return self.numbers.index(label)",
-        "return self.summary.labels.index(label)",
+    Bug("numbers of a subset are counted anew", "results/comparison.py", "return self.numbers.index(number)",
+        "return self.summary.labels.index(number)",
         "test_comparing.py::test_actions_keep_their_numbers_in_a_subset"),
     Bug("walks of a visit share their luck", "simulators/pair_walks.py", 'self._root.derived(b"walk", first + i)',
         'self._root.derived(b"walk", (first + i) // self._plan.repeats)', "simulators/test_pair_walks.py::test_rows_of_a_visit"
@@ -553,7 +553,7 @@ BUGS = [
     Bug("a truncation never is an end", "simulators/gymnasium/gymnasium_simulator.py", "(truncated and self._truncated_ends)", "False",
         TRUNCATION + "test_the_end_of_a_finite_tape_is_an_end[its own signal-copied]"),
     Bug("a time limit that is an end is not counted", "simulators/gymnasium/gymnasium_simulator.py",
-        "self._snapshots.time_counts = truncated_ends", "pass",
+        "self._snapshots.time_counts = self._truncated_ends", "pass",
         TRUNCATION + "test_the_steps_that_a_time_limit_has_counted_are_state_if_it_is_an_end[copied]"),
     # What comes after the horizon.
     Bug("a table's rewards are bounded by those met", "results/samples/limits.py",

@@ -228,8 +228,7 @@ class Comparison(Tabulated):
         a = self._at(action)
         draws = self.draws.complete.one_coupling
         returns, ends = draws.returns, draws.ends
-        cut = np.where((ends != ends[:, [a]]).any(axis=1), 2 * self.limits.cut, 0.0)
-        hidden = cut + 2 * self.limits.rounding
+        hidden = np.where((ends != ends[:, [a]]).any(axis=1), 2 * self.limits.cut, 0.0) + 2 * self.limits.rounding
         most = math.inf if self.return_range is None else self.return_range[1] - self.return_range[0]
         values = (self.sign * returns).max(axis=1) - self.sign * returns[:, a]
         error = 0.0 if self.summary.certain else 1 - self.confidence
@@ -329,8 +328,7 @@ class Comparison(Tabulated):
         """Position of an action, by its name or by its index in the simulator."""
         if self.numbers is None or isinstance(label, str):
             return self.summary.labels.index(label)
-        number = integer(label)
-        if number is None or number not in self.numbers:
+        if (number := integer(label)) is None or number not in self.numbers:
             compared = cut(", ".join(self.actions))
             raise LabelError(f"Action {short(label)} was not compared. Compared actions: {compared}.")
         return self.numbers.index(number)

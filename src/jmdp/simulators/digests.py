@@ -41,14 +41,12 @@ def digest_of(value: object, ignored: Ignored = lambda owner: _NONE) -> bytes:
     traversal = _Traversal(ignored)
     try:
         traversal.visit(value)
-    except RecursionError:
-        raise SimulatorError(f"A state is nested too deeply to be inspected. {_FIX}") from None
     except SimulatorError:
         raise
+    except RecursionError:
+        raise SimulatorError(f"A state is nested too deeply to be inspected. {_FIX}") from None
     except Exception as error:  # of any kind: attributes and conversions are those of the caller's classes
-        raise SimulatorError(
-            f"A state cannot be inspected: {type(error).__name__}: {cut(str(error))}. {_FIX}"
-        ) from error
+        raise SimulatorError(f"A state cannot be inspected: {cut(repr(error))}. {_FIX}") from error
     return hashlib.blake2b(traversal.out, digest_size=16).digest()
 
 
@@ -224,10 +222,7 @@ def _plain(value: Any) -> bytes | None:
 
 
 def _integer(value: int) -> bytes:
-    try:
-        return b"i%d" % value
-    except ValueError:  # Python refuses to print integers of more than 4,300 digits in decimals
-        return b"I%x" % value
+    return b"i%d" % value if value.bit_length() < 2000 else b"I%x" % value  # Python may refuse to print decimals
 
 
 def _number(value: float) -> bytes:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jmdp.base.interrupts import interruptible
-from jmdp.base.settings import whole_number
+from jmdp.base.settings import refuse_unreadable, whole_number
 from jmdp.errors import SimulatorError
 from jmdp.simulators.candidates import all_actions, listed_actions
 from jmdp.simulators.checking.many_steps import many_steps_fault
@@ -56,6 +56,7 @@ def check_simulator(
         many steps follow in longer rollouts, to find rare states that draw differently.
     """
     if not isinstance(simulator, Simulator):
+        refuse_unreadable("simulator", simulator, SimulatorError)
         raise not_a_simulator(simulator)
     steps = whole_number("steps", steps, 1)
     if actions is None:
