@@ -319,5 +319,5 @@ def test_messages():
     with pytest.raises(LabelError, match="There is no state 9"):
         model.sample(9, rng=rng)
     for wrong in (0.5, {0, 1}, [[0, 1]]):
-        with pytest.raises(LabelError, match="is an index or a name"):
+        with pytest.raises(LabelError, match="give an index or a name"):
             model.outcome_distribution(0, wrong)

@@ -121,7 +121,7 @@ def test_states_and_actions_by_index_or_name():
         (2, "There is no state 2: indices run from 0 to 1"),
         (-1, "There is no state -1"),
         (True, "There is no state True"),
-        (0.0, "A state is an index or a name, not 0.0"),
+        (0.0, "There is no state 0.0: give an index or a name"),
     ):
         with pytest.raises(LabelError, match=message):
             result.gap(label, 0, 1)

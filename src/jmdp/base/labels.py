@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from jmdp.errors import LabelError, ModelError
@@ -68,14 +68,31 @@ class Labels:
                 raise LabelError(f"There is no {self.kind} {label!r}: the {self.plural} have no names. Use an index.")
             close = difflib.get_close_matches(label, self.names, n=1)
             hint = f" Did you mean {close[0]!r}?" if close else ""
-            raise LabelError(f"There is no {self.kind} {label!r}: names are {_some(self.names)}.{hint}")
+            raise LabelError(f"There is no {self.kind} {label!r}: names are {self.shown}.{hint}")
         try:
             i = operator.index(label)
         except TypeError:
-            raise LabelError(f"A {self.kind} is an index or a name, not {label!r}.") from None
+            raise LabelError(f"There is no {self.kind} {label!r}: give an index or a name.") from None
         if isinstance(label, bool) or not 0 <= i < self.size:
-            raise LabelError(f"There is no {self.kind} {label!r}: indices run from 0 to {self.size - 1}.")
+            names = "" if self.names is None else f", and names are {self.shown}"
+            fix = f" Convert it: int({label!r})." if isinstance(label, bool) else ""
+            raise LabelError(f"There is no {self.kind} {label!r}: indices run from 0 to {self.size - 1}{names}.{fix}")
         return i
+
+    @property
+    def shown(self) -> str:
+        """The names, or the first of many, for messages."""
+        return _some(self.names or ())
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __iter__(self) -> Iterator[Label]:
+        """Names, or indices if there are no names."""
+        return iter(range(self.size) if self.names is None else self.names)
+
+    def __getitem__(self, i: int) -> Label:
+        return range(self.size)[i] if self.names is None else self.names[i]
 
     def name(self, index: int) -> str:
         """Return the name of an index; the index itself, as text, if there are no names."""

@@ -197,7 +197,7 @@ def test_whatever_a_function_returns_is_the_action_where_actions_are_not_numbere
         ([0.5, 0.5], PolicyError, "2 numbers for 3 actions"),
         ([np.nan, 0.5, 0.5], PolicyError, "not probabilities. Did its training diverge"),
         ([np.inf, 0.5, 0.5], PolicyError, "not probabilities. Did its training diverge"),
-        (0.7, PolicyError, r"returned 0.7, not an action. Return its index"),
+        (0.7, PolicyError, r"returned 0.7, not an action. Return the index of an action"),
         (np.zeros((2, 3)), PolicyError, r"shape \(2, 3\)"),
         ((1, None), PolicyError, "return only the first entry"),
         (None, PolicyError, "NoneType"),
