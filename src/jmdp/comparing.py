@@ -27,7 +27,7 @@ from jmdp.simulators import as_simulator
 from jmdp.simulators.candidates import candidate_actions
 from jmdp.simulators.checking.sampling import check_before_sampling, check_repeatable, policy_draws
 from jmdp.simulators.digests import digest_of
-from jmdp.simulators.functions import TabularSimulator
+from jmdp.simulators.functions import TabularSimulator, table_states
 from jmdp.simulators.rollouts import RolloutPlan, paired_draws
 from jmdp.simulators.simulator import Draws, Simulator
 
@@ -164,7 +164,7 @@ def _question(
     place = simulator.start(Shock.of_sample(settings.seed, 0)) if state is None else state
     reward_bound = known_reward_bound(simulator, [place], settings.reward_bound)
     candidates, labels = candidate_actions(simulator.actions, actions)
-    actor = as_policy(policy, simulator.actions)
+    actor = as_policy(policy, simulator.actions, states=table_states(simulator))
     plan = RolloutPlan(
         state=place,
         actions=candidates,

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from jmdp.base import arrays
 from jmdp.base.arrays import Floats
-from jmdp.base.labels import Label
-from jmdp.errors import PolicyError
+from jmdp.base.labels import Label, Labels
+from jmdp.base.settings import short
+from jmdp.errors import LabelError, PolicyError
 from jmdp.models.tabular import TabularJMDP
 
 
@@ -47,8 +49,7 @@ class TabularPolicy(arrays.FrozenArrays):
     @classmethod
     def uniform(cls, model: TabularJMDP) -> TabularPolicy:
         """Policy with equally likely actions in every state."""
-        S, _, A = model.shape
-        return cls(np.full((S, A), 1 / A))
+        return cls.of("uniform", model.actions, model.states)
 
     @classmethod
     def deterministic(
@@ -67,6 +68,45 @@ class TabularPolicy(arrays.FrozenArrays):
             raise PolicyError(f"actions has {count} entries for {S} states. Give one action for each state.")
         return cls(np.eye(A)[[model.actions.index(a) for a in actions]])
 
+    @classmethod
+    def of(cls, given: Any, actions: Labels | None, states: Labels | None) -> TabularPolicy:
+        """Policy from one action ``[S]`` for each state, by index or name, from probabilities ``[S, A]``, or itself.
+
+        Without `states` or `actions`, their numbers are those of the policy; with both it may also be "uniform".
+        """
+        if isinstance(given, str) and given == "uniform" and states is not None and actions is not None:
+            return cls(np.full((states.size, actions.size), 1 / actions.size))
+        table = given if isinstance(given, cls) else cls._read(given, actions)
+        S = len(table.probs) if states is None else states.size
+        A = table.probs.shape[1] if actions is None else actions.size
+        if len(table.probs) != S and table is not given and np.ndim(given) == 1:
+            raise PolicyError(f"The policy has {len(given)} actions for {S} states. Give one action for each state.")
+        if table.probs.shape != (S, A):
+            raise PolicyError(
+                f"The policy's table has shape {table.probs.shape}, but there are {S} states and {A} actions. "
+                f"Give probs of shape {(S, A)} = [S, A]."
+            )
+        return table
+
+    @classmethod
+    def _read(cls, given: Any, actions: Labels | None) -> TabularPolicy:
+        try:
+            array = np.asarray(given.detach().cpu() if hasattr(given, "detach") else given)
+        except ValueError:
+            raise PolicyError(f"The policy is {short(given)}, whose rows have different lengths. {_WANTED}") from None
+        if array.ndim == 1 and array.size and array.dtype.kind in ("iu" if actions is None else "iuU"):
+            labels = actions or Labels("action", int(array.max()) + 1)
+            chosen = []
+            for s, a in enumerate(array.tolist()):
+                try:
+                    chosen.append(labels.index(a))
+                except LabelError as error:
+                    raise LabelError(f"The policy has the action {a!r} in state {s}. {error}") from None
+            return cls(np.eye(labels.size)[chosen])
+        if array.ndim != 2:
+            raise PolicyError(f"The policy is an array of shape {array.shape} and dtype {array.dtype}. {_WANTED}")
+        return cls(array)
+
     def mixed(self, other: TabularPolicy, weight: float) -> TabularPolicy:
         """Policy that follows `other` with probability `weight` in each step, otherwise this one (e.g. ε-greedy)."""
         if not (isinstance(weight, Real) and 0 <= float(weight) <= 1):
@@ -79,18 +119,18 @@ class TabularPolicy(arrays.FrozenArrays):
 
     def check_fits(self, model: TabularJMDP) -> None:
         """Raise unless the policy has the model's states and actions."""
-        S, _, A = model.shape
-        if self.probs.shape != (S, A):
-            raise PolicyError(
-                f"The policy's table has shape {self.probs.shape}, but the model has {S} states and {A} actions. "
-                f"Give probs of shape {(S, A)} = [S, A]."
-            )
+        self.of(self, model.actions, model.states)
 
     def __repr__(self) -> str:
         S, A = self.probs.shape
         kind = "deterministic" if (self.probs.max(axis=1) == 1).all() else "stochastic"
         return f"TabularPolicy({S} states, {A} actions, {kind})"
 
+
+_WANTED = (
+    "Give one action for each state (integers or names [S]) or probabilities [S, A]. For the same in all states of a "
+    "simulator, use lambda obs: probs."
+)
 
 Policies = Mapping[str, TabularPolicy]
 """Several policies by name."""

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from jmdp.base.labels import Label, Labels
+from jmdp.base.settings import short
 from jmdp.errors import SettingsError
 from jmdp.simulators.digests import digest_of
 
@@ -16,6 +17,8 @@ def candidate_actions(
     numbered: Labels | None, actions: Sequence[Any] | Mapping[str, Any] | None
 ) -> tuple[list[Any], Labels]:
     """Values that are passed to the simulator for each candidate, and the labels of the candidates."""
+    if isinstance(actions, (set, frozenset)):
+        raise SettingsError(f"actions is {short(actions)}, a set, which has no order. Give a list.")
     if numbered is None:
         if actions is None:
             raise SettingsError(

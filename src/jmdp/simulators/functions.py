@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from jmdp.base.arrays import are_indices, cumulative_rows
+from jmdp.base.labels import Labels
 from jmdp.base.luck import Shock
 from jmdp.errors import SimulatorError, UnavailableError
 from jmdp.models.coupling import Coupling
@@ -162,3 +163,8 @@ class TabularSimulator(Simulator):
 
     def __repr__(self) -> str:
         return f"table of {self.model.shape[0]} states × {self.model.shape[2]} actions"
+
+
+def table_states(simulator: Simulator) -> Labels | None:
+    """States of a table, of which the observations are the indices; None for other simulators."""
+    return simulator.model.states if isinstance(simulator, TabularSimulator) else None

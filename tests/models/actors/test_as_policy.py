@@ -200,7 +200,7 @@ def test_whatever_a_function_returns_is_the_action_where_actions_are_not_numbere
         (0.7, PolicyError, r"returned 0.7, not an action. Return the index of an action"),
         (np.zeros((2, 3)), PolicyError, r"shape \(2, 3\)"),
         ((1, None), PolicyError, "return only the first entry"),
-        (None, PolicyError, "NoneType"),
+        (None, PolicyError, "returned None for the observation 0. Is a return statement missing"),
         (3, LabelError, "function <lambda>, returned an invalid action"),
         (-1, LabelError, "indices run from 0 to 2"),
         (True, LabelError, "no action True"),

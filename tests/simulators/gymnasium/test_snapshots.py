@@ -103,7 +103,9 @@ def test_own_calls(frames):
     env: Any = InC()
     if frames:
         env = gym.wrappers.FrameStackObservation(env, frames)
-    with pytest.raises(SimulatorError, match=r"attribute core is a Core \(this is C\).*save=lambda env.*register.*replay"):
+    with pytest.raises(
+        SimulatorError, match=r"attribute core is a Core \(this is C\).*save=lambda env.*register.*replay"
+    ):
         GymnasiumSimulator(env)
     simulator = GymnasiumSimulator(env, save=save, restore=restore)
     state = simulator.reset(0)

@@ -39,6 +39,7 @@ def as_policy(
     greedy: bool = False,
     memory: bool = False,
     name: str | None = None,
+    states: Labels | None = None,
 ) -> Actor:
     """Convert a policy of any supported kind to an `Actor`, the interface that rollouts use.
 
@@ -77,6 +78,8 @@ def as_policy(
         because it simulates whole episodes.
     name
         Name of the policy in messages, in addition to its kind.
+    states
+        States of a table, whose indices are the observations; None for other simulators.
     """
     said = _name(policy) if name is None else f"{name!r} ({_name(policy)})"
     reading = Reading(said, actions, bool(logits), greedy)
@@ -102,7 +105,7 @@ def as_policy(
     if isinstance(policy, tuple) and len(policy) == 2 and callable(policy[0]) and not callable(policy[1]):
         return _Function(lambda observation: policy[0](policy[1], observation), reading)
     if isinstance(policy, (TabularPolicy, list, tuple)) or hasattr(policy, "__array__"):
-        return _Table(_table(policy, actions), reading)
+        return _Table(TabularPolicy.of(policy, actions, states).probs, reading)
     if callable(policy) and memory and callable(getattr(policy, "reset", None)):
         return RememberingActor(policy, reading)
     if callable(policy):
@@ -171,19 +174,6 @@ class _Table(ReadActor):
         jax: Any = sys.modules.get("jax")  # jax would otherwise clamp an index beyond the last row
         probs = self._probs  # without self, functions of equal parts are equal and not recompiled
         return jax and (lambda s: jax.numpy.asarray(probs).at[s].get(mode="fill", fill_value=np.nan))
-
-
-def _table(policy: Any, actions: Labels | None) -> Floats:
-    if isinstance(policy, TabularPolicy):
-        return policy.probs
-    array = numpy_of(policy)
-    if array.ndim == 1 and array.size and array.dtype.kind in ("iu" if actions is None else "iuU"):
-        labels = actions or Labels("action", int(array.max()) + 1)
-        return np.eye(labels.size)[[labels.index(a) for a in array.tolist()]]
-    if array.ndim != 2:
-        fix = "Give probabilities [S, A], or integers or names [S]. For the same in all states, use lambda obs: probs."
-        raise PolicyError(f"The policy is an array of shape {array.shape} and dtype {array.dtype}. {fix}")
-    return TabularPolicy(array).probs
 
 
 class _Function(ReadActor):

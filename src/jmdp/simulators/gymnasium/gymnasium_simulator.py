@@ -11,11 +11,18 @@ from jmdp.base.labels import Labels
 from jmdp.base.luck import Shock
 from jmdp.base.settings import whole_number
 from jmdp.errors import SettingsError, SimulatorError, UnavailableError
-from jmdp.simulators.checking.simulator_check import quick_check
+from jmdp.simulators.checking.quick_check import quick_check
 from jmdp.simulators.digests import digest_of, generators_in
 from jmdp.simulators.gymnasium.copied import CopiedEnvs
 from jmdp.simulators.gymnasium.cores import AtariCore, Core, MuJoCoCore, UserCore
 from jmdp.simulators.gymnasium.env_operations import layers, pickled, was_reset
+from jmdp.simulators.gymnasium.env_refusals import (
+    after_truncation,
+    in_box,
+    refuse_env,
+    refuse_unusable,
+    wrong_result,
+)
 from jmdp.simulators.gymnasium.episodes import LiveEnvs, LiveEpisode
 from jmdp.simulators.gymnasium.global_generators import seeded_global_generators, untouched_global_generators
 from jmdp.simulators.gymnasium.replayed import ReplayedEnvs
@@ -73,11 +80,12 @@ class GymnasiumSimulator(Simulator):
         global_generators: bool = False,
         check: bool = True,
     ) -> None:
-        _refuse(env, snapshot, save, restore)
+        refuse_env(env, snapshot, save, restore)
         self._truncated_ends = truncated_ends
         self._env = env
         self._own_digest, self.check = digest, check
         self.actions, self._first_action = _actions(env, action_names)
+        self._box = env.action_space if type(env.action_space).__name__ == "Box" else None
         globals_in_step: Callable[[Shock], Any] = untouched_global_generators
         if global_generators:
             globals_in_step = seeded_global_generators
@@ -141,34 +149,42 @@ class GymnasiumSimulator(Simulator):
             if result is None:
                 outcomes.append(self.advance(state, action, shock))
                 continue
-            observation, reward, terminated, truncated, _ = result
+            try:
+                observation, reward, terminated, truncated, _ = result
+                reward = float(reward)
+            except (TypeError, ValueError) as error:
+                raise wrong_result(result, error) from error
             state.used_up = True
             steps = state.steps + 1
             after = Snapshot(state.saved, observation, steps, steps if truncated else None)
-            outcomes.append(Step(float(reward), after, terminated or (truncated and ends)))
+            outcomes.append(Step(reward, after, terminated or (truncated and ends)))
         return outcomes
 
     def _step(self, state: Snapshot, action: Any, shock: Shock, *, use_up: bool) -> Step:
-        if state.used_up:
-            _refuse_used_up(state)
+        if type(state) is not Snapshot or state.used_up:
+            refuse_unusable(state)
         state.used_up = use_up
         try:
             saved, result = self._snapshots.step(state, self._code(action), shock, use_up=use_up)
         except Exception as error:
             if state.truncated_at is None:
                 raise
-            raise SimulatorError(_after_truncation(state.truncated_at, error)) from error
-        observation, reward, terminated, truncated, _ = result
+            raise SimulatorError(after_truncation(state.truncated_at, error)) from error
+        try:
+            observation, reward, terminated, truncated, _ = result
+            reward = float(reward)
+        except (TypeError, ValueError) as error:
+            raise wrong_result(result, error) from error
         steps, truncated_at = state.steps + 1, state.truncated_at
         if truncated and truncated_at is None:
             truncated_at = steps
         ended = terminated or (truncated and self._truncated_ends)
-        return Step(float(reward), Snapshot(saved, observation, steps, truncated_at), bool(ended))
+        return Step(reward, Snapshot(saved, observation, steps, truncated_at), bool(ended))
 
     def _code(self, action: Any) -> Any:
         """Value passed to the environment for an action."""
         if self.actions is None:
-            return action
+            return action if self._box is None else in_box(self._box, action)
         known = type(action) is int and 0 <= action < self.actions.size
         return self._first_action + (action if known else self.actions.index(action))
 
@@ -206,7 +222,7 @@ class GymnasiumSimulator(Simulator):
 
     def digest(self, state: Snapshot) -> bytes:
         """Digest of a state; equal states have equal digests. See the parameter `digest`."""
-        _refuse_used_up(state)
+        refuse_unusable(state)
         if self._own_digest is not None:
             return digest_of(self._own_digest(self._snapshots.digest_argument(state.saved)))
         return self._snapshots.digest(state.saved)
@@ -215,8 +231,8 @@ class GymnasiumSimulator(Simulator):
         """Whether two states are equal."""
         if self._own_digest is not None:
             return self.digest(one) == self.digest(other)
-        _refuse_used_up(one)
-        _refuse_used_up(other)
+        refuse_unusable(one)
+        refuse_unusable(other)
         return self._snapshots.same(one.saved, other.saved)
 
     def observe(self, state: Snapshot) -> Any:
@@ -234,6 +250,7 @@ class GymnasiumSimulator(Simulator):
 
     def generators(self, state: Snapshot) -> dict[str, Any]:
         """Random generators in the environment and its spaces, other than np_random."""
+        refuse_unusable(state)
         env = self._snapshots.inspectable(state.saved)
         known = [self._snapshots.generator, getattr(getattr(env, "unwrapped", None), "_np_random", None)]
         found = generators_in(env, "env").items()
@@ -249,42 +266,6 @@ class GymnasiumSimulator(Simulator):
         spec = self._env.spec
         name = type(self._env.unwrapped).__name__ if spec is None else spec.id
         return f"GymnasiumSimulator({name}{', truncated_ends=True' * self._truncated_ends})"
-
-
-def _after_truncation(step: int, error: Exception) -> str:
-    return (
-        f"The environment signalled truncated at step {step} (counted from the simulator's first state), and its "
-        f"step() then raised {type(error).__name__}: {error}. If the truncation is the end of the episode, use "
-        "GymnasiumSimulator(env, truncated_ends=True). Otherwise use a horizon ≤ "
-        f"{step} from the first state."
-    )
-
-
-def _refuse_used_up(state: Snapshot) -> None:
-    if state.used_up:
-        raise SimulatorError("This state was passed to advance() and cannot be used again. Use step() to keep a state.")
-
-
-def _refuse(env: Any, snapshot: object, save: object, restore: object) -> None:
-    """Raise for environments and arguments that are not supported."""
-    if hasattr(env, "num_envs"):
-        raise SimulatorError(f"{type(env).__name__} is a vector environment. Give a single one: gymnasium.make(…).")
-    known = all(hasattr(env, name) for name in ("unwrapped", "step", "reset", "action_space"))
-    if not known or not hasattr(env.unwrapped, "_np_random"):
-        raise SimulatorError(f"env is a {type(env).__name__}, not a Gymnasium environment. Use gymnasium.make(…).")
-    if snapshot not in (None, "replay"):
-        raise SimulatorError(f'snapshot is {snapshot!r}. Use None or "replay".')
-    if (save is None) != (restore is None):
-        raise SimulatorError("save and restore must be given together. Give both or neither.")
-    if getattr(env, "render_mode", None) == "human":
-        raise SimulatorError('The environment renders to a window. Make it without render_mode="human".')
-    ale = getattr(env.unwrapped, "ale", None)
-    if ale is not None and ale.getFloat("repeat_action_probability") > 0:
-        raise SimulatorError(
-            "Sticky actions use a random generator inside the emulator and the previous action, which its saved states "
-            "lack. Use gymnasium.make(…, repeat_action_probability=0.0), or jmdp.simulators.ALESimulator(game, "
-            f"sticky={ale.getFloat('repeat_action_probability'):g}), which controls this randomness."
-        )
 
 
 def _core(env: Any) -> Core | None:
