@@ -40,11 +40,11 @@ def not_a_simulator(source: Any) -> SimulatorError:
             f"FunctionSimulator(reward, next_state, actions). If it simulates a whole run: {_WHOLE_RUN}"
         )
     if isinstance(source, str):
-        return SimulatorError(f"The simulator is the text {source!r}. Give an environment: gymnasium.make({source!r}).")
+        return SimulatorError(f"The simulator is a text, {source!r}. Give an environment: gymnasium.make({source!r}).")
     return SimulatorError(
-        f"An object of type {name} is not a simulator. Give a Gymnasium or gymnax environment, a TabularJMDP, or a simulator of "
-        "jmdp.simulators: ObjectSimulator for a class with a method step, FunctionSimulator for plain functions, or "
-        "your own subclass of Simulator. For a function or program that simulates a whole run there is "
+        f"An object of type {name} is not a simulator. Give a Gymnasium or gymnax environment, a TabularJMDP, or a "
+        "simulator of jmdp.simulators: ObjectSimulator for a class with a method step, FunctionSimulator for plain "
+        "functions, or your own subclass of Simulator. For a function or program that simulates a whole run there is "
         "jmdp.compare_runs."
     )
 
