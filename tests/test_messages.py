@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import jmdp
-from jmdp.errors import LabelError, PolicyError, SettingsError, SimulatorError
+from jmdp.errors import LabelError, ModelError, PolicyError, SettingsError, SimulatorError
 from jmdp.simulators import ObjectSimulator
 from jmdp.testing import check_simulator
 
@@ -195,6 +195,43 @@ def test_what_is_not_an_environment():
         jmdp.compare(WalkEnv(), 0, "uniform", **FEW)
     with pytest.raises(SettingsError, match="a set, which has no order"):
         jmdp.compare(WALK, policy="uniform", actions={"left", "right"}, **FEW)
+
+
+def test_resets_that_are_not_gymnasiums():
+    class WithoutSeed(WalkEnv):
+        def reset(self):
+            return super().reset()
+
+    class WithoutInfo(WalkEnv):
+        def reset(self, *, seed=None, options=None):
+            return super().reset(seed=seed)[0]
+
+    for env, says in (
+        (WithoutSeed(), r"Define reset\(self, \*, seed=None, options=None\)"),
+        (WithoutInfo(), "a ndarray"),
+    ):
+        with pytest.raises(SimulatorError, match=rf"{says}.*super\(\)\.reset\(seed=seed\).*\(observation, info\)"):
+            jmdp.compare(env, policy="uniform", **FEW)
+
+
+class ArrayReward(Walk):
+    def step(self, action):
+        seen, reward, over = super().step(action)
+        return seen, np.array([reward]), over
+
+
+def test_a_reward_in_an_array_is_named():
+    with pytest.raises(SimulatorError, match=r"\(float, array of shape \(1,\), bool\).*where the reward is a number"):
+        ObjectSimulator(ArrayReward, 2)
+
+
+def test_dictionaries_and_objects_in_the_wrong_place():
+    with pytest.raises(SettingsError, match=r"policy is a dictionary.*compare_policies"):
+        jmdp.compare(WALK, policy={"left": 0.5, "right": 0.5}, **FEW)
+    with pytest.raises(ModelError, match=r"model is a Walk.*MonteCarlo\(seed=…\) and jmdp\.compare"):
+        jmdp.evaluate(Walk(), "uniform", jmdp.Local())
+    with pytest.raises(PolicyError, match=r"policy is a function.*TabularPolicy\.deterministic"):
+        jmdp.evaluate(TABLE, rule, jmdp.Local())
 
 
 def test_check_simulator_takes_what_compare_takes():

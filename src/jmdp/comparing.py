@@ -125,18 +125,25 @@ def compare(
         that may be best.
     """
     settings = Settings.of(locals())
-    _refuse_policies(simulator, state, policy if isinstance(policy, Mapping) else policies)
+    _refuse_policies(simulator, state, policy, policies)
     found = _question(simulator, state, policy, actions, discount, settings, progress).answer()
     assert isinstance(found, Comparison)
     return found
 
 
-def _refuse_policies(source: Any, state: Any, policies: Any) -> None:
+def _refuse_policies(source: Any, state: Any, policy: Any, policies: Any) -> None:
     """Raise if the caller passed whole policies to compare."""
     table = isinstance(getattr(source, "model", source), TabularJMDP)  # states of a table are never dictionaries
     several = isinstance(state, Mapping) and state and (table or all(map(_like_policy, state.values())))
-    if policies is not None or several or isfunction(state) or isinstance(state, TabularPolicy):
-        what = "policies was given" if policies is not None else "state is one policy or several"
+    known = policies is not None or isinstance(policy, Mapping)
+    if known or several or isfunction(state) or isinstance(state, TabularPolicy):
+        what = (
+            "policies was given"
+            if policies is not None
+            else "policy is a dictionary"
+            if known
+            else "state is one policy or several"
+        )
         raise SettingsError(
             f"{what}, but jmdp.compare compares actions in one state. To compare whole policies, use "
             'jmdp.compare_policies(simulator, {"old": …, "new": …}, seed=…).'

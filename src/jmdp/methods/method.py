@@ -110,6 +110,8 @@ def _hint(name: str, value: object) -> str:
         return " Did you mean its .model?"
     if isinstance(value, (TabularJMDP, TabularPolicy, Coupling, Method)):
         return " The argument order is evaluate(model, policy, coupling, method)."
+    if name == "model":
+        return " Give a table. For simulators there are method=MonteCarlo(seed=…) and jmdp.compare."
     if name == "policy" and callable(value):
         return " For a table, call it for each state: TabularPolicy.deterministic(model, [f(s) for s in range(S)])."
     if name == "policy":

@@ -38,8 +38,18 @@ def seeded_reset(env: Any, seed: int, options: dict[str, Any] | None, global_gen
     """Reset with all sources of randomness seeded, and return the observation."""
     seed_spaces(env, seed)
     with global_generators(Shock.of_sample(seed, 0)):
-        observation, _ = env.reset(seed=seed, options=options)
-    return observation
+        try:
+            found = env.reset(seed=seed, options=options)
+        except TypeError as error:
+            if "unexpected keyword argument" not in str(error):
+                raise
+            raise SimulatorError(f"{error}. Define reset(self, *, seed=None, options=None). {_RESET}") from error
+    if not isinstance(found, tuple) or len(found) != 2:
+        raise SimulatorError(f"reset of {type(env.unwrapped).__name__} returned a {type(found).__name__}. {_RESET}")
+    return found[0]
+
+
+_RESET = "Call super().reset(seed=seed), which seeds self.np_random, and return (observation, info)."
 
 
 def seed_spaces(env: Any, seed: int) -> None:

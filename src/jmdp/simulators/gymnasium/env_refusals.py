@@ -30,18 +30,16 @@ def in_box(space: Any, action: Any) -> Any:
     )
 
 
-def wrong_result(result: Any, error: Exception) -> SimulatorError:
+def wrong_result(result: Any) -> SimulatorError:
     """Error for the result of a step that is not Gymnasium's five values with a number as reward."""
     form = "Return (observation, reward, terminated, truncated, info)"
     if not isinstance(result, tuple) or len(result) != 5:
         what = f"{len(result)} values" if isinstance(result, tuple) else f"a {type(result).__name__}"
         old = " Of (observation, reward, done, info): terminated is done, truncated is False." * (what == "4 values")
         return SimulatorError(f"step of the environment returned {what}. {form}.{old}")
-    size = np.size(result[1])
-    fix = "float(reward[0])" if size == 1 else "one number"
+    fix = ": float(reward[0])" if np.shape(result[1]) == (1,) else ""
     return SimulatorError(
-        f"step of the environment returned the reward {short(result[1])} ({error}). {form} with a number as reward: "
-        f"{fix}."
+        f"step of the environment returned the reward {short(result[1])}. {form} with one number as reward{fix}."
     )
 
 

@@ -126,7 +126,7 @@ class LiveEpisode(Episode):
             self._seen, reward, terminated, truncated, _ = result
             reward = float(reward)
         except (TypeError, ValueError) as error:
-            raise wrong_result(result, error) from error
+            raise wrong_result(result) from error
         self._steps += 1
         if truncated and not self._truncated_at:
             self._truncated_at = self._steps

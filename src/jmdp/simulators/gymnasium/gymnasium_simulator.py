@@ -153,7 +153,7 @@ class GymnasiumSimulator(Simulator):
                 observation, reward, terminated, truncated, _ = result
                 reward = float(reward)
             except (TypeError, ValueError) as error:
-                raise wrong_result(result, error) from error
+                raise wrong_result(result) from error
             state.used_up = True
             steps = state.steps + 1
             after = Snapshot(state.saved, observation, steps, steps if truncated else None)
@@ -174,7 +174,7 @@ class GymnasiumSimulator(Simulator):
             observation, reward, terminated, truncated, _ = result
             reward = float(reward)
         except (TypeError, ValueError) as error:
-            raise wrong_result(result, error) from error
+            raise wrong_result(result) from error
         steps, truncated_at = state.steps + 1, state.truncated_at
         if truncated and truncated_at is None:
             truncated_at = steps
