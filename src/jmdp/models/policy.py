@@ -72,13 +72,14 @@ class TabularPolicy(arrays.FrozenArrays):
     def of(cls, given: Any, actions: Labels | None, states: Labels | None) -> TabularPolicy:
         """Policy from one action ``[S]`` for each state, by index or name, from probabilities ``[S, A]``, or itself.
 
-        Without `states` or `actions`, their numbers are those of the policy; with both it may also be "uniform".
+        With both `states` and `actions`, its size is checked, and it may also be "uniform".
         """
         if isinstance(given, str) and given == "uniform" and states is not None and actions is not None:
             return cls(np.full((states.size, actions.size), 1 / actions.size))
         table = given if isinstance(given, cls) else cls._read(given, actions)
-        S = len(table.probs) if states is None else states.size
-        A = table.probs.shape[1] if actions is None else actions.size
+        if states is None or actions is None:
+            return table
+        S, A = states.size, actions.size
         if len(table.probs) != S and table is not given and np.ndim(given) == 1:
             raise PolicyError(f"The policy has {len(given)} actions for {S} states. Give one action for each state.")
         if table.probs.shape != (S, A):

@@ -128,7 +128,9 @@ def test_table_refusals():
         one([0, 1], -1)
     with pytest.raises(PolicyError, match=r"not the index of a state. Give a function of observations"):
         one([0, 1], np.array([0.1, 0.2]))
-    with pytest.raises(PolicyError, match=r"shape \(3,\) and dtype float64. Give probabilities \[S, A\]"):
+    with pytest.raises(
+        PolicyError, match=r"shape \(3,\) and dtype float64. Give one action for each state.*or probabilities \[S, A\]"
+    ):
         as_policy([0.2, 0.3, 0.5], THREE)
     with pytest.raises(PolicyError, match="chooses among 2 actions, but the simulator has 3"):
         as_policy(np.eye(2), THREE)
