@@ -29,7 +29,7 @@ from jmdp.simulators import as_simulator
 from jmdp.simulators.candidates import candidate_actions
 from jmdp.simulators.checking.sampling import check_before_sampling, check_repeatable, policy_draws
 from jmdp.simulators.digests import digest_of
-from jmdp.simulators.functions import TabularSimulator
+from jmdp.simulators.functions import TabularSimulator, table_states
 from jmdp.simulators.rollouts import RolloutPlan, paired_draws
 from jmdp.simulators.simulator import Draws, Simulator
 
@@ -128,19 +128,24 @@ def compare(
         that may be best.
     """
     settings = Settings.of(locals())
-    _refuse_policies(simulator, state, policy if isinstance(policy, Mapping) else policies)
+    _refuse_policies(simulator, state, policy, policies)
     found = _question(simulator, state, policy, actions, discount, settings).answer()
     assert isinstance(found, Comparison)
     return found
 
 
-def _refuse_policies(source: Any, state: Any, policies: Any) -> None:
+def _refuse_policies(source: Any, state: Any, policy: Any, policies: Any) -> None:
     """Raise if the caller passed whole policies to compare."""
     refuse_unreadable("simulator", source, SimulatorError)
     table = isinstance(getattr(source, "model", source), TabularJMDP)  # states of a table are never dictionaries
     several = isinstance(state, Mapping) and len(state) > 0 and (table or all(map(_like_policy, state.values())))
-    if policies is not None or several or isfunction(state) or isinstance(state, TabularPolicy):
-        what = "policies was given" if policies is not None else "state is one policy or several"
+    if policies is not None:
+        what = "policies was given"
+    elif isinstance(policy, Mapping):
+        what = "policy is a dictionary"
+    else:
+        what = "state is one policy or several"
+    if not what.startswith("state") or several or isfunction(state) or isinstance(state, TabularPolicy):
         raise SettingsError(
             f"{what}, but jmdp.compare compares actions in one state. To compare whole policies, use "
             'jmdp.compare_policies(simulator, {"old": …, "new": …}, seed=…).'
@@ -167,7 +172,7 @@ def _question(
     place = simulator.start(Shock.of_sample(settings.seed, 0)) if state is None else state
     reward_bound = known_reward_bound(simulator, [place], settings.reward_bound)
     candidates, labels = candidate_actions(simulator.actions, actions)
-    actor = as_policy(policy, simulator.actions)
+    actor = as_policy(policy, simulator.actions, states=table_states(simulator))
     plan = RolloutPlan(
         state=place,
         actions=candidates,

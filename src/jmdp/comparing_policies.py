@@ -26,7 +26,7 @@ from jmdp.simulator_question import SimulatorQuestion
 from jmdp.simulators import episode_simulator
 from jmdp.simulators.checking.sampling import check_episodes
 from jmdp.simulators.episodes import EpisodeDraws, EpisodePlan, Luck, LuckProbe, paired_episodes
-from jmdp.simulators.functions import TabularSimulator
+from jmdp.simulators.functions import TabularSimulator, table_states
 from jmdp.simulators.simulator import Draws, Simulator
 from jmdp.simulators.starts import Starts
 from jmdp.whole_question import WholeQuestion, same_objects
@@ -188,7 +188,7 @@ def _reward_bound(simulator: Simulator, starts: Starts, given: float | None) -> 
 
 def _actor(name: str, policy: Any, simulator: Simulator) -> Any:
     try:
-        return as_policy(policy, simulator.actions, memory=True, name=name)
+        return as_policy(policy, simulator.actions, memory=True, name=name, states=table_states(simulator))
     except PolicyError as error:
         raise PolicyError(f"Policy {short(name)}: {error}") from error
 

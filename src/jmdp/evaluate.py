@@ -24,7 +24,7 @@ from jmdp.results.evaluation import Evaluation
 from jmdp.results.outcome import Outcome
 from jmdp.results.repeated import repeated
 from jmdp.results.start import with_start
-from jmdp.simulators.functions import TabularSimulator
+from jmdp.simulators.functions import TabularSimulator, table_states
 from jmdp.simulators.simulator import Simulator
 from jmdp.simulators.starts import Starts
 
@@ -84,7 +84,8 @@ def evaluate(
         The scenario table (`TabularJMDP`), or a function that computes it state by state (`LazyJMDP`). `MonteCarlo` and
         `NeuralGram` also accept a simulator (`jmdp.simulators`) or an environment of Gymnasium or gymnax.
     policy
-        Policy followed after the first action: a `TabularPolicy`; for a `LazyJMDP`, a function from a state to its
+        Policy followed after the first action: a `TabularPolicy`, one action for each state ``[S]``, by index or name,
+        probabilities ``[S, A]`` or "uniform"; for a `LazyJMDP`, a function from a state to its
         action probabilities; for a simulator, any policy that `as_policy` accepts. For a table also a dictionary of
         policies, {"old": p, "new": q}: the evaluation is then of the return of each policy, followed from the first
         step on, and its second axis is the policies instead of the actions. Branches of different policies receive the
@@ -155,7 +156,7 @@ def _answer(
         from jmdp.models.actors.as_policy import as_policy
 
         method.check_takes_simulators()
-        actor = as_policy(policy, model.actions)
+        actor = as_policy(policy, model.actions, states=table_states(model))
         return method.on_simulator(model, actor, coupling, problem_discount(model.discount, discount), progress)
     if isinstance(model, LazyJMDP):
         problem_discount(model.discount, discount)
@@ -165,9 +166,9 @@ def _answer(
                 "probabilities of its actions."
             )
         return method.on_lazy_model(model, policy, coupling, progress)
-    check_table(model, policy, coupling)
+    table = check_table(model, policy, coupling)
     problem_discount(model.discount, discount)
-    return method.on_table(model, policy, coupling, progress)
+    return method.on_table(model, table, coupling, progress)
 
 
 def _of_policies(
@@ -181,10 +182,9 @@ def _of_policies(
 ) -> Any:
     """Evaluate several policies of a table."""
     _check_policies(model, policies)
-    for policy in policies.values():
-        check_table(model, policy, coupling)
+    tables = {name: check_table(model, policy, coupling) for name, policy in policies.items()}
     problem_discount(model.discount, discount)
-    distinct = _Distinct({name: [policy] for name, policy in policies.items()}, coupling)
+    distinct = _Distinct({name: [table] for name, table in tables.items()}, coupling)
     given = {name: steps[0] for name, steps in distinct.policies.items()}
     drawn = None if start is None else _start(start, model)
     return distinct.all_of(method.on_policies(model, given, coupling, drawn, progress))

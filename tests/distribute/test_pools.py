@@ -364,11 +364,13 @@ class Problem:
 
 def test_what_cannot_be_sent_is_named_before_a_process_is_started(pool):
     fresh = ProcessPool(2)
-    with pytest.raises(SettingsError, match=r"The policy, <function .*>, cannot be sent.*top of a module.*None"):
+    with pytest.raises(
+        SettingsError, match=r"A lambda \(.*\), part of the policy, cannot be sent.*top of a module.*None"
+    ):
         fresh.ordered(Problem(slow_first, lambda i: i), blocks(2))
-    with pytest.raises(SettingsError, match=r"The argument 0, <function .*lambda.*>, cannot be sent"):
+    with pytest.raises(SettingsError, match=r"A lambda \(.*\), part of the argument 0, cannot be sent"):
         fresh.ordered(partial(slow_first, lambda i: i), blocks(2))
-    with pytest.raises(SettingsError, match=r"^<function .*lambda.*> cannot be sent"):
+    with pytest.raises(SettingsError, match=r"^A lambda \(test_pools.py, line \d+\) cannot be sent"):
         fresh.ordered(lambda i: i, blocks(2))
     assert not fresh._started
     assert list(SerialPool().ordered(Problem(None, lambda i: i), blocks(2))) == [0, 1]

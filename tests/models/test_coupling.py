@@ -46,8 +46,8 @@ def test_wrong_arguments_of_the_verb_are_named():
     policy = jmdp.TabularPolicy.uniform(model)
     with pytest.raises(ModelError, match="model is a int, not a TabularJMDP"):
         jmdp.evaluate(3, policy, jmdp.Local())
-    with pytest.raises(PolicyError, match=r"Wrap a table of probabilities: TabularPolicy\(probs\)"):
-        jmdp.evaluate(model, policy.probs, jmdp.Local())
+    with pytest.raises(PolicyError, match=r"policy is a int.* one action for each state, probabilities \[S, A\]"):
+        jmdp.evaluate(model, 0, jmdp.Local())
     with pytest.raises(CouplingError, match=r"Give an instance, Local\(…\)"):
         jmdp.evaluate(model, policy, jmdp.Local)
     with pytest.raises(SettingsError, match=r"Give an instance, JIPE\(…\)"):
@@ -94,8 +94,8 @@ def test_settings_take_numpy_numbers_and_keep_plain_ones():
 
 def test_raw_samples_are_asked_for_with_the_same_care():
     model = two_states()
-    with pytest.raises(PolicyError, match="Wrap a table"):
-        jmdp.gap_samples(model, np.ones((2, 1)), 0, 0, 0, coupling=jmdp.Local(), seed=0)
+    with pytest.raises(PolicyError, match="3 actions for 2 states"):
+        jmdp.gap_samples(model, [0, 0, 0], 0, 0, 0, coupling=jmdp.Local(), seed=0)
     with pytest.raises(CouplingError, match="Give an instance"):
         jmdp.gap_samples(model, jmdp.TabularPolicy.uniform(model), 0, 0, 0, seed=0, coupling=jmdp.Local)
 

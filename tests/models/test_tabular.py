@@ -136,7 +136,7 @@ def test_policies_are_checked_too():
         jmdp.TabularPolicy([[0.5, 0.5], [0.5, 0.4]])
     with pytest.raises(PolicyError, match=r"probs\[0, 1\] is -1\.0 at state 0, action 1"):
         jmdp.TabularPolicy([[2 - 1e-9 - 1, -1.0]])
-    with pytest.raises(PolicyError, match=r"shape \(1, 2\), but the model has 2 states and 3 actions"):
+    with pytest.raises(PolicyError, match=r"shape \(1, 2\), but there are 2 states and 3 actions"):
         jmdp.evaluate(model, jmdp.TabularPolicy([[0.5, 0.5]]), jmdp.Local())
     with pytest.raises(PolicyError, match="1 entries for 2 states"):
         jmdp.TabularPolicy.deterministic(model, [0])

@@ -122,10 +122,13 @@ def drawn_from(observation: Any, rng: np.random.Generator) -> int:
 
 def test_what_cannot_be_sent_is_said(pool):
     policy = as_policy(lambda s: 0, TABLE.actions)
-    with pytest.raises(SettingsError, match=r"The policy, function <lambda>, cannot be sent.*top of a module.*None"):
+    with pytest.raises(
+        SettingsError,
+        match=r"A lambda \(test_paired.*, line \d+\), part of the policy, cannot be sent.*top of a module.*None",
+    ):
         PairedRollouts(TABLE, policy, jmdp.Local()).collect(PLAN, seed=0, blocks=1, pool=pool)
     local = FunctionSimulator(lambda s, a, u: 0.0, away, 2, start=0)
-    with pytest.raises(SettingsError, match=r"The simulator, FunctionSimulator\(2 actions\), cannot be sent.*None"):
+    with pytest.raises(SettingsError, match=r"A lambda \(.*\), part of the simulator, cannot be sent.*None"):
         PairedRollouts(local, as_policy(drawn_from, None), jmdp.Local()).collect(PLAN, seed=0, blocks=1, pool=pool)
     assert len(PairedRollouts(TABLE, policy, jmdp.Local()).collect(PLAN, seed=0, blocks=1)) == 6
 

@@ -13,12 +13,45 @@ import threading
 from typing import Any
 
 import numpy as np
+from numpy.random.bit_generator import ISpawnableSeedSequence
+
+from jmdp.errors import SimulatorError
 
 _SIZE = 96
 """Bytes of a Philox state from its buffer position on: position, buffer, half word, key, counter."""
 
 _HEAD, _TAIL = (4).to_bytes(48, "little"), bytes(32)
 """The same bytes before and after the key, before the first draw: the buffer is used up, the counter is 0."""
+
+
+class _Words(ISpawnableSeedSequence):
+    """Sixteen bytes that become the key of a Philox generator.
+
+    ``Philox(key=…)`` gives the same generator in three times the time, because it also asks the operating system for a
+    seed.
+    """
+
+    def __init__(self, words: bytes) -> None:
+        self.words = words
+
+    def generate_state(self, n_words: int, dtype: Any = np.uint32) -> Any:
+        """Return the bytes as two words of 64 bits, which is what Philox asks for."""
+        assert (n_words, dtype) == (2, np.uint64)
+        return np.frombuffer(self.words, "<u8").astype(np.uint64)
+
+    def spawn(self, n_children: int) -> Any:
+        """Raise: children would not depend on the key of the step."""
+        raise SimulatorError(
+            "This generator is set to a key, so there is no seed for spawn. If it belongs to a Luck, use another key "
+            'for each child: luck["name", i]. In a simulator, call spawn in __init__, or draw a seed: '
+            "np.random.default_rng(rng.integers(2**63))."
+        )
+
+
+def philox(words: bytes) -> np.random.Philox:
+    """Philox bit generator with this key of 16 bytes."""
+    key: Any = _Words(words)  # NumPy's annotations know SeedSequence only
+    return np.random.Philox(key)
 
 
 class KeyedGenerator(np.random.Generator):
@@ -31,7 +64,7 @@ class KeyedGenerator(np.random.Generator):
     @classmethod
     def of(cls, words: bytes) -> KeyedGenerator:
         """Return a new generator with this key of 16 bytes."""
-        return cls(np.random.Philox(key=int.from_bytes(words, "little")))
+        return cls(philox(words))
 
     def restart(self, words: bytes) -> None:
         """Reset to this key of 16 bytes, before the first draw."""

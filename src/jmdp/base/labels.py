@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
+
+import numpy as np
 
 from jmdp.base.settings import integer, short
 from jmdp.errors import LabelError, ModelError
@@ -69,11 +71,30 @@ class Labels:
                 )
             close = difflib.get_close_matches(name[:100], self.names, n=1)
             hint = f" Did you mean {short(close[0])}?" if close else ""
-            raise LabelError(f"There is no {self.kind} {short(name)}: names are {_some(self.names)}.{hint}")
+            raise LabelError(f"There is no {self.kind} {short(name)}: names are {self.shown}.{hint}")
         i = integer(label)
         if i is None or not 0 <= i < self.size:
-            raise LabelError(f"There is no {self.kind} {short(label)}: indices run from 0 to {self.size - 1}.")
+            names = "" if self.names is None else f", and names are {self.shown}"
+            fix = f" Convert it: int({label})." if isinstance(label, (bool, np.bool_)) else ""
+            raise LabelError(
+                f"There is no {self.kind} {short(label)}: indices run from 0 to {self.size - 1}{names}.{fix}"
+            )
         return i
+
+    @property
+    def shown(self) -> str:
+        """The names, or the first of many, for messages."""
+        return _some(self.names or ())
+
+    def __len__(self) -> int:
+        return self.size
+
+    def __iter__(self) -> Iterator[Label]:
+        """Names, or indices if there are no names."""
+        return iter(range(self.size) if self.names is None else self.names)
+
+    def __getitem__(self, i: int) -> Label:
+        return range(self.size)[i] if self.names is None else self.names[i]
 
     def name(self, index: int) -> str:
         """Return the name of an index; the index itself, as text, if there are no names."""

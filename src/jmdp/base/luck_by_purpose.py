@@ -15,8 +15,8 @@ from hashlib import blake2b
 from typing import Any, TypeVar
 
 import numpy as np
-from numpy.random.bit_generator import ISeedSequence
 
+from jmdp.base.keyed_generator import philox
 from jmdp.base.luck import Shock
 from jmdp.base.settings import real_number, short
 from jmdp.errors import SettingsError
@@ -75,8 +75,7 @@ class Luck:
         name = _encoded(key if type(key) is tuple else (key,))
         found = self._streams.get(name)
         if found is None:
-            words: Any = _Words(self._digest(b"stream" + name))  # NumPy's annotations know SeedSequence only
-            found = self._streams[name] = np.random.Generator(np.random.Philox(words))
+            found = self._streams[name] = np.random.Generator(philox(self._digest(b"stream" + name)))
         return found
 
     def seed(self, *key: Key) -> int:
@@ -159,22 +158,6 @@ class Luck:
 
     def __repr__(self) -> str:
         return f"Luck({self._shock!r})"
-
-
-class _Words(ISeedSequence):
-    """Sixteen bytes that become the key of a Philox generator.
-
-    ``Philox(key=…)`` gives the same generator in three times the time, because it also asks the operating system for a
-    seed.
-    """
-
-    def __init__(self, words: bytes) -> None:
-        self.words = words
-
-    def generate_state(self, n_words: int, dtype: Any = np.uint32) -> Any:
-        """Return the bytes as two words of 64 bits, which is what Philox asks for."""
-        assert (n_words, dtype) == (2, np.uint64)
-        return np.frombuffer(self.words, "<u8").astype(np.uint64)
 
 
 _WORDS = struct.Struct("<QQ").unpack

@@ -7,7 +7,8 @@ import pickle
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from types import ModuleType
+from pathlib import Path
+from types import FunctionType, ModuleType
 from typing import Any
 
 from jmdp.base.settings import cut, short
@@ -16,8 +17,8 @@ from jmdp.errors import SettingsError
 _LONGEST_TEXT = 10_000
 """Characters of the text of an exception that cannot be sent itself."""
 _SEND = (
-    "{} cannot be sent to worker processes ({}). Define your functions at the top of a module, not as a lambda or "
-    "within another function, or use pool=None."
+    "{} cannot be sent to worker processes ({}). Define functions with def and classes at the top of a module, not as "
+    "a lambda or within another function, or use pool=None."
 )
 _LOAD = (
     "A worker process cannot load {} ({}). Define your functions and classes in a module that can be imported, not "
@@ -99,21 +100,52 @@ def _said(error: Exception, most: int = 200) -> str:
 
 
 def _named(work: Any, error: Exception) -> SettingsError:
-    """Error that names the part of the work that cannot be pickled, or the work itself."""
-    for name, part in _parts(work):
-        try:
-            pickle.dumps(part)
-        except Exception as cause:
-            return SettingsError(_SEND.format(f"The {name}, {short(part)},", _said(cause)))
-    return SettingsError(_SEND.format(short(work), _said(error)))
+    """Error that names the innermost part of the work that cannot be pickled, or the work itself."""
+    path, part = [], work
+    for _ in range(_DEEPEST):
+        inner = next(((name, x, fault) for name, x in _parts(part) if (fault := _fault(x))), None)
+        if inner is None:
+            break
+        path.append(inner[0])
+        part, error = inner[1:]
+    place = next((_PLACES.get(name, name) for name in path if name != "plan"), None)
+    where = "" if place is None else f", part of the {place},"
+    return SettingsError(_SEND.format(f"{_described(part)}{where}", _said(error)))
+
+
+_PLACES = {"actors": "policies"}
+"""Names of parts in messages, where they differ from those in the code."""
+
+_DEEPEST = 6
+"""Levels of parts that are searched."""
+
+
+def _fault(part: Any) -> Exception | None:
+    """Why this cannot be pickled; None if it can."""
+    try:
+        pickle.dumps(part)
+    except Exception as error:
+        return error
+    return None
+
+
+def _described(part: Any) -> str:
+    if isinstance(part, FunctionType):
+        kind = "A lambda" if part.__name__ == "<lambda>" else f"The function {part.__name__}"
+        return f"{kind} ({Path(part.__code__.co_filename).name}, line {part.__code__.co_firstlineno})"
+    return f"{short(part)} ({type(part).__name__})"
 
 
 def _parts(work: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(work, partial):
         yield from ((f"argument {i}", part) for i, part in enumerate(work.args))
         yield from work.keywords.items()
+    if isinstance(work, (list, tuple)):
+        yield from ((str(i), part) for i, part in enumerate(work))
+    if isinstance(work, dict):
+        yield from ((str(key), part) for key, part in work.items())
     owner = getattr(work, "__self__", work)  # of a method, the object that it belongs to
-    if isinstance(owner, (type, ModuleType)):
+    if isinstance(owner, (type, ModuleType, FunctionType)):
         return
     for name, part in getattr(owner, "__dict__", {}).items():
         yield name.strip("_").replace("_", " "), part

@@ -85,13 +85,15 @@ class Method(Generic[Answer]):
         raise ModelError(f"{type(self).__name__} {reason}.")
 
 
-def check_table(model: Any, policy: Any, coupling: Coupling) -> None:
-    """Raise unless these are a table, a policy and a coupling that are compatible."""
+def check_table(model: Any, policy: Any, coupling: Coupling) -> TabularPolicy:
+    """Raise unless these are a table, a policy and a coupling that are compatible; return the policy as a table."""
     check_kind("model", model, TabularJMDP, ModelError)
-    check_kind("policy", policy, TabularPolicy, PolicyError)
     check_kind("coupling", coupling, Coupling, CouplingError)
-    policy.check_fits(model)
     coupling.check_fits(model)
+    listed = isinstance(policy, (list, tuple)) or hasattr(policy, "__array__")
+    if not listed and not (isinstance(policy, str) and policy == "uniform"):
+        check_kind("policy", policy, TabularPolicy, PolicyError)
+    return TabularPolicy.of(policy, model.actions, model.states)
 
 
 def check_method(method: Any) -> None:
@@ -113,8 +115,12 @@ def _hint(name: str, value: object) -> str:
         return " Did you mean its .model?"
     if isinstance(value, (TabularJMDP, TabularPolicy, Coupling, Method)):
         return " The argument order is evaluate(model, policy, coupling, method)."
+    if name == "model":
+        return " Give a table. For simulators there are method=MonteCarlo(seed=…) and jmdp.compare."
+    if name == "policy" and callable(value):
+        return " For a table, call it for each state: TabularPolicy.deterministic(model, [f(s) for s in range(S)])."
     if name == "policy":
-        return " Wrap a table of probabilities: TabularPolicy(probs)."
+        return ' Give one action for each state, probabilities [S, A], or "uniform".'
     if name == "coupling":
         return " Use Local(), Synchronous() or Independent()."
     return ""

@@ -54,18 +54,20 @@ def horizon_model(model: TabularJMDP, discount: float | None) -> TabularJMDP:
 
 def policy_steps(policy: Any, model: TabularJMDP, steps: int) -> list[TabularPolicy]:
     """Policy of each step, from one for all steps or from a list or array [H, S, A] of one per step."""
-    if isinstance(policy, TabularPolicy):
-        policy.check_fits(model)
-        return [policy] * steps
     found: list[TabularPolicy] = []
     if isinstance(policy, np.ndarray) and policy.ndim == 3:
         found = [TabularPolicy(table) for table in policy]
-    elif isinstance(policy, (list, tuple)) and all(isinstance(step, TabularPolicy) for step in policy):
+    elif isinstance(policy, (list, tuple)) and policy and all(isinstance(step, TabularPolicy) for step in policy):
         found = list(policy)
+    elif isinstance(policy, (TabularPolicy, list, tuple, np.ndarray)) or (
+        isinstance(policy, str) and policy == "uniform"
+    ):
+        return [TabularPolicy.of(policy, model.actions, model.states)] * steps
     else:
         raise PolicyError(
-            f"policy is a {type(policy).__name__}. With a horizon give a TabularPolicy, a list with one for each step, "
-            "or an array [H, S, A]."
+            f"policy is a {type(policy).__name__}. With a horizon give a policy for all steps (a TabularPolicy, one "
+            'action for each state, probabilities [S, A], or "uniform"), a list of one TabularPolicy for each step, or '
+            "an array [H, S, A]."
         )
     if len(found) != steps:
         raise PolicyError(f"The policy has {len(found)} steps, but the horizon is {steps}. Give one table per step.")

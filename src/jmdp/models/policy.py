@@ -12,9 +12,9 @@ import numpy.typing as npt
 
 from jmdp.base import arrays
 from jmdp.base.arrays import Floats
-from jmdp.base.labels import Label
-from jmdp.base.settings import instance, real_number, short
-from jmdp.errors import PolicyError
+from jmdp.base.labels import Label, Labels
+from jmdp.base.settings import cut, instance, real_number, short
+from jmdp.errors import LabelError, PolicyError
 from jmdp.models.tabular import TabularJMDP, check_model
 
 _BYTES = 16.0
@@ -54,8 +54,7 @@ class TabularPolicy(arrays.FrozenArrays):
     def uniform(cls, model: TabularJMDP) -> TabularPolicy:
         """Policy with equally likely actions in every state."""
         check_model(model)
-        S, _, A = model.shape
-        return cls(np.full((S, A), 1 / A))
+        return cls.of("uniform", model.actions, model.states)
 
     @classmethod
     def deterministic(
@@ -81,6 +80,48 @@ class TabularPolicy(arrays.FrozenArrays):
         probs[np.arange(S), [model.actions.index(a) for a in listed]] = 1.0
         return cls(probs)
 
+    @classmethod
+    def of(cls, given: Any, actions: Labels | None, states: Labels | None) -> TabularPolicy:
+        """Policy from one action ``[S]`` for each state, by index or name, from probabilities ``[S, A]``, or itself.
+
+        With both `states` and `actions`, its size is checked, and it may also be "uniform".
+        """
+        if isinstance(given, str) and given == "uniform" and states is not None and actions is not None:
+            return cls(np.full((states.size, actions.size), 1 / actions.size))
+        table = given if isinstance(given, cls) else cls._read(given, actions)
+        if states is None or actions is None:
+            return table
+        S, A = states.size, actions.size
+        if len(table.probs) != S and table is not given and np.ndim(given) == 1:
+            raise PolicyError(f"The policy has {len(given)} actions for {S} states. Give one action for each state.")
+        if table.probs.shape != (S, A):
+            raise PolicyError(
+                f"The policy's table has shape {table.probs.shape}, but there are {S} states and {A} actions. "
+                f"Give probs of shape {(S, A)} = [S, A]."
+            )
+        return table
+
+    @classmethod
+    def _read(cls, given: Any, actions: Labels | None) -> TabularPolicy:
+        arrays.refuse_masked("The policy", given, PolicyError)
+        try:
+            array = np.asarray(given.detach().cpu() if hasattr(given, "detach") else given)
+        except Exception as reason:  # of any kind: it is the caller's class, or rows have different lengths
+            raise PolicyError(f"The policy is {short(given)} ({cut(str(reason))}). {_WANTED}") from None
+        arrays.refuse_large(f"A policy of shape {array.shape}", 100.0 * array.size)
+        if array.ndim == 1 and array.size and array.dtype.kind in ("iu" if actions is None else "iuU"):
+            labels = actions or Labels("action", int(array.max()) + 1)
+            chosen = []
+            for s, a in enumerate(array.tolist()):
+                try:
+                    chosen.append(labels.index(a))
+                except LabelError as error:
+                    raise LabelError(f"The policy has the action {short(a)} in state {s}. {error}") from None
+            return cls(np.eye(labels.size)[chosen])
+        if array.ndim != 2:
+            raise PolicyError(f"The policy is an array of shape {array.shape} and dtype {array.dtype}. {_WANTED}")
+        return cls(array)
+
     def mixed(self, other: TabularPolicy, weight: float) -> TabularPolicy:
         """Policy that follows `other` with probability `weight` in each step, otherwise this one (e.g. ε-greedy)."""
         share = real_number(weight)
@@ -94,17 +135,18 @@ class TabularPolicy(arrays.FrozenArrays):
     def check_fits(self, model: TabularJMDP) -> None:
         """Raise unless the policy has the model's states and actions."""
         check_model(model)
-        S, _, A = model.shape
-        if self.probs.shape != (S, A):
-            raise PolicyError(
-                f"The policy's table has shape {self.probs.shape}, but the model has {S} states and {A} actions. "
-                f"Give probs of shape {(S, A)} = [S, A]."
-            )
+        self.of(self, model.actions, model.states)
 
     def __repr__(self) -> str:
         S, A = self.probs.shape
         kind = "deterministic" if (self.probs.max(axis=1) == 1).all() else "stochastic"
         return f"TabularPolicy({S} states, {A} actions, {kind})"
+
+
+_WANTED = (
+    "Give one action for each state (integers or names [S]) or probabilities [S, A]. For the same in all states of a "
+    "simulator, use lambda obs: probs."
+)
 
 
 def _listed(actions: Any, most: int) -> list[Any] | None:

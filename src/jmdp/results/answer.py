@@ -94,7 +94,11 @@ def answer_sentence(c: _Compared) -> str:
         others = [name for name in c.actions if name != c.reference]
         return "; ".join(_between(c, name, c.reference) for name in others)
     if c.best is None and len(c.survivors) > 2:
-        return f"undecided: {len(c.survivors)} of {_all(c)} may be the best; {_difference(c, c.leader, c.runner_up)}"
+        ahead = f"{'highest' if c.sign > 0 else 'lowest'} mean so far: {c.leader}"
+        return (
+            f"undecided: {len(c.survivors)} of {_all(c)} may be the best; {ahead}; "
+            f"{_difference(c, c.leader, c.runner_up)}"
+        )
     if c.best is None:
         return _between(c, c.leader, c.runner_up)
     return f"{c.best} is the best of {_all(c)} on average ({effort_of(c)}): {_over_second(c)}"

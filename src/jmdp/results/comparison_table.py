@@ -82,7 +82,7 @@ def comparison_table(comparison: _Comparison) -> str:
     return joined(
         [
             answer_sentence(c),
-            *([] if c.outcome is Outcome.ONE_FUTURE else [f"stopped: {c.outcome.value}"]),
+            *([] if c.outcome is Outcome.ONE_FUTURE else [stopped(c)]),
             *([_EARLIER] if c.outcome in (Outcome.ONE_FUTURE, Outcome.DETERMINISTIC) else []),
             f"{len(c.actions)} actions of {c.simulator}, followed by the policy ({c.policy}); {coupling}",
             *_overturned(c),
@@ -92,11 +92,19 @@ def comparison_table(comparison: _Comparison) -> str:
             f"regret of {leader}: mean {shown(regret.mean)}, 95% quantile {shown(regret.quantile(0.95))}, "
             f"worst 5% {shown(regret.cvar(0.05))}",
             f"{effort(c)}{saved}",
+            *unvaried(c, c.beside_leader),
             *eliminated(c),
             *assumptions(c),
             *undefined(rows),
         ],
     )
+
+
+def stopped(c: _Sampled) -> str:
+    """Why sampling stopped."""
+    if c.outcome is Outcome.BUDGET_EXHAUSTED and c.best is not None:
+        return "stopped: the budget is used up; the best is known, but not every mean gap to the requested precision"
+    return f"stopped: {c.outcome.value}"
 
 
 _EARLIER = (
@@ -150,11 +158,11 @@ def _cells(found: Mapping[str, Estimate]) -> list[str]:
     return [
         shown(mean),
         shown(advantage),
-        shown(std),
+        shown(std) if std.has_interval or math.isfinite(reduction) else "0",  # the rest is rounding
         rounding.percent(better),
         rounding.percent(worse),
         "–" if math.isnan(correlation) else f"{float(correlation):.3f}",
-        "–" if math.isnan(reduction) else f"{float(reduction):.1f} ×",
+        f"{float(reduction):.1f} ×" if math.isfinite(reduction) else "–",
         "–" if math.isnan(ceiling) else ceiling_text(ceiling),
     ]
 
@@ -194,7 +202,21 @@ def assumptions(c: _Sampled) -> list[str]:
 
 def undefined(rows: Sequence[Sequence[str]]) -> list[str]:
     """The reason for a dash, where the table has one."""
-    return ["–: undefined, because a return did not vary"] * any("–" in row for row in rows)
+    return ["–: undefined, because a return or a gap did not vary"] * any("–" in row for row in rows)
+
+
+def unvaried(c: _Sampled, beside: Callable[[str], Mapping[str, Estimate]]) -> list[str]:
+    """Why the interval of a gap that was the same in all samples is wide."""
+    others = [name for name in c.actions if name != c.reference]
+    same = [name for name in others if not math.isfinite(beside(name)["variance_reduction"])]
+    if not same or c.outcome is Outcome.DETERMINISTIC:
+        return []
+    n = f"{min(c.common_samples(c.reference, name) for name in same):,}"
+    gaps = f"the gap to {same[0]} was" if len(same) == 1 else f"the gaps to {', '.join(same)} were"
+    return [
+        f"{gaps} the same in all samples: no spread was seen. The interval is wide because it allows for outcomes not "
+        f"seen in {n} samples"
+    ]
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:

@@ -5,7 +5,17 @@ from __future__ import annotations
 from typing import Protocol
 
 from jmdp.base.interval import Estimate
-from jmdp.results.comparison_table import _Sampled, assumptions, effort, eliminated, joined, table_rows, undefined
+from jmdp.results.comparison_table import (
+    _Sampled,
+    assumptions,
+    effort,
+    eliminated,
+    joined,
+    stopped,
+    table_rows,
+    undefined,
+    unvaried,
+)
 from jmdp.results.pairing import Pairing
 
 
@@ -35,11 +45,12 @@ def whole_table(c: _WholeComparison, about: str) -> str:
     """The comparison as sentences and a table; `about` states what was compared."""
     rows = table_rows(c, whole_columns(c), c.beside_reference)
     return joined(
-        [c.answer, f"stopped: {c.outcome.value}", about],
+        [c.answer, stopped(c), about],
         rows,
         [
             *c.pairing.sentences(),
             effort(c) + ", including these reruns" * (c.pairing.shares is not None),
+            *unvaried(c, c.beside_reference),
             *eliminated(c),
             *assumptions(c),
             *undefined(rows),

@@ -117,7 +117,7 @@ class BatchPolicy:
             value = self._known.get(name)
             if value is None:
                 observation = self._observe(self._state(states[first[u]]))
-                value = self._value(function(observation), reading)
+                value = self._value(function(observation), reading, observation)
                 if len(self._known) < _REMEMBERED:
                     self._known[name] = value
             if isinstance(value, int):
@@ -130,13 +130,13 @@ class BatchPolicy:
             taken[drawn] = _inverted(rows[place[drawn]], lambda: keys().rows(drawn))
         return taken
 
-    def _value(self, value: Any, reading: Reading) -> int | Floats:
+    def _value(self, value: Any, reading: Reading, observation: Any) -> int | Floats:
         """An action, or cumulative probabilities [A]."""
         refuse_masked(f"The output of the policy, {reading.name}", value, PolicyError)
         array = np.zeros(()) if value is None or isinstance(value, (str, tuple, dict)) else numpy_of(value)
         several = array.ndim == 1 and array.dtype.kind in "fiub" and (array.size > 1 or array.dtype.kind == "f")
         if not several:
-            return int(reading.choose([value], [None])[0])
+            return int(reading.choose([value], [None], [observation])[0])
         probs = reading.probabilities(array[None], self._A)
         return int(probs.argmax()) if reading.greedy else np.asarray(cumulative_rows(probs)[0])
 

@@ -51,6 +51,8 @@ def candidate_actions(
     numbered: Labels | None, actions: Sequence[Any] | Mapping[str, Any] | None
 ) -> tuple[list[Any], Labels]:
     """Values that are passed to the simulator for each candidate, and the labels of the candidates."""
+    if isinstance(actions, (set, frozenset)):
+        raise SettingsError(f"actions is {short(actions)}, a set, which has no order. Give a list.")
     if numbered is None:
         if actions is None:
             raise SettingsError(

@@ -313,13 +313,17 @@ def _closure(function: types.FunctionType) -> list[tuple[str, Any]]:
     return found
 
 
+_MODULES: Any = {np.random: np.random.random_sample.__self__, random: random.random.__self__}  # type: ignore[attr-defined]
+
+
 def generators_in(value: object, name: str, depth: int = 12) -> dict[str, Any]:
-    """Random number generators found in an object, by location."""
+    """Random number generators found in an object, by location. The modules np.random and random are global ones."""
     found: dict[str, Any] = {}
     seen: set[int] = set()
     todo: list[tuple[object, str, int]] = [(value, name, depth)]
     while todo:
         value, name, depth = todo.pop()
+        value = _MODULES.get(value, value) if isinstance(value, types.ModuleType) else value
         if isinstance(value, (np.random.Generator, np.random.RandomState, random.Random)):
             found.setdefault(name, value)
             continue

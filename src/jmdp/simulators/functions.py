@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from jmdp.base.arrays import are_indices, cumulative_rows
+from jmdp.base.labels import Labels
 from jmdp.base.luck import Shock
-from jmdp.base.settings import function, short
-from jmdp.errors import SimulatorError, UnavailableError
+from jmdp.base.settings import cut, function, short
+from jmdp.errors import JMDPError, SimulatorError, UnavailableError
 from jmdp.models.coupling import Coupling
 from jmdp.models.tabular import TabularJMDP
 from jmdp.simulators.candidates import action_labels
@@ -87,8 +88,24 @@ class FunctionSimulator(Simulator):
         if is_over(terminal(state)):
             return Step(0.0, state, True)
         u = shock.uniform() if self._luck is None else self._luck(shock.generator())
-        reward, after = plain_reward(self._reward(state, a, u)), self._next_state(state, a, u)
-        return Step(reward, after, is_over(terminal(after)))
+        reward, after = self._outcome(state, a, u)
+        return Step(plain_reward(reward), after, is_over(terminal(after)))
+
+    def _outcome(self, state: Any, a: int, u: Any) -> tuple[Any, Any]:
+        """Reward and next state; what a function raises is the cause of a `SimulatorError`."""
+        assert self.actions is not None
+        name = "reward"
+        try:
+            reward = self._reward(state, a, u)
+            name = "next_state"
+            return reward, self._next_state(state, a, u)
+        except JMDPError:
+            raise
+        except Exception as error:
+            raise SimulatorError(
+                f"{name}(s, a, u) raised {type(error).__name__}: {cut(str(error))}. To repeat it, call it with "
+                f"s = {short(state)}, a = {a} (action {self.actions[a]}), u = {short(u)}."
+            ) from error
 
     def advance_all(
         self, states: Sequence[Any], actions: Sequence[Any], shocks: Sequence[Shock]
@@ -100,14 +117,14 @@ class FunctionSimulator(Simulator):
             return super().advance_all(states, actions, shocks)
         if not are_indices(actions, self.actions.size):
             actions = [self.actions.index(action) for action in actions]
-        g, h, terminal, luck = self._reward, self._next_state, self._terminal, self._luck
+        outcome, terminal, luck = self._outcome, self._terminal, self._luck
         outcomes: list[tuple[Any, Any, Any]] = []
         before, u = None, None
         for state, a, shock in zip(states, actions, shocks, strict=True):
             if shock is not before:
                 u = shock.uniform() if luck is None else luck(shock.generator())
                 before = shock if type(u) in _IMMUTABLE else None  # g and h may change an array
-            outcomes.append((g(state, a, u), h(state, a, u), False))
+            outcomes.append((*outcome(state, a, u), False))
         if terminal is not _never:
             outcomes = [(reward, state, terminal(state)) for reward, state, _ in outcomes]
         return outcomes
@@ -171,3 +188,8 @@ class TabularSimulator(Simulator):
 
     def __repr__(self) -> str:
         return f"table of {self.model.shape[0]} states × {self.model.shape[2]} actions"
+
+
+def table_states(simulator: Simulator) -> Labels | None:
+    """States of a table, of which the observations are the indices; None for other simulators."""
+    return simulator.model.states if isinstance(simulator, TabularSimulator) else None

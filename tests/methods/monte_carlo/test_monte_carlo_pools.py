@@ -73,5 +73,5 @@ def test_wrong_pools_and_policies_that_cannot_be_sent_are_refused():
     with pytest.raises(SettingsError, match="pool is 0"):
         jmdp.MonteCarlo(seed=0, pool=0)
     method = jmdp.MonteCarlo(**{**vars(METHOD), "pool": 2})
-    with pytest.raises(SettingsError, match="The policy, function <lambda>, cannot be sent to worker processes"):
+    with pytest.raises(SettingsError, match=r"A lambda \(.*\), part of the policy, cannot be sent to worker processes"):
         jmdp.evaluate(Drift(), lambda state: 0, jmdp.Local(), method)

@@ -128,7 +128,9 @@ def test_table_refusals():
         one([0, 1], -1)
     with pytest.raises(PolicyError, match=r"not the index of a state. Give a function of observations"):
         one([0, 1], np.array([0.1, 0.2]))
-    with pytest.raises(PolicyError, match=r"shape \(3,\) and dtype float64. Give probabilities \[S, A\]"):
+    with pytest.raises(
+        PolicyError, match=r"shape \(3,\) and dtype float64. Give one action for each state.*or probabilities \[S, A\]"
+    ):
         as_policy([0.2, 0.3, 0.5], THREE)
     with pytest.raises(PolicyError, match="chooses among 2 actions, but the simulator has 3"):
         as_policy(np.eye(2), THREE)
@@ -197,10 +199,10 @@ def test_whatever_a_function_returns_is_the_action_where_actions_are_not_numbere
         ([0.5, 0.5], PolicyError, "2 numbers for 3 actions"),
         ([np.nan, 0.5, 0.5], PolicyError, "not probabilities. Did its training diverge"),
         ([np.inf, 0.5, 0.5], PolicyError, "not probabilities. Did its training diverge"),
-        (0.7, PolicyError, r"returned 0.7, not an action. Return its index"),
+        (0.7, PolicyError, r"returned 0.7, not an action. Return the index of an action"),
         (np.zeros((2, 3)), PolicyError, r"shape \(2, 3\)"),
         ((1, None), PolicyError, "return only the first entry"),
-        (None, PolicyError, "NoneType"),
+        (None, PolicyError, "returned None for the observation 0. Is a return statement missing"),
         (3, LabelError, "function <lambda>, returned an invalid action"),
         (-1, LabelError, "indices run from 0 to 2"),
         (True, LabelError, "no action True"),

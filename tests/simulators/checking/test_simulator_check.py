@@ -15,7 +15,7 @@ from jmdp.base.labels import Labels
 from jmdp.base.luck import Shock
 from jmdp.errors import SettingsError, SimulatorError, UnavailableError
 from jmdp.simulators.checking.draw_log import draws_of, out_of_step
-from jmdp.simulators.checking.simulator_check import quick_check
+from jmdp.simulators.checking.quick_check import quick_check
 from jmdp.simulators.digests import digest_of
 from jmdp.simulators.simulator import Simulator, Step
 from jmdp.testing import Finding, check_simulator

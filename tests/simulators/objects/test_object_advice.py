@@ -22,8 +22,8 @@ class Study:
         (Shop(), r"has a method step. Use jmdp.simulators.ObjectSimulator\(Shop, actions=…\).*current\(shop\)"),
         (Shop, r"The class Shop .*ObjectSimulator\(Shop, actions=…\)"),
         (Study(), r"has a method run. Compare whole runs instead: jmdp.compare_runs\(\{\"a\": f, \"b\": g\}, seed=0\)"),
-        (lambda luck: 1.0, "compare_runs.*ObjectSimulator.*FunctionSimulator"),
-        (3, "A int is not a simulator.*ObjectSimulator.*FunctionSimulator"),
+        (lambda luck: 1.0, "call it.*ObjectSimulator.*FunctionSimulator.*compare_runs"),
+        (3, "An object of type int is not a simulator.*ObjectSimulator.*FunctionSimulator"),
     ],
 )
 def test_what_fits_an_object(use, source, says):

@@ -295,7 +295,7 @@ def gap_samples(
     Under Local this is the paper's recursive-pair Monte Carlo (Section C). Settings as in `MonteCarlo`. A rollout is
     cut after `horizon` steps; the error is at most 2 γ^horizon B/(1 − γ).
     """
-    check_table(model, policy, coupling)
+    table = check_table(model, policy, coupling)
     settings = MonteCarlo(seed=seed, samples=samples, horizon=horizon)
     state, pair = model.states.index(s), [model.actions.index(a), model.actions.index(b)]
     simulator = CompiledTable(model)
@@ -311,7 +311,7 @@ def gap_samples(
         horizon=length,
         seed=_seed_of(settings.seed, state),
     )
-    returns = paired_draws(simulator, as_policy(policy, model.actions), plan, 0, settings.samples).returns
+    returns = paired_draws(simulator, as_policy(table, model.actions), plan, 0, settings.samples).returns
     return np.asarray(returns[:, 0] - returns[:, 1])
 
 

@@ -59,10 +59,14 @@ class Reading:
             )
         return replace(self, actions=self.actions or Labels("action", count))
 
-    def choose(self, values: Any, shocks: Sequence[Any]) -> list[Any]:
-        """Actions for the returned values, which are rows of an array or a list."""
+    def choose(self, values: Any, shocks: Sequence[Any], observations: Sequence[Any] = ()) -> list[Any]:
+        """Actions for the returned values, which are rows of an array or a list. Observations are for messages."""
         if self.actions is not None and isinstance(values, list) and are_indices(values, self.actions.size):
             return values
+        for i, value in enumerate(values):
+            if value is None:
+                seen = f" for the observation {short(observations[i])}" if i < len(observations) else ""
+                raise self.error(f"returned None{seen}. Is a return statement missing? {self.wanted}")
         refuse_masked(f"The output of the policy, {self.name}", values, PolicyError)
         if self.actions is None:
             return [np.array(value) if isinstance(value, np.ndarray) else value for value in values]
@@ -82,18 +86,30 @@ class Reading:
             ) from error
 
     def _one(self, value: Any, shock: Any, actions: Labels) -> int:
-        if value is None or isinstance(value, (tuple, dict)):
-            raise self.error(f"returned a {type(value).__name__}. Of model.predict(obs), return only the first entry.")
+        if isinstance(value, (tuple, dict)):
+            first = " Of model.predict(obs) of stable-baselines3, return only the first entry." * (len(value) == 2)
+            raise self.error(f"returned a {type(value).__name__}, {short(value)}. {self.wanted}{first}")
         array = np.asarray(value) if isinstance(value, str) else numpy_of(value)
         if array.ndim == 1 and array.dtype.kind in "fiub" and (array.size > 1 or array.dtype.kind == "f"):
             return int(self.choose(array[None], [shock])[0])
         if array.size != 1 or array.dtype.kind == "f":
             what = f"shape {array.shape}" if array.size != 1 else f"{array}"
-            raise self.error(f"returned {what}, not an action. Return its index, an integer, or [A] probabilities.")
+            raise self.error(f"returned {what}, not an action. {self.wanted}")
         try:
             return actions.index(array.item())
         except LabelError as error:
             raise LabelError(f"The policy, {self.name}, returned an invalid action. {error}") from None
+
+    @property
+    def wanted(self) -> str:
+        """What a policy must return, for messages."""
+        if self.actions is None:
+            return "Return an action, in the form that the simulator's step takes."
+        name = f"its name ({self.actions.shown}), " if self.actions.names else ""
+        last = self.actions.size - 1
+        return (
+            f"Return the index of an action (0 to {last}), {name}or a probability for each of the {last + 1} actions."
+        )
 
     def probabilities(self, values: np.ndarray[Any, Any], A: int) -> Floats:
         """Probabilities ``[n, A]``. Sums are sequential, so that the result for a row does not depend on n."""
@@ -121,6 +137,10 @@ class Reading:
             return list(probs.argmax(axis=1).tolist())
         uniforms = np.array([shock.uniform() for shock in shocks])
         return list((cumulative_rows(probs) <= uniforms[:, None]).sum(axis=1).tolist())
+
+    def raised(self, error: Exception, observation: Any) -> PolicyError:
+        """Error for a policy that raised an exception, which is to be its cause."""
+        return self.error(f"raised {type(error).__name__}: {error}. The observation was {short(observation)}.")
 
     def error(self, what: str) -> PolicyError:
         """Error that names this policy."""

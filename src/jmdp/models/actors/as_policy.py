@@ -15,13 +15,15 @@ from jmdp.base.arrays import Floats, refuse_large
 from jmdp.base.labels import Labels
 from jmdp.base.luck import Shock
 from jmdp.base.settings import refuse_unreadable, short
-from jmdp.errors import PolicyError, SettingsError
+from jmdp.errors import JMDPError, PolicyError, SettingsError
 from jmdp.models.actors.actor import Actor, ReadActor, Reading, numpy_of
 from jmdp.models.actors.onnx_policies import is_session, onnx_network
 from jmdp.models.actors.remembering import RecurrentModel, RememberingActor, takes_luck
 from jmdp.models.actors.trained_policies import (
     Batched,
+    Predict,
     fingerprint,
+    is_estimator,
     scikit_learn,
     stable_baselines,
     stacked,
@@ -38,6 +40,7 @@ def as_policy(
     greedy: bool = False,
     memory: bool = False,
     name: str | None = None,
+    states: Labels | None = None,
 ) -> Actor:
     """Convert a policy of any supported kind to an `Actor`, the interface that rollouts use.
 
@@ -57,7 +60,8 @@ def as_policy(
           action: numbers ``[batch, A]`` are logits, or probabilities if the output is called so; integers ``[batch]``
           are actions. For continuous actions it is the action itself. Worker processes make the session again, with
           the same providers and default options;
-        - a scikit-learn estimator: ``predict_proba``, otherwise ``predict``;
+        - a scikit-learn estimator: ``predict_proba``, otherwise ``predict``, on a batch;
+        - any other object with ``predict(obs)``, called for one observation, that returns the action or (action, None);
         - ``"uniform"``: all actions equally likely, for simulators with discrete actions;
         - with `memory`, an object with ``reset()`` that is called as ``f(obs)`` or ``f(obs, rng)`` and may use earlier
           observations. Each episode uses its own copy (``copy.deepcopy``), after a reset. A recurrent model of
@@ -75,6 +79,8 @@ def as_policy(
         because it simulates whole episodes.
     name
         Name of the policy in messages, in addition to its kind.
+    states
+        States of a table, whose indices are the observations; None for other simulators.
     """
     refuse_unreadable("The policy", policy, PolicyError)
     if not (actions is None or isinstance(actions, Labels)):
@@ -99,12 +105,14 @@ def as_policy(
         return torch_module(policy, replace(reading, logits=logits is not False), logits is None)
     if is_session(policy):
         return onnx_network(policy, reading, logits)
-    if hasattr(policy, "predict"):
+    if is_estimator(policy):
         return scikit_learn(policy, reading)
+    if callable(getattr(policy, "predict", None)):
+        return _Function(Predict.of(policy, reading), reading)
     if isinstance(policy, tuple) and len(policy) == 2 and callable(policy[0]) and not callable(policy[1]):
         return _Function(lambda observation: policy[0](policy[1], observation), reading)
     if isinstance(policy, (TabularPolicy, list, tuple)) or hasattr(policy, "__array__"):
-        return _Table(_table(policy, actions), reading)
+        return _Table(TabularPolicy.of(policy, actions, states).probs, reading)
     if callable(policy) and memory and callable(getattr(policy, "reset", None)):
         return RememberingActor(policy, reading)
     if callable(policy):
@@ -123,7 +131,8 @@ def _uniform(name: str, actions: Labels | None) -> Actor:
 
 _ACCEPTED = (
     "Give probabilities [S, A] or actions [S] for the states of a table, a function f(obs) or f(obs, rng), "
-    "(apply, params), a stable-baselines3 model, a torch module, an onnxruntime session or a scikit-learn estimator."
+    "(apply, params), a stable-baselines3 model, a torch module, an onnxruntime session, a scikit-learn estimator or "
+    "an object with predict(obs)."
 )
 
 
@@ -177,20 +186,6 @@ class _Table(ReadActor):
         return jax and (lambda s: jax.numpy.asarray(probs).at[s].get(mode="fill", fill_value=np.nan))
 
 
-def _table(policy: Any, actions: Labels | None) -> Floats:
-    if isinstance(policy, TabularPolicy):
-        return policy.probs
-    array = numpy_of(policy)
-    refuse_large(f"A policy of shape {array.shape}", 100.0 * array.size)
-    if array.ndim == 1 and array.size and array.dtype.kind in ("iu" if actions is None else "iuU"):
-        labels = actions or Labels("action", int(array.max()) + 1)
-        return np.eye(labels.size)[[labels.index(a) for a in array.tolist()]]
-    if array.ndim != 2:
-        fix = "Give probabilities [S, A], or integers or names [S]. For the same in all states, use lambda obs: probs."
-        raise PolicyError(f"The policy is an array of shape {array.shape} and dtype {array.dtype}. {fix}")
-    return TabularPolicy(array).probs
-
-
 class _Function(ReadActor):
     """``f(obs)`` or ``f(obs, rng)``, called for one observation at a time, or for many if JAX can compile it."""
 
@@ -205,19 +200,29 @@ class _Function(ReadActor):
             self._look(observations[0], shocks[0])
         if self._together is not None:
             return self._together.act(observations, shocks)
-        if not self._takes_luck:
-            return self._reading.choose([self._function(observation) for observation in observations], shocks)
-        act = self._function
-        found = [act(seen, shock.generator()) for seen, shock in zip(observations, shocks, strict=True)]
-        return self._reading.choose(found, shocks)
+        act = self._call
+        if self._takes_luck:
+            found = [act(seen, shock.generator()) for seen, shock in zip(observations, shocks, strict=True)]
+        else:
+            found = [act(seen) for seen in observations]
+        return self._reading.choose(found, shocks, observations)
+
+    def _call(self, observation: Any, *rng: Any) -> Any:
+        """Value of the function; what it raises is the cause of a `PolicyError`."""
+        try:
+            return self._function(observation, *rng)
+        except JMDPError:
+            raise
+        except Exception as error:
+            raise self._reading.raised(error, observation) from error
 
     def rule(self) -> tuple[Callable[[Any], Any], Reading] | None:
-        return None if self._takes_luck else (self._function, self._reading)
+        return None if self._takes_luck else (self._call, self._reading)
 
     def _look(self, observation: Any, shock: Shock) -> None:
         """Check that repeated calls return equal values, and compile the function if possible."""
         luck = self._takes_luck
-        found = [self._function(observation, *((shock.generator(),) if luck else ())) for _ in range(4)]
+        found = [self._call(observation, *((shock.generator(),) if luck else ())) for _ in range(4)]
         answers: set[Hashable] = set()
         with contextlib.suppress(ValueError):  # objects of user-defined classes cannot be compared
             answers = {fingerprint(value) for value in found if not numpy_of(value).dtype.hasobject}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import inspect
 import random
@@ -28,8 +27,7 @@ class RememberingActor(ReadActor):
                 f"contains a random generator, {kept}, whose copies would draw the same numbers in each episode. Use a "
                 "second argument instead: __call__(self, obs, rng)."
             )
-        asked = inspect.signature(policy.reset).parameters.values()
-        if any(p.default is p.empty and p.kind in _BY_PLACE for p in asked):
+        if required_parameters(policy.reset):
             raise reading.error("has a reset() with required arguments. Make them optional: jmdp calls reset() only.")
 
     def for_episode(self) -> Actor:
@@ -58,11 +56,13 @@ class _InOneEpisode(ReadActor):
 
     def act(self, observations: Sequence[Any], shocks: Sequence[Shock]) -> list[Any]:
         """Actions for observations of one episode, in order of time."""
-        values = [
-            self._policy(observation, shock.generator()) if self._takes_luck else self._policy(observation)
-            for observation, shock in zip(observations, shocks, strict=True)
-        ]
-        return self._reading.choose(values, shocks)
+        values = []
+        for observation, shock in zip(observations, shocks, strict=True):
+            try:
+                values.append(self._policy(observation, *((shock.generator(),) if self._takes_luck else ())))
+            except Exception as error:
+                raise self._reading.raised(error, observation) from error
+        return self._reading.choose(values, shocks, observations)
 
 
 class RecurrentModel(ReadActor):
@@ -106,12 +106,23 @@ def _generators(value: Any, name: str = "", depth: int = 4) -> Iterator[str]:
 
 def takes_luck(function: Callable[..., Any], reading: Reading) -> bool:
     """Whether a function is called as f(obs, rng) instead of f(obs)."""
-    parameters: list[inspect.Parameter] | None = None
-    with contextlib.suppress(ValueError):  # some C functions have no signature
-        parameters = list(inspect.signature(function).parameters.values())
-    plain = [p for p in parameters or () if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    required = sum(p.default is p.empty for p in plain)
-    takes_none = parameters is not None and not plain and all(p.kind is not p.VAR_POSITIONAL for p in parameters)
-    if required > 2 or takes_none:
-        raise reading.error(f"takes {required or 'no'} arguments. Give f(obs) or f(obs, rng).")
-    return required == 2 or any(p.name == "rng" for p in plain[1:2])
+    plain = _parameters(function)
+    required = len(required_parameters(function))
+    unknown = plain is None or any(p.kind is p.VAR_POSITIONAL for p in plain)
+    if required > 2 or not (unknown or any(p.kind in _BY_PLACE for p in plain or ())):
+        raise reading.error(f"takes {required} arguments. Give f(obs) or f(obs, rng).")
+    second = [p for p in plain or () if p.kind in _BY_PLACE][1:2]
+    return required == 2 or any(p.name == "rng" for p in second)
+
+
+def required_parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    """Positional parameters without defaults; none if they are unknown."""
+    return [p for p in _parameters(function) or () if p.kind in _BY_PLACE and p.default is p.empty]
+
+
+def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter] | None:
+    """All parameters; None if they are unknown, as of some C functions."""
+    try:
+        return list(inspect.signature(function).parameters.values())
+    except ValueError:
+        return None

@@ -21,6 +21,7 @@ from jmdp.base.arrays import refuse_large
 from jmdp.base.labels import Labels
 from jmdp.base.luck import Shock
 from jmdp.models.actors.actor import Actor, ReadActor, Reading, numpy_of
+from jmdp.models.actors.remembering import required_parameters
 
 
 class Batched(ReadActor):
@@ -133,6 +134,37 @@ def _evaluating(module: Any) -> Iterator[None]:
     finally:
         for part in training:
             part.training = True
+
+
+def is_estimator(policy: Any) -> bool:
+    """Whether this is an estimator of scikit-learn, or one with its interface, so that `predict` takes a batch."""
+    if not callable(getattr(policy, "predict", None)):
+        return False
+    own = any(kind.__module__.partition(".")[0] == "sklearn" for kind in type(policy).__mro__)
+    return own or (hasattr(policy, "fit") and (hasattr(policy, "n_features_in_") or hasattr(policy, "classes_")))
+
+
+@dataclass(frozen=True)
+class Predict:
+    """``policy.predict(obs)`` of a class that is no estimator: for one observation."""
+
+    policy: Any
+
+    @classmethod
+    def of(cls, policy: Any, reading: Reading) -> Predict:
+        """Raise if `predict` needs more than an observation."""
+        required = [p.name for p in required_parameters(policy.predict)]
+        if len(required) != 1:
+            raise reading.error(
+                f"has predict({', '.join(required)}), but jmdp calls predict(obs). Give a function that returns the "
+                "action: lambda obs: policy.predict(…), or f(obs, rng) if it is random."
+            )
+        return cls(policy)
+
+    def __call__(self, observation: Any) -> Any:
+        """The action, also of (action, None)."""
+        value = self.policy.predict(observation)
+        return value[0] if isinstance(value, tuple) and len(value) == 2 and value[1] is None else value
 
 
 def scikit_learn(estimator: Any, reading: Reading) -> Actor:

@@ -137,6 +137,7 @@ class Probe:
         self.names = [short(action) if labels is None else labels.name(action) for action in self.actions]
         self.visits = 0
         self.watched: dict[str, Any] = {}  # generators other than the shock's; restored after each call
+        self.aliases: dict[str, str] = {}  # where the simulator or a state refers to a global generator, for messages
         self.moved_before_call: Collection[str] = ()  # names of those to draw from once before the next call
         self.after: dict[str, SavedGenerator] = {}  # their states after the last call
         self._before: dict[str, SavedGenerator] = {}
@@ -206,7 +207,8 @@ class Probe:
         fix = "Draw from shock.generator(), or in a Gymnasium environment from self.np_random"
         if name in GLOBALS:
             fix += ". If you cannot change the code, use GymnasiumSimulator(env, global_generators=True)."
-            self.add("global generator", f"{name} {verb}", f"{verb} draws from the global {name}", fix, *actions)
+            what = f"{verb} draws from the global {name}{self.aliases.get(name, '')}"
+            self.add("global generator", f"{name} {verb}", what, fix, *actions)
         else:
             fix += ", and keep no generator from one step to the next."
             what = f"{verb} draws from a generator that is not the shock's, {name}"

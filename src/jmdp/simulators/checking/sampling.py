@@ -17,7 +17,7 @@ from jmdp.errors import PolicyError, SimulatorError
 from jmdp.models.actors.actor import Actor
 from jmdp.models.coupling import Coupling
 from jmdp.simulators.batched_states import has_many_steps
-from jmdp.simulators.checking.simulator_check import quick_check
+from jmdp.simulators.checking.quick_check import quick_check
 from jmdp.simulators.digests import digest_of
 from jmdp.simulators.episodes import EpisodeDraws, EpisodePlan, paired_episodes
 from jmdp.simulators.functions import TabularSimulator

@@ -135,9 +135,15 @@ class Visits(DrawProbe):
     # ---------------------------------------------------------------------------------------------- randomness
 
     def own_generators(self, state: Any) -> dict[str, Any]:
-        """The simulator's generators, except those of the operating system, which cannot be restored."""
-        found = self.simulator.generators(state).items()
-        return {name: generator for name, generator in found if not isinstance(generator, random.SystemRandom)}
+        """The simulator's generators, except the global ones and those that cannot be restored (operating system)."""
+        found = {}
+        for name, generator in self.simulator.generators(state).items():
+            same = next((known for known, one in GLOBALS.items() if one is generator), None)
+            if same is not None:
+                self.aliases[same] = f": {name} is that module or its generator"
+            elif not isinstance(generator, random.SystemRandom):
+                found[name] = generator
+        return found
 
     def generators_after(self, outcome: StepOutcome) -> dict[str, SavedGenerator]:
         """States of the generators after a step, and of their copies in the next state."""

@@ -11,16 +11,13 @@ import numpy as np
 
 from jmdp.base.keyed_generator import KeyedGenerator
 from jmdp.base.luck import Shock
-from jmdp.errors import SimulatorError
 from jmdp.simulators.digests import digest_of
-from jmdp.simulators.gymnasium.env_operations import copies_by_rebuilding, layers, seeded_reset
+from jmdp.simulators.gymnasium.env_operations import copies_by_rebuilding, layers, seeded_reset, uncopyable
 from jmdp.simulators.gymnasium.global_generators import untouched_global_generators
 from jmdp.simulators.gymnasium.quick_copies import CopyRecipe, copied_by_attributes, same_attributes
 from jmdp.simulators.gymnasium.snapshots import EnvSnapshots, Snapshot
 from jmdp.simulators.gymnasium.standard_wrappers import StandardWrappers, limited_step
 from jmdp.simulators.gymnasium.state_attributes import CONSTANT, SPACES, not_state, transition_table
-
-REPLAY = 'Replaying from the reset works for any environment: GymnasiumSimulator(env, snapshot="replay").'
 
 
 class _Copy:
@@ -65,10 +62,7 @@ class CopiedEnvs(EnvSnapshots):
             recipe = recipe or self._recipe(chain, generator)
             made = _deep_copied(chain, self._memo(chain, generator)) if recipe is None else recipe.make()
         except Exception as error:
-            raise SimulatorError(
-                f"{type(chain[-1]).__name__} cannot be copied: {error}. {REPLAY} Or give functions for its state: "
-                "GymnasiumSimulator(env, save=lambda env: …, restore=lambda env, saved: …)."
-            ) from error
+            raise uncopyable(chain[0], error) from error
         if source is not None and generator is self.generator:
             source.recipe = recipe
         made[-1]._np_random = generator

@@ -38,8 +38,18 @@ def seeded_reset(env: Any, seed: int, options: dict[str, Any] | None, global_gen
     """Reset with all sources of randomness seeded, and return the observation."""
     seed_spaces(env, seed)
     with global_generators(Shock.of_sample(seed, 0)):
-        observation, _ = env.reset(seed=seed, options=options)
-    return observation
+        try:
+            found = env.reset(seed=seed, options=options)
+        except TypeError as error:
+            if "unexpected keyword argument" not in str(error):
+                raise
+            raise SimulatorError(f"{error}. Define reset(self, *, seed=None, options=None). {_RESET}") from error
+    if not isinstance(found, tuple) or len(found) != 2:
+        raise SimulatorError(f"reset of {type(env.unwrapped).__name__} returned a {type(found).__name__}. {_RESET}")
+    return found[0]
+
+
+_RESET = "Call super().reset(seed=seed), which seeds self.np_random, and return (observation, info)."
 
 
 def seed_spaces(env: Any, seed: int) -> None:
@@ -69,13 +79,44 @@ def duplicate(env: Any) -> Any:
         return copy.deepcopy(env)
     except Exception as error:
         if env.spec is None:
-            raise SimulatorError(
-                f"{type(env.unwrapped).__name__} cannot be copied: {error}. Register it and use gymnasium.make(…), "
-                "or give functions for its state: save=lambda env: …, restore=lambda env, saved: …."
-            ) from error
+            raise uncopyable(env, error) from error
         import gymnasium
 
         return gymnasium.make(env.spec)
+
+
+def uncopyable(env: Any, error: Exception) -> SimulatorError:
+    """Error for an environment that `deepcopy` cannot copy, with the ways that work for it."""
+    core = env.unwrapped
+    kind = type(core).__name__
+    if env.spec is None:
+        name = f"{kind}-v0"
+        remade = (
+            f'Or register it, so that new ones can be made: gymnasium.register("{name}", entry_point={kind}) and '
+            f'GymnasiumSimulator(gymnasium.make("{name}"), snapshot="replay").'
+        )
+    else:
+        remade = (
+            'Or use GymnasiumSimulator(env, snapshot="replay"), which makes new ones with gymnasium.make and repeats '
+            "all steps since the reset."
+        )
+    return SimulatorError(
+        f"{kind} cannot be copied: {_uncopyable_part(env) or error}. Give functions that save and restore its state: "
+        f"GymnasiumSimulator(env, save=lambda env: …, restore=lambda env, saved: …). {remade}"
+    )
+
+
+def _uncopyable_part(env: Any) -> str | None:
+    """The first attribute that `deepcopy` cannot copy, and why; None if each of them can be copied."""
+    for layer in layers(env):
+        for name, value in vars(layer).items():
+            if name == "env" and layer is not env.unwrapped:
+                continue
+            try:
+                copy.deepcopy(value)
+            except Exception as error:
+                return f"its attribute {name} is a {type(value).__name__} ({error})"
+    return None
 
 
 def replace_generator(env: Any, old: np.random.Generator, new: np.random.Generator) -> None:

@@ -17,6 +17,7 @@ from jmdp.simulators.gymnasium.env_operations import (
     seeded_reset,
     spaces_of,
 )
+from jmdp.simulators.gymnasium.env_refusals import wrong_result
 from jmdp.simulators.gymnasium.global_generators import untouched_global_generators
 from jmdp.simulators.gymnasium.quick_copies import holds_generator_once
 from jmdp.simulators.gymnasium.standard_wrappers import StandardWrappers, limited_step
@@ -112,7 +113,7 @@ class LiveEpisode(Episode):
         """Step the environment; return the reward and whether the episode has ended."""
         assert self._env is not None
         try:
-            self._seen, reward, terminated, truncated, _ = self._envs.step(self._env, self._code(action), shock)
+            result = self._envs.step(self._env, self._code(action), shock)
         except Exception as error:
             if not self._truncated_at:
                 raise
@@ -121,10 +122,15 @@ class LiveEpisode(Episode):
                 f"{type(error).__name__}: {error}. Use discount=1.0, which ends episodes there, "
                 f"GymnasiumSimulator(env, truncated_ends=True), or horizon ≤ {self._truncated_at}."
             ) from error
+        try:
+            self._seen, reward, terminated, truncated, _ = result
+            reward = float(reward)
+        except (TypeError, ValueError) as error:
+            raise wrong_result(result) from error
         self._steps += 1
         if truncated and not self._truncated_at:
             self._truncated_at = self._steps
-        return float(reward), bool(terminated or (truncated and self._truncated_ends))
+        return reward, bool(terminated or (truncated and self._truncated_ends))
 
     def close(self) -> None:
         """Return the environment to the pool."""

@@ -9,13 +9,20 @@ from typing import Any, Literal
 
 from jmdp.base.labels import Labels
 from jmdp.base.luck import Shock
-from jmdp.base.settings import boolean, function, refuse_unreadable, short, whole_number
+from jmdp.base.settings import boolean, function, whole_number
 from jmdp.errors import SettingsError, SimulatorError, UnavailableError
-from jmdp.simulators.checking.simulator_check import quick_check
+from jmdp.simulators.checking.quick_check import quick_check
 from jmdp.simulators.digests import digest_of, generators_in
 from jmdp.simulators.gymnasium.copied import CopiedEnvs
 from jmdp.simulators.gymnasium.cores import AtariCore, Core, MuJoCoCore, UserCore
 from jmdp.simulators.gymnasium.env_operations import layers, pickled, was_reset
+from jmdp.simulators.gymnasium.env_refusals import (
+    after_truncation,
+    in_box,
+    refuse_env,
+    refuse_unusable,
+    wrong_result,
+)
 from jmdp.simulators.gymnasium.episodes import LiveEnvs, LiveEpisode
 from jmdp.simulators.gymnasium.global_generators import seeded_global_generators, untouched_global_generators
 from jmdp.simulators.gymnasium.replayed import ReplayedEnvs
@@ -75,13 +82,14 @@ class GymnasiumSimulator(Simulator):
     ) -> None:
         for name, given in {"save": save, "restore": restore, "digest": digest}.items():
             function(name, given, SimulatorError, optional=True)
-        _refuse(env, snapshot, save, restore)
+        refuse_env(env, snapshot, save, restore)
         self._truncated_ends = truncated_ends
         self._env = env
         self._own_digest, self.check, self._global_generators = digest, check, global_generators
         for name in ("_truncated_ends", "check", "_global_generators"):
             boolean(self, name)
         self.actions, self._first_action = _actions(env, action_names)
+        self._box = env.action_space if type(env.action_space).__name__ == "Box" else None
         seeded = self._global_generators
         globals_in_step: Callable[[Shock], Any] = seeded_global_generators if seeded else untouched_global_generators
         self._globals_in_step = globals_in_step
@@ -144,7 +152,11 @@ class GymnasiumSimulator(Simulator):
             if result is None:
                 outcomes.append(self.advance(state, action, shock))
                 continue
-            observation, reward, terminated, truncated, _ = result
+            try:
+                observation, reward, terminated, truncated, _ = result
+                reward = float(reward)
+            except (TypeError, ValueError) as error:
+                raise wrong_result(result) from error
             state.used_up = True
             steps = state.steps + 1
             after = Snapshot(state.saved, observation, steps, steps if truncated else None)
@@ -153,15 +165,20 @@ class GymnasiumSimulator(Simulator):
         return outcomes
 
     def _step(self, state: Snapshot, action: Any, shock: Shock, *, use_up: bool) -> Step:
-        _refuse_used_up(state)
+        if type(state) is not Snapshot or state.used_up:
+            refuse_unusable(state)
         state.used_up = use_up
         try:
             saved, result = self._snapshots.step(state, self._code(action), shock, use_up=use_up)
         except Exception as error:
             if state.truncated_at is None:
                 raise
-            raise SimulatorError(_after_truncation(state.truncated_at, error)) from error
-        observation, reward, terminated, truncated, _ = result
+            raise SimulatorError(after_truncation(state.truncated_at, error)) from error
+        try:
+            observation, reward, terminated, truncated, _ = result
+            reward = float(reward)
+        except Exception as error:  # of any kind: float() calls methods of the caller's class
+            raise wrong_result(result) from error
         steps, truncated_at = state.steps + 1, state.truncated_at
         if truncated and truncated_at is None:
             truncated_at = steps
@@ -171,7 +188,7 @@ class GymnasiumSimulator(Simulator):
     def _code(self, action: Any) -> Any:
         """Value passed to the environment for an action."""
         if self.actions is None:
-            return action
+            return action if self._box is None else in_box(self._box, action)
         known = type(action) is int and 0 <= action < self.actions.size
         return self._first_action + (action if known else self.actions.index(action))
 
@@ -209,7 +226,7 @@ class GymnasiumSimulator(Simulator):
 
     def digest(self, state: Snapshot) -> bytes:
         """Digest of a state; equal states have equal digests. See the parameter `digest`."""
-        _refuse_used_up(state)
+        refuse_unusable(state)
         if self._own_digest is not None:
             return digest_of(self._own_digest(self._snapshots.digest_argument(state.saved)))
         return self._snapshots.digest(state.saved)
@@ -218,8 +235,8 @@ class GymnasiumSimulator(Simulator):
         """Whether two states are equal."""
         if self._own_digest is not None:
             return self.digest(one) == self.digest(other)
-        _refuse_used_up(one)
-        _refuse_used_up(other)
+        refuse_unusable(one)
+        refuse_unusable(other)
         return self._snapshots.same(one.saved, other.saved)
 
     def observe(self, state: Snapshot) -> Any:
@@ -237,7 +254,7 @@ class GymnasiumSimulator(Simulator):
 
     def generators(self, state: Snapshot) -> dict[str, Any]:
         """Random generators in the environment and its spaces, other than np_random."""
-        _refuse_foreign(state)
+        refuse_unusable(state)
         env = self._snapshots.inspectable(state.saved)
         known = [self._snapshots.generator, getattr(getattr(env, "unwrapped", None), "_np_random", None)]
         found = generators_in(env, "env").items()
@@ -253,49 +270,6 @@ class GymnasiumSimulator(Simulator):
         spec = self._env.spec
         name = type(self._env.unwrapped).__name__ if spec is None else spec.id
         return f"GymnasiumSimulator({name}{', truncated_ends=True' * self._truncated_ends})"
-
-
-def _after_truncation(step: int, error: Exception) -> str:
-    return (
-        f"The environment signalled truncated at step {step} (counted from the simulator's first state), and its "
-        f"step() then raised {type(error).__name__}: {error}. If the truncation is the end of the episode, use "
-        "GymnasiumSimulator(env, truncated_ends=True). Otherwise use a horizon ≤ "
-        f"{step} from the first state."
-    )
-
-
-def _refuse_foreign(state: Any) -> None:
-    if not isinstance(state, Snapshot):
-        raise SettingsError(f"The state is {short(state)}. Give a snapshot, such as simulator.current().")
-
-
-def _refuse_used_up(state: Any) -> None:
-    _refuse_foreign(state)
-    if state.used_up:
-        raise SimulatorError("This state was passed to advance() and cannot be used again. Use step() to keep a state.")
-
-
-def _refuse(env: Any, snapshot: object, save: object, restore: object) -> None:
-    """Raise for environments and arguments that are not supported."""
-    refuse_unreadable("env", env, SimulatorError)
-    if hasattr(env, "num_envs"):
-        raise SimulatorError(f"{type(env).__name__} is a vector environment. Give a single one: gymnasium.make(…).")
-    known = all(hasattr(env, name) for name in ("unwrapped", "step", "reset", "action_space"))
-    if not known or not hasattr(env.unwrapped, "_np_random"):
-        raise SimulatorError(f"env is a {type(env).__name__}, not a Gymnasium environment. Use gymnasium.make(…).")
-    if snapshot is not None and (type(snapshot) is not str or snapshot != "replay"):
-        raise SimulatorError(f'snapshot is {short(snapshot)}. Use None or "replay".')
-    if (save is None) != (restore is None):
-        raise SimulatorError("save and restore must be given together. Give both or neither.")
-    if getattr(env, "render_mode", None) == "human":
-        raise SimulatorError('The environment renders to a window. Make it without render_mode="human".')
-    ale = getattr(env.unwrapped, "ale", None)
-    if ale is not None and ale.getFloat("repeat_action_probability") > 0:
-        raise SimulatorError(
-            "Sticky actions use a random generator inside the emulator and the previous action, which its saved states "
-            "lack. Use gymnasium.make(…, repeat_action_probability=0.0), or jmdp.simulators.ALESimulator(game, "
-            f"sticky={ale.getFloat('repeat_action_probability'):g}), which controls this randomness."
-        )
 
 
 def _core(env: Any) -> Core | None:

@@ -8,6 +8,7 @@ copied by `deepcopy`.
 from __future__ import annotations
 
 import copy
+import types
 from collections.abc import Callable, Container
 from typing import Any
 
@@ -17,8 +18,8 @@ from jmdp.simulators.gymnasium.env_operations import copies_by_rebuilding
 from jmdp.simulators.gymnasium.state_attributes import CONSTANT, transition_table
 
 _PLAIN = frozenset({bool, int, float, complex, str, bytes, type(None), np.bool_, np.int32, np.int64, np.uint8,
-                    np.float32, np.float64})  # fmt: skip
-"""Immutable types without parts."""
+                    np.float32, np.float64, types.ModuleType})  # fmt: skip
+"""Immutable types without parts, and modules, which exist once."""
 
 
 def is_plain(value: Any) -> bool:

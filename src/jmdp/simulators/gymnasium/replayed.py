@@ -22,7 +22,13 @@ class ReplayedEnvs(EnvSnapshots):
     """
 
     def __init__(self, env: Any, global_generators: Callable[[Shock], Any], max_running: int) -> None:
-        self._global_generators, self._max_running, self._pristine = global_generators, max_running, duplicate(env)
+        self._global_generators, self._max_running = global_generators, max_running
+        self._pristine: Any = None
+        self._error: SimulatorError | None = None
+        try:
+            self._pristine = duplicate(env)
+        except SimulatorError as error:  # raised when a state is needed: whole episodes need none
+            self._error = error
         self.generator = Shock(bytes(16)).generator()
         self._running: list[tuple[Any, Callable[[], object]]] = []  # environments, and the history each is at
 
@@ -64,6 +70,8 @@ class ReplayedEnvs(EnvSnapshots):
         return env
 
     def _reset_env(self, seed: int, options: dict[str, Any] | None) -> tuple[Any, Any]:
+        if self._error is not None:
+            raise self._error
         env = duplicate(self._pristine)
         observation = seeded_reset(env, seed, options, self._global_generators)
         seed_spaces(env, seed)  # because a reset may make new ones

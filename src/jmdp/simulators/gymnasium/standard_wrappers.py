@@ -44,6 +44,9 @@ def limited_step(step: Callable[[Any], StepResult], limit: Any, action: Any) -> 
     """Result of this step within a `TimeLimit`, or without one if it is None."""
     if limit is None:
         return step(action)
-    observation, reward, terminated, truncated, info = step(action)
+    result = step(action)
     limit._elapsed_steps += 1
+    if not isinstance(result, tuple) or len(result) != 5:
+        return result  # refused by the caller
+    observation, reward, terminated, truncated, info = result
     return observation, reward, terminated, truncated or limit._elapsed_steps >= limit._max_episode_steps, info

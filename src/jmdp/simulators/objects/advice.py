@@ -34,14 +34,17 @@ def not_a_simulator(source: Any) -> SimulatorError:
         return SimulatorError(f"A {name} is not a simulator, but has a method run. {_WHOLE_RUN}")
     if isinstance(source, (types.FunctionType, types.MethodType, types.BuiltinFunctionType)):
         return SimulatorError(
-            f"{source.__name__} is a function, not a simulator. If it simulates a whole run: {_WHOLE_RUN} If it makes "
-            f"an object with a method step: jmdp.simulators.ObjectSimulator({source.__name__}, actions=…). For a "
-            "reward and a next state as functions: jmdp.simulators.FunctionSimulator(reward, next_state, actions)."
+            f"{source.__name__} is a function, not a simulator. If it makes a Gymnasium environment, call it and give "
+            f"the environment. If it makes an object with a method step: jmdp.simulators.ObjectSimulator("
+            f"{source.__name__}, actions=…). For a reward and a next state as functions: jmdp.simulators."
+            f"FunctionSimulator(reward, next_state, actions). If it simulates a whole run: {_WHOLE_RUN}"
         )
+    if isinstance(source, str):
+        return SimulatorError(f"The simulator is a text, {source!r}. Give an environment: gymnasium.make({source!r}).")
     return SimulatorError(
-        f"A {name} is not a simulator. Give a Gymnasium or gymnax environment, a TabularJMDP, or a simulator of "
-        "jmdp.simulators: ObjectSimulator for a class with a method step, FunctionSimulator for plain functions, or "
-        "your own subclass of Simulator. For a function or program that simulates a whole run there is "
+        f"An object of type {name} is not a simulator. Give a Gymnasium or gymnax environment, a TabularJMDP, or a "
+        "simulator of jmdp.simulators: ObjectSimulator for a class with a method step, FunctionSimulator for plain "
+        "functions, or your own subclass of Simulator. For a function or program that simulates a whole run there is "
         "jmdp.compare_runs."
     )
 

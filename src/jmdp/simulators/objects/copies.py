@@ -6,10 +6,13 @@
 from __future__ import annotations
 
 import copy
+import copyreg
 import io
 import pickle
+import types
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 from jmdp.base.keyed_generator import KeyedGenerator
@@ -52,10 +55,11 @@ class PickledCopies(Copies):
 
     def freeze(self, thing: Any, history: History | None) -> bytes:
         """Pickle an object."""
-        if not self._shared.ids:
-            return pickle.dumps(thing, pickle.HIGHEST_PROTOCOL)
         written = io.BytesIO()
-        _Pickler(written, self._shared.ids).dump(thing)
+        if self._shared.ids:
+            _SharingPickler(written, self._shared.ids).dump(thing)
+        else:
+            _Pickler(written).dump(thing)
         return written.getvalue()
 
     def thaw(self, frozen: bytes) -> Any:
@@ -66,8 +70,20 @@ class PickledCopies(Copies):
 
 
 class _Pickler(pickle.Pickler):
-    def __init__(self, written: io.BytesIO, ids: dict[int, str]) -> None:
+    """Pickler that stores modules, as in ``self.rng = np.random``, by their names."""
+
+    def __init__(self, written: io.BytesIO) -> None:
         super().__init__(written, pickle.HIGHEST_PROTOCOL)
+        self.dispatch_table = {**copyreg.dispatch_table, types.ModuleType: _reduced_module}
+
+
+def _reduced_module(module: types.ModuleType) -> tuple[Any, tuple[str]]:
+    return import_module, (module.__name__,)
+
+
+class _SharingPickler(_Pickler):
+    def __init__(self, written: io.BytesIO, ids: dict[int, str]) -> None:
+        super().__init__(written)
         self._ids = ids
 
     def persistent_id(self, value: Any) -> str | None:
@@ -99,6 +115,9 @@ class DeepCopies(Copies):
         """Copy the object."""
         memo: dict[int, Any] = {id(value): value for value in self._shared.values.values()}
         memo.pop(id(None), None)
+        memo.update(
+            (id(part), part) for part in getattr(frozen, "__dict__", {}).values() if type(part) is types.ModuleType
+        )
         for _, generator in self._keys.find(frozen):
             if type(generator) is KeyedGenerator:
                 memo[id(generator)] = generator

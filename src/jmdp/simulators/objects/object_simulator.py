@@ -205,7 +205,7 @@ class ObjectSimulator(Simulator):
 
     def _stepped(self, thing: Any, state: ObjectState, value: Any, shock: Shock) -> Step:
         steps = state.steps + 1
-        result = self._steps.step(thing, value, shock)
+        result = self._steps.step(thing, value, shock, steps)
         if self._steps.keys.places is not None:
             self._watch.look(thing, steps)
         history = History(state.history, (_kept(value), shock)) if self._keeps_history else None

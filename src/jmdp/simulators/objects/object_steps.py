@@ -7,7 +7,8 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from jmdp.base.luck import Shock
-from jmdp.errors import SimulatorError
+from jmdp.base.settings import short
+from jmdp.errors import JMDPError, SimulatorError
 from jmdp.simulators.digests import digest_of
 from jmdp.simulators.gymnasium.global_generators import seeded_global_generators
 from jmdp.simulators.objects.generators import GeneratorKeys, KeyedStep, note_use
@@ -92,10 +93,7 @@ class ObjectSteps:
             thing = self._factory()
             self.keys.detach(thing)
             keyed = self.keys.set(thing, shock)
-            try:
-                seen = self._reset(thing)
-            except TypeError as error:
-                raise _explained(error) from error
+            seen = self._reset(thing)
         keyed.note_use()
         self.keys.set(thing, _NOTHING)  # the reset may have made new ones; saved states hold those of one kind only
         self.shared.attach(thing)
@@ -105,8 +103,8 @@ class ObjectSteps:
         """New object in any state."""
         return self.begin(_NOTHING)[0]
 
-    def step(self, thing: Any, action: Any, shock: Shock) -> StepResult:
-        """Step of an object, which is changed."""
+    def step(self, thing: Any, action: Any, shock: Shock, number: int | None = None) -> StepResult:
+        """Step of an object, which is changed. `number`, counted from 1 in the episode, is for messages."""
         keyed = self.keys.set(thing, shock)
         try:
             if self.uses_globals:
@@ -115,8 +113,14 @@ class ObjectSteps:
                 note_use(shock)
             else:
                 returned = self._step(thing, action)
-        except TypeError as error:
-            raise _explained(error) from error
+        except JMDPError:
+            raise
+        except Exception as error:
+            raise SimulatorError(
+                f"{'step' if number is None else f'Step {number} of the episode'} of {self.name} raised "
+                f"{type(error).__name__}: {error}. The action was {short(action)}. The same call with the same seed "
+                "raises it again; without a pool, a debugger stops there."
+            ) from error
         keyed.note_use()
         self.last = keyed
         self.shared.attach(thing)
@@ -136,13 +140,3 @@ class ObjectSteps:
             return self.digest(thing)
         except SimulatorError:
             return None
-
-
-def _explained(error: TypeError) -> Exception:
-    """Error for `spawn` of a keyed generator, which has no seed sequence; any other is returned unchanged."""
-    if "spawn" not in str(error):
-        return error
-    return SimulatorError(
-        "reset or step calls spawn of a generator. Its generators are set to the key of each step, so there is no seed "
-        "to spawn from. Call spawn in __init__, or use np.random.default_rng(self.rng.integers(2**63))."
-    )

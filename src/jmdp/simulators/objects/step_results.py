@@ -69,14 +69,19 @@ def _is_number(value: Any) -> bool:
 
 def _described(returned: Any) -> str:
     if isinstance(returned, tuple):
-        return f"({', '.join(type(part).__name__ for part in returned)})"
+        kinds = [
+            f"array of shape {part.shape}" if isinstance(part, np.ndarray) and part.shape else type(part).__name__
+            for part in returned
+        ]
+        return f"({', '.join(kinds)})"
     return "None" if returned is None else f"a {type(returned).__name__}"
 
 
 _FORMS = (
     "Return a reward, (reward, done), (observation, reward, done), (observation, reward, done, info) or Gymnasium's "
-    "(observation, reward, terminated, truncated, info), where done is a bool and info a dict. To keep the class as it "
-    "is, give a function: ObjectSimulator(…, step=lambda thing, action: (observation, reward, done))."
+    "(observation, reward, terminated, truncated, info), where the reward is a number, done a bool and info a dict. To "
+    "keep the class as it is, give a function: ObjectSimulator(…, step=lambda thing, action: (observation, reward, "
+    "done))."
 )
 
 

@@ -41,7 +41,7 @@ class Run:
     def _begin(self) -> None:
         shock = start_key(self.episode)
         self.thing, _ = self._steps.begin(shock)
-        self.history = History(None, (None, shock))
+        self.history, self._taken = History(None, (None, shock)), 0
 
     def steps(self, count: int) -> list[Look]:
         """Take the next actions; return what all steps so far have shown."""
@@ -52,7 +52,8 @@ class Run:
     def step(self) -> None:
         """Take the next action."""
         action, shock = self.actions[self.t % len(self.actions)], _ROOT.derived(self._purpose, self.t)
-        result = self._steps.step(self.thing, action, shock)
+        self._taken += 1
+        result = self._steps.step(self.thing, action, shock, self._taken)
         reward, over = finite_reward(result.reward, action, self.t), bool(result.terminated or result.truncated)
         state = self._steps.fingerprint(self.thing)
         self.looks.append(Look(reward, over, fingerprint_of(result.observation), state))

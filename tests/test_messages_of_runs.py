@@ -1,0 +1,225 @@
+"""Texts of undecided results, and errors of steps, generators and worker processes."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import pickle
+
+import numpy as np
+import pytest
+
+import jmdp
+from jmdp.base.labels import Labels
+from jmdp.errors import SettingsError, SimulatorError
+from jmdp.simulators import FunctionSimulator, ObjectSimulator
+
+FEW = {"seed": 0, "discount": 0.9, "samples": 33, "progress": False}
+
+
+def later(state, action, u):
+    return state + 1
+
+
+def over(state):
+    return state >= 1
+
+
+def noisy(state, action, u):
+    return u
+
+
+def steady(state, action, u):
+    return u + 8.0 * action
+
+
+NAMES = ["left", "middle", "right"]
+
+
+def one_step(reward, names):
+    return FunctionSimulator(reward, later, names, start=0, terminal=over)
+
+
+# ------------------------------------------------------------------------------------------------------ results
+
+
+def test_undecided_texts_name_no_best():
+    """8. The text says undecided, and the fields agree."""
+    simulator = one_step(noisy, NAMES)
+    found = jmdp.compare(simulator, policy="uniform", coupling=jmdp.Independent(), **FEW)
+    assert (found.best, found.choice, found.outcome.successful) == (None, None, False)
+    said = f"undecided: 3 of 3 actions may be the best; highest mean so far: {found.leader}; {found.leader} − "
+    assert found.answer.startswith(said)
+    two = jmdp.compare(simulator, policy="uniform", actions=[0, 1], coupling=jmdp.Independent(), **FEW)
+    assert two.best is None
+    assert two.answer.startswith("undecided between ")
+    assert "is the best" not in repr(found) + repr(two)
+
+
+def test_a_known_best_with_unknown_precision_is_not_undecided():
+    """8. The best is known, but not the gaps to the requested precision."""
+    found = jmdp.compare(one_step(steady, 2), policy="uniform", coupling=jmdp.Independent(), precision=0.01, **FEW)
+    assert found.best == "1"
+    assert "stopped: the budget is used up; the best is known, but not every mean gap" in repr(found)
+    assert "confidence or precision is not reached" not in repr(found)
+
+
+def test_why_the_interval_of_a_gap_that_did_not_vary_is_wide():
+    """9."""
+    found = jmdp.compare(one_step(steady, ["left", "right"]), policy="uniform", **FEW)
+    text = " ".join(repr(found).split())
+    assert 0 < found.gap("right", "left").std < 1e-8  # rounding
+    row = next(line for line in repr(found).splitlines() if line.startswith("left "))
+    assert "e-09" not in row
+    assert found.variance_reduction("right", "left") == math.inf
+    assert "inf ×" not in text
+    assert "the gap to left was the same in all samples: no spread was seen. The interval is wide because it" in text
+    assert f"outcomes not seen in {found.samples} samples" in text
+    three = " ".join(repr(jmdp.compare(one_step(steady, NAMES), policy="uniform", **FEW)).split())
+    assert "the gaps to left, middle were the same" in three
+    varied = jmdp.compare(one_step(noisy, 2), policy="uniform", coupling=jmdp.Independent(), **FEW)
+    assert "no spread" not in repr(varied)
+    runs = jmdp.compare_runs(
+        {"a": lambda luck: luck.uniform("x"), "b": lambda luck: luck.uniform("x") + 3},
+        seed=0,
+        samples=33,
+        progress=False,
+    )
+    assert "the gap to a was the same in all samples" in repr(runs)
+    assert "inf ×" not in repr(runs)
+
+
+def test_actions_have_a_length():
+    """10."""
+    named, numbered = one_step(noisy, NAMES).actions, one_step(noisy, 3).actions
+    assert len(named) == len(numbered) == 3
+    assert (list(named), list(numbered)) == (NAMES, [0, 1, 2])
+    assert (named[2], named[-1], numbered[2]) == ("right", "right", 2)
+    assert "left" in named
+    assert "up" not in named
+    with pytest.raises(IndexError):
+        Labels("action", 3)[3]
+
+
+# -------------------------------------------------------------------------------------------- worker processes
+
+
+def nearest(luck):
+    return 0.0
+
+
+def test_what_cannot_be_sent_to_workers_is_the_function_itself():
+    """12."""
+    simulator = one_step(noisy, 2)
+    place = (
+        r"^A lambda \(test_messages_of_runs\.py, line \d+\), part of the {}, cannot be sent to worker processes.*def"
+    )
+    few = FEW | {"pool": 2}
+    with pytest.raises(SettingsError, match=place.format("policies")) as refused:
+        jmdp.compare_policies(simulator, {"a": lambda x: 0, "b": lambda x: 1}, **few)
+    assert "EpisodePlan" not in str(refused.value)
+    with pytest.raises(SettingsError, match=place.format("policy")):
+        jmdp.compare(simulator, policy=lambda x: 0, **few)
+    with pytest.raises(SettingsError, match=place.format("simulator")):
+        jmdp.compare(one_step(lambda s, a, u: u, 2), policy="uniform", **few)
+    with pytest.raises(SettingsError, match=place.format("runs")):
+        jmdp.compare_runs({"a": nearest, "b": lambda luck: 1.0}, seed=0, pool=2, progress=False)
+
+    def inner(x):
+        return 0
+
+    with pytest.raises(SettingsError, match=r"^The function inner \(test_messages_of_runs.py, line \d+\), part of"):
+        jmdp.compare(simulator, policy=inner, **few)
+
+
+# --------------------------------------------------------------------------------------------------- generators
+
+
+class Spawner:
+    def __init__(self):
+        self.rng = np.random.default_rng()
+
+    def step(self, action):
+        return self.rng.spawn(1)[0].normal()
+
+
+def test_spawn_of_a_keyed_generator():
+    """13."""
+    says = r'no seed for spawn.* use another key for each child: luck\["name", i\]'
+    luck, keyed = jmdp.Luck(jmdp.Shock.of_sample(0, 0)), jmdp.Shock.of_sample(0, 0).generator()
+    copied = pickle.loads(pickle.dumps(luck))["a"]
+    for spawn in (luck["a"].spawn, luck["a"].bit_generator.spawn, keyed.spawn, keyed.bit_generator.spawn, copied.spawn):
+        with pytest.raises(SimulatorError, match=says):
+            spawn(2)
+    with pytest.raises(SimulatorError, match="In a simulator, call spawn in __init__"):
+        ObjectSimulator(Spawner, 2)
+    assert luck["a", 0].random() != luck["a", 1].random()
+
+
+# --------------------------------------------------------------------------------------------------------- steps
+
+
+class Fragile:
+    """Raises once its position is above 4."""
+
+    def __init__(self):
+        self.rng = np.random.default_rng()
+        self.x, self.t = 0.0, 0
+
+    def step(self, action):
+        if self.x > 4:
+            raise KeyError("stock")
+        self.x += action + self.rng.random()
+        self.t += 1
+        return self.x, self.x, self.t >= 50
+
+
+@pytest.mark.parametrize("trial", [True, False], ids=["in the trial", "in a rollout"])
+def test_what_a_step_of_an_object_raises_is_the_cause(trial):
+    """14."""
+    actions = {"stay": 0, "go": 1} if trial else {"stay": -1, "go": 3}
+    with pytest.raises(SimulatorError, match=r"Step \d+ of the episode of Fragile raised KeyError: 'stock'") as refused:
+        jmdp.compare(ObjectSimulator(Fragile, actions), policy=lambda x: 1, horizon=9, **FEW)
+    assert isinstance(refused.value.__cause__, KeyError)
+    assert "The action was " in str(refused.value)
+    assert "The same call with the same seed raises it again" in str(refused.value)
+
+
+def test_what_the_functions_of_a_simulator_raise_is_the_cause():
+    """14. The message has the arguments with which the function raises again."""
+
+    def reward(state, action, u):
+        return 1 / (state - 3)
+
+    def onwards(state, action, u):
+        if state == 1:
+            raise KeyError("stock")
+        return state + 1
+
+    few = FEW | {"horizon": 9, "actions": [0, 1]}
+    with pytest.raises(
+        SimulatorError, match=r"reward\(s, a, u\) .* s = 3, a = 1 \(action b\), u = 0\.\d+\."
+    ) as refused:
+        jmdp.compare(FunctionSimulator(reward, later, ["a", "b"], start=0), policy=lambda s: 1, **few)
+    assert isinstance(refused.value.__cause__, ZeroDivisionError)
+    with pytest.raises(SimulatorError, match=r"next_state\(s, a, u\) .* s = 1, a = \d \(action .\), u = 0") as refused:
+        jmdp.compare(FunctionSimulator(noisy, onwards, ["a", "b"], start=0), policy=lambda s: 1, **few)
+    assert isinstance(refused.value.__cause__, KeyError)
+    with pytest.raises(SimulatorError, match=r"next_state\(s, a, u\) .* s = 1, a = 1 \(action b\)"):
+        jmdp.compare_policies(
+            FunctionSimulator(noisy, onwards, ["a", "b"], start=0),
+            {"x": lambda s: 1, "y": lambda s: 1},
+            **FEW | {"horizon": 9},
+        )
+
+
+def test_json_of_an_undecided_comparison(capsys):
+    """8. The fields of the command line agree with the text."""
+    from jmdp.cli.main import main
+
+    with contextlib.suppress(SystemExit):
+        main(["compare", "world:inventory", "--samples", "2", "--json", "--quiet"])
+    found = json.loads(capsys.readouterr().out)
+    assert (found["decided"], found["best"], found["choice"]) == (False, None, None)
+    assert found["leader"] in found["survivors"]
