@@ -89,11 +89,11 @@ def neural(pool=None, saved=False):
     return call
 
 
-def comparison(**settings):
+def comparison(samples, **settings):
     def call(folder):
         return jmdp.compare(
-            simulator(), policy=zero, seed=1, discount=0.95, horizon=40, samples=300, precision=1e-9, progress=False,
-            **settings,
+            simulator(), policy=zero, seed=1, discount=0.95, horizon=40, samples=samples, precision=1e-9,
+            progress=False, **settings,
         )  # fmt: skip
 
     return call
@@ -151,8 +151,8 @@ CASES = {
     ),
     "NeuralGram": neural(),
     "NeuralGram(folder=…)": neural(pool=2, saved=True),
-    "compare": comparison(),
-    "compare(pool=…)": comparison(pool=2),
+    "compare": comparison(300),
+    "compare(pool=…)": comparison(1000, pool=2),
     "compare_policies": of_policies,
     "compare_runs": of_runs(None),
     "compare_runs(pool=…)": of_runs(2),
