@@ -667,6 +667,18 @@ def test_a_link_in_place_of_the_temporary_file_is_replaced(make, path):
     assert sorted(os.listdir(path.parent)) == ["run.npz", "victim"]
 
 
+def test_a_link_made_again_while_a_save_begins_is_not_followed(path, monkeypatch):
+    victim, part, unlink = path.with_name("victim"), path.with_name(".run.npz.part"), Path.unlink
+    victim.write_text("precious")
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "unlink", lambda self: part.hardlink_to(victim))
+        with pytest.raises(CheckpointError, match="cannot be saved"):
+            checkpoint.save(path, ARRAYS)
+    unlink(part)
+    assert victim.read_text() == "precious"
+    assert not refused(path)
+
+
 def test_a_pipe_in_place_of_the_temporary_file_is_replaced(path):
     os.mkfifo(path.with_name(".run.npz.part"))
     checkpoint.save(path, ARRAYS)

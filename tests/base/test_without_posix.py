@@ -45,6 +45,16 @@ def main():
             checkpoint.save(path, arrays)
             assert np.array_equal(checkpoint.load(path, arrays)["a"], arrays["a"])
     path.unlink()
+    victim, lock = path.with_name("victim"), path.with_name(".run.npz.lock")
+    victim.write_text("precious")
+    lock.symlink_to(victim)
+    try:
+        with checkpoint.reserved_checkpoint(path):
+            raise AssertionError("a link was followed")
+    except checkpoint.CheckpointError:
+        assert victim.read_text() == "precious"
+    lock.unlink()
+    victim.unlink()
     world = jmdp.worlds.inventory()
     policy = world.policies["base_stock"]
     method = jmdp.Incremental(seed=1, updates=20_000, checkpoint=path)

@@ -113,6 +113,8 @@ def _locked(lock: Path) -> int:
     """Open and lock a lock file."""
     while True:
         with _naming(lock):
+            if os.path.islink(lock):  # for platforms without O_NOFOLLOW
+                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
             descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | _SAFELY, 0o666)
         try:
             with _naming(lock):
