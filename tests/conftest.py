@@ -23,6 +23,7 @@ SLOW = (
     "cli/test_policy_files.py",
     "distribute/",
     "experiments/test_reproducing.py",
+    "hostile/",
     "methods/exact_distribution/test_exact_distribution.py",
     "methods/exact_pairs/test_narrow_certificates.py",
     "methods/incremental/",

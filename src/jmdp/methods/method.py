@@ -104,7 +104,7 @@ def _hint(name: str, value: object) -> str:
     """Hint for the most likely mistake behind this argument."""
     if isinstance(value, type):
         return f" Give an instance, {value.__name__}(…)."
-    if hasattr(value, "model") and name == "model":
+    if name == "model" and hasattr(value, "model"):
         return " Did you mean its .model?"
     if isinstance(value, (TabularJMDP, TabularPolicy, Coupling, Method)):
         return " The argument order is evaluate(model, policy, coupling, method)."
