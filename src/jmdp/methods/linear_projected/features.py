@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from itertools import combinations_with_replacement
-from typing import Protocol, TypeGuard, runtime_checkable
+from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -57,7 +57,7 @@ def matrix_of(
     if isinstance(features, type):
         raise SettingsError(f"{name} is the class {features.__name__}. Give an instance: {features.__name__}(…).")
     if is_features(features):
-        found: npt.ArrayLike = features.matrix(model)
+        found: Any = features.matrix(model)
     elif callable(features):
         found = _called(features, model, name)
     else:
