@@ -68,7 +68,7 @@ def test_unhashable_names_and_labels():
 
 
 @pytest.mark.parametrize("name", [name for name in plots.__all__ if name != "style"])
-@pytest.mark.parametrize("wrong", [None, "text", 3, [object()], np.eye(2)], ids=repr)
+@pytest.mark.parametrize("wrong", [None, "text", 3, [object()], np.eye(2)], ids=lambda wrong: type(wrong).__name__)
 def test_figures_refuse_other_objects(name, wrong):
     more = {
         "beaten_grid": (tiny.policy(), (1, 3)),

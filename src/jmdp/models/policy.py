@@ -106,7 +106,9 @@ class TabularPolicy(arrays.FrozenArrays):
         arrays.refuse_masked("The policy", given, PolicyError)
         try:
             array = np.asarray(given.detach().cpu() if hasattr(given, "detach") else given)
-        except Exception as reason:  # of any kind: it is the caller's class, or rows have different lengths
+        except ValueError:
+            raise PolicyError(f"The policy is {short(given)}, whose rows have different lengths. {_WANTED}") from None
+        except Exception as reason:  # of any kind: it is the caller's class
             raise PolicyError(f"The policy is {short(given)} ({cut(str(reason))}). {_WANTED}") from None
         arrays.refuse_large(f"A policy of shape {array.shape}", 100.0 * array.size)
         if array.ndim == 1 and array.size and array.dtype.kind in ("iu" if actions is None else "iuU"):

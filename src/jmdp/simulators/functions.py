@@ -10,8 +10,8 @@ import numpy as np
 from jmdp.base.arrays import are_indices, cumulative_rows
 from jmdp.base.labels import Labels
 from jmdp.base.luck import Shock
-from jmdp.base.settings import cut, function, short
-from jmdp.errors import JMDPError, SimulatorError, UnavailableError
+from jmdp.base.settings import function, short
+from jmdp.errors import SimulatorError, UnavailableError
 from jmdp.models.coupling import Coupling
 from jmdp.models.tabular import TabularJMDP
 from jmdp.simulators.candidates import action_labels
@@ -92,20 +92,17 @@ class FunctionSimulator(Simulator):
         return Step(plain_reward(reward), after, is_over(terminal(after)))
 
     def _outcome(self, state: Any, a: int, u: Any) -> tuple[Any, Any]:
-        """Reward and next state; what a function raises is the cause of a `SimulatorError`."""
+        """Reward and next state; what a function raises gets a note that says how to repeat the call."""
         assert self.actions is not None
         name = "reward"
         try:
             reward = self._reward(state, a, u)
             name = "next_state"
             return reward, self._next_state(state, a, u)
-        except JMDPError:
-            raise
         except Exception as error:
-            raise SimulatorError(
-                f"{name}(s, a, u) raised {type(error).__name__}: {cut(str(error))}. To repeat it, call it with "
-                f"s = {short(state)}, a = {a} (action {self.actions[a]}), u = {short(u)}."
-            ) from error
+            action = f"{a} (action {self.actions[a]})"
+            error.add_note(f"Raised by {name}(s, a, u) with s = {short(state)}, a = {action}, u = {short(u)}.")
+            raise
 
     def advance_all(
         self, states: Sequence[Any], actions: Sequence[Any], shocks: Sequence[Shock]

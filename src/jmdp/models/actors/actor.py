@@ -138,9 +138,9 @@ class Reading:
         uniforms = np.array([shock.uniform() for shock in shocks])
         return list((cumulative_rows(probs) <= uniforms[:, None]).sum(axis=1).tolist())
 
-    def raised(self, error: Exception, observation: Any) -> PolicyError:
-        """Error for a policy that raised an exception, which is to be its cause."""
-        return self.error(f"raised {type(error).__name__}: {error}. The observation was {short(observation)}.")
+    def add_note(self, error: Exception, observation: Any) -> None:
+        """Add to an exception that the policy raised which policy it is and what it observed."""
+        error.add_note(f"Raised by the policy, {self.name}, for the observation {short(observation)}.")
 
     def error(self, what: str) -> PolicyError:
         """Error that names this policy."""

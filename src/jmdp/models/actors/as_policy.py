@@ -15,7 +15,7 @@ from jmdp.base.arrays import Floats, refuse_large
 from jmdp.base.labels import Labels
 from jmdp.base.luck import Shock
 from jmdp.base.settings import refuse_unreadable, short
-from jmdp.errors import JMDPError, PolicyError, SettingsError
+from jmdp.errors import PolicyError, SettingsError
 from jmdp.models.actors.actor import Actor, ReadActor, Reading, numpy_of
 from jmdp.models.actors.onnx_policies import is_session, onnx_network
 from jmdp.models.actors.remembering import RecurrentModel, RememberingActor, takes_luck
@@ -208,13 +208,12 @@ class _Function(ReadActor):
         return self._reading.choose(found, shocks, observations)
 
     def _call(self, observation: Any, *rng: Any) -> Any:
-        """Value of the function; what it raises is the cause of a `PolicyError`."""
+        """Value of the function; what it raises gets a note."""
         try:
             return self._function(observation, *rng)
-        except JMDPError:
-            raise
         except Exception as error:
-            raise self._reading.raised(error, observation) from error
+            self._reading.add_note(error, observation)
+            raise
 
     def rule(self) -> tuple[Callable[[Any], Any], Reading] | None:
         return None if self._takes_luck else (self._call, self._reading)

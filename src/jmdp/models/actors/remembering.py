@@ -61,7 +61,8 @@ class _InOneEpisode(ReadActor):
             try:
                 values.append(self._policy(observation, *((shock.generator(),) if self._takes_luck else ())))
             except Exception as error:
-                raise self._reading.raised(error, observation) from error
+                self._reading.add_note(error, observation)
+                raise
         return self._reading.choose(values, shocks, observations)
 
 

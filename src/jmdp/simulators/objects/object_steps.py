@@ -8,7 +8,7 @@ from typing import Any
 
 from jmdp.base.luck import Shock
 from jmdp.base.settings import short
-from jmdp.errors import JMDPError, SimulatorError
+from jmdp.errors import SimulatorError
 from jmdp.simulators.digests import digest_of
 from jmdp.simulators.gymnasium.global_generators import seeded_global_generators
 from jmdp.simulators.objects.generators import GeneratorKeys, KeyedStep, note_use
@@ -113,14 +113,13 @@ class ObjectSteps:
                 note_use(shock)
             else:
                 returned = self._step(thing, action)
-        except JMDPError:
-            raise
         except Exception as error:
-            raise SimulatorError(
-                f"{'step' if number is None else f'Step {number} of the episode'} of {self.name} raised "
-                f"{type(error).__name__}: {error}. The action was {short(action)}. The same call with the same seed "
-                "raises it again; without a pool, a debugger stops there."
-            ) from error
+            place = "a step" if number is None else f"step {number} of the episode"
+            error.add_note(
+                f"Raised in {place} of {self.name}, with the action {short(action)}. The same call with the same seed "
+                "raises it again."
+            )
+            raise
         keyed.note_use()
         self.last = keyed
         self.shared.attach(thing)
