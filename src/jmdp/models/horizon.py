@@ -59,7 +59,8 @@ def policy_steps(policy: Any, model: TabularJMDP, steps: int) -> list[TabularPol
         return [policy] * steps
     found: list[TabularPolicy] = []
     if isinstance(policy, np.ndarray) and policy.ndim == 3:
-        found = [TabularPolicy(table) for table in policy]
+        arrays.refuse_masked("policy", policy, PolicyError)
+        found = [TabularPolicy(table) for table in policy[: steps + 1]]
     elif isinstance(policy, (list, tuple)) and all(isinstance(step, TabularPolicy) for step in policy):
         found = list(policy)
     else:
@@ -68,7 +69,7 @@ def policy_steps(policy: Any, model: TabularJMDP, steps: int) -> list[TabularPol
             "or an array [H, S, A]."
         )
     if len(found) != steps:
-        raise PolicyError(f"The policy has {len(found)} steps, but the horizon is {steps}. Give one table per step.")
+        raise PolicyError(f"The policy has {len(policy)} steps, but the horizon is {steps}. Give one table per step.")
     for table in found:
         table.check_fits(model)
     return found

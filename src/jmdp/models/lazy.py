@@ -177,5 +177,5 @@ class LazyJMDP:
 def _has_length(value: object, length: int) -> bool:
     """Whether this is a list of so many states, and no text."""
     if isinstance(value, np.ndarray):
-        return value.shape[:1] == (length,)
+        return bool(value.shape[:1] == (length,))
     return isinstance(value, Sequence) and not isinstance(value, (str, bytes)) and len(value) == length

@@ -19,7 +19,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from itertools import combinations_with_replacement
-from typing import Protocol, TypeGuard, runtime_checkable
+from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -57,7 +57,7 @@ def matrix_of(
     if isinstance(features, type):
         raise SettingsError(f"{name} is the class {features.__name__}. Give an instance: {features.__name__}(…).")
     if is_features(features):
-        found: npt.ArrayLike = features.matrix(model)
+        found: Any = features.matrix(model)
     elif callable(features):
         found = _called(features, model, name)
     else:
@@ -294,7 +294,7 @@ class Polynomial(_Placed):
     degree: int
 
     def _check(self, x: Floats) -> None:
-        whole(self, "degree", 0)
+        whole(self, "degree", 0, _MOST_TILES)
 
     def _most_columns(self, x: Floats) -> float:
         n, degree = x.shape[1], self.degree
@@ -310,6 +310,7 @@ class Polynomial(_Placed):
 
 
 _MOST_TILES = 1_000_000
+"""Largest number of tiles of an axis, of tilings, and degree of a polynomial."""
 
 
 def _box(x: Floats) -> tuple[Floats, Floats]:
