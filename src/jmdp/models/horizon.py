@@ -56,7 +56,8 @@ def policy_steps(policy: Any, model: TabularJMDP, steps: int) -> list[TabularPol
     """Policy of each step, from one for all steps or from a list or array [H, S, A] of one per step."""
     found: list[TabularPolicy] = []
     if isinstance(policy, np.ndarray) and policy.ndim == 3:
-        found = [TabularPolicy(table) for table in policy]
+        arrays.refuse_masked("policy", policy, PolicyError)
+        found = [TabularPolicy(table) for table in policy[: steps + 1]]
     elif isinstance(policy, (list, tuple)) and policy and all(isinstance(step, TabularPolicy) for step in policy):
         found = list(policy)
     elif isinstance(policy, (TabularPolicy, list, tuple, np.ndarray)) or (
@@ -70,7 +71,7 @@ def policy_steps(policy: Any, model: TabularJMDP, steps: int) -> list[TabularPol
             "an array [H, S, A]."
         )
     if len(found) != steps:
-        raise PolicyError(f"The policy has {len(found)} steps, but the horizon is {steps}. Give one table per step.")
+        raise PolicyError(f"The policy has {len(policy)} steps, but the horizon is {steps}. Give one table per step.")
     for table in found:
         table.check_fits(model)
     return found

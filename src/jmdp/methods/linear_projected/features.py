@@ -294,7 +294,7 @@ class Polynomial(_Placed):
     degree: int
 
     def _check(self, x: Floats) -> None:
-        whole(self, "degree", 0)
+        whole(self, "degree", 0, _MOST_TILES)
 
     def _most_columns(self, x: Floats) -> float:
         n, degree = x.shape[1], self.degree
@@ -310,6 +310,7 @@ class Polynomial(_Placed):
 
 
 _MOST_TILES = 1_000_000
+"""Largest number of tiles of an axis, of tilings, and degree of a polynomial."""
 
 
 def _box(x: Floats) -> tuple[Floats, Floats]:

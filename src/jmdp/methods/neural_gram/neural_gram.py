@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from jmdp.base.identity import identity
 from jmdp.base.luck import Shock
 from jmdp.base.progress import count_bar
-from jmdp.base.settings import nonnegative, probability, whole
+from jmdp.base.settings import attribute, choice, nonnegative, probability, short, whole
 from jmdp.distribute.pool_setting import check_pool, pool_of
 from jmdp.distribute.pools import Pool
 from jmdp.errors import CouplingError, MissingExtraError, SettingsError
@@ -108,14 +108,15 @@ class NeuralGram(Method["LearnedEvaluation"]):
         object.__setattr__(self, "pool", check_pool(self.pool))
         if self.dropout >= 1:
             raise SettingsError(f"dropout is {self.dropout}. Give a number below 1.")
-        if self.kernel not in ("sum", "gram"):
-            raise SettingsError(f"kernel is {self.kernel!r}. Give 'sum', or 'gram' for the paper's kernel.")
+        object.__setattr__(self, "kernel", choice("kernel", self.kernel, ("sum", "gram")))
+        if not (self.encoder is None or callable(self.encoder) or callable(attribute(self.encoder, "build"))):
+            raise SettingsError(f"encoder is {short(self.encoder)}. Give one of `encoders`, a callable module or None.")
         if self.batch % 4:
             raise SettingsError(f"batch is {self.batch}. Give a multiple of 4: half of each batch consists of pairs.")
         if self.steps > self.length:
             raise SettingsError(f"steps is {self.steps}, but rollouts have {self.length} steps. Give a larger length.")
         if self.folder is not None and not isinstance(self.folder, (str, os.PathLike)):
-            raise SettingsError(f"folder is {self.folder!r}. Give the path of a folder, or None.")
+            raise SettingsError(f"folder is {short(self.folder)}. Give the path of a folder, or None.")
 
     def on_simulator(
         self, simulator: Simulator, actor: Actor, coupling: Coupling, discount: float, progress: bool

@@ -238,7 +238,7 @@ class Search:
             Cut.at(explorer, inside, around.value, around.spread)
             for explorer, around in zip(self.explorers, arounds, strict=True)
         ]
-        solver = ExactPairs(tolerance=min(1e-9, self.limits.tolerance**2 / 100), memory_budget=2**62)
+        solver = ExactPairs(tolerance=min(1e-9, min(1.0, self.limits.tolerance) ** 2 / 100), memory_budget=2**62)
         origin = int(np.flatnonzero(inside == self.explorer.origin)[0])
         if len(cuts) > 1:
             return self._solve_policies(solver, arounds, cuts, origin)
