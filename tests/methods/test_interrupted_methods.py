@@ -52,7 +52,7 @@ def test_every_method_and_main_function_is_in_the_table():
 VERBS = {"compare", "compare_policies", "compare_runs", "check_simulator"}
 
 
-def run(case, folder, fresh, warm, seed, presses, extra=()):
+def run(case, folder, fresh, warm, seed, presses):
     """What the program says of itself; a process that hangs, or leaves others behind, fails."""
     folder.mkdir()
     started = subprocess.Popen(
