@@ -245,8 +245,6 @@ def _length(options: Any) -> int:
 
 def _option(options: Sequence[Option], i: int) -> Option:
     """Option of this number."""
-    if isinstance(options, (list, tuple)):
-        return options[i]
     try:
         return options[i]
     except Exception as error:  # of any kind: it is the caller's class

@@ -41,10 +41,14 @@ def nonnegative(settings: object, name: str, *, optional: bool = False) -> None:
 
 def boolean(settings: object, name: str) -> None:
     """Require True or False: other objects with a truth value are probably mistakes."""
-    value = getattr(settings, name)
+    object.__setattr__(settings, name, boolean_value(name, getattr(settings, name)))
+
+
+def boolean_value(name: str, value: object) -> bool:
+    """Return a value that satisfies `boolean` as a bool."""
     if not isinstance(value, (bool, np.bool_)):
         raise SettingsError(f"{name} is {short(value)}. Give True or False.")
-    object.__setattr__(settings, name, bool(value))
+    return bool(value)
 
 
 def short(value: object, most: int = 80) -> str:
