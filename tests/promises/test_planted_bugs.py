@@ -553,7 +553,7 @@ BUGS = [
     Bug("a truncation never is an end", "simulators/gymnasium/gymnasium_simulator.py", "(truncated and self._truncated_ends)", "False",
         TRUNCATION + "test_the_end_of_a_finite_tape_is_an_end[its own signal-copied]"),
     Bug("a time limit that is an end is not counted", "simulators/gymnasium/gymnasium_simulator.py",
-        "self._snapshots.time_counts = self._truncated_ends", "pass",
+        "self._snapshots.time_counts = truncated_ends", "pass",
         TRUNCATION + "test_the_steps_that_a_time_limit_has_counted_are_state_if_it_is_an_end[copied]"),
     # What comes after the horizon.
     Bug("a table's rewards are bounded by those met", "results/samples/limits.py",

@@ -8,11 +8,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-import numpy as np
-
 from jmdp.base.arrays import Integers
-from jmdp.base.settings import short
-from jmdp.errors import SettingsError
+from jmdp.base.settings import boolean_value
 
 _FIRST_SHOWN_AFTER = 1.0
 """Seconds of work before a bar appears; shorter work shows none."""
@@ -55,20 +52,13 @@ def count_bar(name: str, shown: bool, start: int, end: int | None = None) -> Ite
     """Show a bar that counts, up to `end` if it is known."""
     from tqdm import tqdm
 
-    _refuse_no_switch(shown)
-    off = not (shown and _on_terminal())
+    off = not (boolean_value("progress", shown) and _on_terminal())
     with tqdm(desc=name, initial=start, total=end, unit_scale=True, disable=off, delay=_FIRST_SHOWN_AFTER) as bar:
 
         def report(count: int) -> None:
             bar.update(count - bar.n)
 
         yield report
-
-
-def _refuse_no_switch(shown: object) -> None:
-    """Raise unless the setting `progress` is True or False."""
-    if not isinstance(shown, (bool, np.bool_)):
-        raise SettingsError(f"progress is {short(shown)}. Give True or False.")
 
 
 @contextmanager
@@ -81,7 +71,7 @@ def status_bar(
     """
     from tqdm import tqdm
 
-    _refuse_no_switch(shown)
+    shown = boolean_value("progress", shown)
     begun = said = time.monotonic()
     terminal = _on_terminal()
     off = not (shown and terminal)

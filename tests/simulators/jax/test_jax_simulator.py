@@ -563,7 +563,7 @@ def test_bad_settings_are_refused():
         drawn()
     with pytest.raises(SettingsError, match="ignore names 'rng', but the fields of a state are clock"):
         JaxSimulator(lambda k, s, a: (0.0, s, False), 2, ignore=["rng"]).digest({"clock": 0})
-    with pytest.raises(SettingsError, match=r"Give a list of names, \['key'\]"):
+    with pytest.raises(SettingsError, match=r"Give a list of names: \['key'\]"):
         JaxSimulator(lambda k, s, a: (0.0, s, False), 2, ignore="key")
     with pytest.raises(jmdp.errors.UnavailableError, match="defines no start state"):
         simulator.start(Shock.of_sample(0, 0))

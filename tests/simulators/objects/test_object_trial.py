@@ -178,7 +178,7 @@ def test_wrong_arguments_say_the_fix():
         ObjectSimulator(Shop, actions=[0, 5])
     with pytest.raises(SettingsError, match="no attribute 'diary'"):
         ObjectSimulator(Shop, actions=2, shared=("diary",))
-    with pytest.raises(SettingsError, match="tuple of names"):
+    with pytest.raises(SettingsError, match=r"list of names: \['log'\]"):
         ObjectSimulator(Shop, actions=2, shared="log")
     simulator = ObjectSimulator(DataShop, actions=2)
     state = simulator.start(Shock(bytes(16)))
@@ -193,7 +193,7 @@ class Spawning(Shop):
 
 
 def test_spawn_is_explained():
-    with pytest.raises(SimulatorError, match="Call spawn in __init__"):
+    with pytest.raises(SimulatorError, match="call spawn in __init__"):
         ObjectSimulator(Spawning, actions=2)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from jmdp.base.arrays import Floats, refuse_large
 from jmdp.base.labels import Labels
 from jmdp.base.luck import Shock
-from jmdp.base.settings import refuse_unreadable, short
+from jmdp.base.settings import boolean_value, refuse_unreadable, short
 from jmdp.errors import PolicyError, SettingsError
 from jmdp.models.actors.actor import Actor, ReadActor, Reading, numpy_of
 from jmdp.models.actors.onnx_policies import is_session, onnx_network
@@ -86,8 +86,7 @@ def as_policy(
     if not (actions is None or isinstance(actions, Labels)):
         raise SettingsError(f"actions is {short(actions)}. Give the actions of the simulator: simulator.actions.")
     for setting, value in {"logits": logits is not None and logits, "greedy": greedy, "memory": memory}.items():
-        if not isinstance(value, (bool, np.bool_)):
-            raise SettingsError(f"{setting} is {short(value)}. Give True or False.")
+        boolean_value(setting, value)
     said = _name(policy) if name is None else f"{short(name)} ({_name(policy)})"
     reading = Reading(said, actions, bool(logits), greedy)
     if isinstance(policy, Actor):

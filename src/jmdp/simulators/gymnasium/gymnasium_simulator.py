@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from jmdp.base.labels import Labels
 from jmdp.base.luck import Shock
-from jmdp.base.settings import boolean, function, whole_number
+from jmdp.base.settings import boolean_value, function, whole_number
 from jmdp.errors import SettingsError, SimulatorError, UnavailableError
 from jmdp.simulators.checking.quick_check import quick_check
 from jmdp.simulators.digests import digest_of, generators_in
@@ -83,15 +83,14 @@ class GymnasiumSimulator(Simulator):
         for name, given in {"save": save, "restore": restore, "digest": digest}.items():
             function(name, given, SimulatorError, optional=True)
         refuse_env(env, snapshot, save, restore)
-        self._truncated_ends = truncated_ends
+        self._truncated_ends = truncated_ends = boolean_value("truncated_ends", truncated_ends)
         self._env = env
-        self._own_digest, self.check, self._global_generators = digest, check, global_generators
-        for name in ("_truncated_ends", "check", "_global_generators"):
-            boolean(self, name)
+        self._own_digest, self.check = digest, boolean_value("check", check)
         self.actions, self._first_action = _actions(env, action_names)
         self._box = env.action_space if type(env.action_space).__name__ == "Box" else None
-        seeded = self._global_generators
-        globals_in_step: Callable[[Shock], Any] = seeded_global_generators if seeded else untouched_global_generators
+        globals_in_step: Callable[[Shock], Any] = untouched_global_generators
+        if boolean_value("global_generators", global_generators):
+            globals_in_step = seeded_global_generators
         self._globals_in_step = globals_in_step
         self._live_envs: LiveEnvs | None = None
         self._snapshots: EnvSnapshots
@@ -106,7 +105,7 @@ class GymnasiumSimulator(Simulator):
         else:
             self._snapshots = copies = CopiedEnvs(env, globals_in_step)
             self.lanes = 256 if copies.quick else self.lanes
-        self._snapshots.time_counts = self._truncated_ends
+        self._snapshots.time_counts = truncated_ends
         self._stands_somewhere = save is None or was_reset(env)  # else was_reset() may report the simulator's reset
         if self.check:
             actions = range(self.actions.size) if self.actions else _samples(env.action_space, 2)

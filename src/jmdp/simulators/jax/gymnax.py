@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import jax
 
-from jmdp.base.settings import boolean, cut, refuse_unreadable, short
+from jmdp.base.settings import boolean_value, cut, refuse_unreadable, short
 from jmdp.errors import MissingExtraError, SimulatorError
 from jmdp.simulators.jax.jax_simulator import JaxSimulator
 
@@ -38,6 +38,7 @@ class GymnaxSimulator(JaxSimulator):
     def __init__(
         self, environment: Any, *, truncated_ends: bool = False, ignore: Sequence[str] = (), lanes: int = 4096
     ) -> None:
+        self._truncated_ends = truncated_ends = boolean_value("truncated_ends", truncated_ends)
         env, params = _environment(environment)
         self._limit = getattr(params, "max_steps_in_episode", None)
         separates_truncation = hasattr(env, "is_truncated")
@@ -49,8 +50,7 @@ class GymnaxSimulator(JaxSimulator):
                 f"{env.name} has no discrete actions. Choose n actions and give a step function of their index: "
                 "JaxSimulator(lambda key, state, a: …, actions=n)."
             )
-        self.environment, self.params, self._truncated_ends = env, params, truncated_ends
-        boolean(self, "_truncated_ends")
+        self.environment, self.params = env, params
         start, observe = partial(_start, env, params), partial(_observe, env, params)
         step = partial(_step_to_limit if truncated_ends and separates_truncation else _step, env, params)
         super().__init__(step, operator.index(size), start=start, observe=observe, ignore=ignore, lanes=lanes)

@@ -297,7 +297,8 @@ def _some(values: Sequence[Any], most: int) -> list[Any]:
     """All of these, or as many from the first to the last one."""
     if len(values) <= most:
         return list(values)
-    return [values[round(i * (len(values) - 1) / (most - 1))] for i in range(most)]
+    last = len(values) - 1
+    return [values[min(last, round(i * last / (most - 1)))] for i in range(most)]
 
 
 def _kept(value: Any) -> Any:
