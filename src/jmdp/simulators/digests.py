@@ -206,8 +206,8 @@ def _look_at(kind: type) -> tuple[bool, list[str]]:
 def _plain(value: Any) -> bytes | None:
     """Bytes of a value without parts; None for other values."""
     kind = type(value)
-    if kind is int:
-        return _integer(value)
+    if kind is int:  # Python may refuse to print long decimals
+        return b"i%d" % value if value.bit_length() < 2000 else b"I%x" % value
     if kind is float:
         return _number(value)
     if kind is str:
@@ -219,10 +219,6 @@ def _plain(value: Any) -> bytes | None:
     if kind is np.ndarray:
         return None if value.dtype.hasobject or value.dtype.names else _entries(value)
     return _plain_of_rarer_type(value)
-
-
-def _integer(value: int) -> bytes:
-    return b"i%d" % value if value.bit_length() < 2000 else b"I%x" % value  # Python may refuse to print decimals
 
 
 def _number(value: float) -> bytes:
@@ -258,7 +254,7 @@ def _plain_of_rarer_type(value: Any) -> bytes | None:
     if isinstance(value, (np.datetime64, np.timedelta64)):
         return b"T" + str(value.dtype).encode() + value.tobytes()
     if isinstance(value, (int, np.integer)):
-        return _integer(int(value))
+        return _plain(int(value))
     if isinstance(value, (float, np.floating)):
         known = float(value)
         return _number(known) if known == value or known != known else b"l" + repr(value).encode()

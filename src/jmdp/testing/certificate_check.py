@@ -45,6 +45,8 @@ def check_certificate(model: TabularJMDP, policy: TabularPolicy, evaluation: Eva
             f"The certificate is for discount {certificate.discount!r} and reward bound {certificate.reward_bound!r}; "
             f"the model has {model.discount!r} and {model.reward_bound!r}."
         )
+    if not isinstance(evaluation.cross, PairTable | MomentTable):
+        raise unavailable(type(evaluation.method).__name__, Quantity.CHECKED_TABLES)
     if evaluation.mean.shape != policy.probs.shape:
         raise CertificateError(
             f"The evaluation has the shape {evaluation.mean.shape} = [S, A], the model {policy.probs.shape}."
@@ -52,10 +54,8 @@ def check_certificate(model: TabularJMDP, policy: TabularPolicy, evaluation: Eva
     step = ExactStep(model, policy, evaluation.coupling)
     if isinstance(evaluation.cross, PairTable):
         checker: _PairCheck | MomentCheck = _PairCheck(step, evaluation.cross)
-    elif isinstance(evaluation.cross, MomentTable):
-        checker = MomentCheck(step, evaluation.cross)
     else:
-        raise unavailable(type(evaluation.method).__name__, Quantity.CHECKED_TABLES)
+        checker = MomentCheck(step, evaluation.cross)
     S, _, A = model.shape
     mean_error = np.broadcast_to(certificate.mean_error, (S, A))
     covariance_error = np.broadcast_to(certificate.covariance_error, (S, A, A))

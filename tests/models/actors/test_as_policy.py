@@ -230,7 +230,7 @@ def test_what_is_no_policy():
         as_policy({0: 1}, TWO)
     with pytest.raises(PolicyError, match=r"takes 3 arguments. Give f\(obs\) or f\(obs, rng\)"):
         as_policy(lambda a, b, c: 0, TWO)
-    with pytest.raises(PolicyError, match=r"takes no arguments. Give f\(obs\) or f\(obs, rng\)"):
+    with pytest.raises(PolicyError, match=r"takes 0 arguments. Give f\(obs\) or f\(obs, rng\)"):
         as_policy(lambda: 0, TWO)
     as_policy(lambda *several: 0, TWO)
 
