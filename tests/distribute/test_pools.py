@@ -186,16 +186,19 @@ def processes(pool: ProcessPool) -> set[int | None]:
     return {worker._process.pid for worker in pool._started}
 
 
-def test_a_long_cancelled_block_does_not_delay_the_next_call(pool):
-    found = pool.ordered(sleeping, [(0,), *[(100,)] * 9])
+def test_a_long_cancelled_block_does_not_delay_the_next_call(pool, tmp_path):
+    found = pool.ordered(sleeping, [(tmp_path, i, 100 if i else 0) for i in range(10)])
     assert next(found) == 0
+    while len(list(tmp_path.iterdir())) < 3:  # until both workers are busy with a long block
+        time.sleep(0.01)
     before = processes(pool)
     found.close()
     assert list(pool.ordered(slow_first, blocks(8))) == list(range(8))
     assert not processes(pool) & before  # ended, not waited for
 
 
-def sleeping(seconds: float) -> float:
+def sleeping(folder: Path, i: int, seconds: float) -> float:
+    (folder / str(i)).touch()
     time.sleep(seconds)
     return seconds
 

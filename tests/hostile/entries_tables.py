@@ -158,6 +158,18 @@ ENTRIES = [
         answer=lambda policy: policy.probs.tobytes(),
     ),
     Entry(
+        "TabularPolicy.of",
+        lambda given, actions, states: jmdp.TabularPolicy.of(given, actions, states),
+        lambda rng: {
+            "given": [0, 1, 0] if rng.random() < 0.5 else ["stay", "go", "go"],
+            "actions": tiny.model().actions,
+            "states": tiny.model().states,
+        },
+        fixed=frozenset({"actions", "states"}),
+        check=_rows,
+        answer=lambda policy: policy.probs.tobytes(),
+    ),
+    Entry(
         "TabularPolicy.deterministic: dict",
         lambda state, action: jmdp.TabularPolicy.deterministic(
             tiny.model(), tiny.dictionary((0, 0), (state, action), ("end", "go"))

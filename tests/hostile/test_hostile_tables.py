@@ -91,8 +91,9 @@ def test_checks_refuse_other_objects():
         testing.check_model(3)
     with pytest.raises(ModelError, match="model is a str"):
         testing.check_certificate("model", tiny.policy(), tiny.certified())
-    with pytest.raises(PolicyError, match="policy is a ndarray"):
-        testing.check_certificate(tiny.model(), tiny.policy().probs, tiny.certified())
+    with pytest.raises(PolicyError, match="policy is a dict"):
+        testing.check_certificate(tiny.model(), {}, tiny.certified())
+    testing.check_certificate(tiny.model(), tiny.policy().probs, tiny.certified())
     with pytest.raises(SettingsError, match="evaluation is a NoneType"):
         testing.check_certificate(tiny.model(), tiny.policy(), None)
     other = jmdp.TabularJMDP([[1.0]], [[[2.0]]], [[[0]]], 0.5)

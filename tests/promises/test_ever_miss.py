@@ -183,7 +183,7 @@ def watched(distribution: Distribution, runs: int, budget: int, seed: int) -> Ra
     for run in range(runs):
         rng = np.random.default_rng([seed, run])
         settings = Settings(seed=run, coupling=jmdp.Synchronous(), return_range=distribution.return_range)
-        question = _question(Given(), None, lambda state: 0, None, None, settings, False)
+        question = _question(Given(), None, lambda state: 0, None, None, settings)
         samples, missed, stopped, n = DrawnSamples(2), set(), None, 0
         for count in batches(budget):
             common = distribution.common * rng.standard_normal(count)

@@ -41,7 +41,7 @@ def problem(seed, S=6, K=4, A=2, discount=0.7, opposite=False):
 
 def question(model, pair, seed, samples, **settings):
     given = {"seed": seed, "coupling": SHARED, "samples": samples} | settings
-    return _question(model, pair, STARTS, None, "old", Settings(**given), False)
+    return _question(model, pair, STARTS, None, "old", Settings(**given))
 
 
 def looks(model, pair, seed, samples):

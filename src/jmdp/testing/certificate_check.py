@@ -29,7 +29,7 @@ def check_certificate(model: TabularJMDP, policy: TabularPolicy, evaluation: Eva
     work grows as (S A K)² in rational arithmetic, so models should have at most some tens of states.
     """
     instance("evaluation", evaluation, Evaluation)
-    check_table(model, policy, evaluation.coupling)
+    policy = check_table(model, policy, evaluation.coupling)
     certificate = evaluation.certificate
     if certificate is None or certificate.kind == "statistical":
         raise UnavailableError(

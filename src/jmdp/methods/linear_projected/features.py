@@ -40,7 +40,7 @@ class Features(Protocol):
         ...
 
 
-def is_features(value: object) -> TypeGuard[Features]:
+def _is_features(value: object) -> TypeGuard[Features]:
     """Whether an object has the method of `Features`, whatever its class does."""
     return callable(attribute(value, "matrix"))
 
@@ -56,7 +56,7 @@ def matrix_of(
     S, _, A = model.shape
     if isinstance(features, type):
         raise SettingsError(f"{name} is the class {features.__name__}. Give an instance: {features.__name__}(…).")
-    if is_features(features):
+    if _is_features(features):
         found: Any = features.matrix(model)
     elif callable(features):
         found = _called(features, model, name)

@@ -13,10 +13,10 @@ from jmdp.base import arrays
 from jmdp.base.arrays import Floats
 from jmdp.base.machine import budget, require
 from jmdp.base.scale import Scale
-from jmdp.base.settings import choice, nonnegative, short, whole
+from jmdp.base.settings import attribute, choice, nonnegative, short, whole
 from jmdp.errors import SettingsError
 from jmdp.methods.linear_projected.bounds import Bounds, fitted_bounds
-from jmdp.methods.linear_projected.features import Features, OneHot, is_features, matrix_of
+from jmdp.methods.linear_projected.features import Features, OneHot, matrix_of
 from jmdp.methods.linear_projected.fitted_moments import FeatureBasis, FittedMoments
 from jmdp.methods.linear_projected.pair_features import PairFeatures, source_of
 from jmdp.methods.linear_projected.pair_samples import PairTransitions, SampledEquations, sampled_equations
@@ -252,7 +252,7 @@ class _Given(arrays.FrozenArrays):
 
 def _as_setting(name: str, features: Any) -> Any:
     """Features as a setting: arrays are copied and frozen, everything else is kept."""
-    if is_features(features) or callable(features):
+    if callable(attribute(features, "matrix")) or callable(features):
         return features
     try:
         axes = np.ndim(features)
