@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 import shutil
 import subprocess
 import sys
@@ -74,12 +73,11 @@ def run(folder, *given, code=RUN, source=SOURCE.parent, cache="cache", bound=Fal
         environment["HOME"] = os.devnull
     else:
         environment["NUMBA_CACHE_DIR"] = str(folder / cache)
-    limit = None
     if largest_file is not None:
-        limit = lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, largest_file))  # noqa: E731
+        code = f"import resource; resource.setrlimit(resource.RLIMIT_FSIZE, ({largest_file}, {largest_file}))\n{code}"
     done = subprocess.run(
         [*(BOUND if bound else []), sys.executable, "-c", code, *given], cwd=folder, env=environment, text=True,
-        capture_output=True, timeout=600, check=False, preexec_fn=limit,
+        capture_output=True, timeout=600, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout.strip(), done.stderr

@@ -55,6 +55,8 @@ class Interval:
             raise SettingsError(f"error is {error:g}. Give a number ≥ 0.")
         if error == 0:
             return cls(value, value)
+        if math.isinf(value) and math.isinf(error):
+            return cls(-math.inf, math.inf)
         return cls(math.nextafter(value - error, -math.inf), math.nextafter(value + error, math.inf))
 
     @classmethod

@@ -251,7 +251,7 @@ def test_actions_are_numbered():
         ({"dropout": 1.0}, "below 1"),
         ({"dropout": -0.1}, "dropout"),
         ({"learning_rate": float("nan")}, "learning_rate"),
-        ({"kernel": "rbf"}, "'sum', or 'gram'"),
+        ({"kernel": "rbf"}, "'sum' or 'gram'"),
         ({"rank": 0}, "rank"),
         ({"seed": -1}, "seed"),
         ({"held_out": 0}, "held_out"),

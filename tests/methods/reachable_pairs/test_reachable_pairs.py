@@ -366,7 +366,7 @@ def test_budgets_end_it_with_an_interval_that_holds(monkeypatch):
         (([1.5, -0.5], [[1.0, 1.0]] * 2, [[0, 0]] * 2), r"the probability -0\.5"),
         (([1.0], [[1.0, 3.0]], [[0, 0]]), r"a \|reward\| of 3\.0, more than reward_bound 1"),
         (([1.0], [[1.0, -1 - 2**-52]], [[0, 0]]), r"a \|reward\| of 1\.0000000000000002, more than reward_bound 1"),
-        (([1.0], [[1.0, np.nan]], [[0, 0]]), r"a \|reward\| of nan"),
+        (([1.0], [[1.0, np.nan]], [[0, 0]]), "has the reward nan. Give finite rewards"),
         (([1.0], [[1.0]], [[0]]), "has 1 actions, but 2 are expected"),
         (([1.0], [[1.0, 1.0]], [[0, [1]]]), r"State \[1\] is not hashable"),
     ],

@@ -194,8 +194,8 @@ class TileCoding(_Placed):
         tiles, wrap = self._by_axis(x.shape[1])
         if tiles.shape != x.shape[1:] or not ((tiles > 0) & (tiles <= _MOST_TILES)).all():
             raise SettingsError(
-                f"tiles is {short(self.tiles)}. Give a whole number from 1 to {_MOST_TILES}, or one for each axis of "
-                "positions."
+                f"tiles is {short(self.tiles)}. Give a whole number > 0, at most {_MOST_TILES}, or one for each axis "
+                "of positions."
             )
         if wrap.shape != x.shape[1:] or not ((wrap >= 0) & (wrap < math.inf)).all():
             raise SettingsError(
@@ -207,13 +207,11 @@ class TileCoding(_Placed):
         return self.tilings * len(x)
 
     def _by_axis(self, axes: int) -> tuple[Integers, Floats]:
-        """Tiles and wrap of each axis."""
+        """Tiles and wrap of each axis; empty if they are neither a number nor a list."""
         tiles, wrap = integer(self.tiles), real_number(self.wrap)
         return (
-            arrays.integers("tiles", self.tiles, "[axes]", SettingsError)
-            if tiles is None
-            else np.full(axes, min(max(tiles, 0), 2 * _MOST_TILES)),
-            arrays.floats("wrap", self.wrap, "[axes]", SettingsError) if math.isnan(wrap) else np.full(axes, wrap),
+            _listed_integers("tiles", self.tiles) if tiles is None else np.full(axes, min(max(tiles, 0), 2**62)),
+            _listed_floats("wrap", self.wrap) if math.isnan(wrap) else np.full(axes, wrap),
         )
 
     def _of_states(self, x: Floats, not_terminal: Booleans) -> Floats:
@@ -311,6 +309,16 @@ class Polynomial(_Placed):
 
 _MOST_TILES = 1_000_000
 """Largest number of tiles of an axis, of tilings, and degree of a polynomial."""
+
+
+def _listed_integers(name: str, value: Any) -> Integers:
+    listed = isinstance(value, (list, tuple, np.ndarray))
+    return arrays.integers(name, value, "[axes]", SettingsError) if listed else np.zeros(0, np.int64)
+
+
+def _listed_floats(name: str, value: Any) -> Floats:
+    listed = isinstance(value, (list, tuple, np.ndarray))
+    return arrays.floats(name, value, "[axes]", SettingsError) if listed else np.zeros(0)
 
 
 def _box(x: Floats) -> tuple[Floats, Floats]:

@@ -23,6 +23,7 @@ from jmdp.methods.exact_pairs.policy_pairs import PolicyRanges
 from jmdp.methods.method import Method, check_table
 from jmdp.methods.monte_carlo.policy_samples import PolicySamples, PolicySupport
 from jmdp.methods.monte_carlo.state_samples import Blocks, FirstSamples, StateSamples
+from jmdp.methods.monte_carlo.table_episodes import SAMPLE_BYTES
 from jmdp.methods.monte_carlo.table_rollouts import CompiledTable, compiled
 from jmdp.methods.shared.return_range import ReturnRange
 from jmdp.models.actors.actor import Actor
@@ -164,9 +165,10 @@ class MonteCarlo(Method[Evaluation]):
 
         Samples are not stored. A round simulates those of the rounds before it again, in 3% of the time at most.
         """
-        S, outcome = problem.states.size, Outcome.SAMPLED
+        S, A, outcome = problem.states.size, problem.actions.size, Outcome.SAMPLED
+        refuse_large(f"{self.samples:,} samples of {A} actions or policies", SAMPLE_BYTES * self.samples * A)
         rows = np.array([s for s in range(S) if not support.is_over(s)], np.int64)
-        found, sizes = [SampleMoments.zero(problem.actions.size)] * S, np.zeros(S, np.int64)
+        found, sizes = [SampleMoments.zero(A)] * S, np.zeros(S, np.int64)
         try:
             for samples in self._rounds():
                 rule = IntervalRule.fixed(samples, self.confidence)
