@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import threading
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 import jmdp
+from jmdp.base.settings import real_number
 from jmdp.errors import LabelError, ModelError, PolicyError, SettingsError, SimulatorError
 from jmdp.simulators import ObjectSimulator
 from jmdp.testing import check_simulator
@@ -369,3 +371,43 @@ def test_lists_that_are_no_policies_of_a_table(policy, error, says):
         jmdp.compare(TABLE, 0, policy, seed=0, progress=False)
     with pytest.raises(error, match=says):
         jmdp.compare_policies(TABLE, {"a": policy, "b": [1, 1, 1]}, starts=[0], seed=0, progress=False)
+
+
+def test_numbers_with_an_imaginary_part_and_text_in_arrays_are_none():
+    for value in (np.complex128(0.9 + 1j), np.complex64(0.9), 0.5j, np.array("0.9"), np.array(b"0.5"), np.array(True)):
+        assert math.isnan(real_number(value))
+    assert real_number(np.array(0.5)) == real_number(np.float32(0.5)) == 0.5
+
+
+def test_policies_of_a_table_by_name_and_index():
+    world = jmdp.worlds.anti_correlated_bandit()
+    names = [world.model.actions.name(0), world.model.actions.name(1)]
+    S = world.model.shape[0]
+    for given in ([names[1]] * S, [1] * S, np.array([names[1]] * S, object), ([names[1], 1] * S)[:S]):
+        found = jmdp.TabularPolicy.of(given, world.model.actions, world.model.states)
+        np.testing.assert_array_equal(found.probs[:, 1], 1.0)
+    with pytest.raises(jmdp.errors.PolicyError, match=f"actions is '{names[1]}'. Give a list"):
+        jmdp.TabularPolicy.deterministic(world.model, names[1])
+    with pytest.raises(jmdp.errors.MemoryBudgetError, match="10,000,000,001 actions"):
+        jmdp.as_policy([10**10], None)
+
+
+def test_lists_that_are_too_long_are_refused_and_not_cut(monkeypatch):
+    from jmdp.methods.linear_projected import pair_weights
+
+    monkeypatch.setattr(pair_weights, "_MOST_STARTS", 3)
+    with pytest.raises(jmdp.errors.SettingsError, match="start has more than 3 pairs"):
+        pair_weights.Restart(start=[((0, 0), (0, 1))] * 5)
+    assert len(pair_weights.Restart(start=[((0, 0), (0, 1))] * 3).start) == 3
+
+
+def test_entries_of_a_table_that_are_no_numbers_are_named():
+    with pytest.raises(jmdp.errors.ModelError, match=r"reward has dtype object, and its entry \[0, 0, 1\] is None"):
+        jmdp.TabularJMDP([[1.0]], [[[1.0, None]]], [[[0, 0]]], 0.5)
+
+
+def test_small_arrays_need_no_look_at_the_memory(monkeypatch):
+    from jmdp.base import arrays
+
+    monkeypatch.setattr(arrays, "budget", lambda _: pytest.fail("looked"))
+    arrays.refuse_large("a small array", 1e6)

@@ -226,3 +226,118 @@ def test_json_of_an_undecided_comparison(capsys):
     found = json.loads(capsys.readouterr().out)
     assert (found["decided"], found["best"], found["choice"]) == (False, None, None)
     assert found["leader"] in found["survivors"]
+
+
+# ------------------------------------------------------------------------------------------------ notes
+
+
+class Broken(jmdp.simulators.Simulator):
+    actions = jmdp.simulators.action_labels(["a", "b"])
+
+    def start(self, shock):
+        return 0
+
+    def step(self, state, action, shock):
+        if state == 3:
+            raise KeyError("stock")
+        return jmdp.simulators.Step(shock.uniform() + action, state + 1, False)
+
+
+def environment(**methods):
+    gymnasium = pytest.importorskip("gymnasium")
+
+    class Plain(gymnasium.Env):
+        action_space = gymnasium.spaces.Discrete(2)
+        observation_space = gymnasium.spaces.Discrete(9)
+
+        def reset(self, *, seed=None, options=None):
+            super().reset(seed=seed)
+            self.t = 0
+            return 0, {}
+
+        def step(self, action):
+            self.t += 1
+            return min(self.t, 8), float(self.np_random.random()), False, False, {}
+
+    made = type("Plain", (Plain,), methods)()
+    made.reset(seed=0)
+    return made
+
+
+def compared(simulator, what):
+    settings = FEW | {"horizon": 9}
+    if what == "actions":
+        return jmdp.compare(simulator, policy=lambda s: 0, **settings)
+    return jmdp.compare_policies(simulator, {"x": lambda s: 0, "y": lambda s: 1}, **settings)
+
+
+def late(self, action):
+    self.t += 1
+    if self.t > 3:
+        raise KeyError("stock")
+    return self.t, float(self.np_random.random()), False, False, {}
+
+
+@pytest.mark.parametrize("kind", ["simulator", "environment"])
+@pytest.mark.parametrize("what", ["actions", "policies"])
+def test_what_a_step_raises_has_a_note_with_the_step(kind, what):
+    simulator = Broken() if kind == "simulator" else environment(step=late)
+    with pytest.raises(KeyError, match="stock") as raised:
+        compared(simulator, what)
+    (note,) = raised.value.__notes__
+    assert re.search(r"Raised in step [1-4] of (Broken|GymnasiumSimulator)\(", note)
+
+
+def test_what_a_reset_raises_has_a_note():
+    def reset(self, *, seed=None, options=None):
+        if seed != 0:
+            raise KeyError("stock")
+        self.t = 0
+        return 0, {}
+
+    with pytest.raises(KeyError) as raised:
+        jmdp.compare_policies(environment(reset=reset), {"x": lambda s: 0, "y": lambda s: 1}, **FEW)
+    assert re.search(r"Raised by reset\(seed=\d+\) of Plain", raised.value.__notes__[0])
+
+
+def test_a_type_error_within_reset_is_not_one_of_its_arguments():
+    def reset(self, *, seed=None, options=None):
+        return self.build(size=3)
+
+    def build(self):
+        return 0, {}
+
+    with pytest.raises(TypeError, match="unexpected keyword argument 'size'"):
+        jmdp.compare_policies(
+            type("Env", (type(environment()),), {"reset": reset, "build": build})(),
+            {"x": lambda s: 0, "y": lambda s: 1}, **FEW,
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("reward", ["1.5", b"1", None, np.zeros(2), np.complex128(1 + 1j)])
+@pytest.mark.parametrize("what", ["actions", "policies"])
+def test_rewards_of_an_environment_that_are_no_numbers(reward, what):
+    simulator = environment(step=lambda self, action: (0, reward, False, False, {}))
+    with pytest.raises(SimulatorError, match="returned the reward"):
+        compared(simulator, what)
+
+
+def test_a_reward_beyond_all_floats():
+    simulator = environment(step=lambda self, action: (0, 10**400, False, False, {}))
+    with pytest.raises(SimulatorError):
+        jmdp.compare_policies(simulator, {"x": lambda s: 0, "y": lambda s: 1}, **FEW)
+
+
+def test_actions_of_a_simulator_that_are_a_list():
+    class Listed(Broken):
+        actions = ["a", "b"]  # noqa: RUF012 (the mistake)
+
+    with pytest.raises(SimulatorError, match=r"Use jmdp\.simulators\.action_labels\(\['a', 'b'\]\)"):
+        jmdp.compare(Listed(), policy=lambda s: 0, **FEW)
+    with pytest.raises(SimulatorError, match=r"This is the class Broken\. Give a simulator: Broken\(…\)"):
+        jmdp.compare(Broken, policy=lambda s: 0, **FEW)
+
+
+def test_a_policy_in_the_place_of_the_state():
+    with pytest.raises(SettingsError, match=r"Give the policy that follows as policy=…"):
+        jmdp.compare(Broken(), lambda s: 0, **FEW)

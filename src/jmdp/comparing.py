@@ -147,8 +147,8 @@ def _refuse_policies(source: Any, state: Any, policy: Any, policies: Any) -> Non
         what = "state is one policy or several"
     if not what.startswith("state") or several or isfunction(state) or isinstance(state, TabularPolicy):
         raise SettingsError(
-            f"{what}, but jmdp.compare compares actions in one state. To compare whole policies, use "
-            'jmdp.compare_policies(simulator, {"old": …, "new": …}, seed=…).'
+            f"{what}, but jmdp.compare compares actions in one state. Give the policy that follows as policy=…. To "
+            'compare whole policies, use jmdp.compare_policies(simulator, {"old": …, "new": …}, seed=…).'
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -186,3 +187,61 @@ def test_other_threads_are_left_alone():
     thread.start()
     thread.join()
     assert seen == [False]
+
+
+def test_one_that_waits_is_not_lost_when_the_call_raises():
+    @interruptible
+    def work():
+        with deferred_interrupts():
+            press()
+            raise ValueError("of the call")
+
+    with pytest.raises(KeyboardInterrupt) as pressed:
+        work()
+    assert isinstance(pressed.value.__context__, ValueError)
+
+
+STRESS = """
+import random, signal, sys, threading, time
+from jmdp.base.interrupts import interruptible, _Handler
+sys.setswitchinterval(1e-4)
+over, left = [], 0
+
+@interruptible
+def work():
+    return 1
+
+def press():
+    for _ in range(1000):
+        time.sleep(random.random() * 0.001)
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+    over.append(1)
+
+def calls():
+    global left
+    while not over:
+        try:
+            for _ in range(300):
+                work()
+        except KeyboardInterrupt:
+            pass
+        if isinstance(signal.getsignal(signal.SIGINT), _Handler):
+            left += 1
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+
+threading.Thread(target=press, daemon=True).start()
+while not over:
+    try:
+        calls()
+    except KeyboardInterrupt:
+        pass
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+print(left)
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="POSIX")
+def test_the_handler_before_is_restored_whenever_it_is_pressed():
+    """A thousand signals at random moments, many while the handler is being restored: about 30 of them without care."""
+    found = subprocess.run([sys.executable, "-c", STRESS], capture_output=True, text=True, timeout=300, check=True)
+    assert found.stdout == "0\n"

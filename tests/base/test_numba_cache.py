@@ -90,7 +90,7 @@ def files(folder, pattern):
 def warned_once(stderr, *parts):
     assert stderr.count("RuntimeWarning") == 1, stderr
     assert "Traceback" not in stderr
-    for part in (*parts, "NUMBA_CACHE_DIR"):
+    for part in parts:
         assert part in stderr
 
 
@@ -114,7 +114,7 @@ def test_a_read_only_package_without_a_home_compiles_in_memory(tmp_path):
     finally:
         for path in (folder, *folder.rglob("*")):
             path.chmod(0o755 if path.is_dir() else 0o644)
-    warned_once(stderr, "numba finds no folder in which it can store compiled code")
+    warned_once(stderr, "numba finds no folder in which it can store compiled code", "NUMBA_CACHE_DIR")
     assert found == run(folder, code=REAL)[0]
 
 
@@ -146,7 +146,8 @@ def test_damaged_files_are_not_used(folder, pattern, damages):
         damages[i % len(damages)](path)
     found, stderr = run(folder, *GIVEN)
     assert found == ANSWER
-    warned_once(stderr, "is damaged", f"Delete the folder {path.parent}")
+    warned_once(stderr, "is damaged", "the file replaced")
+    assert run(folder, *GIVEN) == (ANSWER, "")  # replaced
 
 
 def test_an_index_with_another_beginning_is_written_again(folder):
@@ -174,7 +175,7 @@ def test_a_full_disk(folder):
     shutil.rmtree(folder / "cache")
     found, stderr = run(folder, *GIVEN, largest_file=100)
     assert found == ANSWER
-    warned_once(stderr, "numba's cache cannot be written (File too large)")
+    warned_once(stderr, "numba's cache cannot be written (File too large)", "NUMBA_CACHE_DIR")
     assert files(folder, "*.nb?*") == []
 
 

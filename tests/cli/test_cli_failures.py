@@ -256,7 +256,50 @@ def test_a_reader_that_leaves_is_no_error_to_print(buffered):
     with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env) as gone:
         gone.stdout.close()
         assert gone.stderr.read() == b""
-    assert gone.returncode == 2
+    assert gone.returncode == 0
+
+
+BAD = """
+import sys
+
+class Unreadable(Exception):
+    def __str__(self):
+        raise RuntimeError("no text")
+
+def unreadable(observation):
+    raise Unreadable
+
+def pipe(observation):
+    raise BrokenPipeError("of the user")
+
+def closing(observation):
+    sys.stdout.close()
+    raise KeyError("closed")
+"""
+
+
+@pytest.mark.parametrize(
+    ("policy", "says"),
+    [
+        ("unreadable", "Unreadable: its text cannot be read (in unreadable, "),
+        ("pipe", "BrokenPipeError: of the user (in pipe, "),
+        ("closing", None),
+    ],
+)
+def test_what_user_code_does_to_errors_and_streams(policy, says, here):
+    Path("bad.py").write_text(BAD)
+    line = f"compare-policies world:inventory --policies base_stock bad.py:{policy} --samples 4 --quiet"
+    found = subprocess.run(
+        [sys.executable, "-m", "jmdp", *line.split()], capture_output=True, text=True, check=False, timeout=300
+    )
+    assert found.returncode == 2
+    assert "Traceback" not in found.stderr
+    assert says is None or says in found.stderr
+
+
+def test_a_file_in_place_of_a_folder(capsys, here):
+    said = message(run(capsys, "jmdp reproduce chain_correlation --quick --out raising_file.py"))
+    assert "--out raising_file.py is not a folder. Give a folder" in said
 
 
 def test_a_closed_output_is_told():

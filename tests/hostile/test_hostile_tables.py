@@ -210,6 +210,7 @@ def test_a_table_is_planned_as_a_whole(monkeypatch):
     parts = np.full((S, K), 1 / K), np.broadcast_to(1.0, (S, K, A)), np.broadcast_to(0, (S, K, A))
     allowed = 1.2 * 8 * S * K * A  # enough for each array, and not for two
     monkeypatch.setattr(arrays, "budget", lambda asked: allowed)
+    monkeypatch.setattr(arrays, "_SMALL", 0)
     with pytest.raises(MemoryBudgetError, match="The table of"):
         jmdp.TabularJMDP(*parts, 0.5)
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from jmdp.base.machine import budget, in_words
-from jmdp.base.settings import attribute, integer, short
+from jmdp.base.settings import attribute, integer, real_number, short
 from jmdp.errors import MemoryBudgetError
 
 Floats = npt.NDArray[np.float64]
@@ -31,8 +31,17 @@ def floats(name: str, value: npt.ArrayLike, axes: str, error: type[ValueError]) 
     """Return a new float64 array with the axes written in `axes`, e.g. ``"[S, K, A]"``."""
     array = _array(name, value, axes, error)
     if array.dtype.kind not in "fiub":
-        raise error(f"{name} has dtype {array.dtype}. Give real numbers.")
+        raise error(f"{name} has dtype {array.dtype}{_no_number(array)}. Give real numbers.")
     return array.astype(np.float64)
+
+
+def _no_number(array: npt.NDArray[np.generic]) -> str:
+    """The first entry of an array that is no real number."""
+    for place, value in np.ndenumerate(array):
+        if not math.isfinite(real_number(value)):
+            at = ", ".join(map(str, place))
+            return f", and its entry [{at}] is {short(value)}"
+    return ""
 
 
 def integers(name: str, value: npt.ArrayLike, axes: str, error: type[ValueError]) -> Integers:
@@ -66,9 +75,13 @@ def _array(name: str, value: npt.ArrayLike, axes: str, error: type[ValueError]) 
     return array
 
 
+_SMALL = 1 << 24
+"""Bytes that are allocated without a look at the memory that is free."""
+
+
 def refuse_large(what: str, size: float) -> None:
     """Raise if this many bytes are not free: a broadcast array has any size before it is copied."""
-    if size > (allowed := budget(None)):
+    if size > _SMALL and size > (allowed := budget(None)):
         raise MemoryBudgetError(f"{what} needs {in_words(size)}, but only {in_words(allowed)} may be used.")
 
 

@@ -61,7 +61,7 @@ class _DamagedError(Exception):
 
 
 class _KernelCache(FunctionCache):
-    """Cache of one kernel. After an error the kernel is compiled as if there were no cache."""
+    """Cache of one kernel. If it cannot be read or written, the kernel is compiled as if there were no cache."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)
@@ -73,21 +73,22 @@ class _KernelCache(FunctionCache):
         """Compiled code for these types, or None."""
         try:
             return super().load_overload(types, context)
-        except (OSError, _DamagedError) as error:
+        except OSError as error:
             self._give_up("read", error)
 
     def save_overload(self, types: Any, compiled_code: Any) -> None:
         """Store compiled code."""
         try:
             super().save_overload(types, compiled_code)
-        except (OSError, _DamagedError) as error:
+        except OSError as error:
             self._give_up("written", error)
 
-    def _give_up(self, verb: str, error: Exception) -> None:
+    def _give_up(self, verb: str, error: OSError) -> None:
         self.disable()
-        reason = getattr(error, "strerror", None) or str(error)
-        folder = self.cache_path
-        _warn(f"numba's cache cannot be {verb} ({reason})", f"Delete the folder {folder}, make it writable, or ")
+        _warn(
+            f"numba's cache cannot be {verb} ({error.strerror or error})",
+            f"Delete the folder {self.cache_path}, make it writable, or ",
+        )
 
 
 class _CheckedFiles(IndexDataCacheFile):
@@ -102,8 +103,12 @@ class _CheckedFiles(IndexDataCacheFile):
         super().save(key, (key, data))
 
     def load(self, key: Any) -> Any:
-        """Read an entry; None if there is none, or if another process has stored another one under its name."""
-        found = super().load(key)
+        """Read an entry; None if there is none, if it is damaged, or if another process has stored another there."""
+        try:
+            found = super().load(key)
+        except _DamagedError as error:
+            _warn_of_damage(error)
+            return None
         return found[1] if found is not None and found[0] == key else None
 
     def _dump(self, content: Any) -> bytes:
@@ -118,6 +123,9 @@ class _CheckedFiles(IndexDataCacheFile):
                     return {}
                 _check(file.read(), self._index_path)
         except FileNotFoundError:
+            return {}
+        except _DamagedError as error:
+            _warn_of_damage(error)
             return {}
         return super()._load_index()
 
@@ -136,14 +144,20 @@ def _check(content: bytes, path: str) -> None:
 _warned = False
 
 
+def _warn_of_damage(error: _DamagedError) -> None:
+    _once(f"In numba's cache, {error}. Results are the same; the kernel is compiled again and the file replaced.")
+
+
 def _warn(problem: str, fix: str = "") -> None:
+    _once(
+        f"{problem}. Results are the same, but kernels are compiled again in every process, which takes some seconds. "
+        f"{fix}{'set' if fix else 'Set'} the environment variable NUMBA_CACHE_DIR to a writable folder."
+    )
+
+
+def _once(text: str) -> None:
     """Warn once in a process, whichever kernels are concerned."""
     global _warned
     if not _warned:
         _warned = True
-        warnings.warn(
-            f"{problem}. Results are the same, but kernels are compiled again in every process, which takes some "
-            f"seconds. {fix}{'set' if fix else 'Set'} the environment variable NUMBA_CACHE_DIR to a writable folder.",
-            RuntimeWarning,
-            stacklevel=3,
-        )
+        warnings.warn(text, RuntimeWarning, stacklevel=2)

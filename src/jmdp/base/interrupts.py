@@ -44,11 +44,11 @@ def interruptible(function: Callable[P, T]) -> Callable[P, T]:
         try:
             signal.signal(signal.SIGINT, handler)
             result = function(*args, **kwargs)
-        finally:  # no other call comes first, after which a second Ctrl-C could be raised
-            handler.closed = True
+        finally:
+            handler.closed = True  # from here on it raises nothing: `signal.signal` calls it for pending signals first
             signal.signal(signal.SIGINT, before)
-        if handler.waiting:  # its safe point did not come
-            raise KeyboardInterrupt
+            if handler.waiting:  # its safe point did not come
+                raise KeyboardInterrupt
         return result
 
     return run
@@ -85,6 +85,9 @@ class _Handler:
         self.closed = False
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
+        if self.closed:
+            self.waiting = True
+            return
         repeated, self._repeated = self._repeated, False
         if repeated and not self.waiting:  # meanwhile it has had its effect
             return

@@ -9,7 +9,7 @@ from enum import Enum
 from typing import NoReturn
 
 from jmdp.base import rounding
-from jmdp.base.settings import real_number, short, whole_number
+from jmdp.base.settings import number_or_infinity, real_number, short, whole_number
 from jmdp.errors import SettingsError, UndecidedError
 
 
@@ -40,7 +40,7 @@ class Interval:
         # Almost all intervals are made here from floats, so this check comes first.
         if type(self.low) is float and type(self.high) is float and self.low <= self.high:
             return
-        low, high = _number("low", self.low), _number("high", self.high)
+        low, high = number_or_infinity("low", self.low), number_or_infinity("high", self.high)
         if low > high:
             raise SettingsError(f"low is {low:g} and high is {high:g}. Give low ≤ high.")
         object.__setattr__(self, "low", low)
@@ -50,7 +50,7 @@ class Interval:
     def around(cls, value: float, error: float) -> Interval:
         """[value − error, value + error], rounded outwards; the point itself when the error is 0."""
         if type(value) is not float or type(error) is not float:
-            value, error = _number("value", value), _number("error", error)
+            value, error = number_or_infinity("value", value), number_or_infinity("error", error)
         if not error >= 0:
             raise SettingsError(f"error is {error:g}. Give a number ≥ 0.")
         if error == 0:
@@ -73,14 +73,14 @@ class Interval:
     def exceeds(self, threshold: float) -> Verdict:
         """Answer whether the quantity is > threshold."""
         if type(threshold) is not float or threshold != threshold:
-            threshold = _number("threshold", threshold)
+            threshold = number_or_infinity("threshold", threshold)
         if self.low > threshold:
             return Verdict.YES
         return Verdict.NO if self.high <= threshold else Verdict.UNKNOWN
 
     def __contains__(self, value: float) -> bool:
         if type(value) is not float or value != value:
-            value = _number("value", value)
+            value = number_or_infinity("value", value)
         return self.low <= value <= self.high
 
     @property
@@ -127,14 +127,6 @@ _LARGEST_POWER = 10_000
 """Powers are products, one factor at a time."""
 
 
-def _number(name: str, value: object) -> float:
-    """Return a number, which may be infinite, as a float."""
-    found = real_number(value)
-    if math.isnan(found):
-        raise SettingsError(f"{name} is {short(value)}. Give a number.")
-    return found
-
-
 def _refused(other: object) -> NoReturn:
     raise SettingsError(f"An interval cannot be combined with {short(other)}. Use Interval(x, x) for a number x.")
 
@@ -169,8 +161,8 @@ class Estimate(float):
         if type(value) is not float:
             value = _estimated(value)
         self = super().__new__(cls, value)
-        self.low = low if type(low) is float and low == low else _number("low", low)
-        self.high = high if type(high) is float and high == high else _number("high", high)
+        self.low = low if type(low) is float and low == low else number_or_infinity("low", low)
+        self.high = high if type(high) is float and high == high else number_or_infinity("high", high)
         return self
 
     @classmethod

@@ -14,6 +14,8 @@ from jmdp.errors import SettingsError
 
 _MOST_NAMES = 100_000
 
+_LARGEST_INTEGER = 2**62
+
 _SMALLEST_CHANCE = 1e-12
 
 _LARGEST_MOMENT = 2.0**960
@@ -67,6 +69,15 @@ def cut(text: str, most: int = 200) -> str:
     return said if len(said) <= most else f"{said[: most - 1]}…"
 
 
+def error_text(error: BaseException, most: int = 200) -> str:
+    """Class and text of an exception, on one line."""
+    try:
+        text = str(error)
+    except Exception:  # of any kind: it is the caller's class
+        text = "its text cannot be read"
+    return cut(f"{type(error).__name__}: {text}", most)
+
+
 def real_number(value: Any) -> float:
     """The value as a float, NumPy's and other scalars included; nan if it is no real number.
 
@@ -75,7 +86,8 @@ def real_number(value: Any) -> float:
     if isinstance(value, (bool, np.bool_, str, bytes)):
         return math.nan
     try:
-        return float(value) if getattr(value, "ndim", 0) == 0 else math.nan
+        other = isinstance(value, complex) or getattr(getattr(value, "dtype", None), "kind", "f") in "cbSUT"
+        return math.nan if other or getattr(value, "ndim", 0) != 0 else float(value)
     except OverflowError:
         return math.inf if value > 0 else -math.inf
     except Exception:  # of any kind: it is the caller's class
@@ -88,15 +100,22 @@ def function(name: str, value: object, error: type[ValueError], *, optional: boo
         raise error(f"{name} is {short(value)}. Give a function.")
 
 
+def listed(value: Any, most: int) -> list[Any] | None:
+    """The entries of a list of the caller's, at most one more than `most`; None if it is text or no list."""
+    try:
+        return None if isinstance(value, (str, bytes)) else list(islice(value, most + 1))
+    except Exception:  # of any kind: it is the caller's class
+        return None
+
+
 def names(name: str, value: Any, error: type[ValueError]) -> tuple[str, ...]:
     """The value as a tuple of names; raise if it is no list of names."""
-    try:
-        some = () if isinstance(value, (str, bytes)) else tuple(islice(value, _MOST_NAMES))
-    except Exception:  # of any kind: it is the caller's class
-        some = (None,)
-    if isinstance(value, (str, bytes)) or not all(isinstance(one, str) for one in some):
+    some = listed(value, _MOST_NAMES)
+    if some is None or not all(isinstance(one, str) for one in some):
         hint = f": [{short(value)}]" if isinstance(value, str) else ""
         raise error(f"{name} is {short(value)}. Give a list of names{hint}.")
+    if len(some) > _MOST_NAMES:
+        raise error(f"{name} has more than {_MOST_NAMES:,} entries. Give fewer.")
     return tuple(str.__str__(one) for one in some)
 
 
@@ -118,6 +137,14 @@ def probability(settings: object, name: str) -> None:
     if not _SMALLEST_CHANCE <= number < 1:
         raise SettingsError(f"{name} is {short(value)}. Give a probability, e.g. 0.95.")
     object.__setattr__(settings, name, number)
+
+
+def number_or_infinity(name: str, value: object) -> float:
+    """Return a number, which may be infinite, as a float."""
+    found = real_number(value)
+    if math.isnan(found):
+        raise SettingsError(f"{name} is {short(value)}. Give a number.")
+    return found
 
 
 def number(name: str, value: object, low: float = -math.inf, high: float = math.inf) -> float:
@@ -143,20 +170,19 @@ def instance(name: str, value: object, kind: type, error: type[ValueError] = Set
         raise error(f"{name} is a {type(value).__name__}, not a {kind.__name__}.{hint}")
 
 
-def whole(settings: object, name: str, least: int, most: int = 2**62, *, optional: bool = False) -> None:
+def whole(settings: object, name: str, least: int, most: int = _LARGEST_INTEGER, *, optional: bool = False) -> None:
     """Require an integer from `least` to `most`, NumPy's included, or None if optional."""
     value = getattr(settings, name)
     if not (optional and value is None):
         object.__setattr__(settings, name, whole_number(name, value, least, most))
 
 
-def whole_number(name: str, value: object, least: int, most: int = 2**62) -> int:
+def whole_number(name: str, value: object, least: int, most: int = _LARGEST_INTEGER) -> int:
     """Return a value that satisfies `whole` as an int."""
     number = integer(value)
-    if number is None or number < least:
-        raise SettingsError(f"{name} is {short(value)}. Give a whole number of at least {least}.")
-    if number > most:
-        raise SettingsError(f"{name} is {short(value)}. Give a whole number of at most {most}.")
+    if number is None or not least <= number <= most:
+        wanted = f"of at least {least}" if most == _LARGEST_INTEGER else f"from {least} to {most}"
+        raise SettingsError(f"{name} is {short(value)}. Give a whole number {wanted}.")
     return number
 
 

@@ -19,6 +19,7 @@ import numpy as np
 
 from jmdp.base.interval import Estimate
 from jmdp.cli.exit import Exit as Exit  # commands import it from here
+from jmdp.cli.failures import standard_output
 from jmdp.cli.options import Flag
 from jmdp.errors import SettingsError
 
@@ -71,11 +72,8 @@ def print_json(answer: object) -> None:
 
 def show(answer: object) -> None:
     """Print a result to standard output, at once."""
-    try:
+    with standard_output():
         print(answer, flush=True)
-    except OSError as error:
-        error.filename = "standard output"
-        raise
 
 
 def plain(value: Any) -> Any:

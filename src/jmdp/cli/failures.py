@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import sysconfig
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import jmdp
+from jmdp.base.settings import error_text
 from jmdp.errors import JMDPError
 
 _LONGEST = 1_500
@@ -22,6 +26,18 @@ _INSTALLED = tuple(
 _FRAME = re.compile(r'^ *File "(.+)", line (\d+), in (.+)$', re.MULTILINE)
 
 
+@contextmanager
+def standard_output() -> Iterator[None]:
+    """Name standard output in the errors of writing to it. That its reader, such as head, has ended is none."""
+    try:
+        yield
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        error.filename = "standard output"
+        raise
+
+
 def one_line(error: Exception) -> str:
     """Return what was wrong, and for errors of user code where they were raised."""
     if isinstance(error, JMDPError):
@@ -30,7 +46,7 @@ def one_line(error: Exception) -> str:
         said = f"{error.filename}: {error.strerror}"
     else:
         notes = "".join(f"; {note}" for note in getattr(error, "__notes__", ()))
-        said = f"{type(error).__name__}: {error} ({_place(error)}{notes})"
+        said = f"{error_text(error, _LONGEST)} ({_place(error)}{notes})"
     text = "".join(letter if letter.isprintable() else f"\\x{ord(letter):02x}" for letter in " ".join(said.split()))
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]} … {text[-_LONGEST // 2 :]}"
 

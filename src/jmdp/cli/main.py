@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, TextIO
 from jmdp.base.settings import short
 from jmdp.cli.choices import unknown
 from jmdp.cli.exit import Exit
-from jmdp.cli.failures import one_line
+from jmdp.cli.failures import one_line, standard_output
 from jmdp.errors import MissingExtraError, SettingsError
 
 if TYPE_CHECKING:
@@ -68,14 +68,13 @@ def exit_code(run: Callable[[], int]) -> int:
             stream.reconfigure(errors="backslashreplace")
     try:
         code = run()
-        sys.stdout.flush()
+        with standard_output():
+            sys.stdout.flush()
         return code
     except KeyboardInterrupt:
         return _fail("interrupted", Exit.INTERRUPTED)
     except SystemExit as ended:  # from user code; its exit code, perhaps 0, would be mistaken for a result
         return _fail(f"user code exited before the command had finished: SystemExit({ended.code!r})")
-    except BrokenPipeError:  # the reader of the output, such as head, has ended
-        return Exit.ERROR
     except Exception as error:  # probably from user code; Python's own exit code, 1, would be mistaken for a result
         return _fail(one_line(error))
     finally:
@@ -85,13 +84,14 @@ def exit_code(run: Callable[[], int]) -> int:
 def _silence_final_flush() -> None:
     """Discard what standard output could not take; otherwise Python reports it when it ends."""
     try:
-        sys.stdout.flush()
+        with suppress(ValueError):  # user code has closed it
+            sys.stdout.flush()
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _fail(text: str, code: Exit = Exit.ERROR) -> Exit:
-    with suppress(OSError, AttributeError):  # standard error may be closed too
+    with suppress(OSError, AttributeError, ValueError):  # standard error may be closed too
         print(f"jmdp: {text}", file=sys.stderr, flush=True)
     return code
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 
-from jmdp.base.settings import cut, short
+from jmdp.base.settings import error_text, short
 from jmdp.errors import SettingsError
 
 _LONGEST_TEXT = 10_000
@@ -48,7 +48,7 @@ def pickled_arguments(arguments: tuple[Any, ...]) -> bytes:
     try:
         return pickle.dumps(arguments, pickle.HIGHEST_PROTOCOL)
     except Exception as error:
-        raise SettingsError(_SEND.format("Arguments of a block", _said(error))) from error
+        raise SettingsError(_SEND.format("Arguments of a block", error_text(error))) from error
 
 
 def pickled_result(result: Any) -> bytes:
@@ -58,7 +58,7 @@ def pickled_result(result: Any) -> bytes:
     except Exception as error:
         raise SettingsError(
             f"The result of a block, a {type(result).__name__}, cannot be sent back by a worker process "
-            f"({_said(error)}). Return an object that pickle supports, or use pool=None."
+            f"({error_text(error)}). Return an object that pickle supports, or use pool=None."
         ) from error
 
 
@@ -67,7 +67,7 @@ def unpickled(what: str, pickled: bytes) -> Any:
     try:
         return pickle.loads(pickled)
     except Exception as error:
-        raise SettingsError(_LOAD.format(what, _said(error))) from error
+        raise SettingsError(_LOAD.format(what, error_text(error))) from error
 
 
 def unpickled_result(pickled: bytes) -> Any:
@@ -76,8 +76,8 @@ def unpickled_result(pickled: bytes) -> Any:
         return pickle.loads(pickled)
     except Exception as error:  # of any kind: it is the caller's class
         raise SettingsError(
-            f"The result of a block cannot be loaded ({_said(error)}). Return an object that pickle supports, or use "
-            "pool=None."
+            f"The result of a block cannot be loaded ({error_text(error)}). Return an object that pickle supports, or "
+            "use pool=None."
         ) from error
 
 
@@ -86,17 +86,8 @@ def sendable(error: Exception) -> Exception:
     try:
         pickle.loads(pickle.dumps(error))
     except Exception:  # the constructor of its class does not accept its args
-        return RuntimeError(_said(error, _LONGEST_TEXT))
+        return RuntimeError(error_text(error, _LONGEST_TEXT))
     return error
-
-
-def _said(error: Exception, most: int = 200) -> str:
-    """Class and text of an exception."""
-    try:
-        text = str(error)
-    except Exception:  # of any kind: it is the caller's class
-        text = "its text cannot be read"
-    return cut(f"{type(error).__name__}: {text}", most)
 
 
 def _named(work: Any, error: Exception) -> SettingsError:
@@ -110,7 +101,7 @@ def _named(work: Any, error: Exception) -> SettingsError:
         part, error = inner[1:]
     place = next((_PLACES.get(name, name) for name in path if name != "plan"), None)
     where = "" if place is None else f", part of the {place},"
-    return SettingsError(_SEND.format(f"{_described(part)}{where}", _said(error)))
+    return SettingsError(_SEND.format(f"{_described(part)}{where}", error_text(error)))
 
 
 _PLACES = {"actors": "policies"}

@@ -90,7 +90,7 @@ def check_table(model: Any, policy: Any, coupling: Coupling) -> TabularPolicy:
     check_kind("model", model, TabularJMDP, ModelError)
     check_kind("coupling", coupling, Coupling, CouplingError)
     coupling.check_fits(model)
-    listed = isinstance(policy, (list, tuple)) or hasattr(policy, "__array__")
+    listed = isinstance(policy, (list, tuple)) or attribute(policy, "__array__") is not None
     if not listed and not (isinstance(policy, str) and policy == "uniform"):
         check_kind("policy", policy, TabularPolicy, PolicyError)
     return TabularPolicy.of(policy, model.actions, model.states)

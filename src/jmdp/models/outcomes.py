@@ -76,7 +76,7 @@ def draw(
             "time."
         )
     shape = () if size is None else (_whole_size(size),)
-    arrays.refuse_large(f"A sample of size {short(size)}", 24.0 * math.prod(shape) * actions.size)
+    arrays.refuse_large(f"A sample of size {short(size)}", 24.0 * min(math.prod(shape), 2**62) * actions.size)
     luck = rng.random((*shape, 1))
     scenario = np.searchsorted(arrays.cumulative_rows(prob[None])[0], luck, side="right")
     return Outcomes(reward[scenario, actions], next_state[scenario, actions])

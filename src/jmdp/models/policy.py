@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ import numpy.typing as npt
 from jmdp.base import arrays
 from jmdp.base.arrays import Floats
 from jmdp.base.labels import Label, Labels
-from jmdp.base.settings import cut, instance, real_number, short
+from jmdp.base.settings import cut, instance, listed, real_number, short
 from jmdp.errors import LabelError, PolicyError
 from jmdp.models.tabular import TabularJMDP, check_model
 
@@ -72,12 +71,20 @@ class TabularPolicy(arrays.FrozenArrays):
                 raise PolicyError(f"actions has no entry for state {model.states.name(missing[0])}. Add one.")
             actions = [chosen[s] for s in range(S)]
         arrays.refuse_masked("actions", actions, PolicyError)
-        listed = _listed(actions, S)
-        if listed is None or len(listed) != S:
-            count = 1 if listed is None else f"more than {S}" if len(listed) > S else len(listed)
+        entries = listed(actions, S)
+        if isinstance(actions, str):
+            raise PolicyError(f"actions is {short(actions)}. Give a list with one action for each state.")
+        if entries is None or len(entries) != S:
+            count = 1 if entries is None else f"more than {S}" if len(entries) > S else len(entries)
             raise PolicyError(f"actions has {count} entries for {S} states. Give one action for each state.")
+        return cls._choosing([model.actions.index(a) for a in entries], A)
+
+    @classmethod
+    def _choosing(cls, chosen: Sequence[int], A: int) -> TabularPolicy:
+        S = len(chosen)
+        arrays.refuse_large(f"A policy of {S:,} states and {A:,} actions", 100.0 * S * A)
         probs = np.zeros((S, A))
-        probs[np.arange(S), [model.actions.index(a) for a in listed]] = 1.0
+        probs[np.arange(S), chosen] = 1.0
         return cls(probs)
 
     @classmethod
@@ -111,15 +118,15 @@ class TabularPolicy(arrays.FrozenArrays):
         except Exception as reason:  # of any kind: it is the caller's class
             raise PolicyError(f"The policy is {short(given)} ({cut(str(reason))}). {_WANTED}") from None
         arrays.refuse_large(f"A policy of shape {array.shape}", 100.0 * array.size)
-        if array.ndim == 1 and array.size and array.dtype.kind in ("iu" if actions is None else "iuU"):
+        if array.ndim == 1 and array.size and array.dtype.kind in ("iu" if actions is None else "iuUO"):
             labels = actions or Labels("action", int(array.max()) + 1)
             chosen = []
-            for s, a in enumerate(array.tolist()):
+            for s, a in enumerate(given if isinstance(given, (list, tuple)) else array.tolist()):
                 try:
                     chosen.append(labels.index(a))
                 except LabelError as error:
                     raise LabelError(f"The policy has the action {short(a)} in state {s}. {error}") from None
-            return cls(np.eye(labels.size)[chosen])
+            return cls._choosing(chosen, labels.size)
         if array.ndim != 2:
             raise PolicyError(f"The policy is an array of shape {array.shape} and dtype {array.dtype}. {_WANTED}")
         return cls(array)
@@ -149,16 +156,6 @@ _WANTED = (
     "Give one action for each state (integers or names [S]) or probabilities [S, A]. For the same in all states of a "
     "simulator, use lambda obs: probs."
 )
-
-
-def _listed(actions: Any, most: int) -> list[Any] | None:
-    """The actions as a list, with at most one more than are needed; None if they are no list."""
-    if isinstance(actions, (str, bytes)) or not hasattr(type(actions), "__len__"):
-        return None
-    try:
-        return list(islice(actions, most + 1))
-    except Exception:  # of any kind: it is the caller's class
-        return None
 
 
 Policies = Mapping[str, TabularPolicy]

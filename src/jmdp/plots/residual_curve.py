@@ -35,7 +35,7 @@ def residual_curve(evaluations: Evaluation | Mapping[str, Evaluation], *, title:
     check_title(title)
     if isinstance(evaluations, Evaluation):
         evaluations = {type(evaluations.method).__name__: evaluations}
-    instance("evaluations", evaluations, Mapping)
+    instance("evaluations", evaluations, Mapping, hint=" Give one evaluation, or {name: evaluation}.")
     if not evaluations:
         raise SettingsError("There is no evaluation to show.")
     for name, evaluation in evaluations.items():

@@ -55,9 +55,16 @@ def new_figure(
     return figure, figure.subplots(rows, columns, squeeze=False, sharex=sharex, sharey=sharey).tolist()
 
 
+_MADE_BY = {
+    "Gap": " Give a gap: evaluation.gap(state, a, b).",
+    "Evaluation": " Give a result of jmdp.evaluate.",
+    "Comparison": " Give a result of jmdp.compare.",
+}
+
+
 def check_drawn(name: str, value: object, kind: type, title: object) -> None:
     """Raise unless the first argument of a figure is of this kind, and its title is a text or None."""
-    instance(name, value, kind)
+    instance(name, value, kind, hint=_MADE_BY.get(kind.__name__, ""))
     check_title(title)
 
 

@@ -346,5 +346,5 @@ class Comparison(Tabulated):
 def forgotten(samples: int) -> Any:
     """Raise: `continue_with` of a comparison that was pickled."""
     raise UnavailableError(
-        "A comparison loses its simulator when it is pickled, so it cannot be continued. Call compare again."
+        "A comparison loses its simulator when it is pickled, so it cannot be continued. Compare again."
     )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from jmdp.base.settings import refuse_unreadable
+from jmdp.base.labels import Labels
+from jmdp.base.settings import refuse_unreadable, short
 from jmdp.errors import SimulatorError
 from jmdp.models.tabular import TabularJMDP
 from jmdp.simulators.candidates import action_labels
@@ -68,6 +69,11 @@ def __dir__() -> list[str]:
 def as_simulator(source: Any) -> Simulator:
     """Convert a table, a Gymnasium environment or a gymnax environment to a simulator."""
     if isinstance(source, Simulator):
+        if source.actions is not None and not isinstance(source.actions, Labels):
+            raise SimulatorError(
+                f"actions of {type(source).__name__} is {short(source.actions)}. Use "
+                f"jmdp.simulators.action_labels({short(source.actions)})."
+            )
         return source
     refuse_unreadable("simulator", source, SimulatorError)
     if isinstance(source, TabularJMDP) or isinstance(getattr(source, "model", None), TabularJMDP):

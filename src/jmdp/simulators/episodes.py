@@ -24,6 +24,7 @@ from jmdp.simulators.lazy_shocks import LazyShocks
 from jmdp.simulators.reward_sums import EpisodeSums
 from jmdp.simulators.simulator import ENDED, Draws, Episode, Simulator, finite_reward
 from jmdp.simulators.starts import Starts
+from jmdp.simulators.step_notes import note_step
 
 Luck = Literal["steps", "policies"]
 
@@ -191,7 +192,13 @@ class _Episodes:
         """Advance one episode by one step; return True if it is not over."""
         plan, rewards = self._plan, runner.rewards
         digest = runner.episode.digest() if self._places_matter else b""
-        reward, over = runner.episode.step(action, plan.step_shock(runner.root, len(rewards), digest, runner.number))
+        try:
+            reward, over = runner.episode.step(
+                action, plan.step_shock(runner.root, len(rewards), digest, runner.number)
+            )
+        except Exception as error:
+            note_step(error, self._simulator, len(rewards))
+            raise
         if type(reward) is not float or reward - reward != 0:  # not a float, or not finite
             reward = finite_reward(reward, action, len(rewards))
         rewards.append(reward)

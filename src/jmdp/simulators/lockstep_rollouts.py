@@ -23,6 +23,7 @@ from jmdp.simulators.fingerprints import equal_values, fingerprints
 from jmdp.simulators.lazy_shocks import LazyShocks
 from jmdp.simulators.reward_sums import BranchSums
 from jmdp.simulators.simulator import ENDED, Draws, Simulator, finite_reward, is_over, three_parts
+from jmdp.simulators.step_notes import note_step
 
 _MOST_REWARDS = 100_000
 """Rewards that are kept before they are summed."""
@@ -101,10 +102,14 @@ class LockstepRollouts:
     def _step(self, t: int) -> None:
         """Advance all rollouts by one step, and remove those that have ended."""
         states, actions = self._states, self._actions
-        if t == 0:  # all begin in the state of the plan, which must not be used up
-            outcomes: Any = list(map(self._simulator.step, states, actions, self._shocks(t)))
-        else:
-            outcomes = self._simulator.advance_all(states, actions, self._shocks(t))
+        try:
+            if t == 0:  # all begin in the state of the plan, which must not be used up
+                outcomes: Any = list(map(self._simulator.step, states, actions, self._shocks(t)))
+            else:
+                outcomes = self._simulator.advance_all(states, actions, self._shocks(t))
+        except Exception as error:
+            note_step(error, self._simulator, t)
+            raise
         try:
             parts: Any = zip(*outcomes, strict=True)
             rewards, after, over = parts

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from jmdp.base.settings import number
+from jmdp.base.settings import number, whole_number
 from jmdp.models.policy import TabularPolicy
 from jmdp.models.tabular import TabularJMDP
-from jmdp.worlds.world import World, amount, checked_whole, refuse_large_table
+from jmdp.worlds.world import World, amount, refuse_large_table
 
 
 def coupled_reward_chain(length: int = 25, *, reward: float = 1.0, up: float = 0.5, discount: float = 0.95) -> World:
@@ -23,7 +23,7 @@ def coupled_reward_chain(length: int = 25, *, reward: float = 1.0, up: float = 0
 
     Actions are named a1, a2. Policies: "uniform", "first", "second". `World.start`: s0.
     """
-    length, reward, up = checked_whole("length", length, 2, 2**31), amount("reward", reward), number("up", up, 0, 1)
+    length, reward, up = whole_number("length", length, 2, 2**31), amount("reward", reward), number("up", up, 0, 1)
     refuse_large_table(length, 2, 2)
     onward = np.minimum(np.arange(length) + 1, length - 1)
     model = TabularJMDP(

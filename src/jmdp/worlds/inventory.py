@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from jmdp.base.settings import whole_number
 from jmdp.models.policy import TabularPolicy
 from jmdp.worlds.inventory_simulator import InventorySimulator
-from jmdp.worlds.world import World, checked_whole
+from jmdp.worlds.world import World
 
 
 def inventory(
@@ -35,7 +36,7 @@ def inventory(
     fill up), "never", "uniform". `World.start`: any stock, equally likely. `World.simulator` is an `InventorySimulator`
     with lead time 0.
     """
-    capacity = checked_whole("capacity", capacity, 1, 10_000)
+    capacity = whole_number("capacity", capacity, 1, 10_000)
     simulator = InventorySimulator(
         capacity,
         lead_time=0,

@@ -10,10 +10,10 @@ import numpy as np
 
 from jmdp.base.arrays import Floats, Integers
 from jmdp.base.luck import Shock
-from jmdp.base.settings import number
+from jmdp.base.settings import number, whole_number
 from jmdp.simulators.simulator import Step
 from jmdp.worlds.scenario_simulator import ScenarioSimulator
-from jmdp.worlds.world import amount, checked_whole
+from jmdp.worlds.world import amount
 
 
 class InventorySimulator(ScenarioSimulator):
@@ -38,10 +38,10 @@ class InventorySimulator(ScenarioSimulator):
         shortage_cost: float = 1.0,
         discount: float = 0.95,
     ) -> None:
-        capacity = checked_whole("capacity", capacity, 1, 10_000)
-        lead_time = checked_whole("lead_time", lead_time, 0, 100)
+        capacity = whole_number("capacity", capacity, 1, 10_000)
+        lead_time = whole_number("lead_time", lead_time, 0, 100)
         most_ordered = min(8, capacity) if most_ordered is None else most_ordered
-        most_ordered = checked_whole("most_ordered", most_ordered, 1, capacity)
+        most_ordered = whole_number("most_ordered", most_ordered, 1, capacity)
         mean_demand = number("mean_demand", mean_demand, 0, 500)
         price, unit_cost, order_cost = (
             amount(name, value)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from jmdp.base.settings import whole_number
 from jmdp.models.policy import TabularPolicy
 from jmdp.worlds.inventory_simulator import InventorySimulator
 from jmdp.worlds.scenario_simulator import all_tuples
-from jmdp.worlds.world import World, checked_whole
+from jmdp.worlds.world import World
 
 
 def inventory_with_lead_time(
@@ -40,7 +41,7 @@ def inventory_with_lead_time(
     "constant" (order the mean demand every day), "uniform". `World.start`: any stock, equally likely, and nothing on
     order. `World.simulator` is an `InventorySimulator`.
     """
-    lead_time = checked_whole("lead_time", lead_time, 1, 3)
+    lead_time = whole_number("lead_time", lead_time, 1, 3)
     simulator = InventorySimulator(
         capacity,
         lead_time=lead_time,

@@ -11,11 +11,11 @@ import numpy as np
 from jmdp.base import arrays
 from jmdp.base.arrays import Floats, Integers
 from jmdp.base.luck import Shock
-from jmdp.base.settings import number, short
+from jmdp.base.settings import number, short, whole_number
 from jmdp.errors import SettingsError
 from jmdp.simulators.simulator import Step
 from jmdp.worlds.scenario_simulator import ScenarioSimulator
-from jmdp.worlds.world import amount, checked_whole
+from jmdp.worlds.world import amount
 
 
 class QueueSimulator(ScenarioSimulator):
@@ -37,8 +37,8 @@ class QueueSimulator(ScenarioSimulator):
         holding_cost: float = 0.05,
         discount: float = 0.99,
     ) -> None:
-        room = checked_whole("room", room, 1, 10_000)
-        servers = checked_whole("servers", servers, 1, room)
+        room = whole_number("room", room, 1, 10_000)
+        servers = whole_number("servers", servers, 1, room)
         service = number("service", service, 0, 1 / servers)
         holding_cost = amount("holding_cost", holding_cost)
         arrivals = arrays.floats("arrivals", arrivals, "[classes]", SettingsError).tolist()

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from jmdp.base.arrays import Floats, Integers
-from jmdp.base.settings import integer, number, short
+from jmdp.base.settings import integer, number, short, whole_number
 from jmdp.errors import LabelError
 from jmdp.models.lazy import LazyJMDP, Scenarios
 from jmdp.models.policy import TabularPolicy
 from jmdp.models.tabular import TabularJMDP
-from jmdp.worlds.world import LazyWorld, World, amount, checked_whole, refuse_large_table
+from jmdp.worlds.world import LazyWorld, World, amount, refuse_large_table
 
 _MOVES = {"U": (-1, 0), "R": (0, 1), "D": (1, 0), "L": (0, -1)}
 
@@ -118,7 +118,7 @@ class _Grid:
 
     def __post_init__(self) -> None:
         for name in ("rows", "columns"):
-            object.__setattr__(self, name, checked_whole(name, getattr(self, name), 1, 2**31))
+            object.__setattr__(self, name, whole_number(name, getattr(self, name), 1, 2**31))
         object.__setattr__(self, "gust", number("gust", self.gust, 0, 1))
         for name in ("goal_reward", "step_reward", "blown_reward"):
             object.__setattr__(self, name, amount(name, getattr(self, name)))

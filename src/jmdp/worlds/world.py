@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from jmdp.base import arrays
 from jmdp.base.arrays import Floats
-from jmdp.base.settings import checked_grid, instance, integer, number, short
-from jmdp.errors import ModelError, PolicyError, SettingsError
+from jmdp.base.settings import checked_grid, instance, number, short
+from jmdp.errors import ModelError, PolicyError
 from jmdp.models.lazy import LazyJMDP
 from jmdp.models.policy import TabularPolicy
 from jmdp.models.tabular import TabularJMDP, check_model
@@ -101,14 +101,6 @@ _NUMBER_BYTES = 64.0
 def amount(name: str, value: object) -> float:
     """Return a reward, price or cost as a float."""
     return number(name, value, -_LARGEST, _LARGEST)
-
-
-def checked_whole(name: str, value: object, low: int, high: int) -> int:
-    """Return a whole number in [low, high] as an int; raise `SettingsError` for others."""
-    found = integer(value)
-    if found is None or not low <= found <= high:
-        raise SettingsError(f"{name} is {short(value)}. Give a whole number from {low} to {high}.")
-    return found
 
 
 def refuse_large_table(states: int, scenarios: int, actions: int) -> None:

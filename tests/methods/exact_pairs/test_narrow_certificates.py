@@ -241,3 +241,20 @@ def test_the_number_of_blas_threads_does_not_change_a_bit():
         for threads in ("1", "2")
     }
     assert len(found) == 1
+
+
+def test_an_interrupt_during_the_refinement_keeps_the_table(monkeypatch):
+    world = jmdp.worlds.windy_gridworld(4, 4)
+    policy = world.policies["uniform"]
+    whole = jmdp.evaluate(world.model, policy, jmdp.Local())
+    from jmdp.methods.exact_pairs import pair_refinement
+
+    def interrupted(*args):
+        return dataclasses.replace(iterate(*args), outcome=jmdp.Outcome.INTERRUPTED)
+
+    iterate = pair_refinement.iterate
+    monkeypatch.setattr(pair_refinement, "iterate", interrupted)
+    found = jmdp.evaluate(world.model, policy, jmdp.Local(), throw=False)
+    assert found.outcome is jmdp.Outcome.INTERRUPTED
+    error = np.asarray(found.certificate.covariance_error)
+    assert (np.abs(found.covariance - whole.covariance) <= error + whole.certificate.covariance_error).all()

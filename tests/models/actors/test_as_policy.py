@@ -193,8 +193,8 @@ def test_whatever_a_function_returns_is_the_action_where_actions_are_not_numbere
 @pytest.mark.parametrize(
     ("value", "error", "match"),
     [
-        ([0.5, 1.0, 0.2], PolicyError, r"3 numbers that sum to 1.7. .*For logits, use logits=True"),
-        ([2.0, -1.5, 0.5], PolicyError, r"as low as -1.5. .*For logits"),
+        ([0.5, 1.0, 0.2], PolicyError, r"3 numbers that sum to 1.7. .*If they are logits: .*logits=True"),
+        ([2.0, -1.5, 0.5], PolicyError, r"as low as -1.5. .*If they are logits"),
         (["left", "stay"], PolicyError, r"shape \(2,\), not an action"),
         ([0.5, 0.5], PolicyError, "2 numbers for 3 actions"),
         ([np.nan, 0.5, 0.5], PolicyError, "not probabilities. Did its training diverge"),

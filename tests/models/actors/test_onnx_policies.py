@@ -69,7 +69,7 @@ def test_probabilities_by_name_or_by_argument():
     assert_drawn_as(as_policy(other, THREE, logits=False), x, softmax(x @ W))
     with pytest.raises(PolicyError, match=r"sum to 1. If they are probabilities, name the output 'probabilities' or"):
         one(other, x)
-    with pytest.raises(PolicyError, match=r"sum to .*use logits=True"):
+    with pytest.raises(PolicyError, match=r"sum to .*If they are logits: .*logits=True"):
         one(session(nets.linear(W)), x, logits=False)
 
 

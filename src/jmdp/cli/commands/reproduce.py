@@ -12,6 +12,7 @@ from jmdp.base.settings import whole_number
 from jmdp.cli.choices import unknown
 from jmdp.cli.command import Command, Exit, aside, print_json, show
 from jmdp.cli.options import Flag, Names
+from jmdp.errors import SettingsError
 from jmdp.experiments.paper import EXPERIMENTS
 from jmdp.experiments.reproduction.experiment import Work
 from jmdp.experiments.reproduction.records import Record
@@ -49,6 +50,8 @@ class Reproduce(Command):
         for name in self.names:
             if name not in {*EXPERIMENTS, "all"}:
                 raise unknown("experiment", name, [*EXPERIMENTS, "all"])
+        if self.out.exists() and not self.out.is_dir():
+            raise SettingsError(f"--out {self.out} is not a folder. Give a folder, which is created if necessary.")
         workers = whole_number("workers", self.workers, 1)
         chosen = [name for name in EXPERIMENTS if "all" in self.names or name in self.names]
         work = Work(self.out / "work", not self.quiet, workers)

@@ -130,7 +130,10 @@ class ExactPairs(Method[Evaluation]):
         table = PairTable(operator, H, operator.step_error(operator.entry(found.point), found.residual))
         if self._should_refine(operator, found.outcome):
             H = np.tril(H) + np.tril(H, -1).T  # the refinement requires exact symmetry
-            refined = refine(operator, H, recorded, self.max_sweeps)
+            try:
+                refined = refine(operator, H, recorded, self.max_sweeps)
+            except KeyboardInterrupt:
+                return self._evaluation(table, Outcome.INTERRUPTED, found.residuals, moments)
             table = replace(table, H=H, refined=refined)
             if outcome is Outcome.STALLED and tolerance.means_met and refined.error.max() <= tolerance.step_error:
                 outcome = Outcome.CONVERGED if moments is None else moments.outcome

@@ -25,6 +25,7 @@ from jmdp.methods.shared.fixed_point import StoppingRule, iterate
 from jmdp.methods.shared.pair_operator import PairOperator
 from jmdp.methods.shared.policy_chain import policy_chain_solver
 from jmdp.methods.shared.shaping import td_errors
+from jmdp.results.outcome import Outcome
 
 _MOST_REFINEMENTS = 6
 
@@ -123,6 +124,8 @@ class _Refinement:
             stopping = StoppingRule(_ENOUGH * size, lambda table: rounding, operator.square, max_sweeps)
             tables = operator.start(), operator.start()
             found = iterate(sweep.recording(recorded), *tables, stopping, lambda sweeps, left, aim: None)
+        if found.outcome is Outcome.INTERRUPTED:
+            raise KeyboardInterrupt
         h = found.point.reshape(self.H.shape)
         h = (h + h.T) / 2  # sweeps, and so the residual of h, are symmetric up to rounding
         return h, found.residual + (operator.rounding + 4) * ROUNDOFF * (size + largest(h))

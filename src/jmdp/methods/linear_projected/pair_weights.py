@@ -15,13 +15,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import islice
 
 import numpy as np
 
 from jmdp.base.arrays import Floats, Integers
 from jmdp.base.labels import Label
-from jmdp.base.settings import probability, short
+from jmdp.base.settings import listed, probability, short
 from jmdp.errors import ModelError, SettingsError
 from jmdp.methods.linear_projected.pair_steps import Luck, PairSteps
 from jmdp.methods.shared.policy_chain import averaged_step, policy_chain_solver
@@ -75,8 +74,11 @@ class Restart:
             probability(self, "continuation")
         if self.start is None:
             return
+        pairs = listed(self.start, _MOST_STARTS)
+        if pairs is not None and len(pairs) > _MOST_STARTS:
+            raise SettingsError(f"start has more than {_MOST_STARTS:,} pairs. Give fewer.")
         try:
-            start = tuple(((s, a), (t, b)) for (s, a), (t, b) in islice(self.start, _MOST_STARTS))
+            start = tuple(((s, a), (t, b)) for (s, a), (t, b) in pairs or self.start)
         except Exception:  # of any kind: it is the caller's class
             raise SettingsError(f"start is {short(self.start, 200)}. Give pairs ((s, a), (t, b)).") from None
         if not start:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from jmdp.base.identity import identity
-from jmdp.base.settings import short
+from jmdp.base.settings import error_text, short
 from jmdp.base.whole_files import replacement, reserved
 from jmdp.errors import CheckpointError, MissingExtraError
 from jmdp.methods.neural_gram.tracking import CURVES
@@ -55,7 +55,9 @@ class Checkpoints:
             try:
                 self._manager = ocp.CheckpointManager(self._folder / "training", options=options)
             except Exception as error:  # Orbax and its dependencies do not document what they raise
-                raise CheckpointError(f"The checkpoints in {folder} are damaged ({_said(error)}). {_FIX}") from error
+                raise CheckpointError(
+                    f"The checkpoints in {folder} are damaged ({error_text(error)}). {_FIX}"
+                ) from error
             self._lock = stack.pop_all()
 
     def save(self, progress: TrainingProgress) -> None:
@@ -71,8 +73,8 @@ class Checkpoints:
             self._manager.wait_until_finished()
         except Exception as error:  # as above
             raise CheckpointError(
-                f"No checkpoint can be saved to {self._folder} ({_said(error)}). Fix the cause, e.g. free disk space, "
-                "and run again to resume."
+                f"No checkpoint can be saved to {self._folder} ({error_text(error)}). Fix the cause, e.g. free disk "
+                "space, and run again to resume."
             ) from error
 
     def latest(self, fresh: TrainingProgress) -> TrainingProgress:
@@ -93,7 +95,7 @@ class Checkpoints:
                     break
                 reason = reason or "wrong checksum"
             except Exception as error:  # Orbax and its dependencies do not document what they raise
-                reason = reason or _said(error)
+                reason = reason or error_text(error)
             failed.append(step)
         else:
             if failed:
@@ -159,11 +161,6 @@ def _refuse_links_below(folder: str) -> None:
 def _refuse(entry: os.DirEntry[str], fits: bool, kind: str) -> None:
     if not fits:
         raise CheckpointError(f"{entry.path} is not a regular {kind}. {_FIX}")
-
-
-def _said(error: Exception) -> str:
-    """Type and first line of an error."""
-    return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"[:200]
 
 
 def _read(path: Path) -> Any:

@@ -135,7 +135,10 @@ class Explorer:
         if not self.model.terminal[i]:
             state = self.model.states[i]
             try:
-                row = TabularPolicy([floats("policy", self.policy(state), "[A]", PolicyError)]).probs[0]
+                found = self.policy(state)
+                if np.ndim(found) == 0:
+                    raise PolicyError(f"It returned {short(found)}. Return one probability for each action.")
+                row = TabularPolicy([floats("policy", found, "[A]", PolicyError)]).probs[0]
             except PolicyError as wrong:
                 raise PolicyError(f"Invalid policy in state {short(state)}: {wrong}") from wrong
             except Exception as error:  # of any kind: it is the caller's function

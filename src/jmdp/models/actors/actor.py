@@ -128,7 +128,10 @@ class Reading:
         if bad.any():
             least = f" and are as low as {table[bad].min():.3g}" if table[bad].min() < 0 else ""
             what = f"{A} numbers that sum to {total[bad][0, 0]:.6g}{least}"
-            raise self.error(f"returned {what}. Return probabilities that sum to 1. For logits, use logits=True.")
+            raise self.error(
+                f"returned {what}. Return probabilities that sum to 1. If they are "
+                "logits: jmdp.as_policy(policy, simulator.actions, logits=True)."
+            )
         return table / total
 
     def drawn(self, probs: Floats, shocks: Sequence[Any]) -> list[Any]:

@@ -107,13 +107,17 @@ def _generators(value: Any, name: str = "", depth: int = 4) -> Iterator[str]:
 
 def takes_luck(function: Callable[..., Any], reading: Reading) -> bool:
     """Whether a function is called as f(obs, rng) instead of f(obs)."""
-    plain = _parameters(function)
     required = len(required_parameters(function))
-    unknown = plain is None or any(p.kind is p.VAR_POSITIONAL for p in plain)
-    if required > 2 or not (unknown or any(p.kind in _BY_PLACE for p in plain or ())):
+    if required > 2 or not takes_argument(function):
         raise reading.error(f"takes {required} arguments. Give f(obs) or f(obs, rng).")
-    second = [p for p in plain or () if p.kind in _BY_PLACE][1:2]
+    second = [p for p in _parameters(function) or () if p.kind in _BY_PLACE][1:2]
     return required == 2 or any(p.name == "rng" for p in second)
+
+
+def takes_argument(function: Callable[..., Any]) -> bool:
+    """Whether a function can be called with a positional argument, as far as is known."""
+    plain = _parameters(function)
+    return plain is None or any(p.kind in _BY_PLACE or p.kind is p.VAR_POSITIONAL for p in plain)
 
 
 def required_parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:

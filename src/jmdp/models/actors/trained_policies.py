@@ -20,8 +20,9 @@ import numpy as np
 from jmdp.base.arrays import refuse_large
 from jmdp.base.labels import Labels
 from jmdp.base.luck import Shock
+from jmdp.errors import JMDPError
 from jmdp.models.actors.actor import Actor, ReadActor, Reading, numpy_of
-from jmdp.models.actors.remembering import required_parameters
+from jmdp.models.actors.remembering import required_parameters, takes_argument
 
 
 class Batched(ReadActor):
@@ -43,7 +44,13 @@ class Batched(ReadActor):
         found: list[Any] = []
         for i in range(0, len(distinct), size):
             part = distinct[i : i + size]
-            found.append(self._evaluate(stacked(part + part[-1:] * (size - len(part)))))
+            try:
+                found.append(self._evaluate(stacked(part + part[-1:] * (size - len(part)))))
+            except JMDPError:
+                raise
+            except Exception as error:
+                self._reading.add_note(error, part[0])
+                raise
             if np.shape(found[-1])[:1] != (size,):
                 raise self._reading.error(
                     f"returned shape {np.shape(found[-1])} for {size} observations. Return one row for each."
@@ -154,7 +161,7 @@ class Predict:
     def of(cls, policy: Any, reading: Reading) -> Predict:
         """Raise if `predict` needs more than an observation."""
         required = [p.name for p in required_parameters(policy.predict)]
-        if len(required) != 1:
+        if len(required) > 1 or not takes_argument(policy.predict):
             raise reading.error(
                 f"has predict({', '.join(required)}), but jmdp calls predict(obs). Give a function that returns the "
                 "action: lambda obs: policy.predict(…), or f(obs, rng) if it is random."
@@ -185,15 +192,10 @@ def stacked(observations: Sequence[Any]) -> Any:
     return np.stack([numpy_of(observation) for observation in observations])
 
 
-_LARGE = 1 << 24
-"""Bytes of an array that are copied without a look at the memory that is free."""
-
-
 def fingerprint(value: Any) -> Hashable:
     """Hashable value that is equal for equal observations."""
     if isinstance(value, dict):
         return tuple((key, fingerprint(part)) for key, part in value.items())
     array = numpy_of(value)
-    if array.nbytes > _LARGE:
-        refuse_large(f"An array of shape {array.shape}", float(array.nbytes))
+    refuse_large(f"An array of shape {array.shape}", float(array.nbytes))
     return array.dtype.str, array.shape, array.tobytes()

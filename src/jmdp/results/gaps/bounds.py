@@ -15,9 +15,10 @@ from fractions import Fraction
 from functools import cache
 
 from jmdp.base.interval import Interval
+from jmdp.base.settings import number_or_infinity
 from jmdp.results.gaps import touching
 from jmdp.results.gaps.canonical import Canonical
-from jmdp.results.gaps.distribution import part, place
+from jmdp.results.gaps.distribution import part
 from jmdp.results.gaps.moment_box import MomentBox, down, up
 from jmdp.results.gaps.shortfall import cvar_high, cvar_low
 from jmdp.results.gaps.touching import Polynomial
@@ -46,7 +47,7 @@ def cdf_bounds(x: float, moments: Sequence[Interval], support: Interval) -> Inte
     III; Akhiezer, chapter 2). The moments should be about the mean or a point near it, since the effect of the
     intervals' widths grows with powers of the distance to 0.
     """
-    x = place(x)
+    x = number_or_infinity("x", x)
     if x < support.low or x == -math.inf:
         return Interval(0.0, 0.0)
     if x >= support.high or x == math.inf:

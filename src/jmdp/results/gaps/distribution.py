@@ -11,7 +11,7 @@ import numpy as np
 from jmdp.base import arrays, rounding
 from jmdp.base.arrays import Floats
 from jmdp.base.interval import Estimate, Interval
-from jmdp.base.settings import real_number, short
+from jmdp.base.settings import number_or_infinity, real_number, short
 from jmdp.errors import SettingsError
 
 _UNIT = 2.0**-53
@@ -77,7 +77,7 @@ class Distribution(arrays.FrozenArrays):
         return self.cvar(1.0)
 
     def _up_to(self, x: float, side: str) -> Estimate:
-        x = place(x)
+        x = number_or_infinity("x", x)
         (low, from_low), (high, from_high), (value, from_value) = self._steps
 
         def total(points: Floats, sums: Floats) -> float:
@@ -182,14 +182,6 @@ def part(p: object) -> float:
     found = real_number(p)
     if not 0 < found <= 1:
         raise SettingsError(f"p is {short(p)}. Give a probability above 0 and at most 1, e.g. 0.05 for the worst 5%.")
-    return found
-
-
-def place(x: object) -> float:
-    """Return a value of a return or gap, which may be infinite, as a float."""
-    found = real_number(x)
-    if math.isnan(found):
-        raise SettingsError(f"x is {short(x)}. Give a number.")
     return found
 
 

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from jmdp.base.interval import ANYWHERE, Estimate, Interval, Verdict
-from jmdp.base.settings import whole_number
+from jmdp.base.settings import number_or_infinity, whole_number
 from jmdp.errors import UnavailableError
 from jmdp.models.coupling import Coupling
-from jmdp.results.gaps.distribution import GapDistribution, place
+from jmdp.results.gaps.distribution import GapDistribution
 from jmdp.results.gaps.gap_text import gap_text, html_of
 from jmdp.results.quantities import Quantity, who_gives
 
@@ -114,7 +114,7 @@ class Gap:
         """
         from jmdp.results.gaps.bounds import cdf_bounds
 
-        x = place(x)
+        x = number_or_infinity("x", x)
         mean, moments, around = self._moment_problem()
         low = cdf_bounds(math.nextafter(x - mean.high, -math.inf), moments, around).low
         return Interval(low, cdf_bounds(math.nextafter(x - mean.low, math.inf), moments, around).high)

@@ -136,7 +136,8 @@ class SampleSummary:
         """Returns [n, 2] under the requested coupling, in units of the scale, and the variance due to rounding."""
         scale = self.limits.scale
         returns = scale.divide(self.samples.of(a, b).one_coupling.returns)
-        return np.asarray(returns), float(2 * scale.divide(self.limits.rounding)) ** 2
+        rounding = float(2 * scale.divide(self.limits.rounding))
+        return np.asarray(returns), rounding * rounding  # inf if it overflows, which ** refuses
 
     def pair_means(self, new: int, old: int) -> PairMeans:
         """Intervals for the question whether one alternative is worse than another by more than a margin."""

@@ -41,9 +41,12 @@ def seeded_reset(env: Any, seed: int, options: dict[str, Any] | None, global_gen
         try:
             found = env.reset(seed=seed, options=options)
         except TypeError as error:
-            if "unexpected keyword argument" not in str(error):
+            if "reset() got an unexpected keyword argument" not in str(error):
                 raise
             raise SimulatorError(f"{error}. Define reset(self, *, seed=None, options=None). {_RESET}") from error
+        except Exception as error:
+            error.add_note(f"Raised by reset(seed={seed}) of {type(env.unwrapped).__name__}.")
+            raise
     if not isinstance(found, tuple) or len(found) != 2:
         raise SimulatorError(f"reset of {type(env.unwrapped).__name__} returned a {type(found).__name__}. {_RESET}")
     return found[0]

@@ -13,6 +13,8 @@ from jmdp.simulators.gymnasium.snapshots import Snapshot
 
 def in_box(space: Any, action: Any) -> Any:
     """An action of a Box as an array of its shape; one number will do for shape (1,)."""
+    if hasattr(action, "detach"):
+        action = action.detach().cpu().numpy()  # a tensor, possibly one that requires a gradient
     if getattr(action, "shape", None) == space.shape:
         return action
     try:

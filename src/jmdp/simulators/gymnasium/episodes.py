@@ -21,7 +21,7 @@ from jmdp.simulators.gymnasium.env_refusals import wrong_result
 from jmdp.simulators.gymnasium.global_generators import untouched_global_generators
 from jmdp.simulators.gymnasium.quick_copies import holds_generator_once
 from jmdp.simulators.gymnasium.standard_wrappers import StandardWrappers, limited_step
-from jmdp.simulators.simulator import Episode
+from jmdp.simulators.simulator import Episode, plain_reward
 
 _MANY, _FEW = 64, 16
 """Number of parallel copies of the environment if making one takes less than `_SOON` seconds, and otherwise."""
@@ -124,8 +124,8 @@ class LiveEpisode(Episode):
             ) from error
         try:
             self._seen, reward, terminated, truncated, _ = result
-            reward = float(reward)
-        except (TypeError, ValueError) as error:
+            reward = plain_reward(reward)
+        except Exception as error:  # of any kind: the reward may be of the caller's class
             raise wrong_result(result) from error
         self._steps += 1
         if truncated and not self._truncated_at:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from jmdp.base.labels import Labels
 from jmdp.base.luck import Shock
-from jmdp.base.settings import boolean_value, function, whole_number
+from jmdp.base.settings import boolean_value, function, short, whole_number
 from jmdp.errors import SettingsError, SimulatorError, UnavailableError
 from jmdp.simulators.checking.quick_check import quick_check
 from jmdp.simulators.digests import digest_of, generators_in
@@ -153,14 +153,14 @@ class GymnasiumSimulator(Simulator):
                 continue
             try:
                 observation, reward, terminated, truncated, _ = result
-                reward = float(reward)
-            except (TypeError, ValueError) as error:
+                if type(reward) is not float:
+                    reward = plain_reward(reward)
+            except Exception as error:  # of any kind: the reward may be of the caller's class
                 raise wrong_result(result) from error
             state.used_up = True
             steps = state.steps + 1
             after = Snapshot(state.saved, observation, steps, steps if truncated else None)
-            earned = reward if type(reward) is float else plain_reward(reward)
-            outcomes.append(Step(earned, after, terminated or (truncated and ends)))
+            outcomes.append(Step(reward, after, terminated or (truncated and ends)))
         return outcomes
 
     def _step(self, state: Snapshot, action: Any, shock: Shock, *, use_up: bool) -> Step:
@@ -175,14 +175,14 @@ class GymnasiumSimulator(Simulator):
             raise SimulatorError(after_truncation(state.truncated_at, error)) from error
         try:
             observation, reward, terminated, truncated, _ = result
-            reward = float(reward)
-        except Exception as error:  # of any kind: float() calls methods of the caller's class
+            reward = plain_reward(reward)
+        except Exception as error:  # of any kind: the reward may be of the caller's class
             raise wrong_result(result) from error
         steps, truncated_at = state.steps + 1, state.truncated_at
         if truncated and truncated_at is None:
             truncated_at = steps
         ended = terminated or (truncated and self._truncated_ends)
-        return Step(plain_reward(reward), Snapshot(saved, observation, steps, truncated_at), is_over(ended))
+        return Step(reward, Snapshot(saved, observation, steps, truncated_at), is_over(ended))
 
     def _code(self, action: Any) -> Any:
         """Value passed to the environment for an action."""
@@ -283,6 +283,8 @@ def _core(env: Any) -> Core | None:
 
 def _samples(space: Any, count: int) -> list[Any]:
     """Sample actions from a copy of the space, so that the user's own random draws do not change."""
+    if not hasattr(space, "sample"):
+        raise SimulatorError(f"The action space is {short(space)}. Give the environment one of gymnasium.spaces.")
     space = copy.deepcopy(space)
     space.seed(0)
     return [space.sample() for _ in range(count)]

@@ -6,6 +6,7 @@ import types
 from typing import Any
 
 from jmdp.errors import SimulatorError
+from jmdp.simulators.simulator import Simulator
 
 _WHOLE_RUN = (
     'Compare whole runs instead: jmdp.compare_runs({"a": f, "b": g}, seed=0), where f(luck) runs one simulation with '
@@ -23,6 +24,8 @@ def not_a_simulator(source: Any) -> SimulatorError:
         return SimulatorError("This is a Gymnasium environment. Use jmdp.simulators.GymnasiumSimulator(env).")
     if hasattr(source, "step_env"):
         return SimulatorError("This is a gymnax environment. Use jmdp.simulators.GymnaxSimulator(env).")
+    if isinstance(source, type) and issubclass(source, Simulator):
+        return SimulatorError(f"This is the class {name}. Give a simulator: {name}(…).")
     if callable(getattr(source, "step", None)):
         live = "" if isinstance(source, type) else f" Its current state is simulator.current({name.lower()})."
         return SimulatorError(

@@ -14,6 +14,7 @@ from jmdp.simulators.gymnasium.global_generators import seeded_global_generators
 from jmdp.simulators.objects.generators import GeneratorKeys, KeyedStep, note_use
 from jmdp.simulators.objects.shared_attributes import SharedAttributes
 from jmdp.simulators.objects.step_results import StepResult, first_observation, step_result
+from jmdp.simulators.step_notes import REPEATED
 
 _NOTHING = Shock(bytes(16))
 
@@ -115,10 +116,7 @@ class ObjectSteps:
                 returned = self._step(thing, action)
         except Exception as error:
             place = "a step" if number is None else f"step {number} of the episode"
-            error.add_note(
-                f"Raised in {place} of {self.name}, with the action {short(action)}. The same call with the same seed "
-                "raises it again."
-            )
+            error.add_note(f"Raised in {place} of {self.name}, with the action {short(action)}. {REPEATED}")
             raise
         keyed.note_use()
         self.last = keyed
