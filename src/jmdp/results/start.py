@@ -164,7 +164,8 @@ class StartRow:
         for gap in gaps:
             deviation = (gap.mean_interval or Interval(-math.inf, math.inf)) + Interval(-mean.high, -mean.low)
             wide = deviation.power(2)
-            squares.append(Estimate((gap.mean - float(mean)) ** 2, wide.low, wide.high))
+            apart = gap.mean - float(mean)
+            squares.append(Estimate(apart * apart, wide.low, wide.high))
         return VarianceSplit(within, self._mixed(squares))
 
     def _mixed(self, estimates: Sequence[Estimate]) -> Estimate:

@@ -44,9 +44,9 @@ class WholeComparison(Comparison):
         """
         r, scale = self._at(self.reference), self.limits.scale
         draws = cast(EpisodeDraws, self.draws.complete)
-        noise = (2 * scale.divide(self.limits.rounding)) ** 2
+        noise = float(2 * scale.divide(self.limits.rounding))
         returns = scale.divide(draws.one_coupling.returns)
-        gain, correlation, _ = pairing_gain(returns, r, noise)
+        gain, correlation, _ = pairing_gain(returns, r, noise * noise)
         probes = [cast(EpisodeDraws, stage.draws).probe for stage in self.draws.stages]
         return Pairing(
             gain=gain,
