@@ -5,6 +5,7 @@ from __future__ import annotations
 import types
 from typing import Any
 
+from jmdp.base.settings import short
 from jmdp.errors import SimulatorError
 from jmdp.simulators.simulator import Simulator
 
@@ -43,7 +44,9 @@ def not_a_simulator(source: Any) -> SimulatorError:
             f"FunctionSimulator(reward, next_state, actions). If it simulates a whole run: {_WHOLE_RUN}"
         )
     if isinstance(source, str):
-        return SimulatorError(f"The simulator is a text, {source!r}. Give an environment: gymnasium.make({source!r}).")
+        return SimulatorError(
+            f"The simulator is a text, {short(source)}. Give an environment: gymnasium.make({short(source)})."
+        )
     return SimulatorError(
         f"An object of type {name} is not a simulator. Give a Gymnasium or gymnax environment, a TabularJMDP, or a "
         "simulator of jmdp.simulators: ObjectSimulator for a class with a method step, FunctionSimulator for plain "
