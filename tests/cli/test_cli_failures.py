@@ -297,6 +297,12 @@ def test_what_user_code_does_to_errors_and_streams(policy, says, here):
     assert says is None or says in found.stderr
 
 
+def test_a_file_with_a_syntax_error(capsys, here):
+    Path("wrong_file.py").write_text("x = 1\ndef f(:\n")
+    assert "SyntaxError: " in (said := message(run(capsys, "jmdp check wrong_file.py:x")))
+    assert said.endswith("wrong_file.py, line 2)")
+
+
 def test_a_file_in_place_of_a_folder(capsys, here):
     said = message(run(capsys, "jmdp reproduce chain_correlation --quick --out raising_file.py"))
     assert "--out raising_file.py is not a folder. Give a folder" in said

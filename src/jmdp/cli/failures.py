@@ -44,6 +44,8 @@ def one_line(error: Exception) -> str:
         said = str(error)
     elif isinstance(error, OSError) and error.filename is not None:
         said = f"{error.filename}: {error.strerror}"
+    elif isinstance(error, SyntaxError):
+        said = f"SyntaxError: {error.msg} ({error.filename}, line {error.lineno})"
     else:
         notes = "".join(f"; {note}" for note in getattr(error, "__notes__", ()))
         said = f"{error_text(error, _LONGEST)} ({_place(error)}{notes})"
