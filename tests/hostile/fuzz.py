@@ -6,12 +6,14 @@ Call number i of a seed is a function of (seed, i), so a finding can be repeated
 from __future__ import annotations
 
 import collections
+import contextlib
+import importlib
 import os
+import pkgutil
 import signal
 import traceback
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -149,7 +151,7 @@ def _of_exception(raw: Exception) -> str:
     return f"{type(raw).__name__} at {place}: {str(raw)[:120]!r}"
 
 
-@contextmanager
+@contextlib.contextmanager
 def _limit(seconds: float) -> Iterator[None]:
     def stop(number: int, frame: object) -> None:
         raise _OutOfTime
@@ -163,8 +165,17 @@ def _limit(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGPROF, before)
 
 
+def _import_everything() -> None:
+    """Import all modules: the end of a long call within an import would leave a module half initialised."""
+    for module in pkgutil.walk_packages(jmdp.__path__, "jmdp."):
+        if not module.name.endswith("__main__"):
+            with contextlib.suppress(ImportError):
+                importlib.import_module(module.name)
+
+
 def fuzz(entries: Sequence[Entry], seed: int, numbers: range) -> tuple[collections.Counter[str], list[Finding]]:
     """Make these calls. Returns how often each thing happened, and the findings."""
+    _import_everything()
     happened: collections.Counter[str] = collections.Counter()
     findings = []
     with warnings.catch_warnings():
