@@ -181,7 +181,9 @@ def whole_number(name: str, value: object, least: int, most: int = _LARGEST_INTE
     """Return a value that satisfies `whole` as an int."""
     number = integer(value)
     if number is None or not least <= number <= most:
-        wanted = f"of at least {least}" if most == _LARGEST_INTEGER else f"from {least} to {most}"
+        wanted = f"from {least} to {most}"
+        if most >= _LARGEST_INTEGER:
+            wanted = f"of at least {least}" if number is None or number < least else f"of at most {most}"
         raise SettingsError(f"{name} is {short(value)}. Give a whole number {wanted}.")
     return number
 

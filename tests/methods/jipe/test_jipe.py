@@ -239,7 +239,7 @@ def test_one_coordinate_has_moments_of_any_order():
 def test_orders_that_cannot_be_had_are_refused_with_the_reason():
     world = jmdp.worlds.windy_gridworld()
     policy = world.policies["uniform"]
-    with pytest.raises(SettingsError, match=r"order is 1\. Give a whole number of at least 2"):
+    with pytest.raises(SettingsError, match=r"order is 1\. Give a whole number from 2 to 40"):
         jmdp.JIPE(1)
     message = r"JIPE on 100 coordinates up to order 4 needs 3\.61 GiB.*may be used\. Use ExactPairs\(order=4\)"
     with pytest.raises(MemoryBudgetError, match=message):
