@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable, Iterator
 from multiprocessing.connection import Connection
 from typing import Any
 
+from jmdp.base.interrupts import deferred_interrupts
 from jmdp.distribute.calls import Block
 from jmdp.distribute.pickling import pickled_result, sendable, unpickled
 from jmdp.distribute.pools import one_thread
@@ -43,7 +44,7 @@ class WorkerProcess:
         """Blocks sent and not yet answered, by number."""
         self._works: OrderedDict[bytes, None] = OrderedDict()  # digests of those that the worker keeps
         self._process = context.Process(target=serve, args=(other,), name="jmdp worker", daemon=True)
-        with _no_interrupts():
+        with deferred_interrupts(), _no_interrupts():  # other threads may receive the signal
             self._process.start()
         other.close()
 
