@@ -10,7 +10,7 @@ import numpy as np
 from jmdp.base.arrays import Floats
 from jmdp.base.interrupts import interruptible
 from jmdp.base.labels import Labels
-from jmdp.base.settings import attribute, boolean_value, short
+from jmdp.base.settings import attribute, boolean_value
 from jmdp.errors import CouplingError, ModelError, NotConvergedError, PolicyError, SettingsError
 from jmdp.methods.exact_pairs.exact_pairs import ExactPairs
 from jmdp.methods.method import Method, check_kind, check_method, check_table
@@ -255,9 +255,7 @@ _START_IS_FOR_POLICIES = 'start=… requires several policies: evaluate(model, {
 
 def _start(start: Any, model: TabularJMDP) -> Floats:
     """Probabilities [S] of the start states."""
-    if isinstance(start, (str, bytes)) or not hasattr(start, "__len__"):
-        raise SettingsError(f"start is {short(start)}. Give a list of states, or {{state: probability}}.")
-    found = Starts.of(start, TabularSimulator(model))
+    found = Starts.of(start, TabularSimulator(model), name="start")
     probabilities = np.zeros(model.shape[0])
     probabilities[list(found.states)] = found.probabilities
     return probabilities

@@ -275,35 +275,20 @@ def _continuous(first: Any, second: Any) -> Any:
 
 _WHOLE = [
     Entry(
-        "compare",
-        jmdp.compare,
-        _compare,
-        amounts=frozenset({"samples", "horizon"}),
+        call.__name__,
+        call,
+        valid,
+        amounts=frozenset(amounts),
         calls_back=True,
         check=sound,
         answer=numbers,
         then=THEN,
-    ),
-    Entry(
-        "compare_policies",
-        jmdp.compare_policies,
-        _compare_policies,
-        amounts=frozenset({"samples", "horizon"}),
-        calls_back=True,
-        check=sound,
-        answer=numbers,
-        then=THEN,
-    ),
-    Entry(
-        "compare_runs",
-        jmdp.compare_runs,
-        _compare_runs,
-        amounts=frozenset({"samples"}),
-        calls_back=True,
-        check=sound,
-        answer=numbers,
-        then=THEN,
-    ),
+    )
+    for call, valid, amounts in (
+        (jmdp.compare, _compare, {"samples", "horizon"}),
+        (jmdp.compare_policies, _compare_policies, {"samples", "horizon"}),
+        (jmdp.compare_runs, _compare_runs, {"samples"}),
+    )
 ]
 """Entries with many arguments, which are called more often than others."""
 

@@ -46,6 +46,8 @@ def interruptible(function: Callable[P, T]) -> Callable[P, T]:
             result = function(*args, **kwargs)
         finally:
             handler.closed = True  # from here on it raises nothing: `signal.signal` calls it for pending signals first
+            with handler.sending:  # a signal that is being raised again comes before the handler is restored
+                pass
             signal.signal(signal.SIGINT, before)
             if handler.waiting:  # its safe point did not come
                 raise KeyboardInterrupt
@@ -83,13 +85,14 @@ class _Handler:
         self.deferred = 0  # blocks that defer interrupts
         self.waiting = False  # Ctrl-C was pressed and has had no effect yet
         self.closed = False
+        self.sending = _thread.allocate_lock()  # held from the decision to raise the signal again until it is raised
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        if self.closed:
-            self.waiting = True
-            return
         repeated, self._repeated = self._repeated, False
         if repeated and not self.waiting:  # meanwhile it has had its effect
+            return
+        if self.closed:
+            self.waiting = True
             return
         first, self.waiting = repeated or not self.waiting, True
         if first and self.deferred:
@@ -112,12 +115,13 @@ class _Handler:
 
     def _raise_again(self) -> None:
         time.sleep(_AGAIN)
-        if self.waiting and not self.closed:
-            self._repeated = True
-            if hasattr(signal, "pthread_kill"):  # it also ends system calls in which the main thread waits
-                signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
-            else:
-                signal.raise_signal(signal.SIGINT)
+        with self.sending:
+            if self.waiting and not self.closed:
+                self._repeated = True
+                if hasattr(signal, "pthread_kill"):  # it also ends system calls in which the main thread waits
+                    signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+                else:
+                    signal.raise_signal(signal.SIGINT)
 
     def _must_wait(self, frame: FrameType | None) -> bool:
         """Whether something is being imported or compiled, within this call of the main function."""

@@ -5,11 +5,10 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 
 import numpy as np
 
-from jmdp.base.settings import integer, short
+from jmdp.base.settings import integer, listed, short
 from jmdp.errors import LabelError, ModelError
 
 Label = int | str
@@ -53,7 +52,7 @@ class Labels:
     @classmethod
     def of(cls, kind: str, size: int, names: Sequence[str] | None) -> Labels:
         """Labels from any sequence of names, or None."""
-        return cls(kind, size, None if names is None else listed(kind, size, names))
+        return cls(kind, size, None if names is None else plain_names(kind, size, names))
 
     @property
     def plural(self) -> str:
@@ -101,14 +100,11 @@ class Labels:
         return str(index) if self.names is None else self.names[index]
 
 
-def listed(kind: str, size: int, names: Iterable[str]) -> tuple[str, ...]:
+def plain_names(kind: str, size: int, names: Iterable[str]) -> tuple[str, ...]:
     """The names as a tuple of plain strings, at most one more than there are entries."""
-    if isinstance(names, (str, bytes)):
+    some = listed(names, size)
+    if some is None:
         raise ModelError(f"{kind}_names is {short(names)}. Give a list with one name each.")
-    try:
-        some = tuple(islice(names, size + 1))
-    except Exception:  # of any kind: it is the caller's class, or no sequence
-        raise ModelError(f"{kind}_names is {short(names)}. Give a list with one name each.") from None
     if len(some) > size:
         raise ModelError(f"{kind}_names has more than {size} entries. Give one name for each {kind}.")
     return tuple(str.__str__(name) if isinstance(name, str) else name for name in some)

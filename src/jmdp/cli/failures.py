@@ -32,10 +32,15 @@ def standard_output() -> Iterator[None]:
     try:
         yield
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        discard_output()
     except OSError as error:
         error.filename = "standard output"
         raise
+
+
+def discard_output() -> None:
+    """Discard what is still to be written to standard output."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def one_line(error: Exception) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, TextIO
 from jmdp.base.settings import short
 from jmdp.cli.choices import unknown
 from jmdp.cli.exit import Exit
-from jmdp.cli.failures import one_line, standard_output
+from jmdp.cli.failures import discard_output, one_line, standard_output
 from jmdp.errors import MissingExtraError, SettingsError
 
 if TYPE_CHECKING:
@@ -87,7 +86,7 @@ def _silence_final_flush() -> None:
         with suppress(ValueError):  # user code has closed it
             sys.stdout.flush()
     except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        discard_output()
 
 
 def _fail(text: str, code: Exit = Exit.ERROR) -> Exit:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from jmdp.base import arrays
 from jmdp.base.arrays import Booleans, Floats, Integers
-from jmdp.base.labels import Labels, listed
+from jmdp.base.labels import Labels, plain_names
 from jmdp.base.settings import real_number, short
 from jmdp.errors import JMDPError, ModelError
 from jmdp.models.discount import checked_discount
@@ -64,7 +64,7 @@ class LazyJMDP:
         self.reward_bound: float = bound
         self.actions: Labels | None = None  # without names, set by the first table of a non-terminal state
         if action_names is not None:
-            names = listed("action", _MOST_ACTIONS, action_names)
+            names = plain_names("action", _MOST_ACTIONS, action_names)
             self.actions = Labels.of("action", len(names), names)
         self.states: list[State] = []
         self._index: dict[State, int] = {}

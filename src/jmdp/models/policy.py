@@ -72,10 +72,10 @@ class TabularPolicy(arrays.FrozenArrays):
             actions = [chosen[s] for s in range(S)]
         arrays.refuse_masked("actions", actions, PolicyError)
         entries = listed(actions, S)
-        if isinstance(actions, str):
+        if entries is None:
             raise PolicyError(f"actions is {short(actions)}. Give a list with one action for each state.")
-        if entries is None or len(entries) != S:
-            count = 1 if entries is None else f"more than {S}" if len(entries) > S else len(entries)
+        if len(entries) != S:
+            count = f"more than {S}" if len(entries) > S else len(entries)
             raise PolicyError(f"actions has {count} entries for {S} states. Give one action for each state.")
         return cls._choosing([model.actions.index(a) for a in entries], A)
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import islice
 from typing import Any
 
 import numpy as np
 
 from jmdp.base.labels import Label, Labels
-from jmdp.base.settings import integer, short
+from jmdp.base.settings import integer, listed, short
 from jmdp.errors import SettingsError
 from jmdp.simulators.digests import digest_of
 
@@ -36,12 +35,9 @@ def all_actions(labels: Labels) -> range:
 
 def listed_actions(actions: Any) -> list[Any]:
     """The given actions as a list; raise if they are no list, or one that is too long."""
-    try:
-        if isinstance(actions, (str, bytes)):
-            raise TypeError
-        some = list(islice(actions, MOST_ACTIONS + 1))
-    except Exception as error:  # of any kind: it is the caller's class
-        raise SettingsError(f"actions is {short(actions)}. Give a list of actions.") from error
+    some = listed(actions, MOST_ACTIONS)
+    if some is None:
+        raise SettingsError(f"actions is {short(actions)}. Give a list of actions.")
     if len(some) > MOST_ACTIONS:
         raise SettingsError(f"actions has more than {MOST_ACTIONS:,} entries. Give fewer.")
     return some

@@ -322,8 +322,8 @@ def plain_reward(reward: Any) -> float:
 
 
 def _earned(reward: Any) -> float | None:
-    """Reward as a float; None if it is not a number. Text is none, although Python converts it."""
-    if isinstance(reward, (str, bytes)):
+    """Reward as a float; None if it is no real number, as text and complex numbers, which float() would convert."""
+    if isinstance(reward, (str, bytes, np.complexfloating)):
         return None
     try:
         return float(reward.detach() if hasattr(reward, "detach") else reward)  # a torch tensor may require a gradient

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import islice
 from typing import Any
 
 import numpy as np
 
 from jmdp.base.arrays import ROW_SUM_TOLERANCE, Floats, cumulative_rows
 from jmdp.base.luck import Shock
-from jmdp.base.settings import real_number, short
+from jmdp.base.settings import attribute, listed, real_number, short
 from jmdp.errors import SettingsError
 from jmdp.simulators.functions import TabularSimulator
 from jmdp.simulators.simulator import Simulator
@@ -45,8 +44,8 @@ class Starts:
         return int(np.searchsorted(self.cumulative, shock.uniform(), side="right"))
 
     @classmethod
-    def of(cls, starts: Any, simulator: Simulator, source: Any = None) -> Starts:
-        """Convert the `starts` argument of `compare_policies`; the default for a table is the `start` of `source`."""
+    def of(cls, starts: Any, simulator: Simulator, source: Any = None, *, name: str = "starts") -> Starts:
+        """Convert an argument of this name; the default for a table is the `start` of `source`."""
         table = isinstance(simulator, TabularSimulator)
         if starts is None and table:
             starts = getattr(source, "start", None)
@@ -57,7 +56,7 @@ class Starts:
                 )
         if starts is None:
             return cls((), np.zeros(0), ())
-        states, chances = _states(starts, simulator)
+        states, chances = _states(starts, simulator, name)
         if table:
             assert isinstance(simulator, TabularSimulator)
             labels = simulator.model.states
@@ -68,47 +67,46 @@ class Starts:
             names = names if len(set(names)) == len(names) else [f"start {i}" for i in range(len(names))]
         if len(set(names)) < len(names):
             raise SettingsError(
-                "starts contains a state twice. Give each state once, with its probability: {state: probability}."
+                f"{name} contains a state twice. Give each state once, with its probability: {{state: probability}}."
             )
         return cls(states, chances, names)
 
 
-def _states(starts: Any, simulator: Simulator) -> tuple[list[Any], Floats]:
+def _states(starts: Any, simulator: Simulator, name: str) -> tuple[list[Any], Floats]:
     """States with positive probability, and their probabilities."""
     if isinstance(starts, np.ndarray) and starts.dtype.kind == "f":
         if not isinstance(simulator, TabularSimulator) or starts.shape != simulator.model.terminal.shape:
             raise SettingsError(
-                f"starts is an array of shape {starts.shape}. Give probabilities [S] for a table, or a list of states."
+                f"{name} is an array of shape {starts.shape}. Give probabilities [S] for a table, or a list of states."
             )
         states, chances = list(range(len(starts))), starts.astype(np.float64)
     elif isinstance(starts, Mapping):
         states, chances = list(starts), np.array([real_number(p) for p in starts.values()], np.float64)
     else:
-        states = _listed(starts)
+        states = _listed(starts, name)
         if isinstance(simulator, TabularSimulator) and any(isinstance(state, float) for state in states):
-            raise SettingsError("starts is a list of floats. Give states, or probabilities as an array: np.array([…]).")
+            raise SettingsError(
+                f"{name} is a list of floats. Give states, or probabilities as an array: np.array([…])."
+            )
         chances = np.full(len(states), 1 / max(1, len(states)))
     if not states:
-        raise SettingsError("starts is empty. Give at least one state.")
+        raise SettingsError(f"{name} is empty. Give at least one state.")
     if not (np.isfinite(chances).all() and chances.min() >= 0 and abs(chances.sum() - 1) <= ROW_SUM_TOLERANCE):
         shown = short(chances.tolist(), 200)
-        raise SettingsError(f"Probabilities of starts are {shown}. Give non-negative numbers that sum to 1.")
+        raise SettingsError(f"Probabilities of {name} are {shown}. Give non-negative numbers that sum to 1.")
     kept = np.flatnonzero(chances > 0)
     return [states[i] for i in kept], chances[kept] / chances[kept].sum()
 
 
-def _listed(starts: Any) -> list[Any]:
+def _listed(starts: Any, name: str) -> list[Any]:
     """The states as a list."""
-    states: list[Any] = []
-    try:
-        if not isinstance(starts, (str, bytes)) and hasattr(starts, "__len__"):
-            states = list(islice(starts.tolist() if isinstance(starts, np.ndarray) else starts, _MOST_STARTS + 1))
-        else:
-            raise TypeError("not a list")
-    except Exception as error:  # of any kind: it is the caller's class
-        raise SettingsError(f"starts is {short(starts)}. Give a list of states, or {{state: probability}}.") from error
+    states = None
+    if attribute(starts, "__len__") is not None:  # no generator
+        states = listed(starts.tolist() if isinstance(starts, np.ndarray) else starts, _MOST_STARTS)
+    if states is None:
+        raise SettingsError(f"{name} is {short(starts)}. Give a list of states, or {{state: probability}}.")
     if len(states) > _MOST_STARTS:
-        raise SettingsError(f"starts has more than {_MOST_STARTS:,} states. Give fewer.")
+        raise SettingsError(f"{name} has more than {_MOST_STARTS:,} states. Give fewer.")
     return states
 
 
