@@ -34,10 +34,10 @@ class Parcel:
     pickled: bytes
 
     @classmethod
-    def of(cls, work: Callable[..., Any]) -> Parcel:
+    def of(cls, work: Callable[..., Any], dumps: Callable[..., bytes] = pickle.dumps) -> Parcel:
         """Pickle the work; raise `SettingsError` naming its part that cannot be pickled."""
         try:
-            pickled = pickle.dumps(work, pickle.HIGHEST_PROTOCOL)
+            pickled = dumps(work, pickle.HIGHEST_PROTOCOL)
         except Exception as error:  # pickling can raise any exception
             raise _named(work, error) from error
         return cls(hashlib.sha256(pickled).digest(), pickled)
