@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from jmdp.comparing import compare
     from jmdp.comparing_policies import compare_policies
     from jmdp.comparing_runs import compare_runs
-    from jmdp.distribute import ProcessPool, SerialPool
+    from jmdp.distribute import ProcessPool, RayPool, SerialPool
     from jmdp.methods.exact_distribution import ExactDistribution
     from jmdp.methods.incremental import Incremental
     from jmdp.methods.jipe import JIPE
@@ -72,6 +72,7 @@ __all__ = [
     "Outcome",
     "PolicyComparison",
     "ProcessPool",
+    "RayPool",
     "ReachablePairs",
     "Regret",
     "RunComparison",
@@ -106,6 +107,7 @@ _LOADED_LATER = {
     "NotWorse": "results.not_worse",
     "PolicyComparison": "results.policy_comparison",
     "ProcessPool": "distribute",
+    "RayPool": "distribute",
     "Regret": "results.regret",
     "RunComparison": "results.run_comparison",
     "RunComparisons": "results.run_comparison",

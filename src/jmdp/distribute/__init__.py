@@ -10,12 +10,15 @@ from jmdp.distribute.pools import Pool, SerialPool
 
 if TYPE_CHECKING:
     from jmdp.distribute.process_pool import ProcessPool
+    from jmdp.distribute.ray_pool import RayPool
 
-__all__ = ["Pool", "ProcessPool", "SerialPool", "check_pool", "pool_of"]
+__all__ = ["Pool", "ProcessPool", "RayPool", "SerialPool", "check_pool", "pool_of"]
+
+_MODULES = {"ProcessPool": "process_pool", "RayPool": "ray_pool"}
 
 
 def __getattr__(name: str) -> object:
-    """Import worker processes on first access."""
-    if name == "ProcessPool":
-        return import_module("jmdp.distribute.process_pool").ProcessPool
+    """Import pools of other processes on first access."""
+    if name in _MODULES:
+        return getattr(import_module(f"jmdp.distribute.{_MODULES[name]}"), name)
     raise AttributeError(f"module 'jmdp.distribute' has no attribute {name!r}")

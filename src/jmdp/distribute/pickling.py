@@ -12,7 +12,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from jmdp.base.settings import error_text, short
-from jmdp.errors import SettingsError
+from jmdp.errors import SettingsError, SimulatorError
 
 _LONGEST_TEXT = 10_000
 """Characters of the text of an exception that cannot be sent itself."""
@@ -43,10 +43,10 @@ class Parcel:
         return cls(hashlib.sha256(pickled).digest(), pickled)
 
 
-def pickled_arguments(arguments: tuple[Any, ...]) -> bytes:
-    """Pickle the arguments of a block."""
+def pickled_arguments(arguments: Any, dumps: Callable[..., bytes] = pickle.dumps) -> bytes:
+    """Pickle the arguments of one or more blocks."""
     try:
-        return pickle.dumps(arguments, pickle.HIGHEST_PROTOCOL)
+        return dumps(arguments, pickle.HIGHEST_PROTOCOL)
     except Exception as error:
         raise SettingsError(_SEND.format("Arguments of a block", error_text(error))) from error
 
@@ -82,11 +82,11 @@ def unpickled_result(pickled: bytes) -> Any:
 
 
 def sendable(error: Exception) -> Exception:
-    """Return the exception, or a RuntimeError with its text if it does not survive pickling."""
+    """Return the exception, or a SimulatorError with its text if it does not survive pickling."""
     try:
         pickle.loads(pickle.dumps(error))
     except Exception:  # the constructor of its class does not accept its args
-        return RuntimeError(error_text(error, _LONGEST_TEXT))
+        return SimulatorError(error_text(error, _LONGEST_TEXT))
     return error
 
 

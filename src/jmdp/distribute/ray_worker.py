@@ -1,0 +1,123 @@
+"""What a Ray worker runs: a task, which is a few successive blocks of one call."""
+
+from __future__ import annotations
+
+import faulthandler
+import pickle
+import signal
+import tempfile
+import threading
+import time
+import traceback
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jmdp.distribute.pickling import pickled_result, sendable, unpickled
+from jmdp.distribute.pools import one_thread
+from jmdp.errors import SimulatorError
+
+_KEPT = 4
+"""Number of works that a worker keeps."""
+_LONGEST_STACK = 4_000
+"""Characters of the stack of a hung block."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """Blocks of one call that a worker runs one after the other."""
+
+    call: str  # unique
+    digest: bytes  # of the work
+    first: int  # number of the first block
+    arguments: bytes  # pickled, of each block
+    time_limit: float  # seconds of a block
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Results of the blocks of a task, up to the first error."""
+
+    results: list[bytes]  # pickled
+    error: bytes | None  # pickled exception and its traceback
+    seconds: float
+
+
+def run_task(task: Task, work: list[Any]) -> Answer:
+    """Run a task. An error of a block is a value of the answer: Ray cannot send every exception.
+
+    `work` is a list with the reference of the pickled work. It is fetched only if this process does not have the work.
+    """
+    begun, results, error = time.perf_counter(), [], None
+    with _cancellation() as cancelled:
+        try:
+            function = _work(task.digest, work)
+            for i, given in enumerate(unpickled("the arguments of a block", task.arguments)):
+                with _time_limit(f"{task.call}-{task.first + i}", task.time_limit), one_thread():
+                    results.append(pickled_result(function(*given)))
+                if cancelled:
+                    break
+        except Exception as fault:
+            error = pickle.dumps((sendable(fault), traceback.format_exc()))
+    return Answer(results, error, time.perf_counter() - begun)
+
+
+_works: OrderedDict[bytes, Callable[..., Any]] = OrderedDict()
+"""Works of this process by digest, the last used at the end."""
+
+
+def _work(digest: bytes, work: list[Any]) -> Callable[..., Any]:
+    if digest not in _works:
+        import ray
+
+        _works[digest] = unpickled("the simulator or the policy", ray.get(work[0]))
+        if len(_works) > _KEPT:
+            _works.popitem(last=False)
+    _works.move_to_end(digest)
+    return _works[digest]
+
+
+@contextmanager
+def _cancellation() -> Iterator[list[int]]:
+    """Note a cancellation, which arrives as SIGINT. The block in progress is finished, because an interrupt within an
+    import or a simulator could break this process for later blocks.
+    """
+    noted: list[int] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield noted
+        return
+    before = signal.signal(signal.SIGINT, lambda number, _: noted.append(number))
+    try:
+        yield noted
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@contextmanager
+def _time_limit(block: str, seconds: float) -> Iterator[None]:
+    """End this process if a block takes longer, even if it holds the GIL.
+
+    The stack is left in a file. Ray runs the task again, and finds the file if that is on the same machine: the block
+    then fails at once.
+    """
+    path = Path(tempfile.gettempdir(), f"jmdp-block-{block}.txt")
+    try:
+        stack = path.read_text(errors="replace")
+    except FileNotFoundError:
+        stack = ""
+    if stack:
+        path.unlink(missing_ok=True)
+        raise SimulatorError(
+            f"A block took more than {seconds:g} s (time_limit) and was ended. Stack of its process, the last call "
+            f"first:\n{stack[:_LONGEST_STACK]}"
+        )
+    with path.open("w") as file:
+        faulthandler.dump_traceback_later(seconds, exit=True, file=file)
+        try:
+            yield
+        finally:
+            faulthandler.cancel_dump_traceback_later()
+            path.unlink(missing_ok=True)
