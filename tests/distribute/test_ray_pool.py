@@ -42,7 +42,7 @@ def tasks() -> list[int]:
     found = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
-            if path.read_bytes().startswith(b"ray::"):
+            if path.read_bytes().startswith(b"ray::jmdp blocks"):
                 found.append(int(path.parent.name))
         except (FileNotFoundError, ProcessLookupError):
             continue
