@@ -11,7 +11,7 @@ from jmdp.base.labels import Labels
 from jmdp.methods.monte_carlo.monte_carlo import MonteCarlo
 from jmdp.results.samples.limits import Limits
 from jmdp.results.samples.sample_summary import SampleSummary
-from jmdp.simulators.simulator import ENDED, Draws
+from jmdp.simulators.draws import ENDED, Draws
 
 
 def block(returns):

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from jmdp.results.policy_comparison import PolicyComparison
     from jmdp.results.regret import Regret
     from jmdp.results.run_comparison import RunComparison, RunComparisons
+    from jmdp.simulators.recipe import Recipe
 
 __version__ = "0.1.0"
 
@@ -74,6 +75,7 @@ __all__ = [
     "ProcessPool",
     "RayPool",
     "ReachablePairs",
+    "Recipe",
     "Regret",
     "RunComparison",
     "RunComparisons",
@@ -108,6 +110,7 @@ _LOADED_LATER = {
     "PolicyComparison": "results.policy_comparison",
     "ProcessPool": "distribute",
     "RayPool": "distribute",
+    "Recipe": "simulators.recipe",
     "Regret": "results.regret",
     "RunComparison": "results.run_comparison",
     "RunComparisons": "results.run_comparison",

@@ -29,9 +29,10 @@ from jmdp.simulators import as_simulator
 from jmdp.simulators.candidates import candidate_actions
 from jmdp.simulators.checking.sampling import check_before_sampling, check_repeatable, policy_draws
 from jmdp.simulators.digests import digest_of
+from jmdp.simulators.draws import Draws
 from jmdp.simulators.functions import TabularSimulator, table_states
 from jmdp.simulators.rollouts import RolloutPlan, paired_draws
-from jmdp.simulators.simulator import Draws, Simulator
+from jmdp.simulators.simulator import Simulator
 
 
 @interruptible
@@ -203,6 +204,13 @@ class ActionBlocks:
     simulator: Simulator
     policy: Actor
     plan: RolloutPlan
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        return self.simulator, self.policy, self.plan.packed(self.simulator.pack)
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        simulator, policy, plan = state
+        self.__init__(simulator, policy, plan.packed(simulator.unpack))  # type: ignore[misc]
 
     def __call__(self, first: int, count: int, alternatives: tuple[int, ...], paired: bool) -> Draws:
         """Samples first … first + count − 1 of some of the actions."""

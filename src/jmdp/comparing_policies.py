@@ -25,9 +25,10 @@ from jmdp.results.samples.limits import known_reward_bound
 from jmdp.simulator_question import SimulatorQuestion
 from jmdp.simulators import episode_simulator
 from jmdp.simulators.checking.sampling import check_episodes
+from jmdp.simulators.draws import Draws
 from jmdp.simulators.episodes import EpisodeDraws, EpisodePlan, Luck, LuckProbe, paired_episodes
 from jmdp.simulators.functions import TabularSimulator, table_states
-from jmdp.simulators.simulator import Draws, Simulator
+from jmdp.simulators.simulator import Simulator
 from jmdp.simulators.starts import Starts
 from jmdp.whole_question import WholeQuestion, same_objects
 
@@ -199,6 +200,13 @@ class PolicyBlocks:
 
     simulator: Simulator
     plan: EpisodePlan
+
+    def __getstate__(self) -> tuple[Any, ...]:
+        return self.simulator, self.plan.packed(self.simulator.pack)
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        simulator, plan = state
+        self.__init__(simulator, plan.packed(simulator.unpack))  # type: ignore[misc]
 
     def __call__(self, first: int, count: int, alternatives: tuple[int, ...], paired: bool) -> EpisodeDraws:
         """Samples first … first + count − 1 of some of the policies, under the requested coupling if `paired`."""

@@ -25,9 +25,9 @@ from jmdp.results.run_comparison import RunComparison, RunComparisons
 from jmdp.results.samples.drawn_samples import DrawnSamples, Sampled
 from jmdp.results.samples.sample_summary import SampleSummary
 from jmdp.results.samples.selection import Standing
+from jmdp.simulators.draws import Draws
 from jmdp.simulators.episodes import EpisodeDraws
 from jmdp.simulators.runs import Run, RunBlocks, RunDraws
-from jmdp.simulators.simulator import Draws
 from jmdp.whole_question import WholeQuestion, same_objects
 
 _SECONDS_A_BLOCK = 0.25

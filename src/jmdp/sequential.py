@@ -24,7 +24,7 @@ from jmdp.results.samples.drawn_samples import DrawnSamples, Sampled
 from jmdp.results.samples.limits import Limits
 from jmdp.results.samples.sample_summary import SampleSummary
 from jmdp.results.samples.selection import Decision, SelectionRule, Standing, next_look
-from jmdp.simulators.simulator import Draws
+from jmdp.simulators.draws import Draws
 
 _LARGEST_BLOCK = 1 << 16
 """Samples of one block of a compiled simulator."""

@@ -11,11 +11,10 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
-from test_pools import Mortal, Noted, OddError, Problem, Uneven, Walk, blocks, digest, failing, slow_first
+from test_pools import Mortal, Noted, Problem, Uneven, Walk, blocks, digest, failing, slow_first
 
 import jmdp
 from jmdp.distribute import SerialPool
@@ -129,7 +128,7 @@ def test_errors_are_raised_in_order_with_their_block(pool):
     assert "with the arguments (3,)" in note
     with pytest.raises(FileNotFoundError, match="the tank is dry"):
         pool.replay(note.split("'")[1])
-    with pytest.raises(SettingsError, match="key is 'x'. Give the key of a block that failed"):
+    with pytest.raises(SettingsError, match=r"key is 'x'\. Give the key of a block that failed"):
         pool.replay("x")
 
 
@@ -172,7 +171,7 @@ def test_a_block_that_always_ends_its_process_is_named(pool):
 
 
 def test_a_full_object_store_is_named(pool):
-    with pytest.raises(SimulatorError, match="Ray cannot store the simulator and the policy|A Ray task"):
+    with pytest.raises(SimulatorError, match=r"Ray cannot store the simulator and the policy|A Ray task"):
         list(pool.ordered(Problem(np.zeros(150 << 17), slow_first), blocks(2)))
 
 

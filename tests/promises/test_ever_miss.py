@@ -27,7 +27,8 @@ from jmdp.results.samples.selection import looks
 from jmdp.sequential import Sampled
 from jmdp.simulators import FunctionSimulator
 from jmdp.simulators.candidates import action_labels
-from jmdp.simulators.simulator import ENDED, Draws, Simulator
+from jmdp.simulators.draws import ENDED, Draws
+from jmdp.simulators.simulator import Simulator
 
 ALWAYS = ("mean", "gap mean", "P(better)", "P(worse)", "95% quantile of regret", "unseen", "decision")
 GIVEN_A_RANGE = ("std of gap", "mean regret", "worst 5% of regret")

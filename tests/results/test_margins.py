@@ -14,7 +14,7 @@ from jmdp.results.margins import Margin
 from jmdp.results.outcome import Outcome
 from jmdp.results.samples.limits import Limits
 from jmdp.results.samples.pair_means import PairMeans
-from jmdp.simulators.simulator import ENDED, Draws
+from jmdp.simulators.draws import ENDED, Draws
 
 
 def pair(new, old, *, ends=None, discount=1.0, horizon=1, return_range=None, certain=False):

@@ -11,9 +11,9 @@ from jmdp.models.actors.as_policy import as_policy
 from jmdp.models.policy import TabularPolicy
 from jmdp.simulators import Simulator, Step, action_labels
 from jmdp.simulators.batched_rollouts import batched_draws
+from jmdp.simulators.draws import Draws
 from jmdp.simulators.episodes import EpisodeDraws, EpisodePlan, paired_episodes
 from jmdp.simulators.rollouts import RolloutPlan, paired_draws
-from jmdp.simulators.simulator import Draws
 from jmdp.simulators.starts import Starts
 from jmdp.testing import check_simulator
 

@@ -65,7 +65,9 @@ class RayPool(Pool):
         time_limit: float = 3600.0,
     ) -> None:
         if address is not None and not isinstance(address, str):
-            raise SettingsError(f"address is {short(address)}. Give the address of a Ray cluster such as 'auto', or None.")
+            raise SettingsError(
+                f"address is {short(address)}. Give the address of a Ray cluster such as 'auto', or None."
+            )
         self.address = address
         self._workers = None if workers is None else whole_number("workers", workers, 1)
         self.cpus_a_task = number("cpus_a_task", cpus_a_task, 0.01)
@@ -148,7 +150,9 @@ class _Call:
         try:
             self._parcel = [ray.put(parcel.pickled)]
         except ray.exceptions.RayError as error:
-            raise SimulatorError(f"Ray cannot store the simulator and the policy ({short(str(error), 300)}).") from error
+            raise SimulatorError(
+                f"Ray cannot store the simulator and the policy ({short(str(error), 300)})."
+            ) from error
         self._run = ray.remote(run_task).options(
             max_retries=_RETRIES, retry_exceptions=False, num_cpus=pool.cpus_a_task, name="jmdp blocks"
         )

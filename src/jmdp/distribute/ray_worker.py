@@ -82,8 +82,9 @@ def _work(digest: bytes, work: list[Any]) -> Callable[..., Any]:
 
 @contextmanager
 def _cancellation() -> Iterator[list[int]]:
-    """Note a cancellation, which arrives as SIGINT. The block in progress is finished, because an interrupt within an
-    import or a simulator could break this process for later blocks.
+    """Note a cancellation, which arrives as SIGINT.
+
+    The block in progress is finished: an interrupt within an import or a simulator could break later blocks.
     """
     noted: list[int] = []
     if threading.current_thread() is not threading.main_thread():

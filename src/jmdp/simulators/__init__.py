@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from jmdp.errors import SimulatorError
 from jmdp.models.tabular import TabularJMDP
 from jmdp.simulators.candidates import action_labels
 from jmdp.simulators.objects.advice import not_a_simulator
+from jmdp.simulators.recipe import Recipe
 from jmdp.simulators.simulator import Simulator, Step
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ __all__ = [
     "ObjectSimulator",
     "PairWalks",
     "PairedRollouts",
+    "Recipe",
     "Simulator",
     "Step",
     "TabularSimulator",
@@ -67,7 +70,9 @@ def __dir__() -> list[str]:
 
 
 def as_simulator(source: Any) -> Simulator:
-    """Convert a table, a Gymnasium environment or a gymnax environment to a simulator."""
+    """Convert a table, a Gymnasium environment, a gymnax environment or a `Recipe` to a simulator."""
+    if isinstance(source, Recipe):
+        return source.simulator(as_simulator)
     if isinstance(source, Simulator):
         if source.actions is not None and not isinstance(source.actions, Labels):
             raise SimulatorError(
@@ -93,6 +98,8 @@ def as_simulator(source: Any) -> Simulator:
 
 def episode_simulator(source: Any, *, digests: bool) -> Simulator:
     """Simulator of whole episodes. Environments need to support copies only if digests of states are needed."""
+    if isinstance(source, Recipe):
+        return source.simulator(partial(episode_simulator, digests=digests))
     if not isinstance(source, Simulator):
         refuse_unreadable("simulator", source, SimulatorError)
     if isinstance(source, Simulator) or digests or not hasattr(source, "unwrapped"):

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from jmdp.base.arrays import Booleans, Floats, Integers
-from jmdp.simulators.simulator import ENDED, Draws, exact_gains
+from jmdp.simulators.draws import ENDED, Draws, exact_gains
 
 WALKERS = 16_384
 """Rollouts simulated at once: their arrays fit into the cache."""

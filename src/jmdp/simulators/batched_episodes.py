@@ -13,8 +13,9 @@ from jmdp.models.actors.actor import Actor
 from jmdp.simulators.batched_draws import WALKERS, BatchedDraws, DrawnAhead, Sums
 from jmdp.simulators.batched_policies import BatchPolicy
 from jmdp.simulators.batched_states import States, has_many_steps, many_steps, rows_of
+from jmdp.simulators.draws import ENDED
 from jmdp.simulators.episodes import EpisodeDraws, EpisodePlan, add_policy_note
-from jmdp.simulators.simulator import ENDED, Simulator
+from jmdp.simulators.simulator import Simulator
 
 _LAST: list[BatchedEpisodes] = []
 """The program used last. It is used again for the same plan, because it stores samples that were drawn ahead."""

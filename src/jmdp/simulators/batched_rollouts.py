@@ -16,8 +16,9 @@ from jmdp.models.coupling import Coupling
 from jmdp.simulators.batched_draws import WALKERS, BatchedDraws, DrawnAhead, Sums
 from jmdp.simulators.batched_policies import BatchPolicy
 from jmdp.simulators.batched_states import States, codes_of, has_many_steps, many_steps, rows_of
+from jmdp.simulators.draws import ENDED, Draws
 from jmdp.simulators.rollouts import RolloutPlan
-from jmdp.simulators.simulator import ENDED, Draws, Simulator
+from jmdp.simulators.simulator import Simulator
 
 _LAST: list[BatchedRollouts] = []
 """The program used last. It is used again for an equal plan, because it stores samples that were drawn ahead."""

@@ -8,7 +8,7 @@ to the key of the policies. Branches of two policies never merge: they may reach
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -20,9 +20,10 @@ from jmdp.models.actors.actor import Actor
 from jmdp.models.coupling import Coupling
 from jmdp.simulators.batched_states import has_many_steps
 from jmdp.simulators.branch_numbers import BranchNumbers, branch_bytes
+from jmdp.simulators.draws import ENDED, Draws
 from jmdp.simulators.lazy_shocks import LazyShocks
 from jmdp.simulators.reward_sums import EpisodeSums
-from jmdp.simulators.simulator import ENDED, Draws, Episode, Simulator, finite_reward
+from jmdp.simulators.simulator import Episode, Simulator, finite_reward
 from jmdp.simulators.starts import Starts
 from jmdp.simulators.step_notes import note_step
 
@@ -43,6 +44,10 @@ class EpisodePlan(BranchNumbers):
 
     def __post_init__(self) -> None:
         self._number(len(self.actors))
+
+    def packed(self, pack: Callable[[Any], Any]) -> EpisodePlan:
+        """The plan with its start states packed or unpacked."""
+        return replace(self, starts=replace(self.starts, states=[pack(state) for state in self.starts.states]))
 
     @property
     def separate_starts(self) -> bool:

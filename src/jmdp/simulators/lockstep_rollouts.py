@@ -19,10 +19,11 @@ import numpy as np
 from jmdp.base.luck import Shock, Usage
 from jmdp.models.actors.actor import Actor
 from jmdp.simulators.branch_numbers import branch_bytes
+from jmdp.simulators.draws import ENDED, Draws
 from jmdp.simulators.fingerprints import equal_values, fingerprints
 from jmdp.simulators.lazy_shocks import LazyShocks
 from jmdp.simulators.reward_sums import BranchSums
-from jmdp.simulators.simulator import ENDED, Draws, Simulator, finite_reward, is_over, three_parts
+from jmdp.simulators.simulator import Simulator, finite_reward, is_over, three_parts
 from jmdp.simulators.step_notes import note_step
 
 _MOST_REWARDS = 100_000

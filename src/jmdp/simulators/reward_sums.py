@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from jmdp.base.arrays import Floats, Integers
-from jmdp.simulators.simulator import exact_gains, is_exact_sum
+from jmdp.simulators.draws import exact_gains, is_exact_sum
 
 Unsigned = npt.NDArray[np.uint64]
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from jmdp.base.luck import Shock, Usage
@@ -12,8 +12,9 @@ from jmdp.models.actors.actor import Actor
 from jmdp.models.coupling import Coupling
 from jmdp.simulators.batched_states import has_many_steps
 from jmdp.simulators.branch_numbers import BranchNumbers
+from jmdp.simulators.draws import Draws
 from jmdp.simulators.lockstep_rollouts import LockstepRollouts
-from jmdp.simulators.simulator import Draws, Simulator
+from jmdp.simulators.simulator import Simulator
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -29,6 +30,10 @@ class RolloutPlan(BranchNumbers):
 
     def __post_init__(self) -> None:
         self._number(len(self.actions))
+
+    def packed(self, pack: Callable[[Any], Any]) -> RolloutPlan:
+        """The plan with its state packed or unpacked."""
+        return replace(self, state=pack(self.state))
 
 
 def paired_draws(simulator: Simulator, actor: Actor, plan: RolloutPlan, first: int, count: int) -> Draws:

@@ -15,8 +15,8 @@ from jmdp.base.luck_by_purpose import Luck
 from jmdp.base.settings import cut, real_number, short
 from jmdp.errors import SimulatorError
 from jmdp.simulators.branch_numbers import branch_bytes
+from jmdp.simulators.draws import ENDED, Draws, fingerprint
 from jmdp.simulators.episodes import EpisodeDraws
-from jmdp.simulators.simulator import ENDED, Draws, fingerprint
 
 Run = Callable[[Luck], Any]
 """A whole simulation: a function of the randomness that returns a number, or a dictionary of numbers."""

@@ -17,8 +17,8 @@ from scipy import stats
 import jmdp
 from jmdp.base.luck import Shock
 from jmdp.errors import PolicyError, SettingsError, SimulatorError
+from jmdp.simulators.draws import ENDED
 from jmdp.simulators.rollouts import RolloutPlan
-from jmdp.simulators.simulator import ENDED
 
 jax = pytest.importorskip("jax")
 import jax.numpy as jnp  # noqa: E402

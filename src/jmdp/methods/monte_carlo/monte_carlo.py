@@ -40,10 +40,11 @@ from jmdp.results.samples.sample_moments import SampleMoments, sample_moments
 from jmdp.results.samples.sampled_distributions import Support
 from jmdp.results.start import start_labels
 from jmdp.simulators.checking.sampling import check_before_sampling, check_repeatable
+from jmdp.simulators.draws import Draws
 from jmdp.simulators.episodes import EpisodePlan
 from jmdp.simulators.functions import TabularSimulator
 from jmdp.simulators.rollouts import RolloutPlan, enough_steps, paired_draws, rollouts_at_once
-from jmdp.simulators.simulator import Draws, Simulator
+from jmdp.simulators.simulator import Simulator
 from jmdp.simulators.starts import Starts
 
 LONGEST = 100_000_000
@@ -233,7 +234,9 @@ class MonteCarlo(Method[Evaluation]):
         found: list[list[Draws]] = []  # [parts][plans]
         with (
             pool_of(None if compiled else self.pool) as pool,
-            closing(pool.ordered(Blocks(simulator, actor), ((plan, *p) for p in parts for plan in plans))) as blocks,
+            closing(
+                pool.ordered(Blocks(simulator, actor, plans), ((i, *p) for p in parts for i in range(len(plans))))
+            ) as blocks,
             count_bar(type(self).__name__, progress, 0, self.samples) as report,
         ):
             try:

@@ -11,8 +11,9 @@ from jmdp.base.arrays import Floats
 from jmdp.base.interval import Interval
 from jmdp.base.luck import Shock
 from jmdp.methods.exact_pairs.policy_pairs import PolicyRanges
+from jmdp.simulators.draws import Draws
 from jmdp.simulators.episodes import EpisodePlan, paired_episodes
-from jmdp.simulators.simulator import Draws, Simulator
+from jmdp.simulators.simulator import Simulator
 
 
 @dataclass(frozen=True, eq=False)

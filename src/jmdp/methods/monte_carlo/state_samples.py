@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from jmdp.base.arrays import Integers
 from jmdp.models.actors.actor import Actor
+from jmdp.simulators.draws import Draws
 from jmdp.simulators.rollouts import RolloutPlan, paired_draws
-from jmdp.simulators.simulator import Draws, Simulator
+from jmdp.simulators.simulator import Simulator
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +44,15 @@ class Blocks:
 
     simulator: Simulator
     policy: Actor
+    plans: Sequence[RolloutPlan]
 
-    def __call__(self, plan: RolloutPlan, first: int, count: int) -> Draws:
+    def __getstate__(self) -> tuple[Any, ...]:
+        return self.simulator, self.policy, [plan.packed(self.simulator.pack) for plan in self.plans]
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        simulator, policy, plans = state
+        self.__init__(simulator, policy, [plan.packed(simulator.unpack) for plan in plans])  # type: ignore[misc]
+
+    def __call__(self, plan: int, first: int, count: int) -> Draws:
         """Samples first … first + count − 1 of a plan."""
-        return paired_draws(self.simulator, self.policy, plan, first, count)
+        return paired_draws(self.simulator, self.policy, self.plans[plan], first, count)

@@ -10,8 +10,8 @@ from jmdp.base.arrays import Floats, cumulative_rows, refuse_large
 from jmdp.base.luck import Shock
 from jmdp.methods.kernels.tables import PolicyTables, SampledReturns, Unsigned
 from jmdp.models.tabular import TabularJMDP
+from jmdp.simulators.draws import exact_gains
 from jmdp.simulators.episodes import EpisodeDraws, EpisodePlan
-from jmdp.simulators.simulator import exact_gains
 
 BLOCK = 64
 """Samples that share one generator. A sample depends only on the seed and its number."""

@@ -13,10 +13,11 @@ from jmdp.methods.monte_carlo.table_episodes import BLOCK, SAMPLE_BYTES, STEPS_A
 from jmdp.models.actors.actor import Actor
 from jmdp.models.policy import TabularPolicy
 from jmdp.models.tabular import TabularJMDP
+from jmdp.simulators.draws import Draws, exact_gains
 from jmdp.simulators.episodes import EpisodeDraws, EpisodePlan
 from jmdp.simulators.functions import TabularSimulator
 from jmdp.simulators.rollouts import RolloutPlan
-from jmdp.simulators.simulator import Draws, Simulator, exact_gains
+from jmdp.simulators.simulator import Simulator
 
 
 class CompiledTable(TabularSimulator):

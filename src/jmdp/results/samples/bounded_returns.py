@@ -14,7 +14,7 @@ from jmdp.base.interval import Interval
 from jmdp.errors import SettingsError
 from jmdp.results import anytime
 from jmdp.results.samples.limits import Limits
-from jmdp.simulators.simulator import ENDED, Draws
+from jmdp.simulators.draws import ENDED, Draws
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,7 +20,7 @@ from jmdp.results.samples.interval_rules import IntervalRule
 from jmdp.results.samples.limits import Limits
 from jmdp.results.samples.sample_moments import SampleMoments, sample_moments
 from jmdp.results.samples.sampled_distributions import SampledDistributions, Support
-from jmdp.simulators.simulator import Draws
+from jmdp.simulators.draws import Draws
 
 
 @dataclass(frozen=True)

@@ -10,9 +10,9 @@ from typing import cast
 import numpy as np
 
 from jmdp.base.arrays import Floats, Integers
+from jmdp.simulators.draws import Draws
 from jmdp.simulators.episodes import EpisodeDraws, LuckProbe
 from jmdp.simulators.runs import RunDraws
-from jmdp.simulators.simulator import Draws
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,7 +13,8 @@ from jmdp.base.arrays import ROUNDOFF
 from jmdp.base.rounding import at_most
 from jmdp.base.scale import Scale
 from jmdp.errors import SettingsError, SimulatorError
-from jmdp.simulators.simulator import Draws, Simulator
+from jmdp.simulators.draws import Draws
+from jmdp.simulators.simulator import Simulator
 
 _LARGEST_RETURN = 2.0**1000
 """Sums and differences of returns up to this size are finite."""

@@ -14,7 +14,7 @@ from jmdp.results import anytime
 from jmdp.results.margins import Margin
 from jmdp.results.samples.bounded_returns import BoundedReturns
 from jmdp.results.samples.limits import Limits
-from jmdp.simulators.simulator import ENDED, Draws
+from jmdp.simulators.draws import ENDED, Draws
 
 _SIGN = 0.1
 """Part of the error probability that a relative margin spends on the sign of the mean it refers to."""

@@ -11,7 +11,7 @@ from jmdp.base.arrays import Floats
 from jmdp.base.scale import Scale
 from jmdp.results.samples.interval_rules import IntervalRule
 from jmdp.results.samples.limits import Limits
-from jmdp.simulators.simulator import Draws
+from jmdp.simulators.draws import Draws
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,7 +25,7 @@ from jmdp.results.samples.limits import Limits
 from jmdp.results.samples.pair_means import PairMeans
 from jmdp.results.samples.sample_moments import sample_moments
 from jmdp.results.samples.selection import mean_gap_errors
-from jmdp.simulators.simulator import Draws, is_exact_sum
+from jmdp.simulators.draws import Draws, is_exact_sum
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -12,7 +12,7 @@ from jmdp.base.interval import Interval
 from jmdp.results.gaps.distribution import Distribution, GapDistribution
 from jmdp.results.samples.interval_rules import IntervalRule
 from jmdp.results.samples.limits import Limits
-from jmdp.simulators.simulator import ENDED, Draws
+from jmdp.simulators.draws import ENDED, Draws
 
 
 class Support(Protocol):

@@ -19,10 +19,11 @@ from jmdp.models.coupling import Coupling
 from jmdp.simulators.batched_states import has_many_steps
 from jmdp.simulators.checking.quick_check import quick_check
 from jmdp.simulators.digests import digest_of
+from jmdp.simulators.draws import Draws
 from jmdp.simulators.episodes import EpisodeDraws, EpisodePlan, paired_episodes
 from jmdp.simulators.functions import TabularSimulator
 from jmdp.simulators.rollouts import RolloutPlan, paired_draws
-from jmdp.simulators.simulator import Draws, Simulator
+from jmdp.simulators.simulator import Simulator
 
 _OR_MANY = "; or step_many and step differ in a state that was not checked"
 

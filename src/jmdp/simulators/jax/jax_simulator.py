@@ -19,9 +19,10 @@ from jmdp.models.actors.actor import Actor
 from jmdp.models.coupling import Coupling
 from jmdp.simulators.candidates import action_labels
 from jmdp.simulators.digests import digest_of
+from jmdp.simulators.draws import Draws
 from jmdp.simulators.episodes import EpisodeDraws, EpisodePlan
 from jmdp.simulators.rollouts import RolloutPlan
-from jmdp.simulators.simulator import Draws, Simulator, Step
+from jmdp.simulators.simulator import Simulator, Step
 
 try:
     import jax

@@ -25,8 +25,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jmdp.models.coupling import Coupling
+from jmdp.simulators.draws import ENDED
 from jmdp.simulators.jax.words import Words, digest_words, inverted, mixed, words_of
-from jmdp.simulators.simulator import ENDED
 
 CHUNK = 32
 """Steps per compiled call; after each call the simulation stops if all branches have ended."""

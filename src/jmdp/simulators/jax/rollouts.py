@@ -17,8 +17,8 @@ from jmdp.base import settings
 from jmdp.base.arrays import Floats
 from jmdp.base.machine import cores
 from jmdp.errors import PolicyError, SettingsError, SimulatorError
+from jmdp.simulators.draws import ENDED, Draws, exact_gains, is_exact_sum
 from jmdp.simulators.jax.lockstep import CHUNK, ChunkTotals, Lockstep, Seats
-from jmdp.simulators.simulator import ENDED, Draws, exact_gains, is_exact_sum
 
 MOST_STATE_BYTES = {"cpu": 2**19}
 """Bytes of all simulated states per device, by backend: on a CPU they fit into the cache; otherwise 2²⁷."""
