@@ -343,8 +343,8 @@ def test_errors_are_raised_in_order(kind, pool):
 
 
 def test_errors_that_cannot_be_pickled(pool):
-    assert repr(sendable(OddError("no water", "the tank"))) == "RuntimeError('OddError: no water in the tank')"
-    with pytest.raises(RuntimeError, match="OddError: no water in the tank"):
+    assert repr(sendable(OddError("no water", "the tank"))) == "SimulatorError('OddError: no water in the tank')"
+    with pytest.raises(SimulatorError, match="OddError: no water in the tank"):
         list(pool.ordered(failing, [(4,)]))
     with pytest.raises(SettingsError, match=r"A worker process cannot load the work.*no_such_module.*pool=None"):
         unpickled("the work", b"cno_such_module\nf\n.")

@@ -101,12 +101,14 @@ def test_p9_killed_workers_do_not_change_results(moment, pool):
     thread.start()
     found = []
     one = RayPool(workers=2, seconds_a_task=0.0)
-    for result in one.ordered(Uneven(), blocks(60)):
-        found.append(result)
-        if moment == "just after sending" and killed < 5:
-            kill()
-    stop.set()
-    thread.join()
+    try:
+        for result in one.ordered(Uneven(), blocks(60)):
+            found.append(result)
+            if moment == "just after sending" and killed < 5:
+                kill()
+    finally:
+        stop.set()
+        thread.join()
     assert digest(found) == expected
     assert killed
 
@@ -197,7 +199,7 @@ def test_a_long_cancelled_block_does_not_delay_the_next_call(pool, tmp_path):
     list(found)
     found = pool.ordered(Long(tmp_path), blocks(8))
     assert next(found) == 0
-    while len(list(tmp_path.iterdir())) < 5:
+    while len(list(tmp_path.iterdir())) < 3:
         time.sleep(0.05)
     found.close()
     assert list(pool.ordered(slow_first, blocks(8))) == list(range(8))

@@ -636,7 +636,7 @@ BUGS = [
     Bug("a Ctrl-C that is lost", "base/interrupts.py", "if handler.waiting and not handler.deferred:", "if False:",
         "base/test_ctrl_c.py::test_one_that_a_block_did_not_see_is_raised_after_it"),
     Bug("finished samples, not the first ones", "methods/monte_carlo/monte_carlo.py",
-        "((plan, *p) for p in parts for plan in plans)", "((plan, *p) for plan in plans for p in parts)",
+        "((i, *p) for p in parts for i in range(len(plans)))", "((i, *p) for i in range(len(plans)) for p in parts)",
         "methods/test_interrupted_methods.py::test_samples_of_a_simulator_are_kept_by_number"),
     Bug("moments of too few transitions", "methods/linear_projected/linear_projected.py", "if not drawn.complete:",
         "if False:", "methods/test_interrupted_methods.py::test_a_fit_to_samples_is_kept"),

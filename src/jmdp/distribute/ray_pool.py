@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import pickle
 import time
 import uuid
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, TypeVar
 
-from jmdp.base.settings import function, number, short, whole_number
+from jmdp.base.settings import error_text, function, number, short, whole_number
 from jmdp.distribute.pickling import Parcel, pickled_arguments, unpickled_result
 from jmdp.distribute.pools import Pool
 from jmdp.distribute.ray_worker import Answer, Task, run_task
@@ -19,7 +21,7 @@ from jmdp.errors import MissingExtraError, SettingsError, SimulatorError
 T = TypeVar("T")
 
 _IN_ADVANCE = 3
-"""Tasks per worker that are begun before their turn: durations differ."""
+"""Tasks per worker that are sent before their turn: durations differ."""
 _RETRIES = 5
 """How often Ray runs a task again after its worker or machine has died."""
 _WORKERS_A_SECOND = 125
@@ -36,16 +38,17 @@ class RayPool(Pool):
     Ray is joined or started when the first block is sent. `close` stops a Ray that this pool has started. Functions are
     sent by cloudpickle, so lambdas and functions of notebooks work; modules must be installed on all machines.
 
-    A block whose worker or machine dies is run again, up to five times. An exception in a block is raised as in any
+    A block whose worker or machine dies is run again, at least five times. An exception in a block is raised as in any
     other pool, with a note that names the block; `replay` runs that block in this process.
 
     Parameters
     ----------
     address
-        Address of a cluster, such as "auto" or "ray://host:10001". None joins the Ray of this process, or starts one
-        on this machine.
+        Address of a cluster: "auto" for the one to which this machine belongs, or "host:6379". None uses the Ray of
+        this process if there is one, else that of the environment variable RAY_ADDRESS, else starts one on this
+        machine.
     workers
-        Number of tasks that run at the same time. None uses all cores of the cluster.
+        Maximum number of tasks that run at the same time. None uses all cores of the cluster.
     cpus_a_task
         Cores that Ray reserves for a task.
     seconds_a_task
@@ -80,7 +83,7 @@ class RayPool(Pool):
 
     @property
     def workers(self) -> int:  # type: ignore[override]
-        """Number of tasks that run at the same time."""
+        """Maximum number of tasks that run at the same time."""
         if self._workers is not None:
             return self._workers
         asked, cores = self._cores
@@ -121,8 +124,8 @@ class RayPool(Pool):
     ) -> Generator[T, None, None]:
         call = _Call(self, self._ray(), work, parcel, arguments)
         try:
-            while call.send(_IN_ADVANCE * self.workers):
-                yield from call.next_results()
+            while (sent := call.next_task()) is not None:
+                yield from call.results(sent)
         finally:
             self._cancelled += call.cancel()
 
@@ -130,10 +133,28 @@ class RayPool(Pool):
         """Ray, joined or started."""
         ray = _imported()
         if not ray.is_initialized():
-            local = {} if self.address else {"num_cpus": self._workers}
-            ray.init(address=self.address, log_to_driver=False, logging_level="error", **local)
+            joined = self.address or os.environ.get("RAY_ADDRESS")
+            try:
+                ray.init(
+                    address=self.address,
+                    num_cpus=None if joined else self._workers,
+                    log_to_driver=False,
+                    logging_level="error",
+                )
+            except Exception as error:  # Ray raises many kinds
+                what = f"join the Ray cluster at {short(joined)}" if joined else "start Ray on this machine"
+                raise SimulatorError(f"Cannot {what} ({error_text(error, 500)}).") from error
             self._started = True
         return ray
+
+
+@dataclass(frozen=True, eq=False)
+class _Sent:
+    """A task that was sent."""
+
+    first: int  # number of its first block
+    arguments: list[tuple[Any, ...]]  # of its blocks
+    reference: Any  # of its answer
 
 
 class _Call:
@@ -144,9 +165,10 @@ class _Call:
     ) -> None:
         self._pool, self._ray, self._work, self._arguments = pool, ray, work, arguments
         self._digest, self._key = parcel.digest, uuid.uuid4().hex[:8]
-        self._tasks: deque[tuple[int, list[tuple[Any, ...]], Any]] = deque()  # first block, arguments, reference
+        self._tasks: deque[_Sent] = deque()  # in order
+        self._unfinished: dict[Any, None] = {}  # references of those that may still run, in order
         self._error: Exception | None = None  # of the arguments
-        self._taken, self._size, self._seconds = 0, 1, 0.0
+        self._taken, self._size = 0, 1
         try:
             self._parcel = [ray.put(parcel.pickled)]
         except ray.exceptions.RayError as error:
@@ -157,51 +179,82 @@ class _Call:
             max_retries=_RETRIES, retry_exceptions=False, num_cpus=pool.cpus_a_task, name="jmdp blocks"
         )
 
-    def send(self, most: int) -> bool:
-        """Send tasks until this many wait for their turn; False if there are no more."""
-        while len(self._tasks) < most and self._error is None:
-            given: list[tuple[Any, ...]] = []
-            try:
-                given.extend(islice(self._arguments, self._size))
-                pickled = pickled_arguments(given, self._ray.cloudpickle.dumps)
-            except Exception as error:  # raised when it is its turn
-                self._error = error
-                break
-            if not given:
-                break
-            task = Task(self._key, self._digest, self._taken, pickled, self._pool.time_limit)
-            self._tasks.append((self._taken, given, self._run.remote(task, self._parcel)))
-            self._taken += len(given)
-        if not self._tasks and self._error is not None:
-            raise self._error
-        return bool(self._tasks)
+    def next_task(self) -> _Sent | None:
+        """Wait for the next task, in order; None at the end. All workers are kept busy meanwhile."""
+        while True:
+            self._send()
+            if not self._tasks:
+                if self._error is not None:
+                    raise self._error
+                return None
+            if self._tasks[0].reference not in self._unfinished:
+                return self._tasks.popleft()
+            self._wait()
 
-    def next_results(self) -> Iterator[Any]:
-        """Wait for the next task, and yield the results of its blocks."""
-        first, given, running = self._tasks.popleft()
-        answer = self._answer(first, given, running)
+    def results(self, sent: _Sent) -> Iterator[Any]:
+        """Yield the results of the blocks of a finished task."""
+        try:
+            answer: Answer = self._ray.get(sent.reference)
+        except self._ray.exceptions.RayError as error:
+            if len(sent.arguments) == 1:
+                raise SimulatorError(
+                    f"A Ray task failed: {short(str(error), 500)} {self._failed(sent.first, sent.arguments[0])} "
+                    "Possible causes: a simulator that ends its process, too little memory, or more than "
+                    f"{self._pool.time_limit:g} s for a block (time_limit)."
+                ) from error
+            again = [self._sent(sent.first + i, [given]) for i, given in enumerate(sent.arguments)]
+            self._tasks.extendleft(reversed(again))  # one by one, to find the block that failed
+            return
         for result in answer.results:
             yield unpickled_result(result)
         if answer.error is not None:
             done = len(answer.results)
-            error, trace = pickle.loads(answer.error)
-            error.add_note(self._failed(first + done, given[done]))
-            raise error from RuntimeError(f"In a Ray worker:\n{trace}")
-        self._adapt(len(given), answer.seconds)
+            fault, trace = pickle.loads(answer.error)
+            fault.add_note(self._failed(sent.first + done, sent.arguments[done]))
+            raise fault from RuntimeError(f"In a Ray worker:\n{trace}")
+        self._adapt(len(sent.arguments), answer.seconds)
 
-    def _answer(self, first: int, given: list[tuple[Any, ...]], running: Any) -> Answer:
-        try:
-            if self._pool._cancelled and not self._ray.wait([running], timeout=_PATIENCE)[0]:
-                while self._pool._cancelled:
-                    self._ray.cancel(self._pool._cancelled.pop(), force=True)
-            answer: Answer = self._ray.get(running)
-            return answer
-        except self._ray.exceptions.RayError as error:
-            raise SimulatorError(
-                f"A Ray task with {len(given)} blocks failed: {short(str(error), 500)} {self._failed(first, given[0])} "
-                "Possible causes: a simulator that ends its process, too little memory, or more than "
-                f"{self._pool.time_limit:g} s for a block (time_limit)."
-            ) from error
+    def cancel(self) -> list[Any]:
+        """Cancel the tasks that wait for their turn; return the references of those that may still run."""
+        for reference in self._unfinished:
+            self._ray.cancel(reference, force=False)
+        return list(self._unfinished)
+
+    def _send(self) -> None:
+        """Send tasks until all workers have one."""
+        workers = self._pool.workers
+        at_once = workers if self._pool._workers else 2 * workers  # else Ray limits them, and can hold some
+        while len(self._unfinished) < at_once and len(self._tasks) < _IN_ADVANCE * workers and self._error is None:
+            given: list[tuple[Any, ...]] = []
+            try:
+                given.extend(islice(self._arguments, self._size))
+                if not given:
+                    break
+                self._tasks.append(self._sent(self._taken, given))
+            except Exception as error:  # raised when it is its turn
+                self._error = error
+                break
+            self._taken += len(given)
+
+    def _sent(self, first: int, given: list[tuple[Any, ...]]) -> _Sent:
+        """Send a task."""
+        pickled = pickled_arguments(given, self._ray.cloudpickle.dumps)
+        task = Task(self._key, self._digest, first, pickled, self._pool.time_limit)
+        sent = _Sent(first, given, self._run.remote(task, self._parcel))
+        self._unfinished[sent.reference] = None
+        return sent
+
+    def _wait(self) -> None:
+        """Wait until a task has finished. End cancelled tasks if they are in the way."""
+        cancelled = self._pool._cancelled
+        if cancelled:
+            cancelled[:] = self._ray.wait(cancelled, num_returns=len(cancelled), timeout=0)[1]
+        timeout = _PATIENCE if cancelled else None
+        finished, _ = self._ray.wait(list(self._unfinished), timeout=timeout, fetch_local=False)
+        for reference in finished:
+            del self._unfinished[reference]
+        while cancelled and not finished:
+            self._ray.cancel(cancelled.pop(), force=True)
 
     def _failed(self, number: int, given: tuple[Any, ...]) -> str:
         """Keep a failed block for `RayPool.replay`; return the text that names it."""
@@ -211,15 +264,10 @@ class _Call:
 
     def _adapt(self, blocks: int, seconds: float) -> None:
         """Choose the number of blocks of the next tasks from the time of this one."""
-        asked = self._pool.seconds_a_task or max(1.0, self._pool.workers / _WORKERS_A_SECOND)
+        asked = self._pool.seconds_a_task
+        if asked is None:
+            asked = max(1.0, self._pool.workers / _WORKERS_A_SECOND)
         self._size = max(1, min(2 * self._size, int(asked * blocks / max(seconds, 1e-6))))
-
-    def cancel(self) -> list[Any]:
-        """Cancel the tasks that wait for their turn, and return their references."""
-        references = [running for _, _, running in self._tasks]
-        for running in references:
-            self._ray.cancel(running, force=False)
-        return references
 
 
 def _pool(

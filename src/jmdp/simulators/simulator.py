@@ -14,6 +14,8 @@ from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from jmdp.base.arrays import Integers
 from jmdp.base.labels import Labels
 from jmdp.base.luck import Shock
