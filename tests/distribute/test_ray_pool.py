@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import os
 import pickle
-import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
-from test_pools import Mortal, Noted, Problem, Uneven, Walk, blocks, digest, failing, slow_first
+from test_monte_carlo_pools import Drift, policy
+from test_pools import Mortal, Noted, Problem, Walk, blocks, digest, failing, slow_first
 
 import jmdp
 from jmdp.distribute import SerialPool
 from jmdp.errors import SettingsError, SimulatorError
+from jmdp.simulators.pair_walks import WalkPlan
 
 ray = pytest.importorskip("ray")
+from jmdp.distribute import ray_pool  # noqa: E402
 from jmdp.distribute.ray_pool import RayPool  # noqa: E402
 
 HERE = Path(__file__).parent
@@ -36,18 +39,6 @@ def pool() -> Iterator[RayPool]:
     ray.shutdown()
 
 
-def tasks() -> list[int]:
-    """Processes that run blocks."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            if path.read_bytes().startswith(b"ray::jmdp blocks"):
-                found.append(int(path.parent.name))
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-    return found
-
-
 # ------------------------------------------------------------------------------------------------ results
 
 
@@ -56,6 +47,48 @@ def test_p17_results_do_not_depend_on_workers(workers, pool):
     for seconds_a_task in (0.0, None, 5.0):
         one = RayPool(workers=workers, seconds_a_task=seconds_a_task)
         assert digest(one.ordered(Walk(3), blocks(200))) == digest(SerialPool().ordered(Walk(3), blocks(200)))
+
+
+SPLIT = {"a": 2.0, "b": 0.4}
+
+
+def answers(pool: jmdp.distribute.Pool | None) -> list[bytes]:
+    """Answers of all functions that sample with a pool."""
+    quiet = {"seed": 3, "pool": pool, "progress": False}
+    here, policies = Drift(), {"own": policy, "uniform": "uniform"}
+    method = jmdp.MonteCarlo(seed=5, samples=40, horizon=8, states=[0.0, 2.0], pool=pool)
+    rollouts = jmdp.simulators.PairedRollouts(here, jmdp.as_policy(policy, here.actions), jmdp.Local())
+    walks = rollouts.collect(WalkPlan(visits=2, spacing=3, repeats=2, length=4), blocks=4, **quiet)
+    found = [
+        jmdp.compare(here, 0.0, policy, horizon=8, **quiet),
+        jmdp.compare_policies(here, policies, starts=[0.0, 1.0], horizon=8, samples=400, **quiet),
+        jmdp.compare_runs({name: Shop(cost) for name, cost in SPLIT.items()}, samples=400, **quiet),
+    ]
+    sampled = jmdp.evaluate(here, policy, jmdp.Local(), method, progress=False)
+    arrays = [getattr(walks, name) for name in walks.__dataclass_fields__]
+    return [
+        *(one.draws.returns.tobytes() + repr(one).encode() for one in found),
+        sampled.mean.tobytes() + sampled.covariance.tobytes() + repr(sampled).encode(),
+        b"".join(np.asarray(array).tobytes() for array in arrays),
+    ]
+
+
+@dataclass(frozen=True)
+class Shop:
+    """A run: the profit of a day."""
+
+    cost: float
+
+    def __call__(self, luck: jmdp.Luck) -> float:
+        return luck.uniform("demand") - self.cost * luck.uniform("price")
+
+
+def test_p17_all_functions_on_all_pools(pool):
+    expected = answers(None)
+    for workers in (1, 2, 4):
+        assert answers(RayPool(workers=workers)) == expected
+    with jmdp.ProcessPool(2) as processes:
+        assert answers(processes) == expected
 
 
 def test_short_blocks_are_sent_together(pool):
@@ -73,44 +106,7 @@ def test_lambdas_are_sent(pool):
     assert list(pool.ordered(Problem(None, lambda i: i + shift), blocks(3))) == [3, 4, 5]
 
 
-# ------------------------------------------------------------------------------------------------ killed workers
-
-
-@pytest.mark.parametrize("moment", ["random", "just after sending", "long blocks only"])
-def test_p9_killed_workers_do_not_change_results(moment, pool):
-    killed = 0
-    rng, stop, expected = np.random.default_rng(1), threading.Event(), digest(Uneven()(i) for i in range(60))
-
-    def kill() -> None:
-        nonlocal killed
-        running = tasks()
-        if running:
-            os.kill(int(rng.choice(running)), signal.SIGKILL)
-            killed += 1
-
-    def adversary() -> None:
-        while not stop.wait(float(rng.uniform(0.2, 0.6))):
-            if moment == "random" or (moment == "long blocks only" and set(before := tasks()) & set(after(before))):
-                kill()
-
-    def after(before: list[int]) -> list[int]:
-        time.sleep(0.08)
-        return tasks()
-
-    thread = threading.Thread(target=adversary)
-    thread.start()
-    found = []
-    one = RayPool(workers=2, seconds_a_task=0.0)
-    try:
-        for result in one.ordered(Uneven(), blocks(60)):
-            found.append(result)
-            if moment == "just after sending" and killed < 5:
-                kill()
-    finally:
-        stop.set()
-        thread.join()
-    assert digest(found) == expected
-    assert killed
+# ------------------------------------------------------------------------------------------------ dead workers
 
 
 def test_a_block_that_ends_its_worker_once_is_run_again(pool, tmp_path):
@@ -168,8 +164,17 @@ class HoldsLock:
 def test_a_block_that_always_ends_its_process_is_named(pool):
     found = pool.ordered(Mortal(None, (1,)), blocks(4))
     next(found)
-    with pytest.raises(SimulatorError, match=r"A Ray task .* failed.*Block .*\(1,\).*ends its process"):
+    with pytest.raises(SimulatorError, match=r"A Ray task failed.*Block .*\(1,\).*ends its process"):
         list(found)
+
+
+def test_a_task_that_fails_is_sent_again_block_by_block(pool, monkeypatch):
+    """The third task has four blocks; the last of them always ends its process."""
+    monkeypatch.setattr(ray_pool, "_RETRIES", 1)
+    one, found = RayPool(workers=1, seconds_a_task=100), []
+    with pytest.raises(SimulatorError, match=r"Block .*\(6,\)"):
+        found.extend(one.ordered(Mortal(None, (6,)), blocks(12)))
+    assert digest(found[:0]) != digest(found) == digest(Walk(7)(i) for i in range(6))
 
 
 def test_a_full_object_store_is_named(pool):

@@ -178,6 +178,13 @@ def tracking():
         writer.close()
 
 
+def ray():
+    """The same answer as without a pool."""
+    with jmdp.RayPool(workers=1) as pool:
+        one, other = (jmdp.compare(shop(), policy=filled_up, discount=0.8, seed=0, pool=p) for p in (None, pool))
+    assert repr(one) == repr(other)
+
+
 def convex():
     """Rewards without which no cone would be needed are no test of the solver."""
     method = jmdp.LinearProjected(features.OneHot(), solver="convex")
@@ -204,7 +211,7 @@ def report():
 
 CHECKS = {
     check.__name__: check
-    for check in (core, io, cli, gym, atari, jax, gymnax, nn, onnx, tracking, convex, plot, report)
+    for check in (core, io, cli, gym, atari, jax, gymnax, nn, onnx, tracking, ray, convex, plot, report)
 }
 
 

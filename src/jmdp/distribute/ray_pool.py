@@ -23,7 +23,9 @@ T = TypeVar("T")
 _IN_ADVANCE = 3
 """Tasks per worker that are sent before their turn: durations differ."""
 _RETRIES = 5
-"""How often Ray runs a task again after its worker or machine has died."""
+"""How often Ray runs a block again after its worker or machine has died."""
+_RETRIES_TOGETHER = 1
+"""The same for a task with several blocks. Then they are sent one by one."""
 _WORKERS_A_SECOND = 125
 """Workers that are kept busy for each second of a task: the driver then needs a quarter of a core."""
 _PATIENCE = 1.0
@@ -175,9 +177,7 @@ class _Call:
             raise SimulatorError(
                 f"Ray cannot store the simulator and the policy ({short(str(error), 300)})."
             ) from error
-        self._run = ray.remote(run_task).options(
-            max_retries=_RETRIES, retry_exceptions=False, num_cpus=pool.cpus_a_task, name="jmdp blocks"
-        )
+        self._run = ray.remote(run_task).options(retry_exceptions=False, num_cpus=pool.cpus_a_task, name="jmdp blocks")
 
     def next_task(self) -> _Sent | None:
         """Wait for the next task, in order; None at the end. All workers are kept busy meanwhile."""
@@ -240,7 +240,8 @@ class _Call:
         """Send a task."""
         pickled = pickled_arguments(given, self._ray.cloudpickle.dumps)
         task = Task(self._key, self._digest, first, pickled, self._pool.time_limit)
-        sent = _Sent(first, given, self._run.remote(task, self._parcel))
+        retries = _RETRIES if len(given) == 1 else _RETRIES_TOGETHER
+        sent = _Sent(first, given, self._run.options(max_retries=retries).remote(task, self._parcel))
         self._unfinished[sent.reference] = None
         return sent
 

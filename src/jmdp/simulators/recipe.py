@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from jmdp.base.settings import function, short
+from jmdp.base.settings import function
 from jmdp.errors import SimulatorError
 from jmdp.simulators.simulator import Simulator
 
@@ -43,7 +43,7 @@ class Recipe:
         simulator = convert(made)
         if simulator.recipe is not None:
             raise SimulatorError(
-                f"{short(self.factory)} returned a simulator that was built by another recipe. Build a new one."
+                "The factory of the recipe returned a simulator that was built by another recipe. Give that recipe."
             )
         simulator.recipe = partial(self.simulator, convert)
         return simulator

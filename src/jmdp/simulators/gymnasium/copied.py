@@ -78,6 +78,17 @@ class CopiedEnvs(EnvSnapshots):
             known[id(table)] = table
         return CopyRecipe(chain, self._shared(chain), known, partial(self._memo, chain, generator))
 
+    @property
+    def shared(self) -> dict[str, Any]:
+        """The generator and the constants of all layers."""
+        constants = {
+            f"{i} {name}": vars(layer)[name]
+            for i, layer in enumerate(self._pristine.chain)
+            for name in CONSTANT
+            if vars(layer).get(name) is not None
+        }
+        return super().shared | constants | {"table": transition_table(vars(self._pristine.core)) or ()}
+
     def _shared(self, chain: list[Any]) -> Collection[str]:
         """Names of attributes that copies share."""
         # The spaces of the user's environment are copied because they contain generators.

@@ -29,6 +29,10 @@ class Core(ABC):
         """Digest of a saved state; equal states have equal digests."""
         return digest_of(saved)
 
+    def shared(self, env: Any) -> dict[str, Any]:
+        """Objects of the live environment that all saved states share, by name."""
+        return {}
+
     def adopt(self, live: Any, env: Any) -> None:  # noqa: B027 (most cores need no adoption)
         """Copy to a new environment the settings of `env` that are not part of its state."""
 
@@ -95,6 +99,10 @@ class MuJoCoCore(Core):
         import mujoco
 
         mujoco.mj_copyData(env.unwrapped.data, saved.model, saved.data)
+
+    def shared(self, env: Any) -> dict[str, Any]:
+        """The model and the list of unused mjData."""
+        return {"model": env.unwrapped.model, "free": self._free}
 
     def adopt(self, live: Any, env: Any) -> None:
         """Copy the model, whose masses or gravity may have been changed."""

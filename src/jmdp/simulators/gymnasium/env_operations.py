@@ -7,9 +7,11 @@ import io
 import pickle
 import types
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
+import cloudpickle
 import numpy as np
 
 from jmdp.base.keyed_generator import KeyedGenerator
@@ -151,20 +153,44 @@ def copies_by_rebuilding(env: Any) -> bool:
     return hasattr(env, "_ezpickle_args")
 
 
-class _Pickler(pickle.Pickler):
-    """Pickler that stores the state of all environments, including those that would be rebuilt."""
+class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
+    """Pickler that stores the state of all environments, including those that would be rebuilt.
+
+    Classes of scripts and notebooks are stored by value.
+    """
+
+    def __init__(self, file: io.BytesIO, shared: Mapping[str, Any]) -> None:
+        super().__init__(file)
+        self._names = {id(value): name for name, value in shared.items()}
+
+    def persistent_id(self, value: Any) -> str | None:
+        return self._names.get(id(value))
 
     def reducer_override(self, value: Any) -> Any:
         if isinstance(value, type) or not copies_by_rebuilding(value):
-            return NotImplemented
+            return super().reducer_override(value)
         return object.__new__, (type(value),), vars(value), None, None, _set_attributes
 
 
-def pickled(value: Any) -> bytes:
-    """Pickle an object that contains environments."""
+class _Unpickler(pickle.Unpickler):
+    def __init__(self, file: io.BytesIO, shared: Mapping[str, Any]) -> None:
+        super().__init__(file)
+        self._shared = shared
+
+    def persistent_load(self, name: str) -> Any:
+        return self._shared[name]
+
+
+def pickled(value: Any, shared: Mapping[str, Any] = MappingProxyType({})) -> bytes:
+    """Pickle an object that contains environments, with names in place of the shared objects."""
     written = io.BytesIO()
-    _Pickler(written).dump(value)
+    _Pickler(written, shared).dump(value)
     return written.getvalue()
+
+
+def unpickled(content: bytes, shared: Mapping[str, Any] = MappingProxyType({})) -> Any:
+    """The object that was pickled, with these shared objects."""
+    return _Unpickler(io.BytesIO(content), shared).load()
 
 
 def _set_attributes(value: Any, attributes: dict[str, Any]) -> None:

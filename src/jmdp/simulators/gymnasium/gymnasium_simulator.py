@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-import pickle
+import zlib
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
@@ -15,7 +15,7 @@ from jmdp.simulators.checking.quick_check import quick_check
 from jmdp.simulators.digests import digest_of, generators_in
 from jmdp.simulators.gymnasium.copied import CopiedEnvs
 from jmdp.simulators.gymnasium.cores import AtariCore, Core, MuJoCoCore, UserCore
-from jmdp.simulators.gymnasium.env_operations import layers, pickled, was_reset
+from jmdp.simulators.gymnasium.env_operations import layers, pickled, unpickled, was_reset
 from jmdp.simulators.gymnasium.env_refusals import (
     after_truncation,
     in_box,
@@ -259,11 +259,19 @@ class GymnasiumSimulator(Simulator):
         found = generators_in(env, "env").items()
         return {name: generator for name, generator in found if not any(generator is x for x in known)}
 
+    def pack(self, state: Snapshot) -> bytes:
+        """The state without what it shares with the simulator, compressed."""
+        return zlib.compress(pickled(state, self._snapshots.shared), 1)
+
+    def unpack(self, packed: bytes) -> Snapshot:
+        """The state of which `pack` returned this."""
+        return unpickled(zlib.decompress(packed), self._snapshots.shared)  # type: ignore[no-any-return]
+
     def __getstate__(self) -> bytes:
         return pickled(vars(self))
 
     def __setstate__(self, state: bytes) -> None:
-        vars(self).update(pickle.loads(state))
+        vars(self).update(unpickled(state))
 
     def __repr__(self) -> str:
         spec = self._env.spec

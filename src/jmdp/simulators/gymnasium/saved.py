@@ -123,6 +123,12 @@ class SavedEnvs(EnvSnapshots):
             self._restore(before)
             self._env.unwrapped._np_random = generator
 
+    @property
+    def shared(self) -> dict[str, Any]:
+        """The generator, the layers of the live environment, and what its core shares."""
+        live = {f"layer {i}": layer for i, layer in enumerate(layers(self._env))}
+        return super().shared | live | self._core.shared(self._env)
+
     def digest(self, saved: Any) -> bytes:
         """Digest of the core and of all attributes that affect future steps."""
         return digest_of((self._core.digest(saved.core_state), self._compared_attributes(saved)), self._ignored)

@@ -53,6 +53,11 @@ class EnvSnapshots(ABC):
         """Whether two saved states are equal."""
         return self.digest(one) == self.digest(other)
 
+    @property
+    def shared(self) -> dict[str, Any]:
+        """Objects that a saved state may refer to and that are the same in all of them, by name."""
+        return {"generator": self.generator}
+
     @abstractmethod
     def inspectable(self, saved: Any) -> Any:
         """Return the object to search for hidden generators."""

@@ -1,0 +1,142 @@
+"""What is sent to workers: recipes in place of simulators, packed states in place of snapshots."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+
+import jmdp
+from jmdp.base.luck import Shock
+from jmdp.errors import SimulatorError
+from jmdp.simulators import GymnasiumSimulator, Recipe, Simulator, as_simulator
+
+QUIET = {"seed": 3, "discount": 0.9, "horizon": 5, "samples": 16, "progress": False}
+
+
+def lander() -> GymnasiumSimulator:
+    return GymnasiumSimulator(gymnasium.make("LunarLander-v3"), snapshot="replay")
+
+
+def env(name: str, **settings: Any) -> Simulator:
+    made = gymnasium.make(name, **settings)
+    made.reset(seed=0)
+    return as_simulator(made)
+
+
+def first(observation: Any) -> int:
+    return 0
+
+
+# ------------------------------------------------------------------------------------------------ recipes
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_a_simulator_that_cannot_be_pickled_is_built_in_each_worker():
+    pytest.importorskip("Box2D")
+    with pytest.raises(TypeError, match="SwigPyObject"):
+        pickle.dumps(lander())
+    alone = jmdp.compare(lander(), policy=first, **QUIET)
+    both = jmdp.compare(Recipe(lander), policy=first, pool=2, **QUIET)
+    assert both.draws.returns.tobytes() == alone.draws.returns.tobytes()
+    policies = {"first": first, "uniform": "uniform"}
+    alone = jmdp.compare_policies(lander(), policies, **QUIET)
+    both = jmdp.compare_policies(Recipe(lander), policies, pool=2, **QUIET)
+    assert both.draws.returns.tobytes() == alone.draws.returns.tobytes()
+
+
+def test_a_recipe_of_an_environment():
+    made = as_simulator(Recipe(gymnasium.make, "CartPole-v1"))
+    assert isinstance(made, GymnasiumSimulator)
+    again = pickle.loads(pickle.dumps(made))
+    assert made._env is not again._env
+    assert len(pickle.dumps(made)) < 1000 < len(pickle.dumps(env("CartPole-v1")))
+
+
+def test_recipes_that_are_refused():
+    with pytest.raises(SimulatorError, match=r"factory is 'CartPole-v1'"):
+        Recipe("CartPole-v1")
+    with pytest.raises(SimulatorError, match="another recipe"):
+        as_simulator(Recipe(as_simulator, Recipe(gymnasium.make, "CartPole-v1")))
+    with pytest.raises(SimulatorError, match="int"):
+        as_simulator(Recipe(int, "3"))
+
+
+# ------------------------------------------------------------------------------------------------ packed states
+
+ENVS = {
+    "FrozenLake-v1": ({"map_name": "8x8"}, 2_000),
+    "CartPole-v1": ({}, 2_000),
+    "Blackjack-v1": ({}, 2_000),
+    "HalfCheetah-v5": ({}, 60_000),
+    "Humanoid-v5": ({}, 80_000),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("name", ENVS)
+def test_packed_states_are_small_and_continue_as_the_original(name):
+    settings, most = ENVS[name]
+    here = env(name, **settings)
+    there = pickle.loads(pickle.dumps(here))
+    action = 0 if here.actions else np.full(here._env.action_space.shape, 0.3)
+    shocks = [Shock.of_sample(0, i) for i in range(12)]
+    state = here.step(here.start(shocks[0]), action, shocks[1]).state
+    packed = here.pack(state)
+    assert len(packed) < most
+    other = there.unpack(packed)
+    assert there.digest(other) == here.digest(state)
+    for shock in shocks[2:]:
+        one, two = here.step(state, action, shock), there.step(other, action, shock)
+        assert (one.reward, one.terminated) == (two.reward, two.terminated)
+        assert here.digest(one.state) == there.digest(two.state)
+        np.testing.assert_array_equal(here.observe(one.state), there.observe(two.state))
+        if one.terminated:
+            break
+        state, other = one.state, two.state
+
+
+class Warehouse(Simulator):
+    """States hold a lock, and are packed without it."""
+
+    actions = jmdp.simulators.action_labels(2)
+    discount = 0.9
+
+    def step(self, state: Any, action: int, shock: Shock) -> jmdp.simulators.Step:
+        stock = max(0, state["stock"] + action - int(shock.generator().poisson(1)))
+        return jmdp.simulators.Step(float(stock), state | {"stock": stock}, False)
+
+    def start(self, shock: Shock) -> Any:
+        return {"stock": 4, "report": lambda: "not picklable"}
+
+    def digest(self, state: Any) -> bytes:
+        return str(state["stock"]).encode()
+
+    def observe(self, state: Any) -> int:
+        return state["stock"]
+
+    def pack(self, state: Any) -> int:
+        return state["stock"]
+
+    def unpack(self, packed: int) -> Any:
+        return {"stock": packed, "report": None}
+
+
+def test_states_of_own_simulators_are_packed():
+    alone = jmdp.compare(Warehouse(), policy=first, **QUIET)
+    assert jmdp.compare(Warehouse(), policy=first, pool=1, **QUIET).draws.returns.tobytes() == (
+        alone.draws.returns.tobytes()
+    )
+    start = Warehouse().start(Shock(bytes(16)))
+    policies = {"zero": first, "uniform": "uniform"}
+    found = [jmdp.compare_policies(Warehouse(), policies, starts=[start], pool=pool, **QUIET) for pool in (None, 1)]
+    assert found[0].draws.returns.tobytes() == found[1].draws.returns.tobytes()
+    method = {"seed": 1, "samples": 20, "horizon": 5, "states": [start]}
+    found = [
+        jmdp.evaluate(Warehouse(), first, jmdp.Local(), jmdp.MonteCarlo(**method, pool=pool), progress=False)
+        for pool in (None, 1)
+    ]
+    np.testing.assert_array_equal(found[0].mean, found[1].mean)
