@@ -9,7 +9,7 @@ from jmdp.errors import MissingExtraError
 
 COMPARISONS = (
     "paper_operator", "sweep", "whole_solve", "acceleration", "mean", "scaling", "reachable", "orders", "distributions",
-    "moment_bounds", "projection", "updates", "decisions", "selection", "policies", "simulators", "neural",
+    "moment_bounds", "projection", "updates", "decisions", "selection", "policies", "simulators", "neural", "cluster",
 )  # fmt: skip
 """Modules with a function `compare(quick)`, in the order of docs/benchmarks.md."""
 

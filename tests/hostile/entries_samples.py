@@ -364,6 +364,13 @@ ENTRIES = [
         amounts=frozenset({"count"}),
     ),
     Entry("ProcessPool", jmdp.ProcessPool, lambda rng: {"workers": 2}, answer=repr),
+    Entry(
+        "RayPool",
+        jmdp.RayPool,
+        lambda rng: {"address": None, "workers": 2, "cpus_a_task": 1.0, "seconds_a_task": 1.0, "time_limit": 60.0},
+        answer=repr,
+    ),
+    Entry("Recipe", jmdp.Recipe, lambda rng: {"factory": jmdp.worlds.inventory}, answer=repr),
     Entry("SerialPool", check_pool, lambda rng: {"pool": [2, None, jmdp.SerialPool()][rng.integers(3)]}, answer=repr),
     Entry("Margin", jmdp.Margin, lambda rng: {"size": 0.5, "relative": bool(rng.integers(2))}, answer=repr),
     Entry("Margin.of", jmdp.Margin.of, lambda rng: {"given": [0.5, "0.5", "2%"][rng.integers(3)]}, answer=repr),

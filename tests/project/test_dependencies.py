@@ -26,6 +26,7 @@ NOT_IMPORTED = {
     "six": "gymnax imports it without saying so",
 }
 BROUGHT_ALONG = {
+    "cloudpickle": "gymnasium",
     "docutils": "sphinx",
     "flax": "gymnax",
     "nbformat": "myst-nb",

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 import jmdp
+from jmdp import Recipe
 from jmdp.base.luck import Shock
 from jmdp.errors import SimulatorError
-from jmdp.simulators import GymnasiumSimulator, Recipe, Simulator, as_simulator
+from jmdp.simulators import GymnasiumSimulator, Simulator, as_simulator
 
 QUIET = {"seed": 3, "discount": 0.9, "horizon": 5, "samples": 16, "progress": False}
 

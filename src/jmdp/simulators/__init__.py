@@ -34,7 +34,6 @@ __all__ = [
     "ObjectSimulator",
     "PairWalks",
     "PairedRollouts",
-    "Recipe",
     "Simulator",
     "Step",
     "TabularSimulator",

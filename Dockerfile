@@ -1,0 +1,8 @@
+# Image for the machines of a Ray cluster: docker build -t jmdp . ; docker run --network=host jmdp ray start --address=FIRST_MACHINE:6379 --block
+FROM python:3.11-slim
+WORKDIR /jmdp
+COPY pyproject.toml README.md LICENSE ./
+COPY src src
+RUN pip install --no-cache-dir ".[ray,gym]" "ray[default]"
+RUN python -c "import jmdp; jmdp.compare(jmdp.worlds.inventory().model, 2, 'uniform', seed=0)"
+CMD ["ray", "start", "--head", "--port=6379", "--dashboard-host=0.0.0.0", "--block"]
