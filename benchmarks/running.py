@@ -9,7 +9,8 @@ from jmdp.errors import MissingExtraError
 
 COMPARISONS = (
     "paper_operator", "sweep", "whole_solve", "acceleration", "mean", "scaling", "reachable", "orders", "distributions",
-    "moment_bounds", "projection", "updates", "decisions", "selection", "policies", "simulators", "neural", "cluster",
+    "moment_bounds", "projection", "updates", "decisions", "selection", "policies", "simulators", "neural", "ray_pong",
+    "ray_driver", "ray_nodes",
 )  # fmt: skip
 """Modules with a function `compare(quick)`, in the order of docs/benchmarks.md."""
 

@@ -177,7 +177,9 @@ class _Call:
             raise SimulatorError(
                 f"Ray cannot store the simulator and the policy ({short(str(error), 300)})."
             ) from error
-        self._run = ray.remote(run_task).options(retry_exceptions=False, num_cpus=pool.cpus_a_task, name="jmdp blocks")
+        options = {"retry_exceptions": False, "num_cpus": pool.cpus_a_task, "name": "jmdp blocks"}
+        self._one = ray.remote(run_task).options(max_retries=_RETRIES, **options)
+        self._several = ray.remote(run_task).options(max_retries=_RETRIES_TOGETHER, **options)
 
     def next_task(self) -> _Sent | None:
         """Wait for the next task, in order; None at the end. All workers are kept busy meanwhile."""
@@ -240,8 +242,8 @@ class _Call:
         """Send a task."""
         pickled = pickled_arguments(given, self._ray.cloudpickle.dumps)
         task = Task(self._key, self._digest, first, pickled, self._pool.time_limit)
-        retries = _RETRIES if len(given) == 1 else _RETRIES_TOGETHER
-        sent = _Sent(first, given, self._run.options(max_retries=retries).remote(task, self._parcel))
+        run = self._one if len(given) == 1 else self._several
+        sent = _Sent(first, given, run.remote(task, self._parcel))
         self._unfinished[sent.reference] = None
         return sent
 

@@ -1,9 +1,7 @@
-"""RayPool: against two bare processes on Pong, CPU and memory of the driver, and logical nodes against a cost model."""
+"""Pong: RayPool with two workers against two processes that run the same blocks without Ray."""
 
 from __future__ import annotations
 
-import gc
-import logging
 import multiprocessing
 import statistics
 import time
@@ -17,28 +15,14 @@ import numpy as np
 import psutil
 
 import jmdp
-from benchmarks.report import Goal, Report, Row, agree
+from benchmarks.report import Goal, Report, agree
 from jmdp.comparing import ActionBlocks
 from jmdp.models.actors.as_policy import as_policy
 from jmdp.simulators.rollouts import RolloutPlan
 
 SAMPLES_A_BLOCK = 4
-HORIZON = 100
-"""Steps of a rollout of Pong, of four frames each."""
-BYTES = 20_000
-"""Size of the result of a block that does nothing else; 64 samples of 18 actions have it."""
-
-
-def compare(quick: bool) -> Report:
-    """Run the three parts, one after the other, because each has a Ray of its own."""
-    report = Report("cluster", quick)
-    _pong(report, rounds=2 if quick else 10, blocks=4 if quick else 60)
-    constants = _driver(report, 100 if quick else 1000, 1000 if quick else 100_000)
-    _nodes(report, constants, (1,) if quick else (1, 2, 4, 8), 100 if quick else 3200)
-    return report
-
-
-# ------------------------------------------------------------------------------------------------ Pong
+HORIZON = 25
+"""Steps of a rollout, of four frames each."""
 
 
 def pong_blocks() -> ActionBlocks:
@@ -133,7 +117,9 @@ def two_processes(target: Callable[[Connection], None]) -> Iterator[list[tuple[C
             process.join()
 
 
-def _pong(report: Report, rounds: int, blocks: int) -> None:
+def compare(quick: bool) -> Report:
+    """Time `RayPool` with two workers, two bare processes and two emulators alternately."""
+    report, rounds, blocks = Report("ray_pong", quick), 2 if quick else 10, 4 if quick else 20
     work = pong_blocks()
     everything = tuple(range(len(work.plan.actions)))
     given = [(SAMPLES_A_BLOCK * i, SAMPLES_A_BLOCK, everything, True) for i in range(blocks)]
@@ -179,7 +165,6 @@ def _pong(report: Report, rounds: int, blocks: int) -> None:
         efficiency = [b / a for a, b in zip(ray.cpu, one.cpu, strict=True)]
         report.rows.append(
             {
-                "part": f"Pong: {blocks} blocks of {SAMPLES_A_BLOCK} samples, two workers",
                 "contender": name,
                 "median, s": statistics.median(one.seconds),
                 "speed of RayPool relative to it": statistics.median(speed),
@@ -190,130 +175,11 @@ def _pong(report: Report, rounds: int, blocks: int) -> None:
         )
     ratio = report.rows[1]["speed of RayPool relative to it"]
     assert isinstance(ratio, float)
-    report.goals.append(Goal.at_least("Pong: speed of RayPool relative to two bare processes", ratio, 0.9))
+    report.goals.append(Goal.at_least("speed of RayPool relative to two bare processes", ratio, 0.9))
     report.notes.append(
-        f"Pong: {rounds} rounds, the contenders alternate. Each block is {SAMPLES_A_BLOCK} samples of "
+        f"{blocks} blocks, {rounds} rounds in which the contenders alternate. Each block is {SAMPLES_A_BLOCK} samples of "
         f"{len(everything)} actions and {HORIZON} steps, {steps} steps in the mean. The bare processes run the same "
         "blocks in a loop and return the same results, bit for bit. `emulator alone` plays as many frames with ale-py "
         "and nothing else. CPU is that of all processes: for RayPool the driver, the workers and all of Ray's own."
     )
-
-
-# ------------------------------------------------------------------------------------------------ driver
-
-
-@dataclass(frozen=True)
-class Sleep:
-    """A block that takes some time, no CPU, and returns bytes."""
-
-    seconds: float
-
-    def __call__(self, i: int) -> bytes:
-        """Wait, and return the result."""
-        time.sleep(self.seconds)
-        return bytes(BYTES)
-
-
-@dataclass(frozen=True)
-class Constants:
-    """Constants of the cost model, measured on one node."""
-
-    driver_a_task: float  # seconds of CPU
-    wait_a_task: float  # seconds between two tasks of a worker
-
-
-def _driver(report: Report, tasks: int, most: int) -> Constants:
-    waits = []
-    with jmdp.RayPool(workers=16, cpus_a_task=2 / 16, seconds_a_task=0.0) as pool:
-        numbers = [(i,) for i in range(tasks)]
-        for _ in pool.ordered(Sleep(0.01), numbers[:64]):  # starts the workers
-            pass
-        for seconds in (1.0, 0.2, 0.0):
-            some = numbers[: max(64, int(len(numbers) * (1 if seconds < 1 else 0.2)))]
-            cpu, begun = time.process_time(), time.perf_counter()
-            for _ in pool.ordered(Sleep(seconds), some):
-                pass
-            cpu, wall = time.process_time() - cpu, time.perf_counter() - begun
-            waits.append(wall * 16 / len(some) - seconds)
-            report.rows.append(
-                {
-                    "part": "driver: one block a task, 16 workers",
-                    "tasks/s": len(some) / wall,
-                    "driver CPU, ms/task": 1e3 * cpu / len(some),
-                    "tasks": len(some),
-                }
-            )
-            last = cpu / len(some)
-    with jmdp.RayPool(workers=2) as pool:
-        sizes = {}
-        for count in sorted({1000, most}):
-            cpu, begun = time.process_time(), time.perf_counter()
-            for _ in pool.ordered(Sleep(0.0), ((i,) for i in range(count))):
-                pass
-            cpu, wall = time.process_time() - cpu, time.perf_counter() - begun
-            gc.collect()
-            sizes[count] = psutil.Process().memory_info().rss
-            report.rows.append(
-                {
-                    "part": f"driver: short blocks of {BYTES} bytes",
-                    "blocks": count,
-                    "blocks/s": count / wall,
-                    "driver CPU, ms/block": 1e3 * cpu / count,
-                    "driver memory, MB": sizes[count] / 1e6,
-                }
-            )
-    growth = sizes[max(sizes)] / sizes[min(sizes)] - 1
-    report.goals.append(Goal(f"memory from {min(sizes)} to {max(sizes)} blocks, ± 5%", growth, abs(growth) <= 0.05))
-    return Constants(last, waits[1])
-
-
-# ------------------------------------------------------------------------------------------------ nodes
-
-CPUS_A_NODE = 2
-SECONDS_A_BLOCK = 0.05
-
-
-def predicted(constants: Constants, workers: int, blocks: int, seconds_a_task: float) -> float:
-    """Time of a call by the cost model of docs/scale.md."""
-    tasks = blocks * SECONDS_A_BLOCK / seconds_a_task
-    working = (blocks * SECONDS_A_BLOCK + tasks * constants.wait_a_task) / workers
-    return max(working, tasks * constants.driver_a_task) + seconds_a_task / 2  # the last tasks end at different times
-
-
-def _nodes(report: Report, constants: Constants, counts: tuple[int, ...], blocks: int) -> None:
-    import ray
-    from ray.cluster_utils import Cluster
-
-    worst = 0.0
-    for nodes in counts:
-        cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
-        try:
-            for _ in range(nodes):
-                cluster.add_node(num_cpus=CPUS_A_NODE)
-            ray.init(address=cluster.address, log_to_driver=False, logging_level=logging.ERROR)
-            pool, workers = jmdp.RayPool(seconds_a_task=1.0), nodes * CPUS_A_NODE
-            for _ in jmdp.RayPool(seconds_a_task=0.0).ordered(Sleep(0.3), ((i,) for i in range(6 * workers))):
-                pass  # starts the workers
-            begun = time.perf_counter()
-            for _ in pool.ordered(Sleep(SECONDS_A_BLOCK), ((i,) for i in range(blocks))):
-                pass
-            seconds = time.perf_counter() - begun
-        finally:
-            ray.shutdown()
-            cluster.shutdown()  # type: ignore[no-untyped-call]
-        expected = predicted(constants, workers, blocks, 1.0)
-        worst = max(worst, abs(seconds / expected - 1))
-        row: Row = {
-            "part": f"logical nodes: {blocks} blocks of {1e3 * SECONDS_A_BLOCK:g} ms",
-            "nodes": nodes,
-            "workers": workers,
-            "predicted, s": expected,
-            "measured, s": seconds,
-            "measured / predicted": seconds / expected,
-        }
-        report.rows.append(row)
-    report.goals.append(Goal.at_most("largest relative error of the cost model", worst, 0.1))
-    report.notes.append(
-        f"Logical nodes are Ray nodes on one machine (ray.cluster_utils), with {CPUS_A_NODE} workers each. Their "
-        "blocks wait and use no CPU, because the machine has fewer cores than there are workers."
-    )
+    return report
