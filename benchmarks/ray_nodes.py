@@ -9,7 +9,7 @@ from benchmarks.ray_driver import WORKERS, Cost, Sleep, task_costs
 from benchmarks.report import Goal, Report
 
 CPUS_A_NODE = 2
-SECONDS_A_BLOCK = 0.05
+SECONDS_A_BLOCK = 0.25  # about the blocks of `compare`
 SECONDS_A_TASK = 1.0
 
 
@@ -42,7 +42,7 @@ def measured(nodes: int, blocks: int) -> float:
 
 def compare(quick: bool) -> Report:
     """Predict, then measure."""
-    report, blocks = Report("ray_nodes", quick), 100 if quick else 3200
+    report, blocks = Report("ray_nodes", quick), 20 if quick else 640
     costs = task_costs(100 if quick else 1000)
     ratios = []
     for nodes in (1,) if quick else (1, 2, 4, 8):

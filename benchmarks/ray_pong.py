@@ -177,8 +177,8 @@ def compare(quick: bool) -> Report:
     assert isinstance(ratio, float)
     report.goals.append(Goal.at_least("speed of RayPool relative to two bare processes", ratio, 0.9))
     report.notes.append(
-        f"{blocks} blocks, {rounds} rounds in which the contenders alternate. Each block is {SAMPLES_A_BLOCK} samples of "
-        f"{len(everything)} actions and {HORIZON} steps, {steps} steps in the mean. The bare processes run the same "
+        f"{blocks} blocks, {rounds} rounds in which the contenders alternate. Each block is {SAMPLES_A_BLOCK} samples "
+        f"of {len(everything)} actions and {HORIZON} steps, {steps} steps in the mean. The bare processes run the same "
         "blocks in a loop and return the same results, bit for bit. `emulator alone` plays as many frames with ale-py "
         "and nothing else. CPU is that of all processes: for RayPool the driver, the workers and all of Ray's own."
     )

@@ -14,13 +14,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_monte_carlo_pools import Drift, policy
 from test_pools import Mortal, Noted, Problem, Walk, blocks, digest, failing, slow_first
 
 import jmdp
 from jmdp.distribute import SerialPool
 from jmdp.errors import SettingsError, SimulatorError
 from jmdp.simulators.pair_walks import WalkPlan
+from noisy_walk import Drift, policy
 
 ray = pytest.importorskip("ray")
 from jmdp.distribute import ray_pool  # noqa: E402
@@ -32,8 +32,19 @@ HERE = Path(__file__).parent
 @pytest.fixture(scope="module")
 def pool() -> Iterator[RayPool]:
     paths = os.pathsep.join([str(HERE), str(HERE.parent), os.environ.get("PYTHONPATH", "")])
-    ray.init(num_cpus=4, log_to_driver=False, logging_level="error", include_dashboard=False,
-             object_store_memory=100 << 20, runtime_env={"env_vars": {"PYTHONPATH": paths}})  # fmt: skip
+    ray.init(
+        num_cpus=4,
+        log_to_driver=False,
+        logging_level="error",
+        include_dashboard=False,
+        object_store_memory=80 << 20,
+        runtime_env={"env_vars": {"PYTHONPATH": paths}},
+        _system_config={  # the disk, which extends the store, is full
+            "automatic_object_spilling_enabled": False,
+            "local_fs_capacity_threshold": 1e-4,
+            "local_fs_monitor_interval_ms": 100,
+        },
+    )
     with RayPool(workers=2, time_limit=120) as made:
         yield made
     ray.shutdown()
@@ -178,8 +189,14 @@ def test_a_task_that_fails_is_sent_again_block_by_block(pool, monkeypatch):
 
 
 def test_a_full_object_store_is_named(pool):
-    with pytest.raises(SimulatorError, match=r"Ray cannot store the simulator and the policy|A Ray task"):
+    with pytest.raises(SimulatorError, match=r"Ray cannot store the simulator and the policy .*disk"):
         list(pool.ordered(Problem(np.zeros(150 << 17), slow_first), blocks(2)))
+    with pytest.raises(SimulatorError, match=r"A Ray task failed: .*disk.* Block .*, with the arguments \(1,\)"):
+        list(pool.ordered(large, blocks(4)))
+
+
+def large(i: int) -> np.ndarray:
+    return np.zeros(i * (120 << 17))  # 120 MiB
 
 
 def test_what_cannot_be_sent_is_named_before_ray_is_asked(pool):

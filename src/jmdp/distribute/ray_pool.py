@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import re
 import time
 import uuid
 from collections import deque
@@ -28,6 +29,8 @@ _RETRIES_TOGETHER = 1
 """The same for a task with several blocks. Then they are sent one by one."""
 _WORKERS_A_SECOND = 125
 """Workers that are kept busy for each second of a task: the driver then needs a quarter of a core."""
+_LARGEST_ANSWER = 4_000_000
+"""Bytes of the results of a task, approximately. The driver holds several."""
 _PATIENCE = 1.0
 """Seconds after which workers that are still busy with cancelled tasks are ended, if they are needed."""
 _RECENT = 5.0
@@ -174,9 +177,7 @@ class _Call:
         try:
             self._parcel = [ray.put(parcel.pickled)]
         except ray.exceptions.RayError as error:
-            raise SimulatorError(
-                f"Ray cannot store the simulator and the policy ({short(str(error), 300)})."
-            ) from error
+            raise SimulatorError(f"Ray cannot store the simulator and the policy ({_plain(error)}).") from error
         options = {"retry_exceptions": False, "num_cpus": pool.cpus_a_task, "name": "jmdp blocks"}
         self._one = ray.remote(run_task).options(max_retries=_RETRIES, **options)
         self._several = ray.remote(run_task).options(max_retries=_RETRIES_TOGETHER, **options)
@@ -200,7 +201,7 @@ class _Call:
         except self._ray.exceptions.RayError as error:
             if len(sent.arguments) == 1:
                 raise SimulatorError(
-                    f"A Ray task failed: {short(str(error), 500)} {self._failed(sent.first, sent.arguments[0])} "
+                    f"A Ray task failed: {_plain(error)} {self._failed(sent.first, sent.arguments[0])} "
                     "Possible causes: a simulator that ends its process, too little memory, or more than "
                     f"{self._pool.time_limit:g} s for a block (time_limit)."
                 ) from error
@@ -214,7 +215,7 @@ class _Call:
             fault, trace = pickle.loads(answer.error)
             fault.add_note(self._failed(sent.first + done, sent.arguments[done]))
             raise fault from RuntimeError(f"In a Ray worker:\n{trace}")
-        self._adapt(len(sent.arguments), answer.seconds)
+        self._adapt(answer)
 
     def cancel(self) -> list[Any]:
         """Cancel the tasks that wait for their turn; return the references of those that may still run."""
@@ -265,12 +266,14 @@ class _Call:
         self._pool._failed[key] = self._work, given
         return f"Block {key}, with the arguments {short(given)}; pool.replay({key!r}) runs it in this process."
 
-    def _adapt(self, blocks: int, seconds: float) -> None:
-        """Choose the number of blocks of the next tasks from the time of this one."""
-        asked = self._pool.seconds_a_task
+    def _adapt(self, answer: Answer) -> None:
+        """Choose the number of blocks of the next tasks from the time and the size of this answer."""
+        asked, blocks = self._pool.seconds_a_task, len(answer.results)
         if asked is None:
             asked = max(1.0, self._pool.workers / _WORKERS_A_SECOND)
-        self._size = max(1, min(2 * self._size, int(asked * blocks / max(seconds, 1e-6))))
+        by_time = asked * blocks / max(answer.seconds, 1e-6)
+        by_size = _LARGEST_ANSWER * blocks / max(1, sum(map(len, answer.results)))
+        self._size = max(1, min(2 * self._size, int(by_time), int(by_size)))
 
 
 def _pool(
@@ -279,6 +282,11 @@ def _pool(
     return RayPool(
         address, workers=workers, cpus_a_task=cpus_a_task, seconds_a_task=seconds_a_task, time_limit=time_limit
     )
+
+
+def _plain(error: Exception) -> str:
+    """Text of an error of Ray, without colours."""
+    return short(re.sub(r"\x1b\[\d+m", "", str(error)), 500)
 
 
 def _imported() -> Any:

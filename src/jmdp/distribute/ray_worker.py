@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import faulthandler
 import pickle
 import signal
@@ -52,11 +53,11 @@ def run_task(task: Task, work: list[Any]) -> Answer:
     `work` is a list with the reference of the pickled work. It is fetched only if this process does not have the work.
     """
     begun, results, error = time.perf_counter(), [], None
-    with _cancellation() as cancelled:
+    with _cancellation() as cancelled, _Watch(task) as watch, one_thread():
         try:
             function = _work(task.digest, work)
             for i, given in enumerate(unpickled("the arguments of a block", task.arguments)):
-                with _time_limit(f"{task.call}-{task.first + i}", task.time_limit), one_thread():
+                with watch.block(task.first + i):
                     results.append(pickled_result(function(*given)))
                 if cancelled:
                     break
@@ -97,28 +98,43 @@ def _cancellation() -> Iterator[list[int]]:
         signal.signal(signal.SIGINT, before)
 
 
-@contextmanager
-def _time_limit(block: str, seconds: float) -> Iterator[None]:
-    """End this process if a block takes longer, even if it holds the GIL.
+class _Watch:
+    """Ends this process if a block takes too long, even if it holds the GIL.
 
-    The stack is left in a file. Ray runs the task again, and finds the file if that is on the same machine: the block
-    then fails at once.
+    A file is left with the number of the block and the stack. Ray runs the task again, and finds the file if that is on
+    the same machine: the block then fails at once.
     """
-    path = Path(tempfile.gettempdir(), f"jmdp-block-{block}.txt")
-    try:
-        stack = path.read_text(errors="replace")
-    except FileNotFoundError:
-        stack = ""
-    if stack:
-        path.unlink(missing_ok=True)
-        raise SimulatorError(
-            f"A block took more than {seconds:g} s (time_limit) and was ended. Stack of its process, the last call "
-            f"first:\n{stack[:_LONGEST_STACK]}"
-        )
-    with path.open("w") as file:
-        faulthandler.dump_traceback_later(seconds, exit=True, file=file)
+
+    def __init__(self, task: Task) -> None:
+        self._seconds = task.time_limit
+        self._path = Path(tempfile.gettempdir(), f"jmdp-block-{task.call}-{task.first}.txt")
+        self._hung, self._stack = -1, ""
+        with contextlib.suppress(FileNotFoundError):
+            number, _, self._stack = self._path.read_text(errors="replace").partition("\n")
+            self._hung = int(number) if self._stack else -1
+
+    def __enter__(self) -> _Watch:
+        self._file = self._path.open("w")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+        self._path.unlink(missing_ok=True)
+
+    @contextmanager
+    def block(self, number: int) -> Iterator[None]:
+        """Watch a block."""
+        if number == self._hung:
+            raise SimulatorError(
+                f"A block took more than {self._seconds:g} s (time_limit) and was ended. Stack of its process, the "
+                f"last call first:\n{self._stack[:_LONGEST_STACK]}"
+            )
+        self._file.seek(0)
+        self._file.truncate()
+        self._file.write(f"{number}\n")
+        self._file.flush()
+        faulthandler.dump_traceback_later(self._seconds, exit=True, file=self._file)
         try:
             yield
         finally:
             faulthandler.cancel_dump_traceback_later()
-            path.unlink(missing_ok=True)

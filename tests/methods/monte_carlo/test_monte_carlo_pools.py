@@ -4,33 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import pickle
-from typing import Any
 
 import numpy as np
 import pytest
 
 import jmdp
-from jmdp.base.luck import Shock
 from jmdp.errors import SettingsError
-from jmdp.simulators import Simulator, Step, TabularSimulator, action_labels
+from jmdp.simulators import TabularSimulator
+from noisy_walk import Drift, policy
 
 METHOD = jmdp.MonteCarlo(seed=5, samples=50, horizon=12, states=[0.0, 0.5, 2.0])
-
-
-class Drift(Simulator):
-    """A noisy walk on the line; the reward falls with the distance from 0."""
-
-    actions = action_labels(3)
-    discount = 0.9
-
-    def step(self, state: Any, action: Any, shock: Shock) -> Step:
-        rng = shock.generator()
-        after = 0.8 * state + action - 1 + rng.standard_normal()
-        return Step(-abs(after), after, after > 4)
-
-
-def policy(state: float, rng: np.random.Generator) -> int:
-    return int(rng.integers(3)) if abs(state) < 1 else int(state < 0) * 2
 
 
 def digest(found: jmdp.Evaluation) -> str:
