@@ -141,7 +141,7 @@ class RayPool(Pool):
             joined = self.address or os.environ.get("RAY_ADDRESS")
             try:
                 ray.init(
-                    address=self.address,
+                    address=joined or "local",
                     num_cpus=None if joined else self._workers,
                     log_to_driver=False,
                     logging_level="error",
