@@ -4,5 +4,6 @@ WORKDIR /jmdp
 COPY pyproject.toml README.md LICENSE ./
 COPY src src
 RUN pip install --no-cache-dir ".[ray,gym]" "ray[default]"
+ENV RAY_AUTH_MODE=token
 RUN python -c "import jmdp; jmdp.compare(jmdp.worlds.inventory().model, 2, 'uniform', seed=0)"
 CMD ["ray", "start", "--head", "--port=6379", "--dashboard-host=0.0.0.0", "--block"]
