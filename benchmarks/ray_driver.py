@@ -87,7 +87,7 @@ def compare(quick: bool) -> Report:
         Goal(f"growth of memory from {min(memory):,} to {max(memory):,} blocks, ± 0.05", growth, abs(growth) <= 0.05)
     )
     report.notes.append(
-        f"A result has {BYTES:,} bytes. Memory is that of the driver alone, without the shared object store, whose size "
-        "Ray limits."
+        f"A result has {BYTES:,} bytes. Memory is that of the driver alone, without the shared object store, which Ray "
+        "limits."
     )
     return report

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import signal
 import subprocess
 import sys
 import threading
@@ -122,6 +123,18 @@ def test_lambdas_are_sent(pool):
 
 def test_a_block_that_ends_its_worker_once_is_run_again(pool, tmp_path):
     assert digest(pool.ordered(Mortal(tmp_path, (0, 5, 6)), blocks(12))) == digest(Walk(7)(i) for i in range(12))
+
+
+def test_a_signal_to_a_worker_loses_nothing(pool):
+    """A worker that receives SIGINT, as those of a cancelled task do, returns what it has."""
+    one = RayPool(workers=1, seconds_a_task=100)
+    assert list(one.ordered(interrupted, blocks(60))) == list(range(60))
+
+
+def interrupted(i: int) -> int:
+    if i % 20 == 10:
+        os.kill(os.getpid(), signal.SIGINT)
+    return i
 
 
 # ------------------------------------------------------------------------------------------------ errors

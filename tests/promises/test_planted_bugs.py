@@ -549,6 +549,8 @@ BUGS = [
     Bug("a block of a failed Ray task counts twice", "distribute/ray_pool.py", "extendleft(reversed(again))",
         "extendleft(reversed([*again[:1], *again]))",
         "distribute/test_ray_pool.py::test_a_task_that_fails_is_sent_again_block_by_block"),
+    Bug("blocks after a signal are lost", "distribute/ray_pool.py", "if rest and answer.error is None:", "if False:",
+        "distribute/test_ray_pool.py::test_a_signal_to_a_worker_loses_nothing"),
     Bug("a hung block is run again and again", "distribute/ray_worker.py", "if number == self._hung:", "if False:",
         "distribute/test_ray_pool.py::test_a_hung_block_is_ended_and_named[False]"),
     Bug("states are sent as they are", "comparing.py", "self.plan.packed(self.simulator.pack)", "self.plan",

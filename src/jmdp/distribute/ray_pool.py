@@ -208,10 +208,12 @@ class _Call:
             again = [self._sent(sent.first + i, [given]) for i, given in enumerate(sent.arguments)]
             self._tasks.extendleft(reversed(again))  # one by one, to find the block that failed
             return
+        done, rest = len(answer.results), sent.arguments[len(answer.results) :]
+        if rest and answer.error is None:  # the worker received a signal
+            self._tasks.appendleft(self._sent(sent.first + done, rest))
         for result in answer.results:
             yield unpickled_result(result)
         if answer.error is not None:
-            done = len(answer.results)
             fault, trace = pickle.loads(answer.error)
             fault.add_note(self._failed(sent.first + done, sent.arguments[done]))
             raise fault from RuntimeError(f"In a Ray worker:\n{trace}")
