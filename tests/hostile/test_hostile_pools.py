@@ -142,7 +142,7 @@ def test_workers_that_end_are_given_up(kind: type[Simulator], pool: jmdp.Process
 
 
 def test_an_exception_that_cannot_be_unpickled(pool: jmdp.ProcessPool) -> None:
-    with pytest.raises(RuntimeError, match="OddError: code 7") as caught:
+    with pytest.raises(SimulatorError, match="OddError: code 7") as caught:
         results(Odd, pool)
     assert "raise OddError" in str(caught.value.__cause__)
 
@@ -154,7 +154,7 @@ def test_an_exception_with_a_long_text_comes_out_as_it_is(pool: jmdp.ProcessPool
 
 
 def test_an_exception_whose_text_raises(pool: jmdp.ProcessPool) -> None:
-    with pytest.raises(RuntimeError, match="SilentError: its text cannot be read"):
+    with pytest.raises(SimulatorError, match="SilentError: its text cannot be read"):
         results(Mute, pool)
 
 

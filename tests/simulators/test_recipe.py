@@ -128,16 +128,16 @@ class Warehouse(Simulator):
 
 def test_states_of_own_simulators_are_packed():
     alone = jmdp.compare(Warehouse(), policy=first, **QUIET)
-    assert jmdp.compare(Warehouse(), policy=first, pool=1, **QUIET).draws.returns.tobytes() == (
+    assert jmdp.compare(Warehouse(), policy=first, pool=2, **QUIET).draws.returns.tobytes() == (
         alone.draws.returns.tobytes()
     )
     start = Warehouse().start(Shock(bytes(16)))
     policies = {"zero": first, "uniform": "uniform"}
-    found = [jmdp.compare_policies(Warehouse(), policies, starts=[start], pool=pool, **QUIET) for pool in (None, 1)]
+    found = [jmdp.compare_policies(Warehouse(), policies, starts=[start], pool=pool, **QUIET) for pool in (None, 2)]
     assert found[0].draws.returns.tobytes() == found[1].draws.returns.tobytes()
     method = {"seed": 1, "samples": 20, "horizon": 5, "states": [start]}
     found = [
         jmdp.evaluate(Warehouse(), first, jmdp.Local(), jmdp.MonteCarlo(**method, pool=pool), progress=False)
-        for pool in (None, 1)
+        for pool in (None, 2)
     ]
     np.testing.assert_array_equal(found[0].mean, found[1].mean)
