@@ -549,7 +549,7 @@ BUGS = [
     Bug("a block of a failed Ray task counts twice", "distribute/ray_pool.py", "extendleft(reversed(again))",
         "extendleft(reversed([*again[:1], *again]))",
         "distribute/test_ray_pool.py::test_a_task_that_fails_is_sent_again_block_by_block"),
-    Bug("blocks after a signal are lost", "distribute/ray_pool.py", "if rest and answer.error is None:", "if False:",
+    Bug("blocks after an interrupt of a Ray worker are lost", "distribute/ray_pool.py", "if rest and answer.error is None:", "if False:",
         "distribute/test_ray_pool.py::test_a_signal_to_a_worker_loses_nothing"),
     Bug("a hung block is run again and again", "distribute/ray_worker.py", "if number == self._hung:", "if False:",
         "distribute/test_ray_pool.py::test_a_hung_block_is_ended_and_named[False]"),

@@ -209,7 +209,7 @@ class _Call:
             self._tasks.extendleft(reversed(again))  # one by one, to find the block that failed
             return
         done, rest = len(answer.results), sent.arguments[len(answer.results) :]
-        if rest and answer.error is None:  # the worker received a signal
+        if rest and answer.error is None:  # the worker was interrupted
             self._tasks.appendleft(self._sent(sent.first + done, rest))
         for result in answer.results:
             yield unpickled_result(result)
