@@ -13,6 +13,8 @@ import ray_kills
 from jmdp.distribute import Pool, SerialPool
 from jmdp.errors import SimulatorError
 
+pytestmark = pytest.mark.filterwarnings("ignore:os.fork")  # of JAX, if an earlier test has imported it
+
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Any]:

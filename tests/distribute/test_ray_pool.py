@@ -27,6 +27,7 @@ ray = pytest.importorskip("ray")
 from jmdp.distribute import ray_pool  # noqa: E402
 from jmdp.distribute.ray_pool import RayPool  # noqa: E402
 
+pytestmark = pytest.mark.filterwarnings("ignore:os.fork")  # of JAX, if an earlier test has imported it
 HERE = Path(__file__).parent
 
 
