@@ -14,7 +14,7 @@ import pytest
 
 import jmdp
 from jmdp import Independent, Local, Synchronous
-from jmdp.comparing_policies import _question
+from jmdp.comparing_policies import policy_question
 from jmdp.comparison_settings import Settings
 from jmdp.errors import LabelError, PolicyError, SettingsError, SimulatorError, UnavailableError
 from jmdp.results.samples.drawn_samples import DrawnSamples
@@ -117,7 +117,7 @@ def drawn(source, pair, samples, **settings):
     """All samples, however soon the question is decided, and none of them independent unless asked for."""
     given = {"seed": 3, "discount": None, "starts": None, "baseline": None, "coupling": SHARED} | settings
     common = Settings(horizon=given.get("horizon"), seed=given["seed"], coupling=given["coupling"])
-    question = _question(source, pair, given["starts"], given["discount"], given["baseline"], common)
+    question = policy_question(source, pair, given["starts"], given["discount"], given["baseline"], common)
     all_of_them = tuple(range(len(pair)))
     block = episodes.paired_episodes(question.simulator, question.plan, 0, samples)
     return question.comparison(Sampled(DrawnSamples(len(pair)).with_block(all_of_them, block), all_of_them))

@@ -43,6 +43,9 @@ if TYPE_CHECKING:
     from jmdp.results.regret import Regret
     from jmdp.results.run_comparison import RunComparison, RunComparisons
     from jmdp.simulators.recipe import Recipe
+    from jmdp.simulators.visited import visited_states
+    from jmdp.studies.study import Study
+    from jmdp.studying import study
 
 __version__ = "0.1.0"
 
@@ -81,6 +84,7 @@ __all__ = [
     "RunComparisons",
     "SerialPool",
     "Shock",
+    "Study",
     "Synchronous",
     "TabularJMDP",
     "TabularPolicy",
@@ -95,8 +99,10 @@ __all__ = [
     "methods",
     "plots",
     "simulators",
+    "study",
     "testing",
     "training",
+    "visited_states",
     "worlds",
 ]
 
@@ -116,11 +122,14 @@ _LOADED_LATER = {
     "RunComparisons": "results.run_comparison",
     "SerialPool": "distribute",
     "Shock": "base.luck",
+    "Study": "studies.study",
+    "study": "studying",
     "as_policy": "models.actors.as_policy",
     "compare": "comparing",
     "compare_policies": "comparing_policies",
     "compare_runs": "comparing_runs",
     "gap_samples": "methods.monte_carlo",
+    "visited_states": "simulators.visited",
     **{name: f"methods.{folder}" for name, folder in methods.METHODS.items()},
 }
 """Lazily imported names and the modules that define them."""

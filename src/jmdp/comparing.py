@@ -130,7 +130,9 @@ def compare(
     """
     settings = Settings.of(locals())
     _refuse_policies(simulator, state, policy, policies)
-    found = _question(simulator, state, policy, actions, discount, settings).answer()
+    question = action_question(simulator, state, policy, actions, discount, settings)
+    question.check_luck()
+    found = question.answer()
     assert isinstance(found, Comparison)
     return found
 
@@ -157,14 +159,14 @@ def _like_policy(value: Any) -> bool:
     return callable(value) or isinstance(value, TabularPolicy) or hasattr(value, "predict")
 
 
-def _question(
+def action_question(
     source: Any,
     state: Any,
     policy: Any,
     actions: Sequence[Any] | Mapping[str, Any] | None,
     discount: float | None,
     settings: Settings,
-) -> _Question:
+) -> ActionQuestion:
     """Check that simulator, policy, actions and settings are compatible, and combine them."""
     simulator = compiled(as_simulator(source))
     simulator.check_coupling(settings.coupling)
@@ -182,8 +184,7 @@ def _question(
         horizon=horizon,
         seed=settings.seed,
     )
-    uses_luck = check_before_sampling(simulator, place, candidates, settings.coupling)
-    return _Question(
+    return ActionQuestion(
         simulator=simulator,
         labels=labels,
         settings=settings,
@@ -193,7 +194,6 @@ def _question(
         progress=settings.progress,
         actor=actor,
         plan=plan,
-        uses_luck=uses_luck,
     )
 
 
@@ -219,14 +219,31 @@ class ActionBlocks:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class _Question(SimulatorQuestion):
+class ActionQuestion(SimulatorQuestion):
     """Comparison of actions in one state, followed by one policy."""
 
     verb = "compare"
 
     actor: Actor
     plan: RolloutPlan
-    uses_luck: bool  # whether steps use their randomness
+
+    def at(self, state: Any, seed: int) -> ActionQuestion:
+        """The same question in another state, with another seed."""
+        return replace(
+            self,
+            settings=replace(self.settings, seed=seed),
+            reward_bound=known_reward_bound(self.simulator, [state], self.settings.reward_bound),
+            plan=replace(self.plan, state=state, seed=seed),
+        )
+
+    def check_luck(self) -> None:
+        """Raise if a few steps show that randomness is not shared."""
+        _ = self.uses_luck
+
+    @cached_property
+    def uses_luck(self) -> bool:
+        """Whether steps use their randomness."""
+        return check_before_sampling(self.simulator, self.plan.state, self.plan.actions, self.settings.coupling)
 
     @cached_property
     def may_hide_luck(self) -> bool:
@@ -246,7 +263,8 @@ class _Question(SimulatorQuestion):
 
     def check(self, draws: Draws) -> None:
         """Raise if samples differ when they are drawn again."""
-        check_repeatable(draws, self.simulator, self.actor, self.plan)
+        if self.repeats:
+            check_repeatable(draws, self.simulator, self.actor, self.plan)
 
     def same(self) -> tuple[int, ...] | None:
         """Equal numbers for equal actions, and for actions with the same rows in a table."""

@@ -127,19 +127,19 @@ def compare_policies(
         intervals valid.
     """
     settings = Settings.of(locals())
-    found = _question(simulator, policies, starts, discount, baseline, settings).answer()
+    found = policy_question(simulator, policies, starts, discount, baseline, settings).answer()
     assert isinstance(found, PolicyComparison)
     return found
 
 
-def _question(
+def policy_question(
     source: Any,
     policies: Mapping[str, Any],
     starts: Any,
     discount: float | None,
     baseline: str | None,
     settings: Settings,
-) -> _Question:
+) -> PolicyQuestion:
     """Check that simulator, policies, starts and settings are compatible, and combine them."""
     labels, baseline = alternative_names("policy", policies, baseline)
     if settings.margin is not None and baseline is None:
@@ -164,7 +164,7 @@ def _question(
         horizon=rollout_horizon(simulator, gamma, horizon, MonteCarlo.samples),
         seed=settings.seed,
     )
-    return _Question(
+    return PolicyQuestion(
         simulator=simulator,
         labels=labels,
         settings=settings,
@@ -218,13 +218,26 @@ class PolicyBlocks:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class _Question(SimulatorQuestion, WholeQuestion):
+class PolicyQuestion(SimulatorQuestion, WholeQuestion):
     """Comparison of policies over whole episodes."""
 
     verb = "compare policies"
 
     plan: EpisodePlan
     policies: list[Any]  # as given
+
+    def at(self, state: Any, seed: int) -> PolicyQuestion:
+        """The same question for episodes that start in this state, with another seed."""
+        starts = Starts.of([state], self.simulator)
+        return replace(
+            self,
+            settings=replace(self.settings, seed=seed),
+            reward_bound=_reward_bound(self.simulator, starts, self.settings.reward_bound),
+            plan=replace(self.plan, starts=starts, seed=seed),
+        )
+
+    def check_luck(self) -> None:
+        """Do nothing: whole episodes are checked after sampling."""
 
     @cached_property
     def work(self) -> PolicyBlocks:
@@ -239,7 +252,8 @@ class _Question(SimulatorQuestion, WholeQuestion):
     def check(self, draws: Draws) -> None:
         """Raise if samples differ when they are drawn again."""
         assert isinstance(draws, EpisodeDraws)
-        check_episodes(draws, self.simulator, self.plan)
+        if self.repeats:
+            check_episodes(draws, self.simulator, self.plan)
 
     def same(self) -> tuple[int, ...] | None:
         """Equal numbers for policies that are the same object, or the same table."""

@@ -69,3 +69,7 @@ class MissingExtraError(JMDPError, ImportError):
 
 class CheckpointError(JMDPError, ValueError):
     """Damaged checkpoint, or checkpoint of another run."""
+
+
+class StudyError(JMDPError, ValueError):
+    """Folder of a study that is damaged, in use, belongs to another study, or cannot be written."""

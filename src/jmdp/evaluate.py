@@ -160,15 +160,20 @@ def _answer(
         return method.on_simulator(model, actor, coupling, problem_discount(model.discount, discount), progress)
     if isinstance(model, LazyJMDP):
         problem_discount(model.discount, discount)
-        if not callable(policy):
-            raise PolicyError(
-                f"policy is a {type(policy).__name__}. For a LazyJMDP give a function from a state to the "
-                "probabilities of its actions."
-            )
+        check_lazy_policy(policy)
         return method.on_lazy_model(model, policy, coupling, progress)
     table = check_table(model, policy, coupling)
     problem_discount(model.discount, discount)
     return method.on_table(model, table, coupling, progress)
+
+
+def check_lazy_policy(policy: Any) -> None:
+    """Raise unless this can be a policy of a `LazyJMDP`."""
+    if not callable(policy):
+        raise PolicyError(
+            f"policy is a {type(policy).__name__}. For a LazyJMDP give a function from a state to the probabilities of "
+            "its actions."
+        )
 
 
 def _of_policies(

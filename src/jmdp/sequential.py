@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, ClassVar
 
@@ -14,6 +14,7 @@ from jmdp.base.labels import Labels
 from jmdp.base.progress import status_bar
 from jmdp.base.settings import whole_number
 from jmdp.comparison_settings import Settings
+from jmdp.course import Course
 from jmdp.distribute.pool_setting import pool_of
 from jmdp.distribute.pools import Pool
 from jmdp.methods.monte_carlo.monte_carlo import MonteCarlo
@@ -23,7 +24,7 @@ from jmdp.results.outcome import Outcome
 from jmdp.results.samples.drawn_samples import DrawnSamples, Sampled
 from jmdp.results.samples.limits import Limits
 from jmdp.results.samples.sample_summary import SampleSummary
-from jmdp.results.samples.selection import Decision, SelectionRule, Standing, next_look
+from jmdp.results.samples.selection import Decision, SelectionRule, Standing
 from jmdp.simulators.draws import Draws
 
 _LARGEST_BLOCK = 1 << 16
@@ -223,9 +224,8 @@ class _Run:
     """Sampling in progress. Blocks are admitted in order, and decisions are made at scheduled looks only."""
 
     def __init__(self, question: Question, pool: Pool, sampled: Sampled, budget: int) -> None:
-        self._question, self._pool, self._sampled, self._budget = question, pool, sampled, budget
-        self._open = not sampled.decided
-        self._fresh = not sampled.samples.stages
+        self._course = Course(question, pool, sampled, budget)
+        self._question, self._pool = question, pool
         self._blocks: Generator[Draws, None, None] | None = None
         self._pending: list[Draws] = []
         self._begun = self._looked = time.monotonic()
@@ -233,94 +233,65 @@ class _Run:
 
     def answer(self) -> Any:
         """Draw until decided, or until the budget is used up."""
-        question, n = self._question, len(self._sampled.samples)
-        interrupted = False
+        question, course, interrupted = self._question, self._course, False
         try:
-            with status_bar(question.verb, question.progress, n, self._budget, self._seconds) as report:
-                while not self._spent():
+            with status_bar(question.verb, question.progress, self._n, course.budget, self._seconds) as report:
+                while not course.over and not self._spent():
                     standing = self._look()
                     said = "" if standing is None else standing.described(question.labels.name, question.rule)
-                    report(len(self._sampled.samples), said)
-                    if self._sampled.decided and self._open:
-                        break
+                    report(self._n, said)
         except KeyboardInterrupt:
             interrupted = True
             self._admit()
-            if len(self._sampled.samples) < 2:
+            if self._n < 2:
                 raise
         finally:
             self._cancel()
-        if self._fresh and len(self._sampled.samples) < ENOUGH:
-            question.check(self._sampled.samples.complete.one_coupling)
-        return question.comparison(self._sampled, interrupted)
+        return course.answer(interrupted)
+
+    @property
+    def _n(self) -> int:
+        return len(self._course.sampled.samples)
 
     @property
     def _seconds(self) -> float | None:
-        return self._question.settings.seconds if self._fresh else None
+        return self._question.settings.seconds if self._course.fresh else None
 
     def _spent(self) -> bool:
-        """Whether the budget is used up, or would be before the next look."""
-        samples, settings = self._sampled.samples, self._question.settings
+        """Whether steps or time are used up, or would be before the next look."""
+        samples, settings = self._course.sampled.samples, self._question.settings
         n = len(samples)
-        if n >= self._budget or (not self._open and self._question.certain(samples) and n > 0):
-            return True
-        if n < 2 or not self._fresh:
+        if n < 2 or not self._course.fresh:
             return False
         if settings.max_steps is not None and samples.steps >= settings.max_steps:
             return True
         if settings.seconds is None:
             return False
-        ahead = (self._next_look() - n) * len(self._sampled.active) * self._seconds_a_rollout
+        ahead = (self._course.next_look - n) * len(self._course.sampled.active) * self._seconds_a_rollout
         return time.monotonic() - self._begun + ahead > settings.seconds
-
-    def _next_look(self) -> int:
-        return min(self._scheduled(len(self._sampled.samples)), self._budget)
-
-    def _scheduled(self, n: int) -> int:
-        """The first scheduled look after n samples. Compiled programs draw many samples as fast as one."""
-        return max(next_look(n), ENOUGH if self._question.compiled else 1)
 
     def _look(self) -> Standing | None:
         """Draw samples up to the next look, then eliminate and decide."""
-        question, before, target = self._question, len(self._sampled.samples), self._next_look()
+        course, before, target = self._course, self._n, self._course.next_look
         n = before
-        self._blocks = self._blocks or self._pool.ordered(question.work, self._arguments(before))
+        self._blocks = self._blocks or self._pool.ordered(self._question.work, self._arguments(before))
         while n < target:
             self._pending.append(next(self._blocks))
             n += len(self._pending[-1].returns)
         self._admit()
-        now = time.monotonic()
-        self._seconds_a_rollout = (now - self._looked) / ((n - before) * len(self._sampled.active))
+        now, old = time.monotonic(), course.sampled
+        self._seconds_a_rollout = (now - self._looked) / ((n - before) * len(old.active))
         self._looked = now
-        if self._fresh and before < ENOUGH <= n:
-            question.check(self._sampled.samples.complete.one_coupling)
-        standing = question.standing(self._sampled)
-        if not self._open:
-            return standing
-        if question.outcome(self._sampled, standing) is not Outcome.BUDGET_EXHAUSTED:
-            self._sampled = replace(self._sampled, decided=True)
-        elif n == self._scheduled(before):
-            self._adapt(standing)
-        return standing
-
-    def _adapt(self, standing: Standing | None) -> None:
-        """Stop simulating eliminated alternatives, and let the question adapt the sampling."""
-        old = sampled = self._sampled
-        if standing is not None and self._question.eliminates:
-            gone = [(i, standing.reference) for i in sampled.active if i not in standing.survivors]
-            worse = gone if self._question.rule.baseline is None else []
-            sampled = replace(sampled, active=standing.survivors, worse_than=(*sampled.worse_than, *worse))
-        if len(sampled.samples) < self._budget:
-            sampled = self._question.between_looks(sampled, self._pool)
-        self._sampled = sampled
-        if (sampled.active, sampled.paired) != (old.active, old.paired):
+        standing = course.look(before)
+        if (course.sampled.active, course.sampled.paired) != (old.active, old.paired):
             self._cancel()  # blocks in flight have other alternatives
+        return standing
 
     def _arguments(self, n: int) -> Iterator[tuple[int, int, tuple[int, ...], bool]]:
         """First sample, size, alternatives and pairing of each block; blocks end at looks."""
-        active, paired = self._sampled.active, self._sampled.paired
-        while n < self._budget:
-            end = min(self._scheduled(n), self._budget)
+        active, paired, budget = self._course.sampled.active, self._course.sampled.paired, self._course.budget
+        while n < budget:
+            end = min(self._course.scheduled(n), budget)
             while n < end:
                 rows = _LARGEST_BLOCK
                 if not self._question.compiled:
@@ -332,9 +303,8 @@ class _Run:
     def _admit(self) -> None:
         """Add the pending blocks to the samples."""
         if self._pending:
-            draws, self._pending = self._pending[0].joined(self._pending), []
-            samples = self._sampled.samples.with_block(self._sampled.active, draws)
-            self._sampled = replace(self._sampled, samples=samples)
+            self._course.add(self._pending)
+            self._pending = []
 
     def _cancel(self) -> None:
         """Drop the blocks in flight."""

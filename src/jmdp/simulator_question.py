@@ -14,6 +14,7 @@ class SimulatorQuestion(Question):
     """A comparison that a simulator answers."""
 
     simulator: Simulator
+    repeats: bool = True  # simulate some samples again, and raise if they differ
 
     def block_size(self, alternatives: int, seconds: float) -> int:
         """Number of samples that are simulated in lockstep."""

@@ -235,7 +235,12 @@ while not over:
         calls()
     except KeyboardInterrupt:
         pass
-signal.signal(signal.SIGINT, signal.SIG_IGN)
+while True:
+    try:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        break
+    except KeyboardInterrupt:  # the last signal
+        pass
 print(left)
 """
 

@@ -29,7 +29,7 @@ def test_digests_are_those_of_hashlib(n, length):
 @pytest.mark.parametrize("n", [1, 70])
 def test_derived_shocks_are_those_of_the_single_shocks(purpose, n):
     singles = [Shock.of_sample(3, 5 + i) for i in range(n)]
-    many = Shocks.of_samples(3, 5, n)
+    many = Shocks.of_samples([3], 5, n)
     places = np.random.default_rng(0).integers(-(2**62), 2**62, n)
     at = np.random.default_rng(1).integers(0, n, 2 * n)
     derived, placed = many.derived(purpose, -4), many.rows(at[:n]).derived(purpose, 7, places)
@@ -45,7 +45,7 @@ def test_derived_shocks_are_those_of_the_single_shocks(purpose, n):
 
 @pytest.mark.parametrize("count", [0, 1, 2, 5])
 def test_numbers_are_those_of_the_single_shocks(count):
-    shocks = Shocks.of_samples(0, 0, 10).rows(np.array([3, 3, 0, 9]))
+    shocks = Shocks.of_samples([0], 0, 10).rows(np.array([3, 3, 0, 9]))
     assert not shocks.used
     np.testing.assert_array_equal(shocks.uniform(), [shocks[i].uniform() for i in range(4)])
     expected = np.array([shocks[i].uniforms(count) for i in range(4)])
@@ -55,7 +55,7 @@ def test_numbers_are_those_of_the_single_shocks(count):
 
 def test_numbers_of_one_shock_are_uniform_and_distinct():
     """Mean of 4000 numbers within 5 standard errors (false alarms below 1e-6); no number occurs twice."""
-    numbers = Shocks.of_samples(0, 0, 1000).uniforms(4)
+    numbers = Shocks.of_samples([0], 0, 1000).uniforms(4)
     assert abs(numbers.mean() - 0.5) <= 5 * np.sqrt(1 / 12 / numbers.size)
     assert len(np.unique(numbers)) == numbers.size
     assert ((numbers >= 0) & (numbers < 1)).all()
@@ -63,4 +63,4 @@ def test_numbers_of_one_shock_are_uniform_and_distinct():
 
 def test_a_long_purpose_is_refused():
     with pytest.raises(ValueError, match="at most 94"):
-        Shocks.of_samples(0, 0, 1).derived(b"x" * 95, 0, np.zeros(1, np.int64))
+        Shocks.of_samples([0], 0, 1).derived(b"x" * 95, 0, np.zeros(1, np.int64))

@@ -10,10 +10,11 @@ import hashlib
 import os
 import signal
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,17 @@ def all_blocks(pool: Pool | None) -> str:
     return digest(*(array.tobytes() for array in found))
 
 
+def study(pool: Pool | None) -> str:
+    """A study of 24 states: all files that it writes."""
+    with tempfile.TemporaryDirectory() as folder:
+        path, states = Path(folder), {f"start {k}": 0 for k in range(24)}
+        given = {"seed": 11, "budget": 64, "horizon": 60, "path": path, "pool": pool, "progress": False}
+        found = jmdp.study(Uneven(0.0003), policy, states, **given)
+        assert found.progress.complete
+        assert not found.progress.failed
+        return digest(*(file.read_bytes() for file in sorted(path.rglob("*")) if file.is_file()))
+
+
 def block(i: int) -> np.ndarray:
     """A block; every tenth takes ten times as long."""
     time.sleep(0.5 if i % 10 == 3 else 0.05)
@@ -81,7 +93,11 @@ def digest(*parts: bytes) -> str:
     return hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()
 
 
-QUESTIONS: dict[str, Callable[[Pool | None], str]] = {"stopped early": stopped_early, "all blocks": all_blocks}
+QUESTIONS: dict[str, Callable[[Pool | None], str]] = {
+    "stopped early": stopped_early,
+    "all blocks": all_blocks,
+    "study": study,
+}
 
 
 # ------------------------------------------------------------------------------------------------ adversaries
@@ -137,31 +153,22 @@ class Adversary:
             if self.moment != "long blocks only":
                 self.kill()
                 continue
-            before = {pid: _task(pid) for pid in busy()}
+            before = {pid: _block(pid) for pid in busy()}
             time.sleep(0.15)
-            for pid, task in before.items():
-                if task and task == _task(pid) and self.kills < KILLS:  # busy with the same task all the time
+            for pid, block in before.items():
+                if block and block == _block(pid) and self.kills < KILLS:  # busy with the same block all the time
                     os.kill(pid, signal.SIGKILL)
                     self.kills += 1
 
 
-def _task(pid: int) -> str:
-    """What identifies the task that a process runs: files of blocks in progress name their process."""
-    try:
-        return os.readlink(f"/proc/{pid}/cwd") + str(_open_block(pid))
-    except OSError:
-        return ""
-
-
-def _open_block(pid: int) -> str:
-    for link in Path(f"/proc/{pid}/fd").iterdir():
-        try:
-            name = os.readlink(link)
-        except OSError:
-            continue
-        if "jmdp-block-" in name:
-            return name
-    raise OSError("no block in progress")
+def _block(pid: int) -> str:
+    """What identifies the block that a process runs: the file of its time limit, and the number in it."""
+    with suppress(OSError):
+        for link in Path(f"/proc/{pid}/fd").iterdir():
+            with suppress(OSError):
+                if "jmdp-block-" in (name := os.readlink(link)):
+                    return name + link.read_text()
+    return ""
 
 
 class JustAfterSending(Pool):
@@ -173,6 +180,9 @@ class JustAfterSending(Pool):
     def ordered(self, work: Callable[..., Any], arguments: Any) -> Iterator[Any]:  # type: ignore[override]
         """As the pool, with kills."""
         for result in self._pool.ordered(work, arguments):
+            deadline = time.monotonic() + 5
+            while self._adversary.kills < KILLS and not busy() and time.monotonic() < deadline:
+                time.sleep(0.01)  # the next task has been sent, but no worker runs it yet
             self._adversary.kill()
             yield result
 
@@ -184,11 +194,10 @@ def run(question: str, moment: str, seed: int, cluster: Any) -> tuple[str, Adver
     """Digest of an answer found while workers are killed."""
     adversary = Adversary(moment, seed, cluster)
     with jmdp.RayPool(seconds_a_task=0.2) as pool:
-        one = JustAfterSending(pool, adversary) if moment == "just after sending" else pool
         if moment == "just after sending":
-            return QUESTIONS[question](one), adversary
+            return QUESTIONS[question](JustAfterSending(pool, adversary)), adversary
         with adversary.at_work():
-            return QUESTIONS[question](one), adversary
+            return QUESTIONS[question](pool), adversary
 
 
 @contextmanager

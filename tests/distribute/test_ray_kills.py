@@ -29,13 +29,14 @@ def cluster() -> Iterator[Any]:
         ("all blocks", "long blocks only"),
         ("stopped early", "just after sending"),
         ("stopped early", "node removed"),
+        ("study", "random"),
     ],
 )
 def test_p9_killed_workers_do_not_change_the_answer(question, moment, cluster):
     found, adversary = ray_kills.run(question, moment, 0, cluster)
     assert found == ray_kills.QUESTIONS[question](None)
     assert adversary.removed == (moment == "node removed")
-    assert adversary.kills + adversary.removed > 0  # on a busy machine the last kills may come too late
+    assert 3 <= adversary.kills <= ray_kills.KILLS  # fewer than five if this machine ran the blocks sooner
 
 
 class Faulty(Pool):

@@ -216,6 +216,8 @@ def large(i: int) -> np.ndarray:
 def test_what_cannot_be_sent_is_named_before_ray_is_asked(pool):
     with pytest.raises(SettingsError, match=r"part of the policy, cannot be sent"):
         pool.ordered(Problem(slow_first, threading.Lock()), blocks(2))
+    with pytest.raises(SettingsError, match=r"lock.*, part of the policy, cannot be sent"):  # the lambda can
+        pool.ordered(Problem(lambda i: i, threading.Lock()), blocks(2))
 
 
 # ------------------------------------------------------------------------------------------------ cancelled calls

@@ -18,6 +18,7 @@ NO_ENTRY = {
     "PolicyComparison": "made by compare_policies",
     "RunComparison": "made by compare_runs",
     "RunComparisons": "made by compare_runs",
+    "Study": "made by study; tests/studies has mutants of its files",
     "Verdict": "an Enum, which Python looks up",
     "errors": "a module of exceptions",
     "simulators.PairWalks": "made by PairedRollouts",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tempfile
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -273,6 +274,34 @@ def _continuous(first: Any, second: Any) -> Any:
     return jmdp.compare(Continuous(), 0, lambda observation: 0.5, actions=[first, second], **_SHORT)
 
 
+def _study(rng: np.random.Generator) -> Arguments:
+    simulator = _SIMULATORS[rng.choice(4)]()
+    table = isinstance(simulator["simulator"], jmdp.TabularJMDP)
+    return {
+        **simulator,
+        "policy": ["uniform", alternate, {"old": alternate, "new": other}][rng.integers(3)],
+        "states": [0, 1] if table else [[0, 1], {"a": 0, "b": 1}, range(2)][rng.integers(3)],
+        "actions": None,
+        "seed": 3,
+        "indifference": [None, 0.5][rng.integers(2)],
+        "budget": 32,
+        "resume": True,
+        "coupling": [None, jmdp.Synchronous(), jmdp.Local(), jmdp.Independent()][rng.integers(4)],
+        "confidence": 0.9,
+        "horizon": 3,
+        "reward_bound": None,
+        "return_range": None,
+        "tie_tolerance": 0.0,
+        "tolerance": 0.01,
+        "progress": False,
+    }
+
+
+def _studied(**given: Any) -> str:
+    with tempfile.TemporaryDirectory() as folder:
+        return repr(jmdp.study(path=f"{folder}/study", **given)) and "read"
+
+
 _WHOLE = [
     Entry(
         call.__name__,
@@ -294,6 +323,18 @@ _WHOLE = [
 
 ENTRIES = [
     *_WHOLE * 3,
+    Entry("study", _studied, _study, amounts=frozenset({"budget", "horizon"}), calls_back=True),
+    Entry(
+        "visited_states",
+        jmdp.visited_states,
+        lambda rng: (
+            {"simulator": table(), "policy": alternate, "seed": 3, "count": 3, "every": 1}
+            if rng.random() < 0.3
+            else {"simulator": walk(), "policy": alternate, "seed": 3, "count": 3, "every": 2}
+        ),
+        amounts=frozenset({"count", "every"}),
+        calls_back=True,
+    ),
     Entry(
         "compare_runs and compare_policies with names",
         _named,

@@ -124,6 +124,8 @@ ENTRIES = [
     ),
     plot("gap_distribution", lambda rng: {"gap": tiny.distributed().gap(0, 0, 1), "p": 0.05}),
     plot("residual_curve", lambda rng: {"evaluations": tiny.certified()}),
+    plot("study_gaps", lambda rng: {"study": tiny.studied()}),
+    plot("study_map", lambda rng: {"study": tiny.studied()}),
     plot("superiority_matrix", lambda rng: {"evaluation": tiny.distributed(), "state": tiny.state(rng)}),
     plot("td_errors", lambda rng: {"evaluations": [tiny.learned()] if rng.random() < 0.5 else tiny.learned()}),
     Entry(

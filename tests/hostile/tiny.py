@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import atexit
+import tempfile
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
@@ -45,6 +47,17 @@ def policy() -> jmdp.TabularPolicy:
 def certified() -> jmdp.Evaluation:
     """Moments up to order 4, with certified intervals."""
     return jmdp.evaluate(model(), policy(), COUPLING, jmdp.ExactPairs(order=4))
+
+
+@cache
+def studied() -> jmdp.Study:
+    """Study of the cells of a small grid."""
+    folder = tempfile.TemporaryDirectory()
+    atexit.register(folder.cleanup)
+    world = jmdp.worlds.windy_gridworld(2, 3)
+    return jmdp.study(
+        world, next(iter(world.policies.values())), seed=0, path=folder.name, budget=32, horizon=5, progress=False
+    )
 
 
 @cache

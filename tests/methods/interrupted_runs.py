@@ -115,6 +115,12 @@ def of_runs(pool):
     return call
 
 
+def in_many_states(folder):
+    return jmdp.study(
+        simulator(), zero, range(8), seed=1, path=folder / "run", discount=0.95, horizon=40, budget=64, progress=False
+    )
+
+
 def sampled(folder):
     method = jmdp.MonteCarlo(seed=1, samples=1000, horizon=40)
     return jmdp.evaluate(simulator(), zero, jmdp.Local(), method, discount=0.95, throw=False, progress=False)
@@ -156,6 +162,7 @@ CASES = {
     "compare_policies": of_policies,
     "compare_runs": of_runs(None),
     "compare_runs(pool=…)": of_runs(2),
+    "study": in_many_states,
     "check_simulator": lambda folder: jmdp.testing.check_simulator(simulator(), steps=100, seed=1),
 }  # fmt: skip
 
@@ -165,6 +172,8 @@ def digest(found):
         parts = [found.outcome.name, found.mean.tobytes(), found.covariance.tobytes()]
     elif hasattr(found, "draws"):
         parts = [found.outcome.name, found.draws.returns.tobytes()]
+    elif isinstance(found, jmdp.Study):
+        parts = found.to_arrow().to_pylist()
     elif hasattr(found, "at"):
         parts = [found.outcome.name, found.at(3).mean.tobytes(), found.at(3).covariance.tobytes()]
     else:
@@ -188,8 +197,9 @@ class PressInImport:
 def what_became(call, folder):
     """What a call that is interrupted at some time returns or raises."""
     try:
-        outcome = getattr(call(folder), "outcome", None)
-        return "kept" if outcome is jmdp.Outcome.INTERRUPTED else "finished"
+        found = call(folder)
+        stopped = getattr(found, "outcome", None) is jmdp.Outcome.INTERRUPTED
+        return "kept" if stopped or (isinstance(found, jmdp.Study) and not found.progress.complete) else "finished"
     except KeyboardInterrupt:
         return "KeyboardInterrupt"
 

@@ -185,6 +185,16 @@ def ray():
     assert repr(one) == repr(other)
 
 
+def study():
+    """Results are read as they were written, also after a second call."""
+    with tempfile.TemporaryDirectory() as folder:
+        states = [np.array([float(stock)]) for stock in range(4)]
+        given = {"discount": 0.8, "seed": 0, "path": folder, "budget": 64, "progress": False}
+        first, again = (jmdp.study(shop(), filled_up, states, **given).to_dataframe() for _ in range(2))
+        assert len(first) == 8
+        assert first.equals(again)
+
+
 def convex():
     """Rewards without which no cone would be needed are no test of the solver."""
     method = jmdp.LinearProjected(features.OneHot(), solver="convex")
@@ -211,7 +221,7 @@ def report():
 
 CHECKS = {
     check.__name__: check
-    for check in (core, io, cli, gym, atari, jax, gymnax, nn, onnx, tracking, ray, convex, plot, report)
+    for check in (core, io, cli, gym, atari, jax, gymnax, nn, onnx, tracking, ray, study, convex, plot, report)
 }
 
 

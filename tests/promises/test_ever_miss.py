@@ -20,7 +20,7 @@ from scipy.integrate import quad
 from scipy.stats import binom
 
 import jmdp
-from jmdp.comparing import _question
+from jmdp.comparing import action_question
 from jmdp.comparison_settings import Settings
 from jmdp.results.samples.drawn_samples import DrawnSamples
 from jmdp.results.samples.selection import looks
@@ -184,7 +184,7 @@ def watched(distribution: Distribution, runs: int, budget: int, seed: int) -> Ra
     for run in range(runs):
         rng = np.random.default_rng([seed, run])
         settings = Settings(seed=run, coupling=jmdp.Synchronous(), return_range=distribution.return_range)
-        question = _question(Given(), None, lambda state: 0, None, None, settings)
+        question = action_question(Given(), None, lambda state: 0, None, None, settings)
         samples, missed, stopped, n = DrawnSamples(2), set(), None, 0
         for count in batches(budget):
             common = distribution.common * rng.standard_normal(count)

@@ -16,7 +16,7 @@ from scipy.stats import binom
 from scipy.stats import t as student
 
 import jmdp
-from jmdp.comparing_policies import _question
+from jmdp.comparing_policies import policy_question
 from jmdp.comparison_settings import Settings
 from jmdp.results.samples.selection import looks as schedule
 from reference.episodes import gap_moments
@@ -41,7 +41,7 @@ def problem(seed, S=6, K=4, A=2, discount=0.7, opposite=False):
 
 def question(model, pair, seed, samples, **settings):
     given = {"seed": seed, "coupling": SHARED, "samples": samples} | settings
-    return _question(model, pair, STARTS, None, "old", Settings(**given))
+    return policy_question(model, pair, STARTS, None, "old", Settings(**given))
 
 
 def looks(model, pair, seed, samples):

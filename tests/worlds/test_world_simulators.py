@@ -62,7 +62,7 @@ def test_many_steps_at_once_are_those_steps(world):
     rng = np.random.default_rng(0)
     n, A = 500, world.model.actions.size
     at, actions = rng.integers(0, len(states), n), rng.integers(0, A, n)
-    shocks = Shocks.of_samples(0, 0, n)
+    shocks = Shocks.of_samples([0], 0, n)
     rewards, after, terminated = world.simulator.step_many(np.array(states)[at], actions, shocks)
     for i in range(n):
         one = world.simulator.step(states[at[i]], actions[i], shocks[i])

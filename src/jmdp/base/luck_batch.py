@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -35,11 +36,12 @@ class Shocks:
         return cls(np.frombuffer(b"".join(shock.words for shock in shocks), np.uint64).reshape(-1, 2))
 
     @classmethod
-    def of_samples(cls, seed: int, first: int, count: int) -> Shocks:
-        """Shocks of samples first … first + count − 1, as `Shock.of_sample`."""
-        start = b"%d " % seed
+    def of_samples(cls, seeds: Sequence[int], first: int, count: int) -> Shocks:
+        """Shocks of samples first … first + count − 1 of each seed in turn, as `Shock.of_sample`."""
         digests = [
-            hashlib.blake2b(start + b"%d" % sample, digest_size=16).digest() for sample in range(first, first + count)
+            hashlib.blake2b(b"%d %d" % (seed, sample), digest_size=16).digest()
+            for seed in seeds
+            for sample in range(first, first + count)
         ]
         return cls(np.frombuffer(b"".join(digests), np.uint64).reshape(-1, 2))
 

@@ -63,9 +63,9 @@ def count_bar(name: str, shown: bool, start: int, end: int | None = None) -> Ite
 
 @contextmanager
 def status_bar(
-    name: str, shown: bool, start: int, end: int, seconds: float | None = None
+    name: str, shown: bool, start: int, end: int, seconds: float | None = None, unit: str = "samples"
 ) -> Iterator[Callable[[int, str], None]]:
-    """Show a bar that counts samples, with a status text; plain lines once a minute where there is no terminal.
+    """Show a bar that counts, with a status text; plain lines once a minute where there is no terminal.
 
     `seconds` is the time limit, if there is one.
     """
@@ -87,7 +87,7 @@ def status_bar(
                 left = past * (end - count) / max(1, count - start)
                 left = left if seconds is None else min(left, max(0.0, seconds - past))
                 about = f"at most {tqdm.format_interval(left)} left"
-                print(f"{name}: {count:,} of at most {end:,} samples; {status}; {about}", file=sys.stderr, flush=True)
+                print(f"{name}: {count:,} of at most {end:,} {unit}; {status}; {about}", file=sys.stderr, flush=True)
 
         yield report
 

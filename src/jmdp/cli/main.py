@@ -38,6 +38,7 @@ COMMANDS = {
     "compare-policies": _Entry(
         "compare_policies", "ComparePolicies", "Compare whole policies of a simulator under shared randomness."
     ),
+    "study": _Entry("study", "RunStudy", "Compare in many states, as a settings file says; results are in files."),
     "gate": _Entry("gate", "Gate", "Fail if a new policy is worse than the old one by more than a margin."),
     "check": _Entry("check", "Check", "Check that a simulator gives the same randomness to all of its actions."),
     "reproduce": _Entry("reproduce", "Reproduce", "Reproduce the paper's experiments and write a report."),

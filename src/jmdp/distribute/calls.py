@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pickle
 from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
-from jmdp.distribute.pickling import Parcel, pickled_arguments, unpickled_result
+from jmdp.distribute.pickling import Parcel, pickled_arguments, unpickled_error, unpickled_result
 
 
 class Call:
@@ -56,5 +55,4 @@ class Block:
         succeeded, payload = self.answer
         if succeeded:
             return unpickled_result(payload)
-        error, trace = pickle.loads(payload)
-        raise error from RuntimeError(f"In a worker process:\n{trace}")
+        raise unpickled_error(payload, "worker process")

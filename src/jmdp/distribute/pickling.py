@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import pickle
+import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -39,7 +40,7 @@ class Parcel:
         try:
             pickled = dumps(work, pickle.HIGHEST_PROTOCOL)
         except Exception as error:  # pickling can raise any exception
-            raise _named(work, error) from error
+            raise _named(work, error, dumps) from error
         return cls(hashlib.sha256(pickled).digest(), pickled)
 
 
@@ -90,11 +91,24 @@ def sendable(error: Exception) -> Exception:
     return error
 
 
-def _named(work: Any, error: Exception) -> SettingsError:
+def pickled_error(error: Exception) -> bytes:
+    """Pickle the exception that is being handled, with its traceback, in a worker process."""
+    return pickle.dumps((sendable(error), traceback.format_exc()))
+
+
+def unpickled_error(pickled: bytes, where: str) -> Exception:
+    """Load an exception in the parent process; its cause is the traceback in the worker."""
+    error: Exception
+    error, trace = pickle.loads(pickled)
+    error.__cause__ = RuntimeError(f"In a {where}:\n{trace}")
+    return error
+
+
+def _named(work: Any, error: Exception, dumps: Callable[..., bytes]) -> SettingsError:
     """Error that names the innermost part of the work that cannot be pickled, or the work itself."""
     path, part = [], work
     for _ in range(_DEEPEST):
-        inner = next(((name, x, fault) for name, x in _parts(part) if (fault := _fault(x))), None)
+        inner = next(((name, x, fault) for name, x in _parts(part) if (fault := _fault(x, dumps))), None)
         if inner is None:
             break
         path.append(inner[0])
@@ -111,10 +125,10 @@ _DEEPEST = 6
 """Levels of parts that are searched."""
 
 
-def _fault(part: Any) -> Exception | None:
+def _fault(part: Any, dumps: Callable[..., bytes]) -> Exception | None:
     """Why this cannot be pickled; None if it can."""
     try:
-        pickle.dumps(part)
+        dumps(part)
     except Exception as error:
         return error
     return None

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import os
-import pickle
 import re
 import time
 import uuid
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from itertools import islice
 from typing import Any, TypeVar
 
 from jmdp.base.settings import error_text, function, number, short, whole_number
-from jmdp.distribute.pickling import Parcel, pickled_arguments, unpickled_result
+from jmdp.distribute.pickling import Parcel, pickled_arguments, unpickled_error, unpickled_result
 from jmdp.distribute.pools import Pool
 from jmdp.distribute.ray_worker import Answer, Task, run_task
 from jmdp.errors import MissingExtraError, SettingsError, SimulatorError
@@ -179,8 +179,8 @@ class _Call:
         except ray.exceptions.RayError as error:
             raise SimulatorError(f"Ray cannot store the simulator and the policy ({_plain(error)}).") from error
         options = {"retry_exceptions": False, "num_cpus": pool.cpus_a_task, "name": "jmdp blocks"}
-        self._one = ray.remote(run_task).options(max_retries=_RETRIES, **options)
-        self._several = ray.remote(run_task).options(max_retries=_RETRIES_TOGETHER, **options)
+        self._one = _remote_task().options(max_retries=_RETRIES, **options)
+        self._several = _remote_task().options(max_retries=_RETRIES_TOGETHER, **options)
 
     def next_task(self) -> _Sent | None:
         """Wait for the next task, in order; None at the end. All workers are kept busy meanwhile."""
@@ -214,9 +214,9 @@ class _Call:
         for result in answer.results:
             yield unpickled_result(result)
         if answer.error is not None:
-            fault, trace = pickle.loads(answer.error)
+            fault = unpickled_error(answer.error, "Ray worker")
             fault.add_note(self._failed(sent.first + done, sent.arguments[done]))
-            raise fault from RuntimeError(f"In a Ray worker:\n{trace}")
+            raise fault
         self._adapt(answer)
 
     def cancel(self) -> list[Any]:
@@ -289,6 +289,12 @@ def _pool(
 def _plain(error: Exception) -> str:
     """Text of an error of Ray, without colours."""
     return short(re.sub(r"\x1b\[\d+m", "", str(error)), 500)
+
+
+@cache
+def _remote_task() -> Any:
+    """The remote function, made once: Ray sends each one that is made to all workers."""
+    return _imported().remote(run_task)
 
 
 def _imported() -> Any:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
-import pickle
 import signal
 import tempfile
 import threading
 import time
-import traceback
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -17,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jmdp.distribute.pickling import pickled_result, sendable, unpickled
+from jmdp.distribute.pickling import pickled_error, pickled_result, unpickled
 from jmdp.distribute.pools import one_thread
 from jmdp.errors import SimulatorError
 
@@ -62,7 +60,7 @@ def run_task(task: Task, work: list[Any]) -> Answer:
                 if cancelled:
                     break
         except Exception as fault:
-            error = pickle.dumps((sendable(fault), traceback.format_exc()))
+            error = pickled_error(fault)
     return Answer(results, error, time.perf_counter() - begun)
 
 

@@ -15,7 +15,6 @@ import queue
 import signal
 import struct
 import threading
-import traceback
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from multiprocessing.connection import Connection
@@ -23,7 +22,7 @@ from typing import Any
 
 from jmdp.base.interrupts import deferred_interrupts
 from jmdp.distribute.calls import Block
-from jmdp.distribute.pickling import pickled_result, sendable, unpickled
+from jmdp.distribute.pickling import pickled_error, pickled_result, unpickled
 from jmdp.distribute.pools import one_thread
 
 _KEPT = 4
@@ -163,5 +162,4 @@ class _Task:
                 result = self._work(*arguments)
             return _HEADER.pack(self._number, True) + pickled_result(result)
         except Exception as error:
-            told = sendable(error), traceback.format_exc()
-            return _HEADER.pack(self._number, False) + pickle.dumps(told)
+            return _HEADER.pack(self._number, False) + pickled_error(error)

@@ -8,6 +8,8 @@ from jmdp.plots.correlation_grid import correlation_grid
 from jmdp.plots.gap_chart import gap_chart
 from jmdp.plots.gap_distribution import gap_distribution
 from jmdp.plots.residual_curve import residual_curve
+from jmdp.plots.study_gaps import study_gaps
+from jmdp.plots.study_map import study_map
 from jmdp.plots.superiority_matrix import superiority_matrix
 from jmdp.plots.td_errors import td_errors
 
@@ -19,6 +21,8 @@ __all__ = [
     "gap_chart",
     "gap_distribution",
     "residual_curve",
+    "study_gaps",
+    "study_map",
     "style",
     "superiority_matrix",
     "td_errors",

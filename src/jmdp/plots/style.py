@@ -59,6 +59,7 @@ _MADE_BY = {
     "Gap": " Give a gap: evaluation.gap(state, a, b).",
     "Evaluation": " Give a result of jmdp.evaluate.",
     "Comparison": " Give a result of jmdp.compare.",
+    "Study": " Give a result of jmdp.study.",
 }
 
 

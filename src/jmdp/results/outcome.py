@@ -26,6 +26,7 @@ class Outcome(Enum):
     TRAINED = "trained; on held-out states it predicts variances of gaps better than a constant"
     NOT_BETTER = "trained, but on held-out states it predicts variances of gaps no better than a constant"
     NOTHING_VARIED = "trained, but no gap varied on the held-out states, so its quality is unknown"
+    FAILED = "an error stopped the comparison in this state"
     NOT_JUDGED = "trained; no states were held out, so its quality is unknown"
 
     @property
@@ -41,4 +42,5 @@ _UNSUCCESSFUL = (
     Outcome.BUDGET_EXHAUSTED,
     Outcome.ONE_FUTURE,
     Outcome.DETERMINISTIC,
+    Outcome.FAILED,
 )

@@ -138,7 +138,7 @@ class _EpisodeKeys:
     def begin(self, first: int, n: int) -> None:
         """Begin a block of samples."""
         self.drew = False
-        self._roots = Shocks.of_samples(self._seed, first, n)
+        self._roots = Shocks.of_samples([self._seed], first, n)
         self._of_steps = self._roots.derived(b"fresh steps") if "steps" in self._fresh else self._roots
         self._of_policies = self._roots.derived(b"fresh policies") if "policies" in self._fresh else self._roots
 

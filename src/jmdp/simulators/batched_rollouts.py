@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -28,23 +28,41 @@ def batched_draws(simulator: Simulator, actor: Actor, plan: RolloutPlan) -> Call
     """Program for samples (first, count) of the plan; None if the simulator has no `step_many`."""
     if not has_many_steps(simulator):
         return None
-    program = BatchedRollouts(simulator, actor, plan)
+    program = BatchedRollouts(simulator, actor, [plan])
     if _LAST and _LAST[0].same_as(program):
         return _LAST[0].draw
     _LAST[:] = [program]
     return program.draw
 
 
-class BatchedRollouts:
-    """Rollouts of a plan."""
+def joint_draws(
+    simulator: Simulator, actor: Actor, plans: Sequence[RolloutPlan], first: int, count: int
+) -> list[Draws]:
+    """Samples (first, count) of each of these plans, which differ in state and seed only.
 
-    def __init__(self, simulator: Simulator, actor: Actor, plan: RolloutPlan) -> None:
+    Steps of many states at once cost little more than those of one. The simulator must have `step_many`.
+    """
+    found: list[Draws] = []
+    together = max(1, WALKERS // (count * len(plans[0].actions)))
+    for at in range(0, len(plans), together):
+        some = plans[at : at + together]
+        drawn = BatchedRollouts(simulator, actor, some)._block(first, count)
+        found += [drawn.rows(i * count, (i + 1) * count).draws() for i in range(len(some))]
+    return found
+
+
+class BatchedRollouts:
+    """Rollouts of one or more plans, which differ in state and seed only."""
+
+    def __init__(self, simulator: Simulator, actor: Actor, plans: Sequence[RolloutPlan]) -> None:
         assert simulator.actions is not None
+        plan = plans[0]
         self.simulator, self.actor = simulator, actor
-        self._state = rows_of(simulator, [plan.state])
+        self._states = rows_of(simulator, [one.state for one in plans])
         self._order = np.argsort(plan.branches)  # walkers of a sample are ordered by the numbers of their branches
         self._actions = np.array([simulator.actions.index(action) for action in plan.actions])[self._order]
-        self._luck = _RolloutKeys(plan.coupling, plan.seed, np.array(plan.branches)[self._order])
+        seeds = tuple(one.seed for one in plans)
+        self._luck = _RolloutKeys(plan.coupling, seeds, np.array(plan.branches)[self._order])
         self._discount, self._horizon = plan.discount, plan.horizon
         self._policy = BatchPolicy(actor, simulator, plan.state)
         self._ahead = DrawnAhead(self._blocks)
@@ -53,7 +71,7 @@ class BatchedRollouts:
         """Whether the other program has the same simulator and policy, and an equal plan."""
         one, two = (
             (id(p.simulator), id(p.actor), p._luck.setting, p._discount, p._horizon, p._actions.tolist(),
-             p._state.dtype, p._state.tobytes(), p._order.tolist())
+             p._states.dtype, p._states.tobytes(), p._order.tolist())
             for p in (self, other)
         )  # fmt: skip
         return one == two
@@ -67,12 +85,13 @@ class BatchedRollouts:
         for start in range(first, first + count, rows):
             yield self._block(start, min(rows, first + count - start))
 
-    def _block(self, first: int, n: int) -> BatchedDraws:
+    def _block(self, first: int, count: int) -> BatchedDraws:
+        """Samples (first, count) of the first plan, then those of the second, and so on."""
         from jmdp.simulators.batched_kernel import add_rewards
 
-        k = self._actions.size
-        self._luck.begin(first, n)
-        crowd = _Crowd(np.repeat(self._state, n * k, axis=0), np.tile(self._actions, n), n, k)
+        k, n = self._actions.size, len(self._states) * count
+        self._luck.begin(first, count)
+        crowd = _Crowd(np.repeat(self._states, count * k, axis=0), np.tile(self._actions, n), n, k)
         if self._luck.coupling.shared_in_a_state:
             crowd.merge()
         sums, weight = Sums.zeros(n, k), 1.0
@@ -144,16 +163,16 @@ class _Crowd:
 class _RolloutKeys:
     """Shocks of all walkers, the same as those that `Coupling` gives to each."""
 
-    def __init__(self, coupling: Coupling, seed: int, numbers: Integers) -> None:
-        self.coupling, self._seed = coupling, seed
-        self.setting = coupling, seed, tuple(numbers.tolist())
+    def __init__(self, coupling: Coupling, seeds: tuple[int, ...], numbers: Integers) -> None:
+        self.coupling, self._seeds = coupling, seeds
+        self.setting = coupling, seeds, tuple(numbers.tolist())
         self._numbers = numbers  # [k], of the branches
         self.drew = False  # whether any step or policy of the block used its shock
 
-    def begin(self, first: int, n: int) -> None:
+    def begin(self, first: int, count: int) -> None:
         """Begin a block of samples."""
         self.drew = False
-        self._roots = Shocks.of_samples(self._seed, first, n)
+        self._roots = Shocks.of_samples(self._seeds, first, count)
 
     def environment(self, crowd: _Crowd, t: int) -> Shocks:
         """Shocks of step t."""

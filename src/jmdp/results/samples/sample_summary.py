@@ -23,7 +23,7 @@ from jmdp.results.samples.drawn_samples import DrawnSamples
 from jmdp.results.samples.interval_rules import IntervalRule
 from jmdp.results.samples.limits import Limits
 from jmdp.results.samples.pair_means import PairMeans
-from jmdp.results.samples.sample_moments import sample_moments
+from jmdp.results.samples.sample_moments import mean_errors, sample_moments
 from jmdp.results.samples.selection import mean_gap_errors
 from jmdp.simulators.draws import Draws, is_exact_sum
 
@@ -68,7 +68,8 @@ class SampleSummary:
         last = np.flatnonzero(counts == counts.max())
         anchor = int(last[mean[last].argmax()])
         for i in np.flatnonzero(counts < counts.max()):
-            mean[i] = np.clip(mean[anchor] - self.pair(anchor, int(i)).gap(0, 0, 1).mean, low[i], high[i])
+            ahead, behind = self.samples.of(anchor, int(i)).returns.mean(axis=0)
+            mean[i] = np.clip(mean[anchor] - (ahead - behind), low[i], high[i])
         return mean, low, high
 
     def pair(self, a: int, b: int) -> Evaluation:
@@ -176,7 +177,7 @@ class SampleSummary:
         mean = draws.returns.mean(axis=0)
         if self.return_range is not None and not self.certain:
             return mean, *self._bounded(draws).means
-        off = sample_moments(draws, self.limits, self._rule).mean_error
+        off = mean_errors(draws, self.limits, self._rule)
         return mean, mean - off, mean + off
 
 

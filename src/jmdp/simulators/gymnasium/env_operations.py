@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import io
-import pickle
 import types
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -172,25 +171,11 @@ class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
         return object.__new__, (type(value),), vars(value), None, None, _set_attributes
 
 
-class _Unpickler(pickle.Unpickler):
-    def __init__(self, file: io.BytesIO, shared: Mapping[str, Any]) -> None:
-        super().__init__(file)
-        self._shared = shared
-
-    def persistent_load(self, name: str) -> Any:
-        return self._shared[name]
-
-
 def pickled(value: Any, shared: Mapping[str, Any] = MappingProxyType({})) -> bytes:
     """Pickle an object that contains environments, with names in place of the shared objects."""
     written = io.BytesIO()
     _Pickler(written, shared).dump(value)
     return written.getvalue()
-
-
-def unpickled(content: bytes, shared: Mapping[str, Any] = MappingProxyType({})) -> Any:
-    """The object that was pickled, with these shared objects."""
-    return _Unpickler(io.BytesIO(content), shared).load()
 
 
 def _set_attributes(value: Any, attributes: dict[str, Any]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import pickle
 import zlib
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
@@ -15,7 +16,7 @@ from jmdp.simulators.checking.quick_check import quick_check
 from jmdp.simulators.digests import digest_of, generators_in
 from jmdp.simulators.gymnasium.copied import CopiedEnvs
 from jmdp.simulators.gymnasium.cores import AtariCore, Core, MuJoCoCore, UserCore
-from jmdp.simulators.gymnasium.env_operations import layers, pickled, unpickled, was_reset
+from jmdp.simulators.gymnasium.env_operations import layers, pickled, was_reset
 from jmdp.simulators.gymnasium.env_refusals import (
     after_truncation,
     in_box,
@@ -28,6 +29,7 @@ from jmdp.simulators.gymnasium.global_generators import seeded_global_generators
 from jmdp.simulators.gymnasium.replayed import ReplayedEnvs
 from jmdp.simulators.gymnasium.saved import SavedEnvs
 from jmdp.simulators.gymnasium.snapshots import EnvSnapshots, Snapshot
+from jmdp.simulators.shared_objects import unpickled_with
 from jmdp.simulators.simulator import Episode, Simulator, Step, is_over, plain_reward
 
 
@@ -265,13 +267,13 @@ class GymnasiumSimulator(Simulator):
 
     def unpack(self, packed: bytes) -> Snapshot:
         """The state of which `pack` returned this."""
-        return unpickled(zlib.decompress(packed), self._snapshots.shared)  # type: ignore[no-any-return]
+        return unpickled_with(zlib.decompress(packed), self._snapshots.shared)  # type: ignore[no-any-return]
 
     def __getstate__(self) -> bytes:
         return pickled(vars(self))
 
     def __setstate__(self, state: bytes) -> None:
-        vars(self).update(unpickled(state))
+        vars(self).update(pickle.loads(state))
 
     def __repr__(self) -> str:
         spec = self._env.spec

@@ -20,6 +20,7 @@ from jmdp.base.luck import Shock
 from jmdp.simulators.gymnasium.replayed import History
 from jmdp.simulators.objects.generators import GeneratorKeys
 from jmdp.simulators.objects.shared_attributes import SharedAttributes
+from jmdp.simulators.shared_objects import unpickled_with
 
 OWN_METHODS = (("save_state", "restore_state"), ("get_state", "set_state"), ("snapshot", "restore"))
 """Pairs of methods of objects that save and restore their states; `clone` alone returns a copy."""
@@ -66,7 +67,7 @@ class PickledCopies(Copies):
         """Unpickle an object."""
         if not self._shared.ids:
             return pickle.loads(frozen)
-        return _Unpickler(io.BytesIO(frozen), self._shared.values).load()
+        return unpickled_with(frozen, self._shared.values)
 
 
 class _Pickler(pickle.Pickler):
@@ -88,15 +89,6 @@ class _SharingPickler(_Pickler):
 
     def persistent_id(self, value: Any) -> str | None:
         return self._ids.get(id(value))
-
-
-class _Unpickler(pickle.Unpickler):
-    def __init__(self, read: io.BytesIO, values: dict[str, Any]) -> None:
-        super().__init__(read)
-        self._values = values
-
-    def persistent_load(self, name: str) -> Any:
-        return self._values[name]
 
 
 class DeepCopies(Copies):

@@ -1,0 +1,162 @@
+"""`jmdp study`: comparisons in many states from a settings file, with results in files; resumable."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any, ClassVar
+
+import tyro
+
+from jmdp.cli.choices import coupling_of
+from jmdp.cli.command import Exit, aside, print_json, show
+from jmdp.cli.environments import environment
+from jmdp.cli.loading import LoadingPolicies
+from jmdp.cli.options import Optionally
+from jmdp.cli.study_file import StudyFile
+from jmdp.cli.study_states import study_states
+from jmdp.distribute.pools import Pool
+from jmdp.errors import SettingsError
+from jmdp.studies.study import Study
+from jmdp.studying import study
+
+_PASSED_ON = ("budget", "indifference", "confidence", "horizon", "reward_bound", "tie_tolerance", "discount")
+
+_FILE = (
+    "Settings in TOML. Required: env, an environment as for jmdp compare; policy, or a table [policies] to compare "
+    'whole policies; states, which is "all" (of a table, or of a Gymnasium environment whose state is a number), a '
+    'list of states by name or number, "file.py:name" (a list, a dictionary from labels to states, or a function that '
+    "returns one), or { visited = 200, every = 25 } for states that the policy visits. Optional: actions, seed, "
+    "discount, budget, indifference, confidence, horizon, reward_bound, return_range, tie_tolerance, coupling, "
+    'policy_luck, truncated_ends, and pool, a number of worker processes or "ray".'
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunStudy(LoadingPolicies):
+    """Compare actions, or policies, in many states; the settings are in a file.
+
+    Each state is sampled until its comparison is decided or its budget is used up. Results are written to a folder
+    while the study runs, as Parquet files with a row for each state and alternative. If the study is interrupted, the
+    same command continues it. The exit code is 0 if all states are finished and none has failed, 1 if some have failed,
+    and 130 if the study was interrupted; with --status it is also 1 while states are not finished.
+    """
+
+    examples: ClassVar = {
+        "jmdp study windy.toml --out windy": "in every state of a world, if windy.toml has the lines env = "
+        '"world:windy_gridworld", policy = "uniform", states = "all"',
+        "jmdp study --status windy --json": "how far the study in this folder has come, also while it runs",
+    }
+
+    file: Annotated[
+        Optionally[str], tyro.conf.Positional, tyro.conf.arg(metavar="[FILE.toml]", help=_FILE, help_behavior_hint="")
+    ] = None
+    out: Annotated[Optionally[Path], tyro.conf.arg(metavar="DIR")] = None
+    """Folder of the results. If it has results of the same settings, they are kept, and the rest is computed."""
+    status: Annotated[Optionally[Path], tyro.conf.arg(metavar="DIR")] = None
+    """Print the state of the study in this folder, and do nothing else."""
+
+    def policy_texts(self) -> Sequence[str]:
+        """Return the policies of the settings file."""
+        return list(self._settings.policies.values())
+
+    @cached_property
+    def _settings(self) -> StudyFile:
+        assert self.file is not None
+        return StudyFile.read(Path(self.file))
+
+    def run(self) -> Exit:
+        """Run or continue the study, or read its state, and print it."""
+        with aside(self.quiet):
+            found = self._study() if self.status is None else self._opened(self.status)
+            progress = found.progress
+            answer: Any = _record(found) if self.json else repr(found)
+        if self.json:
+            print_json(answer)
+        else:
+            show(answer)
+        if not progress.complete:
+            return Exit.INTERRUPTED if self.status is None else Exit.NO
+        return Exit.NO if progress.failed else Exit.YES
+
+    def _opened(self, folder: Path) -> Study:
+        if self.file is not None or self.out is not None:
+            raise SettingsError(f"--status {folder} is given together with a study to run. Give one of them.")
+        return Study.open(folder)
+
+    def _study(self) -> Study:
+        if self.file is None:
+            raise SettingsError("The settings file is missing. Give jmdp study FILE.toml --out DIR, or --status DIR.")
+        if self.out is None:
+            raise SettingsError(f"--out is missing. Give a folder for the results: jmdp study {self.file} --out DIR.")
+        file, values = self._settings, self._settings.values
+        file.check_same(self.out)
+        seed = values.get("seed", 0)
+        with file.naming("env"):
+            chosen = environment(values["env"], self.loader(), truncated_ends=values.get("truncated_ends", False))
+            chosen.put(None, None, seed)
+            simulator = chosen.simulator()
+        if "discount" not in values and simulator.discount is None:
+            raise file.error(f"discount is missing: {simulator!r} has none of its own. Add a line, discount = 0.99.")
+        policies, several = {}, "policies" in values
+        for name, text in file.policies.items():
+            with file.naming("policies" if several else "policy"):
+                policies[name] = chosen.policy(simulator, text)
+        self.refuse_unused_net()
+        first = next(iter(policies.values()))
+        with file.naming("states"):
+            states = study_states(values["states"], chosen, simulator, first, seed)
+        actions: Any = None
+        if "actions" in values:
+            texts = [str(action) for action in values["actions"]]
+            with file.naming("actions"):
+                actions = chosen.actions(simulator, texts)
+            if simulator.actions is None:
+                actions = dict(zip(texts, actions, strict=True))  # labelled as the user wrote them
+        file.write_to(self.out)
+        luck = values.get("policy_luck", "shared" if several else "independent")
+        with _pool(values.get("pool")) as pool, file.naming():
+            return study(
+                simulator if chosen.model is None else chosen.source,  # a world may be a grid
+                policies if several else first,
+                states,
+                actions,
+                seed=seed,
+                path=self.out,
+                pool=pool,
+                coupling=coupling_of(values.get("coupling", "synchronous"), luck),
+                return_range=tuple(values["return_range"]) if "return_range" in values else None,
+                progress=not self.quiet,
+                **{name: values[name] for name in _PASSED_ON if name in values},
+            )
+
+
+@contextmanager
+def _pool(given: Any) -> Iterator[int | Pool | None]:
+    """The pool of the settings; one of Ray is closed at the end."""
+    if given != "ray":
+        yield given
+        return
+    from jmdp.distribute.ray_pool import RayPool
+
+    with RayPool() as pool:
+        yield pool
+
+
+def _record(found: Study) -> dict[str, Any]:
+    progress = found.progress
+    return {
+        "path": found.path,
+        "states": progress.states,
+        "finished": progress.finished,
+        "decided": progress.decided,
+        "failed": progress.failed,
+        "outcomes": progress.outcomes,
+        "complete": progress.complete,
+        "settings": found.settings,
+        "alternative": found.alternative,
+        "alternatives": found.alternatives,
+    }

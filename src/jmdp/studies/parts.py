@@ -1,0 +1,144 @@
+"""Results of a study in Parquet files: their columns, and reading and writing them whole."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from jmdp.base import arrays
+from jmdp.base.settings import short
+from jmdp.base.whole_files import replacement
+from jmdp.errors import MissingExtraError, StudyError
+
+if TYPE_CHECKING:
+    import pyarrow
+
+_BEFORE = {"number": "int64", "state": "string"}
+_AFTER = {
+    "best": "bool",
+    "leader": "bool",
+    "mean": "double",
+    "mean_low": "double",
+    "mean_high": "double",
+    "rival": "string",
+    "gap": "double",
+    "gap_low": "double",
+    "gap_high": "double",
+    "better": "double",
+    "better_low": "double",
+    "better_high": "double",
+    "worse": "double",
+    "worse_low": "double",
+    "worse_high": "double",
+    "n": "int64",
+    "outcome": "string",
+    "key": "int64",
+    "error": "string",
+}
+RESERVED = frozenset({*_BEFORE, *_AFTER, "action", "policy", "decided", "runner_up"})
+"""Names that coordinates cannot have."""
+
+_WIDEST = 64
+"""Times that a part may be larger in memory than on disk, beyond `_SPARE` bytes."""
+_SPARE = 1 << 24
+
+_FIX = "Restore it from a copy, or delete the folder and run the study again."
+
+
+class Columns(NamedTuple):
+    """Columns of a study: a row for each state and alternative."""
+
+    alternative: str  # "action" or "policy"
+    coordinates: Mapping[str, str]  # name: "int" or "float"
+
+    @property
+    def kinds(self) -> dict[str, str]:
+        """Name and Arrow type of each column."""
+        places = {name: "int64" if kind == "int" else "double" for name, kind in self.coordinates.items()}
+        return {**_BEFORE, **places, self.alternative: "string", **_AFTER}
+
+    def schema(self) -> pyarrow.Schema:
+        """Arrow schema."""
+        pa = arrow()
+        return pa.schema([(name, pa.type_for_alias(kind)) for name, kind in self.kinds.items()])
+
+    def batch(self, rows: Sequence[Mapping[str, Any]]) -> pyarrow.RecordBatch:
+        """Rows as an Arrow batch."""
+        return arrow().RecordBatch.from_pylist(list(rows), schema=self.schema())
+
+
+class Part(NamedTuple):
+    """A finished part, as the ledger describes it."""
+
+    rows: int
+    bytes: int
+    sha256: str
+
+
+class Finished(NamedTuple):
+    """Results of a block."""
+
+    batches: list[pyarrow.RecordBatch]  # rows of the states that are finished
+    waiting: list[bool]  # [states], True for those that are not decided yet
+    outcomes: Counter[str]  # number of finished states by outcome
+
+    @classmethod
+    def joined(cls, parts: Sequence[Finished]) -> Finished:
+        """Results of several blocks."""
+        batches = [batch for part in parts for batch in part.batches]
+        waiting = [flag for part in parts for flag in part.waiting]
+        return cls(batches, waiting, sum((part.outcomes for part in parts), Counter()))
+
+
+def write_part(path: Path, batches: Sequence[pyarrow.RecordBatch], columns: Columns) -> Part:
+    """Write a part whole. Its bytes depend on the rows only, not on how they are divided into batches."""
+    pa = arrow()
+    from pyarrow import parquet
+
+    table = pa.Table.from_batches(batches, schema=columns.schema()).combine_chunks()
+    content = pa.BufferOutputStream()
+    parquet.write_table(table, content, compression="zstd", row_group_size=max(1, table.num_rows))
+    whole = content.getvalue()
+    with replacement(path) as file:
+        file.write(whole)
+    return Part(table.num_rows, whole.size, hashlib.sha256(whole).hexdigest())
+
+
+def read_part(path: Path, part: Part, columns: Columns) -> pyarrow.Table:
+    """Read a part; raise `StudyError` unless it is the one that was written."""
+    pa = arrow()
+    from pyarrow import parquet
+
+    try:
+        with open(path, "rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            content = file.read(part.bytes) if size == part.bytes else b""
+    except OSError as error:
+        raise StudyError(f"{path} cannot be read: {error.strerror}. {_FIX}") from error
+    if hashlib.sha256(content).hexdigest() != part.sha256:
+        raise StudyError(f"{path} is not the file that the study wrote. {_FIX}")
+    try:
+        found = parquet.ParquetFile(pa.BufferReader(content))
+        about = found.metadata
+        needed = sum(about.row_group(i).total_byte_size for i in range(about.num_row_groups))
+        arrays.refuse_large(f"The table in {path}", max(0, needed))
+        same = about.num_rows == part.rows and found.schema_arrow.equals(columns.schema())
+        table = found.read() if same and needed <= _SPARE + _WIDEST * part.bytes else None
+    except Exception as error:  # pyarrow raises several kinds, also OSError
+        raise StudyError(f"{path} is not a Parquet file that can be read ({short(str(error))}). {_FIX}") from error
+    if table is None or table.num_rows != part.rows:
+        raise StudyError(f"{path} has other columns or rows than the ledger states. {_FIX}")
+    return table
+
+
+def arrow() -> Any:
+    """The module pyarrow."""
+    try:
+        import pyarrow
+    except ImportError:
+        raise MissingExtraError('Studies need pyarrow: pip install "jmdp[study]"') from None
+    return pyarrow

@@ -1,0 +1,211 @@
+"""The results of a study, complete or still growing."""
+
+from __future__ import annotations
+
+import glob
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jmdp.base.settings import cut, short
+from jmdp.errors import MissingExtraError, SettingsError, UnavailableError
+from jmdp.results.outcome import Outcome
+from jmdp.results.result import figure
+from jmdp.studies.folder import Folder
+from jmdp.studies.parts import arrow, read_part
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow
+    import xarray
+    from matplotlib.figure import Figure
+
+_DECIDED = (Outcome.BEST_FOUND, Outcome.GOOD_ENOUGH, Outcome.EQUAL_BEST)
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a study has come, in numbers of states."""
+
+    states: int
+    outcomes: Mapping[str, int]  # finished states by `Outcome`
+    rung: int  # the last one with finished states
+
+    @property
+    def finished(self) -> int:
+        """States that are finished."""
+        return sum(self.outcomes.values())
+
+    @property
+    def failed(self) -> int:
+        """States whose comparison raised an error."""
+        return self.outcomes.get(Outcome.FAILED.name, 0)
+
+    @property
+    def decided(self) -> int:
+        """States in which one alternative is known to be best, or within `indifference` of the best."""
+        return sum(self.outcomes.get(outcome.name, 0) for outcome in _DECIDED)
+
+    @property
+    def complete(self) -> bool:
+        """True if all states are finished."""
+        return self.finished == self.states
+
+    def __str__(self) -> str:
+        said = [f"{n:,} {name}" for name, n in sorted(self.outcomes.items(), key=lambda item: -item[1])]
+        of = f"{self.finished:,} of {self.states:,} states finished"
+        return f"{of}: {', '.join(said)}" if said else of
+
+
+class Study:
+    """Results of a study up to the moment at which it was opened; open it again to see more.
+
+    The files can also be read without jmdp: ``polars.read_parquet(study.files)``.
+    """
+
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
+
+    @classmethod
+    def open(cls, path: str | Path) -> Study:
+        """Open the folder of a study, also while it runs. Raises `StudyError` if it is damaged."""
+        try:
+            folder = Path(path)
+        except TypeError:
+            raise SettingsError(f"path is {short(path)}. Give the folder of a study.") from None
+        return cls(Folder.read(folder))
+
+    @property
+    def path(self) -> Path:
+        """Folder of the study."""
+        return self._folder.path
+
+    @property
+    def files(self) -> str:
+        """Pattern of the Parquet files, for pandas, polars or DuckDB."""
+        return str(Path(glob.escape(str(self.path))) / "parts" / "*.parquet")
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Settings of the study."""
+        return dict(self._folder.header["settings"])
+
+    @property
+    def alternative(self) -> str:
+        """What is compared: "action" or "policy"."""
+        return str(self._folder.header["alternative"])
+
+    @property
+    def alternatives(self) -> list[str]:
+        """Names of the actions or policies compared."""
+        return list(self._folder.header["alternatives"])
+
+    @property
+    def coordinates(self) -> list[str]:
+        """Columns with the coordinates of the states: names or numbers of the entries of a state that is a tuple."""
+        return list(self._folder.header["coordinates"])
+
+    @cached_property
+    def progress(self) -> Progress:
+        """How far the study has come."""
+        outcomes: Counter[str] = sum((Counter(chunk.outcomes) for chunk in self._folder.chunks), Counter())
+        rung = max((chunk.rung for chunk in self._folder.chunks), default=0)
+        return Progress(self._folder.header["states"], dict(outcomes), rung)
+
+    def to_arrow(self) -> pyarrow.Table:
+        """One row for each finished state and alternative, in the order of the states."""
+        folder = self._folder
+        tables = [
+            read_part(folder.part_path(chunk.rung, chunk.first, chunk.last), chunk.part, folder.columns)
+            for chunk in folder.chunks
+            if chunk.rows
+        ]
+        table = arrow().concat_tables(tables) if tables else folder.columns.schema().empty_table()
+        numbers = table["number"].to_numpy()
+        return table.take(numbers.argsort(kind="stable"))
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """One row for each finished state and alternative; see the table of columns in the documentation."""
+        _pandas()
+        return self.to_arrow().to_pandas()
+
+    def best(self) -> pd.DataFrame:
+        """One row for each finished state: the leader, whether it is known to be best, and its gap to the runner-up.
+
+        States that failed are not included; see `failures`.
+        """
+        rows = self.to_dataframe()
+        rows = rows[rows["leader"]].drop(columns=["leader", "error"])
+        names = {"best": "decided", self.alternative: "leader", "rival": "runner_up"}
+        return rows.rename(columns=names).set_index("number")
+
+    def failures(self) -> pd.DataFrame:
+        """One row for each state whose comparison raised an error, with its key and the traceback."""
+        rows = self.to_dataframe()
+        failed = rows[(rows["outcome"] == Outcome.FAILED.name) & (rows[self.alternative] == self.alternatives[0])]
+        return failed[["number", "state", *self.coordinates, "key", "error"]].set_index("number")
+
+    def to_xarray(self) -> xarray.Dataset:
+        """Dimensions: the finished states by number, and the alternatives. Labels and coordinates are coordinates."""
+        _pandas()
+        try:
+            import xarray
+        except ImportError:
+            raise MissingExtraError('Datasets need xarray: pip install "jmdp[io]"') from None
+        rows = self.to_dataframe().drop(columns=["error"])
+        indexed = rows.set_index(["number", self.alternative])
+        found = xarray.Dataset.from_dataframe(indexed).reindex({self.alternative: self.alternatives})
+        per_state = ["state", *self.coordinates, "outcome", "key"]
+        found = found.assign({name: found[name].isel({self.alternative: 0}, drop=True) for name in per_state})
+        return found.set_coords(per_state[:-2]).assign_attrs(
+            {name: str(value) for name, value in self.settings.items() if value is not None}
+        )
+
+    def plot(self) -> Figure:
+        """A map of the best alternative if the states are the cells of a grid; otherwise the sorted gaps."""
+        if not self.progress.finished - self.progress.failed:
+            raise UnavailableError("No state is finished yet. Open the study again later.")
+        return figure("study_map" if self._is_grid() else "study_gaps", self)
+
+    def _is_grid(self) -> bool:
+        """Whether two whole coordinates place most states in a rectangle."""
+        kinds = self._folder.header["coordinates"]
+        if len(kinds) != 2 or set(kinds.values()) != {"int"}:
+            return False
+        best = self.best()
+        height, width = (int(best[name].max() - best[name].min()) + 1 for name in kinds)
+        return min(height, width) > 1 and height * width <= _SPARSEST * self.progress.states
+
+    def __repr__(self) -> str:
+        header, progress = self._folder.header, self.progress
+        width = len(f"{progress.states:,}")
+        confidence, n = self.settings.get("confidence"), progress.finished - progress.failed
+        kind = "policies" if self.alternative == "policy" else "actions"
+        lines = [
+            f"Study in {self.path}: {progress.states:,} states of {header['simulator']}",
+            f"{len(self.alternatives)} {kind}: {cut(', '.join(self.alternatives), 90)}",
+            *(f"  {count:>{width},} {name}: {Outcome[name].value}" for name, count in progress.outcomes.items()),
+        ]
+        if isinstance(confidence, float) and self.settings.get("tolerance") is None and progress.decided:
+            lines.append(
+                f"Each decision has confidence {confidence:g}: on average at most {(1 - confidence) * n:,.1f} of the "
+                f"{n:,} states are decided wrongly."
+            )
+        if not progress.complete:
+            left = progress.states - progress.finished
+            lines.append(f"{left:,} states are not finished. The same call of study continues.")
+        return "\n".join(lines)
+
+
+_SPARSEST = 4
+"""A rectangle with more cells than so many times the number of states is no grid of states."""
+
+
+def _pandas() -> None:
+    try:
+        import pandas  # noqa: F401
+    except ImportError:
+        raise MissingExtraError('Dataframes need pandas: pip install "jmdp[io]"') from None
