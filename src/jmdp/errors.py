@@ -73,3 +73,7 @@ class CheckpointError(JMDPError, ValueError):
 
 class StudyError(JMDPError, ValueError):
     """Folder of a study that is damaged, in use, belongs to another study, or cannot be written."""
+
+
+class FileError(JMDPError, ValueError):
+    """File that cannot be read: damaged, of another kind, too large, or unsafe."""

@@ -60,7 +60,7 @@ class Labels:
         return f"{self.kind[:-1]}ies" if self.kind.endswith("y") else f"{self.kind}s"
 
     def index(self, label: Label) -> int:
-        """Return the index of a name or of an index (NumPy integers too)."""
+        """Return the index of a name or of an index (NumPy integers too), or of a tuple whose text is a name."""
         if isinstance(label, str):
             if (name := str.__str__(label)) in self._index:
                 return self._index[name]
@@ -72,6 +72,8 @@ class Labels:
             hint = f" Did you mean {short(close[0])}?" if close else ""
             raise LabelError(f"There is no {self.kind} {short(name)}: names are {self.shown}.{hint}")
         i = integer(label)
+        if i is None and (text := label_text(label)) is not None and text in self._index:
+            return self._index[text]
         if i is None or not 0 <= i < self.size:
             names = "" if self.names is None else f", and names are {self.shown}"
             fix = f" Convert it: int({label})." if isinstance(label, (bool, np.bool_)) else ""
@@ -108,6 +110,33 @@ def plain_names(kind: str, size: int, names: Iterable[str]) -> tuple[str, ...]:
     if len(some) > size:
         raise ModelError(f"{kind}_names has more than {size} entries. Give one name for each {kind}.")
     return tuple(str.__str__(name) if isinstance(name, str) else name for name in some)
+
+
+def label_text(value: object) -> str | None:
+    """Name of a state that is a text, a number, or a tuple of such; None for other objects, and if it is too long."""
+    if isinstance(value, (np.bool_, np.integer, np.floating)):
+        value = value.item()
+    if isinstance(value, tuple) and len(value) <= _LONGEST:
+        value = tuple(one.item() if isinstance(one, (np.bool_, np.integer, np.floating)) else one for one in value)
+        if not all(type(one) in (str, int, float, bool) for one in value):
+            return None
+    elif type(value) not in (str, int, float, bool):
+        return None
+    try:
+        text = str(value)
+    except ValueError:  # an integer with too many digits
+        return None
+    return text if len(text) <= _LONGEST and is_unicode(text) else None
+
+
+def names_of(kind: str, values: Sequence[object]) -> list[str]:
+    """Names of states: their texts if all have different ones, else their numbers, "state 0"."""
+    names = [label_text(value) or f"{kind} {i}" for i, value in enumerate(values)]
+    return names if len(set(names)) == len(names) else [f"{kind} {i}" for i in range(len(names))]
+
+
+_LONGEST = 40
+"""Characters of the name of a state."""
 
 
 def is_unicode(name: str) -> bool:

@@ -10,7 +10,7 @@ import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,11 +18,15 @@ import numpy.typing as npt
 from jmdp.base import arrays
 from jmdp.base.arrays import Booleans, Floats, Integers
 from jmdp.base.labels import Label, Labels
+from jmdp.base.savable import Savable
 from jmdp.base.settings import instance
-from jmdp.errors import ModelError, SettingsError
+from jmdp.errors import MissingExtraError, ModelError, SettingsError
 from jmdp.models import outcomes
 from jmdp.models.discount import checked_discount
 from jmdp.models.outcomes import MarginalMDP, OutcomeDistribution, Outcomes
+
+if TYPE_CHECKING:
+    import xarray
 
 Actions = Label | Sequence[Label] | npt.NDArray[np.integer]
 """One action, or several in any order."""
@@ -36,7 +40,7 @@ _BYTES = 12.0
 
 
 @dataclass(frozen=True, init=False, eq=False)
-class TabularJMDP(arrays.FrozenArrays):
+class TabularJMDP(arrays.FrozenArrays, Savable):
     """A joint MDP with finitely many states, scenarios and actions.
 
     The model is defined by its stored table, with each row of `prob` divided by its exact sum. Rows whose sum differs
@@ -71,6 +75,8 @@ class TabularJMDP(arrays.FrozenArrays):
     states: Labels
     actions: Labels
     reward_bound: float  # B = max |reward| over outcomes that can happen
+    normalised: float = 0.0  # largest |sum of a given row of prob − 1| that was corrected; 0 if there was only rounding
+    coupled_by: str | None = None  # how `couple` made the table of marginals, e.g. "Maximal()"; None if it was given
 
     def __init__(
         self,
@@ -82,8 +88,7 @@ class TabularJMDP(arrays.FrozenArrays):
         state_names: Sequence[str] | None = None,
         action_names: Sequence[str] | None = None,
     ) -> None:
-        parts = [prob, reward, next_state] if terminal is None else [prob, reward, next_state, terminal]
-        arrays.refuse_large_copies("The table", parts, _BYTES)
+        arrays.refuse_large_copies("The table", [prob, reward, next_state, terminal], _BYTES)
         p = arrays.floats("prob", prob, "[S, K]", ModelError)
         r = arrays.floats("reward", reward, "[S, K, A]", ModelError)
         n = arrays.integers("next_state", next_state, "[S, K, A]", ModelError)
@@ -112,7 +117,7 @@ class TabularJMDP(arrays.FrozenArrays):
         r[ends] = 0.0
         r[p == 0] = 0.0
         n[ends] = np.flatnonzero(ends)[:, None, None]
-        p = arrays.normalised_rows(p, lambda s: f"prob of state {states.name(s)}", ModelError)
+        p, correction = _normalised(p, states)
         bound = arrays.largest(r)
         if bound > LARGEST_RETURN * (1 - gamma):
             raise ModelError(
@@ -130,6 +135,7 @@ class TabularJMDP(arrays.FrozenArrays):
             "states": states,
             "actions": actions,
             "reward_bound": bound,
+            "normalised": correction,
         }.items():
             object.__setattr__(self, name, value)
 
@@ -185,6 +191,25 @@ class TabularJMDP(arrays.FrozenArrays):
         _, K, A = self.shape
         return bool(self.coupling_distance.max() > outcomes.rounding_allowance(K, A))
 
+    def to_xarray(self) -> xarray.Dataset:
+        """The table with labels."""
+        try:
+            import xarray
+        except ImportError:
+            raise MissingExtraError('Labelled arrays need xarray: pip install "jmdp[io]"') from None
+        axes = ("state", "scenario", "action")
+        about = {} if self.coupled_by is None else {"coupled_by": self.coupled_by}
+        return xarray.Dataset(
+            {
+                "prob": (axes[:2], self.prob),
+                "reward": (axes, self.reward),
+                "next_state": (axes, self.next_state),
+                "terminal": (axes[:1], self.terminal),
+            },
+            {"state": list(self.states), "action": list(self.actions)},
+            {"discount": self.discount} | about,
+        )
+
     def _actions_asked(self, actions: Actions | None) -> Integers:
         if actions is None:
             return np.arange(self.actions.size)
@@ -199,10 +224,18 @@ class TabularJMDP(arrays.FrozenArrays):
 
     def __repr__(self) -> str:
         S, K, A = self.shape
+        made = "" if self.coupled_by is None else f", coupled_by={self.coupled_by}"
         return (
             f"TabularJMDP({S} states, {K} scenarios, {A} actions, discount={self.discount:g}, "
-            f"{int(self.terminal.sum())} terminal, reward_bound={self.reward_bound:g})"
+            f"{int(self.terminal.sum())} terminal, reward_bound={self.reward_bound:g}{made})"
         )
+
+
+def _normalised(prob: Floats, states: Labels) -> tuple[Floats, float]:
+    """Rows divided by their sums, and the largest correction; 0 if there was only rounding."""
+    off = float(np.abs(prob.sum(axis=1) - 1).max())
+    prob = arrays.normalised_rows(prob, lambda s: f"prob of state {states.name(s)}", ModelError)
+    return prob, off if off > prob.shape[1] * np.finfo(float).eps else 0.0
 
 
 def check_model(model: object) -> None:
@@ -214,4 +247,11 @@ def with_discount(model: TabularJMDP, discount: float) -> TabularJMDP:
     """Copy of a table with another discount, which is not checked because a finite horizon allows 1."""
     other = copy.copy(model)
     object.__setattr__(other, "discount", discount)
+    return other
+
+
+def with_coupled_by(model: TabularJMDP, how: str) -> TabularJMDP:
+    """Copy of a table that records how it was made of marginals."""
+    other = copy.copy(model)
+    object.__setattr__(other, "coupled_by", how)
     return other
