@@ -184,7 +184,8 @@ class TabularSimulator(Simulator):
         return int(np.argmin(self.model.terminal))
 
     def __repr__(self) -> str:
-        return f"table of {self.model.shape[0]} states × {self.model.shape[2]} actions"
+        made = "" if self.model.coupled_by is None else f", outcomes of actions coupled by {self.model.coupled_by}"
+        return f"table of {self.model.shape[0]} states × {self.model.shape[2]} actions{made}"
 
 
 def table_states(simulator: Simulator) -> Labels | None:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from jmdp.base.arrays import ROW_SUM_TOLERANCE, Floats, cumulative_rows
+from jmdp.base.labels import names_of
 from jmdp.base.luck import Shock
 from jmdp.base.settings import attribute, listed, real_number, short
 from jmdp.errors import SettingsError
@@ -63,8 +64,7 @@ class Starts:
             states = [labels.index(state) for state in states]
             names = [labels.name(state) for state in states]
         else:
-            names = [_name(state, i) for i, state in enumerate(states)]
-            names = names if len(set(names)) == len(names) else [f"start {i}" for i in range(len(names))]
+            names = names_of("start", states)
         if len(set(names)) < len(names):
             raise SettingsError(
                 f"{name} contains a state twice. Give each state once, with its probability: {{state: probability}}."
@@ -108,8 +108,3 @@ def _listed(starts: Any, name: str) -> list[Any]:
     if len(states) > _MOST_STARTS:
         raise SettingsError(f"{name} has more than {_MOST_STARTS:,} states. Give fewer.")
     return states
-
-
-def _name(state: Any, i: int) -> str:
-    text = str(state) if isinstance(state, (str, int, float, tuple, np.generic)) else f"start {i}"
-    return text if len(text) <= 40 else f"start {i}"

@@ -2,81 +2,309 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import product
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, overload
 
 import numpy as np
 
-from jmdp.base.settings import instance
+from jmdp.base import arrays
+from jmdp.base.arrays import Booleans, Integers
+from jmdp.base.labels import Labels
+from jmdp.base.settings import cut, instance
 from jmdp.errors import ModelError
 from jmdp.models.tabular import TabularJMDP
 from jmdp.simulators.checking.probe import Finding
+from jmdp.simulators.functions import TabularSimulator
+from jmdp.simulators.starts import Starts
+from jmdp.testing.equal_parts import equal_actions, equal_states
+
+_SHOWN = 8
+"""Names that a message lists."""
+
+_BYTES = 40.0
+"""Memory for each number of the table while it is checked."""
+
+Severity = Literal["problem", "note"]
 
 
-def check_model(model: TabularJMDP) -> list[Finding]:
+@dataclass(frozen=True)
+class ModelFinding(Finding):
+    """Feature of a table that is allowed, but is probably a mistake ("problem") or may be one ("note")."""
+
+    severity: Severity = "note"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ModelReport(Sequence[Finding]):
+    """Findings of `check_model`, at most one of each kind. Printed, it says what to do; as a sequence, it has them."""
+
+    findings: tuple[ModelFinding, ...]
+    states: dict[str, Integers]
+    """Indices of all states that a finding is about, by its kind; messages name the first ones."""
+    model: str
+
+    @property
+    def problems(self) -> tuple[ModelFinding, ...]:
+        """Findings that are probably mistakes."""
+        return tuple(finding for finding in self.findings if finding.severity == "problem")
+
+    @property
+    def notes(self) -> tuple[ModelFinding, ...]:
+        """Findings that may be intended."""
+        return tuple(finding for finding in self.findings if finding.severity == "note")
+
+    def __str__(self) -> str:
+        if not self.findings:
+            return f"no problem found in {self.model}"
+        counts = f"{_count(len(self.problems), 'problem')}, {_count(len(self.notes), 'note')}"
+        lines = [f"{finding.severity}: {finding}" for finding in (*self.problems, *self.notes)]
+        return "\n".join([f"{counts} in {self.model}", *lines])
+
+    __repr__ = __str__
+
+    def __len__(self) -> int:
+        return len(self.findings)
+
+    @overload
+    def __getitem__(self, i: int) -> ModelFinding: ...
+    @overload
+    def __getitem__(self, i: slice) -> tuple[ModelFinding, ...]: ...
+    def __getitem__(self, i: int | slice) -> ModelFinding | tuple[ModelFinding, ...]:
+        return self.findings[i]
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the findings are equal; a list of findings can be compared too."""
+        return isinstance(other, (ModelReport, list, tuple)) and self.findings == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash(self.findings)
+
+
+def check_model(model: TabularJMDP, starts: Any = None) -> ModelReport:
     """Report features of a scenario table that are allowed but are likely mistakes.
 
-    The constructor of `TabularJMDP` checks that a table is well formed. This function reports states with identical
-    tables (under `Local` they draw separate scenarios, so splitting a state changes covariances), actions that never
-    differ, scenarios of probability 0, states that are never left and have no reward but are not terminal, states that
-    no transition leads to, and tables without randomness to share.
+    The constructor of `TabularJMDP` checks that a table is well formed. This function reports
+
+    - states with identical tables: under `Local` they draw separate scenarios, so splitting a state changes
+      covariances;
+    - actions with the same effect in every state (problem), and scenarios of probability 0;
+    - states that are never left and have no reward but are not terminal (problem), and other sets of states without a
+      terminal one that cannot be left;
+    - states that cannot be reached from `starts`; without starts, those that no transition from another state leads to;
+    - rows of `prob` whose sums were not 1 and were corrected, tables without randomness, and tables whose joint
+      outcomes were chosen by a coupling.
+
+    Parameters
+    ----------
+    model
+        The table.
+    starts
+        Start states: a list of states, {state: probability}, or an array [S] of probabilities.
+
+    Returns
+    -------
+    ModelReport
+        ``print(report)`` shows each finding with its states, why it matters, and the fix. It is a sequence of findings,
+        empty if nothing was found.
     """
     instance("model", model, TabularJMDP, ModelError)
-    findings: list[Finding] = []
-    for look in (_copies, _equal_actions, _impossible_scenarios, _idle_traps, _unreached, _no_luck):
-        findings.extend(Finding(look.__name__.strip("_").replace("_", " "), message) for message in look(model))
-    return findings
+    S, K, A = model.shape
+    arrays.refuse_large(f"The check of {S:,} states, {K:,} scenarios and {A:,} actions", _BYTES * S * K * A)
+    begun = None if starts is None else np.array(Starts.of(starts, TabularSimulator(model)).states, np.int64)
+    table = _Table(model, begun)
+    findings, states = [], {}
+    for look in _LOOKS:
+        for message, where in look(table):
+            kind = look.__name__.strip("_").replace("_", " ")
+            findings.append(ModelFinding(kind, message, severity="problem" if look in _PROBLEMS else "note"))
+            states[kind] = where
+    return ModelReport(tuple(findings), states, repr(model))
 
 
-def _copies(model: TabularJMDP) -> Iterator[str]:
-    seen: dict[bytes, int] = {}
-    for s in np.flatnonzero(~model.terminal):
-        row = b"".join(table[s].tobytes() for table in (model.prob, model.reward, model.next_state))
-        first = seen.setdefault(row, int(s))
-        if first != s:
-            yield (
-                f"states {model.states.name(first)} and {model.states.name(int(s))} have the same table. Local() draws "
-                "separate scenarios for them, so returns are less correlated than if they were one state. "
-                "Merge them if they represent the same state."
-            )
+_Message = tuple[str, Integers]
+"""What was found, and the states concerned."""
+
+_NO_STATES: Integers = np.zeros(0, np.int64)
 
 
-def _equal_actions(model: TabularJMDP) -> Iterator[str]:
-    possible = model.prob > 0
-    A = model.shape[2]
-    for a, b in product(range(A), range(A)):
-        if a < b and all(
-            (table[:, :, a] == table[:, :, b])[possible].all() for table in (model.reward, model.next_state)
-        ):
-            yield (
-                f"actions {model.actions.name(a)} and {model.actions.name(b)} have the same effect in every state. "
-                "Their returns still differ unless the policy draws the same actions after both."
-            )
+@dataclass(frozen=True, eq=False)
+class _Table:
+    """A table, its start states if they are given, and what several checks need."""
+
+    model: TabularJMDP
+    starts: Integers | None
+
+    @cached_property
+    def possible(self) -> Booleans:
+        """[S, K], scenarios that can happen; none in terminal states."""
+        return np.asarray((self.model.prob > 0) & ~self.model.terminal[:, None])
+
+    @cached_property
+    def graph(self) -> Any:
+        """Transitions of positive probability as a sparse matrix, with node S in front of all starts."""
+        from scipy.sparse import csr_array
+
+        S, _, A = self.model.shape
+        starts = _NO_STATES if self.starts is None else self.starts
+        to = np.concatenate([self.model.next_state[self.possible].ravel(), starts])
+        counts = np.concatenate([[0], self.possible.sum(axis=1) * A, [starts.size]])
+        return csr_array((np.ones(to.size, np.int8), to, np.cumsum(counts)), shape=(S + 1, S + 1))
+
+    @cached_property
+    def sources(self) -> Integers:
+        """State in which each entry of the graph's `indices` begins."""
+        counts = np.diff(self.graph.indptr)
+        return np.repeat(np.arange(len(counts)), counts)
+
+    @cached_property
+    def idle(self) -> Booleans:
+        """[S], non-terminal states that are never left and have no reward."""
+        model = self.model
+        here = np.arange(model.shape[0])[:, None, None]
+        stays = ((model.next_state == here) | ~self.possible[:, :, None]).all(axis=(1, 2))
+        return np.asarray(stays & (model.reward == 0).all(axis=(1, 2)) & ~model.terminal)
+
+    def names(self, states: Integers) -> str:
+        """The first of these states, by name."""
+        return _names(self.model.states, states)
 
 
-def _impossible_scenarios(model: TabularJMDP) -> Iterator[str]:
-    for k in np.flatnonzero((model.prob[~model.terminal] == 0).all(axis=0)):
-        yield f"scenario {k} has probability 0 in every state. Drop it."
+def _copies(table: _Table) -> Iterator[_Message]:
+    groups = equal_states(table.model)
+    if not groups:
+        return
+    states = np.concatenate(groups)
+    more = f", and {_count(len(groups) - 1, 'more group')} like this ({states.size:,} states in all)"
+    message = (
+        f"states {table.names(groups[0])} have the same table{more if len(groups) > 1 else ''}. Local() draws separate "
+        "scenarios for them, so returns are less correlated than if they were one state. Merge them if they represent "
+        "the same state."
+    )
+    yield message, states
 
 
-def _idle_traps(model: TabularJMDP) -> Iterator[str]:
+def _equal_actions(table: _Table) -> Iterator[_Message]:
+    groups = equal_actions(table.model)
+    if not groups:
+        return
+    more = f", and {_count(len(groups) - 1, 'more group')} like this" if len(groups) > 1 else ""
+    message = (
+        f"actions {_names(table.model.actions, groups[0])} have the same effect in every state{more}. Their returns "
+        "still differ unless the policy draws the same actions after both. Drop one, or correct its outcomes."
+    )
+    yield message, _NO_STATES
+
+
+def _impossible_scenarios(table: _Table) -> Iterator[_Message]:
+    never = np.flatnonzero(~table.possible.any(axis=0))
+    if never.size and not table.model.terminal.all():
+        names = _names(Labels.of("scenario", table.model.shape[1], None), never)
+        which = f"scenario {names} has" if never.size == 1 else f"scenarios {names} have"
+        it = "it" if never.size == 1 else "them"
+        yield f"{which} probability 0 in every state. Drop {it}, to save time and memory.", _NO_STATES
+
+
+def _idle_traps(table: _Table) -> Iterator[_Message]:
+    states = np.flatnonzero(table.idle)
+    if states.size == 1:
+        yield f"state {table.names(states)} is never left and has no reward. Mark it terminal.", states
+    elif states.size:
+        yield f"states {table.names(states)} are never left and have no reward. Mark them terminal.", states
+
+
+def _closed_sets(table: _Table) -> Iterator[_Message]:
+    from scipy.sparse.csgraph import connected_components
+
+    model, graph = table.model, table.graph
     S = model.shape[0]
-    here = np.arange(S)[:, None, None]
-    stays = ((model.next_state == here) | (model.prob == 0)[:, :, None]).all(axis=(1, 2))
-    for s in np.flatnonzero(stays & (model.reward == 0).all(axis=(1, 2)) & ~model.terminal):
-        yield f"state {model.states.name(int(s))} is never left and has no reward. Mark it terminal."
+    count, label = connected_components(graph, directed=True, connection="strong")
+    source = table.sources
+    closed = np.ones(count, bool)
+    closed[label[source[label[source] != label[graph.indices]]]] = False
+    ends = model.terminal | table.idle
+    closed[label[:S][ends]] = False
+    states = np.flatnonzero(closed[label[:S]])
+    sets = len(np.unique(label[states]))
+    if sets == 0 or (sets == 1 and not ends.any()):
+        return  # one closed set is what continuing problems have
+    first = states[label[states] == label[states[0]]]
+    which = f"states {table.names(first)} are" if first.size > 1 else f"state {table.names(first)} is"
+    more = f", and {_count(sets - 1, 'more set')} like this ({states.size:,} states in all)" if sets > 1 else ""
+    message = (
+        f"{which} never left, and not terminal{more}. Returns from there never end; only the discount "
+        f"{model.discount:g} limits them. Add the missing transitions, or mark states terminal in which episodes end."
+    )
+    yield message, states
 
 
-def _unreached(model: TabularJMDP) -> Iterator[str]:
-    S = model.shape[0]
-    here = np.arange(S)[:, None, None]
-    arrives = (model.prob > 0)[:, :, None] & (model.next_state != here) & ~model.terminal[:, None, None]
-    missing = np.setdiff1d(np.arange(S), model.next_state[arrives])
+def _unreached(table: _Table) -> Iterator[_Message]:
+    S = table.model.shape[0]
+    reached = np.zeros(S + 1, bool)
+    if table.starts is None:
+        to = table.graph.indices
+        reached[to[to != table.sources]] = True
+        what = "no transition leads to"
+    else:
+        from scipy.sparse.csgraph import breadth_first_order
+
+        reached[breadth_first_order(table.graph, S, return_predecessors=False)] = True
+        what = "the starts do not lead to"
+    missing = np.flatnonzero(~reached[:S])
     if missing.size and S > 1:
-        names = ", ".join(model.states.name(int(s)) for s in missing[:8])
-        yield f"no transition leads to {missing.size} of {S} states ({names}{', …' if missing.size > 8 else ''})."
+        more = ", …" * (missing.size > _SHOWN)
+        where = f"{what} {missing.size:,} of {S:,} states ({table.names(missing[:_SHOWN])}{more})"
+        yield f"{where}. If episodes do not start there, drop them, or add the missing transitions.", missing
 
 
-def _no_luck(model: TabularJMDP) -> Iterator[str]:
-    if ((model.prob > 0).sum(axis=1) <= 1).all():
-        yield "every state has one possible scenario, so there is no randomness for actions to share."
+def _no_luck(table: _Table) -> Iterator[_Message]:
+    if (table.possible.sum(axis=1) <= 1).all():
+        yield "every state has one possible scenario, so there is no randomness for actions to share.", _NO_STATES
+
+
+def _corrected_sums(table: _Table) -> Iterator[_Message]:
+    off = table.model.normalised
+    if off > 0:
+        message = (
+            f"rows of prob had sums that differ from 1 by up to {off:.1g}, and were divided by them. This is expected "
+            "of rounded or single-precision numbers; otherwise a scenario is missing or counted twice."
+        )
+        yield message, _NO_STATES
+
+
+def _chosen_coupling(table: _Table) -> Iterator[_Message]:
+    how = table.model.coupled_by
+    if how is not None:
+        message = (
+            f"the joint outcomes were chosen by {how}, not given: outcomes of single actions do not determine them. "
+            "Means are not affected; covariances, gaps and probabilities of superiority depend on this choice."
+        )
+        yield message, _NO_STATES
+
+
+_PROBLEMS: tuple[Callable[[_Table], Iterator[_Message]], ...] = (_equal_actions, _idle_traps)
+
+_LOOKS: tuple[Callable[[_Table], Iterator[_Message]], ...] = (
+    _copies,
+    _equal_actions,
+    _impossible_scenarios,
+    _idle_traps,
+    _closed_sets,
+    _unreached,
+    _no_luck,
+    _corrected_sums,
+    _chosen_coupling,
+)
+
+
+def _names(labels: Labels, indices: Integers) -> str:
+    """The first names, e.g. "a, b and c"."""
+    shown = [cut(labels.name(int(i)), 40) for i in indices[:_SHOWN]]
+    if len(indices) > _SHOWN:
+        return f"{', '.join(shown)}, … ({len(indices):,} in all)"
+    return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
+
+
+def _count(number: int, name: str) -> str:
+    return f"{number or 'no'} {name}{'s' * (number != 1)}"

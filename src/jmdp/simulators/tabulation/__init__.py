@@ -1,0 +1,1 @@
+"""Scenario tables of simulators: enumeration of finite draws, sampling, exploration of states."""
