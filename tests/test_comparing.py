@@ -329,7 +329,7 @@ def test_pickled():
     found = pickle.loads(pickle.dumps(compared(one_step(lambda a, u: a + u))))
     assert found.best == "1"
     assert found.gap("1", "0").distribution().superiority() == 1
-    with pytest.raises(UnavailableError, match="loses its simulator when it is pickled"):
+    with pytest.raises(UnavailableError, match="pickled comparison has no simulator"):
         found.continued(100)
 
 

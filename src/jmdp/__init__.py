@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from jmdp.comparing_policies import compare_policies
     from jmdp.comparing_runs import compare_runs
     from jmdp.distribute import ProcessPool, RayPool, SerialPool
+    from jmdp.files.reading import read_model
+    from jmdp.files.saving import load
     from jmdp.methods.exact_distribution import ExactDistribution
     from jmdp.methods.incremental import Incremental
     from jmdp.methods.jipe import JIPE
@@ -35,6 +37,8 @@ if TYPE_CHECKING:
     from jmdp.methods.neural_gram import LearnedEvaluation, NeuralGram
     from jmdp.methods.reachable_pairs import ReachablePairs
     from jmdp.models.actors.as_policy import as_policy
+    from jmdp.models.couple import CommonUniform, JointTable, Maximal, Product, couple
+    from jmdp.models.marginals.marginals import Marginals
     from jmdp.results.calibration import Calibration
     from jmdp.results.comparison import Comparison
     from jmdp.results.margins import Margin
@@ -46,6 +50,7 @@ if TYPE_CHECKING:
     from jmdp.simulators.visited import visited_states
     from jmdp.studies.study import Study
     from jmdp.studying import study
+    from jmdp.tabulating import Tabulation, tabulate
 
 __version__ = "0.1.0"
 
@@ -53,6 +58,7 @@ __all__ = [
     "JIPE",
     "Calibration",
     "Certificate",
+    "CommonUniform",
     "Comparison",
     "Distribution",
     "Estimate",
@@ -64,18 +70,22 @@ __all__ = [
     "Incremental",
     "Independent",
     "Interval",
+    "JointTable",
     "LazyJMDP",
     "LearnedEvaluation",
     "LinearProjected",
     "Local",
     "Luck",
     "Margin",
+    "Marginals",
+    "Maximal",
     "MonteCarlo",
     "NeuralGram",
     "NotWorse",
     "Outcome",
     "PolicyComparison",
     "ProcessPool",
+    "Product",
     "RayPool",
     "ReachablePairs",
     "Recipe",
@@ -88,18 +98,23 @@ __all__ = [
     "Synchronous",
     "TabularJMDP",
     "TabularPolicy",
+    "Tabulation",
     "Verdict",
     "as_policy",
     "compare",
     "compare_policies",
     "compare_runs",
+    "couple",
     "errors",
     "evaluate",
     "gap_samples",
+    "load",
     "methods",
     "plots",
+    "read_model",
     "simulators",
     "study",
+    "tabulate",
     "testing",
     "training",
     "visited_states",
@@ -129,6 +144,12 @@ _LOADED_LATER = {
     "compare_policies": "comparing_policies",
     "compare_runs": "comparing_runs",
     "gap_samples": "methods.monte_carlo",
+    "load": "files.saving",
+    "Marginals": "models.marginals.marginals",
+    "Tabulation": "tabulating",
+    "read_model": "files.reading",
+    "tabulate": "tabulating",
+    **dict.fromkeys(("CommonUniform", "JointTable", "Maximal", "Product", "couple"), "models.couple"),
     "visited_states": "simulators.visited",
     **{name: f"methods.{folder}" for name, folder in methods.METHODS.items()},
 }

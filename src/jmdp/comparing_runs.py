@@ -15,7 +15,7 @@ from jmdp.base.interrupts import interruptible
 from jmdp.base.labels import Labels
 from jmdp.base.luck import Shock, Usage
 from jmdp.base.luck_by_purpose import Luck
-from jmdp.base.settings import cut, names, short, whole_number
+from jmdp.base.settings import cut, names, short
 from jmdp.comparison_settings import Settings, alternative_names
 from jmdp.distribute.pools import Pool
 from jmdp.errors import SettingsError, SimulatorError
@@ -25,6 +25,7 @@ from jmdp.results.run_comparison import RunComparison, RunComparisons
 from jmdp.results.samples.drawn_samples import DrawnSamples, Sampled
 from jmdp.results.samples.sample_summary import SampleSummary
 from jmdp.results.samples.selection import Standing
+from jmdp.sequential import Continuation
 from jmdp.simulators.draws import Draws
 from jmdp.simulators.episodes import EpisodeDraws
 from jmdp.simulators.runs import Run, RunBlocks, RunDraws
@@ -97,6 +98,19 @@ def compare_runs(
     settings = Settings.of({name: value for name, value in given.items() if name not in own})
     for measure in {measure for values in own.values() for measure in values}:
         _settings_of(settings, own, measure)  # raises if a value is wrong
+    smaller = minimize if isinstance(minimize, bool) else _names(minimize)
+    found: RunComparison | RunComparisons = run_question(runs, baseline, smaller, own, settings).answer()
+    return found
+
+
+def run_question(
+    runs: Mapping[str, Run],
+    baseline: str | None,
+    minimize: bool | frozenset[str],
+    own: Mapping[str, Mapping[str, Any]],
+    settings: Settings,
+) -> RunQuestion:
+    """Check that designs and settings are compatible, and combine them."""
     labels, baseline = alternative_names("design", runs, baseline)
     named = {labels.name(i): run for i, run in enumerate(runs.values())}
     for name, run in named.items():
@@ -104,17 +118,15 @@ def compare_runs(
             raise SettingsError(
                 f"Design {short(name)} is a {type(run).__name__}. Give a function of the randomness: def run(luck): …"
             )
-    question = _Measures(
+    return RunQuestion(
         labels=labels,
         settings=settings,
         progress=settings.progress,
         runs=named,
         baseline=baseline,
-        minimize=minimize if isinstance(minimize, bool) else _names(minimize),
+        minimize=minimize,
         own=own,
     )
-    found: RunComparison | RunComparisons = question.answer()
-    return found
 
 
 def _settings_of(settings: Settings, own: Mapping[str, Mapping[str, Any]], measure: str) -> Settings:
@@ -194,7 +206,7 @@ class _Question(WholeQuestion):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class _Measures(_Question):
+class RunQuestion(_Question):
     """Comparison of designs by all measures, whose names are known from the first sample on."""
 
     minimize: bool | frozenset[str]
@@ -268,12 +280,12 @@ class _Measures(_Question):
         """Result from the samples so far."""
         found = [part.comparison(sampled, interrupted) for part in self._parts(sampled.samples)]
         if found[0].measure is None:
-            single: RunComparison = found[0]
+            single: RunComparison = replace(found[0], continue_with=Continuation(self, sampled))
             return single
         return RunComparisons(
             comparisons={comparison.measure: comparison for comparison in found},
             confidence=self.settings.confidence,
-            continue_with=lambda samples: self.answer(sampled, whole_number("samples", samples, 2)),
+            continue_with=Continuation(self, sampled),
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeVar, overload
 
 import numpy as np
@@ -20,6 +21,7 @@ from jmdp.models.horizon import Horizon, horizon_model, policy_steps
 from jmdp.models.lazy import LazyJMDP
 from jmdp.models.policy import TabularPolicy
 from jmdp.models.tabular import TabularJMDP
+from jmdp.results.asked import Asked
 from jmdp.results.evaluation import Evaluation
 from jmdp.results.outcome import Outcome
 from jmdp.results.repeated import repeated
@@ -143,9 +145,33 @@ def evaluate(
             answer = _answer(model, policy, coupling, method, discount, progress)
         else:
             raise SettingsError(_START_IS_FOR_POLICIES)
+    if isinstance(model, TabularJMDP) and isinstance(answer, Evaluation):
+        answer = replace(answer, asked=_asked(model, policy, discount, start, horizon, terminal_value))
     if throw and not answer.outcome.successful:
         raise _not_converged(method, answer)
     return answer
+
+
+def _asked(model: TabularJMDP, policy: Any, discount: Any, start: Any, steps: Any, terminal_value: Any) -> Asked:
+    """The arguments of an evaluation of a table, after they were checked."""
+    horizon = None if steps is None else Horizon.of(model, steps, terminal_value)
+    given = policy if isinstance(policy, Mapping) else {"": policy}
+
+    def tables(one: Any) -> tuple[TabularPolicy, ...]:
+        if horizon is None:
+            return (TabularPolicy.of(one, model.actions, model.states),)
+        found = policy_steps(one, model, horizon.steps)
+        return tuple(found[:1] if all(step is found[0] for step in found) else found)
+
+    return Asked(
+        model=model,
+        discount=model.discount if discount is None else float(discount),
+        names=tuple(given) if isinstance(policy, Mapping) else None,
+        policies=tuple(map(tables, given.values())),
+        start=None if start is None else _start(start, model),
+        horizon=None if horizon is None else horizon.steps,
+        terminal_value=None if horizon is None or terminal_value is None else horizon.final,
+    )
 
 
 def _answer(

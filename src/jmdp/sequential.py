@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any, ClassVar
 
 from jmdp.base.interval import ANYWHERE
 from jmdp.base.labels import Labels
 from jmdp.base.progress import status_bar
-from jmdp.base.settings import whole_number
+from jmdp.base.settings import cut, whole_number
 from jmdp.comparison_settings import Settings
 from jmdp.course import Course
 from jmdp.distribute.pool_setting import pool_of
 from jmdp.distribute.pools import Pool
+from jmdp.errors import SettingsError
 from jmdp.methods.monte_carlo.monte_carlo import MonteCarlo
 from jmdp.results.anytime import ENOUGH
 from jmdp.results.comparison import Comparison
@@ -135,7 +136,7 @@ class Question(ABC):
             confidence=settings.confidence,
             error=self.rule.error,
             return_range=settings.return_range,
-            method=partial(MonteCarlo, seed=settings.seed, confidence=settings.confidence, horizon=self.horizon),
+            method=MonteCarlo(seed=settings.seed, confidence=settings.confidence, horizon=self.horizon),
             certain=certain,
             sign=self.sign,
         )
@@ -199,7 +200,7 @@ class Question(ABC):
             "margin": self.settings.margin,
             "simulator": self.described(),
             "tie_tolerance": self.settings.tie_tolerance,
-            "continue_with": lambda samples: self.answer(sampled, whole_number("samples", samples, 2)),
+            "continue_with": Continuation(self, sampled),
         }
         return self._result(common)
 
@@ -218,6 +219,22 @@ class Question(ABC):
         others = [i for i in range(summary.labels.size) if i != leader]
         ends = [summary.pair(leader, i).gap(0, 0, 1).mean_interval or ANYWHERE for i in others]
         return leader if all(end.low > 0 if self.sign > 0 else end.high < 0 for end in ends) else None
+
+
+@dataclass(frozen=True, eq=False)
+class Continuation:
+    """Goes on with a comparison."""
+
+    question: Question
+    sampled: Sampled
+
+    def __call__(self, samples: int, given: Mapping[str, Any]) -> Any:
+        """Draw until there are this many samples, or until it is decided."""
+        if given:
+            raise SettingsError(
+                f"{cut(', '.join(given))} was given, but this comparison has its own. Only one from a file needs it."
+            )
+        return self.question.answer(self.sampled, whole_number("samples", samples, 2))
 
 
 class _Run:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hostile import (
     entries_answers,
     entries_comparisons,
+    entries_files,
     entries_methods,
     entries_plots,
     entries_results,
@@ -20,4 +21,5 @@ ENTRIES = [
     *entries_samples.ENTRIES,
     *entries_comparisons.ENTRIES,
     *entries_answers.ENTRIES,
+    *entries_files.ENTRIES,
 ]

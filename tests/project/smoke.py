@@ -97,8 +97,12 @@ def io():
         found.to_netcdf(Path(folder, "found.nc"), engine="h5netcdf")
         with xarray.open_dataset(Path(folder, "found.nc"), engine="h5netcdf") as read:
             xarray.testing.assert_identical(read.load(), found)
-    frame = jmdp.compare(shop(), policy=filled_up, discount=0.8, seed=0).to_dataframe()
-    assert list(frame.index) == ["none", "three"]
+    compared = jmdp.compare(shop(), policy=filled_up, discount=0.8, seed=0)
+    assert list(compared.to_dataframe().index) == ["none", "three"]
+    with tempfile.TemporaryDirectory() as folder:
+        for result in (WORLD.model, compared):
+            result.save(Path(folder, "saved.nc"))
+            assert repr(jmdp.load(Path(folder, "saved.nc"))) == repr(result)
 
 
 def cli():
@@ -195,6 +199,14 @@ def study():
         assert first.equals(again)
 
 
+def storm():
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "model.prism")
+        path.write_text("mdp\nmodule m\ns : [0..1] init 0;\n[a] true -> 0.5 : (s'=0) + 0.5 : (s'=1);\nendmodule\n")
+        path.write_text(path.read_text() + "rewards\n[a] true : 1;\nendrewards\n")
+        assert jmdp.Marginals.from_storm(path, 0.5).shape == (2, 1)
+
+
 def convex():
     """Rewards without which no cone would be needed are no test of the solver."""
     method = jmdp.LinearProjected(features.OneHot(), solver="convex")
@@ -221,7 +233,7 @@ def report():
 
 CHECKS = {
     check.__name__: check
-    for check in (core, io, cli, gym, atari, jax, gymnax, nn, onnx, tracking, ray, study, convex, plot, report)
+    for check in (core, io, cli, gym, atari, jax, gymnax, nn, onnx, tracking, ray, study, storm, convex, plot, report)
 }
 
 

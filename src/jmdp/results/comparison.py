@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -13,8 +13,9 @@ import numpy as np
 from jmdp.base.arrays import Floats
 from jmdp.base.interval import Estimate, Interval
 from jmdp.base.labels import Label
+from jmdp.base.savable import Savable
 from jmdp.base.settings import cut, integer, short
-from jmdp.errors import LabelError, UnavailableError
+from jmdp.errors import LabelError
 from jmdp.results.answer import EARNS, Wording, answer_sentence
 from jmdp.results.comparison_table import action_columns, comparison_table
 from jmdp.results.evaluation import Evaluation
@@ -24,7 +25,7 @@ from jmdp.results.not_worse import NotWorse, not_worse
 from jmdp.results.outcome import Outcome
 from jmdp.results.pairing import pairing_ceiling, pairing_gain
 from jmdp.results.regret import Regret
-from jmdp.results.result import Tabulated, figure
+from jmdp.results.result import Tabulated, figure, forgotten
 from jmdp.results.samples.drawn_samples import DrawnSamples
 from jmdp.results.samples.limits import Limits
 from jmdp.results.samples.sample_summary import SampleSummary
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Comparison(Tabulated):
+class Comparison(Tabulated, Savable):
     """Actions compared from one state under shared randomness.
 
     Actions that are known to be worse were eliminated, so they have fewer rollouts (`counts`). A gap and all that
@@ -66,7 +67,7 @@ class Comparison(Tabulated):
     policy: str
     tie_tolerance: float  # gaps up to this size are ties
     numbers: tuple[int, ...] | None  # indices of the actions in the simulator, if it has discrete actions
-    continue_with: Callable[[int], Comparison] = field(repr=False)
+    continue_with: Callable[[int, Mapping[str, Any]], Comparison] = field(repr=False)
 
     @property
     def evaluation(self) -> Evaluation:
@@ -197,9 +198,8 @@ class Comparison(Tabulated):
         return found if self.sign > 0 else found.negative()
 
     def not_worse(self, margin: Margin | float | str, new: Label | None = None, old: Label | None = None) -> NotWorse:
-        """Whether E[new] ≥ E[old] − margin, from the samples so far; valid whenever sampling stopped.
+        """Whether E[new] ≥ E[old] − margin (E[new] ≤ E[old] + margin if smaller is better); valid at any stop.
 
-        If smaller returns are better: whether E[new] ≤ E[old] + margin.
         A margin is in units of the return, or a share of |E[old]|: "2%". By default `old` is the baseline.
         """
         named = new, self.baseline if old is None else old
@@ -272,13 +272,14 @@ class Comparison(Tabulated):
             return None
         return float(self.advantage(self.best, self.runner_up)) * (1 - self.unseen) / self.unseen
 
-    def continued(self, samples: int) -> Comparison:
+    def continued(self, samples: int, **given: Any) -> Comparison:
         """Continue to this many rollouts of each action that was not eliminated, or until decided if it is not.
 
         No sample is drawn twice. A decided comparison goes on with the actions that were simulated last, to narrow the
-        intervals. `max_steps` and `seconds` no longer apply.
+        intervals. `max_steps` and `seconds` no longer apply. One from a file must be given what a file does not have:
+        ``continued(5000, simulator=…, policy=…)``, and `state` and `actions` if the call that made it had them.
         """
-        return self.continue_with(samples)
+        return self.continue_with(samples, given)
 
     def rows(self) -> list[dict[str, Any]]:
         """One row per action, with the columns of the printed table and the regret of each action."""
@@ -299,7 +300,8 @@ class Comparison(Tabulated):
 
     def to_xarray(self) -> xarray.Dataset:
         """Means, covariances and correlations of the returns, with labels and errors."""
-        return self.evaluation.to_xarray()
+        about = {"seed": str(self.seed), "samples": self.samples, "outcome": self.outcome.name, "answer": self.answer}
+        return self.evaluation.to_xarray().assign_attrs(about)
 
     def plot(self) -> Figure:
         """Draw `jmdp.plots.comparison_chart`."""
@@ -341,10 +343,3 @@ class Comparison(Tabulated):
 
     def __repr__(self) -> str:
         return comparison_table(self)
-
-
-def forgotten(samples: int) -> Any:
-    """Raise: `continue_with` of a comparison that was pickled."""
-    raise UnavailableError(
-        "A comparison loses its simulator when it is pickled, so it cannot be continued. Compare again."
-    )

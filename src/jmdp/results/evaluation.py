@@ -13,9 +13,11 @@ from jmdp.base import arrays
 from jmdp.base.arrays import ROUNDOFF, Floats
 from jmdp.base.interval import ANYWHERE, Estimate, Interval
 from jmdp.base.labels import Label, Labels
+from jmdp.base.savable import Savable
 from jmdp.base.settings import short
-from jmdp.errors import MissingExtraError, SettingsError, UnavailableError
+from jmdp.errors import SettingsError, UnavailableError
 from jmdp.models.coupling import Coupling
+from jmdp.results.asked import Asked
 from jmdp.results.certificate import Certificate
 from jmdp.results.evaluation_text import evaluation_text
 from jmdp.results.gaps.correlation import clipped, fisher
@@ -35,7 +37,7 @@ from jmdp.results.parts import (
 )
 from jmdp.results.projection import Projection
 from jmdp.results.quantities import Quantity, unavailable
-from jmdp.results.result import Tabulated, figure
+from jmdp.results.result import Tabulated, figure, labelled_arrays
 
 if TYPE_CHECKING:
     import xarray
@@ -43,7 +45,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Evaluation(arrays.FrozenArrays, Tabulated):
+class Evaluation(arrays.FrozenArrays, Tabulated, Savable):
     """Joint moments of the returns Z(s, a) of one policy under one coupling.
 
     Z(s, a) is Eq. (1). `mean` is Eq. (10); `covariance` contains the covariances of the joint return vector of each
@@ -71,10 +73,16 @@ class Evaluation(arrays.FrozenArrays, Tabulated):
     projection: Projection | None = None
     learning: LearningCurve | None = None
     start: StartSplit | None = None
+    asked: Asked | None = None  # what was evaluated, if that was a table
 
     def __post_init__(self) -> None:
         for array in (self.mean, self.covariance, self.residuals):
             arrays.frozen(array)
+
+    @property
+    def coupled_by(self) -> str | None:
+        """How the outcomes of different actions were coupled, if the model was made of marginals by `couple`."""
+        return None if self.asked is None else self.asked.model.coupled_by
 
     @cached_property
     def correlation(self) -> Floats:
@@ -298,10 +306,6 @@ class Evaluation(arrays.FrozenArrays, Tabulated):
 
     def to_xarray(self) -> xarray.Dataset:
         """Mean, covariance and correlation with labels and errors, as an xarray Dataset."""
-        try:
-            import xarray
-        except ImportError:
-            raise MissingExtraError('Labelled arrays need xarray: pip install "jmdp[io]"') from None
 
         def names(labels: Labels) -> list[str] | list[int]:
             return list(range(labels.size)) if labels.names is None else list(labels.names)
@@ -315,7 +319,7 @@ class Evaluation(arrays.FrozenArrays, Tabulated):
                 square,
                 np.broadcast_to(self.certificate.covariance_error, self.covariance.shape),
             )
-        return xarray.Dataset(
+        found: xarray.Dataset = labelled_arrays().Dataset(
             {
                 "mean": (square[:2], self.mean),
                 "covariance": (square, self.covariance),
@@ -328,8 +332,10 @@ class Evaluation(arrays.FrozenArrays, Tabulated):
                 "method": repr(self.method),
                 "outcome": self.outcome.name,
                 "certificate": "none" if self.certificate is None else self.certificate.kind,
-            },
+            }
+            | ({} if self.coupled_by is None else {"coupled_by": self.coupled_by}),
         )
+        return found
 
     def __repr__(self) -> str:
         return evaluation_text(self)

@@ -34,6 +34,8 @@ class _Evaluation(Protocol):
     @property
     def coupling(self) -> Coupling: ...
     @property
+    def coupled_by(self) -> str | None: ...
+    @property
     def method(self) -> MethodSettings: ...
     @property
     def actions(self) -> Labels: ...
@@ -53,6 +55,7 @@ def evaluation_text(e: _Evaluation) -> str:
         f"  ended        {e.outcome.name}: {e.outcome.value}",
         f"  coupling     {e.coupling}",
         f"  method       {e.method}",
+        *([] if e.coupled_by is None else [f"  model        outcomes of actions coupled by {e.coupled_by}"]),
     ]
     if e.residuals.size:
         name, what = f"{e.method.step_name}s", e.method.residual_name

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 from jmdp.base.arrays import Floats
 from jmdp.base.interval import Estimate
-from jmdp.errors import MissingExtraError
+from jmdp.errors import MissingExtraError, UnavailableError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,7 +46,7 @@ class Result(Protocol):
 
 
 class Tabulated(ABC):
-    """A result whose numbers are rows of a table; provides the dataframe and HTML."""
+    """A result whose numbers are rows of a table; provides the dataframe, the labelled arrays and HTML."""
 
     index: ClassVar[tuple[str, ...]]  # the columns that identify a row
 
@@ -63,6 +63,11 @@ class Tabulated(ABC):
 
         return pd.DataFrame([_flat(row) for row in self.rows()]).set_index(list(self.index))
 
+    def to_xarray(self) -> xarray.Dataset:
+        """The columns of `to_dataframe` as arrays with labels."""
+        found: xarray.Dataset = labelled_arrays().Dataset.from_dataframe(self.to_dataframe())
+        return found
+
     def _title(self) -> str:
         """The sentence above the HTML table."""
         return repr(self).partition("\n")[0]
@@ -77,6 +82,15 @@ class Tabulated(ABC):
         more = f"<p>… and {len(rows) - _MOST_ROWS} more rows</p>" if len(rows) > _MOST_ROWS else ""
         title = escape(self._title())
         return f"<p>{title}</p><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
+
+
+def labelled_arrays() -> Any:
+    """The module xarray."""
+    try:
+        import xarray
+    except ImportError:
+        raise MissingExtraError('Labelled arrays need xarray: pip install "jmdp[io]"') from None
+    return xarray
 
 
 _MOST_ROWS = 60
@@ -109,3 +123,10 @@ def _cell(value: Any) -> str:
     if isinstance(value, Estimate):
         return str(value) if value.has_interval else f"{float(value):.6g}"
     return str(value)
+
+
+def forgotten(samples: int, given: Mapping[str, Any]) -> Any:
+    """Raise: `continue_with` of a comparison that was pickled."""
+    raise UnavailableError(
+        "A pickled comparison has no simulator to continue with. Use save(path) and jmdp.load(path)."
+    )

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from jmdp.base.arrays import Floats
+from jmdp.base.savable import Savable
 from jmdp.base.settings import cut, short
 from jmdp.errors import LabelError
 from jmdp.results.answer import IS_BETTER, Wording
-from jmdp.results.comparison import forgotten
 from jmdp.results.comparison_table import aligned, assumptions, effort, table_rows
-from jmdp.results.result import Tabulated, wrapped
+from jmdp.results.result import Tabulated, forgotten, labelled_arrays, wrapped
 from jmdp.results.whole_comparison import WholeComparison
 from jmdp.results.whole_table import whole_columns, whole_table
+
+if TYPE_CHECKING:
+    import xarray
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -57,7 +61,7 @@ class RunComparison(WholeComparison):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class RunComparisons(Tabulated, Mapping[str, RunComparison]):
+class RunComparisons(Tabulated, Savable, Mapping[str, RunComparison]):
     """Comparisons of several measures of the same runs, by name.
 
     The error probability 1 − `confidence` is divided equally among the measures, so all statements hold jointly.
@@ -67,7 +71,7 @@ class RunComparisons(Tabulated, Mapping[str, RunComparison]):
 
     comparisons: Mapping[str, RunComparison]
     confidence: float  # of all measures jointly
-    continue_with: Callable[[int], RunComparisons] = field(repr=False)
+    continue_with: Callable[[int, Mapping[str, Any]], RunComparisons] = field(repr=False)
 
     def __getitem__(self, measure: str) -> RunComparison:
         if not isinstance(measure, str) or measure not in self.comparisons:
@@ -85,9 +89,12 @@ class RunComparisons(Tabulated, Mapping[str, RunComparison]):
         """The answers of all measures, a line each."""
         return "\n".join(f"{name}: {found.answer}" for name, found in self.items())
 
-    def continued(self, samples: int) -> RunComparisons:
-        """Continue to this many runs of each design, or until every measure is decided if it is not."""
-        return self.continue_with(samples)
+    def continued(self, samples: int, **given: Any) -> RunComparisons:
+        """Continue to this many runs of each design, or until every measure is decided if it is not.
+
+        Comparisons from a file must be given their `runs`: ``continued(5000, runs={…})``.
+        """
+        return self.continue_with(samples, given)
 
     def rows(self) -> list[dict[str, Any]]:
         """One row per measure and design."""
@@ -97,6 +104,17 @@ class RunComparisons(Tabulated, Mapping[str, RunComparison]):
             for row in comparison.rows():
                 found.append({"measure": name} | {titles.get(key, key): value for key, value in row.items()})
         return found
+
+    def to_xarray(self) -> xarray.Dataset:
+        """Means, covariances and correlations of each measure, with labels and errors."""
+        parts = [comparison.to_xarray() for comparison in self.values()]
+        measures = labelled_arrays().Variable("measure", list(self))
+        found: xarray.Dataset = labelled_arrays().concat(parts, measures, combine_attrs="drop_conflicts")
+        return found.assign_attrs(answer=self.answer)
+
+    def plot(self, measure: str | None = None) -> Figure:
+        """Draw `jmdp.plots.comparison_chart` of one measure, by default the first."""
+        return self[next(iter(self)) if measure is None else measure].plot()
 
     def _title(self) -> str:
         return self.answer

@@ -232,16 +232,17 @@ class LinearProjected(Method[Evaluation]):
 
 
 @dataclass(frozen=True, eq=False)
-class _Given(arrays.FrozenArrays):
+class GivenFeatures(arrays.FrozenArrays):
     """Features given as an array, compared by value."""
 
     array: Floats
 
     def matrix(self, model: TabularJMDP) -> Floats:
+        """The array as a matrix."""
         return matrix_of(self.array, model)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Given) and np.array_equal(self.array, other.array)
+        return isinstance(other, GivenFeatures) and np.array_equal(self.array, other.array)
 
     def __hash__(self) -> int:
         return hash((self.array.shape, self.array.tobytes()))
@@ -262,12 +263,12 @@ def _as_setting(name: str, features: Any) -> Any:
         raise SettingsError(f"{name} is {short(features)}. Give features, e.g. features.OneHot() or an array [S·A, d].")
     array = arrays.floats(name, features, "[S, A, d]" if axes == 3 else "[S·A, d]", SettingsError)
     arrays.frozen(array)
-    return _Given(array)
+    return GivenFeatures(array)
 
 
 def _width(features: Any, model: TabularJMDP) -> int:
     """Number of columns if known before the matrix is built; else 0."""
-    if isinstance(features, _Given):
+    if isinstance(features, GivenFeatures):
         return int(features.array.shape[-1])
     return features.width(model) if isinstance(features, OneHot) else 0
 

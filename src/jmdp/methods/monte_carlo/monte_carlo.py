@@ -12,7 +12,7 @@ import numpy as np
 
 from jmdp.base.arrays import Floats, refuse_large
 from jmdp.base.interval import ANYWHERE
-from jmdp.base.labels import Label, Labels
+from jmdp.base.labels import Label, Labels, names_of
 from jmdp.base.luck import Shock
 from jmdp.base.progress import count_bar, state_bar
 from jmdp.base.settings import probability, whole
@@ -96,7 +96,7 @@ class MonteCarlo(Method[Evaluation]):
     samples: int = 10_000
     confidence: float = 0.95
     horizon: int | None = None
-    states: Sequence[Any] | None = None
+    states: Sequence[Any] | None = field(default=None, repr=False)
     pool: int | Pool | None = field(default=None, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -214,8 +214,9 @@ class MonteCarlo(Method[Evaluation]):
         drawn = self._drawn(simulator, actor, plans, progress)
         check_repeatable(drawn[0], simulator, actor, plans[0])
         kept = replace(self, samples=len(drawn[0].returns))
+        names = Labels.of("state", len(states), ["start"] if self.states is None else names_of("state", states))
         return drawn_evaluation(
-            SampledProblem(kept, coupling, Labels.of("state", len(states), None), actions, discount),
+            SampledProblem(kept, coupling, names, actions, discount),
             Stored(drawn),
             Limits.of_draws(drawn, discount, horizon, bound),
             IntervalRule.fixed(kept.samples, self.confidence),

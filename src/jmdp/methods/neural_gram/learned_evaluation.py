@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +11,10 @@ import numpy.typing as npt
 from jmdp.base.arrays import Floats
 from jmdp.base.labels import Label, Labels
 from jmdp.base.luck import Shock
+from jmdp.base.savable import Savable
+from jmdp.base.settings import short
 from jmdp.distribute.pools import Pool
+from jmdp.errors import SimulatorError, UnavailableError
 from jmdp.methods.method import Method
 from jmdp.methods.neural_gram.lookahead import Lookahead
 from jmdp.methods.neural_gram.lookahead_rollouts import LookaheadSimulation
@@ -20,15 +23,22 @@ from jmdp.models.actors.actor import Actor, numpy_of
 from jmdp.models.coupling import Coupling
 from jmdp.results.calibration import Calibration, Judgement
 from jmdp.results.evaluation import Evaluation
+from jmdp.results.gaps.gap_text import html_of
 from jmdp.results.learning_curve import LearningCurve
 from jmdp.results.outcome import Outcome
+from jmdp.results.result import labelled_arrays
 from jmdp.simulators.pair_walks import PairWalks, WalkPlan
 from jmdp.simulators.paired_rollouts import PairedRollouts
 from jmdp.simulators.simulator import Simulator
 
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray
+    from matplotlib.figure import Figure
+
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LearnedEvaluation:
+class LearnedEvaluation(Savable):
     """Joint moments of returns learned by a network, for any state of the simulator.
 
     There is no certificate. `calibration` compares learned gaps with simulated ones in held-out states. `outcome` is
@@ -47,6 +57,8 @@ class LearnedEvaluation:
     outcome: Outcome
     learning: LearningCurve
     calibration: Calibration | None
+    observation: tuple[tuple[int, ...], str]  # shape and dtype
+    encoder: Any  # its settings, or the user's own
 
     certificate = None
 
@@ -73,6 +85,19 @@ class LearnedEvaluation:
             residuals=np.zeros(0),
         )
 
+    def connected(self, simulator: Any, policy: Any) -> LearnedEvaluation:
+        """Give an evaluation from a file (`jmdp.load`) its simulator and policy, as in `jmdp.evaluate`.
+
+        Without them, `at` takes an observation instead of a state, and nothing can be simulated.
+        """
+        from jmdp.models.actors.as_policy import as_policy
+        from jmdp.simulators import as_simulator
+
+        found = as_simulator(simulator)
+        if found.actions is None or list(found.actions) != list(self.actions):
+            raise SimulatorError(f"The actions of {short(simulator)} are not those that were learned.")
+        return replace(self, simulator=found, actor=as_policy(policy, found.actions))
+
     def cross_covariance(self, state: Any, a: Label, other: Any, b: Label) -> float:
         """Return Cov(Z(state, a), Z(other, b)) for any two states."""
         same = self.simulator.digest(state) == self.simulator.digest(other)
@@ -95,6 +120,35 @@ class LearnedEvaluation:
         pairs = PairedRollouts(self.simulator, self.actor, self.coupling)
         walks = pairs.collect(plan, seed=root.seed(), blocks=-(-states // plan.visits), pool=pool)
         return calibration_of(self.network, walks, self.discount, seed)
+
+    def to_dataframe(self) -> pd.DataFrame:
+        """One row for each gap in a held-out state: learned and simulated mean and variance."""
+        return self._judged.to_dataframe()
+
+    def to_xarray(self) -> xarray.Dataset:
+        """The learning curve and, if states were held out, the gaps of `calibration`."""
+        curve = self.learning
+        found: xarray.Dataset = labelled_arrays().Dataset(
+            {"rms": (("window", "block"), curve.rms), "drift": (("window", "block"), curve.drift)},
+            {"block": list(curve.blocks), "updates": ("window", curve.updates)},
+            {"outcome": self.outcome.name, "coupling": repr(self.coupling), "method": repr(self.method)},
+        )
+        if self.calibration is None:
+            return found
+        return self.calibration.to_xarray().merge(found).assign_attrs(found.attrs)
+
+    def plot(self) -> Figure:
+        """Draw `jmdp.plots.calibration_scatter` of the held-out states."""
+        return self._judged.plot()
+
+    @property
+    def _judged(self) -> Calibration:
+        if self.calibration is None:
+            raise UnavailableError("No states were held out. Train with held_out=…, or use calibrate(seed=…).")
+        return self.calibration
+
+    def _repr_html_(self) -> str:
+        return html_of(repr(self))
 
     def _seen(self, state: Any) -> npt.NDArray[Any]:
         return np.asarray(numpy_of(self.simulator.observe(state)))

@@ -168,6 +168,7 @@ class NeuralGram(Method["LearnedEvaluation"]):
         return LearnedEvaluation(
             found.network, simulator, actor, coupling, self, discount, self.long_enough(discount), simulator.actions,
             Outcome.INTERRUPTED if found.interrupted else judged(record), found.curve, record,
+            (walks.observation.shape[3:], walks.observation.dtype.str), self.encoder,
         )  # fmt: skip
 
     def long_enough(self, discount: float) -> int:

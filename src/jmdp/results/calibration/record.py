@@ -23,10 +23,11 @@ from jmdp.errors import SettingsError
 from jmdp.results.calibration import bootstrap, reliability, table
 from jmdp.results.calibration.bootstrap import Ranks, StateBootstrap
 from jmdp.results.calibration.judgement import Judgement
+from jmdp.results.calibration.tabulated_gaps import TabulatedGaps
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Calibration(arrays.FrozenArrays):
+class Calibration(arrays.FrozenArrays, TabulatedGaps):
     """Learned gaps and simulated gaps in held-out states, with statistics of their agreement.
 
     Held-out states are assumed to be drawn from the distribution of interest, and rollouts of different states to be

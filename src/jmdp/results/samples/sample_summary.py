@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -42,7 +42,7 @@ class SampleSummary:
     confidence: float
     error: float  # error probability of one interval
     return_range: tuple[float, float] | None
-    method: Callable[..., MethodSettings]  # of the number of samples, `samples`
+    method: MethodSettings  # a dataclass with the number of samples, `samples`
     certain: bool = False  # nothing is random, so that one sample is exact
     sign: float = 1.0  # −1 if smaller returns are better
     _pairs: dict[tuple[int, int], Evaluation] = field(default_factory=dict, init=False, repr=False)
@@ -151,7 +151,7 @@ class SampleSummary:
     def _evaluation(self, draws: Draws, labels: Labels) -> Evaluation:
         rule = self._rule
         one, within = draws.one_coupling, self.return_range or (-math.inf, math.inf)
-        method = self.method(samples=max(2, len(draws.returns)))
+        method: MethodSettings = replace(self.method, samples=max(2, len(draws.returns)))  # type: ignore[type-var]
         evaluation = drawn_evaluation(
             SampledProblem(method, self.coupling, Labels.of("state", 1, ["here"]), labels, self.discount),
             Stored([one]),

@@ -45,7 +45,7 @@ class SampledDistributions:
     """
 
     def __init__(self, draw: Callable[[int], Draws], limits: Limits, rule: IntervalRule, support: Support) -> None:
-        self._draw, self._limits, self._rule, self._support = draw, limits, rule, support
+        self.draw, self.limits, self.rule, self._support = draw, limits, rule, support
         self._last: tuple[int, Draws] | None = None
 
     def return_distribution(self, s: int, a: int) -> Distribution:
@@ -53,29 +53,29 @@ class SampledDistributions:
         if self._support.is_over(s):
             return GapDistribution.zero()
         drawn = self._of(s)
-        error = np.where(drawn.ends[:, a] == ENDED, 0.0, self._limits.cut) + self._limits.rounding
+        error = np.where(drawn.ends[:, a] == ENDED, 0.0, self.limits.cut) + self.limits.rounding
         values, support = drawn.returns[:, a], self._support.of(s, a)
         slack, mass = self._band(values.size)
-        return Distribution(values - error, values + error, values, mass, slack, support, self._rule.confidence)
+        return Distribution(values - error, values + error, values, mass, slack, support, self.rule.confidence)
 
     def gap_distribution(self, s: int, a: int, b: int) -> GapDistribution:
         """The empirical distribution of Z(s, a) − Z(s, b). Merged branches have no truncation error in their gap."""
         if self._support.is_over(s):
             return GapDistribution.zero()
         drawn = self._of(s)
-        ends, gains, cut = drawn.ends, drawn.gains, self._limits.cut
+        ends, gains, cut = drawn.ends, drawn.gains, self.limits.cut
         values = drawn.returns[:, a] - drawn.returns[:, b]
         settled = (ends[:, a] == ends[:, b]) | (cut == 0)
-        error = np.where(settled, 0.0, 2 * cut) + 2 * self._limits.rounding
+        error = np.where(settled, 0.0, 2 * cut) + 2 * self.limits.rounding
         error[settled & (gains[:, a] == gains[:, b])] = 0.0  # equal in every step, or summed without rounding
         slack, mass = self._band(values.size)
         support = self._support.of_gap(s, a, b)
-        return GapDistribution(values - error, values + error, values, mass, slack, support, self._rule.confidence)
+        return GapDistribution(values - error, values + error, values, mass, slack, support, self.rule.confidence)
 
     def _of(self, s: int) -> Draws:
         if self._last is None or self._last[0] != s:
-            self._last = s, self._draw(s)
+            self._last = s, self.draw(s)
         return self._last[1]
 
     def _band(self, n: int) -> tuple[float, Floats]:
-        return self._rule.distribution_slack(n, 1 - self._rule.confidence), np.full(n, 1 / n)
+        return self.rule.distribution_slack(n, 1 - self.rule.confidence), np.full(n, 1 / n)

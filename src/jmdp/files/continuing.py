@@ -1,0 +1,190 @@
+"""Going on with a comparison from a file, when it is given its simulator.
+
+A file contains no simulator, policy or state. `continued` must be given them, and simulates some samples again to see
+that they are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from jmdp.base.settings import short, whole_number
+from jmdp.comparing import action_question
+from jmdp.comparing_policies import policy_question
+from jmdp.comparing_runs import RunQuestion, run_question
+from jmdp.comparison_settings import Settings
+from jmdp.errors import SettingsError, SimulatorError
+from jmdp.files import schema
+from jmdp.files.kinds import Kind, Object
+from jmdp.files.types import FLAG, NUMBER, TEXT, WHOLE, ByName, Listed, Optional, Tuple, WrongFieldError
+from jmdp.results.comparison import Comparison
+from jmdp.results.policy_comparison import PolicyComparison
+from jmdp.results.run_comparison import RunComparison, RunComparisons
+from jmdp.results.samples.drawn_samples import DrawnSamples, Sampled
+from jmdp.sequential import Continuation, Question
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a comparison got, without its samples, and its settings."""
+
+    settings: Settings
+    active: tuple[int, ...]
+    paired: bool
+    worse_than: tuple[tuple[int, int], ...]
+    decided: bool
+    minimize: bool | tuple[str, ...] | None = None  # of runs
+    own: Mapping[str, Mapping[str, Any]] | None = None  # settings of single measures of runs
+
+    @classmethod
+    def of(cls, continue_with: Any) -> Progress | None:
+        """What a comparison goes on with; None if it cannot."""
+        if isinstance(continue_with, Resumption):
+            return continue_with.progress
+        if not isinstance(continue_with, Continuation):
+            return None
+        question, sampled = continue_with.question, continue_with.sampled
+        found = cls(question.settings, sampled.active, sampled.paired, sampled.worse_than, sampled.decided)
+        if not isinstance(question, RunQuestion):
+            return found if question.verb != "compare runs" else None  # one measure of several
+        minimize = question.minimize if isinstance(question.minimize, bool) else tuple(sorted(question.minimize))
+        return replace(found, minimize=minimize, own=question.own)
+
+    def with_samples(self, samples: DrawnSamples) -> Sampled:
+        """All that later samples depend on."""
+        numbers = {*self.active, *(i for pair in self.worse_than for i in pair)}
+        if not self.active or not numbers <= set(range(samples.alternatives)):
+            raise WrongFieldError("progress", f"the alternatives {short(sorted(numbers))} of {samples.alternatives}")
+        return Sampled(samples, self.active, self.paired, self.worse_than, self.decided)
+
+
+_Answer = Callable[[Any, Progress, Mapping[str, Any]], Question]
+
+
+@dataclass(frozen=True, eq=False)
+class Resumption:
+    """Goes on with a comparison from a file, when it is given its simulator."""
+
+    progress: Progress
+    comparison: Callable[[], Any]
+    samples: DrawnSamples
+    question: _Answer
+
+    def __call__(self, samples: int, given: Mapping[str, Any]) -> Any:
+        """Draw until there are this many samples, or until it is decided."""
+        whole_number("samples", samples, 2)
+        sampled = self.progress.with_samples(self.samples)
+        question = self.question(self.comparison(), self.progress, given)
+        try:
+            question.check(sampled.samples.complete.one_coupling)
+        except SimulatorError as error:
+            raise SimulatorError(
+                "Samples of the saved comparison differ when they are drawn again. Give the same simulator, state, "
+                f"policy and actions as then, and the same version of them. {error}"
+            ) from error
+        return question.answer(sampled, samples)
+
+
+def _asked(given: Mapping[str, Any], needed: tuple[str, ...], optional: tuple[str, ...] = ()) -> None:
+    """Raise unless the arguments are those that a file cannot contain."""
+    wanted = ", ".join(f"{name}=…" for name in needed)
+    if unknown := [name for name in given if name not in needed + optional]:
+        raise SettingsError(f"continued has no argument {short(unknown[0])}. Give {wanted}.")
+    if missing := [name for name in needed if name not in given]:
+        raise SettingsError(
+            f"{missing[0]} is missing: a file contains no simulator, policy or function. Give those of the comparison: "
+            f"continued(samples, {wanted})."
+        )
+
+
+def _same(what: str, found: Any, saved: Any) -> None:
+    if found != saved:
+        raise SimulatorError(
+            f"{what} was {short(saved)} in the saved comparison, and is now {short(found)}. Give the same simulator, "
+            "policy and actions."
+        )
+
+
+def of_actions(c: Comparison, progress: Progress, given: Mapping[str, Any]) -> Question:
+    """The question of a comparison of actions."""
+    _asked(given, ("simulator", "policy"), ("state", "actions"))
+    actions = given.get("actions")
+    if actions is None and c.numbers is not None:
+        actions = list(c.numbers)
+    settings = replace(progress.settings, horizon=c.horizon)
+    question = action_question(given["simulator"], given.get("state"), given["policy"], actions, c.discount, settings)
+    _same("The list of actions", question.labels.names, c.summary.labels.names)
+    question.check_luck()
+    return question
+
+
+def of_policies(c: PolicyComparison, progress: Progress, given: Mapping[str, Any]) -> Question:
+    """The question of a comparison of policies."""
+    _asked(given, ("simulator", "policies"), ("starts",))
+    settings = replace(progress.settings, horizon=c.horizon)
+    question = policy_question(
+        given["simulator"], given["policies"], given.get("starts"), c.discount, c.baseline, settings
+    )
+    _same("The list of policies", question.labels.names, c.summary.labels.names)
+    _same("The list of starts", list(question.plan.starts.names), list(c.starts.names))
+    _same("The starts' probabilities", question.plan.starts.probabilities.tolist(), c.starts.probabilities.tolist())
+    return question
+
+
+def of_runs(c: RunComparison | RunComparisons, progress: Progress, given: Mapping[str, Any]) -> Question:
+    """The question of a comparison of runs."""
+    _asked(given, ("runs",))
+    first = next(iter(c.values())) if isinstance(c, RunComparisons) else c
+    minimize = progress.minimize if isinstance(progress.minimize, bool) else frozenset(progress.minimize or ())
+    question = run_question(given["runs"], first.baseline, minimize, progress.own or {}, progress.settings)
+    _same("The list of designs", question.labels.names, first.summary.labels.names)
+    return question
+
+
+class _Minimize(Optional):
+    """True or false, or names of measures."""
+
+    def encode(self, value: Any, sink: Any, place: str) -> Any:
+        return value if value is None or isinstance(value, bool) else list(value)
+
+    def decode(self, node: Any, source: Any, place: str, sizes: Any) -> Any:
+        return node if node is None or isinstance(node, bool) else Listed(TEXT).decode(node, source, place, sizes)
+
+
+class _Own(Optional):
+    """Settings of single measures: numbers, or ranges."""
+
+    def encode(self, value: Any, sink: Any, place: str) -> Any:
+        return None if value is None else _BY_MEASURE.encode(
+            {name: {key: list(one) if name == "return_range" else [one] for key, one in values.items()}
+             for name, values in value.items()}, sink, place)  # fmt: skip
+
+    def decode(self, node: Any, source: Any, place: str, sizes: Any) -> Any:
+        if node is None:
+            return None
+        found = _BY_MEASURE.decode(node, source, place, sizes)
+        if not set(found) <= {"precision", "indifference", "return_range", "tie_tolerance"}:
+            raise WrongFieldError(place, f"settings that no measure has: {short(sorted(found))}")
+        for name, values in found.items():
+            for key, one in values.items():
+                if len(one) != (2 if name == "return_range" else 1):
+                    raise WrongFieldError(place, f"{short(one)} as {name} of {short(key)}")
+        return {name: {key: one if name == "return_range" else one[0] for key, one in values.items()}
+                for name, values in found.items()}  # fmt: skip
+
+
+_BY_MEASURE = ByName(ByName(Listed(NUMBER)))
+
+_PROGRESS_FIELDS = {
+    "settings": schema.SETTINGS,
+    "active": Listed(WHOLE),
+    "paired": FLAG,
+    "worse_than": Listed(Tuple(WHOLE, 2)),
+    "decided": FLAG,
+    "minimize": _Minimize(TEXT),
+    "own": _Own(TEXT),
+}
+
+PROGRESS = Optional(Object(lambda: {"Progress": Kind(Progress, _PROGRESS_FIELDS)}))

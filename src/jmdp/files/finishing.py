@@ -1,0 +1,48 @@
+"""The last step of all formats: the discount, and the model from arrays that nobody else holds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from jmdp.base.settings import real_number, short
+from jmdp.errors import ModelError, SettingsError
+from jmdp.models.tabular import TabularJMDP
+
+
+class HandedOver:
+    """An array that is given away when it is converted: it is freed as soon as the model has its own copy."""
+
+    def __init__(self, array: npt.NDArray[Any]) -> None:
+        self._array: npt.NDArray[Any] | None = array
+        self.shape = array.shape
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        array, self._array = self._array, None
+        assert array is not None
+        return array
+
+
+def finished_model(name: str, parts: dict[str, Any], own: float | None, given: float | None) -> TabularJMDP:
+    """Model of the file `name` from its arrays and names, which are taken out of `parts`; errors name the file."""
+    discount = _discount(name, own, given)
+    for key in [key for key, value in parts.items() if isinstance(value, np.ndarray)]:
+        parts[key] = HandedOver(parts[key])
+    try:
+        return TabularJMDP(discount=discount, **parts)
+    except ModelError as error:
+        raise ModelError(f"{name}: {error}") from error
+
+
+def _discount(name: str, own: float | None, given: float | None) -> float:
+    """Discount of the file, or the given one; raise if both differ or both are missing."""
+    if own is None and given is None:
+        raise SettingsError(f"{name} has no discount. Give one, e.g. discount=0.99.")
+    if own is None:
+        assert given is not None
+        return given
+    if given is not None and real_number(given) != own:
+        raise SettingsError(f"discount is {short(given)}, but that of {name} is {own!r}. Omit discount.")
+    return own

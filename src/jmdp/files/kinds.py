@@ -1,0 +1,55 @@
+"""Classes that can be saved, and objects of them as fields."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from jmdp.base.settings import short
+from jmdp.files.types import Sink, Sizes, Source, Type, WrongFieldError
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A class that can be saved, and the types of its fields."""
+
+    of: type
+    fields: Mapping[str, Type]
+    build: Callable[..., Any] | None = None  # makes the object from its fields; by default the class
+    axes_of_whole: bool = False  # whether letters mean the axes of the object that contains it
+
+
+@dataclass(frozen=True)
+class Object(Type):
+    """An object of one of these kinds, by name; `kinds` is looked up on use, because kinds may contain each other."""
+
+    kinds: Callable[[], Mapping[str, Kind]]
+
+    def encode(self, value: Any, sink: Sink, place: str) -> Any:
+        """Name of the kind, and the fields."""
+        for name, kind in self.kinds().items():
+            if type(value) is kind.of:
+                inside = {
+                    key: field.encode(getattr(value, key), sink, f"{place}.{key}" if place else key)
+                    for key, field in kind.fields.items()
+                }
+                return {"class": name, **inside}
+        raise NotImplementedError(f"a {type(value).__name__} cannot be saved")
+
+    def decode(self, node: Any, source: Source, place: str, sizes: Sizes) -> Any:
+        """The object, built by its constructor."""
+        kinds = self.kinds()
+        name = node.get("class") if type(node) is dict else None
+        if type(name) is not str or name not in kinds:
+            raise WrongFieldError(place, f"{short(node)} instead of one of: {', '.join(kinds)}")
+        kind = kinds[name]
+        if set(node) != {"class", *kind.fields}:
+            odd = sorted(set(node) ^ {"class", *kind.fields})
+            raise WrongFieldError(place, f"a {name} with other fields than expected: {short(odd, 200)}")
+        own = sizes if kind.axes_of_whole else {}
+        found = {
+            key: field.decode(node[key], source, f"{place}.{key}" if place else key, own)
+            for key, field in kind.fields.items()
+        }
+        return (kind.build or kind.of)(**found)

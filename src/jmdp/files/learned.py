@@ -1,0 +1,305 @@
+"""Learned evaluations as saved objects: the parameters of the network, and how it was trained and judged.
+
+A file contains no simulator and no policy. A loaded evaluation answers for observations; `LearnedEvaluation.connected`
+gives it its simulator again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from jmdp.base.arrays import refuse_large
+from jmdp.base.labels import Labels
+from jmdp.base.luck import Shock
+from jmdp.base.settings import short
+from jmdp.errors import JMDPError, MissingExtraError, SettingsError, UnavailableError
+from jmdp.files import schema
+from jmdp.files.kinds import Kind, Object
+from jmdp.files.types import NUMBER, TEXT, WHOLE, LabelsOf, Listed, Optional, Sink, Sizes, Source, Type, WrongFieldError
+from jmdp.models.actors.actor import Actor
+from jmdp.models.coupling import Coupling
+from jmdp.results.calibration import Calibration
+from jmdp.results.learning_curve import LearningCurve
+from jmdp.results.outcome import Outcome
+from jmdp.simulators.simulator import Simulator, Step
+
+_SIMULATOR = (
+    "A file contains no simulator and no policy. Give them: learned.connected(simulator, policy). Without them, "
+    "learned.at(observation) takes an observation instead of a state."
+)
+
+
+class SavedSimulator(Simulator):
+    """Stands for the simulator of a loaded evaluation: states are observations, and it has no steps."""
+
+    def __init__(self, text: str, actions: Labels) -> None:
+        self._text, self.actions = text, actions
+
+    def start(self, shock: Shock) -> Any:
+        """Raise: there is no start."""
+        raise UnavailableError(_SIMULATOR)
+
+    def step(self, state: Any, action: Any, shock: Shock) -> Step:
+        """Raise: there are no steps."""
+        raise UnavailableError(_SIMULATOR)
+
+    def __repr__(self) -> str:
+        return self._text
+
+
+class SavedActor(Actor):
+    """Stands for the policy of a loaded evaluation."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def act(self, observations: Any, shocks: Any) -> Any:
+        """Raise: there is no policy."""
+        raise UnavailableError(_SIMULATOR)
+
+    def __repr__(self) -> str:
+        return self._text
+
+
+@dataclass(frozen=True)
+class Network:
+    """A network as its settings and parameters."""
+
+    encoder: str  # "MLP", "OneHot" or "Convolution"
+    settings: dict[str, Any]  # of the encoder
+    shape: tuple[int, ...]  # of an observation
+    dtype: str
+    rank: int
+    kernel: str
+    actions: int
+    numbers: tuple[float, ...]  # mean, std, gap_std, gap_scale
+    parameters: tuple[npt.NDArray[Any], ...]
+    inputs: tuple[tuple[float, ...], ...]  # standardisation of the inputs of both encoders, if any
+
+    @classmethod
+    def of(cls, learned: Any) -> Network:
+        """The network of a learned evaluation."""
+        import jax
+
+        from jmdp.methods.neural_gram.encoders import Convolution, Encoder, OneHot, default_encoder
+
+        network, encoder = learned.network, learned.encoder
+        shape, dtype = learned.observation
+        if encoder is None:
+            encoder = default_encoder(np.zeros((1, *shape), dtype))
+        if type(encoder).__name__ not in _ENCODERS or not isinstance(encoder, Encoder):
+            raise SettingsError(
+                f"The encoder is {short(encoder)}, whose code a file cannot contain. To save the result, use MLP(), "
+                "OneHot(size) or Convolution(); or keep the folder of the training, NeuralGram(folder=…)."
+            )
+        inputs: list[tuple[float, ...]] = []
+        if not isinstance(encoder, (OneHot, Convolution)):
+            for part in (network.mean_encoder, network.encoder):
+                inputs += [part.mean, part.scale]
+        rank = network.common.out_features
+        assert isinstance(rank, int)
+        leaves = [np.asarray(leaf) for leaf in jax.tree_util.tree_leaves(network)]
+        numbers = network.mean, network.std, network.gap_std, network.gap_scale
+        settings = {name: getattr(encoder, name) for name in _ENCODERS[type(encoder).__name__]}
+        return cls(
+            type(encoder).__name__, settings, shape, dtype, rank, network.kernel, network.actions, numbers,
+            tuple(leaves), tuple(inputs),
+        )  # fmt: skip
+
+    def built(self) -> Any:
+        """The network. Its structure is computed without memory for parameters, which must then fit."""
+        import equinox as eqx
+        import jax
+
+        from jmdp.methods.neural_gram.network import GramNetwork
+
+        self._check()
+        mean, std, gap_std, gap_scale = self.numbers
+        encoder = self.encoder_settings()
+        example = np.zeros((2, *self.shape), self.dtype)
+
+        def make(key: Any) -> Any:
+            return GramNetwork(
+                encoder, example, self.actions, self.kernel, self.rank, (mean, std, gap_std), key  # type: ignore[arg-type]
+            )  # fmt: skip
+
+        try:
+            network = eqx.filter_eval_shape(make, jax.random.PRNGKey(0))
+        except JMDPError:
+            raise
+        except Exception as error:  # of any kind: JAX and Equinox raise many
+            raise WrongFieldError("network", f"settings that give no network ({short(str(error))})") from error
+        leaves, structure = jax.tree_util.tree_flatten(network)
+        found = [(leaf.shape, leaf.dtype) for leaf in leaves]
+        if found != [(array.shape, array.dtype) for array in self.parameters]:
+            raise WrongFieldError("network.parameters", "parameters of other shapes than those of the network")
+        network = jax.tree_util.tree_unflatten(structure, list(map(jax.numpy.asarray, self.parameters)))
+        object.__setattr__(network, "gap_scale", gap_scale)
+        if self.inputs:
+            parts = network.mean_encoder, network.encoder
+            for part, *standard in zip(parts, self.inputs[::2], self.inputs[1::2], strict=True):
+                for name, values in zip(("mean", "scale"), standard, strict=True):
+                    if len(values) != len(part.mean):
+                        raise WrongFieldError("network.inputs", f"{len(values)} numbers for {len(part.mean)} inputs")
+                    object.__setattr__(part, name, values)
+        return network
+
+    def encoder_settings(self) -> Any:
+        """The encoder, one of `encoders`."""
+        from jmdp.methods.neural_gram import encoders
+
+        return getattr(encoders, self.encoder)(**self.settings)
+
+    def _check(self) -> None:
+        """Raise if the network cannot be built."""
+        if self.encoder not in _ENCODERS or set(self.settings) != set(_ENCODERS[self.encoder]):
+            raise WrongFieldError("network.encoder", f"{short(self.encoder)} with settings {short(self.settings)}")
+        if self.dtype not in _DTYPES or len(self.shape) > 8 or not all(0 < n <= 1 << 32 for n in self.shape):
+            raise WrongFieldError(
+                "network.shape", f"observations of shape {short(self.shape)} and type {short(self.dtype)}"
+            )
+        if self.kernel not in ("sum", "gram") or not 0 < self.rank <= 1 << 20 or not 0 < self.actions <= 1 << 20:
+            raise WrongFieldError("network.kernel", "a kernel, rank or number of actions that is impossible")
+        if len(self.numbers) != 4 or len(self.inputs) != (4 if self.encoder == "MLP" else 0):
+            raise WrongFieldError("network.numbers", "another number of scales than a network has")
+        sizes = [value for value in self.settings.values() if isinstance(value, int)]
+        if max(sizes, default=0) > 1 << 20 or self.settings.get("depth", 1) > 1000:
+            raise WrongFieldError("network.settings", f"sizes that are too large: {short(self.settings)}")
+        size = 16.0
+        for length in self.shape:
+            size *= length
+        refuse_large("An observation of the network", size)
+
+
+_ENCODERS = {"MLP": ("width", "depth"), "OneHot": ("size",), "Convolution": ("style", "width", "shrink")}
+_DTYPES = ("|u1", "|i1", "|b1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f2", "<f4", "<f8")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SavedLearned:
+    """The fields of a learned evaluation that a file contains."""
+
+    network: Network
+    simulator: str
+    policy: str
+    coupling: Coupling
+    method: Any
+    discount: float
+    horizon: int
+    actions: Labels
+    outcome: Outcome
+    learning: LearningCurve
+    calibration: Calibration | None
+
+    @classmethod
+    def of(cls, learned: Any) -> SavedLearned:
+        """The parts of a learned evaluation that are saved."""
+        return cls(
+            network=Network.of(learned),
+            simulator=repr(learned.simulator)[:10_000],
+            policy=repr(learned.actor)[:10_000],
+            **{name: getattr(learned, name) for name in _COMMON},
+        )
+
+    def restored(self) -> Any:
+        """The learned evaluation."""
+        try:
+            from jmdp.methods.neural_gram.learned_evaluation import LearnedEvaluation
+        except ImportError as error:
+            raise MissingExtraError(f'A learned result needs networks ({error.name}): pip install "jmdp[nn]"') from None
+        if self.actions.size != self.network.actions or not 0 <= self.discount < 1 or self.horizon < 1:
+            raise WrongFieldError("actions", f"{self.actions.size} labels of {self.network.actions} actions")
+        network = self.network
+        return LearnedEvaluation(
+            network=network.built(),
+            encoder=network.encoder_settings(),
+            simulator=SavedSimulator(self.simulator, self.actions),
+            actor=SavedActor(self.policy),
+            observation=(network.shape, network.dtype),
+            **{name: getattr(self, name) for name in _COMMON},
+        )
+
+
+_COMMON = ("coupling", "method", "discount", "horizon", "actions", "outcome", "learning", "calibration")
+
+
+class _Sizes(Type):
+    """Settings of an encoder: whole numbers and texts by name."""
+
+    def encode(self, value: Mapping[str, Any], sink: Sink, place: str) -> Any:
+        """The settings."""
+        return dict(value)
+
+    def decode(self, node: Any, source: Source, place: str, sizes: Sizes) -> dict[str, Any]:
+        """The settings."""
+        if type(node) is not dict or not all(type(value) in (int, str) for value in node.values()):
+            raise WrongFieldError(place, f"{short(node)} instead of the settings of an encoder")
+        return dict(node)
+
+
+class _Parameters(Type):
+    """Arrays of single or double precision, of any shape."""
+
+    def encode(self, value: Any, sink: Sink, place: str) -> Any:
+        """Names of the arrays; those without entries by their shape."""
+        return [
+            sink.add(f"{place}.{i}", [f"{place}.{i}.{j}" for j in range(array.ndim)], array)
+            if array.size
+            else [array.dtype.str, list(array.shape)]
+            for i, array in enumerate(value)
+        ]
+
+    def decode(self, node: Any, source: Source, place: str, sizes: Sizes) -> tuple[npt.NDArray[Any], ...]:
+        """The arrays."""
+        if type(node) is not list:
+            raise WrongFieldError(place, f"{short(node)} instead of a list")
+        return tuple(self._one(one, source, f"{place}.{i}") for i, one in enumerate(node))
+
+    @staticmethod
+    def _one(node: Any, source: Source, place: str) -> npt.NDArray[Any]:
+        if type(node) is str:
+            array = source.array(node, place)
+            if array.dtype.str not in ("<f4", "<f8") or not np.isfinite(array).all():
+                raise WrongFieldError(place, "an array of another type than floats, or with infinite numbers")
+            return array
+        dtype, shape = node if type(node) is list and len(node) == 2 else (None, [])
+        empty = type(shape) is list and 0 in shape and all(type(n) is int and 0 <= n < 1 << 32 for n in shape)
+        if dtype in ("<f4", "<f8") and empty and len(shape) <= 8:
+            return np.zeros(shape, dtype)
+        raise WrongFieldError(place, f"{short(node)} instead of an array")
+
+
+_NETWORK = {
+    "encoder": TEXT,
+    "settings": _Sizes(),
+    "shape": Listed(WHOLE),
+    "dtype": TEXT,
+    "rank": WHOLE,
+    "kernel": TEXT,
+    "actions": WHOLE,
+    "numbers": Listed(NUMBER),
+    "parameters": _Parameters(),
+    "inputs": Listed(Listed(NUMBER)),
+}
+
+KIND = Kind(
+    SavedLearned,
+    {
+        "network": Object(lambda: {"Network": Kind(Network, _NETWORK)}),
+        "simulator": TEXT,
+        "policy": TEXT,
+        "coupling": schema.COUPLING,
+        "method": schema.METHOD,
+        "discount": NUMBER,
+        "horizon": WHOLE,
+        "actions": LabelsOf("A"),
+        "outcome": schema.OUTCOME,
+        "learning": schema.LEARNING,
+        "calibration": Optional(schema.CALIBRATION),
+    },
+)

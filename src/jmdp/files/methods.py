@@ -1,0 +1,137 @@
+"""Methods and their settings in saved results."""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+import numpy as np
+
+from jmdp.base.settings import short
+from jmdp.files.types import NUMBER, TEXT, Sink, Sizes, Source, Type, WrongFieldError
+from jmdp.methods.exact_distribution import ExactDistribution
+from jmdp.methods.exact_pairs import ExactPairs
+from jmdp.methods.incremental import (
+    BlockSampling,
+    ConstantSteps,
+    Incremental,
+    PolynomialSteps,
+    TrajectorySampling,
+    UniformSampling,
+)
+from jmdp.methods.jipe import JIPE
+from jmdp.methods.linear_projected import LinearProjected, features
+from jmdp.methods.linear_projected.linear_projected import GivenFeatures
+from jmdp.methods.linear_projected.pair_weights import Restart, Stationary
+from jmdp.methods.monte_carlo import MonteCarlo
+from jmdp.methods.neural_gram import NeuralGram
+from jmdp.methods.reachable_pairs import ReachablePairs
+
+
+class SavedMethod:
+    """A method whose settings a file cannot contain, such as functions; its text only."""
+
+    def __init__(self, text: str, step_name: str, residual_name: str) -> None:
+        self.text, self.step_name, self.residual_name = text, step_name, residual_name
+
+    def __repr__(self) -> str:
+        return self.text
+
+
+_METHODS = (ExactPairs, ExactDistribution, JIPE, ReachablePairs, MonteCarlo, Incremental, LinearProjected, NeuralGram)
+_SETTINGS_OF_METHODS = (
+    PolynomialSteps,
+    ConstantSteps,
+    BlockSampling,
+    UniformSampling,
+    TrajectorySampling,
+    Restart,
+    Stationary,
+    features.OneHot,
+    features.TileCoding,
+    features.RandomFourier,
+    features.Polynomial,
+)
+_BY_NAME: dict[str, Any] = {cls.__name__: cls for cls in (*_METHODS, *_SETTINGS_OF_METHODS)}
+
+_HERE_ONLY = ("pool", "checkpoint", "folder", "states")
+"""Settings that are not saved: places and processes of one machine, and states, whose names the labels have."""
+
+
+class _Setting(Type):
+    """A setting of a method: a plain value, a list, an array, or one of the classes of settings."""
+
+    def encode(self, value: Any, sink: Sink, place: str) -> Any:
+        """The value; raise NotImplementedError for others, such as functions."""
+        if value is None or isinstance(value, (bool, str)):
+            return value
+        if isinstance(value, (int, np.integer)):
+            return int(value)
+        if isinstance(value, (float, np.floating)):
+            return NUMBER.encode(value, sink, place) if np.isfinite(value) else {"number": str(float(value))}
+        if isinstance(value, (list, tuple)):
+            return [self.encode(one, sink, f"{place}.{i}") for i, one in enumerate(value)]
+        if isinstance(value, np.ndarray) and value.dtype.str in ("<f8", "<i8", "|b1") and value.size:
+            return {"array": sink.add(place, [f"{place}.{i}" for i in range(value.ndim)], value)}
+        if isinstance(value, GivenFeatures):
+            return self.encode(value.array, sink, place)
+        if type(value) in _SETTINGS_OF_METHODS:
+            return {"settings": type(value).__name__, **self.of(value, sink, place)}
+        raise NotImplementedError
+
+    def of(self, value: Any, sink: Sink, place: str) -> dict[str, Any]:
+        """All fields of a method or of one of its settings."""
+        assert is_dataclass(value)
+        named = (f.name for f in fields(value) if f.init and f.name not in _HERE_ONLY)
+        return {name: self.encode(getattr(value, name), sink, f"{place}.{name}") for name in named}
+
+    def decode(self, node: Any, source: Source, place: str, sizes: Sizes) -> Any:
+        """The value."""
+        if node is None or isinstance(node, (bool, str, int, float)):
+            return node
+        if isinstance(node, list):
+            return tuple(self.decode(one, source, f"{place}.{i}", sizes) for i, one in enumerate(node))
+        if set(node) == {"number"}:
+            return NUMBER.decode(node["number"], source, place, sizes)
+        if set(node) == {"array"}:
+            name = TEXT.decode(node["array"], source, place, sizes)
+            array = source.array(name, place)
+            return array.view(np.bool_) if array.dtype == np.int8 and set(np.unique(array)) <= {0, 1} else array
+        return self.built(node, "settings", _SETTINGS_OF_METHODS, source, place)
+
+    def built(self, node: dict[str, Any], key: str, classes: tuple[type, ...], source: Source, place: str) -> Any:
+        """An object of one of these classes from its fields."""
+        cls = _BY_NAME.get(node[key]) if isinstance(node.get(key), str) else None
+        if cls not in classes:
+            raise WrongFieldError(place, f"{short(node)} instead of one of: {', '.join(c.__name__ for c in classes)}")
+        given = {name: self.decode(value, source, f"{place}.{name}", {}) for name, value in node.items() if name != key}
+        known = {f.name for f in fields(cls) if f.init}
+        if not set(given) <= known:
+            raise WrongFieldError(
+                place, f"settings that {cls.__name__} does not have: {short(sorted(set(given) - known))}"
+            )
+        return cls(**given)
+
+
+class Methods(Type):
+    """A method with its settings, or, if they cannot be saved, its text."""
+
+    def encode(self, value: Any, sink: Sink, place: str) -> dict[str, Any]:
+        """Name and settings of the method, or its text."""
+        if type(value) in _METHODS:
+            before = dict(sink.arrays)
+            try:
+                return {"method": type(value).__name__, **_Setting().of(value, sink, place)}
+            except NotImplementedError:
+                sink.arrays = before
+        return {"text": repr(value)[:10_000], "step": value.step_name, "residual": value.residual_name}
+
+    def decode(self, node: Any, source: Source, place: str, sizes: Sizes) -> Any:
+        """The method."""
+        if not isinstance(node, dict):
+            raise WrongFieldError(place, f"{short(node)} instead of a method")
+        if "method" in node:
+            return _Setting().built(node, "method", _METHODS, source, place)
+        if set(node) != {"text", "step", "residual"}:
+            raise WrongFieldError(place, f"{short(node)} instead of a method")
+        return SavedMethod(*(TEXT.decode(node[name], source, place, sizes) for name in ("text", "step", "residual")))

@@ -1,0 +1,73 @@
+"""Reading a model from a file of any supported format. The format is told by the contents."""
+
+from __future__ import annotations
+
+import os
+
+from jmdp.errors import FileError
+from jmdp.files import csv_tables, npz_models, parquet_tables
+from jmdp.files.damage import enough_memory
+from jmdp.files.opening import Source, opened
+from jmdp.models.tabular import TabularJMDP
+
+_SAVE = "Save the model with np.savez(FILE, prob=…, reward=…, next_state=…, discount=…), as CSV or as Parquet."
+_OTHERS = {
+    b"\x93NUMPY": f"is one array (npy). {_SAVE}",
+    b"\x80": f"is a pickle, which can run any code and is not read. {_SAVE}",
+    b"\x89HDF\r\n": "is an HDF5 or netCDF file, such as a saved result, and not a model. Read results with jmdp.load.",
+    b"CDF": f"is a netCDF file. {_SAVE}",
+    b"PARE": "is an encrypted Parquet file. Write it without encryption.",
+    b"PK\x05\x06": f"is an empty zip file. {_SAVE}",
+    b"ARROW1": "is an Arrow file. Write it as Parquet: pyarrow.parquet.write_table.",
+    b"\x1f\x8b": "is compressed with gzip. Unpack it first.",
+    b"BZh": "is compressed with bzip2. Unpack it first.",
+    b"\xfd7zXZ": "is compressed with xz. Unpack it first.",
+    b"\x28\xb5\x2f\xfd": "is compressed with zstd. Unpack it first.",
+    b"\xd0\xcf\x11\xe0": "is an Excel workbook. Save the sheet as CSV UTF-8.",
+    b"%PDF": f"is a PDF file. {_SAVE}",
+}
+"""First bytes of files that hold no model, and what to say."""
+
+
+def read_model(path: str | os.PathLike[str], discount: float | None = None) -> TabularJMDP:
+    """Read a scenario table from a file; nothing in the file is run.
+
+    The contents tell the format, not the name of the file:
+
+    - **npz** (``np.savez``): arrays ``prob [S, K]``, ``reward [S, K, A]``, ``next_state [S, K, A]``, and optionally
+      ``discount`` (one number), ``terminal [S]``, ``state_names [S]`` and ``action_names [A]`` (text).
+    - **CSV** or **Parquet**: a row for each state, scenario and action, as in `table_model`. CSV is UTF-8 with
+      separator comma, semicolon or tab, and decimal points. Parquet needs ``pip install "jmdp[study]"``.
+
+    Parameters
+    ----------
+    path
+        A regular file.
+    discount
+        γ, 0 ≤ γ < 1, if the file has none.
+
+    Raises
+    ------
+    FileError
+        The file is damaged, of another kind, too large, or unsafe.
+    ModelError
+        The file can be read, but its model is invalid.
+    SettingsError
+        Neither the file nor the call has a discount, or they differ.
+    """
+    with opened(path) as source, enough_memory(source.name):
+        begin = source.start(8)
+        if not begin:
+            raise FileError(f"{source.name} is empty. {_SAVE}")
+        if begin.startswith(b"PK\x03\x04"):
+            return npz_models.read(source, discount)
+        if begin.startswith(b"PAR1"):
+            return parquet_tables.read(source, discount)
+        _refuse_others(source, begin)
+        return csv_tables.read(source, discount)
+
+
+def _refuse_others(source: Source, begin: bytes) -> None:
+    for first, what in _OTHERS.items():
+        if begin.startswith(first):
+            raise FileError(f"{source.name} {what}")

@@ -1,0 +1,86 @@
+"""Learned results are saved with any policy, and answer as before."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("h5netcdf")
+pytest.importorskip("equinox")
+import saved_results as examples
+
+import jmdp
+from jmdp.errors import FileError, SettingsError, SimulatorError, UnavailableError
+from jmdp.methods.neural_gram import encoders
+
+SETTINGS = {"seed": 1, "visits": 40, "updates": 8, "batch": 32, "held_out": 8}
+
+
+def down(observation: object) -> int:
+    """A function that pickle does not support."""
+    return 1
+
+
+down.__module__ = down.__qualname__ = "nowhere"
+
+
+@pytest.fixture(scope="module", params=["MLP", "gram without held-out states"])
+def learned(request):
+    more = {} if request.param == "MLP" else {"encoder": encoders.MLP(16, 1), "kernel": "gram", "held_out": None}
+    method = jmdp.NeuralGram(**{**SETTINGS, **more})
+    return jmdp.evaluate(examples.Walk(), down, jmdp.Local(), method, progress=False)
+
+
+def test_round_trip(learned, tmp_path):
+    learned.save(tmp_path / "learned.nc")
+    found = jmdp.load(tmp_path / "learned.nc")
+    assert repr(found) == repr(learned)
+    state, seen = (1, 0), np.array([1.0, 0.0])
+    for name in ("mean", "covariance"):
+        assert getattr(found.at(seen), name).tobytes() == getattr(learned.at(state), name).tobytes()
+    assert found.cross_covariance(seen, 0, seen + 1, 1) == learned.cross_covariance(state, 0, (2, 1), 1)
+    with pytest.raises(UnavailableError, match="connected"):
+        found.calibrate(seed=3)
+    whole = found.connected(examples.Walk(), down)
+    assert whole.at(state).mean.tobytes() == learned.at(state).mean.tobytes()
+    given = {"seed": 3, "states": 4, "rollouts": 4}
+    assert repr(whole.calibrate(**given)) == repr(learned.calibrate(**given))
+    whole.save(tmp_path / "again.nc")
+    assert repr(jmdp.load(tmp_path / "again.nc")) == repr(learned)
+
+
+def test_other_actions_are_refused(learned):
+    class Other(examples.Walk):
+        actions = jmdp.simulators.action_labels(3)
+
+    with pytest.raises(SimulatorError, match="not those that were learned"):
+        learned.connected(Other(), down)
+
+
+def test_an_encoder_of_the_users_own_code_is_refused(learned, tmp_path):
+    from dataclasses import replace
+
+    own = replace(learned, encoder=lambda observation: observation)
+    with pytest.raises(SettingsError, match="whose code a file cannot contain"):
+        own.save(tmp_path / "own.nc")
+
+
+def test_parameters_must_fit_the_network(learned, tmp_path):
+    import json
+
+    import h5py
+    from netcdf_files import sealed
+
+    learned.save(tmp_path / "learned.nc")
+    for change in ({"rank": 10**9}, {"rank": 3}, {"settings": {"width": 10**9, "depth": 1}}, {"shape": [10**9, 10**9]}):
+        with h5py.File(tmp_path / "learned.nc", "r") as file:
+            arrays = {name: file[name][...] for name in file if file[name].dtype.kind in "fiu"}
+        record = json.loads(arrays["jmdp_record"].tobytes())
+        record["object"]["network"] |= change
+        arrays["jmdp_record"] = np.frombuffer(json.dumps(record).encode(), np.uint8)
+        with h5py.File(tmp_path / "changed.nc", "w") as file:
+            for name, array in arrays.items():
+                file[name] = array
+        (tmp_path / "changed.nc").write_bytes(sealed((tmp_path / "changed.nc").read_bytes()))
+        with pytest.raises((FileError, jmdp.errors.MemoryBudgetError)):
+            jmdp.load(tmp_path / "changed.nc")
