@@ -16,7 +16,7 @@ class Kind:
 
     of: type
     fields: Mapping[str, Type]
-    build: Callable[..., Any] | None = None  # makes the object from its fields; by default the class
+    build: Callable[[dict[str, Any]], Any] | None = None  # makes the object from its fields; by default the class
     axes_of_whole: bool = False  # whether letters mean the axes of the object that contains it
 
 
@@ -52,4 +52,4 @@ class Object(Type):
             key: field.decode(node[key], source, f"{place}.{key}" if place else key, own)
             for key, field in kind.fields.items()
         }
-        return (kind.build or kind.of)(**found)
+        return kind.of(**found) if kind.build is None else kind.build(found)

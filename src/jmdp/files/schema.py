@@ -6,12 +6,11 @@ changes, `VERSION` increases, and files of earlier versions must still be read: 
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from jmdp.base.arrays import ROW_SUM_TOLERANCE
-from jmdp.base.labels import Labels
 from jmdp.base.scale import Scale
 from jmdp.base.settings import short
 from jmdp.comparison_settings import Settings
@@ -65,7 +64,7 @@ _TABLE = {
     "normalised": NUMBER,
 }
 
-MODELS = {"TabularJMDP": Kind(TabularJMDP, _TABLE, lambda **fields: _table(**fields))}
+MODELS = {"TabularJMDP": Kind(TabularJMDP, _TABLE, lambda fields: _table(fields))}
 
 POLICY = Object(lambda: {"TabularPolicy": Kind(TabularPolicy, {"probs": Array("<f8", "S A")})})
 
@@ -136,7 +135,11 @@ DRAWS = Object(lambda: {"Draws": Kind(Draws, _DRAWS), "EpisodeDraws": Kind(Episo
 _STAGE = Object(lambda: {"Stage": Kind(Stage, {"alternatives": Listed(WHOLE), "draws": DRAWS})})
 
 SAMPLES = Object(
-    lambda: {"DrawnSamples": Kind(DrawnSamples, {"alternatives": WHOLE, "stages": Listed(_STAGE)}, _samples)}
+    lambda: {
+        "DrawnSamples": Kind(
+            DrawnSamples, {"alternatives": WHOLE, "stages": Listed(_STAGE)}, lambda fields: _samples(**fields)
+        )
+    }
 )
 
 LIMITS = Object(
@@ -183,13 +186,15 @@ _CALIBRATION = {
 }
 
 
-def _table(states: Labels, actions: Labels, coupled_by: str | None, normalised: float, **given: Any) -> TabularJMDP:
-    """A table; its arrays are given away, because nobody else holds them."""
-    parts = {name: HandedOver(value) if isinstance(value, np.ndarray) else value for name, value in given.items()}
-    given.clear()
+def _table(fields: dict[str, Any]) -> TabularJMDP:
+    """A table; its arrays are taken out of `fields` and freed as soon as they are copied."""
+    coupled_by, normalised = fields.pop("coupled_by"), fields.pop("normalised")
     if not 0 <= normalised <= ROW_SUM_TOLERANCE:
         raise WrongFieldError("normalised", f"a correction of {normalised}")
-    model = TabularJMDP(**cast(dict[str, Any], parts), state_names=states.names, action_names=actions.names)
+    names = {f"{kind}_names": fields.pop(f"{kind}s").names for kind in ("state", "action")}
+    for name in [name for name, value in fields.items() if isinstance(value, np.ndarray)]:
+        fields[name] = HandedOver(fields[name])
+    model = TabularJMDP(**fields, **names)
     object.__setattr__(model, "normalised", max(model.normalised, normalised))
     return model if coupled_by is None else with_coupled_by(model, coupled_by)
 
@@ -213,7 +218,7 @@ METHOD = methods.Methods()
 OUTCOME = OneOf(Outcome)
 CERTIFICATE = Object(lambda: {"Certificate": Kind(Certificate, _CERTIFICATE, axes_of_whole=True)})
 LEARNING = Object(lambda: {"LearningCurve": Kind(LearningCurve, _LEARNING)})
-CALIBRATION_KIND = Kind(Calibration, _CALIBRATION, lambda **fields: _calibration(**fields))
+CALIBRATION_KIND = Kind(Calibration, _CALIBRATION, lambda fields: _calibration(**fields))
 CALIBRATION = Object(lambda: {"Calibration": CALIBRATION_KIND})
 WORSE = ByName(TEXT)
 
