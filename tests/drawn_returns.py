@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 
 import jmdp
@@ -33,5 +31,5 @@ def summary(samples, rule, return_range=None):
         confidence=rule.confidence,
         error=rule.error,
         return_range=return_range,
-        method=partial(MonteCarlo, seed=0),
+        method=MonteCarlo(seed=0),
     )

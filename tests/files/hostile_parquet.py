@@ -81,7 +81,7 @@ for number, what in {1: "type", 7: "compressed size", 9: "offset of data", 11: "
         )
 
 
-def pages(field: int, value: int, inner: int | None = None, **options: Any) -> bytes:
+def pages(field: int, value: Any, inner: int | None = None, *, whole: bool = False, **options: Any) -> bytes:
     """A Parquet file in which a field of the header of each first page is changed, in place."""
     data = table(**options)
     start = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
@@ -97,7 +97,7 @@ def pages(field: int, value: int, inner: int | None = None, **options: Any) -> b
             head, after = thrift_tree.parse(data, at)
             fields = head if inner is None else head[inner][1] if inner in head else {}
             if field in fields:
-                fields[field][1] = value
+                fields[field] = value if whole else [fields[field][0], value]
             text = thrift_tree.written(head)
             body += data[end:at] + text
             about[key][1] += moved
@@ -121,6 +121,7 @@ for value in (7, 6, 99, -1):
     added(
         f"encoding {value}", "an encoding in the page that the footer does not mention", lambda v=value: pages(2, v, 5)
     )
+added("encoding that is a struct", "a field of another type than an integer", lambda: pages(2, [12, {}], 5, whole=True))
 added("type of page 9", "pages of a type that does not exist", lambda: pages(1, 9))
 
 

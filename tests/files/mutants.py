@@ -1,7 +1,7 @@
 """Random damage to valid files: a loader gives the same contents, other contents, or a typed error; nothing else.
 
 ``python tests/files/mutants.py --mutants 25000 --seed 1`` counts what happens, and prints each failure with the number
-that replays it: ``--seed S --only INDEX`` (with ``--keep FILE`` the file is kept).
+that replays it: ``--seed S --only FORMAT:NUMBER`` (with ``--keep FILE`` the file is kept).
 """
 
 from __future__ import annotations
@@ -241,19 +241,26 @@ SPECIAL: dict[str, list[Mutation]] = {
 }
 
 
-def mutant(seed: int, index: int, valid: dict[str, list[bytes]]) -> tuple[str, int, str, bytes]:
-    """Format, number of the valid file, mutation and bytes of a mutant."""
-    rng = random.Random(f"{seed} {index}")
-    kind = sorted(FORMATS)[index % len(FORMATS)]
+def mutant(seed: int, kind: str, serial: int, files: list[bytes]) -> tuple[int, str, bytes]:
+    """Number of the valid file, mutation and bytes of a mutant, which do not depend on what other formats there are."""
+    rng = random.Random(f"{seed} {kind} {serial}")
     number = rng.randrange(VARIANTS)
     change = rng.choice([*EVERY, *SPECIAL[FORMATS[kind].mutations]])
-    data = change(rng, valid[kind][number])
+    data = change(rng, files[number])
     if change in EVERY and rng.random() < 0.2:
         data = rng.choice(EVERY)(rng, data + b" ")
-    return kind, number, change.__name__, data
+    return number, change.__name__, data
 
 
-def run(indices: range, seed: int, keep: Path | None = None) -> tuple[Counter[tuple[str, str]], list[str]]:
+def alternating(count: int) -> list[tuple[str, int]]:
+    """Format and number of so many mutants, of all formats in turn."""
+    kinds = sorted(FORMATS)
+    return [(kinds[i % len(kinds)], i // len(kinds)) for i in range(count)]
+
+
+def run(
+    which: list[tuple[str, int]], seed: int, keep: Path | None = None
+) -> tuple[Counter[tuple[str, str]], list[str]]:
     """Load mutants; return counts of outcomes by format, and a description of each failure."""
     counts: Counter[tuple[str, str]] = Counter()
     failures = []
@@ -265,8 +272,8 @@ def run(indices: range, seed: int, keep: Path | None = None) -> tuple[Counter[tu
             for number, content in enumerate(files):
                 path.write_bytes(content)
                 expected[kind, number] = FORMATS[kind].load(path)
-        for index in indices:
-            kind, number, change, data = mutant(seed, index, valid)
+        for kind, serial in which:
+            number, change, data = mutant(seed, kind, serial, valid[kind])
             (keep or path).write_bytes(data)
             report = loader.load(kind, keep or path)
             what = report["outcome"]
@@ -275,7 +282,7 @@ def run(indices: range, seed: int, keep: Path | None = None) -> tuple[Counter[tu
             counts[kind, what] += 1
             large = report.get("peak", 0) > loader.budget + (64 << 20)
             if large or what in ("other", "crash", "hang"):
-                failures.append(f"--seed {seed} --only {index}: {change} of {kind} {number}: {what}\n{report}")
+                failures.append(f"--seed {seed} --only {kind}:{serial}: {change} of file {number}: {what}\n{report}")
     return counts, failures
 
 
@@ -283,11 +290,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--mutants", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only", type=int, help="index of the one mutant to load")
+    parser.add_argument("--only", metavar="FORMAT:NUMBER", help="the one mutant to load")
     parser.add_argument("--keep", type=Path, help="file that the mutant is written to, and left in")
     asked = parser.parse_args()
-    indices = range(asked.mutants) if asked.only is None else range(asked.only, asked.only + 1)
-    counts, failures = run(indices, asked.seed, asked.keep)
+    which = alternating(asked.mutants)
+    if asked.only:
+        kind, _, serial = asked.only.partition(":")
+        which = [(kind, int(serial))]
+    counts, failures = run(which, asked.seed, asked.keep)
     for (kind, what), count in sorted(counts.items()):
         print(f"{kind:10} {what:18} {count:7,}")
     print(*failures, sep="\n")

@@ -40,7 +40,7 @@ def test_the_canary_would_sing(tmp_path, monkeypatch):
 
 def test_mutants():
     """1,000 damaged files of all formats; ``python tests/files/mutants.py`` runs more."""
-    counts, failures = mutants.run(range(1000), seed=0)
+    counts, failures = mutants.run(mutants.alternating(1000), seed=0)
     assert failures == []
     for kind in mutants.FORMATS:
         assert counts[kind, "error"] > 0.5 * sum(count for (of, _), count in counts.items() if of == kind)
@@ -48,7 +48,7 @@ def test_mutants():
 
 @pytest.mark.long
 def test_many_mutants():
-    assert mutants.run(range(25_000), seed=1)[1] == []
+    assert mutants.run(mutants.alternating(25_000), seed=1)[1] == []
 
 
 def test_these_tests_can_fail(tmp_path):

@@ -298,3 +298,12 @@ def unsafe(source: str) -> list[str]:
             loose = called in {"np.load", "numpy.load"} and not any(k.arg == "allow_pickle" for k in node.keywords)
             found += [called] if loose or called in {"eval", "exec", "__import__"} else []
     return found
+
+
+def test_a_dataframe_is_read_like_a_file(tmp_path):
+    pd = pytest.importorskip("pandas")
+    model = sample_files.small_model(1)
+    frame = pd.DataFrame(sample_files.records(model))
+    assert sample_files.fingerprint(jmdp.read_model(frame, 0.9)) == sample_files.fingerprint(table_model(frame, 0.9))
+    with pytest.raises(SettingsError, match="no discount"):
+        jmdp.read_model(frame)

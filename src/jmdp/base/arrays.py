@@ -130,7 +130,7 @@ def normalised_rows(rows: Floats, describe: Callable[[int], str], error: type[Va
 
     A row that already sums to 1 is kept bit for bit, so that saving and loading a table does not change it.
     """
-    sums = np.array([math.fsum(row) for row in rows])
+    sums = np.fromiter(map(math.fsum, rows), np.float64, len(rows))
     off = np.abs(sums - 1)
     if off.max() > ROW_SUM_TOLERANCE:
         s = int(off.argmax())

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import os
+from typing import Any
 
-from jmdp.errors import FileError
+from jmdp.base.settings import attribute
+from jmdp.errors import FileError, SettingsError
 from jmdp.files import csv_tables, npz_models, parquet_tables
 from jmdp.files.damage import enough_memory
+from jmdp.files.long_tables import table_model
 from jmdp.files.opening import Source, opened
 from jmdp.models.tabular import TabularJMDP
 
@@ -29,20 +31,26 @@ _OTHERS = {
 """First bytes of files that hold no model, and what to say."""
 
 
-def read_model(path: str | os.PathLike[str], discount: float | None = None) -> TabularJMDP:
-    """Read a scenario table from a file; nothing in the file is run.
+def read_model(path: Any, discount: float | None = None) -> TabularJMDP:
+    """Read a scenario table from a file, or from a pandas DataFrame; nothing in a file is run.
 
     The contents tell the format, not the name of the file:
 
     - **npz** (``np.savez``): arrays ``prob [S, K]``, ``reward [S, K, A]``, ``next_state [S, K, A]``, and optionally
       ``discount`` (one number), ``terminal [S]``, ``state_names [S]`` and ``action_names [A]`` (text).
-    - **CSV** or **Parquet**: a row for each state, scenario and action, as in `table_model`. CSV is UTF-8 with
-      separator comma, semicolon or tab, and decimal points. Parquet needs ``pip install "jmdp[study]"``.
+    - **CSV**, **Parquet** or a **DataFrame**: a row for each state, scenario and action, with the columns `state`,
+      `scenario`, `probability`, `action`, `reward` and `next`. CSV is UTF-8 with separator comma, semicolon or tab, and
+      decimal points. Parquet needs ``pip install "jmdp[study]"``.
+
+    In these tables, states, scenarios and actions are text or integers, numbered in order of appearance; integers that
+    are exactly 0 … n − 1 are the indices themselves. A `next` that is no `state` is terminal. The same scenario name in
+    two states is the same scenario, which `Synchronous` shares. Every scenario of a state needs each action once, and
+    one probability, which may be left empty after its first row.
 
     Parameters
     ----------
     path
-        A regular file.
+        A regular file, or a DataFrame.
     discount
         γ, 0 ≤ γ < 1, if the file has none.
 
@@ -55,6 +63,10 @@ def read_model(path: str | os.PathLike[str], discount: float | None = None) -> T
     SettingsError
         Neither the file nor the call has a discount, or they differ.
     """
+    if attribute(path, "columns") is not None:
+        if discount is None:
+            raise SettingsError("A DataFrame has no discount. Give one, e.g. discount=0.99.")
+        return table_model(path, discount)
     with opened(path) as source, enough_memory(source.name):
         begin = source.start(8)
         if not begin:
