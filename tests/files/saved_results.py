@@ -50,6 +50,17 @@ class Walk(Simulator):
         return Step((1 + 0.2 * action) * noise + 0.1 * action, (state[0] + 1, action), state[0] >= 3)
 
 
+class Choices(Walk):
+    """A third action is much worse, and is eliminated soon."""
+
+    actions = action_labels(["up", "down", "lose"])
+
+    def step(self, state: tuple[int, int], action: int, shock: Shock) -> Step:
+        """One step."""
+        found = super().step(state, action, shock)
+        return found._replace(reward=found.reward - 5 * (action == 2))
+
+
 def up(observation: Any) -> int:
     """Always up."""
     return 0
@@ -114,6 +125,7 @@ def comparisons(seed: int) -> dict[str, Callable[[], Any]]:
     model = table(np.random.default_rng(seed))
     return {
         "compare": lambda: jmdp.compare(Walk(), policy=up, **common),
+        "compare three actions": lambda: jmdp.compare(Choices(), policy=up, **common | {"samples": 100}),
         "compare in a table": lambda: jmdp.compare(model, 0, "uniform", coupling=jmdp.Local(), **common),
         "compare with a range": lambda: jmdp.compare(Walk(), (1, 0), up, return_range=(-1e3, 1e3), **common),
         "compare_policies": lambda: jmdp.compare_policies(Walk(), POLICIES, starts=[(0, 0), (1, 1)], **common),
