@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections import Counter
 
 import gymnasium
@@ -394,3 +395,22 @@ def test_errors_of_a_step_say_where():
     with pytest.raises(ZeroDivisionError) as raised:
         tabulate(Game(play))
     assert "in state 3" in raised.value.__notes__[0]
+
+
+def test_copied_generators_are_not_enumerated():
+    """The copy would draw real numbers, and rare outcomes would be missing from an "exact" table."""
+
+    class Copied(jmdp.simulators.Simulator):
+        actions = jmdp.simulators.action_labels(2)
+        discount = 0.5
+
+        def start(self, shock):
+            return 0
+
+        def step(self, state, action, shock):
+            rng = copy.copy(shock.generator())
+            return jmdp.simulators.Step(-100.0 if rng.integers(20) == 0 else 1.0 + action, 0, True)
+
+    table = jmdp.tabulate(Copied(), seed=0, samples=200)
+    assert not table.exact
+    assert table.model.reward.min() == -100

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, cast
 
@@ -47,7 +47,8 @@ class Tabulation:
     states: Sequence[Any]
     """The simulator's own states, by their index in the table; None for the state after the end of an episode."""
     exact: bool
-    """True if no probability was sampled: then the table is that of the simulator, up to rounding."""
+    """True if no probability of the table was sampled: then it is that of the simulator, up to rounding. The starts may
+    have been sampled; `notes` says so."""
     error: Floats
     """``[S]``: bound on the total variation distance between the joint outcomes of a state in the table and in the
     simulator; 0 if they were enumerated. All bounds hold jointly with the given confidence."""
@@ -57,7 +58,7 @@ class Tabulation:
     """True if scenario k is the same random event in all states, so that `Synchronous` means in the table what it means
     in the simulator."""
     samples: int | None
-    """Shocks per sampled state; None if nothing was sampled."""
+    """Shocks per sampled state, or of the starts; None if nothing was sampled."""
     seed: int | None
     confidence: float
     notes: Sequence[str] = field(default=())
@@ -91,7 +92,7 @@ class Tabulation:
                 else "error of mean returns: no useful bound. Give more samples; errors fall with 1/√samples"
             )
         if not self.aligned:
-            lines.append("scenarios of different states are unrelated: use Local(), not Synchronous()")
+            lines.append("scenarios of different states are not known to be related: use Local(), not Synchronous()")
         return "\n  ".join(lines)
 
 
@@ -188,7 +189,8 @@ def _of_simulator(source: Simulator, starts: Any, gamma: float, settings: _Setti
     error[: len(search.states)] = search.errors(settings.confidence)
     for s, chance in begun:
         start[s] += chance
-    return _tabulation(model, states, error, start, table.aligned, settings, _notes(search, settings))
+    found = _tabulation(model, states, error, start, table.aligned, settings, _notes(search, settings))
+    return found if search.start_counts is None else replace(found, samples=settings.samples)
 
 
 def _notes(search: Exploration, settings: _Settings) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ import xarray
 
 import jmdp
 from jmdp.errors import FileError, SettingsError, SimulatorError, UnavailableError
+from jmdp.files import evaluations as saved_evaluations
 
 EVALUATIONS, COMPARISONS = list(examples.evaluations(0)), list(examples.comparisons(0))
 
@@ -145,6 +147,67 @@ def test_parts_that_a_file_cannot_have(folder):
     examples.assert_same(loaded, projected)
     with pytest.raises(UnavailableError, match="Evaluate again"):
         loaded.cross_covariance(0, 0, 1, 0)
+
+
+@pytest.mark.parametrize("kind", ["JIPE", "MonteCarlo", "MonteCarlo of policies"])
+def test_what_is_computed_again_must_be_the_same(kind, folder, monkeypatch):
+    """Samples of a table are drawn again, state by state; other parts need the whole evaluation, unless it differs."""
+    result = examples.evaluations(1)[kind]()
+    found = again(result, folder)
+    other = replace(result, mean=result.mean + 1)
+    monkeypatch.setattr(saved_evaluations, "evaluate", lambda *given, **named: other)
+    if kind != "JIPE":
+        assert str(found.gap(0, 0, 1)) == str(result.gap(0, 0, 1))
+        return
+    with pytest.raises(UnavailableError, match="other numbers"):
+        found.cross_covariance(0, 0, 1, 1)
+    other = replace(result, outcome=jmdp.Outcome.INTERRUPTED)
+    for _ in range(2):  # it is not kept
+        with pytest.raises(KeyboardInterrupt):
+            found.cross_covariance(0, 0, 1, 1)
+
+
+def test_interrupted_evaluations_stay_what_they_are(folder):
+    result = examples.evaluations(1)["JIPE"]()
+    found = again(replace(result, outcome=jmdp.Outcome.INTERRUPTED), folder)
+    assert found.covariance.tobytes() == result.covariance.tobytes()
+    with pytest.raises(UnavailableError, match="was interrupted"):
+        found.cross_covariance(0, 0, 1, 1)
+
+
+def test_samples_of_a_comparison_are_saved_with_its_evaluation(folder):
+    for kind in ("compare", "compare with a range"):
+        part = examples.comparisons(3)[kind]().evaluation
+        found = again(part, folder)
+        examples.assert_same(found, part)
+        assert found.gap(0, 0, 1).distribution().value.tobytes() == part.gap(0, 0, 1).distribution().value.tobytes()
+
+
+def test_a_table_must_be_the_same_to_go_on(folder):
+    model = examples.table(np.random.default_rng(3))
+    other = jmdp.TabularJMDP(model.prob, model.reward + 100, model.next_state, model.discount, model.terminal)
+    given = {"policy": "uniform", "state": 0}
+    result = jmdp.compare(model, 0, "uniform", coupling=jmdp.Local(), seed=1, samples=60, progress=False)
+    found = again(result, folder)
+    examples.assert_same(found.continued(200, simulator=model, **given), result.continued(200))
+    for change in ({"simulator": other}, {"state": 1}, {"policy": [0] * 4}):
+        with pytest.raises(SimulatorError, match="differ when they are drawn again"):
+            found.continued(200, **{"simulator": model, **given, **change})
+
+
+def test_odd_names_and_settings(folder):
+    class Odd(examples.Walk):
+        actions = jmdp.simulators.action_labels(["a\0b", "line\nbreak"])
+
+        def __repr__(self) -> str:
+            return "\ud800"
+
+    result = jmdp.compare(Odd(), policy=examples.up, seed=1, samples=60, progress=False)
+    found = again(result, folder)
+    assert (found.actions, found.simulator) == (result.actions, r"\ud800")
+    precision: dict[str, Any] = {"cost": 0.01, "wait": None}
+    runs = jmdp.compare_runs(examples.RUNS, precision=precision, seed=1, samples=30, progress=False)
+    examples.assert_same(again(runs, folder).continued(60, runs=examples.RUNS, progress=False), runs.continued(60))
 
 
 def test_other_programs_read_it(folder):

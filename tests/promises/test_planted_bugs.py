@@ -568,7 +568,7 @@ BUGS = [
     Bug("axes of saved arrays may disagree", "files/types.py", "if sizes.setdefault(letter, length) != length:",
         "if False:", "files/test_hostile_results.py::test_hostile_results"),
     Bug("a loaded comparison takes any simulator", "files/continuing.py",
-        "            question.check(sampled.samples.complete.one_coupling)", "            pass",
+        "        _check_samples(question, sampled.samples.complete.one_coupling)\n", "",
         "files/test_saving.py::test_what_a_loaded_comparison_must_be_given"),
     Bug("a loaded comparison has forgotten who was eliminated", "files/continuing.py",
         "return Sampled(samples, self.active, self.paired, self.worse_than, self.decided)",

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from jmdp.base.settings import short, whole_number
 from jmdp.comparing import action_question
 from jmdp.comparing_policies import policy_question
@@ -24,6 +26,7 @@ from jmdp.results.policy_comparison import PolicyComparison
 from jmdp.results.run_comparison import RunComparison, RunComparisons
 from jmdp.results.samples.drawn_samples import DrawnSamples, Sampled
 from jmdp.sequential import Continuation, Question
+from jmdp.simulators.draws import Draws
 
 
 @dataclass(frozen=True)
@@ -77,26 +80,38 @@ class Resumption:
         whole_number("samples", samples, 2)
         sampled = self.progress.with_samples(self.samples)
         question = self.question(self.comparison(), self.progress, given)
-        try:
-            question.check(sampled.samples.complete.one_coupling)
-        except SimulatorError as error:
-            raise SimulatorError(
-                "Samples of the saved comparison differ when they are drawn again. Give the same simulator, state, "
-                f"policy and actions as then, and the same version of them. {error}"
-            ) from error
+        _check_samples(question, sampled.samples.complete.one_coupling)
         return question.answer(sampled, samples)
+
+
+def _check_samples(question: Question, drawn: Draws) -> None:
+    """Draw the first samples again, and raise if they differ."""
+    n = min(64 if question.compiled else 2, len(drawn.returns))
+    again = question.work(0, n, tuple(range(drawn.returns.shape[1])), True)
+    names = [name for name in ("returns", "ends", "gains", "values") if hasattr(drawn, name)]
+    if not all(np.array_equal(getattr(again, name), getattr(drawn, name)[:n]) for name in names):
+        raise SimulatorError(
+            "Samples of the saved comparison differ when they are drawn again. Give the same simulator, state, policy "
+            "and actions as then, and the same version of them."
+        )
 
 
 def _asked(given: Mapping[str, Any], needed: tuple[str, ...], optional: tuple[str, ...] = ()) -> None:
     """Raise unless the arguments are those that a file cannot contain."""
     wanted = ", ".join(f"{name}=…" for name in needed)
-    if unknown := [name for name in given if name not in needed + optional]:
+    if unknown := [name for name in given if name not in (*needed, *optional, "pool", "progress")]:
         raise SettingsError(f"continued has no argument {short(unknown[0])}. Give {wanted}.")
     if missing := [name for name in needed if name not in given]:
         raise SettingsError(
             f"{missing[0]} is missing: a file contains no simulator, policy or function. Give those of the comparison: "
             f"continued(samples, {wanted})."
         )
+
+
+def _settings(progress: Progress, given: Mapping[str, Any], **more: Any) -> Settings:
+    """Settings of the comparison, with the pool and the progress bar of this call."""
+    here = {name: given[name] for name in ("pool", "progress") if name in given}
+    return replace(progress.settings, **here, **more)
 
 
 def _same(what: str, found: Any, saved: Any) -> None:
@@ -113,7 +128,7 @@ def of_actions(c: Comparison, progress: Progress, given: Mapping[str, Any]) -> Q
     actions = given.get("actions")
     if actions is None and c.numbers is not None:
         actions = list(c.numbers)
-    settings = replace(progress.settings, horizon=c.horizon)
+    settings = _settings(progress, given, horizon=c.horizon)
     question = action_question(given["simulator"], given.get("state"), given["policy"], actions, c.discount, settings)
     _same("The list of actions", question.labels.names, c.summary.labels.names)
     question.check_luck()
@@ -123,7 +138,7 @@ def of_actions(c: Comparison, progress: Progress, given: Mapping[str, Any]) -> Q
 def of_policies(c: PolicyComparison, progress: Progress, given: Mapping[str, Any]) -> Question:
     """The question of a comparison of policies."""
     _asked(given, ("simulator", "policies"), ("starts",))
-    settings = replace(progress.settings, horizon=c.horizon)
+    settings = _settings(progress, given, horizon=c.horizon)
     question = policy_question(
         given["simulator"], given["policies"], given.get("starts"), c.discount, c.baseline, settings
     )
@@ -138,7 +153,7 @@ def of_runs(c: RunComparison | RunComparisons, progress: Progress, given: Mappin
     _asked(given, ("runs",))
     first = next(iter(c.values())) if isinstance(c, RunComparisons) else c
     minimize = progress.minimize if isinstance(progress.minimize, bool) else frozenset(progress.minimize or ())
-    question = run_question(given["runs"], first.baseline, minimize, progress.own or {}, progress.settings)
+    question = run_question(given["runs"], first.baseline, minimize, progress.own or {}, _settings(progress, given))
     _same("The list of designs", question.labels.names, first.summary.labels.names)
     return question
 
@@ -158,7 +173,7 @@ class _Own(Optional):
 
     def encode(self, value: Any, sink: Any, place: str) -> Any:
         return None if value is None else _BY_MEASURE.encode(
-            {name: {key: list(one) if name == "return_range" else [one] for key, one in values.items()}
+            {name: {key: _list(one) for key, one in values.items()}
              for name, values in value.items()}, sink, place)  # fmt: skip
 
     def decode(self, node: Any, source: Any, place: str, sizes: Any) -> Any:
@@ -169,10 +184,19 @@ class _Own(Optional):
             raise WrongFieldError(place, f"settings that no measure has: {short(sorted(found))}")
         for name, values in found.items():
             for key, one in values.items():
-                if len(one) != (2 if name == "return_range" else 1):
+                if one and len(one) != (2 if name == "return_range" else 1):
                     raise WrongFieldError(place, f"{short(one)} as {name} of {short(key)}")
-        return {name: {key: one if name == "return_range" else one[0] for key, one in values.items()}
-                for name, values in found.items()}  # fmt: skip
+        return {name: {key: _setting(one) for key, one in values.items()} for name, values in found.items()}
+
+
+def _list(setting: Any) -> list[Any]:
+    """A number or a range as a list, which is empty for None."""
+    return [] if setting is None else list(setting) if isinstance(setting, tuple) else [setting]
+
+
+def _setting(numbers: tuple[float, ...]) -> Any:
+    """What `_list` made a list of."""
+    return None if not numbers else numbers if len(numbers) == 2 else numbers[0]
 
 
 _BY_MEASURE = ByName(ByName(Listed(NUMBER)))

@@ -21,6 +21,7 @@ from jmdp.base.labels import Labels
 from jmdp.errors import UnavailableError
 from jmdp.evaluate import evaluate
 from jmdp.files import methods, schema
+from jmdp.files.distributions import SAMPLED, Redrawn, Rollouts, saved_samples
 from jmdp.files.kinds import Kind, Object
 from jmdp.files.types import FLAG, NUMBER, TEXT, WHOLE, Array, LabelsOf, Listed, Optional, WrongFieldError
 from jmdp.models.coupling import Coupling
@@ -32,23 +33,8 @@ from jmdp.results.learning_curve import LearningCurve
 from jmdp.results.outcome import Outcome
 from jmdp.results.parts import CertifiedCrossCovariances, VarianceSplit
 from jmdp.results.projection import Projection
-from jmdp.results.samples.drawn_evaluation import Stored, Within
-from jmdp.results.samples.interval_rules import IntervalRule, fixed_slack
-from jmdp.results.samples.limits import Limits
-from jmdp.results.samples.sampled_distributions import SampledDistributions
-from jmdp.simulators.draws import Draws
 
 _PARTS = ("cross", "moments", "distributions", "start")
-
-
-@dataclass(frozen=True)
-class Rollouts:
-    """Samples of each state of a simulator, and what the intervals of their distributions depend on."""
-
-    drawn: tuple[Draws, ...]
-    limits: Limits
-    samples: int
-    confidence: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +55,7 @@ class SavedEvaluation:
     certified_cross: bool
     support: Floats | None  # [S, A, A, ends], interval that contains each gap
     gap_moments: Floats | None  # [S, A, A, order + 1, (value, low, high)]
-    rollouts: Rollouts | None
+    sampled: Rollouts | Redrawn | None  # samples of the distributions, or how to draw them
     learning: LearningCurve | None
     projection: dict[str, Any] | None
 
@@ -84,7 +70,7 @@ class SavedEvaluation:
                 "certified_cross": isinstance(evaluation.cross, CertifiedCrossCovariances),
                 "support": _support(evaluation),
                 "gap_moments": _gap_moments(evaluation),
-                "rollouts": _rollouts(evaluation),
+                "sampled": saved_samples(evaluation),
                 "projection": None if evaluation.projection is None else _projection(evaluation.projection),
             }
         )
@@ -99,8 +85,10 @@ class SavedEvaluation:
             if self.gap_moments is None:
                 raise WrongFieldError("gap_moments", "nothing, though the evaluation has moments")
             later["moments"] = _Moments(again, self.gap_moments)
-        if self.rollouts is not None:
-            later["distributions"] = self._distributions(self.rollouts)
+        if self.sampled is not None:
+            later["distributions"] = self.sampled.distributions(self)
+        elif self.outcome is Outcome.INTERRUPTED:
+            later.pop("distributions", None)  # they would be those of the whole run
         kept = {f.name: getattr(self, f.name) for f in fields(Evaluation) if hasattr(self, f.name)}
         ranges = None if self.support is None else _Support(self.support)
         projection = None
@@ -109,14 +97,6 @@ class SavedEvaluation:
             bounds = _Bounds(again, self.projection["within_states"])
             projection = Projection(**known, pairs=bounds, states=self.states, actions=self.actions)
         return Evaluation(**kept | later | {"ranges": ranges, "projection": projection})
-
-    def _distributions(self, rollouts: Rollouts) -> SampledDistributions:
-        if len(rollouts.drawn) != len(self.mean) or any(
-            draws.returns.shape[1] != self.mean.shape[1] for draws in rollouts.drawn
-        ):
-            raise WrongFieldError("rollouts", "samples of other states or actions than those of the evaluation")
-        rule = IntervalRule.fixed(max(2, rollouts.samples), rollouts.confidence)
-        return SampledDistributions(Stored(rollouts.drawn), rollouts.limits, rule, Within(-np.inf, np.inf))
 
 
 def _support(evaluation: Evaluation) -> Floats | None:
@@ -139,15 +119,6 @@ def _gap_moments(evaluation: Evaluation) -> Floats | None:
         if a != b:
             found[s, a, b] = [(float(x), x.low, x.high) for x in evaluation.moments.gap_moments(s, a, b)]
     return found
-
-
-def _rollouts(evaluation: Evaluation) -> Rollouts | None:
-    known = evaluation.distributions
-    if not isinstance(known, SampledDistributions) or not isinstance(known.draw, Stored):
-        return None
-    if known.rule.distribution_slack is not fixed_slack:  # of a comparison, which is saved as a whole
-        return None
-    return Rollouts(tuple(known.draw.drawn), known.limits, len(known.draw.drawn[0].returns), known.rule.confidence)
 
 
 _PROJECTED = {
@@ -195,20 +166,40 @@ class Again:
                 "The file does not have this, and it cannot be computed again: the file contains no simulator, no "
                 "function and no model without a table. Evaluate again."
             )
-        policies = [list(steps) if len(steps) > 1 else steps[0] for steps in asked.policies]
-        policy: Any = policies[0] if asked.names is None else dict(zip(asked.names, policies, strict=True))
-        found: Evaluation = evaluate(
-            asked.model,
-            policy,
-            saved.coupling,
-            saved.method,
-            discount=None if asked.horizon is None else asked.discount,
-            start=asked.start,
-            horizon=asked.horizon,
-            terminal_value=asked.terminal_value,
-            throw=False,
+        if saved.outcome is Outcome.INTERRUPTED:
+            raise UnavailableError(
+                "The file does not have this, because the evaluation was interrupted. Evaluate again."
+            )
+        found = _computed(asked, saved)
+        if found.outcome is Outcome.INTERRUPTED:
+            raise KeyboardInterrupt
+        same = found.outcome is saved.outcome and all(
+            getattr(found, name).tobytes() == getattr(saved, name).tobytes()
+            for name in ("mean", "covariance", "residuals")
         )
+        if not same:
+            raise UnavailableError(
+                "The file does not have this, and computed again the evaluation has other numbers: versions of "
+                "packages or the machine have changed. Evaluate again."
+            )
         return found
+
+
+def _computed(asked: Asked, saved: SavedEvaluation) -> Evaluation:
+    policies = [list(steps) if len(steps) > 1 else steps[0] for steps in asked.policies]
+    policy: Any = policies[0] if asked.names is None else dict(zip(asked.names, policies, strict=True))
+    found: Evaluation = evaluate(
+        asked.model,
+        policy,
+        saved.coupling,
+        saved.method,
+        discount=None if asked.horizon is None else asked.discount,
+        start=asked.start,
+        horizon=asked.horizon,
+        terminal_value=asked.terminal_value,
+        throw=False,
+    )
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -285,8 +276,6 @@ class _Support:
 
 _LATER = {"cross": _CertifiedCross, "distributions": _Distributions, "start": _Start}
 
-_ROLLOUTS = {"drawn": Listed(schema.DRAWS), "limits": schema.LIMITS, "samples": WHOLE, "confidence": NUMBER}
-
 _FIELDS = {
     "mean": Array("<f8", "S A"),
     "covariance": Array("<f8", "S A A"),
@@ -302,7 +291,7 @@ _FIELDS = {
     "certified_cross": FLAG,
     "support": Optional(Array("<f8", "S A A ends")),
     "gap_moments": Optional(Array("<f8", "S A A order estimate")),
-    "rollouts": Optional(Object(lambda: {"Rollouts": Kind(Rollouts, _ROLLOUTS)})),
+    "sampled": Optional(SAMPLED),
     "learning": Optional(schema.LEARNING),
     "projection": Optional(Object(lambda: {"Projection": Kind(_Fields, _PROJECTED, _Fields, axes_of_whole=True)})),
 }

@@ -24,9 +24,9 @@ import numpy as np
 import numpy.typing as npt
 
 from jmdp.base.arrays import refuse_large
-from jmdp.base.settings import short
+from jmdp.base.settings import error_text, short
 from jmdp.base.whole_files import whole_file
-from jmdp.errors import FileError, MissingExtraError
+from jmdp.errors import FileError, JMDPError, MissingExtraError
 from jmdp.files.damage import damage
 from jmdp.files.opening import opened, path_text
 from jmdp.files.types import Sink, Source, WrongFieldError
@@ -50,7 +50,7 @@ def write(path: str | os.PathLike[str], labelled: xarray.Dataset, sink: Sink, re
     place = Path(path_text(path))
     text = json.dumps(record, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
     sink.arrays[RECORD] = ("jmdp_record_bytes",), np.frombuffer(text, np.uint8)
-    dataset = labelled.assign(_variables(sink, labelled))
+    dataset = _printable(labelled).assign(_variables(sink, labelled))
     with tempfile.TemporaryDirectory(prefix="jmdp-") as folder, _writing(place):
         made = Path(folder) / "result.nc"
         dataset.to_netcdf(made, engine="h5netcdf")
@@ -70,6 +70,21 @@ def _writing(place: Path) -> Iterator[None]:
             f"{short(str(place), 300)} cannot be written: {error.strerror or error}. Give a file in a writable folder, "
             "and free disk space if there is none."
         ) from error
+    except JMDPError:
+        raise
+    except Exception as error:  # of any kind: xarray and HDF5 raise many
+        raise FileError(f"{short(str(place), 300)} cannot be written ({error_text(error)}).") from error
+
+
+def _printable(labelled: xarray.Dataset) -> xarray.Dataset:
+    """Labels and attributes without the null character, which netCDF does not have; the record keeps it."""
+    names = {
+        name: [str(label).replace("\0", "␀") for label in values.to_numpy().tolist()]
+        for name, values in labelled.coords.items()
+        if values.ndim == 1 and values.dtype.kind in "UO" and any("\0" in str(label) for label in values.to_numpy())
+    }
+    attributes = {key: value.replace("\0", "␀") for key, value in labelled.attrs.items() if isinstance(value, str)}
+    return labelled.assign_coords(names).assign_attrs(attributes)
 
 
 def _variables(sink: Sink, labelled: xarray.Dataset) -> dict[str, xarray.Variable]:

@@ -8,7 +8,7 @@ import stat
 from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from jmdp.base.settings import short
 from jmdp.errors import FileError, JMDPError, MissingExtraError, SettingsError
@@ -22,9 +22,6 @@ from jmdp.results.comparison import Comparison
 from jmdp.results.evaluation import Evaluation
 from jmdp.results.policy_comparison import PolicyComparison
 from jmdp.results.run_comparison import RunComparison, RunComparisons
-
-if TYPE_CHECKING:
-    pass
 
 
 class _Form(NamedTuple):

@@ -18,9 +18,6 @@ from jmdp.base.settings import short
 Sizes = dict[str, int]
 """Lengths of axes by letter; equal letters within one object have equal lengths."""
 
-_MOST_DIGITS = 400
-"""Digits of the largest whole number."""
-
 
 class WrongFieldError(Exception):
     """Content of a file that does not have the type of its field: the place, and what is wrong."""
@@ -80,8 +77,8 @@ class Plain(Type):
     name: str
 
     def encode(self, value: Any, sink: Sink, place: str) -> Any:
-        """The value itself."""
-        return self.kind(value)
+        """The value itself; of a text, what can be encoded."""
+        return value.encode(errors="backslashreplace").decode() if isinstance(value, str) else self.kind(value)
 
     def decode(self, node: Any, source: Source, place: str, sizes: Sizes) -> Any:
         """The value, if it has the type."""

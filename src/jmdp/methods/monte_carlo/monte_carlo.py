@@ -19,10 +19,9 @@ from jmdp.base.settings import probability, whole
 from jmdp.distribute.pool_setting import check_pool, pool_of
 from jmdp.distribute.pools import Pool
 from jmdp.errors import SettingsError
-from jmdp.methods.exact_pairs.policy_pairs import PolicyRanges
 from jmdp.methods.method import Method, check_table
 from jmdp.methods.monte_carlo.policy_samples import PolicySamples, PolicySupport
-from jmdp.methods.monte_carlo.state_samples import Blocks, FirstSamples, StateSamples
+from jmdp.methods.monte_carlo.state_samples import Blocks, FirstSamples, StateSamples, rollout_plans, seed_of
 from jmdp.methods.monte_carlo.table_episodes import SAMPLE_BYTES
 from jmdp.methods.monte_carlo.table_rollouts import CompiledTable, compiled
 from jmdp.methods.shared.return_range import ReturnRange
@@ -41,11 +40,9 @@ from jmdp.results.samples.sampled_distributions import Support
 from jmdp.results.start import start_labels
 from jmdp.simulators.checking.sampling import check_before_sampling, check_repeatable
 from jmdp.simulators.draws import Draws
-from jmdp.simulators.episodes import EpisodePlan
 from jmdp.simulators.functions import TabularSimulator
 from jmdp.simulators.rollouts import RolloutPlan, enough_steps, paired_draws, rollouts_at_once
 from jmdp.simulators.simulator import Simulator
-from jmdp.simulators.starts import Starts
 
 LONGEST = 100_000_000
 """Maximum number of steps of a rollout."""
@@ -86,7 +83,8 @@ class MonteCarlo(Method[Evaluation]):
         a table, whose steps cost more, where at most B/(1000 (1 − γ)) is. B is the largest reward. If a simulator does
         not provide it (`Simulator.largest_reward_from`), B is the largest one observed, as the certificate states.
     states
-        States of a simulator to evaluate. None evaluates its start state. For tables, all states are evaluated.
+        States of a simulator to evaluate. None evaluates its start state. For tables, all states are evaluated. The
+        result names a state by its text, such as "(3, 1)", and finds tuples; an integer is a position in this list.
     pool
         Number of worker processes that simulate, or a `ProcessPool`; None uses this process. Results do not depend on
         it. Tables and other compiled simulators are simulated in this process with any pool.
@@ -113,12 +111,10 @@ class MonteCarlo(Method[Evaluation]):
     def on_table(self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, progress: bool) -> Evaluation:
         """Evaluate; see `jmdp.evaluate`."""
         self._refuse_states()
-        simulator, actor = CompiledTable(model), as_policy(policy, model.actions)
-        horizon = rollout_horizon(simulator, model.discount, self.horizon, self.samples)
-        plans = self._plans(simulator, range(model.shape[0]), coupling, model.discount, horizon)
+        horizon = rollout_horizon(CompiledTable(model), model.discount, self.horizon, self.samples)
         return self._in_rounds(
             SampledProblem(self, coupling, model.states, model.actions, model.discount),
-            StateSamples(simulator, actor, plans),
+            StateSamples.of_table(model, policy, coupling, horizon, self.seed),
             Limits.of_bound(model.reward_bound, model.discount, horizon),
             ReturnRange(model, policy),
             progress,
@@ -129,28 +125,14 @@ class MonteCarlo(Method[Evaluation]):
     ) -> Evaluation:
         """Evaluate; see `jmdp.evaluate`."""
         self._refuse_states()
-        simulator, S = CompiledTable(model), model.shape[0]
-        horizon = rollout_horizon(simulator, model.discount, self.horizon, self.samples)
-        actors = [as_policy(policy, model.actions) for policy in policies.values()]
-        plans = [
-            EpisodePlan(
-                starts=Starts([s % S], np.ones(1), [model.states.name(s % S)]),
-                actors=actors,
-                coupling=coupling,
-                discount=model.discount,
-                horizon=horizon,
-                seed=_seed_of(self.seed, s),
-            )
-            for s in range(S if start is None else 2 * S)
-        ]
-        support = PolicySupport(PolicyRanges([ReturnRange(model, policy) for policy in policies.values()]), start)
+        horizon = rollout_horizon(CompiledTable(model), model.discount, self.horizon, self.samples)
         labels = Labels.of("policy", len(policies), list(policies))
         states = model.states if start is None else start_labels(model.states)
         return self._in_rounds(
             SampledProblem(self, coupling, states, labels, model.discount),
-            PolicySamples(simulator, plans, start, self.seed),
+            PolicySamples.of_table(model, policies, coupling, start, horizon, self.seed),
             Limits.of_bound(model.reward_bound, model.discount, horizon),
-            support,
+            PolicySupport.of_table(model, policies, start),
             progress,
         )
 
@@ -209,7 +191,7 @@ class MonteCarlo(Method[Evaluation]):
         horizon = rollout_horizon(simulator, discount, self.horizon, self.samples)
         states = [simulator.start(Shock.of_sample(self.seed, 0))] if self.states is None else self.states
         bound = known_reward_bound(simulator, states, None)
-        plans = self._plans(simulator, states, coupling, discount, horizon)
+        plans = rollout_plans(simulator, states, coupling, discount, horizon, self.seed)
         check_before_sampling(simulator, states[0], plans[0].actions, coupling)
         drawn = self._drawn(simulator, actor, plans, progress)
         check_repeatable(drawn[0], simulator, actor, plans[0])
@@ -266,23 +248,6 @@ class MonteCarlo(Method[Evaluation]):
         if self.states is not None:
             raise SettingsError("states is given for a table, whose states are all evaluated. Leave it out.")
 
-    def _plans(
-        self, simulator: Simulator, states: Sequence[Any], coupling: Coupling, discount: float, horizon: int
-    ) -> list[RolloutPlan]:
-        """One plan for each state, each with its own random numbers."""
-        assert simulator.actions is not None
-        return [
-            RolloutPlan(
-                state=state,
-                actions=range(simulator.actions.size),
-                coupling=coupling,
-                discount=discount,
-                horizon=horizon,
-                seed=_seed_of(self.seed, s),
-            )
-            for s, state in enumerate(states)
-        ]
-
 
 def gap_samples(
     model: TabularJMDP,
@@ -315,7 +280,7 @@ def gap_samples(
         coupling=coupling,
         discount=model.discount,
         horizon=length,
-        seed=_seed_of(settings.seed, state),
+        seed=seed_of(settings.seed, state),
     )
     returns = paired_draws(simulator, as_policy(table, model.actions), plan, 0, settings.samples).returns
     return np.asarray(returns[:, 0] - returns[:, 1])
@@ -335,8 +300,3 @@ def rollout_horizon(simulator: Simulator, discount: float, horizon: int | None, 
             "Give a horizon (the intervals then include the error of the cut), or use ExactPairs()."
         )
     return enough
-
-
-def _seed_of(seed: int, state: int) -> int:
-    """A seed for each state, so that their randomness is independent."""
-    return Shock.of_sample(seed, state).derived(b"state").seed()

@@ -11,9 +11,17 @@ from jmdp.base.arrays import Floats
 from jmdp.base.interval import Interval
 from jmdp.base.luck import Shock
 from jmdp.methods.exact_pairs.policy_pairs import PolicyRanges
+from jmdp.methods.monte_carlo.state_samples import seed_of
+from jmdp.methods.monte_carlo.table_rollouts import CompiledTable
+from jmdp.methods.shared.return_range import ReturnRange
+from jmdp.models.actors.as_policy import as_policy
+from jmdp.models.coupling import Coupling
+from jmdp.models.policy import Policies
+from jmdp.models.tabular import TabularJMDP
 from jmdp.simulators.draws import Draws
 from jmdp.simulators.episodes import EpisodePlan, paired_episodes
 from jmdp.simulators.simulator import Simulator
+from jmdp.simulators.starts import Starts
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,6 +32,31 @@ class PolicySamples:
     plans: Sequence[EpisodePlan]  # one for each state; then one for each start state, with other random numbers
     start: Floats | None  # [S]
     seed: int
+
+    @classmethod
+    def of_table(
+        cls,
+        model: TabularJMDP,
+        policies: Policies,
+        coupling: Coupling,
+        start: Floats | None,
+        horizon: int,
+        seed: int,
+    ) -> PolicySamples:
+        """Episodes of the policies of a table."""
+        S, actors = model.shape[0], [as_policy(policy, model.actions) for policy in policies.values()]
+        plans = [
+            EpisodePlan(
+                starts=Starts([s % S], np.ones(1), [model.states.name(s % S)]),
+                actors=actors,
+                coupling=coupling,
+                discount=model.discount,
+                horizon=horizon,
+                seed=seed_of(seed, s),
+            )
+            for s in range(S if start is None else 2 * S)
+        ]
+        return cls(CompiledTable(model), plans, start, seed)
 
     def __call__(self, s: int, samples: int) -> Draws:
         """The first samples of state s, or of the random start if s is the number of states."""
@@ -58,6 +91,11 @@ class PolicySupport:
 
     ranges: PolicyRanges
     start: Floats | None
+
+    @classmethod
+    def of_table(cls, model: TabularJMDP, policies: Policies, start: Floats | None) -> PolicySupport:
+        """Ranges of the policies of a table."""
+        return cls(PolicyRanges([ReturnRange(model, policy) for policy in policies.values()]), start)
 
     def is_over(self, s: int) -> bool:
         """True if no reward can follow from this state."""

@@ -45,22 +45,22 @@ class SampledDistributions:
     """
 
     def __init__(self, draw: Callable[[int], Draws], limits: Limits, rule: IntervalRule, support: Support) -> None:
-        self.draw, self.limits, self.rule, self._support = draw, limits, rule, support
+        self.draw, self.limits, self.rule, self.support = draw, limits, rule, support
         self._last: tuple[int, Draws] | None = None
 
     def return_distribution(self, s: int, a: int) -> Distribution:
         """The empirical distribution of Z(s, a)."""
-        if self._support.is_over(s):
+        if self.support.is_over(s):
             return GapDistribution.zero()
         drawn = self._of(s)
         error = np.where(drawn.ends[:, a] == ENDED, 0.0, self.limits.cut) + self.limits.rounding
-        values, support = drawn.returns[:, a], self._support.of(s, a)
+        values, support = drawn.returns[:, a], self.support.of(s, a)
         slack, mass = self._band(values.size)
         return Distribution(values - error, values + error, values, mass, slack, support, self.rule.confidence)
 
     def gap_distribution(self, s: int, a: int, b: int) -> GapDistribution:
         """The empirical distribution of Z(s, a) − Z(s, b). Merged branches have no truncation error in their gap."""
-        if self._support.is_over(s):
+        if self.support.is_over(s):
             return GapDistribution.zero()
         drawn = self._of(s)
         ends, gains, cut = drawn.ends, drawn.gains, self.limits.cut
@@ -69,7 +69,7 @@ class SampledDistributions:
         error = np.where(settled, 0.0, 2 * cut) + 2 * self.limits.rounding
         error[settled & (gains[:, a] == gains[:, b])] = 0.0  # equal in every step, or summed without rounding
         slack, mass = self._band(values.size)
-        support = self._support.of_gap(s, a, b)
+        support = self.support.of_gap(s, a, b)
         return GapDistribution(values - error, values + error, values, mass, slack, support, self.rule.confidence)
 
     def _of(self, s: int) -> Draws:

@@ -288,6 +288,7 @@ class FiniteGenerator(np.random.Generator):
         return other
 
     def __reduce__(self) -> Any:
+        self._path.end("a step copies or pickles a generator")
         return np.random.Generator, (super().bit_generator,)
 
 

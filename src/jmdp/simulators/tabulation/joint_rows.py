@@ -18,7 +18,7 @@ from jmdp.simulators.tabulation.finite_luck import Cells, Path
 JointOutcome = tuple[tuple[float, bytes], ...]
 """Reward and digest of the next state for each action; the digest is empty if the episode has ended."""
 
-_VERIFIED = 2
+_VERIFIED = 8
 """Number of ordinary shocks whose outcomes must be among the enumerated ones."""
 
 
