@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from jmdp.base.settings import cut, short
 from jmdp.errors import MissingExtraError, SettingsError, UnavailableError
+from jmdp.results.gaps.gap_text import html_of
 from jmdp.results.outcome import Outcome
 from jmdp.results.result import figure
 from jmdp.studies.folder import Folder
@@ -169,6 +170,9 @@ class Study:
         if not self.progress.finished - self.progress.failed:
             raise UnavailableError("No state is finished yet. Open the study again later.")
         return figure("study_map" if self._is_grid() else "study_gaps", self)
+
+    def _repr_html_(self) -> str:
+        return html_of(repr(self))
 
     def _is_grid(self) -> bool:
         """Whether two whole coordinates place most states in a rectangle."""
