@@ -143,14 +143,19 @@ class _Table:
 
     @cached_property
     def graph(self) -> Any:
-        """Transitions of positive probability as a sparse matrix, with node S in front of all starts."""
+        """Transitions of positive probability as a sparse matrix, with node S in front of all starts.
+
+        Each transition is there once: SciPy 1.13 does not return from a search in a graph with repeated ones.
+        """
         from scipy.sparse import csr_array
 
         S, _, A = self.model.shape
         starts = _NO_STATES if self.starts is None else self.starts
         to = np.concatenate([self.model.next_state[self.possible].ravel(), starts])
-        counts = np.concatenate([[0], self.possible.sum(axis=1) * A, [starts.size]])
-        return csr_array((np.ones(to.size, np.int8), to, np.cumsum(counts)), shape=(S + 1, S + 1))
+        source = np.repeat(np.arange(S + 1), np.concatenate([self.possible.sum(axis=1) * A, [starts.size]]))
+        source, to = np.divmod(np.unique(source * (S + 1) + to), S + 1)
+        first = np.searchsorted(source, np.arange(S + 2))
+        return csr_array((np.ones(to.size, np.int8), to, first), shape=(S + 1, S + 1))
 
     @cached_property
     def sources(self) -> Integers:
