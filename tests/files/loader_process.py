@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +51,20 @@ class Loader:
         self._errors.seek(0)
         said = self._errors.read()[-2000:].decode(errors="replace")
         return {"outcome": "crash" if ready else "hang", "text": f"exit code {process.returncode}\n{said}"}
+
+    def accepted(self, kind: str, files: Mapping[str, tuple[str, Callable[[], bytes]]], path: Path) -> dict[str, Any]:
+        """Reports of hostile files that are not refused as they must be, by name.
+
+        Each must give an error of jmdp that names the file, at most 64 MiB above the budget, within `LIMIT` seconds.
+        """
+        wrong = {}
+        for name, (_, make) in files.items():
+            path.write_bytes(make())
+            report = self.load(kind, path)
+            fine = report["outcome"] == "error" and report["peak"] <= self.budget + 64 * MIB
+            if not fine or str(path) not in report["text"] or report["seconds"] > LIMIT:
+                wrong[name] = report
+        return wrong
 
     def _running(self) -> Any:
         if self._process is None:

@@ -18,6 +18,8 @@ import xarray
 import jmdp
 from jmdp.errors import FileError, SettingsError, SimulatorError, UnavailableError
 from jmdp.files import evaluations as saved_evaluations
+from jmdp.files.distributions import saved_samples
+from jmdp.files.types import WrongFieldError
 
 EVALUATIONS, COMPARISONS = list(examples.evaluations(0)), list(examples.comparisons(0))
 
@@ -43,11 +45,11 @@ def folder(tmp_path_factory) -> Path:
     return tmp_path_factory.mktemp("saved")
 
 
-@pytest.mark.parametrize("kind", EVALUATIONS)
+@pytest.mark.parametrize("kind", EVALUATIONS + COMPARISONS)
 @given(seed=st.integers(0, 2**32))
 @seeds(2)
-def test_evaluations(kind, seed, folder):
-    result = examples.evaluations(seed)[kind]()
+def test_evaluations_and_comparisons(kind, seed, folder):
+    result = (examples.evaluations(seed) | examples.comparisons(seed))[kind]()
     found = again(result, folder)
     examples.assert_same(found, result)
     examples.assert_same(again(found, folder), result)
@@ -69,16 +71,6 @@ def test_parts_that_are_computed_again(kind, folder):
     for part, ask in asked.items():
         if getattr(result, part) is not None and kind != "ReachablePairs":
             assert ask(found) == ask(result), part
-
-
-@pytest.mark.parametrize("kind", COMPARISONS)
-@given(seed=st.integers(0, 2**32))
-@seeds(2)
-def test_comparisons(kind, seed, folder):
-    result = examples.comparisons(seed)[kind]()
-    found = again(result, folder)
-    examples.assert_same(found, result)
-    examples.assert_same(again(found, folder), result)
 
 
 GIVEN: dict[str, dict[str, Any]] = {
@@ -181,6 +173,8 @@ def test_samples_of_a_comparison_are_saved_with_its_evaluation(folder):
         found = again(part, folder)
         examples.assert_same(found, part)
         assert found.gap(0, 0, 1).distribution().value.tobytes() == part.gap(0, 0, 1).distribution().value.tobytes()
+    with pytest.raises(WrongFieldError, match="instead of one of: fixed, anytime, certain"):
+        replace(saved_samples(part), band="none").distributions(part)
 
 
 def test_a_table_must_be_the_same_to_go_on(folder):

@@ -1,4 +1,4 @@
-"""Models from files: NumPy archives (npz), and long tables in CSV, Parquet or a DataFrame.
+"""Saved models and results, and models from NumPy archives (npz) and long tables in CSV, Parquet or a DataFrame.
 
 Files are data from strangers. What a file declares is compared with its size and with the free memory before anything
 is allocated, and nothing in it is unpickled or run.

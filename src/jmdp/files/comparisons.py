@@ -102,7 +102,7 @@ class SavedComparison:
             return c
         samples = run_samples([c]) if isinstance(c, RunComparison) else c.draws
         self.progress.with_samples(samples)  # raises if they do not match
-        return replace(c, continue_with=Resumption(self.progress, lambda: c, samples, question))
+        return replace(c, continue_with=Resumption(self.progress, c, samples, question))
 
     def _starts(self) -> Starts:
         names, probabilities = self.start_names, self.start_probabilities
@@ -180,7 +180,7 @@ class SavedComparisons:
             return c
         samples = run_samples(found)
         self.progress.with_samples(samples)
-        return replace(c, continue_with=Resumption(self.progress, lambda: c, samples, of_runs))
+        return replace(c, continue_with=Resumption(self.progress, c, samples, of_runs))
 
 
 def run_samples(measures: list[Any]) -> DrawnSamples:

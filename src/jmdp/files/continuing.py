@@ -20,7 +20,7 @@ from jmdp.comparison_settings import Settings
 from jmdp.errors import SettingsError, SimulatorError
 from jmdp.files import schema
 from jmdp.files.kinds import Kind, Object
-from jmdp.files.types import FLAG, NUMBER, TEXT, WHOLE, ByName, Listed, Optional, Tuple, WrongFieldError
+from jmdp.files.types import FLAG, NUMBER, TEXT, WHOLE, ByName, Listed, Optional, Tuple, Type, WrongFieldError
 from jmdp.results.comparison import Comparison
 from jmdp.results.policy_comparison import PolicyComparison
 from jmdp.results.run_comparison import RunComparison, RunComparisons
@@ -71,7 +71,7 @@ class Resumption:
     """Goes on with a comparison from a file, when it is given its simulator."""
 
     progress: Progress
-    comparison: Callable[[], Any]
+    comparison: Any  # as it was saved
     samples: DrawnSamples
     question: _Answer
 
@@ -79,7 +79,7 @@ class Resumption:
         """Draw until there are this many samples, or until it is decided."""
         whole_number("samples", samples, 2)
         sampled = self.progress.with_samples(self.samples)
-        question = self.question(self.comparison(), self.progress, given)
+        question = self.question(self.comparison, self.progress, given)
         _check_samples(question, sampled.samples.complete.one_coupling)
         return question.answer(sampled, samples)
 
@@ -158,7 +158,7 @@ def of_runs(c: RunComparison | RunComparisons, progress: Progress, given: Mappin
     return question
 
 
-class _Minimize(Optional):
+class _Minimize(Type):
     """True or false, or names of measures."""
 
     def encode(self, value: Any, sink: Any, place: str) -> Any:
@@ -168,7 +168,7 @@ class _Minimize(Optional):
         return node if node is None or isinstance(node, bool) else Listed(TEXT).decode(node, source, place, sizes)
 
 
-class _Own(Optional):
+class _Own(Type):
     """Settings of single measures: numbers, or ranges."""
 
     def encode(self, value: Any, sink: Any, place: str) -> Any:
@@ -207,8 +207,8 @@ _PROGRESS_FIELDS = {
     "paired": FLAG,
     "worse_than": Listed(Tuple(WHOLE, 2)),
     "decided": FLAG,
-    "minimize": _Minimize(TEXT),
-    "own": _Own(TEXT),
+    "minimize": _Minimize(),
+    "own": _Own(),
 }
 
 PROGRESS = Optional(Object(lambda: {"Progress": Kind(Progress, _PROGRESS_FIELDS)}))

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from jmdp.base.arrays import Floats, Integers, refuse_large
+from jmdp.base.settings import short
 from jmdp.files import schema
 from jmdp.files.kinds import Kind, Object
 from jmdp.files.types import NUMBER, TEXT, WHOLE, Array, Listed, Tuple, WrongFieldError
@@ -22,13 +23,13 @@ from jmdp.results import anytime
 from jmdp.results.asked import Asked
 from jmdp.results.evaluation import Evaluation
 from jmdp.results.samples.drawn_evaluation import Stored, Within
-from jmdp.results.samples.interval_rules import IntervalRule, fixed_slack
+from jmdp.results.samples.interval_rules import IntervalRule, fixed_slack, no_slack
 from jmdp.results.samples.limits import Limits
 from jmdp.results.samples.sampled_distributions import SampledDistributions
 from jmdp.simulators.draws import Draws
 
-_BANDS = {"fixed": fixed_slack, "anytime": anytime.distribution_slack}
-"""Widths of the band of a distribution, by name; any other is 0."""
+_BANDS = {"fixed": fixed_slack, "anytime": anytime.distribution_slack, "certain": no_slack}
+"""Widths of the band of a distribution, by name."""
 
 
 class _Saved(Protocol):
@@ -59,12 +60,10 @@ class Rollouts:
         shapes = {draws.returns.shape[1] for draws in self.drawn}
         if len(self.drawn) != len(saved.mean) or shapes != {saved.mean.shape[1]} or not 0 < self.confidence < 1:
             raise WrongFieldError("sampled", "samples of other states or actions than those of the evaluation")
-        rule = IntervalRule(self.confidence, _BANDS.get(self.band, _exact))
+        if self.band not in _BANDS:
+            raise WrongFieldError("sampled.band", f"{short(self.band)} instead of one of: {', '.join(_BANDS)}")
+        rule = IntervalRule(self.confidence, _BANDS[self.band])
         return SampledDistributions(Stored(self.drawn), self.limits, rule, Within(*self.within))
-
-
-def _exact(n: int, error: float) -> float:
-    return 0.0
 
 
 @dataclass(frozen=True)
@@ -84,17 +83,17 @@ class Redrawn:
         if self.sizes.shape != saved.mean.shape[:1] or self.sizes.min(initial=0) < 0 or not 0 < self.confidence < 1:
             raise WrongFieldError("sampled", "numbers of samples of other states than those of the evaluation")
         refuse_large("Samples of a state", SAMPLE_BYTES * float(self.sizes.max(initial=0)) * saved.mean.shape[1])
-        how = asked.model, saved.coupling
+        model, coupling, seed = asked.model, saved.coupling, method.seed
         draw: Any
         support: Any
         if asked.names is None:
             policy = asked.policies[0][0]
-            draw = StateSamples.of_table(how[0], policy, how[1], self.horizon, method.seed)
-            support = ReturnRange(asked.model, policy)
+            draw = StateSamples.of_table(model, policy, coupling, self.horizon, seed)
+            support = ReturnRange(model, policy)
         else:
             policies = {name: steps[0] for name, steps in zip(asked.names, asked.policies, strict=True)}
-            draw = PolicySamples.of_table(how[0], policies, how[1], asked.start, self.horizon, method.seed)
-            support = PolicySupport.of_table(asked.model, policies, asked.start)
+            draw = PolicySamples.of_table(model, policies, coupling, asked.start, self.horizon, seed)
+            support = PolicySupport.of_table(model, policies, asked.start)
         rule = IntervalRule(self.confidence, fixed_slack)
         return SampledDistributions(FirstSamples(draw, self.sizes), self.limits, rule, support)
 
@@ -106,7 +105,7 @@ def saved_samples(evaluation: Evaluation) -> Rollouts | Redrawn | None:
         return None
     rule, draw = known.rule, known.draw
     if isinstance(draw, Stored) and isinstance(known.support, Within):
-        band = next((name for name, slack in _BANDS.items() if rule.distribution_slack is slack), "none")
+        band = next(name for name, slack in _BANDS.items() if rule.distribution_slack is slack)
         within = known.support.least, known.support.most
         return Rollouts(tuple(draw.drawn), known.limits, band, rule.confidence, within)
     if isinstance(draw, FirstSamples) and isinstance(draw.draw, (StateSamples, PolicySamples)):

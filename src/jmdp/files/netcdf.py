@@ -4,7 +4,8 @@ Any program that reads netCDF-4 can read the variables; the checksum follows the
 The variable `jmdp_record` contains the object as JSON, which refers to the other variables by name.
 
 `load` computes the checksum before the HDF5 library sees a byte, so that a damaged file is noticed. It reads only plain
-arrays: of numbers, contiguous, uncompressed and inside the file, and all sizes are summed before any is read.
+arrays: of numbers, contiguous, uncompressed and inside the file. Sizes are added up, and an array is read only if the
+sum fits into memory.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import shutil
 import struct
 import tempfile
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ from jmdp.base.arrays import refuse_large
 from jmdp.base.settings import error_text, short
 from jmdp.base.whole_files import whole_file
 from jmdp.errors import FileError, JMDPError, MissingExtraError
-from jmdp.files.damage import damage
+from jmdp.files.damage import FIX, damage
 from jmdp.files.opening import opened, path_text
 from jmdp.files.types import Sink, Source, WrongFieldError
 
@@ -40,7 +40,6 @@ _ENDS = b"jmdp-end"
 RECORD = "jmdp_record"
 
 _DTYPES = ("<f8", "<f4", "<i8", "<i4", "|i1", "|u1")
-_FIX = "Save it again, or restore it from a copy."
 _CHUNK = 1 << 22
 _MOST_VARIABLES = 10_000
 
@@ -56,9 +55,7 @@ def write(path: str | os.PathLike[str], labelled: xarray.Dataset, sink: Sink, re
         dataset.to_netcdf(made, engine="h5netcdf")
         size = made.stat().st_size
         with open(made, "rb") as data, whole_file(place) as file:
-            shutil.copyfileobj(data, file, _CHUNK)
-            data.seek(0)
-            file.write(_END.pack(_ENDS, size, _checksum(data, size)))
+            file.write(_END.pack(_ENDS, size, _checksum(data, size, copy=file)))
 
 
 @contextmanager
@@ -106,11 +103,13 @@ def _variables(sink: Sink, labelled: xarray.Dataset) -> dict[str, xarray.Variabl
     return found
 
 
-def _checksum(file: BinaryIO, size: int) -> bytes:
-    """SHA-256 of the next bytes."""
+def _checksum(file: BinaryIO, size: int, copy: BinaryIO | None = None) -> bytes:
+    """SHA-256 of the next bytes, which are also written to `copy`."""
     total = hashlib.sha256()
     while size > 0 and (part := file.read(min(size, _CHUNK))):
         total.update(part)
+        if copy is not None:
+            copy.write(part)
         size -= len(part)
     return total.digest()
 
@@ -146,11 +145,11 @@ def _verify(file: BinaryIO, name: str, size: int) -> None:
     if mark != _ENDS or length != size - _END.size:
         raise FileError(
             f"{name} does not end with the checksum of a saved result. It is truncated, or another program wrote it. "
-            f"{_FIX}"
+            f"{FIX}"
         )
     file.seek(0)
     if _checksum(file, length) != digest:
-        raise FileError(f"{name} is damaged: its checksum does not match its contents. {_FIX}")
+        raise FileError(f"{name} is damaged: its checksum does not match its contents. {FIX}")
 
 
 class _Variables(Source):
@@ -203,12 +202,12 @@ def _record(arrays: _Variables, name: str) -> Any:
         data = arrays.array(RECORD, RECORD)
     except WrongFieldError as error:
         raise FileError(
-            f"{name} cannot be loaded: its field {error.place} has {error.problem}. It is no saved result. {_FIX}"
+            f"{name} cannot be loaded: its field {error.place} has {error.problem}. It is no saved result. {FIX}"
         ) from None
     try:
         return json.loads(data.tobytes().decode("utf-8", "strict"), parse_constant=_refused)
     except (ValueError, RecursionError) as error:
-        raise FileError(f"{name} has a {RECORD} that is no JSON ({short(str(error))}). {_FIX}") from error
+        raise FileError(f"{name} has a {RECORD} that is no JSON ({short(str(error))}). {FIX}") from error
 
 
 def _refused(text: str) -> Any:

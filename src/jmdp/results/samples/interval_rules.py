@@ -35,7 +35,7 @@ class IntervalRule:
     @classmethod
     def certain(cls, confidence: float) -> IntervalRule:
         """Rule for samples of which each is exact, because nothing is random."""
-        return cls(confidence, _no_slack)
+        return cls(confidence, no_slack)
 
     @property
     def means_only(self) -> bool:
@@ -48,7 +48,8 @@ def fixed_slack(n: int, error: float) -> float:
     return math.sqrt(math.log(2 / error) / (2 * n))
 
 
-def _no_slack(n: int, error: float) -> float:
+def no_slack(n: int, error: float) -> float:
+    """Half-width of the band if each sample is exact: 0."""
     return 0.0
 
 
