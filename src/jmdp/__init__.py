@@ -46,6 +46,13 @@ if TYPE_CHECKING:
     from jmdp.results.policy_comparison import PolicyComparison
     from jmdp.results.regret import Regret
     from jmdp.results.run_comparison import RunComparison, RunComparisons
+    from jmdp.reviewing import review
+    from jmdp.reviews.decision import Decision
+    from jmdp.reviews.lookahead_values import LookaheadValues
+    from jmdp.reviews.review import Review
+    from jmdp.reviews.reviews import Reviews
+    from jmdp.reviews.rollout_values import RolloutValues
+    from jmdp.reviews.trajectory import Trajectory
     from jmdp.simulators.recipe import Recipe
     from jmdp.simulators.visited import visited_states
     from jmdp.studies.study import Study
@@ -60,6 +67,7 @@ __all__ = [
     "Certificate",
     "CommonUniform",
     "Comparison",
+    "Decision",
     "Distribution",
     "Estimate",
     "Evaluation",
@@ -75,6 +83,7 @@ __all__ = [
     "LearnedEvaluation",
     "LinearProjected",
     "Local",
+    "LookaheadValues",
     "Luck",
     "Margin",
     "Marginals",
@@ -90,6 +99,9 @@ __all__ = [
     "ReachablePairs",
     "Recipe",
     "Regret",
+    "Review",
+    "Reviews",
+    "RolloutValues",
     "RunComparison",
     "RunComparisons",
     "SerialPool",
@@ -99,6 +111,7 @@ __all__ = [
     "TabularJMDP",
     "TabularPolicy",
     "Tabulation",
+    "Trajectory",
     "Verdict",
     "as_policy",
     "compare",
@@ -112,6 +125,7 @@ __all__ = [
     "methods",
     "plots",
     "read_model",
+    "review",
     "simulators",
     "study",
     "tabulate",
@@ -149,6 +163,13 @@ _LOADED_LATER = {
     "Tabulation": "tabulating",
     "read_model": "files.reading",
     "tabulate": "tabulating",
+    "Decision": "reviews.decision",
+    "LookaheadValues": "reviews.lookahead_values",
+    "Review": "reviews.review",
+    "Reviews": "reviews.reviews",
+    "RolloutValues": "reviews.rollout_values",
+    "Trajectory": "reviews.trajectory",
+    "review": "reviewing",
     **dict.fromkeys(("CommonUniform", "JointTable", "Maximal", "Product", "couple"), "models.couple"),
     "visited_states": "simulators.visited",
     **{name: f"methods.{folder}" for name, folder in methods.METHODS.items()},

@@ -180,6 +180,13 @@ class ALESimulator(Simulator):
             emulator.ale.act(0)
         return self._snapshot(emulator, 0)
 
+    def frame(self, state: EmulatorState) -> Any:
+        """The screen of a state that was reached by a step and is the last one of its emulator; otherwise None."""
+        if state.screen is not None and state.screen.ndim == 3:
+            return state.screen
+        live = state._emulator
+        return None if live is None or live.owner() is not self else live.ale.getScreenRGB()
+
     def generators(self, state: Any) -> dict[str, Any]:
         """Empty: the emulator's own randomness is off, and all draws come from the shock."""
         return {}

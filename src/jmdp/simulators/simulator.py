@@ -150,6 +150,10 @@ class Simulator(ABC):
     def check_coupling(self, coupling: Any) -> None:  # noqa: B027 (most accept any)
         """Raise if the simulator does not support this coupling."""
 
+    def frame(self, state: Any) -> Any:
+        """Picture of a state, an array [height, width, 3] of uint8, for reviews; None if there is none."""
+        return None
+
     def generators(self, state: Any) -> dict[str, Any]:
         """Generators other than the shock's in the state or the simulator, by name; for `check_simulator`."""
         return {**generators_in(state, "state"), **generators_in(vars(self), "simulator")}
@@ -186,6 +190,10 @@ class Episode(ABC):
             "compared. Use Synchronous(), or a simulator with a digest."
         )
 
+    def frame(self) -> Any:
+        """Picture of the current state, as `Simulator.frame`; None if there is none."""
+        return None
+
     def close(self) -> None:  # noqa: B027 (most have nothing to release)
         """Release the resources of the episode."""
 
@@ -210,6 +218,10 @@ class SteppedEpisode(Episode):
     def digest(self) -> bytes:
         """The simulator's digest of the current state."""
         return self._simulator.digest(self._state)
+
+    def frame(self) -> Any:
+        """The simulator's picture of the current state."""
+        return self._simulator.frame(self._state)
 
 
 def three_parts(simulator: Simulator, outcome: Any) -> tuple[Any, Any, Any]:

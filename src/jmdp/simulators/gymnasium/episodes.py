@@ -132,6 +132,11 @@ class LiveEpisode(Episode):
             self._truncated_at = self._steps
         return reward, bool(terminated or (truncated and self._truncated_ends))
 
+    def frame(self) -> Any:
+        """What the environment renders; None unless its render_mode is "rgb_array"."""
+        assert self._env is not None
+        return self._env.env.render() if self._env.env.render_mode == "rgb_array" else None
+
     def close(self) -> None:
         """Return the environment to the pool."""
         if self._env is not None:

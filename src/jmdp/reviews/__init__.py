@@ -1,0 +1,1 @@
+"""Reviews of episodes: expectation, skill and luck of every step."""

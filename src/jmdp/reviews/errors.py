@@ -1,0 +1,62 @@
+"""Errors of averages: large-sample intervals for a number of samples that is fixed in advance."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from jmdp.base.arrays import Floats
+from jmdp.base.interval import Estimate
+
+_ROUNDING = 2.0**-40
+"""Relative error of averages by rounding, generously."""
+
+
+def mean_errors(samples: Floats, error: float) -> Floats:
+    """Large-sample error bounds of means of samples [n, …], n fixed in advance: Student's t, corrected for skewness.
+
+    t σ/√n + t² |m₃|/(3 n σ²), with the third central moment m₃ (the second-order term of the Cornish–Fisher expansion).
+    """
+    from scipy.special import stdtrit
+
+    n = len(samples)
+    if n == 1:
+        return np.zeros(samples.shape[1:])
+    deviations = samples - samples.mean(axis=0)
+    std, t = deviations.std(axis=0, ddof=1), float(stdtrit(n - 1, 1 - error / 2))
+    unit = deviations / np.where(std > 0, std, 1.0)
+    skewness = np.abs((unit**3).mean(axis=0))
+    return np.asarray(t * std / math.sqrt(n) + t**2 * std * skewness / (3 * n))
+
+
+def unseen(spread: float, n: int, error: float) -> float:
+    """Largest effect on a mean of an outcome that n samples did not show: its chance is at most ln(1/error)/n."""
+    return spread * math.log(1 / error) / n
+
+
+def average(values: Floats, confidence: float) -> Estimate:
+    """Mean of independent values with its interval, which allows for unseen outcomes of the size of their spread."""
+    error, mean = 1 - confidence, float(values.mean())
+    spread = float(values.max() - values.min())
+    known = float(mean_errors(values[:, None], error)[0]) + unseen(spread, len(values), error)
+    return Estimate.around(mean, known + _ROUNDING * abs(mean))
+
+
+def jackknife(statistic: Callable[[Floats], float], columns: Floats, confidence: float) -> Estimate:
+    """A statistic of the rows of [n, …] with its interval: Student's t and the jackknife's standard error.
+
+    A large-sample interval. There is none if the statistic is not finite, or not without one of the rows.
+    """
+    from scipy.special import stdtrit
+
+    value, n = statistic(columns), len(columns)
+    if not math.isfinite(value):
+        return Estimate.within(value, None)
+    without = np.array([statistic(np.delete(columns, i, axis=0)) for i in range(n)])
+    if not np.isfinite(without).all() or n < 3:
+        return Estimate.within(value, None)
+    error = math.sqrt((n - 1) / n * float(((without - without.mean()) ** 2).sum()))
+    radius = float(stdtrit(n - 1, (1 + confidence) / 2))
+    return Estimate.around(value, radius * error + _ROUNDING * abs(value))

@@ -1,0 +1,324 @@
+"""The review of one episode: expectation, skill and luck, and regret of every decision."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from jmdp.base.arrays import ROUNDOFF, Floats
+from jmdp.base.interval import Estimate
+from jmdp.base.labels import Label, Labels
+from jmdp.base.reportable import Reportable
+from jmdp.base.settings import cut, short, whole_number
+from jmdp.errors import LabelError, SettingsError
+from jmdp.results.result import Tabulated, figure, labelled_arrays
+from jmdp.reviews.decision import BAD, GOOD, MISTAKE, NONE, OPEN, RIGHT, UNCLEAR, Decision
+from jmdp.reviews.replay import Replay
+from jmdp.reviews.review_text import review_text, verdict
+from jmdp.reviews.trajectory import Trajectory
+from jmdp.reviews.values import StepValues
+
+if TYPE_CHECKING:
+    import xarray
+    from matplotlib.figure import Figure
+
+_NO_LUCK = 1e-9
+"""Luck that is known to be below this share of the values in question is none."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class Review(Tabulated, Reportable):
+    """An episode, split into expectation, skill and luck.
+
+    With v and q the values of states and actions under the reference policy, the rewards of steps 0 … T − 1 are
+
+        Σ γᵗ rₜ + γᵀ v(s_T) = v(s₀) + Σ γᵗ (q(sₜ, aₜ) − v(sₜ)) + Σ γᵗ (rₜ + γ v(sₜ₊₁) − q(sₜ, aₜ)),
+
+    in words: `earned` + `final` = `expectation` + `skill` + `luck`, exactly for any estimates of q and v. The value
+    after a terminal state is 0. A policy without randomness that is reviewed against itself has skill 0; the `regret`
+    of a decision, maxᵦ q(s, b) − q(s, a), is what a better action would have earned more on average. Discounting is
+    relative to the first reviewed step.
+
+    Each interval has the stated confidence, and a decision's regret jointly for all actions.
+    """
+
+    index: ClassVar = ("step",)
+
+    trajectory: Trajectory
+    labels: Sequence[str]  # [T], of the states; empty texts if they have none
+    actions: Sequence[str]  # [A], names of the actions whose values are known
+    taken: Sequence[int]  # [T], the position of the taken action among them
+    values: Sequence[StepValues]  # [T + 1], before each step and after the last
+    simulator: str
+    policy: str
+    reference: str | None  # None: the reviewed policy itself
+    method: str  # how the values were found
+    discount: float
+    end: int  # step at which rollouts end; later rewards do not count
+    seed: int
+    confidence: float
+    asked: int  # number of steps that were to be reviewed, at most
+    replay: Replay = field(repr=False)
+    replayed: Floats | None = None  # [T, A], `hindsight` if it was computed with the values
+
+    def __len__(self) -> int:
+        return len(self.trajectory)
+
+    @property
+    def episode(self) -> int:
+        """Number of the episode: a sample of `compare_policies` with the same seed."""
+        return self.trajectory.episode
+
+    @property
+    def first(self) -> int:
+        """Number of the first reviewed step."""
+        return self.trajectory.first
+
+    @property
+    def interrupted(self) -> bool:
+        """True if not all requested steps were reviewed, though the episode went on."""
+        return len(self) < self.asked
+
+    @property
+    def exact(self) -> bool:
+        """True if values are those of a table, with certified errors."""
+        return all(one.samples == 0 and math.isfinite(one.value_error) for one in self.values)
+
+    @property
+    def has_intervals(self) -> bool:
+        """False if the values are those of a function, whose errors are unknown."""
+        return all(math.isfinite(one.value_error) for one in self.values)
+
+    @cached_property
+    def weights(self) -> Floats:
+        """[T + 1], γᵗ, relative to the first reviewed step."""
+        return np.multiply.accumulate(np.array([1.0, *[self.discount] * len(self)]))
+
+    @cached_property
+    def decisions(self) -> list[Decision]:
+        """The reviewed steps, in order of time."""
+        return [self._decision(i) for i in range(len(self))]
+
+    def worst(self, count: int | None = None) -> list[Decision]:
+        """Decisions with a regret, the largest first: by the lower end of its interval, then by the estimate."""
+        found = [one for one in self.decisions if float(one.regret) > 0]
+        found.sort(key=lambda one: (-one.regret.low if one.regret.has_interval else 0.0, -float(one.regret), one.step))
+        return found if count is None else found[: whole_number("count", count, 0)]
+
+    @property
+    def earned(self) -> float:
+        """Discounted rewards of the reviewed steps."""
+        return self.trajectory.total(self.discount)
+
+    @property
+    def final(self) -> Estimate:
+        """Discounted value of the state after the last reviewed step; 0 if the episode is over."""
+        last, weight = self.values[-1], float(self.weights[-1])
+        return _estimate(weight * last.value, weight * last.value_error)
+
+    @cached_property
+    def expectation(self) -> Estimate:
+        """What the reference policy earns on average from the first reviewed state.
+
+        v(s₀) and, with a given or fitted function v, the sum of its inconsistencies γᵗ (Σᵦ π(b | s) q(s, b) − v(s)).
+        If the policy is its own reference, the mean of this over episodes is unbiased for any v.
+        """
+        corrections = [one.average - one.value for one in self.values[:-1]]
+        first = self.values[0]
+        return _estimate(first.value + float(self.weights[:-1] @ corrections), first.value_error)
+
+    @cached_property
+    def skill(self) -> Estimate:
+        """Σ γᵗ (q(s, a) − Σᵦ π(b | s) q(s, b)), π the reference: what the decisions added on average."""
+        skills = [float(one.skill) for one in self.decisions]
+        errors = [value.skill_error for value in self.values[:-1]]
+        return _estimate(float(self.weights[:-1] @ skills), math.hypot(*(self.weights[:-1] * errors)))
+
+    @cached_property
+    def luck(self) -> Estimate:
+        """Σ γᵗ (r + γ v(s') − q(s, a)): what the outcomes of the taken actions added to their average."""
+        lucks = [float(one.luck) for one in self.decisions]
+        parts = (self.expectation.error, self.skill.error, self.final.error)  # luck is the rest
+        return _estimate(float(self.weights[:-1] @ lucks), math.hypot(*parts))
+
+    @cached_property
+    def regret(self) -> Estimate:
+        """Σ γᵗ regret: the sum over all decisions of what a better action would have earned more on average."""
+        low, value, high = (
+            float(self.weights[:-1] @ [part(one.regret) for one in self.decisions]) for part in (_low, float, _high)
+        )
+        return Estimate(value, low, high)
+
+    @cached_property
+    def hindsight(self) -> Floats:
+        """[T, A], what each action would have earned in this very luck, followed by the reference policy.
+
+        Returns from each step to `end`, discounted to that step, under the random keys of the episode.
+        """
+        if self.replayed is not None:
+            return self.replayed
+        shown = zip(self.trajectory.states, self.trajectory.actions, strict=False)
+        return np.array(
+            [
+                self.replay.hindsight(self.episode, self.first + i, state, taken, self.end)
+                for i, (state, taken) in enumerate(shown)
+            ]
+        )
+
+    def what_if(self, step: int, action: Label) -> Trajectory:
+        """The episode from a step on, in the same luck, with another action there, followed by the reference policy.
+
+        With the action that was taken, and the policy as its own reference, it is the episode itself.
+        """
+        t = whole_number("step", step, 0)
+        if not self.first <= t < self.first + len(self):
+            raise SettingsError(f"step is {t}. Give a reviewed step, {self.first} to {self.first + len(self) - 1}.")
+        return self.replay.what_if(self.trajectory, t, self._at(action), self.end)
+
+    def frames(self) -> list[Any] | None:
+        """Pictures of the states [T + 1] as arrays; None if the simulator draws none (render_mode="rgb_array")."""
+        return self.replay.frames(self.trajectory)
+
+    @property
+    def answer(self) -> str:
+        """The verdict in one sentence."""
+        return verdict(self)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row for each step: the decision, its values, and what was earned in this luck."""
+        rows = []
+        for i, one in enumerate(self.decisions):
+            earned = self.hindsight[i]
+            rows.append(
+                {
+                    "step": one.step,
+                    "state": one.state,
+                    "action": one.action,
+                    "reward": one.reward,
+                    "value": one.value,
+                    "action value": one.action_value,
+                    "best action": one.best,
+                    "regret": one.regret,
+                    "skill": one.skill,
+                    "luck": one.luck,
+                    "judgement": one.kind,
+                    "return in this luck": float(earned[self.taken[i]]),
+                    "best in this luck": self.actions[int(earned.argmax())],
+                    "best return in this luck": float(earned.max()),
+                    "samples": one.samples,
+                    "seed": self.seed,
+                    "confidence": self.confidence,
+                }
+            )
+        return rows
+
+    def to_xarray(self) -> xarray.Dataset:
+        """Values of all actions and steps, with labels and errors."""
+        steps = np.arange(self.first, self.first + len(self))
+        stacked = {
+            "action_value": ("step", "action"),
+            "action_value_error": ("step", "action"),
+            "hindsight": ("step", "action"),
+        }
+        arrays = {
+            "action_value": np.stack([one.action_values for one in self.values[:-1]]),
+            "action_value_error": np.stack([one.action_errors for one in self.values[:-1]]),
+            "hindsight": self.hindsight,
+        }
+        data: dict[str, Any] = {name: (dims, arrays[name]) for name, dims in stacked.items()}
+        for name in ("value", "skill", "luck", "regret"):
+            estimates = [getattr(one, name) for one in self.decisions]
+            data[name] = ("step", [float(x) for x in estimates])
+            data[f"{name}_low"], data[f"{name}_high"] = (("step", [end(x) for x in estimates]) for end in (_low, _high))
+        data["reward"] = ("step", self.trajectory.rewards)
+        data["taken"] = ("step", [self.actions[a] for a in self.taken])
+        about = {"seed": str(self.seed), "episode": self.episode, "discount": self.discount, "answer": self.answer}
+        found: xarray.Dataset = labelled_arrays().Dataset(data, {"step": steps, "action": list(self.actions)}, about)
+        return found
+
+    def plot(self) -> Figure:
+        """Draw `jmdp.plots.review_chart`: value and luck over time, and decisions by regret and luck."""
+        return figure("review_chart", self)
+
+    def _decision(self, i: int) -> Decision:
+        now, after, a = self.values[i], self.values[i + 1], self.taken[i]
+        q, reward = now.action_values, float(self.trajectory.rewards[i])
+        size = abs(reward) + abs(self.discount * after.value) + abs(float(q[a]))
+        luck = _estimate(
+            reward + self.discount * after.value - float(q[a]),
+            math.hypot(self.discount * after.value_error, float(now.action_errors[a])) + 4 * ROUNDOFF * size,
+        )
+        regret = _regret(now, a)
+        best = a if float(regret) == 0 else int(q.argmax())
+        return Decision(
+            step=self.first + i,
+            state=self.labels[i],
+            action=self.trajectory.names[i],
+            best=self.trajectory.names[i] if best == a else self.actions[best],
+            reward=reward,
+            value=_estimate(now.value, now.value_error),
+            action_value=_estimate(float(q[a]), float(now.action_errors[a])),
+            skill=_estimate(float(q[a]) - now.average, now.skill_error),
+            luck=luck,
+            regret=regret,
+            judgement=_judgement(now, a),
+            fortune=_fortune(luck, size),
+            samples=now.samples,
+        )
+
+    def _at(self, action: Label) -> int:
+        if isinstance(action, str):
+            if action in self.actions:
+                return list(self.actions).index(action)
+        elif self.replay.discrete:
+            return Labels.of("action", len(self.actions), None).index(self.replay.position(action))
+        raise LabelError(f"There is no action {short(action)}. Actions of this review: {cut(', '.join(self.actions))}.")
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "replay": self.replay.forgotten(), "replayed": self.hindsight}
+
+    def _title(self) -> str:
+        return self.answer
+
+    def __repr__(self) -> str:
+        return review_text(self)
+
+
+def _estimate(value: float, error: float) -> Estimate:
+    return Estimate.within(value, None) if not math.isfinite(error) else Estimate.around(value, error)
+
+
+def _low(estimate: Estimate) -> float:
+    return estimate.low
+
+
+def _high(estimate: Estimate) -> float:
+    return estimate.high
+
+
+def _regret(values: StepValues, a: int) -> Estimate:
+    """maxᵦ q(s, b) − q(s, a), from the joint intervals of the gaps."""
+    gaps = values.action_values - values.action_values[a]
+    low, high = (gaps - values.gap_errors).max(), (gaps + values.gap_errors).max()
+    return Estimate(float(gaps.max()), max(0.0, float(low)), float(high))
+
+
+def _judgement(values: StepValues, a: int) -> str:
+    gaps = values.action_values - values.action_values[a]
+    others = np.arange(len(gaps)) != a
+    if (gaps - values.gap_errors).max() > 0:
+        return MISTAKE
+    return RIGHT if (gaps + values.gap_errors)[others].max(initial=-math.inf) <= 0 else OPEN
+
+
+def _fortune(luck: Estimate, size: float) -> str:
+    if luck.low > 0:
+        return GOOD
+    if luck.high < 0:
+        return BAD
+    return NONE if luck.error <= _NO_LUCK * size else UNCLEAR

@@ -1,0 +1,181 @@
+"""A review as text: the verdict, the parts of the return, the worst decisions, and how the values were found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from jmdp.base.interval import Estimate
+from jmdp.results.comparison_table import aligned
+from jmdp.results.comparison_table import shown as with_interval
+from jmdp.results.result import wrapped
+from jmdp.reviews.decision import MISTAKE, NONE, RIGHT, Decision
+
+_NARROW = 1e-6
+"""Relative errors that are not printed."""
+
+_WORST = 5
+"""Decisions that are printed."""
+
+
+class _Reviewed(Protocol):
+    """The part of a `Review` that its text reads."""
+
+    def __len__(self) -> int: ...
+    @property
+    def values(self) -> Sequence[Any]: ...
+    @property
+    def simulator(self) -> str: ...
+    @property
+    def policy(self) -> str: ...
+    @property
+    def reference(self) -> str | None: ...
+    @property
+    def method(self) -> str: ...
+    @property
+    def discount(self) -> float: ...
+    @property
+    def end(self) -> int: ...
+    @property
+    def seed(self) -> int: ...
+    @property
+    def confidence(self) -> float: ...
+    @property
+    def episode(self) -> int: ...
+    @property
+    def first(self) -> int: ...
+    @property
+    def trajectory(self) -> Any: ...
+    @property
+    def exact(self) -> bool: ...
+    @property
+    def has_intervals(self) -> bool: ...
+    @property
+    def interrupted(self) -> bool: ...
+    @property
+    def earned(self) -> float: ...
+    @property
+    def final(self) -> Estimate: ...
+    @property
+    def expectation(self) -> Estimate: ...
+    @property
+    def skill(self) -> Estimate: ...
+    @property
+    def luck(self) -> Estimate: ...
+    @property
+    def decisions(self) -> list[Decision]: ...
+    def worst(self, count: int | None = None) -> list[Decision]: ...
+
+
+def shown(estimate: Estimate) -> str:
+    """A number with its interval; to five digits alone if the interval is narrower than that."""
+    if estimate.error <= _NARROW * abs(float(estimate)):
+        return f"{float(estimate):.5g}"
+    return with_interval(estimate)
+
+
+def verdict(review: _Reviewed) -> str:
+    """The verdict in one sentence: what was earned, the luck in it, and the worst decision."""
+    r = review
+    more = float(r.luck) > 0
+    size = f"{abs(float(r.luck)):.3g}"
+    if r.luck.low > 0 or r.luck.high < 0 or not r.luck.has_interval:
+        luck = f"luck {'added' if more else 'cost'} {size}"
+    elif all(one.fortune == NONE for one in r.decisions):
+        luck = "nothing was random"
+    else:
+        luck = f"luck is not distinguishable from 0 ({shown(r.luck)})"
+    earned = f"Episode {r.episode} earned {total(r):.5g}, {shown(r.expectation)} is expected"
+    return f"{earned}: {luck}; {_decided(r)}."
+
+
+def total(review: _Reviewed) -> float:
+    """What was earned, with the value of the last state."""
+    return review.earned + float(review.final)
+
+
+def _decided(r: _Reviewed) -> str:
+    mistakes = [one for one in r.decisions if one.judgement == MISTAKE]
+    if not mistakes:
+        if all(one.judgement == RIGHT for one in r.decisions):
+            return "no action would have been better on average in any step"
+        if r.has_intervals:
+            return "no mistake is shown"
+        regretted = r.worst(1)
+        return _of(regretted[0]) if regretted else "no other action has a larger value"
+    worst = r.worst(1)[0]
+    count = "1 mistake" if len(mistakes) == 1 else f"{len(mistakes)} mistakes, the worst"
+    return f"{count} {_of(worst)}"
+
+
+def _of(one: Decision) -> str:
+    cost = f"{float(one.regret):.3g}"
+    return f"in step {one.step}: {one.action} instead of {one.best} costs {cost} on average"
+
+
+def review_text(review: _Reviewed) -> str:
+    """The review as sentences and a table of the worst decisions."""
+    r = review
+    ended = "the episode ended" if r.trajectory.terminated else "the episode did not end"
+    steps = f"steps {r.first} to {r.first + len(r) - 1}" if len(r) else "no steps"
+    lines = [
+        verdict(r),
+        f"{steps} of {r.simulator}, policy {r.policy}; {ended}; discount {r.discount:g}, seed {r.seed}",
+        "",
+        *_parts(r),
+        "",
+        *_table(r.worst(_WORST)),
+        "",
+        *_notes(r),
+    ]
+    return "\n".join(wrapped(line, "  ") if line and not line.startswith(" ") else line for line in lines)
+
+
+def _parts(r: _Reviewed) -> list[str]:
+    rows = [
+        ["earned", f"{r.earned:.6g}"],
+        *([] if float(r.final) == 0 else [["+ value of the last state", shown(r.final)]]),
+        ["= expectation", shown(r.expectation)],
+        ["+ skill", shown(r.skill)],
+        ["+ luck", shown(r.luck)],
+    ]
+    return [f"  {line}" for line in aligned(rows)]
+
+
+def _table(worst: Sequence[Decision]) -> list[str]:
+    if not worst:
+        return ["no decision has a regret"]
+    head = ["  step", "state", "action", "best action", "regret", "luck", "judgement"]
+    rows = [
+        [f"  {one.step}", one.state, one.action, one.best, shown(one.regret), _luck(one), one.kind] for one in worst
+    ]
+    return ["worst decisions", *aligned([head, *rows])]
+
+
+def _luck(one: Decision) -> str:
+    return "0" if one.fortune == NONE else shown(one.luck)
+
+
+def _notes(r: _Reviewed) -> list[str]:
+    reference = "of the reviewed policy itself" if r.reference is None else f"of the reference policy, {r.reference}"
+    counts = [one.samples for one in r.values[:-1]] or [0]
+    lines = [f"values {reference}, by {r.method}"]
+    if r.exact:
+        lines.append("values are exact up to certified errors, which the intervals include")
+    elif not r.has_intervals:
+        lines.append("values are those of a function whose error is unknown, so they have no intervals")
+    elif max(counts) <= 1:
+        lines.append("nothing is random after the start, so one rollout of each action is exact")
+    else:
+        wrong = (1 - r.confidence) * len(r)
+        many = f"{max(counts):,}" if min(counts) == max(counts) else f"{min(counts):,} to {max(counts):,}"
+        lines.append(
+            f"{many} rollouts of each action from each state, from seed {r.seed}; each interval has confidence "
+            f"{r.confidence:g} (large samples): on average at most {wrong:.2g} of {len(r)} regrets are "
+            "outside theirs"
+        )
+    if not r.exact and not r.trajectory.terminated:
+        lines.append(f"rewards after step {r.end} do not count")
+    if r.interrupted:
+        lines.append(f"interrupted: continue with steps=range({r.first + len(r)}, …)")
+    return lines

@@ -1,0 +1,121 @@
+"""Values by paired rollouts from each state of an episode."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from jmdp.base.arrays import Floats
+from jmdp.base.settings import whole
+from jmdp.models.coupling import Coupling, Local, Synchronous
+from jmdp.reviews.errors import mean_errors, unseen
+from jmdp.reviews.values import Point, Reference, StepValues
+from jmdp.simulators.draws import Draws
+from jmdp.simulators.functions import TabularSimulator
+from jmdp.simulators.rollouts import RolloutPlan, paired_draws
+
+_FIRST = 2
+"""Rollouts after which those of states without randomness end."""
+
+_SURE = 4.0
+"""Standard errors of the estimated shares of a random policy that are allowed for."""
+
+
+@dataclass(frozen=True)
+class RolloutValues:
+    """Values by rollouts: each action from each reviewed state, followed by the reference policy.
+
+    All actions share the random numbers of a rollout, which are not those of the reviewed episode. If nothing is random
+    from a state on, one rollout of each action is exact, and no more are simulated.
+
+    Parameters
+    ----------
+    samples
+        Rollouts of each action from each reviewed state.
+    """
+
+    samples: int = 128
+
+    def __post_init__(self) -> None:
+        whole(self, "samples", 2, 1_000_000)
+
+
+@dataclass(frozen=True, eq=False)
+class Rollouts:
+    """Values at a point from rollouts."""
+
+    reference: Reference
+    samples: int
+
+    def __call__(self, point: Point) -> StepValues:
+        """Simulate and summarise."""
+        actions, shares, drawn = self.reference.shares(point)
+        if point.remaining == 0:
+            return StepValues.ended(len(actions))
+        plan = RolloutPlan(
+            state=point.state,
+            actions=actions,
+            coupling=self._coupling,
+            discount=self.reference.discount,
+            horizon=point.remaining,
+            seed=point.seed,
+        )
+        draws = self._draws(plan)
+        mine = 0 if point.taken is None else self.reference.alternatives.index(point.taken)
+        return summary(draws, mine, shares, drawn, self.reference.confidence)
+
+    @property
+    def _coupling(self) -> Coupling:
+        """`Local` fits every table."""
+        return Local() if isinstance(self.reference.simulator, TabularSimulator) else Synchronous()
+
+    def _draws(self, plan: RolloutPlan) -> Draws:
+        simulator, actor = self.reference.simulator, self.reference.actor
+        first = paired_draws(simulator, actor, plan, 0, min(_FIRST, self.samples))
+        if not first.drew or self.samples <= _FIRST:
+            return first
+        return Draws.joined([first, paired_draws(simulator, actor, plan, _FIRST, self.samples - _FIRST)])
+
+
+def summary(draws: Draws, mine: int, shares: Floats, drawn: int, confidence: float) -> StepValues:
+    """Means of returns [n, A] and their errors; `mine` was taken, and the policy has these shares of the actions."""
+    returns = draws.returns if draws.drew else draws.returns[:1]
+    values = returns.mean(axis=0)
+    average, A = float(shares @ values), len(values)
+    between = math.sqrt(max(0.0, float(shares @ (values - average) ** 2)) / drawn) if drawn else 0.0
+    unknown = _SURE * between  # shares of a random policy are estimates
+    error = 1 - confidence
+    gap_errors = mean_errors(returns - returns[:, [mine]], error / max(1, A - 1))
+    skill_errors = mean_errors((returns[:, mine] - returns @ shares)[:, None], error)
+    return StepValues(
+        action_values=values,
+        action_errors=mean_errors(returns, error),
+        gap_errors=gap_errors,
+        average=average,
+        skill_error=0.0 if shares[mine] == 1.0 else float(skill_errors[0]) + unknown,
+        value=average,
+        value_error=float(mean_errors((returns @ shares)[:, None], error)[0]) + unknown,
+        samples=len(returns),
+        steps=draws.steps,
+        sampled=(float(returns.min()), float(returns.max())) if draws.drew else None,
+    )
+
+
+def with_unseen(values: StepValues, mine: int, spread: float, confidence: float) -> StepValues:
+    """Errors widened for outcomes that were not observed (`unseen`).
+
+    `spread` is that of all returns of the review: where all rollouts were equal, the others show what is possible.
+    """
+    if values.sampled is None:
+        return values
+    error, A = 1 - confidence, len(values.action_values)
+    one, several = (unseen(spread, values.samples, part) for part in (error, error / max(1, A - 1)))
+    gap_errors = values.gap_errors + several
+    gap_errors[mine] = 0.0
+    return replace(
+        values,
+        action_errors=values.action_errors + one,
+        gap_errors=gap_errors,
+        skill_error=values.skill_error + one if values.skill_error else 0.0,
+        value_error=values.value_error + one,
+    )

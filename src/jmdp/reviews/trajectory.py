@@ -1,0 +1,204 @@
+"""Episodes step by step: played by a policy or from given actions, and replayed with another action.
+
+Episode i has the keys of sample i of `compare_policies` with its default coupling: the start, the shock of step t and
+the policy's number at step t are derived from H(seed, i). So a replay receives the randomness of the episode, and with
+the actions unchanged it is the episode, bit for bit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from jmdp.base.arrays import Floats
+from jmdp.base.luck import Shock
+from jmdp.errors import SimulatorError
+from jmdp.models.actors.actor import Actor
+from jmdp.simulators.episodes import EpisodePlan, add_policy_note
+from jmdp.simulators.gymnasium.gymnasium_simulator import GymnasiumSimulator
+from jmdp.simulators.simulator import Episode, Simulator, finite_step
+from jmdp.simulators.step_notes import note_step
+
+Choice = Callable[[int, Any], Any]
+"""Function from the number of a step and the observation before it to an action."""
+
+
+@dataclass(frozen=True, eq=False)
+class Trajectory:
+    """Steps `first` … `first` + T − 1 of an episode."""
+
+    episode: int  # number of the episode
+    first: int
+    states: Sequence[Any]  # [T + 1], before each step and after the last
+    actions: Sequence[Any]  # [T], as given to the simulator
+    rewards: Floats  # [T]
+    terminated: bool  # whether the last step ended the episode
+    names: Sequence[str]  # [T], of the actions
+
+    def __len__(self) -> int:
+        return len(self.actions)
+
+    def total(self, discount: float) -> float:
+        """Sum of the rewards, discounted to step `first`."""
+        return discounted(self.rewards, discount)
+
+    def __repr__(self) -> str:
+        end = "terminated" if self.terminated else "not terminated"
+        last = self.first + len(self) - 1
+        return (
+            f"Trajectory of episode {self.episode}, steps {self.first} to {last}, {end}: rewards {self.rewards.sum():g}"
+        )
+
+
+def discounted(rewards: Sequence[float] | Floats, discount: float) -> float:
+    """Discounted sum of rewards, summed from the last to the first."""
+    total = 0.0
+    for reward in reversed(rewards):
+        total = float(reward) + discount * total
+    return total
+
+
+@dataclass(frozen=True, eq=False)
+class Player:
+    """Plays episodes of one simulator with the keys of a plan."""
+
+    simulator: Simulator
+    plan: EpisodePlan  # of one policy: starts, seed, discount and the largest number of steps
+
+    def start(self, episode: int) -> Any:
+        """Start state of an episode."""
+        shock = self.plan.start_shock(Shock.of_sample(self.plan.seed, episode), 0)
+        starts = self.plan.starts
+        if starts.given:
+            return starts.states[starts.number(shock)]
+        if isinstance(self.simulator, GymnasiumSimulator):  # `start` may be a state without an observation
+            return self.simulator.reset(int.from_bytes(shock.words[:4], "little"))
+        return self.simulator.start(shock)
+
+    def shock(self, episode: int, t: int) -> Shock:
+        """Shock of step t."""
+        return self.plan.step_shock(Shock.of_sample(self.plan.seed, episode), t, b"", 0)
+
+    def policy_shock(self, episode: int, t: int) -> Shock:
+        """Shock of the policy before step t."""
+        return self.plan.policy_shock(Shock.of_sample(self.plan.seed, episode), t, 0)
+
+    def choice(self, actor: Actor, episode: int) -> Choice:
+        """The actions of a policy in an episode."""
+        actor = actor.for_episode()
+
+        def chosen(t: int, observation: Any) -> Any:
+            try:
+                return actor.act([observation], [self.policy_shock(episode, t)])[0]
+            except Exception as error:
+                add_policy_note(error, actor, t, t)
+                raise
+
+        return chosen
+
+    def play(self, episode: int, choose: Choice, kept: range) -> Trajectory:
+        """Play from the start to step ``kept.stop``, or to the end; only the steps in `kept` are returned."""
+        state, t, over = self.start(episode), 0, False
+        if kept.start > 0:
+            state, _, _, over = self._advanced(episode, state, choose, range(kept.start), keep=False)
+            t = kept.start
+        if over:
+            raise SimulatorError(
+                f"Episode {episode} ended before step {kept.start}, the first to be reviewed. Give earlier steps."
+            )
+        return self.follow(episode, state, choose, range(t, kept.stop))
+
+    def follow(self, episode: int, state: Any, choose: Choice, steps: range) -> Trajectory:
+        """Play these steps from a state, which is not changed."""
+        _, states, played, over = self._advanced(episode, state, choose, steps, keep=True)
+        actions = [action for action, _ in played]
+        rewards = np.array([reward for _, reward in played], np.float64)
+        names = [self.name(action) for action in actions]
+        return Trajectory(episode, steps.start, states, actions, rewards, over, names)
+
+    def name(self, action: Any) -> str:
+        """Name of an action."""
+        labels = self.simulator.actions
+        return _text(action) if labels is None else labels.name(labels.index(action))
+
+    def _advanced(
+        self, episode: int, state: Any, choose: Choice, steps: range, keep: bool
+    ) -> tuple[Any, list[Any], list[tuple[Any, float]], bool]:
+        """The last state, all states (if kept), actions with their rewards, and whether the episode is over."""
+        simulator, states, played, over = self.simulator, [state], [], False
+        for t in steps:
+            action = choose(t, simulator.observe(state))
+            go = simulator.step if keep or t == steps.start else simulator.advance
+            try:
+                outcome = go(state, action, self.shock(episode, t))
+            except Exception as error:
+                note_step(error, simulator, t)
+                raise
+            reward, state, over = finite_step(simulator, outcome, action, t)
+            played.append((action, reward))
+            if keep:
+                states.append(state)
+            if over:
+                break
+        return state, states, played, over
+
+    def totals(self, episode: int, state: Any, actions: Sequence[Any], actor: Actor, steps: range) -> Floats:
+        """Discounted returns of each action from a state, followed by a policy, with the keys of the episode.
+
+        The branches advance together, so that the policy is called on batches.
+        """
+        rewards: list[list[float]] = [[] for _ in actions]
+        branches = list(range(len(actions)))
+        states, taken = [state] * len(actions), list(actions)
+        for t in steps:
+            if not branches:
+                break
+            if t > steps.start:
+                seen = self.simulator.observe_all([states[i] for i in branches])
+                taken = actor.act(seen, [self.policy_shock(episode, t)] * len(branches))
+            left = []
+            for i, action in zip(branches, taken, strict=True):
+                go = self.simulator.step if t == steps.start else self.simulator.advance
+                try:
+                    outcome = go(states[i], action, self.shock(episode, t))
+                except Exception as error:
+                    note_step(error, self.simulator, t)
+                    raise
+                reward, states[i], over = finite_step(self.simulator, outcome, action, t)
+                rewards[i].append(reward)
+                if not over:
+                    left.append(i)
+            branches = left
+        return np.array([discounted(earned, self.plan.discount) for earned in rewards])
+
+    def frames(self, episode: int, actions: Sequence[Any], first: int = 0) -> list[Any] | None:
+        """Pictures of the states from step `first` on if these actions are taken; None if the simulator has none.
+
+        The episode is simulated again from its start.
+        """
+        starts = self.plan.starts
+        given = self.start(episode) if starts.given else None
+        shock = self.plan.start_shock(Shock.of_sample(self.plan.seed, episode), 0)
+        playing: Episode = self.simulator.episode(shock, given)
+        found: list[Any] = []
+        try:
+            for t in range(len(actions) + 1):
+                if t >= first:
+                    found.append(playing.frame())
+                    if found[-1] is None:
+                        return None
+                if t < len(actions):
+                    playing.step(actions[t], self.shock(episode, t))
+        finally:
+            playing.close()
+        return found
+
+
+def _text(action: Any) -> str:
+    try:
+        return np.array2string(np.asarray(action), precision=3, separator=", ")
+    except Exception:  # of any kind: it is the caller's class
+        return type(action).__name__
