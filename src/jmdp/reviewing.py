@@ -2,51 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from hashlib import blake2b
+from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from jmdp.base.arrays import Floats
 from jmdp.base.interrupts import interruptible
-from jmdp.base.labels import label_text
-from jmdp.base.progress import status_bar
 from jmdp.base.settings import boolean_value, listed, number, short, whole_number
-from jmdp.distribute.pool_setting import check_pool, pool_of
+from jmdp.distribute.pool_setting import check_pool
 from jmdp.distribute.pools import Pool
 from jmdp.errors import SettingsError, SimulatorError
 from jmdp.methods.monte_carlo.monte_carlo import LONGEST
 from jmdp.methods.monte_carlo.table_rollouts import compiled
-from jmdp.models.actors.actor import Actor
 from jmdp.models.actors.as_policy import as_policy
 from jmdp.models.coupling import Synchronous
 from jmdp.models.discount import problem_discount
-from jmdp.reviews.exact_values import ExactTable
-from jmdp.reviews.fitting import fitted
-from jmdp.reviews.lookahead_values import Called, Learned, Lookahead, LookaheadValues, is_learned
-from jmdp.reviews.replay import Replay
+from jmdp.reviews.lookahead_values import LookaheadValues
+from jmdp.reviews.question import ReviewQuestion, Settings
 from jmdp.reviews.review import Review
 from jmdp.reviews.reviews import Reviews
-from jmdp.reviews.rollout_values import Rollouts, RolloutValues, with_unseen
-from jmdp.reviews.trajectory import Choice, Player, Trajectory
-from jmdp.reviews.values import Alternatives, Point, Reference, StepValues
+from jmdp.reviews.rollout_values import RolloutValues
+from jmdp.reviews.trajectory import Player
+from jmdp.reviews.values import Alternatives
 from jmdp.simulators import as_simulator
 from jmdp.simulators.candidates import candidate_actions
-from jmdp.simulators.checking.sampling import check_before_sampling
 from jmdp.simulators.episodes import EpisodePlan
-from jmdp.simulators.functions import TabularSimulator, table_states
+from jmdp.simulators.functions import table_states
 from jmdp.simulators.gymnasium.gymnasium_simulator import GymnasiumSimulator
 from jmdp.simulators.rollouts import enough_steps
 from jmdp.simulators.simulator import Simulator
 from jmdp.simulators.starts import Starts
-
-_TOGETHER = 4
-"""Steps of one block of work."""
-
-_LABEL = 40
-"""Characters of the label of an observation."""
 
 
 @interruptible
@@ -122,7 +105,7 @@ def review(
     Review or Reviews
         The review of one episode; with `episodes`, of several.
     """
-    settings = _Settings(
+    settings = Settings(
         seed=whole_number("seed", seed, 0),
         confidence=_confidence(confidence),
         horizon=None if horizon is None else whole_number("horizon", horizon, 1, LONGEST),
@@ -134,19 +117,7 @@ def review(
     question = _question(simulator, policy, reference, played, starts, actions, discount, settings)
     values = question.values(method)
     found = question.reviewed(values, pool, whole_episodes=episodes is None)
-    return found[0] if episodes is None else Reviews.of(found)
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Settings:
-    """Settings of a review that were checked."""
-
-    seed: int
-    confidence: float
-    horizon: int | None
-    numbers: list[int]
-    steps: range | None
-    progress: bool
+    return found[0] if episodes is None else Reviews.of(found, len(settings.numbers))
 
 
 def _confidence(value: Any) -> float:
@@ -190,13 +161,13 @@ def _question(
     starts: Any,
     actions: Any,
     discount: float | None,
-    settings: _Settings,
-) -> _Question:
+    settings: Settings,
+) -> ReviewQuestion:
     """Check that simulator, policies and settings are compatible, and combine them."""
-    simulator = compiled(as_simulator(source))
+    simulator = compiled(_simulator(source))
     gamma = problem_discount(simulator.discount, discount)
     if gamma == 1 and isinstance(simulator, GymnasiumSimulator) and simulator is not source:
-        simulator = GymnasiumSimulator(source, truncated_ends=True, check=False)
+        simulator = _environment(source, truncated_ends=True)
     horizon = settings.horizon
     if horizon is None:
         horizon = simulator.episode_limit if gamma == 1 else enough_steps(gamma, 1e-3 / (1 - gamma))
@@ -221,10 +192,28 @@ def _question(
     taken = None if played is None else _played(played, simulator, settings)
     own = reference is not None or taken is not None
     alternatives = _alternatives(simulator, actions, own)
-    return _Question(Player(simulator, plan), actor, follower, taken, reference is None, alternatives, settings)
+    return ReviewQuestion(Player(simulator, plan), actor, follower, taken, reference is None, alternatives, settings)
 
 
-def _played(played: Any, simulator: Simulator, settings: _Settings) -> list[Any]:
+def _simulator(source: Any) -> Simulator:
+    """The simulator of what was given."""
+    if isinstance(source, Simulator) or not (hasattr(source, "unwrapped") and hasattr(source, "action_space")):
+        return as_simulator(source)
+    return _environment(source, truncated_ends=False)
+
+
+def _environment(env: Any, *, truncated_ends: bool) -> GymnasiumSimulator:
+    """A Gymnasium environment by copies or, because episodes start with a reset, otherwise by replay."""
+    try:
+        return GymnasiumSimulator(env, truncated_ends=truncated_ends)
+    except SimulatorError as error:
+        try:
+            return GymnasiumSimulator(env, truncated_ends=truncated_ends, snapshot="replay")
+        except SimulatorError:
+            raise error from None
+
+
+def _played(played: Any, simulator: Simulator, settings: Settings) -> list[Any]:
     """The given actions, as the simulator takes them."""
     if len(settings.numbers) > 1:
         raise SettingsError("played has the actions of one episode. Give episode=… instead of episodes=….")
@@ -243,298 +232,3 @@ def _alternatives(simulator: Simulator, actions: Any, own: bool) -> Alternatives
     chosen, labels = candidate_actions(None, actions)
     names = ["taken", *(["reference"] if own else []), *(labels.name(i) for i in range(labels.size))]
     return Alternatives(names, chosen, discrete=False, own=own)
-
-
-@dataclass(frozen=True, eq=False)
-class _Work:
-    """Values and replays of some steps, a pure function of their points."""
-
-    simulator: Simulator
-    values: Callable[[Point], StepValues]
-    replay: Replay | None  # None: `hindsight` is not computed
-    end: int
-
-    def __call__(self, packed: Sequence[Point]) -> list[tuple[StepValues, Floats | None]]:
-        """Values at these points, whose states are packed."""
-        found: list[tuple[StepValues, Floats | None]] = []
-        for one in packed:
-            point = replace(one, state=self.simulator.unpack(one.state))
-            values = self.values(point)
-            rows = None
-            if self.replay is not None and point.taken is not None:
-                rows = self.replay.hindsight(point.episode, point.t, point.state, point.taken, self.end)
-            found.append((values, rows))
-        return found
-
-
-@dataclass(frozen=True, eq=False)
-class _Question:
-    """What is reviewed."""
-
-    player: Player
-    actor: Actor
-    follower: Actor  # the reference policy
-    played: list[Any] | None
-    itself: bool  # whether the policy is its own reference
-    alternatives: Alternatives
-    settings: _Settings
-
-    @property
-    def discount(self) -> float:
-        """γ."""
-        return self.player.plan.discount
-
-    @property
-    def kept(self) -> range:
-        """Steps to review, at most."""
-        most = self.player.plan.horizon
-        steps = range(most) if self.settings.steps is None else self.settings.steps
-        if steps.start >= most:
-            raise SettingsError(f"steps is {steps}, but an episode has at most {most} steps. Give a larger horizon.")
-        stop = min(steps.stop, most)
-        return range(steps.start, stop if self.played is None else min(stop, len(self.played)))
-
-    def values(self, method: Any) -> _Method:
-        """Check the method; None is the default."""
-        simulator, several = self.player.simulator, len(self.settings.numbers) > 1
-        if method is not None and not isinstance(method, (RolloutValues, LookaheadValues)):
-            raise SettingsError(
-                f"method is {short(method)}. Give jmdp.RolloutValues(), jmdp.LookaheadValues() or None."
-            )
-        probs = None
-        if isinstance(simulator, TabularSimulator):
-            S, _, A = simulator.model.shape
-            probs = self.follower.table(S, A)
-        if method is None and probs is None:
-            method = LookaheadValues() if several else RolloutValues()
-        if isinstance(method, LookaheadValues) and method.values is None and len(self.settings.numbers) < method.folds:
-            raise SettingsError(
-                f"LookaheadValues() fits values to other episodes, but {len(self.settings.numbers)} are reviewed with "
-                f"folds={method.folds}. Give episodes=… ≥ {method.folds}, LookaheadValues(values), or RolloutValues()."
-            )
-        if is_learned(getattr(method, "values", None)) and not self.alternatives.discrete:
-            raise SettingsError("A LearnedEvaluation has values of discrete actions. Give a function of observations.")
-        return _Method(method, probs)
-
-    def reviewed(self, method: _Method, pool: int | Pool | None, whole_episodes: bool) -> list[Review]:
-        """Play the episodes, find the values of their steps, and combine them."""
-        trajectories, pasts = zip(*map(self._play, self.settings.numbers), strict=True)
-        self._check(trajectories[0])
-        end = self._end(trajectories)
-        work = _Work(
-            self.player.simulator,
-            self._valued(method, trajectories),
-            self._replay(()) if whole_episodes else None,
-            end,
-        )
-        points = [point for group, one in enumerate(trajectories) for point in self._points(one, end, group)]
-        found = self._found(work, points, pool)
-        reviews, at = [], 0
-        for trajectory, past in zip(trajectories, pasts, strict=True):
-            count = len(trajectory) + (not trajectory.terminated)
-            part = found[at : at + count]
-            at += count
-            if len(part) == count or (whole_episodes and len(part) > 1):
-                reviews.append(self._review(trajectory, past, part, end, method))
-        if not reviews:
-            raise KeyboardInterrupt  # before anything was complete
-        return reviews
-
-    def _play(self, episode: int) -> tuple[Trajectory, list[Any]]:
-        """The reviewed steps of an episode, and the actions before them."""
-        taken: list[Any] = []
-        policy: Choice | None = None if self.played is not None else self.player.choice(self.actor, episode)
-
-        def choose(t: int, observation: Any) -> Any:
-            action = policy(t, observation) if policy is not None else (self.played or [])[t]
-            if t < self.kept.start:
-                taken.append(action)
-            return action
-
-        if self.kept.start >= self.kept.stop:
-            raise SettingsError(f"played has {len(self.played or ())} actions. Give earlier steps.")
-        return self.player.play(episode, choose, self.kept), taken
-
-    def _check(self, first: Trajectory) -> None:
-        """Raise if randomness is not shared, or if the first episode is not the same when it is played again."""
-        simulator, taken = self.player.simulator, first.actions[0]
-        actions = self.alternatives.at(taken, taken)
-        check_before_sampling(simulator, first.states[0], actions, self.player.plan.coupling)
-        again = self.player.follow(
-            first.episode, first.states[0], lambda t, _: first.actions[t - first.first], _range(first)
-        )
-        if again.rewards.tobytes() != first.rewards.tobytes() or again.terminated != first.terminated:
-            raise SimulatorError(
-                f"{simulator!r} is not reproducible: episode {first.episode} has other rewards when it is simulated "
-                "again with the same actions and randomness. Find the cause with "
-                "jmdp.testing.check_simulator(simulator, steps=500)."
-            )
-
-    def _end(self, trajectories: Sequence[Trajectory]) -> int:
-        """The step at which all rollouts end."""
-        horizon = self.player.plan.horizon
-        if self.discount == 1:
-            return horizon
-        return max(one.first + len(one) for one in trajectories) + horizon
-
-    def _points(self, trajectory: Trajectory, end: int, group: int) -> Iterator[Point]:
-        """The states before each step, and the last one if the episode goes on."""
-        for i, state in enumerate(trajectory.states):
-            over = i == len(trajectory)
-            if over and trajectory.terminated:
-                return
-            t = trajectory.first + i
-            key = blake2b(b"review %d %d %d" % (self.settings.seed, trajectory.episode, t), digest_size=8).digest()
-            seed = int.from_bytes(key, "little") >> 2
-            taken = None if over else trajectory.actions[i]
-            yield Point(trajectory.episode, t, state, taken, seed, end - t, group)
-
-    def _valued(self, method: _Method, trajectories: Sequence[Trajectory]) -> Callable[[Point], StepValues]:
-        """The function that finds the values of a point."""
-        simulator = self.player.simulator
-        reference = Reference(simulator, self.follower, self.alternatives, self.discount, self.settings.confidence)
-        settings = method.settings
-        if settings is None:
-            assert isinstance(simulator, TabularSimulator)
-            assert method.probs is not None
-            return ExactTable.of(reference, simulator.model, method.probs)
-        if isinstance(settings, RolloutValues):
-            return Rollouts(reference, settings.samples)
-        if is_learned(settings.values):
-            return Learned(reference, settings.values)
-        if settings.values is not None:
-            return Lookahead(reference, [Called(settings.values)], settings.samples)
-        functions = [self._fit(trajectories, group, settings.folds) for group in range(settings.folds)]
-        return Lookahead(reference, functions, settings.samples)
-
-    def _fit(self, trajectories: Sequence[Trajectory], group: int, folds: int) -> Any:
-        """Values fitted to all episodes but those of one group."""
-        seen: list[Any] = []
-        returns: list[float] = []
-        for i, one in enumerate(trajectories):
-            if i % folds == group:
-                continue
-            seen += self.player.simulator.observe_all(list(one.states[: len(one)]))
-            total, backwards = 0.0, []
-            for reward in one.rewards[::-1]:
-                total = float(reward) + self.discount * total
-                backwards.append(total)
-            returns += backwards[::-1]
-        return fitted(seen, np.array(returns))
-
-    def _found(
-        self, work: _Work, points: Sequence[Point], pool: int | Pool | None
-    ) -> list[tuple[StepValues, Floats | None]]:
-        """Values of all points; of the first ones if Ctrl-C was pressed."""
-        pack, found = self.player.simulator.pack, []
-        blocks = (
-            ([replace(one, state=pack(one.state)) for one in points[at : at + _TOGETHER]],)
-            for at in range(0, len(points), _TOGETHER)
-        )
-        try:
-            with (
-                pool_of(pool) as running,
-                status_bar("review", self.settings.progress, 0, len(points), unit="steps") as report,
-            ):
-                for part in running.ordered(work, blocks):
-                    found += part
-                    report(len(found), "")
-        except KeyboardInterrupt:
-            if len(found) < 2:
-                raise
-        return found
-
-    def _replay(self, past: Sequence[Any]) -> Replay:
-        return Replay(self.player, self.follower, self.alternatives, past)
-
-    def _review(
-        self,
-        trajectory: Trajectory,
-        past: Sequence[Any],
-        found: Sequence[tuple[StepValues, Floats | None]],
-        end: int,
-        method: _Method,
-    ) -> Review:
-        """The review of the steps whose values are known."""
-        simulator, count = self.player.simulator, len(trajectory)
-        values = [one for one, _ in found]
-        taken = [self.alternatives.index(action) for action in trajectory.actions]
-        seen = [one.sampled for one in values if one.sampled is not None]
-        spread = max(most for _, most in seen) - min(least for least, _ in seen) if seen else 0.0
-        values = [
-            with_unseen(one, mine, spread, self.settings.confidence)
-            for one, mine in zip(values, [*taken, 0], strict=False)
-        ]
-        if trajectory.terminated and len(values) == count:
-            values.append(StepValues.ended(len(self.alternatives.names)))
-        shown = _shortened(trajectory, len(values) - 1)
-        rows = [row for _, row in found[: len(shown)]]
-        return Review(
-            trajectory=shown,
-            labels=[_label(simulator, state) for state in shown.states[: len(shown)]],
-            actions=list(self.alternatives.names),
-            taken=taken[: len(shown)],
-            values=values,
-            simulator=repr(simulator),
-            policy="given actions" if self.played is not None else repr(self.actor),
-            reference=None if self.itself and self.played is None else repr(self.follower),
-            method=method.text,
-            discount=self.discount,
-            end=end,
-            seed=self.settings.seed,
-            confidence=self.settings.confidence,
-            asked=count,
-            replay=self._replay(list(past)),
-            replayed=None if any(row is None for row in rows) else np.array(rows),
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class _Method:
-    """How values are found; no settings: exactly, for this table of the reference policy."""
-
-    settings: RolloutValues | LookaheadValues | None
-    probs: Floats | None
-
-    @property
-    def text(self) -> str:
-        """For the text of a review."""
-        if self.settings is None:
-            return "exact solution of the table"
-        if isinstance(self.settings, RolloutValues):
-            return f"{self.settings.samples:,} rollouts of each action"
-        if self.settings.values is None:
-            return "one step of lookahead, with a value function fitted to other episodes"
-        if is_learned(self.settings.values):
-            return "a learned evaluation"
-        return "one step of lookahead, with a given value function"
-
-
-def _range(trajectory: Trajectory) -> range:
-    return range(trajectory.first, trajectory.first + len(trajectory))
-
-
-def _shortened(trajectory: Trajectory, steps: int) -> Trajectory:
-    """The first steps of a trajectory."""
-    if steps == len(trajectory):
-        return trajectory
-    return replace(
-        trajectory,
-        states=trajectory.states[: steps + 1],
-        actions=trajectory.actions[:steps],
-        rewards=trajectory.rewards[:steps],
-        names=trajectory.names[:steps],
-        terminated=False,
-    )
-
-
-def _label(simulator: Simulator, state: Any) -> str:
-    """Label of a state of a table, or of an observation; empty if it has none."""
-    names = table_states(simulator)
-    if names is not None:
-        return names.name(int(state))
-    seen = simulator.observe(state)
-    if isinstance(seen, np.ndarray) and seen.ndim <= 1 and seen.size <= 8 and seen.dtype.kind in "fiub":
-        text = np.array2string(seen, precision=3, separator=", ", suppress_small=True).replace("\n", "")
-        return text if len(text) <= _LABEL else ""
-    return label_text(seen) or ""

@@ -137,6 +137,19 @@ def comparisons(seed: int) -> dict[str, Callable[[], Any]]:
     }
 
 
+def reviews(seed: int) -> dict[str, Callable[[], Any]]:
+    """Reviews by name."""
+    rng = np.random.default_rng(seed)
+    model = table(rng)
+    shared: dict[str, Any] = {"seed": seed, "horizon": 5, "progress": False}
+    policy = policy_of(model, rng)
+    return {
+        "review": lambda: jmdp.review(Walk(), up, method=jmdp.RolloutValues(int(rng.integers(2, 40))), **shared),
+        "review of a table": lambda: jmdp.review(model, policy, starts=[0], reference=[0] * 4, **shared),
+        "reviews": lambda: jmdp.review(Walk(), down, episodes=6, **shared),
+    }
+
+
 def calibration(seed: int) -> Calibration:
     """A calibration of random gaps."""
     rng, gaps = np.random.default_rng(seed), 5

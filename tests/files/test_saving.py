@@ -97,6 +97,26 @@ def test_a_loaded_comparison_goes_on(kind, folder):
     assert found.continued(300) is not None  # it has its simulator again
 
 
+@pytest.mark.parametrize("kind", examples.reviews(0))
+@given(seed=st.integers(0, 2**32))
+@seeds(5)
+def test_reviews(kind, seed, folder):
+    result = examples.reviews(seed)[kind]()
+    found = again(result, folder)
+    for one in (found, again(found, folder)):
+        assert repr(one) == repr(result)
+        assert one.to_dataframe().equals(found.to_dataframe())
+        pairs = [(one, result)] if isinstance(one, jmdp.Review) else zip(one, result, strict=True)
+        for left, right in pairs:
+            assert repr(left.decisions) == repr(right.decisions)
+            assert left.trajectory.rewards.tobytes() == right.trajectory.rewards.tobytes()
+            for values, expected in zip(left.values, right.values, strict=True):
+                for name, value in vars(expected).items():
+                    assert np.asarray(getattr(values, name)).tobytes() == np.asarray(value).tobytes()
+    with pytest.raises(jmdp.errors.UnavailableError, match="no simulator"):
+        found.what_if(0, 0) if isinstance(found, jmdp.Review) else found.by(str)
+
+
 @given(seed=st.integers(0, 2**32))
 @seeds(10)
 def test_models_and_calibrations(seed, folder):

@@ -21,6 +21,7 @@ def main() -> None:
         "calibration": lambda: examples.calibration(5),
         **{f"evaluation {name}": make for name, make in examples.evaluations(5).items()},
         **{f"comparison {name}": make for name, make in examples.comparisons(5).items()},
+        **examples.reviews(5),
     }
     FOLDER.mkdir(exist_ok=True)
     for name, make in made.items():

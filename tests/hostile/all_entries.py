@@ -9,6 +9,7 @@ from hostile import (
     entries_methods,
     entries_plots,
     entries_results,
+    entries_reviews,
     entries_samples,
     entries_tables,
 )
@@ -22,4 +23,5 @@ ENTRIES = [
     *entries_comparisons.ENTRIES,
     *entries_answers.ENTRIES,
     *entries_files.ENTRIES,
+    *entries_reviews.ENTRIES,
 ]

@@ -10,6 +10,7 @@ from jmdp import plots, simulators, testing, worlds
 
 NO_ENTRY = {
     "Comparison": "made by compare; its queries have entries",
+    "Decision": "made by reviews",
     "Evaluation": "made by evaluate; its queries have entries",
     "Gap": "made by evaluations; its queries have entries",
     "LearnedEvaluation": "made by NeuralGram, whose training is too long for a fuzz",

@@ -121,6 +121,11 @@ def in_many_states(folder):
     )
 
 
+def reviewed(folder):
+    method = jmdp.RolloutValues(64)
+    return jmdp.review(simulator(), zero, seed=1, discount=0.95, horizon=40, method=method, progress=False)
+
+
 def sampled(folder):
     method = jmdp.MonteCarlo(seed=1, samples=1000, horizon=40)
     return jmdp.evaluate(simulator(), zero, jmdp.Local(), method, discount=0.95, throw=False, progress=False)
@@ -163,6 +168,7 @@ CASES = {
     "compare_runs": of_runs(None),
     "compare_runs(pool=…)": of_runs(2),
     "study": in_many_states,
+    "review": reviewed,
     "check_simulator": lambda folder: jmdp.testing.check_simulator(simulator(), steps=100, seed=1),
 }  # fmt: skip
 

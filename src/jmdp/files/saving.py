@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from jmdp.base.settings import short
 from jmdp.errors import FileError, JMDPError, MissingExtraError, SettingsError
-from jmdp.files import comparisons, evaluations, learned, netcdf, schema
+from jmdp.files import comparisons, evaluations, learned, netcdf, reviews, schema
 from jmdp.files.kinds import Kind, Object
 from jmdp.files.opening import path_text
 from jmdp.files.types import Sink, WrongFieldError
@@ -22,6 +22,8 @@ from jmdp.results.comparison import Comparison
 from jmdp.results.evaluation import Evaluation
 from jmdp.results.policy_comparison import PolicyComparison
 from jmdp.results.run_comparison import RunComparison, RunComparisons
+from jmdp.reviews.review import Review
+from jmdp.reviews.reviews import Reviews
 
 
 class _Form(NamedTuple):
@@ -51,6 +53,8 @@ _FORMS: dict[type, _Form] = {
     RunComparison: _COMPARISON,
     RunComparisons: _Form("Comparisons", comparisons.KIND_OF_SEVERAL, comparisons.SavedComparisons.of, _restored),
     Calibration: _Form("Calibration", schema.CALIBRATION_KIND, _same, _same),
+    Review: _Form("Review", reviews.KIND, reviews.SavedReview.of, _restored),
+    Reviews: _Form("Reviews", reviews.KIND_OF_SEVERAL, reviews.SavedReviews.of, _restored),
 }
 _LEARNED = _Form("LearnedEvaluation", learned.KIND, learned.SavedLearned.of, _restored)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,12 +55,17 @@ class Replay:
 
         return self.player.follow(trajectory.episode, state, choose, range(t, end))
 
-    def frames(self, trajectory: Trajectory, before: Trajectory | None = None) -> list[Any] | None:
-        """Pictures of the states of a trajectory, which continues another one if `before` is given."""
+    def frames(
+        self, trajectory: Trajectory, before: Trajectory | None = None, only: Container[int] | None = None
+    ) -> list[Any] | None:
+        """Pictures of the states of a trajectory, which continues another one if `before` is given.
+
+        `only` are the numbers of the steps before which pictures are taken; None: all.
+        """
         past = list(self.past)
         if before is not None:
             past += before.actions[: trajectory.first - before.first]
-        return self.player.frames(trajectory.episode, [*past, *trajectory.actions], trajectory.first)
+        return self.player.frames(trajectory.episode, [*past, *trajectory.actions], trajectory.first, only)
 
     def _actions(self, episode: int, t: int, state: Any, taken: Any) -> list[Any]:
         chosen = taken
@@ -70,18 +75,24 @@ class Replay:
         return self.alternatives.at(taken, chosen)
 
     def forgotten(self) -> Forgotten:
-        """In place of this in a pickled review."""
+        """In place of this in a review without its simulator."""
         return Forgotten(self.discrete, tuple(self.alternatives.names))
 
 
 @dataclass(frozen=True)
 class Forgotten:
-    """In place of the simulator of a review that was pickled."""
+    """In place of the simulator of a review that was pickled or saved."""
 
     discrete: bool
     names: tuple[str, ...]
 
+    def forgotten(self) -> Forgotten:
+        """Itself."""
+        return self
+
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        raise UnavailableError("A pickled review has no simulator. Call jmdp.review again, with the same seed.")
+        raise UnavailableError(
+            "A review from a file or a pickle has no simulator. Call jmdp.review again, with the same seed."
+        )

@@ -14,11 +14,13 @@ from jmdp.base.arrays import ROUNDOFF, Floats
 from jmdp.base.interval import Estimate
 from jmdp.base.labels import Label, Labels
 from jmdp.base.reportable import Reportable
+from jmdp.base.savable import Savable
 from jmdp.base.settings import cut, short, whole_number
 from jmdp.errors import LabelError, SettingsError
+from jmdp.results.outcome import Outcome
 from jmdp.results.result import Tabulated, figure, labelled_arrays
 from jmdp.reviews.decision import BAD, GOOD, MISTAKE, NONE, OPEN, RIGHT, UNCLEAR, Decision
-from jmdp.reviews.replay import Replay
+from jmdp.reviews.replay import Forgotten, Replay
 from jmdp.reviews.review_text import review_text, verdict
 from jmdp.reviews.trajectory import Trajectory
 from jmdp.reviews.values import StepValues
@@ -32,7 +34,7 @@ _NO_LUCK = 1e-9
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Review(Tabulated, Reportable):
+class Review(Tabulated, Savable, Reportable):
     """An episode, split into expectation, skill and luck.
 
     With v and q the values of states and actions under the reference policy, the rewards of steps 0 … T − 1 are
@@ -63,7 +65,7 @@ class Review(Tabulated, Reportable):
     seed: int
     confidence: float
     asked: int  # number of steps that were to be reviewed, at most
-    replay: Replay = field(repr=False)
+    replay: Replay | Forgotten = field(repr=False)
     replayed: Floats | None = None  # [T, A], `hindsight` if it was computed with the values
 
     def __len__(self) -> int:
@@ -80,9 +82,11 @@ class Review(Tabulated, Reportable):
         return self.trajectory.first
 
     @property
-    def interrupted(self) -> bool:
-        """True if not all requested steps were reviewed, though the episode went on."""
-        return len(self) < self.asked
+    def outcome(self) -> Outcome:
+        """INTERRUPTED if not all requested steps were reviewed, though the episode went on."""
+        if len(self) < self.asked:
+            return Outcome.INTERRUPTED
+        return Outcome.CONVERGED if self.exact else Outcome.SAMPLED
 
     @property
     def exact(self) -> bool:
@@ -192,8 +196,8 @@ class Review(Tabulated, Reportable):
     def rows(self) -> list[dict[str, Any]]:
         """One row for each step: the decision, its values, and what was earned in this luck."""
         rows = []
+        known = self.replayed is not None or isinstance(self.replay, Replay)
         for i, one in enumerate(self.decisions):
-            earned = self.hindsight[i]
             rows.append(
                 {
                     "step": one.step,
@@ -207,9 +211,7 @@ class Review(Tabulated, Reportable):
                     "skill": one.skill,
                     "luck": one.luck,
                     "judgement": one.kind,
-                    "return in this luck": float(earned[self.taken[i]]),
-                    "best in this luck": self.actions[int(earned.argmax())],
-                    "best return in this luck": float(earned.max()),
+                    **(self._in_this_luck(i) if known else {}),
                     "samples": one.samples,
                     "seed": self.seed,
                     "confidence": self.confidence,
@@ -217,20 +219,24 @@ class Review(Tabulated, Reportable):
             )
         return rows
 
+    def _in_this_luck(self, i: int) -> dict[str, Any]:
+        earned = self.hindsight[i]
+        return {
+            "return in this luck": float(earned[self.taken[i]]),
+            "best in this luck": self.actions[int(earned.argmax())],
+            "best return in this luck": float(earned.max()),
+        }
+
     def to_xarray(self) -> xarray.Dataset:
         """Values of all actions and steps, with labels and errors."""
         steps = np.arange(self.first, self.first + len(self))
-        stacked = {
-            "action_value": ("step", "action"),
-            "action_value_error": ("step", "action"),
-            "hindsight": ("step", "action"),
+        by_action = ("step", "action")
+        data: dict[str, Any] = {
+            "action_value": (by_action, np.stack([one.action_values for one in self.values[:-1]])),
+            "action_value_error": (by_action, np.stack([one.action_errors for one in self.values[:-1]])),
         }
-        arrays = {
-            "action_value": np.stack([one.action_values for one in self.values[:-1]]),
-            "action_value_error": np.stack([one.action_errors for one in self.values[:-1]]),
-            "hindsight": self.hindsight,
-        }
-        data: dict[str, Any] = {name: (dims, arrays[name]) for name, dims in stacked.items()}
+        if self.replayed is not None:
+            data["hindsight"] = (by_action, self.replayed)
         for name in ("value", "skill", "luck", "regret"):
             estimates = [getattr(one, name) for one in self.decisions]
             data[name] = ("step", [float(x) for x in estimates])
@@ -280,7 +286,7 @@ class Review(Tabulated, Reportable):
         raise LabelError(f"There is no action {short(action)}. Actions of this review: {cut(', '.join(self.actions))}.")
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**vars(self), "replay": self.replay.forgotten(), "replayed": self.hindsight}
+        return {**vars(self), "replay": self.replay.forgotten()}
 
     def _title(self) -> str:
         return self.answer

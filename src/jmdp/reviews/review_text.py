@@ -8,6 +8,7 @@ from typing import Any, Protocol
 from jmdp.base.interval import Estimate
 from jmdp.results.comparison_table import aligned
 from jmdp.results.comparison_table import shown as with_interval
+from jmdp.results.outcome import Outcome
 from jmdp.results.result import wrapped
 from jmdp.reviews.decision import MISTAKE, NONE, RIGHT, Decision
 
@@ -51,7 +52,7 @@ class _Reviewed(Protocol):
     @property
     def has_intervals(self) -> bool: ...
     @property
-    def interrupted(self) -> bool: ...
+    def outcome(self) -> Outcome: ...
     @property
     def earned(self) -> float: ...
     @property
@@ -126,7 +127,7 @@ def review_text(review: _Reviewed) -> str:
         "",
         *_table(r.worst(_WORST)),
         "",
-        *_notes(r),
+        *notes(r),
     ]
     return "\n".join(wrapped(line, "  ") if line and not line.startswith(" ") else line for line in lines)
 
@@ -156,7 +157,8 @@ def _luck(one: Decision) -> str:
     return "0" if one.fortune == NONE else shown(one.luck)
 
 
-def _notes(r: _Reviewed) -> list[str]:
+def notes(r: _Reviewed) -> list[str]:
+    """How the values were found, and what the intervals mean."""
     reference = "of the reviewed policy itself" if r.reference is None else f"of the reference policy, {r.reference}"
     counts = [one.samples for one in r.values[:-1]] or [0]
     lines = [f"values {reference}, by {r.method}"]
@@ -176,6 +178,6 @@ def _notes(r: _Reviewed) -> list[str]:
         )
     if not r.exact and not r.trajectory.terminated:
         lines.append(f"rewards after step {r.end} do not count")
-    if r.interrupted:
+    if r.outcome is Outcome.INTERRUPTED:
         lines.append(f"interrupted: continue with steps=range({r.first + len(r)}, …)")
     return lines

@@ -13,8 +13,10 @@ import numpy as np
 from jmdp.base.arrays import Floats
 from jmdp.base.interval import Estimate
 from jmdp.base.reportable import Reportable
+from jmdp.base.savable import Savable
 from jmdp.base.settings import cut, function, whole_number
 from jmdp.errors import SettingsError
+from jmdp.results.outcome import Outcome
 from jmdp.results.result import Tabulated, figure
 from jmdp.reviews.decision import MISTAKE, Decision
 from jmdp.reviews.errors import average, jackknife
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Reviews(Tabulated, Reportable):
+class Reviews(Tabulated, Savable, Reportable):
     """Reviews of several episodes of one policy.
 
     The table has one row for each state, the one in which most is lost first; see `by`. `corrected` is the mean return
@@ -38,12 +40,18 @@ class Reviews(Tabulated, Reportable):
     index: ClassVar = ("state",)
 
     reviews: Sequence[Review]
+    asked: int  # number of episodes that were to be reviewed
     groups: Sequence[Sequence[str]]  # labels of the steps of each episode, by which rows are formed
 
     @classmethod
-    def of(cls, reviews: Sequence[Review]) -> Reviews:
+    def of(cls, reviews: Sequence[Review], asked: int) -> Reviews:
         """Reviews with one row for each state or observation."""
-        return cls(reviews, [list(one.labels) for one in reviews])
+        return cls(reviews, asked, [list(one.labels) for one in reviews])
+
+    @property
+    def outcome(self) -> Outcome:
+        """INTERRUPTED if not all episodes were reviewed."""
+        return Outcome.INTERRUPTED if len(self) < self.asked else self.first.outcome
 
     def __len__(self) -> int:
         return len(self.reviews)

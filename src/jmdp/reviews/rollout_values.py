@@ -118,4 +118,5 @@ def with_unseen(values: StepValues, mine: int, spread: float, confidence: float)
         gap_errors=gap_errors,
         skill_error=values.skill_error + one if values.skill_error else 0.0,
         value_error=values.value_error + one,
+        sampled=None,
     )

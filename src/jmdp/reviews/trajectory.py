@@ -7,7 +7,7 @@ the actions unchanged it is the episode, bit for bit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,7 +39,7 @@ class Trajectory:
     names: Sequence[str]  # [T], of the actions
 
     def __len__(self) -> int:
-        return len(self.actions)
+        return len(self.rewards)
 
     def total(self, discount: float) -> float:
         """Sum of the rewards, discounted to step `first`."""
@@ -174,10 +174,12 @@ class Player:
             branches = left
         return np.array([discounted(earned, self.plan.discount) for earned in rewards])
 
-    def frames(self, episode: int, actions: Sequence[Any], first: int = 0) -> list[Any] | None:
+    def frames(
+        self, episode: int, actions: Sequence[Any], first: int = 0, only: Container[int] | None = None
+    ) -> list[Any] | None:
         """Pictures of the states from step `first` on if these actions are taken; None if the simulator has none.
 
-        The episode is simulated again from its start.
+        The episode is simulated again from its start. `only` are the steps before which pictures are taken; None: all.
         """
         starts = self.plan.starts
         given = self.start(episode) if starts.given else None
@@ -186,7 +188,7 @@ class Player:
         found: list[Any] = []
         try:
             for t in range(len(actions) + 1):
-                if t >= first:
+                if t >= first and (only is None or t in only):
                     found.append(playing.frame())
                     if found[-1] is None:
                         return None
