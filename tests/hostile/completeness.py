@@ -34,7 +34,9 @@ NO_ENTRY = {
     "testing.Findings": "made by checks",
     "testing.ModelFinding": "made by checks",
     "testing.ModelReport": "made by checks",
+    "Calibration.report": "it would write files with hostile names; tests/reports",
     "Calibration.save": "it would write files with hostile names; tests/files",
+    "Evaluation.report": "it would write files with hostile names; tests/reports",
     "Evaluation.save": "it would write files with hostile names; tests/files",
     "TabularJMDP.save": "it would write files with hostile names; tests/files",
 }

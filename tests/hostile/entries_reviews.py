@@ -10,6 +10,7 @@ import numpy as np
 import jmdp
 from hostile.entries import Arguments, Entry
 from hostile.entries_comparisons import other
+from hostile.entries_plots import plot
 from hostile.entries_samples import alternate, frozen_lake, table, walk
 
 
@@ -74,6 +75,8 @@ def _several() -> jmdp.Reviews:
 
 
 ENTRIES = [
+    plot("review_chart", lambda rng: {"review": _made()}),
+    plot("reviews_chart", lambda rng: {"reviews": _several()}),
     Entry(
         "review",
         jmdp.review,

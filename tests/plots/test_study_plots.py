@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 import jmdp
 from jmdp.errors import SettingsError, UnavailableError
 from jmdp.plots.study_gaps import _thinned
-from jmdp.plots.study_map import _PALETTE, colours, short_names
+from jmdp.plots.study_map import PALETTE, colours, short_names
 
 pytest.importorskip("pyarrow")
 pytest.importorskip("pandas")
@@ -99,7 +99,7 @@ def test_map_shows_leaders_and_gaps_in_their_cells(grid):
     shown = image(leaders)
     assert shown.shape == (5, 5, 3)
     for _, found in best.iterrows():
-        colour = np.array(to_rgb(_PALETTE[grid.alternatives.index(found["leader"])]))
+        colour = np.array(to_rgb(PALETTE[grid.alternatives.index(found["leader"])]))
         here = shown[found["row"], found["column"]]
         if found["decided"]:
             np.testing.assert_allclose(here, colour)

@@ -16,7 +16,8 @@ EXTRAS = PROJECT["optional-dependencies"]
 FOR_USERS = set(EXTRAS) - {"bench", "dev", "docs", "examples"}
 
 DISTRIBUTIONS = {
-    "Box2D": "box2d", "flint": "python-flint", "orbax": "orbax-checkpoint", "sklearn": "scikit-learn", "yaml": "pyyaml",
+    "Box2D": "box2d", "PIL": "pillow", "flint": "python-flint", "orbax": "orbax-checkpoint", "sklearn": "scikit-learn",
+    "yaml": "pyyaml",
 }  # fmt: skip
 """Of modules whose name is not that of the distribution."""
 NOT_IMPORTED = {

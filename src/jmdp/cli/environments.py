@@ -154,8 +154,8 @@ _NO_STATES = (
 )
 
 
-def environment(text: str, loader: Loader, *, truncated_ends: bool = False) -> Environment:
-    """Return the environment that ENV names."""
+def environment(text: str, loader: Loader, *, truncated_ends: bool = False, frames: bool = False) -> Environment:
+    """Return the environment that ENV names; with `frames`, one of Gymnasium draws pictures if it can."""
     kind, _, name = text.partition(":")
     if kind == "gymnax":
         try:
@@ -163,13 +163,13 @@ def environment(text: str, loader: Loader, *, truncated_ends: bool = False) -> E
         except ImportError:
             raise MissingExtraError('gymnax environments need gymnax: pip install "jmdp[gymnax]"') from None
         return Environment(GymnaxSimulator(name, truncated_ends=truncated_ends), loader)
-    found = _other_environment(text, kind, name, loader)
+    found = _other_environment(text, kind, name, loader, frames)
     if truncated_ends and found.space is None:
         raise SettingsError(f"--truncated-ends is available for Gymnasium and gymnax environments only, not {text}.")
     return replace(found, truncated_ends=truncated_ends)
 
 
-def _other_environment(text: str, kind: str, name: str, loader: Loader) -> Environment:
+def _other_environment(text: str, kind: str, name: str, loader: Loader, frames: bool) -> Environment:
     if kind == "world":
         if name not in WORLDS:
             raise unknown("world", name, WORLDS)
@@ -184,7 +184,7 @@ def _other_environment(text: str, kind: str, name: str, loader: Loader) -> Envir
     if ":" in text:  # module:Env-v0, which Gymnasium imports
         source_and_name(text)
         loader.allow(text, kind)
-    return Environment(_gymnasium(text), loader)
+    return Environment(_gymnasium(text, frames), loader)
 
 
 def _own(found: Any, text: str, loader: Loader) -> Environment:
@@ -225,7 +225,7 @@ def _object_simulator(factory: Any, found: Any) -> Simulator:
     return ObjectSimulator(factory, actions=actions)
 
 
-def _gymnasium(name: str) -> Any:
+def _gymnasium(name: str, frames: bool) -> Any:
     if name in WORLDS:
         raise SettingsError(f"{name!r} is a built-in world: give world:{name}.")
     try:
@@ -233,7 +233,10 @@ def _gymnasium(name: str) -> Any:
     except ImportError:
         raise MissingExtraError(f'{name!r} needs Gymnasium: pip install "jmdp[gym]"') from None
     try:
-        return gymnasium.make(name)
+        made = gymnasium.make(name)
+        if frames and "rgb_array" in (made.metadata.get("render_modes") or ()):
+            return gymnasium.make(name, render_mode="rgb_array")
+        return made
     except gymnasium.error.DependencyNotInstalled as missing:
         raise MissingExtraError(f"{name}: {missing}") from None
     except (gymnasium.error.Error, ModuleNotFoundError) as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -20,12 +21,16 @@ _STARTS = (
 )
 
 
+StartStates = Annotated[tuple[str, ...], tyro.conf.arg(metavar="STATE …", help=_STARTS, help_behavior_hint="")]
+"""Start states by name or number."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class EpisodeSampling(Sampling):
     """Command that compares policies over whole episodes."""
 
     env: EnvName
-    starts: Annotated[tuple[str, ...], tyro.conf.arg(metavar="STATE …", help=_STARTS, help_behavior_hint="")] = ()
+    starts: StartStates = ()
     truncated_ends: TruncatedEnds = False
     coupling: CouplingName = "synchronous"
     """Randomness shared by all policies in a step (synchronous), by those in the same state (local), or by none."""
@@ -39,21 +44,19 @@ class EpisodeSampling(Sampling):
         """Return the coupling."""
         return coupling_of(self.coupling, self.policy_luck)
 
-    def start_states(self, chosen: Environment) -> Any:
-        """Return the argument `starts` of `compare_policies` from command-line text."""
-        texts = self.starts
-        if not texts:
-            return getattr(chosen.world, "start", None)
-        if chosen.model is None:
-            raise SettingsError(
-                "--starts is available for tables only. Other environments draw their starts from --seed."
-            )
-        labels = chosen.model.states
-        pairs = [text.rpartition("=") if "=" in text else (text, "", "") for text in texts]
-        states = [labels.index(label_of(labels, state)) for state, _, _ in pairs]
-        if not any(chance for _, _, chance in pairs):
-            return states
-        try:
-            return dict(zip(states, [float(chance) for _, _, chance in pairs], strict=True))
-        except ValueError:
-            raise SettingsError(f"--starts is {' '.join(texts)}. Give a probability for each: 0=0.5 3=0.5.") from None
+
+def start_states(texts: Sequence[str], chosen: Environment) -> Any:
+    """Return the argument `starts` of `compare_policies` from command-line text."""
+    if not texts:
+        return getattr(chosen.world, "start", None)
+    if chosen.model is None:
+        raise SettingsError("--starts is available for tables only. Other environments draw their starts from --seed.")
+    labels = chosen.model.states
+    pairs = [text.rpartition("=") if "=" in text else (text, "", "") for text in texts]
+    states = [labels.index(label_of(labels, state)) for state, _, _ in pairs]
+    if not any(chance for _, _, chance in pairs):
+        return states
+    try:
+        return dict(zip(states, [float(chance) for _, _, chance in pairs], strict=True))
+    except ValueError:
+        raise SettingsError(f"--starts is {' '.join(texts)}. Give a probability for each: 0=0.5 3=0.5.") from None

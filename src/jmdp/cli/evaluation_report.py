@@ -133,6 +133,10 @@ class EvaluationReport:
         at = self._at(s)
         return Estimate.within(self.result.covariance[at, a, b], self.result.covariance_interval(at, a, b))
 
+    def at(self, state: int | None) -> int | None:
+        """Return the index in the result of a state of the model."""
+        return None if state is None else self._at(state)
+
     def _at(self, s: int) -> int:
         """Return the state's index in the result, which may contain one state only."""
         return s if self.result.states.size == self.model.shape[0] else 0

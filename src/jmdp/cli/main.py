@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -38,6 +39,7 @@ COMMANDS = {
     "compare-policies": _Entry(
         "compare_policies", "ComparePolicies", "Compare whole policies of a simulator under shared randomness."
     ),
+    "review": _Entry("review", "ReviewCommand", "Review an episode: was it bad luck or a bad decision?"),
     "study": _Entry("study", "RunStudy", "Compare in many states, as a settings file says; results are in files."),
     "gate": _Entry("gate", "Gate", "Fail if a new policy is worse than the old one by more than a margin."),
     "check": _Entry("check", "Check", "Check that a simulator gives the same randomness to all of its actions."),
@@ -49,6 +51,7 @@ _EXAMPLES = {
     "jmdp compare CartPole-v1 --discount 0.9 --after left left": "push left or right, after two pushes to the left",
     "jmdp compare-policies world:inventory --policies base_stock reorder --starts 0 5": "two inventory policies",
     "jmdp gate world:inventory --old base_stock --new reorder --margin 2%": "is the new policy worse by more than 2%?",
+    "jmdp review Blackjack-v1 --policy 1 --discount 1 --horizon 20": "one game: bad luck or a bad decision?",
     "jmdp check FrozenLake-v1": "whether its actions can share randomness",
     "jmdp reproduce chain_correlation --out report": "one figure of the paper, within seconds",
 }
@@ -122,6 +125,9 @@ def _run(arguments: Sequence[str]) -> int:
         import_module("tyro")
     except ImportError:
         raise MissingExtraError('The command line needs tyro: pip install "jmdp[cli]"') from None
+    from jmdp.cli.reporting import COMMAND_LINE
+
+    COMMAND_LINE.set(shlex.join(["jmdp", *arguments]))
     kind: type[Command] = getattr(import_module(f"jmdp.cli.commands.{entry.module}"), entry.name)
     command = parsed(kind, f"jmdp {name}", rest)
     return command if isinstance(command, int) else command.run()

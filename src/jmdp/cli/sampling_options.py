@@ -9,11 +9,12 @@ import tyro
 
 from jmdp.cli.loading import LoadingPolicies
 from jmdp.cli.options import Optionally
+from jmdp.cli.reporting import Reporting
 from jmdp.results.comparison import Comparison
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sampling(LoadingPolicies):
+class Sampling(LoadingPolicies, Reporting):
     """Command that samples until a comparison is decided."""
 
     seed: int = 0
@@ -44,7 +45,8 @@ class Sampling(LoadingPolicies):
 
     def sampling(self) -> dict[str, Any]:
         """Arguments of the comparison."""
-        names = (name for name in Sampling.__dataclass_fields__ if name not in LoadingPolicies.__dataclass_fields__)
+        others = LoadingPolicies.__dataclass_fields__ | Reporting.__dataclass_fields__
+        names = (name for name in Sampling.__dataclass_fields__ if name not in others)
         return {name: getattr(self, name) for name in names} | {"progress": not self.quiet}
 
 

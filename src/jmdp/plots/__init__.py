@@ -8,6 +8,8 @@ from jmdp.plots.correlation_grid import correlation_grid
 from jmdp.plots.gap_chart import gap_chart
 from jmdp.plots.gap_distribution import gap_distribution
 from jmdp.plots.residual_curve import residual_curve
+from jmdp.plots.review_chart import review_chart
+from jmdp.plots.reviews_chart import reviews_chart
 from jmdp.plots.study_gaps import study_gaps
 from jmdp.plots.study_map import study_map
 from jmdp.plots.superiority_matrix import superiority_matrix
@@ -21,6 +23,8 @@ __all__ = [
     "gap_chart",
     "gap_distribution",
     "residual_curve",
+    "review_chart",
+    "reviews_chart",
     "study_gaps",
     "study_map",
     "style",

@@ -30,7 +30,7 @@ class Words:
     @classmethod
     def of(cls, c: Comparison, name: str) -> Words:
         """Labels for this comparison; `name` is that of the leader or baseline."""
-        values = c.mean_title.removeprefix("mean ")
+        values = plain(c.mean_title.removeprefix("mean "))
         if c.discount < 1:
             values = f"discounted {values}"
         gap = (c.alternative, name) if has_baseline(c) == (c.sign > 0) else (name, c.alternative)
@@ -63,12 +63,18 @@ def has_baseline(c: Comparison) -> bool:
 
 def written(names: list[str], alternative: str) -> list[str]:
     """Names for labels: in one line, not too long, all different, and without mathematics."""
-    lines = [f"{alternative} {name}" if name.isdigit() else " ".join(name.split()) for name in names]
-    half = _LONGEST // 2 - 1
-    short = [line if len(line) <= _LONGEST else f"{line[:half]} … {line[-half:]}" for line in lines]
+    short = [plain(f"{alternative} {name}" if name.isdigit() else name) for name in names]
     if len(set(short)) < len(short):
         short = [f"{i}: {name}" for i, name in enumerate(short)]
-    return [name.replace("$", r"\$") for name in short]
+    return short
+
+
+def plain(name: str) -> str:
+    """One name for a label: in one line, not too long, without mathematics and characters that cannot be drawn."""
+    line = "".join(mark if mark.isprintable() else "\ufffd" for mark in " ".join(name.split()))
+    half = _LONGEST // 2 - 1
+    short = line if len(line) <= _LONGEST else f"{line[:half]} … {line[-half:]}"
+    return short.replace("$", r"\$")
 
 
 def verdict(c: Comparison, labelled: list[str], gaps: list[float], sure: list[bool]) -> str:

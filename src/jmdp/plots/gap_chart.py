@@ -12,6 +12,7 @@ from jmdp.base.interval import Interval
 from jmdp.base.labels import Label
 from jmdp.base.rounding import at_most, significant
 from jmdp.errors import SettingsError
+from jmdp.plots.comparison_words import plain
 from jmdp.plots.spread_bars import INDEPENDENT, INDEPENDENT_LABEL, SHARED, bar_limits, draw_bar
 from jmdp.plots.style import SMALL, WIDTH, check_drawn, clear_spines, new_figure, wrapped
 from jmdp.results.evaluation import Evaluation
@@ -54,16 +55,17 @@ def gap_chart(evaluation: Evaluation, state: Label, *, action: Label | None = No
         _draw_row(axes, y, row, (low, high), legend=y == 0)
     coupling = type(evaluation.coupling).__name__
     axes.axvline(0, color="black", linewidth=0.8, zorder=2)
-    name = evaluation.actions.name
-    axes.set_yticks(range(len(others)), [f"{name(first)} − {name(b)}" for b in others])
+    names = [plain(evaluation.actions.name(a)) for a in range(evaluation.actions.size)]
+    axes.set_yticks(range(len(others)), [f"{names[first]} − {names[b]}" for b in others])
     axes.set_ylim(len(others) - 0.5, -1.1)
     axes.set_xlim(low, high)
     axes.locator_params(axis="x", nbins=6)
     axes.set_xlabel(f"difference of discounted returns\n(positive: the first {evaluation.actions.kind} is better)")
-    where = f"state {evaluation.states.name(s)}"
+    state_name = evaluation.states.name(s)
+    where = "the current state" if state_name == "here" else f"state {plain(state_name)}"
     figure.suptitle(wrapped(title or f"Gaps at {where}, {coupling} coupling"), x=0.01, ha="left")
-    column = axes.get_yaxis_transform()
-    axes.text(1.02, -0.75, "P(gap ≤ 0)", transform=column, va="center", fontsize=SMALL)
+    if any(row.bound for row in rows):
+        axes.text(1.02, -0.75, "P(gap ≤ 0)", transform=axes.get_yaxis_transform(), va="center", fontsize=SMALL)
     figure.legend(loc="outside lower left", frameon=False, fontsize=SMALL)
     clear_spines(axes)
     return figure
@@ -97,9 +99,10 @@ def _draw_row(axes: Axes, y: int, row: _Row, limits: tuple[float, float], *, leg
     for std, height, colours, text in bars:
         if draw_bar(axes, y, (row.gap - std, row.gap + std), limits, height, colours):
             axes.containers[-1].set_label(label(text))
+    known = "mean with its interval" if row.bound else "mean, without an interval"
     error = [[row.gap - row.interval.low], [row.interval.high - row.gap]]
     axes.errorbar(row.gap, y, xerr=np.array(error), fmt="o", color="black", elinewidth=1.5, capsize=4,
-                  markersize=4, zorder=4, label=label("mean with its interval"))  # fmt: skip
+                  markersize=4, zorder=4, label=label(known))  # fmt: skip
     column = axes.get_yaxis_transform()
     axes.text(1.02, y - 0.02, row.bound, transform=column, va="bottom", fontsize=SMALL)
     spread = f"std {significant(row.std, 2)} ({significant(row.independent_std, 2)})"

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _ARROWS = {"U": "↑", "R": "→", "D": "↓", "L": "←"}
-_PALETTE = (
+PALETTE = (
     *(colour for colour in COLOURS if colour != "#000000"),  # the pale form of black is that of an empty cell
     "#7B3294", "#A6761D", "#C2185B", "#1B4F3A", "#4DAF1C", "#2A2F8F", "#8C510A", "#00A6A6", "#E34A33", "#5B7083",
     "#B8B000", "#6A51A3", "#7F0000", "#3F8FD2",
@@ -159,7 +159,7 @@ def colours(count: int) -> Floats:
     """[count, 3], distinct colours of alternatives."""
     from matplotlib.colors import to_rgb
 
-    return np.array([to_rgb(_PALETTE[a % len(_PALETTE)]) for a in range(count)])
+    return np.array([to_rgb(PALETTE[a % len(PALETTE)]) for a in range(count)])
 
 
 def short_names(names: Sequence[str]) -> list[str] | None:

@@ -60,6 +60,8 @@ _MADE_BY = {
     "Evaluation": " Give a result of jmdp.evaluate.",
     "Comparison": " Give a result of jmdp.compare.",
     "Study": " Give a result of jmdp.study.",
+    "Review": " Give a result of jmdp.review.",
+    "Reviews": " Give a result of jmdp.review with episodes=….",
 }
 
 

@@ -13,11 +13,12 @@ import numpy as np
 from jmdp.base.arrays import Floats
 from jmdp.base.interval import Estimate, Interval
 from jmdp.base.labels import Label
+from jmdp.base.reportable import Reportable
 from jmdp.base.savable import Savable
 from jmdp.base.settings import cut, integer, short
 from jmdp.errors import LabelError
 from jmdp.results.answer import EARNS, Wording, answer_sentence
-from jmdp.results.comparison_table import action_columns, comparison_table
+from jmdp.results.comparison_table import action_columns, comparison_table, effort
 from jmdp.results.evaluation import Evaluation
 from jmdp.results.gaps.gap import Gap
 from jmdp.results.margins import Margin
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Comparison(Tabulated, Savable):
+class Comparison(Tabulated, Savable, Reportable):
     """Actions compared from one state under shared randomness.
 
     Actions that are known to be worse were eliminated, so they have fewer rollouts (`counts`). A gap and all that
@@ -340,6 +341,9 @@ class Comparison(Tabulated, Savable):
 
     def _title(self) -> str:
         return self.answer
+
+    def _note(self) -> str:
+        return f"{effort(self)}; {100 * self.confidence:g}% confidence"
 
     def __repr__(self) -> str:
         return comparison_table(self)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
@@ -13,13 +14,14 @@ from jmdp.base import arrays
 from jmdp.base.arrays import ROUNDOFF, Floats
 from jmdp.base.interval import ANYWHERE, Estimate, Interval
 from jmdp.base.labels import Label, Labels
+from jmdp.base.reportable import Reportable, report
 from jmdp.base.savable import Savable
 from jmdp.base.settings import short
 from jmdp.errors import SettingsError, UnavailableError
 from jmdp.models.coupling import Coupling
 from jmdp.results.asked import Asked
 from jmdp.results.certificate import Certificate
-from jmdp.results.evaluation_text import evaluation_text
+from jmdp.results.evaluation_text import evaluation_text, origin
 from jmdp.results.gaps.correlation import clipped, fisher
 from jmdp.results.gaps.distribution import Distribution, GapDistribution
 from jmdp.results.gaps.gap import Gap
@@ -45,7 +47,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class Evaluation(arrays.FrozenArrays, Tabulated, Savable):
+class Evaluation(arrays.FrozenArrays, Tabulated, Savable, Reportable):
     """Joint moments of the returns Z(s, a) of one policy under one coupling.
 
     Z(s, a) is Eq. (1). `mean` is Eq. (10); `covariance` contains the covariances of the joint return vector of each
@@ -336,6 +338,13 @@ class Evaluation(arrays.FrozenArrays, Tabulated, Savable):
             | ({} if self.coupled_by is None else {"coupled_by": self.coupled_by}),
         )
         return found
+
+    def report(self, path: str | os.PathLike[str], state: Label | None = None) -> None:
+        """Write a self-contained HTML page about one state: by default the start distribution, else the first one."""
+        report(self, path, state=state)
+
+    def _note(self) -> str:
+        return origin(self)
 
     def __repr__(self) -> str:
         return evaluation_text(self)

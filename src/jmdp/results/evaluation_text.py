@@ -78,6 +78,16 @@ def evaluation_text(e: _Evaluation) -> str:
     return "\n".join(lines)
 
 
+def origin(e: _Evaluation) -> str:
+    """Where the numbers come from: samples and seed if there are any, and how large the errors may be."""
+    seed, trust = getattr(e.method, "seed", None), _trust(e.certificate)
+    if seed is None:
+        return f"computed by {type(e.method).__name__}, without sampling: {trust}"
+    of = {"samples": "rollouts of each state", "updates": "updates"}
+    counts = [f"n = {getattr(e.method, name):,} {unit}, " for name, unit in of.items() if hasattr(e.method, name)]
+    return f"{''.join(counts[:1])}seed {seed}: {trust}"
+
+
 def _best_from_start(e: _Evaluation) -> list[str]:
     """The best alternative and the second best from the start distribution, if there is one."""
     start = e.mean.shape[0] - 1

@@ -72,6 +72,10 @@ class Tabulated(ABC):
         """The sentence above the HTML table."""
         return repr(self).partition("\n")[0]
 
+    def _note(self) -> str:
+        """The line below the HTML table: samples, seed and confidence, or the certificate."""
+        return ""
+
     def _repr_html_(self) -> str:
         rows = self.rows()
         head = "".join(f"<th>{escape(name)}</th>" for name in rows[0])
@@ -81,7 +85,8 @@ class Tabulated(ABC):
         )
         more = f"<p>… and {len(rows) - _MOST_ROWS} more rows</p>" if len(rows) > _MOST_ROWS else ""
         title = escape(self._title())
-        return f"<p>{title}</p><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
+        note = f"<p>{escape(self._note())}</p>" if self._note() else ""
+        return f"<p>{title}</p><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}{note}"
 
 
 def labelled_arrays() -> Any:

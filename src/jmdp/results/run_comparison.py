@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from jmdp.base.arrays import Floats
+from jmdp.base.reportable import Reportable
 from jmdp.base.savable import Savable
 from jmdp.base.settings import cut, short
 from jmdp.errors import LabelError
@@ -61,7 +62,7 @@ class RunComparison(WholeComparison):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
-class RunComparisons(Tabulated, Savable, Mapping[str, RunComparison]):
+class RunComparisons(Tabulated, Savable, Reportable, Mapping[str, RunComparison]):
     """Comparisons of several measures of the same runs, by name.
 
     The error probability 1 − `confidence` is divided equally among the measures, so all statements hold jointly.
@@ -118,6 +119,9 @@ class RunComparisons(Tabulated, Savable, Mapping[str, RunComparison]):
 
     def _title(self) -> str:
         return self.answer
+
+    def _note(self) -> str:
+        return f"{effort(next(iter(self.values())))}; {100 * self.confidence:g}% confidence jointly"
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "continue_with": forgotten}

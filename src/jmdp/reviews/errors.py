@@ -39,23 +39,27 @@ def unseen(spread: float, n: int, error: float) -> float:
 def average(values: Floats, confidence: float) -> Estimate:
     """Mean of independent values with its interval, which allows for unseen outcomes of the size of their spread."""
     error, mean = 1 - confidence, float(values.mean())
+    if len(values) < 2:
+        return Estimate.within(mean, None)
     spread = float(values.max() - values.min())
     known = float(mean_errors(values[:, None], error)[0]) + unseen(spread, len(values), error)
     return Estimate.around(mean, known + _ROUNDING * abs(mean))
 
 
-def jackknife(statistic: Callable[[Floats], float], columns: Floats, confidence: float) -> Estimate:
-    """A statistic of the rows of [n, …] with its interval: Student's t and the jackknife's standard error.
+def jackknife(statistic: Callable[[Floats], Floats], terms: Floats, confidence: float) -> Estimate:
+    """A function of the means of terms [n, m] with its interval: Student's t and the jackknife's standard error.
 
-    A large-sample interval. There is none if the statistic is not finite, or not without one of the rows.
+    `statistic` maps means [..., m] to [...]. A large-sample interval. There is none if the statistic is not finite, or
+    not without one of the rows.
     """
     from scipy.special import stdtrit
 
-    value, n = statistic(columns), len(columns)
-    if not math.isfinite(value):
+    total, n = terms.sum(axis=0), len(terms)
+    value = float(statistic(total / n))
+    if not math.isfinite(value) or n < 3:
         return Estimate.within(value, None)
-    without = np.array([statistic(np.delete(columns, i, axis=0)) for i in range(n)])
-    if not np.isfinite(without).all() or n < 3:
+    without = statistic((total - terms) / (n - 1))
+    if not np.isfinite(without).all():
         return Estimate.within(value, None)
     error = math.sqrt((n - 1) / n * float(((without - without.mean()) ** 2).sum()))
     radius = float(stdtrit(n - 1, (1 + confidence) / 2))

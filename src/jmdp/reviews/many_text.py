@@ -52,7 +52,8 @@ def answer(several: _Several) -> str:
 def reviews_text(several: _Several) -> str:
     """The verdict, the states with the largest regret, and the value corrected for luck."""
     s, rows = several, several.rows()
-    columns = ("visits", "mistakes", "mean regret", "regret per episode", "mean luck")
+    mistakes = ["mistakes"] if s.first.has_intervals else []  # otherwise none is decided
+    columns = ("visits", *mistakes, "mean regret", "regret per episode", "mean luck")
     table = [["  state", *columns]]
     for row in rows[:_MOST_GROUPS]:
         table.append([f"  {row['state']}", *(_cell(row[name]) for name in columns)])

@@ -22,7 +22,7 @@ from jmdp.reviews.fitting import fitted
 from jmdp.reviews.lookahead_values import Called, Learned, Lookahead, LookaheadValues, is_learned
 from jmdp.reviews.replay import Replay
 from jmdp.reviews.review import Review
-from jmdp.reviews.rollout_values import Rollouts, RolloutValues, with_unseen
+from jmdp.reviews.rollout_values import Rollouts, RolloutValues, widened
 from jmdp.reviews.trajectory import Choice, Player, Trajectory
 from jmdp.reviews.values import Alternatives, Point, Reference, StepValues
 from jmdp.simulators.checking.sampling import check_before_sampling
@@ -195,7 +195,9 @@ class ReviewQuestion:
     def _valued(self, method: ValueMethod, trajectories: Sequence[Trajectory]) -> Callable[[Point], StepValues]:
         """The function that finds the values of a point."""
         simulator = self.player.simulator
-        reference = Reference(simulator, self.follower, self.alternatives, self.discount, self.settings.confidence)
+        reference = Reference(
+            simulator, self.follower, self.alternatives, self.discount, self.settings.confidence, method.probs
+        )
         settings = method.settings
         if settings is None:
             assert isinstance(simulator, TabularSimulator)
@@ -262,12 +264,7 @@ class ReviewQuestion:
         simulator, count = self.player.simulator, len(trajectory)
         values = [one for one, _ in found]
         taken = [self.alternatives.index(action) for action in trajectory.actions]
-        seen = [one.sampled for one in values if one.sampled is not None]
-        spread = max(most for _, most in seen) - min(least for least, _ in seen) if seen else 0.0
-        values = [
-            with_unseen(one, mine, spread, self.settings.confidence)
-            for one, mine in zip(values, [*taken, 0], strict=False)
-        ]
+        values = widened(values, [*taken, 0][: len(values)], self.settings.confidence)
         if trajectory.terminated and len(values) == count:
             values.append(StepValues.ended(len(self.alternatives.names)))
         shown = _shortened(trajectory, len(values) - 1)

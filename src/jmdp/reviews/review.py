@@ -147,8 +147,12 @@ class Review(Tabulated, Savable, Reportable):
     def luck(self) -> Estimate:
         """Σ γᵗ (r + γ v(s') − q(s, a)): what the outcomes of the taken actions added to their average."""
         lucks = [float(one.luck) for one in self.decisions]
-        parts = (self.expectation.error, self.skill.error, self.final.error)  # luck is the rest
-        return _estimate(float(self.weights[:-1] @ lucks), math.hypot(*parts))
+        first = self.values[0].action_errors[self.taken[0]] if self.taken else 0.0
+        later = [value.skill_error for value in self.values[1:-1]]
+        parts = (first, *(self.weights[1:-1] * later), self.final.error)  # luck is r₀ + … + final − q(s₀, a₀) − skills
+        sizes = [abs(one.reward) + abs(float(one.action_value)) + abs(float(one.luck)) for one in self.decisions]
+        rounding = 8 * ROUNDOFF * float(self.weights[:-1] @ sizes)
+        return _estimate(float(self.weights[:-1] @ lucks), math.hypot(*parts) + rounding)
 
     @cached_property
     def regret(self) -> Estimate:

@@ -80,19 +80,28 @@ def verdict(review: _Reviewed) -> str:
     r = review
     more = float(r.luck) > 0
     size = f"{abs(float(r.luck)):.3g}"
-    if r.luck.low > 0 or r.luck.high < 0 or not r.luck.has_interval:
-        luck = f"luck {'added' if more else 'cost'} {size}"
-    elif all(one.fortune == NONE for one in r.decisions):
+    if all(one.fortune == NONE for one in r.decisions):
         luck = "nothing was random"
+    elif r.luck.low > 0 or r.luck.high < 0 or not r.luck.has_interval:
+        luck = f"luck {'added' if more else 'cost'} {size}"
     else:
         luck = f"luck is not distinguishable from 0 ({shown(r.luck)})"
     earned = f"Episode {r.episode} earned {total(r):.5g}, {shown(r.expectation)} is expected"
-    return f"{earned}: {luck}; {_decided(r)}."
+    return f"{earned}: {luck}; {_skilled(r)}{_decided(r)}."
 
 
 def total(review: _Reviewed) -> float:
     """What was earned, with the value of the last state."""
     return review.earned + float(review.final)
+
+
+def _skilled(r: _Reviewed) -> str:
+    """What the decisions added, if the policy is not its own reference."""
+    if r.reference is None:
+        return ""
+    if r.skill.has_interval and r.skill.low <= 0 <= r.skill.high and r.skill.high > r.skill.low:
+        return f"the decisions are as good as those of the reference, as far as can be told ({shown(r.skill)}); "
+    return f"the decisions {'added' if float(r.skill) >= 0 else 'cost'} {abs(float(r.skill)):.3g}; "
 
 
 def _decided(r: _Reviewed) -> str:

@@ -90,9 +90,7 @@ class Reviews(Tabulated, Savable, Reportable):
     @cached_property
     def episodes_factor(self) -> Estimate:
         """Var(return)/Var(corrected return): how many times as many episodes the plain mean needs."""
-        both = np.column_stack([self._earned, self._kept])
-        with np.errstate(divide="ignore", invalid="ignore"):
-            found = jackknife(_log_ratio, both, self.first.confidence)
+        found = jackknife(_log_ratio, _moments(self._earned, self._kept), self.first.confidence)
         if not found.has_interval:
             return Estimate.within(math.exp(float(found)) if float(found) < 700 else math.inf, None)
         return Estimate(*(math.exp(min(700.0, x)) for x in (float(found), found.low, found.high)))
@@ -109,12 +107,8 @@ class Reviews(Tabulated, Savable, Reportable):
         Cov(part, return)/Var(return). nan if all returns are equal.
         """
         parts = {name: np.array([float(getattr(one, part)) for one in self.reviews]) for name, part in _PARTS.items()}
-        whole = sum(parts.values())
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return {
-                name: jackknife(_share, np.column_stack([part, whole]), self.first.confidence)
-                for name, part in parts.items()
-            }
+        whole = np.sum(list(parts.values()), axis=0)
+        return {name: jackknife(_share, _moments(part, whole), self.first.confidence) for name, part in parts.items()}
 
     @property
     def answer(self) -> str:
@@ -141,8 +135,7 @@ class Reviews(Tabulated, Savable, Reportable):
             per_episode[i] += (1.0, float(one.regret), float(one.luck))
             lost[i] += weight * float(one.regret)
         confidence = self.first.confidence
-        with np.errstate(divide="ignore", invalid="ignore"):
-            regret, luck = (jackknife(_ratio, per_episode[:, [k, 0]], confidence) for k in (1, 2))
+        regret, luck = (jackknife(_ratio, per_episode[:, [k, 0]], confidence) for k in (1, 2))
         taken = [one.action for _, _, one in visits]
         better = [one.best for _, _, one in visits if one.best != one.action]
         return {
@@ -150,8 +143,8 @@ class Reviews(Tabulated, Savable, Reportable):
             "visits": len(visits),
             "episodes": int((per_episode[:, 0] > 0).sum()),
             "mistakes": sum(one.judgement == MISTAKE for _, _, one in visits),
-            "mean regret": regret,
-            "regret per episode": average(lost, confidence),
+            "mean regret": _not_negative(regret),
+            "regret per episode": _not_negative(average(lost, confidence)),
             "mean luck": luck,
             "most frequent action": max(sorted(set(taken)), key=taken.count),
             "better action": max(sorted(set(better)), key=better.count) if better else "",
@@ -185,27 +178,40 @@ _PARTS = {"start": "expectation", "skill": "skill", "luck": "luck"}
 """Parts of a return, as `Review` calls them."""
 
 
-def _ratio(columns: Floats) -> float:
-    total = columns.sum(axis=0)
-    return float(total[0] / total[1]) if total[1] else math.nan
+def _not_negative(estimate: Estimate) -> Estimate:
+    """The estimate of a quantity that is at least 0."""
+    return Estimate(float(estimate), max(0.0, estimate.low), estimate.high) if estimate.has_interval else estimate
 
 
-def _share(columns: Floats) -> float:
-    centred = columns - columns.mean(axis=0)
-    whole = float(centred[:, 1] @ centred[:, 1])
-    return float(centred[:, 0] @ centred[:, 1]) / whole if whole > _noise(columns) else math.nan
+def _moments(x: Floats, y: Floats) -> Floats:
+    """Terms [n, 6] of two variables: themselves, their product and squares, centred; and what is rounding of y²."""
+    noise = _ROUNDING * float(np.abs(np.concatenate([x, y])).max()) ** 2
+    x, y = x - x.mean(), y - y.mean()
+    return np.column_stack([x, y, x * y, x * x, y * y, np.full(len(x), noise)])
 
 
-def _log_ratio(columns: Floats) -> float:
-    plain, corrected = columns.var(axis=0)
-    if plain <= _noise(columns):
-        return math.nan
-    return math.inf if corrected <= _ROUNDING**2 * plain else float(np.log(plain / corrected))
+def _ratio(means: Floats) -> Floats:
+    return _divided(means[..., 0], means[..., 1], means[..., 1] > 0)
 
 
-def _noise(values: Floats) -> float:
-    """Variances up to this size are rounding errors."""
-    return _ROUNDING * float(np.abs(values).max()) ** 2
+def _share(means: Floats) -> Floats:
+    """Cov(x, y)/Var(y) from `_moments`."""
+    x, y, product, _, square, noise = np.moveaxis(means, -1, 0)
+    variance = square - y * y
+    return _divided(product - x * y, variance, variance > noise)
+
+
+def _log_ratio(means: Floats) -> Floats:
+    """Log of Var(x)/Var(y) from `_moments`; infinite if only x varies."""
+    x, y, _, first, second, noise = np.moveaxis(means, -1, 0)
+    plain, corrected = first - x * x, second - y * y
+    found = np.log(_divided(plain, corrected, (plain > noise) & (corrected > _ROUNDING * plain)))
+    return np.where((plain > noise) & (corrected <= _ROUNDING * plain), np.inf, found)
+
+
+def _divided(x: Floats, y: Floats, known: Any) -> Floats:
+    """x/y where it is known, nan elsewhere."""
+    return np.asarray(np.divide(x, y, out=np.full(np.shape(x), np.nan), where=known))
 
 
 _ROUNDING = 1e-12

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from jmdp.base.arrays import Floats
 from jmdp.base.settings import whole
+from jmdp.errors import CouplingError
 from jmdp.models.coupling import Coupling, Local, Synchronous
 from jmdp.reviews.errors import mean_errors, unseen
-from jmdp.reviews.values import Point, Reference, StepValues
+from jmdp.reviews.values import Point, Reference, Sampled, StepValues
 from jmdp.simulators.draws import Draws
 from jmdp.simulators.functions import TabularSimulator
 from jmdp.simulators.rollouts import RolloutPlan, paired_draws
@@ -64,10 +67,16 @@ class Rollouts:
         mine = 0 if point.taken is None else self.reference.alternatives.index(point.taken)
         return summary(draws, mine, shares, drawn, self.reference.confidence)
 
-    @property
+    @cached_property
     def _coupling(self) -> Coupling:
-        """`Local` fits every table."""
-        return Local() if isinstance(self.reference.simulator, TabularSimulator) else Synchronous()
+        """All branches share random numbers; `Local` is for tables whose states have different scenarios."""
+        shared = Synchronous(policy_luck="shared")
+        if isinstance(self.reference.simulator, TabularSimulator):
+            try:
+                shared.check_fits(self.reference.simulator.model)
+            except CouplingError:
+                return Local(policy_luck="shared")
+        return shared
 
     def _draws(self, plan: RolloutPlan) -> Draws:
         simulator, actor = self.reference.simulator, self.reference.actor
@@ -85,38 +94,57 @@ def summary(draws: Draws, mine: int, shares: Floats, drawn: int, confidence: flo
     between = math.sqrt(max(0.0, float(shares @ (values - average) ** 2)) / drawn) if drawn else 0.0
     unknown = _SURE * between  # shares of a random policy are estimates
     error = 1 - confidence
-    gap_errors = mean_errors(returns - returns[:, [mine]], error / max(1, A - 1))
+    gaps = returns - returns[:, [mine]]
+    same = bool(shares[mine] == 1.0)
     skill_errors = mean_errors((returns[:, mine] - returns @ shares)[:, None], error)
     return StepValues(
         action_values=values,
         action_errors=mean_errors(returns, error),
-        gap_errors=gap_errors,
+        gap_errors=mean_errors(gaps, error / max(1, A - 1)),
         average=average,
-        skill_error=0.0 if shares[mine] == 1.0 else float(skill_errors[0]) + unknown,
+        skill_error=0.0 if same else float(skill_errors[0]) + unknown,
         value=average,
         value_error=float(mean_errors((returns @ shares)[:, None], error)[0]) + unknown,
         samples=len(returns),
         steps=draws.steps,
-        sampled=(float(returns.min()), float(returns.max())) if draws.drew else None,
+        sampled=Sampled(_range(returns), _range(gaps), same) if draws.drew else None,
     )
 
 
-def with_unseen(values: StepValues, mine: int, spread: float, confidence: float) -> StepValues:
-    """Errors widened for outcomes that were not observed (`unseen`).
+def _range(values: Floats) -> tuple[float, float]:
+    return float(values.min()), float(values.max())
 
-    `spread` is that of all returns of the review: where all rollouts were equal, the others show what is possible.
+
+def widened(values: Sequence[StepValues], taken: Sequence[int], confidence: float) -> list[StepValues]:
+    """The values of a review, whose errors allow for outcomes that were not observed (`unseen`).
+
+    Their size is that of the spread of all returns or gaps of the review: where all rollouts were equal, the others
+    show what is possible.
     """
+    seen = [one.sampled for one in values if one.sampled is not None]
+    if not seen:
+        return list(values)
+    spread = _spread([one.returns for one in seen])
+    gap_spread = _spread([one.gaps for one in seen]) or spread
+    return [_widened(one, mine, spread, gap_spread, confidence) for one, mine in zip(values, taken, strict=True)]
+
+
+def _spread(ranges: Sequence[tuple[float, float]]) -> float:
+    return max(most for _, most in ranges) - min(least for least, _ in ranges)
+
+
+def _widened(values: StepValues, mine: int, spread: float, gap_spread: float, confidence: float) -> StepValues:
     if values.sampled is None:
         return values
-    error, A = 1 - confidence, len(values.action_values)
-    one, several = (unseen(spread, values.samples, part) for part in (error, error / max(1, A - 1)))
-    gap_errors = values.gap_errors + several
+    error, n, A = 1 - confidence, values.samples, len(values.action_values)
+    one, gap = unseen(spread, n, error), unseen(gap_spread, n, error)
+    gap_errors = values.gap_errors + unseen(gap_spread, n, error / max(1, A - 1))
     gap_errors[mine] = 0.0
     return replace(
         values,
         action_errors=values.action_errors + one,
         gap_errors=gap_errors,
-        skill_error=values.skill_error + one if values.skill_error else 0.0,
+        skill_error=0.0 if values.sampled.same else values.skill_error + gap,
         value_error=values.value_error + one,
         sampled=None,
     )

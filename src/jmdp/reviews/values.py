@@ -33,6 +33,15 @@ class Point:
     group: int  # of episodes whose values are fitted to the others
 
 
+@dataclass(frozen=True)
+class Sampled:
+    """Smallest and largest values of several random rollouts, by which errors are widened."""
+
+    returns: tuple[float, float]
+    gaps: tuple[float, float]  # of returns to that of the taken action
+    same: bool  # whether the reference surely takes the same action, so that the skill is 0
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class StepValues:
     """Values at a point, of the reference policy. Errors are infinite if unknown."""
@@ -46,7 +55,7 @@ class StepValues:
     value_error: float
     samples: int  # rollouts or lookahead steps of each action; 0 if the values are exact
     steps: int  # simulated steps
-    sampled: tuple[float, float] | None = None  # smallest and largest return of several random rollouts
+    sampled: Sampled | None = None  # if several random rollouts were simulated
 
     @classmethod
     def ended(cls, actions: int) -> StepValues:
@@ -105,7 +114,7 @@ def policy_shares(actor: Actor, observation: Any, alternatives: Alternatives, se
     if len({digest_of(action) for action in actions[:16]}) > 1:
         raise SettingsError(
             "The reference policy is random and its actions are continuous. Give a policy without randomness as "
-            "reference=…, or a value function as method=jmdp.LookaheadValues(values)."
+            "reference=…."
         )
     shares[1 if alternatives.own else 0] = 1.0
     return actions[0], shares, 0
@@ -120,9 +129,19 @@ class Reference:
     alternatives: Alternatives
     discount: float
     confidence: float
+    probs: Floats | None = None  # [S, A] if the policy is a table
 
     def shares(self, point: Point) -> tuple[list[Any], Floats, int]:
         """The actions at a point, the policy's shares of them, and the number of draws these rest on."""
+        if self.probs is not None:
+            return self.alternatives.at(point.taken, None), self._known_shares(self.probs[int(point.state)]), 0
         seen = self.simulator.observe(point.state)
         chosen, shares, draws = policy_shares(self.actor, seen, self.alternatives, point.seed)
         return self.alternatives.at(point.taken, chosen), shares, draws
+
+    def _known_shares(self, row: Floats) -> Floats:
+        """Probabilities of the actions; all that the policy may take must be among them."""
+        shares = np.zeros(len(self.alternatives.names))
+        for action in np.flatnonzero(row).tolist():
+            shares[self.alternatives.index(action)] = row[action]
+        return shares

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import glob
+import os
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,6 +11,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from jmdp.base.arrays import Floats
+from jmdp.base.reportable import Reportable
 from jmdp.base.settings import cut, short
 from jmdp.errors import MissingExtraError, SettingsError, UnavailableError
 from jmdp.results.gaps.gap_text import html_of
@@ -61,7 +66,7 @@ class Progress:
         return f"{of}: {', '.join(said)}" if said else of
 
 
-class Study:
+class Study(Reportable):
     """Results of a study up to the moment at which it was opened; open it again to see more.
 
     The files can also be read without jmdp: ``polars.read_parquet(study.files)``.
@@ -171,17 +176,26 @@ class Study:
             raise UnavailableError("No state is finished yet. Open the study again later.")
         return figure("study_map" if self._is_grid() else "study_gaps", self)
 
+    def report(self, path: str | os.PathLike[str]) -> None:
+        """Write a self-contained HTML page: verdict, map or sorted gaps, and a table that can be sorted and filtered.
+
+        The table has at most 10,000 states, those with the largest gaps. Needs ``pip install "jmdp[report]"``.
+        """
+        super().report(path)
+
     def _repr_html_(self) -> str:
         return html_of(repr(self))
 
-    def _is_grid(self) -> bool:
-        """Whether two whole coordinates place most states in a rectangle."""
-        kinds = self._folder.header["coordinates"]
-        if len(kinds) != 2 or set(kinds.values()) != {"int"}:
+    def _is_grid(self, places: Floats | None = None) -> bool:
+        """Whether two whole coordinates place most states in a rectangle; `places`: [S, 2], those of all states."""
+        if list(self._folder.header["coordinates"].values()) != ["int", "int"]:
             return False
-        best = self.best()
-        height, width = (int(best[name].max() - best[name].min()) + 1 for name in kinds)
-        return min(height, width) > 1 and height * width <= _SPARSEST * self.progress.states
+        found = self.best()[self.coordinates].to_numpy(dtype=float) if places is None else places
+        found = found[~np.isnan(found).any(axis=1)]
+        if not len(found):
+            return False
+        height, width = found.max(axis=0) - found.min(axis=0) + 1
+        return bool(min(height, width) > 1 and height * width <= _SPARSEST * self.progress.states)
 
     def __repr__(self) -> str:
         header, progress = self._folder.header, self.progress

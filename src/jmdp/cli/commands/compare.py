@@ -71,11 +71,12 @@ class Compare(Sampling):
 
     def run(self) -> Exit:
         """Compare and print the result."""
-        with aside(self.quiet):
+        with aside(self.quiet), self.reserved_page():
             chosen = environment(self.env, self.loader(), truncated_ends=self.truncated_ends)
             chosen.put(self.state, self.reset_seed, self.seed)
             found = self._compared(chosen, chosen.simulator())
             answer: Any = _record(found) if self.json else found
+            self.write_page(found)
         if self.json:
             print_json({"env": self.env, "state": self.state, "after": self.after, **answer})
         else:

@@ -14,7 +14,7 @@ from jmdp.base.settings import short
 from jmdp.base.whole_files import replacement, reserved
 from jmdp.cli.command import Exit, aside, print_json, show, writing
 from jmdp.cli.environments import Environment
-from jmdp.cli.episode_options import EpisodeSampling
+from jmdp.cli.episode_options import EpisodeSampling, start_states
 from jmdp.cli.options import Optionally
 from jmdp.cli.policy_files import FILES_HELP
 from jmdp.cli.sampling_options import sampling_record
@@ -64,12 +64,13 @@ class ComparePolicies(EpisodeSampling):
 
     def run(self) -> Exit:
         """Compare and print the result."""
-        with aside(self.quiet), contextlib.ExitStack() as stack:
+        with aside(self.quiet), self.reserved_page(), contextlib.ExitStack() as stack:
             if self.plot is not None:  # first: a wrong path must not be found after an hour
                 stack.enter_context(reserved_figure(self.plot))
             chosen = self.environment()
             found = self._compared(chosen)
             answer: Any = _record(found) if self.json else found
+            self.write_page(found)
             if self.plot is not None:
                 with writing("--plot", self.plot), replacement(self.plot) as file:
                     found.plot().savefig(file, format=self.plot.suffix[1:].lower())
@@ -90,7 +91,7 @@ class ComparePolicies(EpisodeSampling):
         return compare_policies(
             simulator,
             policies,
-            starts=self.start_states(chosen),
+            starts=start_states(self.starts, chosen),
             discount=self.discount,
             coupling=self.shared(),
             baseline=self.baseline,

@@ -17,6 +17,7 @@ from jmdp.cli.evaluation_report import EvaluationReport
 from jmdp.cli.method_settings import MethodName, ReachablePairs, settings_asked_for, summary
 from jmdp.cli.options import Actions, Optionally, PolicyDraws
 from jmdp.cli.policies import table_policy
+from jmdp.cli.reporting import Reporting
 from jmdp.errors import SettingsError
 from jmdp.evaluate import evaluate
 from jmdp.methods.exact_pairs.exact_pairs import ExactPairs
@@ -39,7 +40,7 @@ class ChosenWorld:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Evaluate(Command):
+class Evaluate(Reporting):
     """Evaluate a built-in world: means, covariances and gaps of all actions, with error bounds.
 
     WORLD comes first, its options and all others after it in any order:
@@ -111,7 +112,7 @@ class Evaluate(Command):
             if state is None:
                 raise SettingsError("reachable-pairs evaluates one state. Give it: --state STATE.")
             method = replace(method, state=state)
-        with aside(self.quiet):
+        with aside(self.quiet), self.reserved_page():
             result = evaluate(
                 model,
                 policy,
@@ -121,6 +122,7 @@ class Evaluate(Command):
                 progress=not self.quiet,
             )
             report = EvaluationReport(result, model, policy, state, actions or range(model.actions.size))
+            self.write_page(result, state=report.at(state))
             text, record = ("", report.record()) if self.json else (report.text(), {})
         if self.json:
             print_json({"world": {"name": self.world.name, **self.world.options}, "policy": policy_name, **record})

@@ -10,7 +10,7 @@ from typing import Annotated, ClassVar, Literal
 import tyro
 
 from jmdp.cli.command import Exit, aside, print_json, show, writing
-from jmdp.cli.episode_options import EpisodeSampling
+from jmdp.cli.episode_options import EpisodeSampling, start_states
 from jmdp.cli.gate_report import GateReport
 from jmdp.cli.options import Optionally
 from jmdp.cli.policy_files import policy_digest
@@ -57,10 +57,11 @@ class Gate(EpisodeSampling):
 
     def run(self) -> Exit:
         """Compare, print the verdict, and return its exit code."""
-        with aside(self.quiet):
+        with aside(self.quiet), self.reserved_page():
             self._append("")  # first: a wrong path must not be found after an hour
             report = self._report()
             self._append(report.markdown())
+            self.write_page(report.found)
             answer = report.record() if self.json else report.text()
         if self.json:
             print_json(answer)
@@ -86,7 +87,7 @@ class Gate(EpisodeSampling):
         found = compare_policies(
             simulator,
             loaded,
-            starts=self.start_states(chosen),
+            starts=start_states(self.starts, chosen),
             discount=discount,
             coupling=self.shared(),
             baseline="old",

@@ -16,6 +16,7 @@ from jmdp.cli.command import Exit, aside, print_json, show
 from jmdp.cli.environments import environment
 from jmdp.cli.loading import LoadingPolicies
 from jmdp.cli.options import Optionally
+from jmdp.cli.reporting import Reporting
 from jmdp.cli.study_file import StudyFile
 from jmdp.cli.study_states import study_states
 from jmdp.distribute.pools import Pool
@@ -36,7 +37,7 @@ _FILE = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunStudy(LoadingPolicies):
+class RunStudy(LoadingPolicies, Reporting):
     """Compare actions, or policies, in many states; the settings are in a file.
 
     Each state is sampled until its comparison is decided or its budget is used up. Results are written to a folder
@@ -70,10 +71,11 @@ class RunStudy(LoadingPolicies):
 
     def run(self) -> Exit:
         """Run or continue the study, or read its state, and print it."""
-        with aside(self.quiet):
+        with aside(self.quiet), self.reserved_page():
             found = self._study() if self.status is None else self._opened(self.status)
             progress = found.progress
             answer: Any = _record(found) if self.json else repr(found)
+            self.write_page(found)
         if self.json:
             print_json(answer)
         else:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from jmdp.base.arrays import Floats
 from jmdp.base.labels import Label, Labels
 from jmdp.base.luck import Shock
+from jmdp.base.reportable import Reportable
 from jmdp.base.savable import Savable
 from jmdp.base.settings import short
 from jmdp.distribute.pools import Pool
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class LearnedEvaluation(Savable):
+class LearnedEvaluation(Savable, Reportable):
     """Joint moments of returns learned by a network, for any state of the simulator.
 
     There is no certificate. `calibration` compares learned gaps with simulated ones in held-out states. `outcome` is

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from jmdp.base.arrays import Floats, Integers
 from jmdp.base.interval import Estimate
+from jmdp.base.reportable import Reportable
 from jmdp.base.savable import Savable
 from jmdp.results.calibration.bootstrap import NORMAL
 from jmdp.results.calibration.judgement import Judgement
@@ -49,7 +50,7 @@ class _Calibration(Protocol):
     def verdict(self) -> Judgement: ...
 
 
-class TabulatedGaps(Tabulated, Savable):
+class TabulatedGaps(Tabulated, Savable, Reportable):
     """The gaps of a calibration as rows, arrays and a figure."""
 
     index: ClassVar = ("state", "first", "second")

@@ -1,0 +1,233 @@
+"""Pages of comparisons: of actions, policies and designs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jmdp.base import rounding
+from jmdp.base.interval import Verdict
+from jmdp.plots.comparison_chart import comparison_chart
+from jmdp.reports.again import again, later, settings
+from jmdp.reports.comparison_tables import margin_table, means_table, regret_table, sampled, shared_table
+from jmdp.reports.page import Again, Figure, Page, Table
+from jmdp.reports.words import MOST_DRAWN, coupling_words, name, sentence, short_name
+from jmdp.results.comparison import Comparison
+from jmdp.results.comparison_table import assumptions, effort, eliminated, stopped, unvaried
+from jmdp.results.outcome import Outcome
+from jmdp.results.policy_comparison import PolicyComparison
+from jmdp.results.run_comparison import RunComparison, RunComparisons
+from jmdp.results.whole_comparison import WholeComparison
+
+
+def page(result: Comparison | RunComparisons, command: str | None = None) -> Page:
+    """The page of one comparison, or of several measures of the same runs."""
+    several = isinstance(result, RunComparisons)
+    parts = list(result.values()) if isinstance(result, RunComparisons) else [result]
+    c = parts[0]
+    decided = [_decided(part) for part in parts]
+    return Page(
+        kind=f"Comparison of {c.summary.labels.plural} under shared randomness",
+        title=_title(c, len(parts) if several else 0),
+        question=_question(c, len(parts) if several else 0),
+        verdict=_verdict(result),
+        decided=None if None in decided else all(decided),
+        status=_status(parts),
+        sampling=_sampling(result),
+        figures=[_figure(part) for part in parts if len(part.actions) <= MOST_DRAWN],
+        no_figure=f"Figures have at most {MOST_DRAWN} {c.summary.labels.plural}; the numbers are below.",
+        tables=[table for part in parts for table in _tables(part)],
+        found=_found(parts),
+        trust=[*dict.fromkeys(said for part in parts for said in _trust(part)), *_jointly(result)],
+        again=_again(result, command),
+    )
+
+
+def _title(c: Comparison, measures: int) -> str:
+    what = f"{len(c.actions)} {c.summary.labels.plural}"
+    if isinstance(c, RunComparison):
+        return f"{what} compared" + (f" by {measures} measures" if measures else "")
+    return f"{what} of {short_name(c.simulator)} compared"
+
+
+def _question(c: Comparison, measures: int) -> str:
+    many, what = len(c.actions), c.summary.labels.plural
+    others = [name(other) for other in c.actions if other != c.reference]
+    best = "is best" if isinstance(c, RunComparison) else "earns most"
+    if c.margin is not None:
+        asked = f"Is {' or '.join(others)} worse than {name(c.reference)} on average by more than {c.margin}"
+    elif c.baseline is not None:
+        asked = f"Is {' or '.join(others)} better or worse than {name(c.baseline)} on average"
+    else:
+        asked = f"Which of {many} {what} {best} on average"
+    if isinstance(c, RunComparison):
+        of = f"for each of {measures} measures" if measures else f"by {name(c.measure)}" if c.measure else ""
+        return f"{asked}{', ' if of else ''}{of}?"
+    if isinstance(c, PolicyComparison):
+        return f"{asked} over an episode of {short_name(c.simulator)}?"
+    return f"{asked} in one state of {short_name(c.simulator)}, if the same policy is followed afterwards?"
+
+
+def _verdict(result: Comparison | RunComparisons) -> str:
+    said = result.answer
+    return said[:1].upper() + said[1:] if said.startswith(("undecided", "too few")) else said
+
+
+def _decided(c: Comparison) -> bool | None:
+    if c.margin is not None:
+        return all(c.not_worse(c.margin, other).verdict is Verdict.YES for other in c.actions if other != c.reference)
+    return None if c.outcome in (Outcome.DETERMINISTIC, Outcome.ONE_FUTURE) else c.outcome.successful
+
+
+def _status(parts: Sequence[Comparison]) -> str:
+    c = parts[0]
+    if c.margin is not None:
+        verdicts = {c.not_worse(c.margin, other).verdict for other in c.actions if other != c.reference}
+        words = {Verdict.NO: "Worse by more than the margin", Verdict.UNKNOWN: "Not decided"}
+        return next(
+            (words[v] for v in (Verdict.NO, Verdict.UNKNOWN) if v in verdicts), "Not worse by more than the margin"
+        )
+    if len(parts) > 1:
+        return f"{sum(part.outcome.successful for part in parts)} of {len(parts)} measures decided"
+    special = {Outcome.DETERMINISTIC: "Exact for this state", Outcome.ONE_FUTURE: "Nothing varied"}
+    return special.get(c.outcome, "Decided" if c.outcome.successful else "Not decided")
+
+
+def _sampling(result: Comparison | RunComparisons) -> str:
+    if not isinstance(result, RunComparisons):
+        return sampled(result)
+    each = next(iter(result.values()))
+    return f"{sampled(each)}: of each measure, so that all hold jointly at {100 * result.confidence:g}%"
+
+
+def _figure(c: Comparison) -> Figure:
+    beside = name(c.reference)
+    caption = (
+        f"Above: mean gaps to {beside} with their intervals; bars are one standard deviation of the gap to each side, "
+        f"with shared and with independent randomness. Below: how often each is better. {sampled(c)}."
+    )
+    of = f"{c.mean_title} of {len(c.actions)} {c.summary.labels.plural}"
+    return Figure.of(
+        comparison_chart(c),
+        f"Measure {name(c.measure)}. {caption}" if isinstance(c, RunComparison) and c.measure else caption,
+        f"Chart of the {of} beside {beside}. {c.answer}. The numbers are in the tables below.",
+    )
+
+
+def _measured(c: Comparison, text: str) -> str:
+    measure = getattr(c, "measure", None)
+    return text if measure is None else f"{name(measure)}: {text}"
+
+
+def _tables(c: Comparison) -> list[Table]:
+    tables = [means_table(c), shared_table(c)]
+    if c.margin is not None:
+        tables.insert(0, margin_table(c))
+    return tables if isinstance(c, WholeComparison) else [*tables, regret_table(c)]
+
+
+def _found(parts: Sequence[Comparison]) -> list[tuple[str, str]]:
+    c = parts[0]
+    found = []
+    if not isinstance(c, RunComparison):
+        policy = "Policies" if isinstance(c, PolicyComparison) else "Policy afterwards"
+        found += [("Simulator", name(c.simulator)), (policy, name(c.policy))]
+        found.append(("Returns", f"rewards of {c.horizon:,} steps at most, discount {c.discount:g}"))
+        found.append(("Shared randomness", coupling_words(c.summary.coupling, f"{c.run}s of a sample")))
+    else:
+        found.append(("Shared randomness", "draws with equal keys are equal in all designs"))
+    found += [("Sampling", _measured(part, stopped(part))) for part in parts]
+    found.append(("Effort", effort(c)))
+    return [*found, *(("Gain by pairing", _measured(part, _gain(part))) for part in parts if _is_whole(part))]
+
+
+def _is_whole(c: Comparison) -> bool:
+    return isinstance(c, WholeComparison)
+
+
+def _gain(c: Comparison) -> str:
+    assert isinstance(c, WholeComparison)
+    note = " Shares of the variance are estimates, no interval." * (c.pairing.shares is not None)
+    return " ".join(c.pairing.sentences()) + note
+
+
+def _trust(c: Comparison) -> list[str]:
+    beside = c.beside_reference if isinstance(c, WholeComparison) else c.beside_leader
+    said = [*assumptions(c), *unvaried(c, beside), *eliminated(c)]
+    if c.break_even is not None:
+        cost = rounding.at_least(c.break_even, 2)
+        said.append(
+            f"an event with a chance of 1 in {1 / c.unseen:.0f} could be missing from this sample; it would change the "
+            f"verdict only if {name(c.best or '')} then lost more than {cost} compared with {name(c.runner_up)}"
+        )
+    if c.outcome in (Outcome.ONE_FUTURE, Outcome.DETERMINISTIC):
+        said.append(
+            "if the simulator is deterministic from this state, the means are exact; if its randomness was drawn "
+            "earlier, or changes the return too rarely, other returns are possible"
+        )
+    if c.margin is not None:
+        said.append(
+            "the verdict on the margin uses wider intervals than the table of means: they allow for an unseen event "
+            "that costs a whole episode"
+        )
+    if not isinstance(c, RunComparison):
+        said.append("the numbers are about this simulator, which may differ from the real system")
+    else:
+        said.append("the numbers are about these simulations, which may differ from the real system")
+    return [sentence(text) for text in said]
+
+
+def _jointly(result: Comparison | RunComparisons) -> list[str]:
+    if not isinstance(result, RunComparisons):
+        return []
+    return [f"All statements on the {len(result)} measures hold jointly at {100 * result.confidence:g}% confidence."]
+
+
+def _again(result: Comparison | RunComparisons, command: str | None) -> Again:
+    c = next(iter(result.values())) if isinstance(result, RunComparisons) else result
+    asked = settings(
+        seed=c.seed,
+        baseline=c.baseline,
+        confidence=result.confidence,
+        indifference=c.indifference,
+        margin=None if c.margin is None else str(c.margin),
+        samples=c.samples,
+        return_range=c.return_range,
+        tie_tolerance=c.tie_tolerance or None,
+    )
+    if _is_precise(c):
+        asked.append(f"precision={later('as in the first call')}")
+    names = ", ".join(map(repr, c.actions))
+    if isinstance(c, RunComparison):
+        parts = list(result.values()) if isinstance(result, RunComparisons) else [c]
+        smaller = [part.measure for part in parts if part.minimized and part.measure is not None]
+        asked += settings(minimize=(smaller or None) if isinstance(result, RunComparisons) else c.minimized or None)
+        given = [("runs", f"a dictionary of functions: {names}")]
+        return again(command, given, "jmdp.compare_runs", ["runs,", *asked])
+    asked += settings(
+        discount=c.discount,
+        coupling=c.summary.coupling,
+        horizon=c.horizon,
+        reward_bound=c.limits.bound if c.limits.assumption is None and c.limits.cut else None,
+    )
+    given = [("simulator", c.simulator)]
+    if isinstance(c, PolicyComparison):
+        given.append(("policies", f"a dictionary of policies: {names}"))
+        if c.starts.given:
+            given.append(("starts", f"the start states: {', '.join(c.starts.names[:20])}"))
+        starts = ["starts=starts,"] if c.starts.given else []
+        return again(command, given, "jmdp.compare_policies", ["simulator, policies,", *starts, *asked])
+    given += [("state", "the state in which the actions were compared"), ("policy", c.policy)]
+    actions = repr(c.actions if _are_named(c) else list(c.numbers or ()))
+    if c.numbers is None:
+        given.append(("actions", f"a dictionary of actions: {names}"))
+        actions = "actions"
+    return again(command, given, "jmdp.compare", [f"simulator, state, policy, {actions},", *asked])
+
+
+def _are_named(c: Comparison) -> bool:
+    return c.numbers is None or any(text != str(i) for text, i in zip(c.actions, c.numbers, strict=True))
+
+
+def _is_precise(c: Comparison) -> bool:
+    """True if the comparison was to be so precise: its result does not contain how much."""
+    return c.outcome is Outcome.PRECISE or (c.outcome is Outcome.BUDGET_EXHAUSTED and c.best is not None)

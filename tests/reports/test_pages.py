@@ -1,0 +1,258 @@
+"""Pages of all kinds: their parts, that they are inert (P15), and that their numbers say where they come from (P19)."""
+
+from __future__ import annotations
+
+import ast
+import base64
+import html as html_module
+import os
+import re
+import sys
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+import jmdp
+from files import saved_results
+from jmdp.base.interval import Estimate
+from jmdp.errors import FileError, MissingExtraError, SettingsError
+from jmdp.reports.page import Again, Number, Page, Table, estimate, percent, render
+from jmdp.reports.writing import page_of, write
+from reports.report_cases import KINDS, PLAIN, SAMPLED, Game, Tree, html, learned, makers, model, page
+
+HOSTILE = (
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "$x^$ javascript:alert(1)",
+    "{{7*7}}{% raw %}",
+    "</style><style>*{display:none}",
+    "]]></svg><svg onload=alert(1)>",
+    "--><!--",
+    "' onmouseover='alert(1)",
+    "\u202egpj.exe",
+    "a\0b\x1b[31m",
+    "$x^$ $\\frac{$",
+    '"""\nimport os\nos.remove("x")  # ',
+    "\u2028eval(1)\r\nx",
+    "n" * 5000,
+    "http://example.invalid/x.js",
+)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_page_has_all_parts_in_order(kind):
+    text, tree = html(kind), Tree.of(html(kind))
+    sections = [value for tag, name, value in tree.attributes if (tag, name) == ("section", "id")]
+    assert sections == ["picture", "numbers", "found", "trust", "again"]
+    assert [tag for tag in tree.tags if tag in ("h1", "h2")] == ["h1", *["h2"] * 5]
+    shown = page(kind)
+    assert shown.question.endswith("?")
+    for said in (shown.question, shown.verdict.split("\n")[0], shown.sampling, *shown.trust):
+        assert " ".join(said.split()) in tree.text
+    assert ("html", "lang", "en") in tree.attributes
+    assert all(len(alt) > 20 for alt in tree.values("alt"))
+    assert tree.tags.count("th") == len(tree.values("scope"))
+    assert f"jmdp {jmdp.__version__}, NumPy {np.__version__}, Python" in text
+    assert len(text) < 400_000
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_page_loads_nothing_and_runs_nothing(kind):
+    tree = Tree.of(html(kind))
+    [policy] = [value for value in tree.values("content") if "default-src" in value]
+    assert policy.startswith("default-src 'none'; img-src data:; style-src 'unsafe-inline'; base-uri")
+    assert_inert(tree)
+    for source in tree.values("src"):
+        svg = base64.b64decode(source.partition("base64,")[2])
+        shapes = {element.tag.partition("}")[2] for element in ElementTree.fromstring(svg).iter()}
+        assert not shapes & {"script", "foreignObject", "image", "text", "a"}
+    assert "url(" not in html(kind).partition("<style>")[2].partition("</style>")[0]
+
+
+def assert_inert(tree: Tree) -> None:
+    assert not set(tree.tags) & {"script", "iframe", "object", "embed", "link", "base", "form", "svg", "a"}
+    for _, name, value in tree.attributes:
+        assert not name.startswith("on")
+        assert name not in ("href", "style", "srcset", "action", "formaction", "xlink:href")
+        assert name != "src" or re.fullmatch(r"data:image/svg\+xml;base64,[A-Za-z0-9+/=]+", value)
+
+
+@pytest.mark.parametrize("kind", ["exact", "policies of a table", "compare", "margin", "measures", "learned"])
+@pytest.mark.parametrize("number", range(0, len(HOSTILE), 3))
+def test_hostile_names_are_only_text(kind, number):
+    """P15: the same elements as with harmless names, and the snippet is the same code."""
+    one, other, title = (HOSTILE[(number + i) % len(HOSTILE)] for i in range(3))
+    text = html(kind, (one, other), title)
+    tree, harmless = Tree.of(text), Tree.of(html(kind))
+    assert_inert(tree)
+    assert tree.tags == harmless.tags
+    assert [name for _, name, _ in tree.attributes] == [name for _, name, _ in harmless.attributes]
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f\u202a-\u202e\u2028\u2066-\u2069]", text)
+    assert "49" not in re.findall(r"\{\{7\*7\}\}|(?<![\d.])49(?![\d.])", text.partition("<main>")[0])
+    assert len(text) < 300_000
+    assert max(map(len, tree.text.split("How to do it again")[0].split())) < 200
+    assert shape(snippet(text)) == shape(snippet(html(kind)))
+
+
+def snippet(text: str) -> str:
+    return html_module.unescape(re.search(r"<pre><code>(.*?)</code></pre>", text, re.DOTALL)[1])
+
+
+def shape(code: str) -> list[tuple[type, str]]:
+    """Nodes of the code without its texts."""
+    return [(type(node), getattr(node, "id", getattr(node, "attr", ""))) for node in ast.walk(ast.parse(code))]
+
+
+@pytest.mark.parametrize("kind", SAMPLED)
+def test_each_number_says_where_it_comes_from(kind):
+    """P19: n, seed and confidence beside each table and figure; an interval, or that there is none, at each number."""
+    shown = page(kind)
+    for said in (shown.sampling, *(table.note for table in shown.tables), *(part.caption for part in shown.figures)):
+        assert re.search(r"n = [\d,]+", said)
+        assert re.search(r"seed \d", said)
+        assert re.search(r"9[57](\.5)?% confidence", said)
+    parts = html(kind).split("<td ")[1:]
+    assert parts
+    for part in parts:
+        cell = part.partition("</td>")[0]
+        if 'class="value"' in cell and "–" not in cell:
+            exact = re.search(r'class="value">(≤|0<|1<)', cell)
+            assert re.search(r'class="interval[^"]*">(\[.+\]%?|estimate, no interval)<', cell) or exact, cell
+
+
+def test_an_exact_page_says_that_nothing_was_sampled():
+    assert "computed by ExactPairs, without sampling: certified" in Tree.of(html("exact")).text
+
+
+@pytest.mark.parametrize(
+    "kind", ["exact", "sampled", "compare", "compare_policies", "margin", "compare_runs", "measures"]
+)
+def test_the_code_of_a_page_makes_the_same_numbers(kind, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = makers(PLAIN, "game")[kind]()
+    code = snippet(render(page_of(result)))
+    mine = {"model": model(PLAIN), "policy": "uniform", "simulator": Game(PLAIN, "game"), "state": None}
+    if kind == "compare":
+        mine["policy"] = lambda observation: 0
+    if kind in ("compare_policies", "margin"):
+        mine["policies"] = {"north": lambda observation: 0, "south": lambda observation: 1}
+    if kind in ("compare_runs", "measures"):
+        mine["runs"] = runs_of(kind)
+    code = re.sub(r"^(\w+) = \.\.\..*$", "", code, flags=re.MULTILINE)
+    exec(code, mine)
+    numbers = lambda found: [dict(row) for row in found.rows()]  # noqa: E731
+    assert repr(numbers(mine["found"])) == repr(numbers(result))
+    assert (tmp_path / "page.html").stat().st_size > 10_000
+
+
+def runs_of(kind):
+    from reports.report_cases import runs
+
+    if kind == "measures":
+        return runs(PLAIN, ("game", "cost"))
+    return {name: (lambda luck, run=run: run(luck)["a"]) for name, run in runs(PLAIN, ("a", "b")).items()}
+
+
+def test_equal_results_give_equal_pages():
+    assert html("compare") == render(page_of(makers(PLAIN, "game")["compare"]()))
+
+
+def test_an_evaluation_is_about_the_state_asked_for(tmp_path):
+    result = makers(PLAIN, "game")["exact"]()
+    result.report(tmp_path / "page.html", state="south")
+    assert "<h1>2 actions in state south</h1>" in (tmp_path / "page.html").read_text()
+    with pytest.raises(jmdp.errors.LabelError):
+        result.report(tmp_path / "page.html", state="west")
+
+
+def test_many_alternatives_and_states_fit_on_a_page():
+    rng = np.random.default_rng(0)
+    table = jmdp.TabularJMDP(
+        rng.dirichlet(np.ones(2), 80), rng.normal(size=(80, 2, 70)), np.zeros((80, 2, 70), int), 0.5
+    )
+    text = render(page_of(jmdp.evaluate(table, "uniform", jmdp.Local())))
+    assert len(text) < 400_000
+    assert "Figures have at most 30 actions" in text
+    assert "The first 60 of 80 rows" in text
+    assert "The first 6 of 70 actions" in text
+
+
+def test_a_network_without_held_out_states_has_a_page_without_a_figure():
+    tree = Tree.of(render(page_of(learned(PLAIN, "game", None))))
+    assert "img" not in tree.tags
+    assert "No states were held out" in tree.text
+
+
+def test_one_action_has_a_page():
+    table = jmdp.TabularJMDP([[0.5, 0.5]], [[[1.0], [0.0]]], [[[0], [0]]], 0.5)
+    tree = Tree.of(render(page_of(jmdp.evaluate(table, "uniform", jmdp.Local()))))
+    assert "One action has no gap" in tree.text
+    assert "the mean return is 1" in tree.text.lower()
+
+
+def test_missing_packages_are_named(monkeypatch, tmp_path):
+    result = makers(PLAIN, "game")["exact"]()
+    with monkeypatch.context() as without:
+        without.setitem(sys.modules, "jinja2", None)
+        with pytest.raises(MissingExtraError, match=r"jmdp\[report\]"):
+            result.report(tmp_path / "page.html")
+    with monkeypatch.context() as without:
+        without.setitem(sys.modules, "matplotlib.figure", None)
+        with pytest.raises(MissingExtraError, match=r"jmdp\[plot\]"):
+            result.report(tmp_path / "page.html")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_file_that_cannot_be_written(tmp_path):
+    result = makers(PLAIN, "game")["exact"]()
+    (tmp_path / "file").write_text("x")
+    for path in (tmp_path, tmp_path / "file" / "page.html", tmp_path / "a\0b"):
+        with pytest.raises(FileError, match="cannot be written"):
+            result.report(path)
+    with pytest.raises(SettingsError, match="Give the path"):
+        result.report(7)
+    with pytest.raises(SettingsError, match="has no page"):
+        write("text", tmp_path / "page.html")
+    result.report(os.fspath(tmp_path / "new" / "page.html"))
+    assert (tmp_path / "new" / "page.html").read_text().endswith("</html>\n")
+
+
+def test_a_page_of_its_own_script_allows_only_that():
+    own = Page(
+        kind="k", title="t", question="q?", verdict="v", sampling="s", again=Again(code="c"), script="let x = 1 < 2"
+    )
+    tree = Tree.of(render(own))
+    [policy] = [value for value in tree.values("content") if "default-src" in value]
+    import hashlib
+
+    digest = base64.b64encode(hashlib.sha256(b"let x = 1 < 2").digest()).decode()
+    assert f"script-src 'sha256-{digest}'" in policy
+    assert tree.tags.count("script") == 1
+
+
+def test_numbers_are_rounded_outwards():
+    assert estimate(Estimate(0.125, 0.0625, 0.1875)) == Number("0.125", "[0.062, 0.188]")
+    assert estimate(Estimate(1.0, -2.0, float("inf"))) == Number("1.0", "[−2.0, ∞]")
+    assert estimate(Estimate.within(2.0, None)).interval is None
+    assert estimate(Estimate(3.0, 3.0, 3.0)).exact
+    assert percent(Estimate(0.5, 0.401, 0.599)) == Number("50%", "[40, 60]%")
+    table = Table(title="t", columns=["a", "b"], rows=[["x", Estimate.within(1.0, None)], ["y", ""]])
+    assert table.unbounded(1)
+    assert not table.unbounded(0)
+
+
+@pytest.mark.parametrize("kind", ["exact", "sampled", "compare", "measures"])
+def test_notebooks_show_answer_table_and_effort(kind):
+    text = makers(("<b>x</b>", "y & z"), "<i>game</i>")[kind]()._repr_html_()
+    assert "<b>" not in text
+    assert "<i>" not in text
+    last = text.rpartition("<p>")[2]
+    assert ("seed 7" in last and "95% confidence" in last) or "without sampling: certified" in last
+    assert len(text) < 20_000
+
+
+def test_loaded_results_have_the_same_page(tmp_path):
+    result = saved_results.comparisons(3)["compare_policies"]()
+    result.save(tmp_path / "found.nc")
+    assert render(page_of(jmdp.load(tmp_path / "found.nc"))) == render(page_of(result))
