@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jmdp.base.interrupts import interruptible
-from jmdp.base.settings import boolean_value, listed, number, short, whole_number
+from jmdp.base.settings import attribute, boolean_value, listed, number, short, whole_number
 from jmdp.distribute.pool_setting import check_pool
 from jmdp.distribute.pools import Pool
 from jmdp.errors import SettingsError, SimulatorError
@@ -91,8 +91,8 @@ def review(
         Discount factor γ; a table has its own. With 1 the return is the sum of the rewards of `horizon` steps.
     horizon
         Largest number of steps of an episode. Default: with discount 1 the time limit of the environment, otherwise the
-        smallest with γ^horizon ≤ 1/1000. With a discount below 1, rollouts end this many steps after the last reviewed
-        step, so that all count the same steps.
+        smallest with γ^horizon ≤ 1/1000. With a discount below 1 it is also the number of steps that rollouts continue
+        after the last reviewed step, so that all count the same steps; `steps` may then be later than `horizon`.
     confidence
         Confidence level of each interval.
     pool
@@ -197,7 +197,8 @@ def _question(
 
 def _simulator(source: Any) -> Simulator:
     """The simulator of what was given."""
-    if isinstance(source, Simulator) or not (hasattr(source, "unwrapped") and hasattr(source, "action_space")):
+    parts = [attribute(source, name) for name in ("unwrapped", "action_space")]
+    if isinstance(source, Simulator) or any(part is None for part in parts):
         return as_simulator(source)
     return _environment(source, truncated_ends=False)
 

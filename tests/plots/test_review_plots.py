@@ -171,7 +171,7 @@ def test_reviews_without_regret_or_spread_can_be_drawn(tmp_path):
 
 
 def test_other_results_are_refused():
-    with pytest.raises(SettingsError, match="Give a result of jmdp.review"):
+    with pytest.raises(SettingsError, match=r"Give a result of jmdp\.review"):
         jmdp.plots.review_chart(3)
     with pytest.raises(SettingsError, match="with episodes="):
         jmdp.plots.reviews_chart(CASES["one step"])

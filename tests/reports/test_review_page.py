@@ -193,6 +193,13 @@ def test_a_saved_review_has_a_page_without_futures():
     assert 'id="timeline"' in text
 
 
+def test_an_episode_of_saved_reviews_has_a_page(tmp_path):
+    jmdp.review(Walk(), Always(0, "slowly"), seed=5, episodes=5, horizon=40, progress=False).save(tmp_path / "many.nc")
+    text = html(jmdp.load(tmp_path / "many.nc")[3])
+    assert "A saved review cannot be simulated again." in text
+    assert "In the luck of this episode" not in text
+
+
 def test_values_without_intervals_say_so():
     text = html(made([0.5, 0.0, 2.0], [1, -1, 0], [1, 2, 3], error=math.inf, samples=0))
     assert "estimates, no intervals; seed 7" in text

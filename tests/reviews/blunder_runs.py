@@ -67,7 +67,7 @@ def taxi() -> Setting:
     env, _, _ = gymnasium_table("Taxi-v4", is_rainy=True)
     q, best = best_actions(env.unwrapped.P, 0.9)
     return Setting(
-        env, lambda s: int(best[int(s)]), lambda s: q[int(s)], 16, {"discount": 0.9, "horizon": 30, "steps": range(12)}
+        env, lambda s: int(best[int(s)]), lambda s: q[int(s)], 16, {"discount": 0.9, "horizon": 30, "steps": range(6)}
     )
 
 

@@ -58,7 +58,7 @@ def simulator_settings(seed: int) -> tuple[Any, Any, dict[str, Any]]:
         (walk(), erratic, {**shared, "method": jmdp.LookaheadValues(samples=2), "episodes": 10}),
         (walk(as_vector), climb, {**shared, "method": jmdp.LookaheadValues(samples=2), "episodes": 10}),
         (walk(as_vector), erratic, {**shared, "method": jmdp.LookaheadValues(linear_value, 3), "episodes": 10}),
-        (world.simulator, "uniform", {**stepped, "method": rollouts, "episodes": 10}),
+        (world.simulator, "uniform", {**stepped, "horizon": 5, "method": rollouts, "episodes": 10}),
         (world.simulator, "uniform", {**stepped, "method": jmdp.LookaheadValues(one_number, 2), "episodes": 10}),
         (walk(), climb, {**shared, "method": rollouts, "played": [1, 0, 0, 1, 0, 1], "episode": seed}),
         (walk(), climb, {**shared, "method": rollouts, "steps": range(1, 3), "episodes": [2, 5, 9]}),

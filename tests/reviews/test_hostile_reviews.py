@@ -110,7 +110,7 @@ def test_bad_questions_about_a_review():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"steps": range(5, 9)}, "Give a larger horizon"),
+        ({"steps": range(5, 9), "discount": 1.0}, "Give a larger horizon"),
         ({"played": [0], "steps": range(1, 3)}, "Give earlier steps"),
         ({"played": [0, 7]}, "7"),
         ({"played": [0], "episodes": 3}, "episode="),

@@ -11,7 +11,8 @@ from review_worlds import rare_table
 from scipy.stats import binomtest
 
 import jmdp
-from jmdp.reviews.errors import average
+from jmdp.reviews import rollout_values
+from jmdp.reviews.errors import average, mean_errors, unseen
 
 
 @pytest.mark.parametrize("name", ["inventory", "FrozenLake"])
@@ -62,6 +63,43 @@ def test_intervals_of_averages_contain_the_truth():
         assert binomtest(missed, total, 0.05, alternative="greater").pvalue > 1e-3, quantity
 
 
+def test_the_jackknife_leaves_out_one_row_at_a_time():
+    """The vectorised form against the definition."""
+    from scipy.special import stdtrit
+
+    from jmdp.reviews import reviews
+    from jmdp.reviews.errors import jackknife
+
+    x, y = np.random.default_rng(0).normal(1000, 3, (2, 12))
+    plain = {
+        reviews._share: lambda x, y: np.cov(x, y)[0, 1] / np.var(y, ddof=1),
+        reviews._log_ratio: lambda x, y: np.log(x.var() / y.var()),
+        reviews._ratio: lambda x, y: x.sum() / y.sum(),
+    }
+    for statistic, value in plain.items():
+        terms = np.column_stack([x, y]) if statistic is reviews._ratio else reviews._moments(x, y)
+        found = jackknife(statistic, terms, 0.95)
+        without = np.array([value(np.delete(x, i), np.delete(y, i)) for i in range(12)])
+        error = np.sqrt(11 / 12 * ((without - without.mean()) ** 2).sum())
+        assert float(found) == pytest.approx(value(x, y), rel=1e-9)
+        assert found.error == pytest.approx(stdtrit(11, 0.975) * error, rel=1e-6)
+    assert float(jackknife(reviews._log_ratio, reviews._moments(x, np.ones(12)), 0.95)) == np.inf
+    assert np.isnan(jackknife(reviews._share, reviews._moments(x, np.ones(12)), 0.95))
+    assert not jackknife(reviews._ratio, np.array([[1.0, 1.0], [0, 0], [0, 0]]), 0.95).has_interval
+
+
+def test_actions_share_all_randomness_of_a_rollout(monkeypatch):
+    """In a table whose states have the same scenarios too: gaps have smaller errors than values."""
+    monkeypatch.setattr(rollout_values, "unseen", lambda spread, n, error: 0.0)
+    world = jmdp.worlds.inventory()
+    one = jmdp.review(
+        world, world.policies["base_stock"], seed=0, starts=[0], steps=range(3), method=jmdp.RolloutValues(64),
+        progress=False,
+    )  # fmt: skip
+    for values in one.values[:-1]:
+        assert np.median(values.gap_errors) < 0.5 * np.median(values.action_errors)
+
+
 def test_one_value_has_no_interval():
     """An interrupted review may have one episode."""
     assert not average(np.array([2.0]), 0.95).has_interval
@@ -74,3 +112,14 @@ def test_a_rare_reward_that_no_rollout_shows_is_possible():
     policy = jmdp.TabularPolicy(np.array([[0.5, 0.5]] * 3))
     one = jmdp.review(model, policy, seed=1, starts=[0], steps=range(3), method=jmdp.RolloutValues(32), progress=False)
     assert all(decision.action_value.error > 0 for decision in one.decisions)
+
+
+@pytest.mark.parametrize("n", [32, 128])
+@pytest.mark.parametrize("expected", [0.5, 2.0, 2.9, 3.1, 4.6, 5.6, 8.0])
+def test_intervals_of_means_allow_for_rare_outcomes(n, expected):
+    """An outcome of this expected number in n samples; its size is known. Without `unseen` up to 90% miss."""
+    rng, chance = np.random.default_rng(0), expected / n
+    samples = (rng.random((n, 4000)) < chance).astype(float)
+    errors = np.hypot(mean_errors(samples, 0.05), unseen(1.0, n, 0.05))
+    missed = int((np.abs(samples.mean(axis=0) - chance) > errors).sum())
+    assert binomtest(missed, 4000, 0.05, alternative="greater").pvalue > 1e-3

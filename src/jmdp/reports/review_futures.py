@@ -51,8 +51,15 @@ def futures(review: Review, sampled: str) -> list[Future]:
     return [_future(review, one, sampled) for one in review.worst(MOST_FUTURES)]
 
 
+def is_replayed(review: Review) -> bool:
+    """False for an episode of saved reviews of several, of which the returns in its luck are not known."""
+    return review.replayed is not None or isinstance(review.replay, Replay)
+
+
 def in_this_luck(review: Review, step: int, action: int) -> Number:
     """What an action would have earned in the luck of the episode: a number without error."""
+    if not is_replayed(review):
+        return Number("–", None, exact=True)
     return Number(significant(float(review.hindsight[step - review.first, action]), 4), None, exact=True)
 
 
@@ -74,13 +81,13 @@ def _best(r: Review, one: Decision) -> int:
 
 
 def _said(r: Review, one: Decision) -> str:
-    i = one.step - r.first
-    earned, other = (float(r.hindsight[i, a]) for a in (r.taken[i], _best(r, one)))
     known = "" if one.judgement == MISTAKE else "; this may be 0"
-    return (
-        f"{name(one.best)} earns {with_interval(one.regret)} more on average{known}. In the luck of this episode it "
-        f"would have earned {significant(other, 4)} from here on, and {name(one.action)} {significant(earned, 4)}."
-    )
+    said = f"{name(one.best)} earns {with_interval(one.regret)} more on average{known}."
+    if not is_replayed(r):
+        return said
+    earned, other = (in_this_luck(r, one.step, a).value for a in (r.taken[one.step - r.first], _best(r, one)))
+    taken = f"and {name(one.action)} {earned}"
+    return f"{said} In the luck of this episode it would have earned {other} from here on, {taken}."
 
 
 def with_interval(value: Estimate) -> str:

@@ -11,7 +11,7 @@ from jmdp.reports.page import Cell, Figure, Page, Table
 from jmdp.reports.pictures import Picture, Pictures, timeline
 from jmdp.reports.review_again import again_of
 from jmdp.reports.review_cells import luck_cell, place, regret_cell, short_title
-from jmdp.reports.review_futures import futures, in_this_luck
+from jmdp.reports.review_futures import futures, in_this_luck, is_replayed
 from jmdp.reports.review_split import split
 from jmdp.reports.words import name, sentence
 from jmdp.reviews.decision import MISTAKE, RIGHT
@@ -172,7 +172,8 @@ def _card(r: Review, step: int, pictures: Pictures) -> Card:
 
 def _futures_note(r: Review) -> str:
     if not isinstance(r.replay, Replay):
-        return "A saved review cannot be simulated again, so that only the returns are known."
+        returns = ", only the returns in its luck are known" if is_replayed(r) else ""
+        return f"A saved review cannot be simulated again{returns}."
     return f"Earned: rewards since the decision{', discounted to it' if r.discount < 1 else ''}."
 
 

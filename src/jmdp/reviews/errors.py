@@ -32,7 +32,11 @@ def mean_errors(samples: Floats, error: float) -> Floats:
 
 
 def unseen(spread: float, n: int, error: float) -> float:
-    """Largest effect on a mean of an outcome that n samples did not show: its chance is at most ln(1/error)/n."""
+    """Largest effect on a mean of an outcome that n samples did not show: its chance is at most ln(1/error)/n.
+
+    It is combined with `mean_errors` as √(x² + y²): with no or few of n samples showing a rare outcome, and with many
+    of them, intervals then miss the mean at most as often as stated (tests/reviews).
+    """
     return spread * math.log(1 / error) / n
 
 
@@ -42,7 +46,7 @@ def average(values: Floats, confidence: float) -> Estimate:
     if len(values) < 2:
         return Estimate.within(mean, None)
     spread = float(values.max() - values.min())
-    known = float(mean_errors(values[:, None], error)[0]) + unseen(spread, len(values), error)
+    known = math.hypot(float(mean_errors(values[:, None], error)[0]), unseen(spread, len(values), error))
     return Estimate.around(mean, known + _ROUNDING * abs(mean))
 
 

@@ -92,6 +92,8 @@ class ReviewQuestion:
         """Steps to review, at most."""
         most = self.player.plan.horizon
         steps = range(most) if self.settings.steps is None else self.settings.steps
+        if self.discount < 1:
+            most = max(most, steps.stop)  # the horizon is then the length of rollouts
         if steps.start >= most:
             raise SettingsError(f"steps is {steps}, but an episode has at most {most} steps. Give a larger horizon.")
         stop = min(steps.stop, most)

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     import xarray
     from matplotlib.figure import Figure
 
-_NO_LUCK = 1e-9
-"""Luck that is known to be below this share of the values in question is none."""
+_NEGLIGIBLE = 1e-9
+"""Luck and regret that are known to be below this share of the values in question are none."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -170,12 +170,10 @@ class Review(Tabulated, Savable, Reportable):
         """
         if self.replayed is not None:
             return self.replayed
+        replayed = self.replay.hindsight  # raises without a simulator
         shown = zip(self.trajectory.states, self.trajectory.actions, strict=False)
         return np.array(
-            [
-                self.replay.hindsight(self.episode, self.first + i, state, taken, self.end)
-                for i, (state, taken) in enumerate(shown)
-            ]
+            [replayed(self.episode, self.first + i, state, taken, self.end) for i, (state, taken) in enumerate(shown)]
         )
 
     def what_if(self, step: int, action: Label) -> Trajectory:
@@ -315,15 +313,18 @@ def _regret(values: StepValues, a: int) -> Estimate:
     """maxᵦ q(s, b) − q(s, a), from the joint intervals of the gaps."""
     gaps = values.action_values - values.action_values[a]
     low, high = (gaps - values.gap_errors).max(), (gaps + values.gap_errors).max()
+    if not math.isfinite(high):
+        return Estimate.within(float(gaps.max()), None)
     return Estimate(float(gaps.max()), max(0.0, float(low)), float(high))
 
 
 def _judgement(values: StepValues, a: int) -> str:
     gaps = values.action_values - values.action_values[a]
     others = np.arange(len(gaps)) != a
-    if (gaps - values.gap_errors).max() > 0:
+    if (gaps - values.gap_errors).max() > _NEGLIGIBLE * np.abs(values.action_values).max():
         return MISTAKE
-    return RIGHT if (gaps + values.gap_errors)[others].max(initial=-math.inf) <= 0 else OPEN
+    most = float((gaps + values.gap_errors)[others].max(initial=-math.inf))
+    return RIGHT if most <= _NEGLIGIBLE * float(np.abs(values.action_values).max()) else OPEN
 
 
 def _fortune(luck: Estimate, size: float) -> str:
@@ -331,4 +332,4 @@ def _fortune(luck: Estimate, size: float) -> str:
         return GOOD
     if luck.high < 0:
         return BAD
-    return NONE if luck.error <= _NO_LUCK * size else UNCLEAR
+    return NONE if luck.error <= _NEGLIGIBLE * size else UNCLEAR

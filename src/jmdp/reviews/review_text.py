@@ -170,12 +170,13 @@ def notes(r: _Reviewed) -> list[str]:
     """How the values were found, and what the intervals mean."""
     reference = "of the reviewed policy itself" if r.reference is None else f"of the reference policy, {r.reference}"
     counts = [one.samples for one in r.values[:-1]] or [0]
-    lines = [f"values {reference}, by {r.method}"]
+    certain = not r.exact and r.has_intervals and max(counts) <= 1
+    lines = [f"values {reference}, by {'rollouts' if certain else r.method}"]
     if r.exact:
         lines.append("values are exact up to certified errors, which the intervals include")
     elif not r.has_intervals:
         lines.append("values are those of a function whose error is unknown, so they have no intervals")
-    elif max(counts) <= 1:
+    elif certain:
         lines.append("nothing is random after the start, so one rollout of each action is exact")
     else:
         wrong = (1 - r.confidence) * len(r)

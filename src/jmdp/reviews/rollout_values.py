@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+import numpy as np
+
 from jmdp.base.arrays import Floats
 from jmdp.base.settings import whole
 from jmdp.errors import CouplingError
@@ -107,44 +109,33 @@ def summary(draws: Draws, mine: int, shares: Floats, drawn: int, confidence: flo
         value_error=float(mean_errors((returns @ shares)[:, None], error)[0]) + unknown,
         samples=len(returns),
         steps=draws.steps,
-        sampled=Sampled(_range(returns), _range(gaps), same) if draws.drew else None,
+        sampled=Sampled(float(returns.min()), float(returns.max()), same) if draws.drew else None,
     )
-
-
-def _range(values: Floats) -> tuple[float, float]:
-    return float(values.min()), float(values.max())
 
 
 def widened(values: Sequence[StepValues], taken: Sequence[int], confidence: float) -> list[StepValues]:
     """The values of a review, whose errors allow for outcomes that were not observed (`unseen`).
 
-    Their size is that of the spread of all returns or gaps of the review: where all rollouts were equal, the others
-    show what is possible.
+    Their size is the spread of all returns of the review: where all rollouts were equal, the others show what is
+    possible. Gaps too may be as large as this, though those that were observed may all be small.
     """
     seen = [one.sampled for one in values if one.sampled is not None]
-    if not seen:
-        return list(values)
-    spread = _spread([one.returns for one in seen])
-    gap_spread = _spread([one.gaps for one in seen]) or spread
-    return [_widened(one, mine, spread, gap_spread, confidence) for one, mine in zip(values, taken, strict=True)]
+    spread = max(one.most for one in seen) - min(one.least for one in seen) if seen else 0.0
+    return [_widened(one, mine, spread, confidence) for one, mine in zip(values, taken, strict=True)]
 
 
-def _spread(ranges: Sequence[tuple[float, float]]) -> float:
-    return max(most for _, most in ranges) - min(least for least, _ in ranges)
-
-
-def _widened(values: StepValues, mine: int, spread: float, gap_spread: float, confidence: float) -> StepValues:
+def _widened(values: StepValues, mine: int, spread: float, confidence: float) -> StepValues:
     if values.sampled is None:
         return values
-    error, n, A = 1 - confidence, values.samples, len(values.action_values)
-    one, gap = unseen(spread, n, error), unseen(gap_spread, n, error)
-    gap_errors = values.gap_errors + unseen(gap_spread, n, error / max(1, A - 1))
+    error, A = 1 - confidence, len(values.action_values)
+    one, several = (unseen(spread, values.samples, part) for part in (error, error / max(1, A - 1)))
+    gap_errors = np.hypot(values.gap_errors, several)
     gap_errors[mine] = 0.0
     return replace(
         values,
-        action_errors=values.action_errors + one,
+        action_errors=np.hypot(values.action_errors, one),
         gap_errors=gap_errors,
-        skill_error=0.0 if values.sampled.same else values.skill_error + gap,
-        value_error=values.value_error + one,
+        skill_error=0.0 if values.sampled.same else math.hypot(values.skill_error, one),
+        value_error=math.hypot(values.value_error, one),
         sampled=None,
     )

@@ -35,10 +35,10 @@ class Point:
 
 @dataclass(frozen=True)
 class Sampled:
-    """Smallest and largest values of several random rollouts, by which errors are widened."""
+    """What the errors of several random rollouts are widened by."""
 
-    returns: tuple[float, float]
-    gaps: tuple[float, float]  # of returns to that of the taken action
+    least: float  # smallest return
+    most: float
     same: bool  # whether the reference surely takes the same action, so that the skill is 0
 
 
@@ -96,7 +96,8 @@ class Alternatives:
             return 0
         if taken not in self.listed:
             raise SettingsError(
-                f"Action {short(taken)} was taken, but actions is {short(list(self.names), 200)}. Add it to actions."
+                f"Action {short(taken)} is taken by the reviewed or the reference policy, but actions is "
+                f"{short(list(self.names), 200)}. Add it to actions."
             )
         return self.listed.index(taken)
 
