@@ -77,9 +77,21 @@ TD = "methods/neural_gram/test_losses.py::"
 TRUNCATION = "simulators/test_truncation.py::"
 FILES = "cli/test_policy_files.py::"
 ONNX = "models/actors/test_onnx_policies.py::"
+REVIEWS = "reviews/test_review_"
 AFTER = "test_reward_bound.py::test_a_reward_after_the_horizon_of_a_table_is_in_the_interval"
 TD_TWIN = TD + "test_targets_equal_the_slow_twin[sum]"
 BUGS = [
+    # Reviews and pages.
+    Bug("luck without the discount", "reviews/review.py", "reward + self.discount * after.value - float(q[a]),",
+        "reward + after.value - float(q[a]),", REVIEWS + "parts.py::test_parts_add_up_on_tables"),
+    Bug("another action is followed by other draws of the policy", "reviews/trajectory.py",
+        "[self.policy_shock(episode, t)] * len(branches)", "[self.policy_shock(episode, t + 1)] * len(branches)",
+        REVIEWS + "replays.py::test_hindsight_is_the_return_of_what_if"),
+    Bug("outcomes that no rollout showed are impossible", "reviews/rollout_values.py",
+        "action_errors=np.hypot(values.action_errors, one),", "action_errors=values.action_errors,",
+        REVIEWS + "blunders.py::test_a_rare_reward_that_no_rollout_shows_is_possible"),
+    Bug("names in pages are not escaped", "reports/page.py", "autoescape=True,", "autoescape=False,",
+        "reports/test_pages.py::test_hostile_names_are_only_text"),
     # Whole runs.
     Bug("designs do not share randomness", "simulators/runs.py",
         "Luck(shock if paired else shock.derived", "Luck(shock.derived",

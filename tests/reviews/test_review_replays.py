@@ -41,9 +41,17 @@ def test_a_planted_difference_of_replays_is_seen(monkeypatch):
     assert other.rewards[:n].tobytes() != one.trajectory.rewards.tobytes()
 
 
-def test_hindsight_is_the_return_of_what_if():
+@pytest.mark.parametrize("reference", [climb, erratic])
+def test_hindsight_is_the_return_of_what_if(reference):
     one = jmdp.review(
-        walk(), erratic, reference=climb, seed=3, discount=0.9, horizon=8, method=jmdp.RolloutValues(2), progress=False
+        walk(),
+        erratic,
+        reference=reference,
+        seed=3,
+        discount=0.9,
+        horizon=8,
+        method=jmdp.RolloutValues(2),
+        progress=False,
     )
     for t in range(len(one)):
         for a, name in enumerate(one.actions):
