@@ -83,9 +83,15 @@ def factor_cases() -> dict[str, tuple[Any, Any, dict[str, Any]]]:
     }
 
 
-def factor(name: str, episodes: int) -> Any:
+def factor(name: str, episodes: int, seed: int = 3) -> Any:
     """Review many episodes of a case with fitted values."""
     simulator, policy, settings = factor_cases()[name]
     return jmdp.review(
-        simulator, policy, seed=3, episodes=episodes, method=jmdp.LookaheadValues(samples=8), progress=False, **settings
+        simulator,
+        policy,
+        seed=seed,
+        episodes=episodes,
+        method=jmdp.LookaheadValues(samples=8),
+        progress=False,
+        **settings,
     )

@@ -66,10 +66,10 @@ def simulator_settings(seed: int) -> tuple[Any, Any, dict[str, Any]]:
     return cases[kind]
 
 
-def of_simulators(episodes: int) -> list[float]:
+def of_simulators(episodes: int, first: int = 0) -> list[float]:
     """Residuals of at least this many episodes with estimated values."""
     found: list[float] = []
-    seed = 0
+    seed = first
     while len(found) < episodes:
         simulator, policy, settings = simulator_settings(seed)
         made = jmdp.review(simulator, policy, **settings)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 from blunder_runs import BlackjackValues, ranked
 from correction_runs import bias, no_folds
 from coverage_runs import average_misses, misses
-from review_worlds import rare_table
 from scipy.stats import binomtest
 
 import jmdp
 from jmdp.reviews import rollout_values
 from jmdp.reviews.errors import average, mean_errors, unseen
+from jmdp.reviews.rollout_values import summary, widened
+from jmdp.simulators.draws import Draws
 
 
 @pytest.mark.parametrize("name", ["inventory", "FrozenLake"])
@@ -107,11 +110,20 @@ def test_one_value_has_no_interval():
 
 
 def test_a_rare_reward_that_no_rollout_shows_is_possible():
-    """The reward of another state shows what is possible, so intervals of all-zero rollouts are not narrow."""
-    model = rare_table(0.002)
-    policy = jmdp.TabularPolicy(np.array([[0.5, 0.5]] * 3))
-    one = jmdp.review(model, policy, seed=1, starts=[0], steps=range(3), method=jmdp.RolloutValues(32), progress=False)
-    assert all(decision.action_value.error > 0 for decision in one.decisions)
+    """The returns of another state show what is possible, so intervals of equal rollouts are not narrow."""
+
+    def drawn(returns):
+        ends, gains = np.zeros(returns.shape, np.int32), np.zeros(returns.shape, np.int64)
+        return summary(Draws(returns, ends, gains, 1.0, 64, 0, True), 0, np.array([0.5, 0.5]), 0, 0.95)
+
+    quiet, loud = drawn(np.zeros((32, 2))), drawn(np.random.default_rng(0).random((32, 2)) * 10)
+    found, _ = widened([quiet, loud], [0, 0], 0.95)
+    least = 9 * math.log(20) / 32
+    assert (found.action_errors > least).all()
+    assert found.gap_errors[1] > least
+    assert found.skill_error > least
+    assert found.value_error > least
+    assert quiet.action_errors.max() == 0
 
 
 @pytest.mark.parametrize("n", [32, 128])
