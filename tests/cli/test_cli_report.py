@@ -17,6 +17,7 @@ LINES = {
     "one state": "jmdp evaluate inventory --state 3 --method reachable-pairs --quiet --report {page}",
     "compare": f"jmdp compare {SHOP} --state 3 --actions 'order 3' 'order 0' --report {{page}}",
     "compare-policies": f"jmdp compare-policies {SHOP} --policies base_stock 'a b'=reorder --json --report {{page}}",
+    "review": "jmdp review world:inventory --policy base_stock --seed 3 --horizon 5 --quiet --report {page}",
     "gate": f"jmdp gate {SHOP} --old base_stock --new reorder --margin 2% --report {{page}}",
 }
 

@@ -26,7 +26,7 @@ class Setting:
 
     simulator: Any
     policy: Any
-    truth: Any  # function of an observation: q [A]
+    truth: Any  # function of an observation and the review of its episode: q [A]
     samples: int
     settings: dict[str, Any]
 
@@ -37,7 +37,7 @@ def inventory() -> Setting:
     policy = world.policies["base_stock"]
     q = np.asarray(jmdp.evaluate(world.model, policy, jmdp.Local()).mean)
     settings = {"starts": [0, 3, 6], "steps": range(30)}
-    return Setting(world.model, policy, lambda s: q[int(s)], 128, settings)
+    return Setting(world.model, policy, lambda s, _: q[int(s)], 128, settings)
 
 
 def frozen_lake() -> Setting:
@@ -46,7 +46,7 @@ def frozen_lake() -> Setting:
     q, best = best_actions(env.unwrapped.P, 0.95)
     model = slipping_table(env.unwrapped.P, 0.95)
     policy = jmdp.TabularPolicy.deterministic(model, best)
-    return Setting(model, policy, lambda s: q[int(s)], 256, {"starts": [0]})
+    return Setting(model, policy, lambda s, _: q[int(s)], 256, {"starts": [0]})
 
 
 def slipping_table(outcomes: Any, discount: float) -> jmdp.TabularJMDP:
@@ -67,15 +67,24 @@ def taxi() -> Setting:
     env, _, _ = gymnasium_table("Taxi-v4", is_rainy=True)
     q, best = best_actions(env.unwrapped.P, 0.9)
     return Setting(
-        env, lambda s: int(best[int(s)]), lambda s: q[int(s)], 16, {"discount": 0.9, "horizon": 30, "steps": range(6)}
+        env,
+        lambda s: int(best[int(s)]),
+        lambda s, _: q[int(s)],
+        16,
+        {"discount": 0.9, "horizon": 30, "steps": range(6)},
     )
 
 
 def blackjack() -> Setting:
-    """Blackjack, simulated by Gymnasium, stopping at 17; the truth is that of an infinite deck."""
+    """Blackjack, simulated by Gymnasium, stopping at 17.
+
+    The dealer's second card is part of the state though the policy does not see it, so the truth depends on it.
+    """
     import gymnasium
 
-    return Setting(gymnasium.make("Blackjack-v1"), stop_at_17, BlackjackValues(), 512, {"discount": 1.0, "horizon": 20})
+    return Setting(
+        gymnasium.make("Blackjack-v1"), stop_at_17, BlackjackValues().of_review, 512, {"discount": 1.0, "horizon": 20}
+    )
 
 
 def stop_at_17(hand: Any) -> int:
@@ -83,7 +92,10 @@ def stop_at_17(hand: Any) -> int:
 
 
 class BlackjackValues:
-    """Values [stick, hit] of the policy that stops at 17, by recursion over an infinite deck."""
+    """Values [stick, hit] of the policy that stops at 17, by recursion over an infinite deck.
+
+    With `hidden`, the dealer's second card is known; otherwise they are averages over it.
+    """
 
     cards = tuple(range(1, 10)) + (10,) * 4
 
@@ -91,25 +103,38 @@ class BlackjackValues:
         self._dealt: dict[Any, dict[int, float]] = {}
         self._known: dict[Any, np.ndarray] = {}
 
-    def __call__(self, hand: Any) -> np.ndarray:
-        key = tuple(int(x) for x in hand)
+    def __call__(self, hand: Any, hidden: int | None = None) -> np.ndarray:
+        key = (*(int(x) for x in hand), hidden)
         if key not in self._known:
-            player, dealer, usable = key
-            hit = np.mean([self._after(player, dealer, bool(usable), card) for card in self.cards])
-            self._known[key] = np.array([self._stick(player, dealer), hit])
+            player, dealer, usable = (int(x) for x in hand)
+            hit = np.mean([self._after(player, dealer, bool(usable), card, hidden) for card in self.cards])
+            self._known[key] = np.array([self._stick(player, dealer, hidden), hit])
         return self._known[key]
 
-    def _after(self, player: int, dealer: int, usable: bool, card: int) -> float:
+    def of_review(self, hand: Any, one: Any) -> np.ndarray:
+        """Values in an episode, whose start draws the dealer's cards."""
+        import gymnasium
+
+        player = one.replay.player
+        shock = player.plan.start_shock(jmdp.Shock.of_sample(one.seed, one.episode), 0)
+        env = gymnasium.make("Blackjack-v1")
+        env.reset(seed=int.from_bytes(shock.words[:4], "little"))
+        shown, hidden = env.unwrapped.dealer
+        assert shown == hand[1]
+        return self(hand, int(hidden))
+
+    def _after(self, player: int, dealer: int, usable: bool, card: int, hidden: int | None) -> float:
         hard = player - 10 * usable + card  # every ace counts 1
         soft = (usable or card == 1) and hard + 10 <= 21
         total = hard + 10 * soft
         if total > 21:
             return -1.0
-        q = self((total, dealer, soft))
+        q = self((total, dealer, soft), hidden)
         return float(q[stop_at_17((total,))])
 
-    def _stick(self, player: int, dealer: int) -> float:
-        ends = self._dealer(dealer, dealer == 1, 1)
+    def _stick(self, player: int, dealer: int, hidden: int | None) -> float:
+        known = [dealer] if hidden is None else [dealer, hidden]
+        ends = self._dealer(sum(known), 1 in known, len(known))
         return sum(p * float(np.sign(player - total)) for total, p in ends.items())
 
     def _dealer(self, hard: int, ace: bool, cards: int) -> dict[int, float]:
@@ -163,7 +188,7 @@ def _plant(setting: Setting, one: Any, rng: Any, errors: dict[Any, Any], shared:
     """Replace a random action of an episode by a bad one, if there is one that is clear enough, and review it."""
     for t in rng.permutation(len(one))[:3]:
         state = one.trajectory.states[int(t)]
-        q = setting.truth(one.replay.player.simulator.observe(state))
+        q = setting.truth(one.replay.player.simulator.observe(state), one)
         bad = int(rng.choice(np.flatnonzero(q < q.max() - 1e-9))) if (q < q.max() - 1e-9).any() else None
         if bad is None:
             continue
@@ -192,7 +217,7 @@ def _regrets(setting: Setting, one: Any, states: list[Any], actions: list[Any]) 
     observe = one.replay.player.simulator.observe
     found = []
     for state, action in zip(states, actions, strict=True):
-        q = setting.truth(observe(state))
+        q = setting.truth(observe(state), one)
         found.append(float(q.max() - q[int(action)]))
     return found
 

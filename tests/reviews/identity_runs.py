@@ -103,7 +103,7 @@ def luck_scores(tables: int, episodes: int, bug: str = "none", first: int = 1000
             for decision in one.decisions:
                 cells.setdefault((decision.state, decision.action), []).append(float(decision.luck))
         single += [_score(lucks) for lucks in cells.values() if len(lucks) >= 50]
-    return max(whole), max(single), len(whole) + len(single)
+    return max(whole), max(single, default=0.0), len(whole) + len(single)
 
 
 def _score(lucks: list[float]) -> float:

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from blunder_runs import BlackjackValues, ranked
+from blunder_runs import BlackjackValues, ranked, stop_at_17
 from correction_runs import bias, no_folds
 from coverage_runs import average_misses, misses
 from scipy.stats import binomtest
@@ -135,3 +135,19 @@ def test_intervals_of_means_allow_for_rare_outcomes(n, expected):
     errors = np.hypot(mean_errors(samples, 0.05), unseen(1.0, n, 0.05))
     missed = int((np.abs(samples.mean(axis=0) - chance) > errors).sum())
     assert binomtest(missed, 4000, 0.05, alternative="greater").pvalue > 1e-3
+
+
+def test_values_are_those_of_the_state_though_the_policy_sees_less():
+    """In Blackjack the dealer's second card is dealt at the start: values and regrets are those for this card."""
+    gymnasium = pytest.importorskip("gymnasium")
+    reviews = jmdp.review(
+        gymnasium.make("Blackjack-v1"), stop_at_17, seed=0, discount=1.0, horizon=20, episodes=6,
+        method=jmdp.RolloutValues(256), progress=False,
+    )  # fmt: skip
+    truth, far = BlackjackValues(), 0
+    for one in reviews:
+        hand = one.replay.player.simulator.observe(one.trajectory.states[0])
+        values = one.values[0]
+        assert (np.abs(values.action_values - truth.of_review(hand, one)) <= values.action_errors).all()
+        far += (np.abs(values.action_values - truth(hand)) > values.action_errors).any()
+    assert far >= 3
