@@ -190,6 +190,8 @@ def _question(
         seed=settings.seed,
     )
     taken = None if played is None else _played(played, simulator, settings)
+    if taken is not None and reference is not None:
+        raise SettingsError("played and reference are given. With played, the policy is the reference: leave one out.")
     own = reference is not None or taken is not None
     alternatives = _alternatives(simulator, actions, own)
     return ReviewQuestion(Player(simulator, plan), actor, follower, taken, reference is None, alternatives, settings)
@@ -231,5 +233,10 @@ def _alternatives(simulator: Simulator, actions: Any, own: bool) -> Alternatives
         chosen, labels = candidate_actions(simulator.actions, actions)
         return Alternatives([labels.name(i) for i in range(labels.size)], chosen, discrete=True, own=False)
     chosen, labels = candidate_actions(None, actions)
-    names = ["taken", *(["reference"] if own else []), *(labels.name(i) for i in range(labels.size))]
+    first = ["taken", *(["reference"] if own else [])]
+    names = [*first, *(labels.name(i) for i in range(labels.size))]
+    if len(set(names)) < len(names):
+        raise SettingsError(
+            f"actions has the name {first[0]!r} or {first[-1]!r}, which have a meaning. Give other names."
+        )
     return Alternatives(names, chosen, discrete=False, own=own)

@@ -136,8 +136,8 @@ def _moments(reviews: list[Any]) -> dict[str, float]:
         name: np.array([float(getattr(one, part)) for one in reviews])
         for name, part in (("start", "expectation"), ("skill", "skill"), ("luck", "luck"))
     }
-    whole = sum(parts.values())
-    earned = np.array([one.earned for one in reviews])
+    parts["start"] = parts["start"] - np.array([float(one.final) for one in reviews])
+    whole = earned = np.array([one.earned for one in reviews])
     kept = earned - parts["luck"] - (reviews[0].reference is None) * parts["skill"]
     shares = {name: float(np.cov(part, whole)[0, 1] / np.var(whole, ddof=1)) for name, part in parts.items()}
     return {**shares, "factor": float(earned.var() / kept.var())}

@@ -115,20 +115,24 @@ CASES: dict[str, Callable[[], Case]] = {
 
 
 def replayed(name: str, steps: int = 30, horizon: int = 30, seed: int = 7) -> tuple[int, int, int]:
-    """Review an episode and replay each of its steps with the taken action.
+    """Review episodes with this many steps in all, five at most, and replay each step with the taken action.
 
     Returns the numbers of reviewed steps, of replays that differ, and of states that were compared.
     """
     simulator, policy, settings = CASES[name]()
-    review: Any = jmdp.review(
-        simulator,
-        policy,
-        seed=seed,
-        steps=range(steps),
-        method=jmdp.RolloutValues(2),
-        progress=False,
-        **{"horizon": horizon, **settings},
-    )
+    shared: dict[str, Any] = {"horizon": horizon, "method": jmdp.RolloutValues(2), "progress": False, **settings}
+    total = np.zeros(3, int)
+    for episode in range(5):
+        review: Any = jmdp.review(simulator, policy, seed=seed, episode=episode, steps=range(steps), **shared)
+        total += len(review), *_differences(review)
+        if total[0] >= steps:
+            break
+    reviewed, wrong, compared = total.tolist()
+    return reviewed, wrong, compared
+
+
+def _differences(review: Any) -> tuple[int, int]:
+    """Numbers of replays of a review that differ from it, and of states that were compared."""
     found, wrong, compared = review.trajectory, 0, 0
     digest = review.replay.player.simulator.digest
     digests = [digest(state) for state in found.states]
@@ -141,4 +145,4 @@ def replayed(name: str, steps: int = 30, horizon: int = 30, seed: int = 7) -> tu
         same &= review.hindsight[t, review.taken[t]] == again.total(review.discount)
         wrong += not same
         compared += n + 1
-    return len(review), wrong, compared
+    return wrong, compared

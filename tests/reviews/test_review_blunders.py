@@ -60,7 +60,7 @@ def test_intervals_of_rollouts_contain_the_truth(name):
 
 
 def test_intervals_of_averages_contain_the_truth():
-    found = average_misses("skewed rewards", 40, 20, truth=400)
+    found = average_misses("skewed rewards", 60, 14, truth=400)
     for quantity, (missed, total, without) in found.items():
         assert without == 0
         assert binomtest(missed, total, 0.05, alternative="greater").pvalue > 1e-3, quantity
@@ -117,7 +117,7 @@ def test_a_rare_reward_that_no_rollout_shows_is_possible():
         return summary(Draws(returns, ends, gains, 1.0, 64, 0, True), 0, np.array([0.5, 0.5]), 0, 0.95)
 
     quiet, loud = drawn(np.zeros((32, 2))), drawn(np.random.default_rng(0).random((32, 2)) * 10)
-    found, _ = widened([quiet, loud], [0, 0], 0.95)
+    found, _ = widened([quiet, loud], [0, 0], np.zeros(0), 0.95)
     least = 9 * math.log(20) / 32
     assert (found.action_errors > least).all()
     assert found.gap_errors[1] > least

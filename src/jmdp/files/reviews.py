@@ -121,7 +121,7 @@ class SavedReviews:
     def restored(self) -> Reviews:
         """The reviews, without a simulator."""
         found = [one.restored() for one in self.reviews]
-        if len(found) < 2 or [len(one) for one in found] != [len(one) for one in self.groups]:
+        if not found or [len(one) for one in found] != [len(one) for one in self.groups]:
             raise WrongFieldError("groups", "other steps than those of the reviews")
         return Reviews(found, self.asked, self.groups)
 

@@ -41,11 +41,16 @@ def unseen(spread: float, n: int, error: float) -> float:
 
 
 def average(values: Floats, confidence: float) -> Estimate:
-    """Mean of independent values with its interval, which allows for unseen outcomes of the size of their spread."""
+    """Mean of independent values with its interval, which allows for unseen outcomes of the size of their spread.
+
+    There is none if all values are equal.
+    """
     error, mean = 1 - confidence, float(values.mean())
     if len(values) < 2:
         return Estimate.within(mean, None)
     spread = float(values.max() - values.min())
+    if spread <= _ROUNDING * float(np.abs(values).max()):  # nothing varied, so nothing is known about other outcomes
+        return Estimate.within(mean, None)
     known = math.hypot(float(mean_errors(values[:, None], error)[0]), unseen(spread, len(values), error))
     return Estimate.around(mean, known + _ROUNDING * abs(mean))
 

@@ -41,11 +41,13 @@ class ExactTable:
         sure = float(shares.max()) == 1.0  # the average is then one of the values
         q, low = values[at], errors[at]
         mine = 0 if point.taken is None else alternatives.index(point.taken)
-        skill = 0.0 if sure and shares[at[mine]] == 1.0 else float(low[mine]) + error
+        rounding = 8 * ROUNDOFF * (np.abs(q) + abs(q[mine]))
+        skill = float(low[mine]) + error + 8 * ROUNDOFF * (abs(float(q[mine])) + abs(average))
+        skill = 0.0 if sure and shares[at[mine]] == 1.0 else skill
         return StepValues(
             action_values=q,
             action_errors=low,
-            gap_errors=np.where(np.arange(len(at)) == mine, 0.0, low + low[mine]),
+            gap_errors=np.where(np.arange(len(at)) == mine, 0.0, low + low[mine] + rounding),
             average=average,
             skill_error=skill,
             value=average,

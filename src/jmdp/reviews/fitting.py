@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from jmdp.base.arrays import Floats
+from jmdp.errors import PolicyError
 from jmdp.models.actors.actor import numpy_of
+from jmdp.simulators.digests import digest_of
 
 _MOST_SQUARED = 40
 """Entries of an observation up to which squares and products are features too."""
@@ -43,24 +45,23 @@ class Ridge:
 
     def __call__(self, observations: Sequence[Any]) -> Floats:
         """Values of these observations."""
-        features = _features(_rows(observations), self.centre, self.scale)
+        rows = _rows(observations)
+        if rows is None or rows.shape[1] != len(self.centre):
+            return np.full(len(observations), self.overall)
+        features = _features(rows, self.centre, self.scale)
         return np.clip(self.overall + features @ self.weights, self.low, self.high)
 
 
 def key_of(observation: Any) -> Hashable:
     """Key by which equal observations are recognised."""
-    if isinstance(observation, (int, str, tuple)):
-        return observation
-    array = numpy_of(observation)
-    return array.item() if array.ndim == 0 else (array.shape, array.tobytes())
+    return observation if isinstance(observation, (int, str)) else digest_of(observation)
 
 
 def fitted(observations: Sequence[Any], returns: Floats) -> Averages | Ridge:
     """Value function fitted to these returns, each from an observation on."""
     keys = [key_of(one) for one in observations]
     overall = float(returns.mean())
-    numeric = all(isinstance(one, (int, float, np.ndarray, np.generic)) for one in observations[:1])
-    if len(keys) >= _RECURS * len(set(keys)) or not numeric:
+    if len(keys) >= _RECURS * len(set(keys)) or _rows(observations) is None:
         return _averages(keys, returns, overall)
     return _ridge(observations, returns, overall)
 
@@ -77,6 +78,7 @@ def _averages(keys: Sequence[Hashable], returns: Floats, overall: float) -> Aver
 def _ridge(observations: Sequence[Any], returns: Floats, overall: float) -> Ridge:
     """Regression whose penalty has the smallest error of generalised cross-validation."""
     rows = _rows(observations)
+    assert rows is not None
     centre, scale = rows.mean(axis=0), rows.std(axis=0)
     scale = np.where(scale > 0, scale, 1.0)
     features = _features(rows, centre, scale)
@@ -92,8 +94,24 @@ def _ridge(observations: Sequence[Any], returns: Floats, overall: float) -> Ridg
     return Ridge(centre, scale, best[1], overall, float(returns.min()), float(returns.max()))
 
 
-def _rows(observations: Sequence[Any]) -> Floats:
-    return np.stack([numpy_of(one).astype(np.float64).ravel() for one in observations])
+def _rows(observations: Sequence[Any]) -> Floats | None:
+    """The numbers in each observation, [n, d]; None if they are no numbers, or differ in number."""
+    try:
+        rows = [
+            np.concatenate([numpy_of(part).astype(np.float64).ravel() for part in _parts(one)]) for one in observations
+        ]
+        return np.stack(rows) if np.isfinite(rows[0]).all() else None
+    except (ValueError, TypeError, PolicyError):
+        return None
+
+
+def _parts(observation: Any) -> list[Any]:
+    """The arrays of an observation that is a dictionary or a tuple."""
+    if isinstance(observation, Mapping):
+        return [part for key in sorted(observation, key=str) for part in _parts(observation[key])]
+    if isinstance(observation, (tuple, list)):
+        return [part for one in observation for part in _parts(one)]
+    return [observation]
 
 
 def _features(rows: Floats, centre: Floats, scale: Floats) -> Floats:

@@ -18,9 +18,13 @@ from jmdp.base.arrays import Floats
 from jmdp.base.luck import Shock, Usage
 from jmdp.base.settings import function, short, whole
 from jmdp.errors import SettingsError
+from jmdp.models.actors.actor import Actor, numpy_of
 from jmdp.reviews.values import Point, Reference, StepValues
 from jmdp.simulators.functions import TabularSimulator
 from jmdp.simulators.simulator import finite_step
+
+_POLICY_DRAWS = 16
+"""Actions that a random policy draws for the value of an observation."""
 
 Function = Callable[[Sequence[Any]], Floats]
 """Values of a list of observations."""
@@ -34,8 +38,9 @@ class LookaheadValues:
     ----------
     values
         v: a function of the observation that returns a number, the expected return under the reference policy, or a
-        `LearnedEvaluation`, whose action values are used. None: fitted to the returns of the other episodes of the
-        review, by averages for observations that recur, otherwise by ridge regression on squares and products.
+        `LearnedEvaluation`, whose action values are averaged over the policy. None: fitted to the returns of the other
+        episodes of the review, by averages for observations that recur, otherwise by ridge regression on squares and
+        products.
     samples
         Lookahead steps of each action in each state; tables need none.
     folds
@@ -149,28 +154,20 @@ class Lookahead:
 
 
 @dataclass(frozen=True, eq=False)
-class Learned:
-    """Action values of a network at a point."""
+class LearnedFunction:
+    """Values of observations: the action values of a network, averaged over actions that the policy draws."""
 
-    reference: Reference
     learned: Any  # `LearnedEvaluation`
+    actor: Actor
 
-    def __call__(self, point: Point) -> StepValues:
-        """Means of the learned evaluation."""
-        _, shares, _ = self.reference.shares(point)
-        if point.remaining == 0:
-            return StepValues.ended(len(shares))
-        values = self.learned.at(point.state).mean[list(self.reference.alternatives.listed)]
-        mine = 0 if point.taken is None else self.reference.alternatives.index(point.taken)
-        average = float(shares @ values)
-        return StepValues(
-            action_values=values,
-            action_errors=np.full(len(values), np.inf),
-            gap_errors=np.where(np.arange(len(values)) == mine, 0.0, np.inf),
-            average=average,
-            skill_error=0.0 if shares[mine] == 1.0 else np.inf,
-            value=average,
-            value_error=np.inf,
-            samples=0,
-            steps=0,
-        )
+    def __call__(self, observations: Sequence[Any]) -> Floats:
+        """Values of these observations."""
+        from jmdp.methods.neural_gram.network import outputs
+
+        means = np.asarray(outputs(self.learned.network, np.stack([numpy_of(one) for one in observations]))[0])
+        draws, rows = _POLICY_DRAWS if self.actor.needs_luck else 1, np.arange(len(observations))
+        total = np.zeros(len(observations))
+        for i in range(draws):
+            shocks = [Shock.of_sample(i, int(row)).derived(b"values") for row in rows]
+            total += means[rows, self.actor.act(observations, shocks)]
+        return total / draws

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from jmdp.base.interval import Estimate
@@ -19,6 +20,7 @@ class _Several(Protocol):
     """The part of `Reviews` that its text reads."""
 
     def __len__(self) -> int: ...
+    def __iter__(self) -> Iterator[Any]: ...
     @property
     def first(self) -> Any: ...
     @property
@@ -39,14 +41,18 @@ def answer(several: _Several) -> str:
     s, rows = several, several.rows()
     lost = [row for row in rows if float(row["regret per episode"]) > 0]
     worst = "no decision has a regret"
-    if lost:
+    if lost and lost[0]["regret per episode"].low <= 0:
+        name, cost = lost[0]["state"] or "states without a label", f"{float(lost[0]['regret per episode']):.3g}"
+        worst = f"no state is shown to lose anything (largest estimate: state {name}, {cost} per episode)"
+    elif lost:
         name, cost = lost[0]["state"] or "states without a label", f"{float(lost[0]['regret per episode']):.3g}"
         worst = f"most is lost in state {name}: {cost} per episode"
     if all(float(share) != float(share) for share in s.shares.values()):
         spread = "all returns are equal"
     else:
         spread = f"luck is {_percent(s.shares['luck'])} of the variance of returns"
-    return f"{len(s)} episodes earn {shown(s.mean)} on average; {spread}; {worst}."
+    cut = "" if all(one.trajectory.terminated for one in s) else " in the reviewed steps"
+    return f"{_episodes(len(s))} earn{'s' * (len(s) == 1)} {shown(s.mean)} on average{cut}; {spread}; {worst}."
 
 
 def reviews_text(several: _Several) -> str:
@@ -77,15 +83,15 @@ def notes(s: _Several) -> list[str]:
     simulated = f"; the review simulated {s.cost:.3g} times the steps of the episodes themselves" if s.cost else ""
     shares = ", ".join(f"{name} {_percent(share)}" for name, share in s.shares.items() if float(share) == float(share))
     kind = "of the reference policy"
-    if not s.first.has_intervals:
-        kind = "estimates without intervals, whose regrets tend to be too large"
+    if not s.first.exact:
+        kind = "estimates; regrets, being maxima of them, tend to be too large"
     return [
         f"mean return {shown(s.mean)}; corrected for luck {shown(s.corrected)}",
-        f"the corrected mean needs {_times(factor)} fewer episodes{simulated}",
+        *([] if float(factor) != float(factor) else [f"the corrected mean needs {_times(factor)} episodes{simulated}"]),
         *([f"shares of the variance of returns: {shares}"] if shares else []),
-        f"{len(s)} episodes, seed {s.first.seed}; intervals of averages over episodes: confidence "
+        f"{_episodes(len(s))}, seed {s.first.seed}; intervals of averages over episodes: confidence "
         f"{s.first.confidence:g} (large samples); values of decisions are {kind}",
-        f"values by {s.first.method}",
+        f"values by {s.first.method}; numbers without an interval are estimates",
     ]
 
 
@@ -93,10 +99,17 @@ def _percent(share: Estimate) -> str:
     return percent(share) if share.has_interval else f"{100 * float(share):.0f}% (no interval)"
 
 
+def _episodes(count: int) -> str:
+    return "1 episode" if count == 1 else f"{count:,} episodes"
+
+
 def _times(factor: Estimate) -> str:
     if float(factor) == float("inf"):
-        return "infinitely many times"
-    return f"{shown(factor)} times"
+        return "infinitely many times fewer"
+    if float(factor) >= 1:
+        return f"{shown(factor)} times fewer"
+    more = Estimate(1 / float(factor), 1 / factor.high, 1 / factor.low if factor.low > 0 else math.inf)
+    return f"{shown(more) if factor.has_interval else f'{float(more):.3g}'} times more"
 
 
 def _cell(value: Any) -> str:

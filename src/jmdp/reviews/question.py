@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from jmdp.base.arrays import Floats
-from jmdp.base.labels import label_text
 from jmdp.base.progress import status_bar
 from jmdp.base.settings import short
 from jmdp.distribute.pool_setting import pool_of
@@ -19,21 +18,18 @@ from jmdp.errors import SettingsError, SimulatorError
 from jmdp.models.actors.actor import Actor
 from jmdp.reviews.exact_values import ExactTable
 from jmdp.reviews.fitting import fitted
-from jmdp.reviews.lookahead_values import Called, Learned, Lookahead, LookaheadValues, is_learned
+from jmdp.reviews.lookahead_values import Called, LearnedFunction, Lookahead, LookaheadValues, is_learned
 from jmdp.reviews.replay import Replay
 from jmdp.reviews.review import Review
 from jmdp.reviews.rollout_values import Rollouts, RolloutValues, widened
-from jmdp.reviews.trajectory import Choice, Player, Trajectory
+from jmdp.reviews.trajectory import Choice, Player, Trajectory, state_label, to_go
 from jmdp.reviews.values import Alternatives, Point, Reference, StepValues
 from jmdp.simulators.checking.sampling import check_before_sampling
-from jmdp.simulators.functions import TabularSimulator, table_states
+from jmdp.simulators.functions import TabularSimulator
 from jmdp.simulators.simulator import Simulator
 
 _TOGETHER = 4
 """Steps of one block of work."""
-
-_LABEL = 40
-"""Characters of the label of an observation."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,8 +88,9 @@ class ReviewQuestion:
         """Steps to review, at most."""
         most = self.player.plan.horizon
         steps = range(most) if self.settings.steps is None else self.settings.steps
-        if self.discount < 1:
-            most = max(most, steps.stop)  # the horizon is then the length of rollouts
+        if self.discount < 1:  # the horizon is then the length of rollouts
+            most = max(most, steps.stop if self.settings.steps else len(self.played or ()))
+            steps = steps if self.settings.steps else range(most)
         if steps.start >= most:
             raise SettingsError(f"steps is {steps}, but an episode has at most {most} steps. Give a larger horizon.")
         stop = min(steps.stop, most)
@@ -123,7 +120,12 @@ class ReviewQuestion:
 
     def reviewed(self, method: ValueMethod, pool: int | Pool | None, whole_episodes: bool) -> list[Review]:
         """Play the episodes, find the values of their steps, and combine them."""
-        trajectories, pasts = zip(*map(self._play, self.settings.numbers), strict=True)
+        played = [one for one in map(self._play, self.settings.numbers) if one is not None]
+        if not played:
+            raise SettingsError(
+                f"All episodes ended before step {self.kept.start}, the first to be reviewed. Give earlier steps."
+            )
+        trajectories, pasts = zip(*played, strict=True)
         self._check(trajectories[0])
         end = self._end(trajectories)
         work = _Work(
@@ -145,8 +147,8 @@ class ReviewQuestion:
             raise KeyboardInterrupt  # before anything was complete
         return reviews
 
-    def _play(self, episode: int) -> tuple[Trajectory, list[Any]]:
-        """The reviewed steps of an episode, and the actions before them."""
+    def _play(self, episode: int) -> tuple[Trajectory, list[Any]] | None:
+        """The reviewed steps of an episode, and the actions before them; None if it ended before them."""
         taken: list[Any] = []
         policy: Choice | None = None if self.played is not None else self.player.choice(self.actor, episode)
 
@@ -158,7 +160,17 @@ class ReviewQuestion:
 
         if self.kept.start >= self.kept.stop:
             raise SettingsError(f"played has {len(self.played or ())} actions. Give earlier steps.")
-        return self.player.play(episode, choose, self.kept), taken
+        found = self.player.play(episode, choose, self.kept)
+        if found is None:
+            return None
+        given, used = len(self.played or ()), found.first + len(found)
+        if used < given and self.settings.steps is None:
+            why = "the episode ended there" if found.terminated else "a larger horizon is needed"
+            raise SettingsError(
+                f"played has {given} actions, of which {used} were used: {why}. Give the actions of this episode, and "
+                "its seed and number."
+            )
+        return found, taken
 
     def _check(self, first: Trajectory) -> None:
         """Raise if randomness is not shared, or if the first episode is not the same when it is played again."""
@@ -166,7 +178,7 @@ class ReviewQuestion:
         actions = self.alternatives.at(taken, taken)
         check_before_sampling(simulator, first.states[0], actions, self.player.plan.coupling)
         again = self.player.follow(
-            first.episode, first.states[0], lambda t, _: first.actions[t - first.first], _range(first)
+            first.episode, first.states[0], lambda t, _: first.actions[t - first.first], first.steps
         )
         if again.rewards.tobytes() != first.rewards.tobytes() or again.terminated != first.terminated:
             raise SimulatorError(
@@ -208,7 +220,7 @@ class ReviewQuestion:
         if isinstance(settings, RolloutValues):
             return Rollouts(reference, settings.samples)
         if is_learned(settings.values):
-            return Learned(reference, settings.values)
+            return Lookahead(reference, [LearnedFunction(settings.values, self.follower)], settings.samples)
         if settings.values is not None:
             return Lookahead(reference, [Called(settings.values)], settings.samples)
         functions = [self._fit(trajectories, group, settings.folds) for group in range(settings.folds)]
@@ -222,11 +234,7 @@ class ReviewQuestion:
             if i % folds == group:
                 continue
             seen += self.player.simulator.observe_all(list(one.states[: len(one)]))
-            total, backwards = 0.0, []
-            for reward in one.rewards[::-1]:
-                total = float(reward) + self.discount * total
-                backwards.append(total)
-            returns += backwards[::-1]
+            returns += to_go(one.rewards, self.discount).tolist()
         return fitted(seen, np.array(returns))
 
     def _found(
@@ -266,14 +274,16 @@ class ReviewQuestion:
         simulator, count = self.player.simulator, len(trajectory)
         values = [one for one, _ in found]
         taken = [self.alternatives.index(action) for action in trajectory.actions]
-        values = widened(values, [*taken, 0][: len(values)], self.settings.confidence)
+        known = [row for _, row in found if row is not None]
+        seen = np.concatenate([to_go(trajectory.rewards, self.discount), *known])
+        values = widened(values, [*taken, 0][: len(values)], seen, self.settings.confidence)
         if trajectory.terminated and len(values) == count:
             values.append(StepValues.ended(len(self.alternatives.names)))
-        shown = _shortened(trajectory, len(values) - 1)
+        shown = trajectory.shortened(len(values) - 1)
         rows = [row for _, row in found[: len(shown)]]
         return Review(
             trajectory=shown,
-            labels=[_label(simulator, state) for state in shown.states[: len(shown)]],
+            labels=[state_label(simulator, state) for state in shown.states[: len(shown)]],
             actions=list(self.alternatives.names),
             taken=taken[: len(shown)],
             values=values,
@@ -308,35 +318,5 @@ class ValueMethod:
         if self.settings.values is None:
             return "one step of lookahead, with a value function fitted to other episodes"
         if is_learned(self.settings.values):
-            return "a learned evaluation"
+            return "one step of lookahead, with a learned evaluation"
         return "one step of lookahead, with a given value function"
-
-
-def _range(trajectory: Trajectory) -> range:
-    return range(trajectory.first, trajectory.first + len(trajectory))
-
-
-def _shortened(trajectory: Trajectory, steps: int) -> Trajectory:
-    """The first steps of a trajectory."""
-    if steps == len(trajectory):
-        return trajectory
-    return replace(
-        trajectory,
-        states=trajectory.states[: steps + 1],
-        actions=trajectory.actions[:steps],
-        rewards=trajectory.rewards[:steps],
-        names=trajectory.names[:steps],
-        terminated=False,
-    )
-
-
-def _label(simulator: Simulator, state: Any) -> str:
-    """Label of a state of a table, or of an observation; empty if it has none."""
-    names = table_states(simulator)
-    if names is not None:
-        return names.name(int(state))
-    seen = simulator.observe(state)
-    if isinstance(seen, np.ndarray) and seen.ndim <= 1 and seen.size <= 8 and seen.dtype.kind in "fiub":
-        text = np.array2string(seen, precision=3, separator=", ", suppress_small=True).replace("\n", "")
-        return text if len(text) <= _LABEL else ""
-    return label_text(seen) or ""

@@ -123,7 +123,8 @@ class Review(Tabulated, Savable, Reportable):
     def final(self) -> Estimate:
         """Discounted value of the state after the last reviewed step; 0 if the episode is over."""
         last, weight = self.values[-1], float(self.weights[-1])
-        return _estimate(weight * last.value, weight * last.value_error)
+        rounding = 2 * (len(self) + 2) * ROUNDOFF * abs(weight * last.value)
+        return _estimate(weight * last.value, weight * last.value_error * (1 + _NEGLIGIBLE) + rounding)
 
     @cached_property
     def expectation(self) -> Estimate:
@@ -141,7 +142,8 @@ class Review(Tabulated, Savable, Reportable):
         """Σ γᵗ (q(s, a) − Σᵦ π(b | s) q(s, b)), π the reference: what the decisions added on average."""
         skills = [float(one.skill) for one in self.decisions]
         errors = [value.skill_error for value in self.values[:-1]]
-        return _estimate(float(self.weights[:-1] @ skills), math.hypot(*(self.weights[:-1] * errors)))
+        rounding = 0.0 if not any(skills) else self._rounding([one.action_value for one in self.decisions])
+        return _estimate(float(self.weights[:-1] @ skills), self._joined(self.weights[:-1] * errors) + rounding)
 
     @cached_property
     def luck(self) -> Estimate:
@@ -151,8 +153,7 @@ class Review(Tabulated, Savable, Reportable):
         later = [value.skill_error for value in self.values[1:-1]]
         parts = (first, *(self.weights[1:-1] * later), self.final.error)  # luck is r₀ + … + final − q(s₀, a₀) − skills
         sizes = [abs(one.reward) + abs(float(one.action_value)) + abs(float(one.luck)) for one in self.decisions]
-        rounding = 8 * ROUNDOFF * float(self.weights[:-1] @ sizes)
-        return _estimate(float(self.weights[:-1] @ lucks), math.hypot(*parts) + rounding)
+        return _estimate(float(self.weights[:-1] @ lucks), self._joined(parts) + self._rounding(sizes))
 
     @cached_property
     def regret(self) -> Estimate:
@@ -160,7 +161,18 @@ class Review(Tabulated, Savable, Reportable):
         low, value, high = (
             float(self.weights[:-1] @ [part(one.regret) for one in self.decisions]) for part in (_low, float, _high)
         )
-        return Estimate(value, low, high)
+        if not math.isfinite(high):
+            return Estimate.within(value, None)
+        rounding = self._rounding([one.regret.high for one in self.decisions])
+        return Estimate(value, max(0.0, low - rounding), high + rounding)
+
+    def _joined(self, errors: Any) -> float:
+        """Error of a sum: certified errors add up, those of independent rollouts by their squares."""
+        return float(sum(errors)) * (1 + _NEGLIGIBLE) if self.exact else math.hypot(*errors)
+
+    def _rounding(self, sizes: Sequence[float]) -> float:
+        """Rounding of a discounted sum of numbers of these sizes."""
+        return 4 * (len(self) + 4) * ROUNDOFF * float(self.weights[:-1] @ np.abs(np.array(sizes, np.float64)))
 
     @cached_property
     def hindsight(self) -> Floats:
@@ -259,8 +271,9 @@ class Review(Tabulated, Savable, Reportable):
         size = abs(reward) + abs(self.discount * after.value) + abs(float(q[a]))
         luck = _estimate(
             reward + self.discount * after.value - float(q[a]),
-            math.hypot(self.discount * after.value_error, float(now.action_errors[a])) + 4 * ROUNDOFF * size,
+            self._joined((self.discount * after.value_error, float(now.action_errors[a]))) + 4 * ROUNDOFF * size,
         )
+        certain = max(now.samples, after.samples) <= 1  # exact, or without randomness
         regret = _regret(now, a)
         best = a if float(regret) == 0 else int(q.argmax())
         return Decision(
@@ -275,7 +288,7 @@ class Review(Tabulated, Savable, Reportable):
             luck=luck,
             regret=regret,
             judgement=_judgement(now, a),
-            fortune=_fortune(luck, size),
+            fortune=_fortune(luck, size, certain),
             samples=now.samples,
         )
 
@@ -327,9 +340,9 @@ def _judgement(values: StepValues, a: int) -> str:
     return RIGHT if most <= _NEGLIGIBLE * float(np.abs(values.action_values).max()) else OPEN
 
 
-def _fortune(luck: Estimate, size: float) -> str:
+def _fortune(luck: Estimate, size: float, certain: bool) -> str:
     if luck.low > 0:
         return GOOD
     if luck.high < 0:
         return BAD
-    return NONE if luck.error <= _NEGLIGIBLE * size else UNCLEAR
+    return NONE if certain and luck.error <= _NEGLIGIBLE * size else UNCLEAR

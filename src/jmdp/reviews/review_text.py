@@ -170,12 +170,14 @@ def notes(r: _Reviewed) -> list[str]:
     """How the values were found, and what the intervals mean."""
     reference = "of the reviewed policy itself" if r.reference is None else f"of the reference policy, {r.reference}"
     counts = [one.samples for one in r.values[:-1]] or [0]
-    certain = not r.exact and r.has_intervals and max(counts) <= 1
+    certain = not r.exact and max(counts) <= 1 and all(one.value_error == 0 for one in r.values)
     lines = [f"values {reference}, by {'rollouts' if certain else r.method}"]
     if r.exact:
         lines.append("values are exact up to certified errors, which the intervals include")
     elif not r.has_intervals:
-        lines.append("values are those of a function whose error is unknown, so they have no intervals")
+        why = "values are those of a function whose error is unknown, so they have no intervals"
+        same = "all rollouts had the same return, so nothing is known about other outcomes, and there are no intervals"
+        lines.append(same if "rollouts" in r.method else why)
     elif certain:
         lines.append("nothing is random after the start, so one rollout of each action is exact")
     else:
@@ -186,8 +188,8 @@ def notes(r: _Reviewed) -> list[str]:
             f"{r.confidence:g} (large samples): on average at most {wrong:.2g} of {len(r)} regrets are "
             "outside theirs"
         )
-    if not r.exact and not r.trajectory.terminated:
-        lines.append(f"rewards after step {r.end} do not count")
+    if "rollouts" in r.method and not r.trajectory.terminated:
+        lines.append(f"rewards after step {r.end - 1} do not count")
     if r.outcome is Outcome.INTERRUPTED:
         lines.append(f"interrupted: continue with steps=range({r.first + len(r)}, …)")
     return lines

@@ -19,7 +19,7 @@ from jmdp.errors import SettingsError
 from jmdp.results.outcome import Outcome
 from jmdp.results.result import Tabulated, figure
 from jmdp.reviews.decision import MISTAKE, Decision
-from jmdp.reviews.errors import average, jackknife
+from jmdp.reviews.errors import average, jackknife, unseen
 from jmdp.reviews.many_text import answer, reviews_text
 from jmdp.reviews.review import Review
 
@@ -72,14 +72,13 @@ class Reviews(Tabulated, Savable, Reportable):
         function("feature", feature, SettingsError)
         observe = self.first.replay.player.simulator.observe
         groups = [
-            [cut(str(feature(observe(state))), 60) for state in one.trajectory.states[: len(one)]]
-            for one in self.reviews
+            [_printable(feature(observe(state))) for state in one.trajectory.states[: len(one)]] for one in self.reviews
         ]
         return replace(self, groups=groups)
 
     @cached_property
     def mean(self) -> Estimate:
-        """Mean of the returns."""
+        """Mean of the returns: the discounted rewards of the reviewed steps."""
         return average(self._earned, self.first.confidence)
 
     @cached_property
@@ -89,10 +88,13 @@ class Reviews(Tabulated, Savable, Reportable):
 
     @cached_property
     def episodes_factor(self) -> Estimate:
-        """Var(return)/Var(corrected return): how many times as many episodes the plain mean needs."""
-        found = jackknife(_log_ratio, _moments(self._earned, self._kept), self.first.confidence)
+        """Var(return)/Var(corrected return): how many times as many episodes the plain mean needs.
+
+        nan if all returns are equal. Without an interval for fewer than 50 episodes.
+        """
+        found = self._jackknife(_log_ratio, self._earned, self._kept)
         if not found.has_interval:
-            return Estimate.within(math.exp(float(found)) if float(found) < 700 else math.inf, None)
+            return Estimate.within(math.inf if float(found) > 700 else math.exp(float(found)), None)
         return Estimate(*(math.exp(min(700.0, x)) for x in (float(found), found.low, found.high)))
 
     @property
@@ -104,11 +106,19 @@ class Reviews(Tabulated, Savable, Reportable):
     def shares(self) -> dict[str, Estimate]:
         """Shares of the variance of returns that are due to the start, to skill and to luck; they add up to 1.
 
-        Cov(part, return)/Var(return). nan if all returns are equal.
+        Cov(part, return)/Var(return). nan if all returns are equal. Without intervals for fewer than 50 episodes.
         """
-        parts = {name: np.array([float(getattr(one, part)) for one in self.reviews]) for name, part in _PARTS.items()}
-        whole = np.sum(list(parts.values()), axis=0)
-        return {name: jackknife(_share, _moments(part, whole), self.first.confidence) for name, part in parts.items()}
+        parts = {
+            "start": np.array([float(one.expectation) - float(one.final) for one in self.reviews]),
+            "skill": np.array([float(one.skill) for one in self.reviews]),
+            "luck": np.array([float(one.luck) for one in self.reviews]),
+        }
+        return {name: self._jackknife(_share, part, self._earned) for name, part in parts.items()}
+
+    def _jackknife(self, statistic: Callable[[Floats], Floats], x: Floats, y: Floats) -> Estimate:
+        """A statistic of variances, whose intervals need many episodes."""
+        found = jackknife(statistic, _moments(x, y), self.first.confidence)
+        return found if len(self) >= _ENOUGH else Estimate.within(float(found), None)
 
     @property
     def answer(self) -> str:
@@ -130,12 +140,19 @@ class Reviews(Tabulated, Savable, Reportable):
 
     def _row(self, label: str, visits: Sequence[tuple[int, float, Decision]]) -> dict[str, Any]:
         per_episode = np.zeros((len(self.reviews), 3))  # visits, regret, luck
-        lost = np.zeros(len(self.reviews))
+        lost, sure = np.zeros(len(self.reviews)), np.zeros(len(self.reviews))
         for i, weight, one in visits:
             per_episode[i] += (1.0, float(one.regret), float(one.luck))
             lost[i] += weight * float(one.regret)
+            sure[i] += weight * max(0.0, one.regret.low)
         confidence = self.first.confidence
-        regret, luck = (jackknife(_ratio, per_episode[:, [k, 0]], confidence) for k in (1, 2))
+        here = per_episode[per_episode[:, 0] > 0]
+        known = sum(max(0.0, one.regret.low) for _, _, one in visits) / len(visits)
+        regret = self._regretted(jackknife(_ratio, here[:, [1, 0]], confidence), known)
+        luck = jackknife(_ratio, here[:, [2, 0]], confidence)
+        if luck.has_interval:
+            allowed = unseen(self._spread_of_luck, len(here), 1 - confidence)
+            luck = Estimate.around(float(luck), math.hypot(luck.error, allowed))
         taken = [one.action for _, _, one in visits]
         better = [one.best for _, _, one in visits if one.best != one.action]
         return {
@@ -143,8 +160,8 @@ class Reviews(Tabulated, Savable, Reportable):
             "visits": len(visits),
             "episodes": int((per_episode[:, 0] > 0).sum()),
             "mistakes": sum(one.judgement == MISTAKE for _, _, one in visits),
-            "mean regret": _not_negative(regret),
-            "regret per episode": _not_negative(average(lost, confidence)),
+            "mean regret": regret,
+            "regret per episode": self._regretted(average(lost, confidence), float(sure.mean())),
             "mean luck": luck,
             "most frequent action": max(sorted(set(taken)), key=taken.count),
             "better action": max(sorted(set(better)), key=better.count) if better else "",
@@ -152,6 +169,19 @@ class Reviews(Tabulated, Savable, Reportable):
             "seed": self.first.seed,
             "confidence": confidence,
         }
+
+    def _regretted(self, estimate: Estimate, known: float) -> Estimate:
+        """A mean of regrets, which are maxima of estimates: its lower end is at most the mean of their lower ends."""
+        if not self.first.has_intervals:
+            return Estimate.within(float(estimate), None)
+        if self.first.exact or not estimate.has_interval:
+            return _not_negative(estimate)
+        return Estimate(float(estimate), max(0.0, min(estimate.low, known)), estimate.high)
+
+    @cached_property
+    def _spread_of_luck(self) -> float:
+        lucks = [float(one.luck) for review in self.reviews for one in review.decisions]
+        return max(lucks) - min(lucks)
 
     def plot(self) -> Figure:
         """Draw `jmdp.plots.reviews_chart`: the states in which most is lost, and returns by skill and luck."""
@@ -174,8 +204,13 @@ class Reviews(Tabulated, Savable, Reportable):
         return reviews_text(self)
 
 
-_PARTS = {"start": "expectation", "skill": "skill", "luck": "luck"}
-"""Parts of a return, as `Review` calls them."""
+_ENOUGH = 50
+"""Episodes from which on shares of variances and their ratios have intervals."""
+
+
+def _printable(value: object) -> str:
+    """The text of a feature, short and without control characters."""
+    return "".join(letter if letter.isprintable() else "?" for letter in cut(str(value), 60))
 
 
 def _not_negative(estimate: Estimate) -> Estimate:

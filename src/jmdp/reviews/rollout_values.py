@@ -11,7 +11,7 @@ import numpy as np
 
 from jmdp.base.arrays import Floats
 from jmdp.base.settings import whole
-from jmdp.errors import CouplingError
+from jmdp.errors import CouplingError, SimulatorError
 from jmdp.models.coupling import Coupling, Local, Synchronous
 from jmdp.reviews.errors import mean_errors, unseen
 from jmdp.reviews.values import Point, Reference, Sampled, StepValues
@@ -91,13 +91,15 @@ class Rollouts:
 def summary(draws: Draws, mine: int, shares: Floats, drawn: int, confidence: float) -> StepValues:
     """Means of returns [n, A] and their errors; `mine` was taken, and the policy has these shares of the actions."""
     returns = draws.returns if draws.drew else draws.returns[:1]
+    if not np.isfinite(returns).all() or not math.isfinite(float(returns.max()) - float(returns.min())):
+        raise SimulatorError("The sum of the rewards of a rollout is too large for a float. Scale the rewards down.")
     values = returns.mean(axis=0)
     average, A = float(shares @ values), len(values)
     between = math.sqrt(max(0.0, float(shares @ (values - average) ** 2)) / drawn) if drawn else 0.0
-    unknown = _SURE * between  # shares of a random policy are estimates
-    error = 1 - confidence
+    error, width = 1 - confidence, float(values.max() - values.min())
+    unknown = math.hypot(_SURE * between, unseen(width, drawn, error)) if drawn else 0.0  # shares are estimates
     gaps = returns - returns[:, [mine]]
-    same = bool(shares[mine] == 1.0)
+    same = drawn == 0 and bool(shares[mine] == 1.0)
     skill_errors = mean_errors((returns[:, mine] - returns @ shares)[:, None], error)
     return StepValues(
         action_values=values,
@@ -113,14 +115,18 @@ def summary(draws: Draws, mine: int, shares: Floats, drawn: int, confidence: flo
     )
 
 
-def widened(values: Sequence[StepValues], taken: Sequence[int], confidence: float) -> list[StepValues]:
+def widened(values: Sequence[StepValues], taken: Sequence[int], seen: Floats, confidence: float) -> list[StepValues]:
     """The values of a review, whose errors allow for outcomes that were not observed (`unseen`).
 
-    Their size is the spread of all returns of the review: where all rollouts were equal, the others show what is
-    possible. Gaps too may be as large as this, though those that were observed may all be small.
+    Their size is the spread of all returns of the review and of the episode itself, `seen`: where all rollouts were
+    equal, the others show what is possible. Gaps too may be as large as this, though those that were observed may all
+    be small. Without any spread nothing is known about it, and the errors are infinite.
     """
-    seen = [one.sampled for one in values if one.sampled is not None]
-    spread = max(one.most for one in seen) - min(one.least for one in seen) if seen else 0.0
+    known = [one.sampled for one in values if one.sampled is not None]
+    if not known:
+        return list(values)
+    most, least = max(one.most for one in known), min(one.least for one in known)
+    spread = max(most, float(seen.max(initial=most))) - min(least, float(seen.min(initial=least))) or math.inf
     return [_widened(one, mine, spread, confidence) for one, mine in zip(values, taken, strict=True)]
 
 

@@ -8,19 +8,23 @@ the actions unchanged it is the episode, bit for bit.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from jmdp.base.arrays import Floats
+from jmdp.base.labels import label_text
 from jmdp.base.luck import Shock
-from jmdp.errors import SimulatorError
 from jmdp.models.actors.actor import Actor
 from jmdp.simulators.episodes import EpisodePlan, add_policy_note
+from jmdp.simulators.functions import table_states
 from jmdp.simulators.gymnasium.gymnasium_simulator import GymnasiumSimulator
 from jmdp.simulators.simulator import Episode, Simulator, finite_step
 from jmdp.simulators.step_notes import note_step
+
+_LONGEST_LABEL = 40
+"""Characters of the label of an observation."""
 
 Choice = Callable[[int, Any], Any]
 """Function from the number of a step and the observation before it to an action."""
@@ -41,6 +45,24 @@ class Trajectory:
     def __len__(self) -> int:
         return len(self.rewards)
 
+    @property
+    def steps(self) -> range:
+        """Numbers of the steps."""
+        return range(self.first, self.first + len(self))
+
+    def shortened(self, steps: int) -> Trajectory:
+        """The first steps."""
+        if steps == len(self):
+            return self
+        return replace(
+            self,
+            states=self.states[: steps + 1],
+            actions=self.actions[:steps],
+            rewards=self.rewards[:steps],
+            names=self.names[:steps],
+            terminated=False,
+        )
+
     def total(self, discount: float) -> float:
         """Sum of the rewards, discounted to step `first`."""
         return discounted(self.rewards, discount)
@@ -53,12 +75,19 @@ class Trajectory:
         )
 
 
-def discounted(rewards: Sequence[float] | Floats, discount: float) -> float:
-    """Discounted sum of rewards, summed from the last to the first."""
-    total = 0.0
+def to_go(rewards: Sequence[float] | Floats, discount: float) -> Floats:
+    """[T], discounted sums of the rewards from each step on."""
+    total, found = 0.0, []
     for reward in reversed(rewards):
         total = float(reward) + discount * total
-    return total
+        found.append(total)
+    return np.array(found[::-1])
+
+
+def discounted(rewards: Sequence[float] | Floats, discount: float) -> float:
+    """Discounted sum of rewards, summed from the last to the first."""
+    found = to_go(rewards, discount)
+    return float(found[0]) if found.size else 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,16 +128,14 @@ class Player:
 
         return chosen
 
-    def play(self, episode: int, choose: Choice, kept: range) -> Trajectory:
-        """Play from the start to step ``kept.stop``, or to the end; only the steps in `kept` are returned."""
+    def play(self, episode: int, choose: Choice, kept: range) -> Trajectory | None:
+        """Play to step ``kept.stop``, or to the end; return the steps in `kept`, None if it ended before them."""
         state, t, over = self.start(episode), 0, False
         if kept.start > 0:
             state, _, _, over = self._advanced(episode, state, choose, range(kept.start), keep=False)
             t = kept.start
         if over:
-            raise SimulatorError(
-                f"Episode {episode} ended before step {kept.start}, the first to be reviewed. Give earlier steps."
-            )
+            return None
         return self.follow(episode, state, choose, range(t, kept.stop))
 
     def follow(self, episode: int, state: Any, choose: Choice, steps: range) -> Trajectory:
@@ -204,3 +231,15 @@ def _text(action: Any) -> str:
         return np.array2string(np.asarray(action), precision=3, separator=", ")
     except Exception:  # of any kind: it is the caller's class
         return type(action).__name__
+
+
+def state_label(simulator: Simulator, state: Any) -> str:
+    """Label of a state of a table, or of an observation; empty if it has none."""
+    names = table_states(simulator)
+    if names is not None:
+        return names.name(int(state))
+    seen = simulator.observe(state)
+    if isinstance(seen, np.ndarray) and seen.ndim <= 1 and seen.size <= 8 and seen.dtype.kind in "fiub":
+        text = np.array2string(seen, precision=3, separator=", ", suppress_small=True).replace("\n", "")
+        return text if len(text) <= _LONGEST_LABEL else ""
+    return label_text(seen) or ""

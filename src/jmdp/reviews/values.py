@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from jmdp.base.arrays import Floats
-from jmdp.base.luck import Shock
+from jmdp.base.luck import Shock, Usage
 from jmdp.base.settings import short
 from jmdp.errors import SettingsError
 from jmdp.models.actors.actor import Actor
@@ -104,9 +104,12 @@ class Alternatives:
 
 def policy_shares(actor: Actor, observation: Any, alternatives: Alternatives, seed: int) -> tuple[Any, Floats, int]:
     """An action of the policy, the shares [A] of its actions, and how many draws they rest on (0: no randomness)."""
-    draws = _POLICY_DRAWS if actor.needs_luck else 1
-    shocks = [Shock.of_sample(seed, i).derived(b"shares") for i in range(draws)]
-    actions = actor.act([observation] * draws, shocks)
+    usage = Usage()
+    actions = actor.act([observation], [Shock.of_sample(seed, 0, usage).derived(b"shares")])
+    draws = _POLICY_DRAWS if usage.used else 1
+    if draws > 1:
+        shocks = [Shock.of_sample(seed, i).derived(b"shares") for i in range(draws)]
+        actions = actor.act([observation] * draws, shocks)
     shares = np.zeros(len(alternatives.names))
     if alternatives.discrete:
         for action in actions:
