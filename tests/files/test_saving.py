@@ -300,4 +300,4 @@ def test_files_of_earlier_versions(path):
 
 
 def test_there_are_files_of_this_version():
-    assert len([path for path in FIXTURES if path.stem.startswith("1 ")]) == 23  # one of each kind
+    assert len([path for path in FIXTURES if path.stem.startswith("1 ")]) == 26  # one of each kind

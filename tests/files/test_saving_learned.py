@@ -84,3 +84,20 @@ def test_parameters_must_fit_the_network(learned, tmp_path):
         (tmp_path / "changed.nc").write_bytes(sealed((tmp_path / "changed.nc").read_bytes()))
         with pytest.raises((FileError, jmdp.errors.MemoryBudgetError)):
             jmdp.load(tmp_path / "changed.nc")
+
+
+def test_a_learned_evaluation_values_the_steps_of_reviews(learned):
+    """As a value function, so that the mean corrected for luck is unbiased however wrong the network is."""
+    shared = {"seed": 2, "horizon": 5, "episodes": 40, "progress": False}
+    for policy in (down, "uniform"):
+        found = jmdp.review(examples.Walk(), policy, method=jmdp.LookaheadValues(learned, samples=32), **shared)
+        plain = jmdp.review(
+            examples.Walk(), policy, method=jmdp.LookaheadValues(lambda seen: 0.0, samples=32), **shared
+        )
+        assert abs(float(found.corrected) - float(plain.corrected)) < 1.0
+        for one in found:
+            assert one.earned + float(one.final) == pytest.approx(
+                float(one.expectation) + float(one.skill) + float(one.luck), rel=1e-12
+            )
+    one = jmdp.review(examples.Walk(), down, method=jmdp.LookaheadValues(learned), seed=2, horizon=5, progress=False)
+    assert one.values[0].value == learned.at((0, 0)).mean[0, 1]
