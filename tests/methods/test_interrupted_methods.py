@@ -49,7 +49,7 @@ def test_every_method_and_main_function_is_in_the_table():
     assert set(CASES) == set(rows())
 
 
-VERBS = {"compare", "compare_policies", "compare_runs", "study", "check_simulator"}
+VERBS = {"compare", "compare_policies", "compare_runs", "study", "review", "check_simulator"}
 
 
 def run(case, folder, fresh, warm, seed, presses):

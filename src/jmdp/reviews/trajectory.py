@@ -16,6 +16,7 @@ import numpy as np
 from jmdp.base.arrays import Floats
 from jmdp.base.labels import label_text
 from jmdp.base.luck import Shock
+from jmdp.base.settings import number
 from jmdp.models.actors.actor import Actor
 from jmdp.simulators.episodes import EpisodePlan, add_policy_note
 from jmdp.simulators.functions import table_states
@@ -65,7 +66,7 @@ class Trajectory:
 
     def total(self, discount: float) -> float:
         """Sum of the rewards, discounted to step `first`."""
-        return discounted(self.rewards, discount)
+        return discounted(self.rewards, number("discount", discount, 0, 1))
 
     def __repr__(self) -> str:
         end = "terminated" if self.terminated else "not terminated"
