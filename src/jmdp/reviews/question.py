@@ -275,7 +275,9 @@ class ReviewQuestion:
         values = [one for one, _ in found]
         taken = [self.alternatives.index(action) for action in trajectory.actions]
         known = [row for _, row in found if row is not None]
-        seen = np.concatenate([to_go(trajectory.rewards, self.discount), *known])
+        if trajectory.terminated:  # otherwise the returns of the last steps are cut
+            known.append(to_go(trajectory.rewards, self.discount))
+        seen = np.concatenate([np.zeros(0), *known])
         values = widened(values, [*taken, 0][: len(values)], seen, self.settings.confidence)
         if trajectory.terminated and len(values) == count:
             values.append(StepValues.ended(len(self.alternatives.names)))
