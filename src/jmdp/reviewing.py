@@ -164,10 +164,8 @@ def _question(
     settings: Settings,
 ) -> ReviewQuestion:
     """Check that simulator, policies and settings are compatible, and combine them."""
-    simulator = compiled(_simulator(source))
+    simulator = compiled(_simulator(source, discount))
     gamma = problem_discount(simulator.discount, discount)
-    if gamma == 1 and isinstance(simulator, GymnasiumSimulator) and simulator is not source:
-        simulator = _environment(source, truncated_ends=True)
     horizon = settings.horizon
     if horizon is None:
         horizon = simulator.episode_limit if gamma == 1 else enough_steps(gamma, 1e-3 / (1 - gamma))
@@ -197,12 +195,12 @@ def _question(
     return ReviewQuestion(Player(simulator, plan), actor, follower, taken, reference is None, alternatives, settings)
 
 
-def _simulator(source: Any) -> Simulator:
-    """The simulator of what was given."""
+def _simulator(source: Any, discount: float | None) -> Simulator:
+    """The simulator of what was given. Without discounting, a truncation ends an episode of an environment."""
     parts = [attribute(source, name) for name in ("unwrapped", "action_space")]
     if isinstance(source, Simulator) or any(part is None for part in parts):
         return as_simulator(source)
-    return _environment(source, truncated_ends=False)
+    return _environment(source, truncated_ends=problem_discount(None, discount) == 1)
 
 
 def _environment(env: Any, *, truncated_ends: bool) -> GymnasiumSimulator:

@@ -13,6 +13,7 @@ from jmdp.base.rounding import percent, plus_minus, significant, typeset
 from jmdp.plots.comparison_words import plain
 from jmdp.plots.review_axes import axis_limits, finite_ends, thinned
 from jmdp.plots.style import COLOURS, GREY, SMALL, WIDTH, check_drawn, clear_spines, new_figure, wrapped
+from jmdp.reviews.review_text import total as total_of
 from jmdp.reviews.reviews import Reviews
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ def _with_error(one: Estimate) -> str:
 
 def _draw_returns(axes: Axes, reviews: Reviews) -> int:
     """Draw the episodes, and return how many."""
-    luck, total = (np.array([part(one) for one in reviews]) for part in (lambda one: float(one.luck), _total))
+    luck, total = (np.array([part(one) for one in reviews]) for part in (lambda one: float(one.luck), total_of))
     at = thinned(np.abs(luck - luck.mean()))
     _draw_line(axes, luck, total)
     axes.plot(luck[at], total[at], "o", color=COLOURS[0], alpha=0.75 if len(at) <= 100 else 0.4, markeredgewidth=0,
@@ -119,8 +120,3 @@ def _draw_line(axes: Axes, luck: Floats, total: Floats) -> None:
     ends = np.array(axis_limits(np.append(luck, 0.0), 0.06))
     axes.plot(ends, ends + float((total - luck).mean()), color=COLOURS[1], linestyle="--", linewidth=1.4, zorder=2,
               label="luck alone: the mean without luck, plus luck")  # fmt: skip
-
-
-def _total(one: object) -> float:
-    """What an episode earned, with the value of its last state."""
-    return float(one.earned) + float(one.final)  # type: ignore[attr-defined]

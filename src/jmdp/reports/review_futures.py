@@ -140,20 +140,7 @@ def _cut(r: Review, both: Mapping[str, Trajectory]) -> dict[str, Trajectory]:
     most = min([most, *(len(one) for one in both.values() if not one.terminated)])
     if r.discount < 1:
         most = min(most, max(1, math.ceil(math.log(_WEIGHT) / math.log(max(r.discount, 1e-9)))))
-    return {said: _first_steps(one, most) for said, one in both.items()}
-
-
-def _first_steps(one: Trajectory, most: int) -> Trajectory:
-    if len(one) <= most:
-        return one
-    return replace(
-        one,
-        states=one.states[: most + 1],
-        actions=one.actions[:most],
-        rewards=one.rewards[:most],
-        names=one.names[:most],
-        terminated=False,
-    )
+    return {said: one.shortened(min(most, len(one))) for said, one in both.items()}
 
 
 def _rows(r: Review, both: Mapping[str, Trajectory]) -> list[tuple[str, list[Moment]]]:

@@ -195,7 +195,7 @@ def _found(r: Review) -> list[tuple[str, str]]:
         ("Policy", name(r.policy)),
         ("Reference", f"{itself}: values are those of this policy, which follows after every other action"),
         ("Steps", f"{r.first:,} to {last:,} of episode {r.episode:,}; {ended}"),
-        ("Returns", f"discount {r.discount:g}, rewards up to step {r.end:,}"),
+        ("Returns", f"discount {r.discount:g}, rewards before step {r.end:,}"),
         ("Values", r.method),
         ("Effort", f"{sum(one.steps for one in r.values):,} simulated steps for the values"),
         ("Same luck", "other actions meet the random numbers of the episode, step by step"),

@@ -165,7 +165,7 @@ def _found(reviews: Reviews) -> list[tuple[str, str]]:
         ("Policy", name(r.policy)),
         ("Reference", f"{itself}: values are those of this policy"),
         ("Decisions", f"{steps:,} in {len(reviews):,} episodes; {wrong:,} shown to be mistakes"),
-        ("Returns", f"discount {r.discount:g}, rewards up to step {r.end:,}"),
+        ("Returns", f"discount {r.discount:g}, rewards before step {r.end:,}"),
         ("Values", r.method),
         ("Effort", f"{reviews.cost:.3g} simulated steps for the values of each step of an episode"),
     ]

@@ -9,15 +9,6 @@ from jmdp.base.interval import Estimate
 RIGHT, MISTAKE, OPEN = "right", "mistake", "open"
 GOOD, BAD, NONE, UNCLEAR = "good", "bad", "none", "unclear"
 
-_KINDS = {
-    (RIGHT, GOOD): "right decision, good luck",
-    (RIGHT, BAD): "right decision, bad luck",
-    (MISTAKE, GOOD): "mistake, good luck",
-    (MISTAKE, BAD): "mistake, bad luck",
-    (RIGHT, NONE): "right decision",
-    (MISTAKE, NONE): "mistake",
-}
-
 
 @dataclass(frozen=True)
 class Decision:
@@ -45,8 +36,5 @@ class Decision:
     @property
     def kind(self) -> str:
         """Decision and luck in words."""
-        known = _KINDS.get((self.judgement, self.fortune))
-        if known is not None:
-            return known
         decided = {RIGHT: "right decision", MISTAKE: "mistake", OPEN: "undecided"}[self.judgement]
         return decided if self.fortune == NONE else f"{decided}, {self.fortune} luck"

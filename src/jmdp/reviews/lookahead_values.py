@@ -59,7 +59,7 @@ class LookaheadValues:
 
 
 def is_learned(values: object) -> bool:
-    """Whether these are learned values; nobody has one without its module."""
+    """Whether these are learned values. The module of their class is not imported for this: it needs JAX."""
     module = sys.modules.get("jmdp.methods.neural_gram.learned_evaluation")
     return isinstance(values, getattr(module, "LearnedEvaluation", ()))
 

@@ -41,12 +41,12 @@ def answer(several: _Several) -> str:
     s, rows = several, several.rows()
     lost = [row for row in rows if float(row["regret per episode"]) > 0]
     worst = "no decision has a regret"
-    if lost and lost[0]["regret per episode"].low <= 0:
-        name, cost = lost[0]["state"] or "states without a label", f"{float(lost[0]['regret per episode']):.3g}"
-        worst = f"no state is shown to lose anything (largest estimate: state {name}, {cost} per episode)"
-    elif lost:
-        name, cost = lost[0]["state"] or "states without a label", f"{float(lost[0]['regret per episode']):.3g}"
-        worst = f"most is lost in state {name}: {cost} per episode"
+    if lost:
+        name, regret = lost[0]["state"] or "states without a label", lost[0]["regret per episode"]
+        worst = f"most is lost in state {name}: {float(regret):.3g} per episode"
+        if regret.low <= 0:
+            cost = f"{float(regret):.3g} per episode"
+            worst = f"no state is shown to lose anything (largest estimate: state {name}, {cost})"
     if all(float(share) != float(share) for share in s.shares.values()):
         spread = "all returns are equal"
     else:

@@ -131,13 +131,8 @@ class Player:
 
     def play(self, episode: int, choose: Choice, kept: range) -> Trajectory | None:
         """Play to step ``kept.stop``, or to the end; return the steps in `kept`, None if it ended before them."""
-        state, t, over = self.start(episode), 0, False
-        if kept.start > 0:
-            state, _, _, over = self._advanced(episode, state, choose, range(kept.start), keep=False)
-            t = kept.start
-        if over:
-            return None
-        return self.follow(episode, state, choose, range(t, kept.stop))
+        state, _, _, over = self._advanced(episode, self.start(episode), choose, range(kept.start), keep=False)
+        return None if over else self.follow(episode, state, choose, kept)
 
     def follow(self, episode: int, state: Any, choose: Choice, steps: range) -> Trajectory:
         """Play these steps from a state, which is not changed."""
