@@ -127,7 +127,9 @@ def read_part(path: Path, part: Part, columns: Columns) -> pyarrow.Table:
         needed = sum(about.row_group(i).total_byte_size for i in range(about.num_row_groups))
         arrays.refuse_large(f"The table in {path}", max(0, needed))
         same = about.num_rows == part.rows and found.schema_arrow.equals(columns.schema())
-        table = found.read() if same and needed <= _SPARE + _WIDEST * part.bytes else None
+        fits = same and needed <= _SPARE + _WIDEST * part.bytes
+        # A thread of pyarrow that releases `content` while Python ends would end the process by SIGABRT.
+        table = found.read(use_threads=False) if fits else None
     except Exception as error:  # pyarrow raises several kinds, also OSError
         raise StudyError(f"{path} is not a Parquet file that can be read ({short(str(error))}). {_FIX}") from error
     if table is None or table.num_rows != part.rows:

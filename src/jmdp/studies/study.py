@@ -136,7 +136,7 @@ class Study(Reportable):
     def to_dataframe(self) -> pd.DataFrame:
         """One row for each finished state and alternative; see the table of columns in the documentation."""
         _pandas()
-        return self.to_arrow().to_pandas()
+        return self.to_arrow().to_pandas(use_threads=False)
 
     def best(self) -> pd.DataFrame:
         """One row for each finished state: the leader, whether it is known to be best, and its gap to the runner-up.
