@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import math
 import os
+import platform
+import re
 import shlex
 import subprocess
 import sys
@@ -75,6 +77,19 @@ def test_nothing_is_an_error_that_helps(capsys):
 def test_version(capsys):
     found = run(capsys, "jmdp --version")
     assert (found.code, found.out) == (0, f"jmdp {jmdp.__version__}\n")
+
+
+def test_versions_for_a_bug_report(capsys, monkeypatch):
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    found = run(capsys, "jmdp --version --verbose")
+    rows = dict(re.split(r"\s{2,}", line, maxsplit=1) for line in found.out.splitlines())
+    assert (found.code, rows["jmdp"], rows["Python"].split()[0]) == (0, jmdp.__version__, platform.python_version())
+    assert rows["numpy"] == np.__version__
+    assert "OMP_NUM_THREADS=3" in rows["threads"]
+    assert {"system", "cores", "free memory", "scipy", "numba", "not installed"} <= rows.keys()
+    assert not {"pytest", "sphinx", "jmdp[jax]"} & rows.keys()
+    assert platform.node() not in found.out
+    assert run(capsys, "jmdp --version --verbos").code == 2
 
 
 @pytest.mark.parametrize(

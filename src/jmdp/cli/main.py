@@ -114,10 +114,7 @@ def _run(arguments: Sequence[str]) -> int:
     if name == "":
         return _help(sys.stderr, Exit.ERROR)
     if name == "--version":
-        from jmdp import __version__
-
-        print(f"jmdp {__version__}")
-        return Exit.YES
+        return _version(rest)
     if name not in COMMANDS:
         raise unknown("command", name, COMMANDS)
     entry = COMMANDS[name]
@@ -131,6 +128,20 @@ def _run(arguments: Sequence[str]) -> int:
     kind: type[Command] = getattr(import_module(f"jmdp.cli.commands.{entry.module}"), entry.name)
     command = parsed(kind, f"jmdp {name}", rest)
     return command if isinstance(command, int) else command.run()
+
+
+def _version(options: Sequence[str]) -> Exit:
+    if options not in ([], ["--verbose"]):
+        raise SettingsError("The version has one option: jmdp --version --verbose")
+    if options:
+        from jmdp.cli.versions import versions
+
+        print(versions())
+    else:
+        from jmdp import __version__
+
+        print(f"jmdp {__version__}")
+    return Exit.YES
 
 
 def parsed(kind: type[Command], program: str, arguments: Sequence[str]) -> Command | int:
@@ -155,7 +166,7 @@ def _help(stream: TextIO, code: Exit) -> Exit:
         f"usage: jmdp COMMAND [OPTIONS]\n\n{main.__doc__}\n\ncommands\n{commands}\n\n"
         "options\n"
         "  -h, --help  show this help; after a command, show its options\n"
-        "  --version   show the version\n\n"
+        "  --version   show the version; with --verbose also those of other packages, the machine and its threads\n\n"
         "exit codes\n"
         "  0    success: converged, decided, no fault found, or all claims reproduced\n"
         "  1    finished without success: the output states the reason; gate: the new policy is worse\n"
