@@ -1,4 +1,4 @@
-"""Where fcntl and other parts of POSIX are missing, as on Windows: imports, checkpoints and worker processes."""
+"""Where fcntl, fork and other parts of POSIX are missing, as on Windows: imports, files, worker processes, the command line."""
 
 from __future__ import annotations
 
@@ -9,15 +9,22 @@ import sys
 import pytest
 
 REMOVED = """
-import os, signal, sys
+import builtins, io, os, signal, sys
 
 for name in ("fcntl", "grp", "pwd", "resource", "termios"):
     sys.modules[name] = None
 for name in ("O_DIRECTORY", "O_NOFOLLOW", "O_NONBLOCK", "fchmod", "fork", "forkpty", "getgid", "getuid", "geteuid",
-             "sched_getaffinity"):
+             "killpg", "nice", "pread", "pwrite", "sched_getaffinity", "setsid", "statvfs", "sysconf"):
     delattr(os, name)
 for name in ("SIGALRM", "SIGHUP", "pthread_kill", "pthread_sigmask", "setitimer"):
     delattr(signal, name)
+
+def without_meminfo(path, *arguments, real=io.open, **settings):
+    if isinstance(path, str) and path == "/proc/meminfo":
+        raise FileNotFoundError(2, "No such file or directory", path)
+    return real(path, *arguments, **settings)
+
+builtins.open = without_meminfo
 """
 """Run by every process when Python starts, also by workers."""
 
@@ -65,13 +72,32 @@ def main():
     assert os.listdir(path.parent) == ["run.npz"]
     found = [jmdp.compare(world, 3, policy, seed=1, samples=256, pool=pool, progress=False) for pool in (None, 2)]
     assert str(found[0]) == str(found[1])
+    found[0].save(path.with_name("found.nc"))
+    assert str(jmdp.load(path.with_name("found.nc"))) == str(found[0])
+    found[0].report(path.with_name("page.html"))
+    given = dict(seed=1, path=path.with_name("study"), budget=64, progress=False)
+    rows = [jmdp.study(world, policy, range(4), **given).to_arrow().to_pylist() for _ in range(2)]
+    assert len(rows[0]) == 4 * world.model.actions.size
+    assert rows[0] == rows[1]
+    assert jmdp.review(world, policy, seed=1, steps=range(3), horizon=20, progress=False).decisions
 
 if __name__ == "__main__":
     main()
 """
 
 
-@pytest.mark.parametrize("code", [IMPORTS, USE], ids=["imports", "use"])
+COMMANDS = """
+from jmdp.cli import main
+
+LINES = ("--version --verbose", "evaluate inventory --state 3 --coupling synchronous", "check world:inventory",
+         "compare world:inventory --state 3 --policy base_stock --samples 100 --pool 2")
+if __name__ == "__main__":
+    for line in LINES:
+        assert main(line.split()) in (0, 1), line
+"""
+
+
+@pytest.mark.parametrize("code", [IMPORTS, USE, COMMANDS], ids=["imports", "use", "commands"])
 def test_without_posix(code, tmp_path):
     """The warning is that of filelock, which knows locks of POSIX and of Windows."""
     (tmp_path / "start").mkdir()
