@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from jmdp.studying import study
     from jmdp.tabulating import Tabulation, tabulate
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "JIPE",
