@@ -66,7 +66,6 @@ SLOW = (
     "simulators/objects/",
     "simulators/test_ale.py",
     "simulators/test_pair_walks.py",
-    "simulators/test_workers.py",
     "test_comparing.py::test_a_tie_is_seldom_called",
     "test_comparing_policies.py",
     "test_reward_bound.py",

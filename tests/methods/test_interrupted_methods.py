@@ -125,7 +125,13 @@ def case_folder(folder, case):
     return path
 
 
-@pytest.mark.parametrize("case", CASES)
+IN_GATE = {"ExactPairs", "Incremental(checkpoint=…)", "NeuralGram(folder=…)", "compare(pool=…)", "study", "review"}
+"""Of each kind of loop one case: sweeps, steps with a file, training, worker processes, Parquet files, rollouts."""
+
+
+@pytest.mark.parametrize(
+    "case", [pytest.param(case, marks=() if case in IN_GATE else pytest.mark.long) for case in CASES]
+)
 def test_a_press_leaves_everything_right(case, folder):
     """One press in an import, one at a random moment of the first call of a process, one of a later call."""
     check(case, folder, processes=1, presses=2, seed=0)

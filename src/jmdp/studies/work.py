@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -26,9 +26,6 @@ from jmdp.simulators.rollouts import RolloutPlan
 from jmdp.studies.parts import Columns, Finished
 from jmdp.studies.points import Block, Failure, attempt, printable, state_key
 from jmdp.studies.rows import Row, comparison_rows, evaluation_rows, failed_rows
-
-if TYPE_CHECKING:
-    pass
 
 _CHECKED_EVERY = 64
 """Of the states of a compiled simulator one in so many is checked; of others, every state."""
