@@ -10,7 +10,7 @@ from jmdp.errors import MissingExtraError
 COMPARISONS = (
     "paper_operator", "sweep", "whole_solve", "acceleration", "mean", "scaling", "reachable", "orders", "distributions",
     "moment_bounds", "projection", "updates", "decisions", "selection", "policies", "simulators", "neural", "ray_pong",
-    "ray_driver", "ray_nodes",
+    "ray_driver", "ray_nodes", "other_tools",
 )  # fmt: skip
 """Modules with a function `compare(quick)`, in the order of docs/benchmarks.md."""
 

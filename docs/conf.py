@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import sys
+from pathlib import Path
 
 from docutils import nodes
 from docutils.utils.math import MathError
@@ -12,6 +14,9 @@ from sphinx.pycode import parser
 from sphinx.util.logging import getLogger
 
 import jmdp
+
+sys.path.insert(0, str(Path(__file__).parent))
+import write_notebooks
 
 project = "jmdp"
 author = "The jmdp developers"
@@ -65,12 +70,27 @@ def _mathml(*, block):
         formula = node.astext().replace(r"\dots", r"\ldots")  # two things that docutils cannot read
         formula = re.sub(r"\\frac(\d)(\d)", r"\\frac{\1}{\2}", formula)
         try:
-            translator.body.append(tex2mathml(formula, as_block=block))
+            drawn = tex2mathml(formula, as_block=block)
+            translator.body.append(drawn if block else _in_pieces(drawn))
         except MathError as error:
             getLogger(__name__).warning("%s in %s", error, formula, location=node)
         raise nodes.SkipNode
 
     return visit, None
+
+
+def _in_pieces(drawn):
+    """A long formula within a line may go on in the next line after a relation: browsers do not break MathML."""
+    opening, *parts = re.split(r"\n(?=  <|</math>)", drawn)  # the parts of the formula that are not within others
+    if len(parts) <= 16:
+        return drawn
+    depth, pieces = 0, [opening]
+    for part in parts:
+        depth += len(re.findall(r">[(\[{]<", part)) - len(re.findall(r">[)\]}]<", part))
+        pieces.append(part)
+        if depth == 0 and re.fullmatch(r"  <mo>[=≤≥]</mo>", part):
+            pieces.append(f"</math><wbr>{opening}")
+    return "\n".join(pieces)
 
 
 def _plain(app, env, node, contnode):
@@ -86,13 +106,43 @@ def _docstring(app, what, name, obj, options, lines):
 
 
 def _signature(app, what, name, obj, options, signature, returns):
-    """Aliases by their names also where they are part of a type."""
+    """Aliases by their names also where they are part of a type, and ArrayLike without what NumPy makes of it."""
+    array_like = r"~?[\w.]*_Buffer \| .*?_NestedSequence\[complex \| bytes \| str\]"
     plain = [text and re.sub(r"TypeAliasForwardRef\('(\w+)'\)", r"\1", text) for text in (signature, returns)]
-    return tuple(plain)
+    return tuple(text and re.sub(array_like, "ArrayLike", text) for text in plain)
+
+
+def _long_names(app, name, template, context, doctree):
+    """Long names of files and tests may break after a slash or an underscore; on a phone they must."""
+    if "body" in context:
+        long = r'(?<=<span class="pre">)[^<]{20,}(?=</span>)'
+        context["body"] = re.sub(long, lambda found: re.sub(r"([/_]+)", r"\1<wbr>", found[0]), context["body"])
+
+
+def _write_notebooks(app):
+    """Tutorials as notebooks, beside their pages."""
+    if app.builder.format == "html":
+        write_notebooks.write(Path(app.outdir) / "tutorials")
+
+
+def _link_notebooks(app, name, source):
+    """Links to them, under the title of a tutorial and in the list of all; the sources can be read without."""
+    tutorials = [page.stem for page in write_notebooks.TUTORIALS]
+    link = '<a href="{}.ipynb" download>{}</a>'
+    if name == "tutorials/index":
+        for tutorial in tutorials:
+            cell = f"({tutorial}.md) |"
+            source[0] = source[0].replace(cell, f"{cell[:-2]}<br>{link.format(tutorial, 'notebook')} |")
+    elif name.removeprefix("tutorials/") in tutorials:
+        under = rf"\1\n{link.format(name.removeprefix('tutorials/'), 'Download this tutorial as a notebook')}\n"
+        source[0] = re.sub(r"^(# .*\n)", under, source[0], count=1, flags=re.MULTILINE)
 
 
 def setup(app):
     """What settings cannot say."""
+    app.connect("builder-inited", _write_notebooks)
+    app.connect("html-page-context", _long_names)
+    app.connect("source-read", _link_notebooks)
     app.add_html_math_renderer("mathml", inline_renderers=_mathml(block=False), block_renderers=_mathml(block=True))
     app.connect("missing-reference", _plain)
     app.connect("autodoc-process-docstring", _docstring)

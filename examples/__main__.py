@@ -7,6 +7,7 @@ writes nothing. ``python -m examples taxi pong`` runs the named ones and keeps t
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import sys
@@ -50,15 +51,46 @@ of the others with the same random numbers.
 PICTURES = PAGE.parent / "images" / "gallery"
 
 
+def cards(names: list[str]) -> str:
+    """A picture, the title and a line about each entry, which lead to it."""
+    return "\n::::{container} cards\n\n" + "".join(card(name) for name in names) + "::::\n"
+
+
+def card(name: str) -> str:
+    """One of them. Its line is the first of the script's docstring, without the words of the title."""
+    title, words = TITLES[name], (ast.get_docstring(ast.parse(script(name))) or "").splitlines()[0]
+    subject, colon, rest = words.partition(": ")
+    if colon and title.startswith(subject):
+        words = rest[0].upper() + rest[1:]
+    heading = re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-")
+    picture = f"![](images/gallery/{name}.svg)\n\n" if (PICTURES / f"{name}.svg").exists() else ""
+    return f":::{{container}} entry\n{picture}**[{title}](#{heading})**\n\n{words}\n:::\n\n"
+
+
 def entry(name: str, output: str) -> str:
     """One section of the page: heading, chart if there is one, script and printed output."""
-    code = (HERE / f"{name}.py").read_text(encoding="utf-8").strip()
     chart = f"![Chart of the result of {name}.py](images/gallery/{name}.svg)\n\n"
     return (
         f"\n## {TITLES[name]}\n\n`examples/{name}.py`\n\n"
         f"{chart if (PICTURES / f'{name}.svg').exists() else ''}"
-        f"```python\n{code}\n```\n\n```text\n{output.strip()}\n```\n"
+        f"```python\n{script(name)}\n```\n\n```text\n{output.strip()}\n```\n"
     )
+
+
+def script(name: str) -> str:
+    """The source of an example."""
+    return (HERE / f"{name}.py").read_text(encoding="utf-8").strip()
+
+
+def outputs(page: str) -> dict[str, str]:
+    """What the examples on a page printed."""
+    return dict(re.findall(r"\n`examples/(\w+)\.py`\n.*?\n```text\n(.*?)\n```\n", page, re.S))
+
+
+def written(printed: dict[str, str]) -> str:
+    """The page with these outputs."""
+    names = [name for name in ORDER if name in printed]
+    return OPENING + cards(names) + "".join(entry(name, printed[name]) for name in names)
 
 
 def main(names: list[str]) -> None:
@@ -68,21 +100,20 @@ def main(names: list[str]) -> None:
     if unknown:
         sys.exit(f"Unknown example {unknown[0]}. Choose from {', '.join(ORDER)}; or --quick, --page.")
     chosen = [name for name in ORDER if name in names or (not names) or (quick and name not in SLOW)]
-    page = PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
-    kept = dict(re.findall(r"\n`examples/(\w+)\.py`\n.*?\n```text\n(.*?)\n```\n", page, re.S))
+    kept = outputs(PAGE.read_text(encoding="utf-8")) if PAGE.exists() else {}
     for name in chosen:
         print(f"== {name}", flush=True)
         strict = ["-W", "error", "-W", "ignore::DeprecationWarning"]  # else importing Box2D fails
-        script = (
+        command = (
             [HERE / f"{name}.py"] if quick else [HERE / "drawing.py", HERE / f"{name}.py", PICTURES / f"{name}.svg"]
         )
-        done = subprocess.run([sys.executable, *strict, *script], capture_output=True, text=True, check=False)
+        done = subprocess.run([sys.executable, *strict, *command], capture_output=True, text=True, check=False)
         print(done.stdout)
         if done.returncode:
             sys.exit(f"{name} failed:\n{done.stderr}")
         kept[name] = done.stdout
     if page_only or not quick:
-        PAGE.write_text(OPENING + "".join(entry(name, kept[name]) for name in ORDER if name in kept), encoding="utf-8")
+        PAGE.write_text(written(kept), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""MinAtar Breakout in JAX."""
+"""MinAtar Breakout in JAX: up to 50,000 rollouts of each action."""
 
 import gymnax
 

@@ -26,6 +26,7 @@ SLOW = (
     "cli/test_cli_main.py",
     "cli/test_command_line_fuzz.py",
     "cli/test_policy_files.py",
+    "crosschecks/",
     "distribute/",
     "experiments/test_reproducing.py",
     "files/test_hostile_files.py",

@@ -1,4 +1,4 @@
-"""Where fcntl, fork and other parts of POSIX are missing, as on Windows: imports, files, worker processes, the command line."""
+"""Without fcntl, fork and other parts of POSIX, as on Windows: imports, files, workers, the command line."""
 
 from __future__ import annotations
 

@@ -56,8 +56,36 @@ def core():
     reached = jmdp.evaluate(WORLD.model, POLICY, SHARED, jmdp.ReachablePairs("2"))
     np.testing.assert_allclose(reached.mean[0], exact.mean[2], atol=1e-2)
     jmdp.compare(shop(), policy=filled_up, discount=0.8, seed=0)
+    every_verb()
     blas_on_one_thread()
     a_checkpoint_has_one_user()
+
+
+class Queue:
+    """An ordinary class with its own generator."""
+
+    def reset(self, seed=None):
+        self.rng, self.length = np.random.default_rng(seed), 2
+        return self.length
+
+    def step(self, action):
+        self.length = max(0, self.length + int(self.rng.poisson(1.0)) - action)
+        return self.length, -float(self.length) - 0.5 * action, False
+
+
+def every_verb():
+    """Main functions on a table, on functions, on an ordinary class and on whole runs."""
+    rules = {"all": 1, "none": 0}
+    policies = {name: (lambda observation, action=action: action) for name, action in rules.items()}
+    given = {"seed": 0, "discount": 0.8, "horizon": 10}
+    for simulator in (shop(), jmdp.simulators.ObjectSimulator(Queue, {"idle": 0, "serve": 1})):
+        jmdp.compare_policies(simulator, policies, samples=64, **given)
+        jmdp.review(simulator, policies["all"], method=jmdp.RolloutValues(8), **given)
+        jmdp.visited_states(simulator, policies["all"], seed=0, count=3)
+    assert jmdp.review(WORLD.model, POLICY, seed=0, horizon=10, starts=[2]).exact
+    jmdp.compare_runs(
+        {"a": lambda luck: luck.uniform("x"), "b": lambda luck: luck.uniform("x") ** 2}, seed=0, samples=64
+    )
 
 
 def a_checkpoint_has_one_user():

@@ -13,11 +13,11 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 EXTRAS = PROJECT["optional-dependencies"]
-FOR_USERS = set(EXTRAS) - {"bench", "dev", "docs", "examples"}
+FOR_USERS = set(EXTRAS) - {"bench", "dev", "docs", "examples", "other-tools"}
 
 DISTRIBUTIONS = {
     "Box2D": "box2d", "PIL": "pillow", "flint": "python-flint", "orbax": "orbax-checkpoint", "sklearn": "scikit-learn",
-    "yaml": "pyyaml",
+    "simopt": "simoptlib", "yaml": "pyyaml",
 }  # fmt: skip
 """Of modules whose name is not that of the distribution."""
 NOT_IMPORTED = {
@@ -31,6 +31,7 @@ BROUGHT_ALONG = {
     "docutils": "sphinx",
     "flax": "gymnax",
     "nbformat": "myst-nb",
+    "packaging": "pytest",
     "torch": "stable-baselines3",
 }
 """Packages that ours are useless without, by what brings them."""
@@ -57,7 +58,8 @@ def normalised(name):
 def modules(folder):
     """Top-level packages that files of this folder import, anywhere in them, by statement or by name."""
     tests = ROOT / "tests"
-    own = {"jmdp", "benchmarks", "examples", *(path.stem for path in (*tests.iterdir(), *tests.rglob("*.py")))}
+    scripts = (*tests.iterdir(), *tests.rglob("*.py"), *(ROOT / "docs").glob("*.py"))
+    own = {"jmdp", "benchmarks", "examples", *(path.stem for path in scripts)}
     for path in (ROOT / folder).rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             names = []
@@ -83,7 +85,7 @@ def distribution(module):
         ("src", set(EXTRAS) - {"dev"}),
         ("tests", {"dev", "examples"}),
         ("docs", {"docs"}),
-        ("benchmarks", {"bench"}),
+        ("benchmarks", {"bench", "other-tools"}),
         ("examples", {"examples"}),
     ],
 )

@@ -1,7 +1,7 @@
 """The pair chain solved in exact rationals (FLINT): the truth that certificates are held against.
 
-Equations are written per pair of coordinates, uncentred, as the paper has them. The steps come from `jmdp.models.exact`,
-which a test holds against `pair_chain`.
+Equations are written per pair of coordinates, uncentred, as the paper has them. The steps come from
+`jmdp.models.exact`, which a test holds against `pair_chain`.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from jmdp.base.machine import cores, free_bytes, in_words
 
 _VARIABLES = ("JAX_PLATFORMS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 """Variables of the environment that change threads or devices."""
-_FOR_DEVELOPERS = ("bench", "dev", "docs", "examples")
+_FOR_DEVELOPERS = ("bench", "dev", "docs", "examples", "other-tools")
 
 
 def versions() -> str:

@@ -1,16 +1,13 @@
-"""Operations on an environment with all its wrappers: list the layers, reset, duplicate, pickle."""
+"""Operations on an environment with all its wrappers: list the layers, reset, duplicate."""
 
 from __future__ import annotations
 
 import copy
-import io
 import types
 from collections import deque
-from collections.abc import Callable, Mapping
-from types import MappingProxyType
+from collections.abc import Callable
 from typing import Any
 
-import cloudpickle
 import numpy as np
 
 from jmdp.base.keyed_generator import KeyedGenerator
@@ -150,33 +147,3 @@ _LEAVES = frozenset({bool, bytes, complex, float, int, str, type(None), np.ndarr
 def copies_by_rebuilding(env: Any) -> bool:
     """True if `deepcopy` would call the constructor again and lose the state (`EzPickle`)."""
     return hasattr(env, "_ezpickle_args")
-
-
-class _Pickler(cloudpickle.Pickler):  # type: ignore[misc]
-    """Pickler that stores the state of all environments, including those that would be rebuilt.
-
-    Classes of scripts and notebooks are stored by value.
-    """
-
-    def __init__(self, file: io.BytesIO, shared: Mapping[str, Any]) -> None:
-        super().__init__(file)
-        self._names = {id(value): name for name, value in shared.items()}
-
-    def persistent_id(self, value: Any) -> str | None:
-        return self._names.get(id(value))
-
-    def reducer_override(self, value: Any) -> Any:
-        if isinstance(value, type) or not copies_by_rebuilding(value):
-            return super().reducer_override(value)
-        return object.__new__, (type(value),), vars(value), None, None, _set_attributes
-
-
-def pickled(value: Any, shared: Mapping[str, Any] = MappingProxyType({})) -> bytes:
-    """Pickle an object that contains environments, with names in place of the shared objects."""
-    written = io.BytesIO()
-    _Pickler(written, shared).dump(value)
-    return written.getvalue()
-
-
-def _set_attributes(value: Any, attributes: dict[str, Any]) -> None:
-    vars(value).update(attributes)

@@ -16,7 +16,7 @@ from jmdp.simulators.checking.quick_check import quick_check
 from jmdp.simulators.digests import digest_of, generators_in
 from jmdp.simulators.gymnasium.copied import CopiedEnvs
 from jmdp.simulators.gymnasium.cores import AtariCore, Core, MuJoCoCore, UserCore
-from jmdp.simulators.gymnasium.env_operations import layers, pickled, was_reset
+from jmdp.simulators.gymnasium.env_operations import layers, was_reset
 from jmdp.simulators.gymnasium.env_refusals import (
     after_truncation,
     in_box,
@@ -263,6 +263,8 @@ class GymnasiumSimulator(Simulator):
 
     def pack(self, state: Snapshot) -> bytes:
         """The state without what it shares with the simulator, compressed."""
+        from jmdp.simulators.gymnasium.env_pickler import pickled
+
         return zlib.compress(pickled(state, self._snapshots.shared), 1)
 
     def unpack(self, packed: bytes) -> Snapshot:
@@ -270,6 +272,8 @@ class GymnasiumSimulator(Simulator):
         return unpickled_with(zlib.decompress(packed), self._snapshots.shared)  # type: ignore[no-any-return]
 
     def __getstate__(self) -> bytes:
+        from jmdp.simulators.gymnasium.env_pickler import pickled
+
         return pickled(vars(self))
 
     def __setstate__(self, state: bytes) -> None:

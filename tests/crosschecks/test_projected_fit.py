@@ -1,0 +1,193 @@
+"""Fits over positive semidefinite matrices against Clarabel, called directly on another form of the problem.
+
+The fixed point is θ in the cone with s = M θ − b in the cone and ⟨θ, s⟩ = 0. So it minimises θᵀ M θ − b·θ over θ and s
+in the cone, and the minimum is 0: a quadratic programme, since M is monotone. If M is symmetric, θ minimises
+½ θᵀ M θ − b·θ over the cone alone.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+import jmdp
+from jmdp.methods.linear_projected import linear_projected
+from jmdp.methods.linear_projected.psd_fit import Cone, fit, outer, packed
+from sample_models import random_problem
+
+clarabel = pytest.importorskip("clarabel")
+
+SOLUTION, OBJECTIVE = 1e-4, 5e-8
+"""Largest differences, relative to ‖b‖ with M of size 1, and to ‖b‖². Clarabel's error is of the root of its gap."""
+
+SIZES = [(1, 0), (2, 0), (3, 2), (5, 1), (6, 4)]
+
+
+def by_columns(sizes):
+    """Permutation from the order of rows of the upper triangles to Clarabel's order of columns; both scale by √2."""
+    order, start = [], 0
+    for d in sizes:
+        row, column = np.triu_indices(d)
+        order.append(start + np.lexsort((row, column)))
+        start += row.size
+    return sparse.eye(start, format="csc")[np.concatenate(order)]
+
+
+def minimised(quadratic, linear, sizes, also=None):
+    """Argmin and minimum of ½ θᵀ Q θ + l·θ over θ in the cone, and with A θ − r in it for `also` = (A, r)."""
+    order = by_columns(sizes)
+    rows, right = [-order], [np.zeros(linear.size)]
+    if also is not None:
+        rows.append(-order @ sparse.csc_matrix(also[0]))
+        right.append(-order @ also[1])
+    settings = clarabel.DefaultSettings()
+    settings.verbose = False
+    settings.tol_gap_abs = settings.tol_gap_rel = settings.tol_feas = 1e-10
+    cones = [clarabel.PSDTriangleConeT(d) for d in sizes if d] * len(rows)
+    upper = sparse.triu(sparse.csc_matrix(quadratic), format="csc")
+    stacked = sparse.vstack(rows, format="csc")
+    found = clarabel.DefaultSolver(upper, linear, stacked, np.concatenate(right), cones, settings).solve()
+    assert str(found.status) in ("Solved", "AlmostSolved")
+    return np.array(found.x), found.obj_val
+
+
+def fixed_point(M, b, sizes):
+    """By Clarabel, and the minimum that must be 0."""
+    return minimised(M + M.T, -b, sizes, (M, b))
+
+
+def assert_optimal(M, b, theta, sizes, tolerance):
+    """θ and s = M θ − b in the cone and orthogonal, up to a part of ‖b‖: no solver is needed to see it."""
+    slack, size = M @ theta - b, np.linalg.norm(b)
+    for matrix in (*Cone(sizes).blocks(theta), *Cone(sizes).blocks(slack)):
+        assert not matrix.size or np.linalg.eigvalsh(matrix)[0] >= -tolerance * size
+    assert abs(theta @ slack) <= tolerance * size**2
+
+
+def count(sizes):
+    return sum(d * (d + 1) // 2 for d in sizes)
+
+
+def monotone(rng, n, contraction):
+    """G and M = G − contraction · R Q Rᵀ with G = R Rᵀ and an orthogonal Q; the eigenvalues of G are near 1."""
+    rows = rng.standard_normal((4 * n + 4, n)) / np.sqrt(4 * n + 4)
+    root = np.linalg.cholesky(rows.T @ rows)
+    Q = np.linalg.qr(rng.standard_normal((n, n)))[0]
+    return root @ root.T, root @ (np.eye(n) - contraction * Q) @ root.T
+
+
+@pytest.mark.parametrize("sizes", SIZES)
+def test_symmetric_problems(sizes):
+    """A projection on the cone in the norm of G: the same minimum and the same argmin."""
+    rng = np.random.default_rng(count(sizes))
+    for _ in range(8):
+        G, _ = monotone(rng, count(sizes), 0.0)
+        b = rng.standard_normal(len(G))
+        found = fit(G, G, b, Cone(sizes), 1e-10, 10_000, "projected").parameters
+        theta, least = minimised(G, -b, sizes)
+        assert found @ G @ found / 2 - b @ found == pytest.approx(least, abs=OBJECTIVE * (b @ b))
+        assert np.linalg.norm(found - theta) <= SOLUTION * np.linalg.norm(b)
+
+
+@pytest.mark.parametrize("contraction", [0.3, 0.9])
+@pytest.mark.parametrize("sizes", SIZES)
+def test_fixed_points(sizes, contraction):
+    """With M that is not symmetric; the fit alone is outside the cone in most cases."""
+    rng = np.random.default_rng(100 + count(sizes))
+    constrained = 0
+    for _ in range(6):
+        G, M = monotone(rng, count(sizes), contraction)
+        b = rng.standard_normal(len(G))
+        found = fit(G, M, b, Cone(sizes), 1e-10, 10_000, "projected")
+        constrained += found.constrained
+        assert found.outcome is jmdp.Outcome.CONVERGED
+        assert_optimal(M, b, found.parameters, sizes, 1e-8)
+        theta, least = fixed_point(M, b, sizes)
+        assert least == pytest.approx(0, abs=OBJECTIVE * (b @ b))
+        assert np.linalg.norm(found.parameters - theta) <= SOLUTION * np.linalg.norm(b)
+    assert constrained >= 2
+
+
+@pytest.mark.parametrize("sizes", SIZES[1:])
+def test_solutions_at_an_edge_of_the_cone(sizes):
+    """θ of rank 1 with s of rank 1 orthogonal to it and with s = 0, and θ = 0 with s of rank 1 and of rank 3."""
+    rng = np.random.default_rng(200 + count(sizes))
+    for some, slack in ((1, 1), (1, 0), (0, 1), (0, 3)):
+        G, M = monotone(rng, count(sizes), 0.5)
+        theta, s = [], []
+        for d in sizes:
+            basis = np.linalg.qr(rng.standard_normal((d, d)))[0] if d else np.zeros((0, 0))
+            theta.append(packed(basis[:, :some] @ basis[:, :some].T))
+            s.append(packed(basis[:, some : some + slack] @ basis[:, some : some + slack].T))
+        right, b = np.concatenate(theta), M @ np.concatenate(theta) - np.concatenate(s)
+        found = fit(G, M, b, Cone(sizes), 1e-12, 20_000, "projected").parameters
+        assert np.linalg.norm(found - right) <= 1e-8 * np.linalg.norm(b)
+        assert np.linalg.norm(fixed_point(M, b, sizes)[0] - right) <= SOLUTION * np.linalg.norm(b)
+
+
+@pytest.mark.parametrize("d", [2, 3, 4])
+def test_pairs_that_leave_directions_undetermined(d):
+    """Coordinates in a subspace, and with some pairs unseen: equal values at all seen pairs, and equal minima."""
+    rng, sizes = np.random.default_rng(300 + d), (d, 0)
+    for i in range(6):
+        coordinates = np.linalg.qr(rng.standard_normal((d + 1, d)))[0][:, :-1] @ np.eye(d - 1, d)
+        coordinates = coordinates @ np.linalg.qr(rng.standard_normal((d, d)))[0]
+        x, y = np.triu_indices(d + 1)
+        seen = (x == y) | (rng.random(x.size) < (0.5 if i % 2 else 1.0))
+        x, y = x[seen], y[seen]
+        rows = outer(coordinates[x], coordinates[y])
+        values = rng.standard_normal(x.size) + (x == y)
+        G, b = rows.T @ rows, rows.T @ values
+        M = rows.T @ (np.eye(x.size) - 0.6 * np.linalg.qr(rng.standard_normal((x.size, x.size)))[0]) @ rows
+        assert np.linalg.matrix_rank(G) < len(G)
+        for matrix in (G, M):
+            found = fit(G, matrix, b, Cone(sizes), 1e-10, 20_000, "projected").parameters
+            assert_optimal(matrix, b, found, sizes, 1e-7)
+            aim = b + (G - matrix) @ found
+            theta, least = minimised(G, -aim, sizes)
+            assert found @ G @ found / 2 - aim @ found == pytest.approx(least, abs=OBJECTIVE * (values @ values))
+            assert np.linalg.norm(rows @ (found - theta)) <= SOLUTION * np.linalg.norm(values)
+
+
+@pytest.mark.parametrize("scale", [1e-140, 1e-9, 1e9, 1e140])
+def test_the_unit_does_not_matter(scale):
+    """Neither that of weights nor that of rewards; Clarabel is given the problem in units of 1."""
+    rng, sizes = np.random.default_rng(400), (3, 2)
+    for _ in range(2):
+        G, M = monotone(rng, count(sizes), 0.7)
+        b = rng.standard_normal(len(G))
+        theta, _ = fixed_point(M, b, sizes)
+        for weight, unit in ((scale, scale), (1.0, scale), (scale, 1.0)):
+            found = fit(weight * G, weight * M, unit * b, Cone(sizes), 1e-10, 10_000, "projected").parameters
+            assert np.linalg.norm(found / (unit / weight) - theta) <= SOLUTION * np.linalg.norm(b)
+
+
+@pytest.mark.parametrize("target", ["covariance", "second_moment"])
+@pytest.mark.parametrize("coupling", [jmdp.Local("shared"), jmdp.Synchronous("independent")], ids=repr)
+def test_equations_of_models(coupling, target, monkeypatch):
+    """Those that LinearProjected makes of random models and features, also where they leave directions undetermined."""
+    problems = []
+
+    def recorded(G, M, b, cone, *settings):
+        problems.append((G, M, b, cone.sizes, fit(G, M, b, cone, *settings)))
+        return problems[-1][-1]
+
+    monkeypatch.setattr(linear_projected, "fit", recorded)
+    rng = np.random.default_rng(500)
+    while sum(found.constrained for *_, found in problems) < 6:
+        model, policy = random_problem(rng, states=4, scenarios=3, actions=2, discounts=(0.5, 0.9))
+        if model.terminal.all():
+            continue
+        going = ~np.repeat(model.terminal, model.shape[2])[:, None]
+        features = [rng.standard_normal((going.size, d)) * going for d in (3, 2)]
+        method = jmdp.LinearProjected(features[0], features[1] if len(problems) % 2 else None, target=target)
+        jmdp.evaluate(model, policy, coupling, method, throw=False)
+    for G, M, b, sizes, found in problems:
+        assert found.outcome is jmdp.Outcome.CONVERGED
+        unit, size = np.trace(G) / len(G), np.linalg.norm(b) or 1.0
+        theta, least = fixed_point(M / unit, b / size, sizes)
+        values, vectors = np.linalg.eigh(G / unit)
+        difference = np.sqrt(np.maximum(values, 0.0)) * (vectors.T @ (found.parameters * unit / size - theta))
+        assert least == pytest.approx(0, abs=OBJECTIVE)
+        assert np.linalg.norm(difference) <= SOLUTION

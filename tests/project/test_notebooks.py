@@ -1,0 +1,105 @@
+"""Tutorials as notebooks: the code of the page, no output, no link that leads nowhere; and the page of the gallery."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+jupytext = pytest.importorskip("jupytext")
+import nbformat  # noqa: E402 (comes with jupytext)
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+sys.path.insert(0, str(DOCS))
+import write_notebooks  # noqa: E402
+
+PAGES = sorted(page for page in (DOCS / "tutorials").glob("*.md") if page.name != "index.md")
+
+
+@pytest.fixture(scope="module")
+def notebooks(tmp_path_factory):
+    """Each as it is read from the file that readers download."""
+    written = write_notebooks.write(tmp_path_factory.mktemp("site") / "tutorials")
+    return {path.stem: nbformat.read(path, as_version=4) for path in written}
+
+
+def code_of_page(page):
+    """Code blocks as the page has them, by another way than that of the notebooks."""
+    blocks = re.findall(r"^```(?:\{code-cell\} ipython3|python|py)\n(.*?)\n```$", page.read_text(), re.M | re.S)
+    return [re.sub(r"\A(---\n.*?\n---\n|(:\w+:.*\n)+\n?)", "", block, flags=re.S) for block in blocks]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_code_is_that_of_the_page(page, notebooks):
+    cells = [cell.source for cell in notebooks[page.stem].cells if cell.cell_type == "code"]
+    assert cells == code_of_page(page)
+    assert len(cells) >= 7
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_it_is_a_notebook_for_python_without_output(page, notebooks):
+    made = notebooks[page.stem]
+    nbformat.validate(made)
+    assert made.metadata["kernelspec"]["name"] == "python3"
+    code = [cell for cell in made.cells if cell.cell_type == "code"]
+    assert [cell for cell in code if cell.outputs or cell.execution_count is not None] == []
+    for cell in code:
+        ast.parse(re.sub(r"^%.*", "", cell.source, flags=re.M))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_no_link_leads_nowhere_and_pages_named_are_there(page, notebooks):
+    text = "\n".join(cell.source for cell in notebooks[page.stem].cells if cell.cell_type == "markdown")
+    assert re.findall(r"\]\((?!https?:)[^)]*\)|<a |<img |```text", text) == []
+    named = re.findall(r"\(docs: ([\w/]+)\)", text)
+    assert len(named) >= 3
+    assert [name for name in named if not (DOCS / f"{name}.md").exists()] == []
+    assert [name for name in re.findall(r"`(docs/images/[^`]*)`", text) if not (ROOT / name).exists()] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [
+        ("better_often", 'pip install ".[plot]"'),
+        ("common_random_numbers", 'pip install "." "mesa>=3.3" "simpy>=4.1"'),
+        ("new_policy", 'pip install ".[plot,cli,gym]" "stable-baselines3>=2.4"'),
+        ("one_step", 'pip install ".[plot]"'),
+    ],
+)
+def test_the_first_cell_says_what_to_install(name, command, notebooks):
+    first = notebooks[name].cells[0]
+    assert first.cell_type == "markdown"
+    assert first.source.startswith("# ")
+    assert f"```bash\n{command}\n```" in first.source
+
+
+def test_a_package_that_is_not_known_is_named(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("# Title\n\nText.\n\n```python\nimport unheard_of\n```\n")
+    with pytest.raises(ValueError, match=r"page\.md imports unheard_of"):
+        write_notebooks.notebook(page)
+
+
+def test_every_tutorial_is_in_the_index():
+    """The build adds a link to the notebook to each row."""
+    index = (DOCS / "tutorials/index.md").read_text()
+    assert [page.name for page in PAGES if f"]({page.name}) |" not in index] == []
+
+
+def test_files_are_the_same_each_time(tmp_path):
+    one, two = (write_notebooks.write(tmp_path / name) for name in ("one", "two"))
+    assert [path.read_bytes() for path in one] == [path.read_bytes() for path in two]
+
+
+def test_the_gallery_is_what_its_program_writes():
+    from examples import __main__ as gallery
+
+    page = gallery.PAGE.read_text(encoding="utf-8")
+    printed = gallery.outputs(page)
+    assert page == gallery.written(printed)
+    assert list(printed) == gallery.ORDER
+    assert len(re.findall(r"^:::\{container\} entry\n!\[\]\(", page, re.M)) == len(gallery.ORDER)
