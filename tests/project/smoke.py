@@ -1,6 +1,6 @@
 """Does it run with the packages that are installed? ``python tests/project/smoke.py io cli`` uses these extras once.
 
-It needs nothing but the package: no pytest, no other file of the tests. ``--lowest`` asks in addition that each direct
+It needs nothing but the package: no pytest, no other file of the tests. ``--only`` leaves the core out. ``--lowest`` asks in addition that each direct
 dependency is installed in the lowest version that pyproject.toml allows, as ``uv pip install --resolution
 lowest-direct`` does it; a minimum that other packages do not leave in reach is then no longer claimed.
 """
@@ -282,10 +282,10 @@ def trimmed(text):
 
 
 def main(arguments):
-    extras = [name for name in arguments if name != "--lowest"]
+    extras = [name for name in arguments if not name.startswith("--")]
     if "--lowest" in arguments:
         assert not (higher := list(above_their_minimum(extras))), higher
-    for name in ["core", *extras]:
+    for name in extras if "--only" in arguments else ["core", *extras]:
         start = time.process_time()
         CHECKS[name]()
         print(f"{name}: {time.process_time() - start:.1f} s of a core", flush=True)
