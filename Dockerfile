@@ -1,4 +1,7 @@
-# Image for the machines of a Ray cluster: docker build -t jmdp . ; docker run --network=host jmdp ray start --address=FIRST_MACHINE:6379 --block
+# Image for the machines of a Ray cluster; docs/howto/cluster.md has the token that all of them need.
+#   docker build -t jmdp .
+#   docker run --network=host -v ~/.ray/auth_token:/root/.ray/auth_token:ro jmdp       # first machine
+#   … jmdp ray start --address=FIRST_MACHINE:6379 --block                             # each other
 FROM python:3.11-slim
 WORKDIR /jmdp
 COPY pyproject.toml README.md LICENSE ./

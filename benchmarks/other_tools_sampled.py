@@ -203,7 +203,11 @@ def simopt(quick: bool) -> list[Row]:
         row(f"search from ({s0:.0f}, {q0:.0f}), {problem.factors['budget']} runs", f"finds ({s:.0f}, {q:.0f})", "–"),
         row(f"saving ± SE, n = {n}, same streams", f"{mean:.1f} ± {error:.2f}", f"{ours:.1f} ± {our_error:.2f}"),
         row("– other streams", f"{other:.1f} ± {other_error:.2f}", ""),
-        row("runs until the sign is known", "–", f"n = {stopped.samples}: {abs(gap.mean):.0f} ± {half:.0f}"),
+        row(
+            "runs until the sign is known",
+            "–",
+            f"n = {stopped.samples}: {abs(gap.mean):.0f} [{abs(gap.mean) - half:.0f}, {abs(gap.mean) + half:.0f}]",
+        ),
         row("– P(found is cheaper)", "–", interval(float(chance), chance.low, chance.high)),
     ]
 

@@ -20,6 +20,7 @@ def library(method=None, coupling=None, **options):
 
 def test_every_world_has_a_word(capsys):
     """With its function's parameters as options, however its name is hyphenated."""
+    assert set(WORLDS) == {name for name in jmdp.worlds.__all__ if name.islower()} - {"lazy_windy_gridworld"}
     for name, make in WORLDS.items():
         assert make is getattr(jmdp.worlds, name)
         text = run(capsys, f"jmdp evaluate {name.replace('_', '-')} --help").out

@@ -1,8 +1,9 @@
 """Does it run with the packages that are installed? ``python tests/project/smoke.py io cli`` uses these extras once.
 
-It needs nothing but the package: no pytest, no other file of the tests. ``--only`` leaves the core out. ``--lowest`` asks in addition that each direct
-dependency is installed in the lowest version that pyproject.toml allows, as ``uv pip install --resolution
-lowest-direct`` does it; a minimum that other packages do not leave in reach is then no longer claimed.
+It needs nothing but the package: no pytest, no other file of the tests. ``--only`` leaves the core out. ``--lowest``
+asks in addition that each direct dependency is installed in the lowest version that pyproject.toml allows, as ``uv pip
+install --resolution lowest-direct`` does it; a minimum that other packages do not leave in reach is then no longer
+claimed.
 """
 
 from __future__ import annotations

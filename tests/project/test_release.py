@@ -105,6 +105,16 @@ def test_release_notes_are_those_of_the_version(tmp_path):
     assert "### " in found.stdout
     assert not re.search(r"^## ", found.stdout, re.M)
     assert "differ" in notes("9.9.9").stderr
+    for name in ("jmdp-0.2.tar.gz", "jmdp-0.2-py3-none-any.whl"):  # the beginning of another version
+        (tmp_path / name).touch()
+    assert "no section" in notes("0.2").stderr
+
+
+def test_no_page_has_a_place_to_fill_in():
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+    assert not [
+        page.name for page in pages if re.search(r"^[A-Z]+(_[A-Z]+)+$|TODO|FIXME", page.read_text("utf-8"), re.M)
+    ]
 
 
 def test_the_text_on_pypi_has_whole_links_only():

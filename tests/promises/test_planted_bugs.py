@@ -82,6 +82,9 @@ AFTER = "test_reward_bound.py::test_a_reward_after_the_horizon_of_a_table_is_in_
 TD_TWIN = TD + "test_targets_equal_the_slow_twin[sum]"
 BUGS = [
     # Reviews and pages.
+    Bug("equal runs are called worse", "results/answer.py", "the same in {same} and {c.wording.less} in {less}",
+        "the same in {less} and {c.wording.less} in {same}",
+        "results/test_answer.py::test_shares_of_better_equal_and_worse[False-new]"),
     Bug("luck without the discount", "reviews/review.py", "reward + self.discount * after.value - float(q[a]),",
         "reward + after.value - float(q[a]),", REVIEWS + "parts.py::test_parts_add_up_on_tables"),
     Bug("another action is followed by other draws of the policy", "reviews/trajectory.py",

@@ -109,21 +109,32 @@ def test_one_value_has_no_interval():
     assert average(np.array([2.0, 3.0]), 0.95).has_interval
 
 
+def drawn(returns):
+    """Values of a step from returns [n, 2] of rollouts."""
+    ends, gains = np.zeros(returns.shape, np.int32), np.zeros(returns.shape, np.int64)
+    return summary(Draws(returns, ends, gains, 1.0, 64, 0, True), 0, np.array([0.5, 0.5]), 0, 0.95)
+
+
 def test_a_rare_reward_that_no_rollout_shows_is_possible():
     """The returns of another state show what is possible, so intervals of equal rollouts are not narrow."""
-
-    def drawn(returns):
-        ends, gains = np.zeros(returns.shape, np.int32), np.zeros(returns.shape, np.int64)
-        return summary(Draws(returns, ends, gains, 1.0, 64, 0, True), 0, np.array([0.5, 0.5]), 0, 0.95)
-
     quiet, loud = drawn(np.zeros((32, 2))), drawn(np.random.default_rng(0).random((32, 2)) * 10)
-    found, _ = widened([quiet, loud], [0, 0], np.zeros(0), 0.95)
+    found, _ = widened([quiet, loud], [0, 0], [np.zeros(0)] * 2, 0.95)
     least = 9 * math.log(20) / 32
     assert (found.action_errors > least).all()
     assert found.gap_errors[1] > least
     assert found.skill_error > least
     assert found.value_error > least
     assert quiet.action_errors.max() == 0
+
+
+def test_levels_of_different_steps_are_no_spread():
+    """Returns from early steps are larger than those from late ones, whatever the luck."""
+    noise = np.random.default_rng(0).random((32, 2))
+    early, late = drawn(1000 + noise), drawn(noise)
+    found = widened([early, late], [0, 0], [np.array([1000.5]), np.array([0.5])], 0.95)[1]
+    assert (found.action_errors < 1).all()
+    wide = widened([early, late], [0, 0], [np.array([900.0]), np.array([0.5])], 0.95)[1]  # a bad end of the episode
+    assert (wide.action_errors > 90 * math.log(20) / 32).all()
 
 
 @pytest.mark.parametrize("n", [32, 128])

@@ -39,7 +39,7 @@ def simulator_policy(text: str, actions: Labels | None, read_action: Callable[[s
     if "," in text:
         return [_action(part, actions) for part in text.split(",")]
     if text not in (actions.names or ()) and not text.isdecimal():
-        raise unknown("policy", text, ["uniform", *(actions.name(a) for a in range(actions.size))])
+        raise unknown("policy", text, ["uniform", "file.py:name", *(actions.name(a) for a in range(actions.size))])
     a = _action(text, actions)
     return Always(actions.name(a), a)
 

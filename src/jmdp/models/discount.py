@@ -26,7 +26,10 @@ def problem_discount(own: float | None, given: Any) -> float:
             raise SettingsError(f"discount is {short(given)}, but the problem's own is {own!r}. Omit discount.")
         return own
     if given is None:
-        raise SettingsError("This simulator has no discount. Give one, e.g. discount=0.99.")
+        raise SettingsError(
+            "This simulator has no discount. Give one: discount=1.0 for the plain sum of an episode's rewards (with "
+            "horizon=… if the simulator has no time limit), or e.g. discount=0.99."
+        )
     gamma = real_number(given)
     if not 0 <= gamma <= 1:
         raise SettingsError(f"discount is {short(given)}. Give a number from 0 to 1.")

@@ -108,7 +108,8 @@ def _table(r: Review, one: Decision, sampled: str) -> Table:
         gap, gap_error = value - float(values.action_values[r.taken[i]]), float(values.gap_errors[a])
         taken = " (taken)" if a == r.taken[i] else ""
         beside: Cell = "" if taken else estimated(gap, gap_error)
-        rows.append([name(r.actions[a]) + taken, estimated(value, error), beside, in_this_luck(r, one.step, a)])
+        label = one.action if taken else r.actions[a]  # actions without a list are called "taken" in all steps
+        rows.append([name(label) + taken, estimated(value, error), beside, in_this_luck(r, one.step, a)])
     return Table(
         title=f"What each action earns from step {one.step} on",
         columns=["action", "on average", f"more than {name(one.action)}", "in this luck"],

@@ -274,10 +274,10 @@ class ReviewQuestion:
         simulator, count = self.player.simulator, len(trajectory)
         values = [one for one, _ in found]
         taken = [self.alternatives.index(action) for action in trajectory.actions]
-        known = [row for _, row in found if row is not None]
+        seen = [np.zeros(0) if row is None else row for _, row in found]
         if trajectory.terminated:  # otherwise the returns of the last steps are cut
-            known.append(to_go(trajectory.rewards, self.discount))
-        seen = np.concatenate([np.zeros(0), *known])
+            earned = to_go(trajectory.rewards, self.discount)
+            seen = [np.append(row, earned[i : i + 1]) for i, row in enumerate(seen)]
         values = widened(values, [*taken, 0][: len(values)], seen, self.settings.confidence)
         if trajectory.terminated and len(values) == count:
             values.append(StepValues.ended(len(self.alternatives.names)))

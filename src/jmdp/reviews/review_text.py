@@ -81,7 +81,7 @@ def verdict(review: _Reviewed) -> str:
     more = float(r.luck) > 0
     size = f"{abs(float(r.luck)):.3g}"
     if all(one.fortune == NONE for one in r.decisions):
-        luck = "nothing was random"
+        luck = "nothing was random after the start"
     elif r.luck.low > 0 or r.luck.high < 0 or not r.luck.has_interval:
         luck = f"luck {'added' if more else 'cost'} {size}"
     else:

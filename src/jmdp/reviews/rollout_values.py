@@ -115,18 +115,23 @@ def summary(draws: Draws, mine: int, shares: Floats, drawn: int, confidence: flo
     )
 
 
-def widened(values: Sequence[StepValues], taken: Sequence[int], seen: Floats, confidence: float) -> list[StepValues]:
+def widened(
+    values: Sequence[StepValues], taken: Sequence[int], seen: Sequence[Floats], confidence: float
+) -> list[StepValues]:
     """The values of a review, whose errors allow for outcomes that were not observed (`unseen`).
 
-    Their size is the spread of all returns of the review and of the episode itself, `seen`: where all rollouts were
-    equal, the others show what is possible. Gaps too may be as large as this, though those that were observed may all
-    be small. Without any spread nothing is known about it, and the errors are infinite.
+    Their size is the largest spread of the returns from one step: those of rollouts, and those of the episode itself,
+    `seen`. Where all rollouts of a step were equal, other steps show what is possible; that returns from different
+    steps differ in level shows nothing. Gaps too may be as large as this, though those that were observed may all be
+    small. Without any spread nothing is known about it, and the errors are infinite.
     """
-    known = [one.sampled for one in values if one.sampled is not None]
-    if not known:
-        return list(values)
-    most, least = max(one.most for one in known), min(one.least for one in known)
-    spread = max(most, float(seen.max(initial=most))) - min(least, float(seen.min(initial=least))) or math.inf
+    spread = 0.0
+    for one, other in zip(values, seen, strict=True):
+        if one.sampled is not None:
+            most, least = one.sampled.most, one.sampled.least
+            here = float(other.max(initial=most)) - float(other.min(initial=least))
+            spread = max(spread, here)
+    spread = spread or math.inf
     return [_widened(one, mine, spread, confidence) for one, mine in zip(values, taken, strict=True)]
 
 

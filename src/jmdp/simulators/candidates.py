@@ -52,8 +52,8 @@ def candidate_actions(
     if numbered is None:
         if actions is None:
             raise SettingsError(
-                "This simulator has no finite list of actions. Give the ones to compare: actions=[…], or with names, "
-                'actions={"left": …, "right": …}.'
+                "This simulator has no finite list of actions. Give the ones to compare in this call: actions=[…], or "
+                'with names, actions={"left": …, "right": …}; on the command line --actions.'
             )
         chosen = listed_actions(actions.values() if isinstance(actions, Mapping) else actions)
         names = [_name(one) for one in (actions if isinstance(actions, Mapping) else chosen)]

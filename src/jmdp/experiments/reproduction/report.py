@@ -46,7 +46,7 @@ def html(parts: Sequence[Part], *, quick: bool) -> str:
     try:
         from jinja2 import Environment, StrictUndefined
     except ImportError:
-        raise MissingExtraError('Reports need Jinja2: pip install "jmdp[reproduce]"') from None
+        raise MissingExtraError('Reports need Jinja2: pip install "jmdp[report]"') from None
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.filters |= {"number": number, "measured": measured_text, "source": source}
     template = environment.from_string(Path(__file__).with_name("report.html.jinja").read_text(encoding="utf-8"))
