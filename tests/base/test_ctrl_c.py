@@ -250,3 +250,41 @@ def test_the_handler_before_is_restored_whenever_it_is_pressed():
     """A thousand signals at random moments, many while the handler is being restored: about 30 of them without care."""
     found = subprocess.run([sys.executable, "-c", STRESS], capture_output=True, text=True, timeout=300, check=True)
     assert found.stdout == "0\n"
+
+
+def test_a_press_between_the_locks_of_a_progress_bar_leaves_none_locked(monkeypatch):
+    from tqdm import tqdm
+
+    lock = tqdm.get_lock()
+    first, real = lock.locks[0], lock.locks[0].acquire
+    monkeypatch.setattr(lock, "locks", [Pressed(real, first.release), *lock.locks[1:]])
+    reached = []
+
+    @interruptible
+    def work():
+        tqdm(disable=True)
+        reached.append(1)
+        wait()
+
+    with pytest.raises(KeyboardInterrupt):
+        work()
+    assert reached
+    taken = []
+    thread = threading.Thread(target=lambda: taken.append(first.acquire(True, 10)) or first.release())
+    thread.start()
+    thread.join()
+    assert taken == [True]
+
+
+class Pressed:
+    """A lock during whose first acquisition Ctrl-C is pressed."""
+
+    def __init__(self, acquire, release):
+        self._acquire, self.release, self._new = acquire, release, True
+
+    def acquire(self, *arguments, **settings):
+        found = self._acquire(*arguments, **settings)
+        if self._new:
+            self._new = False
+            press()
+        return found

@@ -1,9 +1,10 @@
 """Ctrl-C: when it interrupts, and what waits until it may.
 
 Python raises KeyboardInterrupt between any two instructions of the main thread. In the middle of an import or of a
-compilation this leaves modules half initialised, and every later call in the process fails. So while a main function
-runs (`interruptible`), Ctrl-C waits for the end of an import or a compilation, and in a block with
-`deferred_interrupts` for the block's next safe point. A second Ctrl-C interrupts at once in every case.
+compilation this leaves modules half initialised, and between the two locks of a progress bar the first one locked, and
+every later call in the process fails or hangs. So while a main function runs (`interruptible`), Ctrl-C waits for the
+end of an import, a compilation or a call of tqdm, and in a block with `deferred_interrupts` for the block's next safe
+point. A second Ctrl-C interrupts at once in every case.
 
 Programs with a handler of SIGINT of their own keep it, and those that ignore SIGINT still do.
 """
@@ -24,7 +25,7 @@ from typing import ParamSpec, TypeVar
 P = ParamSpec("P")
 T = TypeVar("T")
 
-_COMPILERS = ("numba", "llvmlite")
+_UNINTERRUPTED = ("numba", "llvmlite", "tqdm")
 _IMPORT = "<frozen importlib._bootstrap>"
 
 _AGAIN = 0.05
@@ -124,10 +125,10 @@ class _Handler:
                     signal.raise_signal(signal.SIGINT)
 
     def _must_wait(self, frame: FrameType | None) -> bool:
-        """Whether something is being imported or compiled, within this call of the main function."""
+        """Whether a module, a compiler or tqdm is at work, within this call of the main function."""
         while frame is not None and frame.f_code is not self._top:
             package = str(frame.f_globals.get("__name__")).partition(".")[0]
-            if frame.f_code.co_filename == _IMPORT or package in _COMPILERS:
+            if frame.f_code.co_filename == _IMPORT or package in _UNINTERRUPTED:
                 return True
             frame = frame.f_back
         return False
