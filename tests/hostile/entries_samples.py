@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -399,3 +400,6 @@ ENTRIES = [
         answer=lambda made: (made.eval_freq, made.episodes, made.tolerance, made.confidence, made.seed, made.discount),
     ),
 ]
+
+if find_spec("stable_baselines3") is None:
+    ENTRIES = [entry for entry in ENTRIES if entry.name != "training.PairedEvalCallback"]

@@ -8,6 +8,7 @@ import fractions
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -349,4 +350,5 @@ def _tables(valid: np.ndarray, rng: np.random.Generator) -> Hostile | None:
     return made[rng.integers(len(made))]
 
 
-_libraries: list[Maker] = [_torch, _jax, _tables, _torch, _jax, _tables]
+_torches = [_torch] if find_spec("torch") else []  # it is not installed with every version of Python
+_libraries: list[Maker] = [*_torches, _jax, _tables, *_torches, _jax, _tables]
