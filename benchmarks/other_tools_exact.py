@@ -106,7 +106,7 @@ def _storm_gap(days: int) -> list[Row]:
     return [
         row(f"mean gap, {days} days", f"{mean:.6f}", f"{gap.mean:.6f}"),
         row("– states", f"{product.nr_states:,} of the product", f"{world.model.shape[0]} of the table"),
-        row("– std", "–", f"{gap.std:.6f}"),
+        row("– std", "not asked", f"{gap.std:.6f}"),
         row(
             "– P(gap > 0)",
             f"{chance:.6f}",

@@ -152,7 +152,10 @@ class Claim:
             verdict = Judgement.REPRODUCED
         else:
             verdict = Judgement.NOT_REPRODUCED if nearest > theirs else Judgement.CANNOT_BE_JUDGED
-        rule = f"interval must be nearer to 1 than {self.paper:g}, or agree with it within a factor of {AGREEMENT:g}"
+        rule = (
+            f"interval must be nearer to 1 than {self.paper:g}, or contain it and be no wider than a factor of "
+            f"{AGREEMENT:g}"
+        )
         return self._finding(measured, rule, verdict)
 
     def _decided(self, measured: Measured, rule: str, holds: bool, fails: bool, better: bool = False) -> Finding:
