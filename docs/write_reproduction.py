@@ -53,8 +53,8 @@ Claims of our own, marked "not in the paper", as controls and additions: {ours}.
 | Example 1 | `jmdp.worlds.anti_correlated_bandit`, in [Mathematics](mathematics.md) | – | – |
 | Figures 1 and 3 | diagrams without numbers | – | – |
 
-All that was not reproduced is in Figure 7: TD errors do not decrease by several orders of magnitude. `jmdp reproduce all`
-therefore ends with exit code 1.
+All that was not reproduced is in Figure 7: TD errors do not decrease by several orders of magnitude. `jmdp reproduce
+all` therefore ends with exit code 1.
 """
 
 
@@ -77,7 +77,8 @@ def page(full: str = "within 90 minutes on two cores") -> str:
     records = {name: Record.load(RESULTS / f"{name}.json") for name in EXPERIMENTS}
     findings = [finding for record in records.values() for finding in record.findings]
     items = "\n".join(
-        f"| {kind.where} | [{kind.title}](#{anchor(kind.title)}) | `jmdp reproduce {name} --out report` | {counted(records[name].findings)} |"
+        f"| {kind.where} | [{kind.title}](#{anchor(kind.title)}) | `jmdp reproduce {name} --out report` "
+        f"| {counted(records[name].findings)} |"
         for name, kind in sorted(EXPERIMENTS.items(), key=lambda item: item[1].where)
     )
     parts = [

@@ -468,7 +468,7 @@ def test_an_uncontrolled_generator_is_refused():
             return observation, reward + Hidden.hidden.random(), *rest
 
     model = table()
-    with pytest.raises(SimulatorError, match=r"is not reproducible: policy 0 .* np_random"):
+    with pytest.raises(SimulatorError, match=r"is not reproducible: policy 0 .*np_random"):
         jmdp.compare_policies(Hidden(model, STARTS), policies(model), seed=0, discount=0.8)
 
 
@@ -639,3 +639,15 @@ def test_messages_for_common_mistakes():
         jmdp.compare(env, policy=pair, seed=0, discount=1.0, horizon=20)
     found = jmdp.compare_policies(env, pair, seed=0, discount=1.0, horizon=20, samples=200)
     assert ", the same in " in found.answer
+
+
+def test_the_interval_of_a_gap_is_that_of_the_rule():
+    from jmdp.results import anytime
+
+    model = table()
+    found = jmdp.compare_policies(model, policies(model), seed=0, samples=64, precision=1e-9, starts=STARTS)
+    first, second = found.actions
+    returns = found.draws.returns
+    gaps = returns[:, 0] - returns[:, 1]
+    error = anytime.mean_errors((gaps - gaps.mean())[:, None], 0.05, returns.std(axis=0, ddof=1).max())[0]
+    assert found.gap(first, second).mean_interval.width == pytest.approx(2 * error, rel=1e-4)  # and a cut tail

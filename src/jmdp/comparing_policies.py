@@ -152,8 +152,8 @@ def policy_question(
     horizon = simulator.episode_limit if settings.horizon is None and gamma == 1 else settings.horizon
     if gamma == 1 and horizon is None:
         raise SettingsError(
-            f"{simulator!r} has no time limit, and discount is 1. Give horizon=…, the largest number of steps of an "
-            "episode. Episodes that end earlier are not affected."
+            f"{simulator!r} has no time limit, and discount is 1. Give horizon=… (--horizon), the largest number of "
+            "steps of an episode. Episodes that end earlier are not affected."
         )
     begin = Starts.of(starts, simulator, source)
     plan = EpisodePlan(

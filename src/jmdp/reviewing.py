@@ -171,8 +171,8 @@ def _question(
         horizon = simulator.episode_limit if gamma == 1 else enough_steps(gamma, 1e-3 / (1 - gamma))
     if horizon is None:
         raise SettingsError(
-            f"{simulator!r} has no time limit, and discount is 1. Give horizon=…, the largest number of steps of an "
-            "episode. Episodes that end earlier are not affected."
+            f"{simulator!r} has no time limit, and discount is 1. Give horizon=… (--horizon), the largest number of "
+            "steps of an episode. Episodes that end earlier are not affected."
         )
     states = table_states(simulator)
     follower = as_policy(policy if reference is None else reference, simulator.actions, states=states)

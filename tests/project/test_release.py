@@ -88,6 +88,7 @@ def test_versions_of_python_agree():
 
 def test_the_version_is_the_same_everywhere():
     assert yaml.safe_load(read("CITATION.cff"))["version"] == jmdp.__version__
+    assert re.findall(r"version = \{(.*)\}", read("README.md")) == [jmdp.__version__]
     assert re.findall(r"^## (\S+)", read("CHANGELOG.md"), re.M)[0] in (jmdp.__version__, "Unreleased")
 
 
@@ -113,7 +114,7 @@ def test_release_notes_are_those_of_the_version(tmp_path):
 def test_no_page_has_a_place_to_fill_in():
     pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
     assert not [
-        page.name for page in pages if re.search(r"^[A-Z]+(_[A-Z]+)+$|TODO|FIXME", page.read_text("utf-8"), re.M)
+        page.name for page in pages if re.search(r"^[A-Z]+(_[A-Z]+)+$|TODO|FIXME|TBD", page.read_text("utf-8"), re.M)
     ]
 
 

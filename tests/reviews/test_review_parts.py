@@ -10,6 +10,7 @@ from identity_runs import luck_scores, of_tables, simulator_settings
 from review_worlds import climb, erratic, residual, table_of, truncated_values, walk
 
 import jmdp
+from jmdp.reviews.trajectory import state_label
 
 
 def test_parts_add_up_on_tables():
@@ -111,3 +112,28 @@ def test_expectation_is_the_first_value():
     one = jmdp.review(walk(), erratic, seed=1, discount=1.0, horizon=8, method=jmdp.RolloutValues(4), progress=False)
     assert float(one.expectation) == one.values[0].value
     assert float(one.final) == 0.0
+
+
+def test_states_of_dict_observations_have_labels():
+    def label(seen):
+        return state_label(Observing(seen), 0)
+
+    assert label({"hour": 7, "price": np.float64(54.23912)}) == "hour=7, price=54.24"
+    assert label({"picture": np.zeros((8, 8))}) == ""
+    assert label({"text": "x" * 500}) == ""
+    assert label((3, "left")) == "(3, 'left')"
+
+
+class Observing(jmdp.simulators.Simulator):
+    """Has this observation in every state."""
+
+    actions = jmdp.simulators.action_labels(["go"])
+
+    def __init__(self, seen):
+        self.seen = seen
+
+    def observe(self, state):
+        return self.seen
+
+    def step(self, state, action, shock):
+        return jmdp.simulators.Step(0.0, state, False)

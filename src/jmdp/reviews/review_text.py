@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from jmdp.base.interval import Estimate
+from jmdp.base.rounding import significant
 from jmdp.results.comparison_table import aligned
 from jmdp.results.comparison_table import shown as with_interval
 from jmdp.results.outcome import Outcome
@@ -79,7 +80,7 @@ def verdict(review: _Reviewed) -> str:
     """The verdict in one sentence: what was earned, the luck in it, and the worst decision."""
     r = review
     more = float(r.luck) > 0
-    size = f"{abs(float(r.luck)):.3g}"
+    size = significant(abs(float(r.luck)), 3)
     if all(one.fortune == NONE for one in r.decisions):
         luck = "nothing was random after the start"
     elif r.luck.low > 0 or r.luck.high < 0 or not r.luck.has_interval:
@@ -101,7 +102,7 @@ def _skilled(r: _Reviewed) -> str:
         return ""
     if r.skill.has_interval and r.skill.low <= 0 <= r.skill.high and r.skill.high > r.skill.low:
         return f"the decisions are as good as those of the reference, as far as can be told ({shown(r.skill)}); "
-    return f"the decisions {'added' if float(r.skill) >= 0 else 'cost'} {abs(float(r.skill)):.3g}; "
+    return f"the decisions {'added' if float(r.skill) >= 0 else 'cost'} {significant(abs(float(r.skill)), 3)}; "
 
 
 def _decided(r: _Reviewed) -> str:
@@ -119,7 +120,7 @@ def _decided(r: _Reviewed) -> str:
 
 
 def _of(one: Decision) -> str:
-    cost = f"{float(one.regret):.3g}"
+    cost = significant(float(one.regret), 3)
     return f"in step {one.step}: {one.action} instead of {one.best} costs {cost} on average"
 
 

@@ -7,7 +7,7 @@ the actions unchanged it is the episode, bit for bit.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -238,4 +238,13 @@ def state_label(simulator: Simulator, state: Any) -> str:
     if isinstance(seen, np.ndarray) and seen.ndim <= 1 and seen.size <= 8 and seen.dtype.kind in "fiub":
         text = np.array2string(seen, precision=3, separator=", ", suppress_small=True).replace("\n", "")
         return text if len(text) <= _LONGEST_LABEL else ""
+    if isinstance(seen, Mapping):
+        parts = [(label_text(key), label_text(_short_number(value))) for key, value in seen.items()]
+        text = ", ".join(f"{key}={value}" for key, value in parts)
+        return text if all(key and value for key, value in parts) and len(text) <= _LONGEST_LABEL else ""
     return label_text(seen) or ""
+
+
+def _short_number(value: Any) -> Any:
+    """A float to four significant digits; other values unchanged."""
+    return float(f"{value:.4g}") if isinstance(value, (float, np.floating)) else value

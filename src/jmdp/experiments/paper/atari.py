@@ -24,8 +24,8 @@ class AtariExperiment(Experiment):
         "and in every step a reward perturbation ξ (1 + ℓ), with one draw ξ ~ N(0, 1) for all actions, and ℓ evenly "
         "spaced over the actions with standard deviation 0.1. The game's own reward has weight 0.1. All branches "
         "receive the same shock in each step (Synchronous): with the one-step coupling of the paper's theory, "
-        "independent marginals would overestimate by only 1.3 to 1.4. The seeds were fixed before any of these networks was trained; "
-        "hyperparameters were chosen on other seeds."
+        "independent marginals would overestimate by only 1.3 to 1.4. The seeds were fixed before any of these "
+        "networks was trained; hyperparameters were chosen on other seeds."
     )
 
     games: tuple[str, ...] = PAPER

@@ -204,7 +204,10 @@ class Probe:
 
     def add_hidden_generator(self, name: str, verb: str, *actions: int) -> None:
         """Record a draw from a generator other than the shock's."""
-        fix = "Draw from shock.generator(), or in a Gymnasium environment from self.np_random"
+        fix = (
+            "Draw from shock.generator(), in a FunctionSimulator from the argument of luck, or in a Gymnasium "
+            "environment from self.np_random"
+        )
         if name in GLOBALS:
             fix += ". If you cannot change the code, use GymnasiumSimulator(env, global_generators=True)."
             what = f"{verb} draws from the global {name}{self.aliases.get(name, '')}"

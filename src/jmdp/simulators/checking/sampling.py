@@ -86,10 +86,10 @@ def check_episodes(drawn: EpisodeDraws, simulator: Simulator, plan: EpisodePlan)
                 f"{simulator!r} is not reproducible: policy {i} ({plan.actors[i]!r}) returned "
                 f"{float(drawn.returns[sample, i])!r} in sample {sample}, but {float(again.returns[0, i])!r} when run "
                 "again from the same seed. Possible causes: it draws from a generator that is not set to the key of "
-                "the step (draw from the shock; in a FunctionSimulator in luck=; in a Gymnasium environment from "
-                "self.np_random, or use GymnasiumSimulator(env, global_generators=True) for the global ones); it or a "
-                "wrapper keeps data from earlier episodes, such as running means (make the environment without it); or "
-                "the policy has a memory without a "
+                "the step (draw from the shock; in a FunctionSimulator from the argument of luck; in a Gymnasium "
+                "environment from self.np_random, or use GymnasiumSimulator(env, global_generators=True) for the "
+                "global ones); it or a wrapper keeps data from earlier episodes, such as running means (make the "
+                "environment without it); or the policy has a memory without a "
                 f"reset() method{_OR_MANY * has_many_steps(simulator)}."
             )
 
