@@ -19,7 +19,11 @@ HERE = Path(__file__).parent
 TUTORIALS = tuple(sorted(page for page in (HERE / "tutorials").glob("*.md") if page.stem != "index"))
 EXTRAS = {"plot": r"jmdp\.plots|--plot", "cli": r"^jmdp ", "gym": r"^import gymnasium"}
 """Extras of jmdp, and what needs them."""
-PACKAGES = {"mesa": "mesa>=3.3", "simpy": "simpy>=4.1", "stable_baselines3": "stable-baselines3>=2.4"}
+PACKAGES = {
+    "mesa": '"mesa>=3.3" "networkx>=3"',  # mesa 3.5 imports networkx and does not declare it
+    "simpy": '"simpy>=4.1"',
+    "stable_baselines3": '"stable-baselines3>=2.4"',
+}
 INCLUDED = {"gymnasium", "itertools", "jmdp", "numpy", "scipy", "textwrap"}
 """Modules that come with Python, jmdp and its extras."""
 
@@ -68,7 +72,7 @@ def _install(page: Path, cells: list[Any]) -> str:
         )
     text = "\n".join(cell.source for cell in cells)
     extras = ",".join(extra for extra, used in EXTRAS.items() if re.search(used, text, flags=re.MULTILINE))
-    packages = "".join(f' "{PACKAGES[name]}"' for name in sorted(modules))
+    packages = "".join(f" {PACKAGES[name]}" for name in sorted(modules))
     return (
         "To run this notebook, install Jupyter and, in a clone of jmdp (not on PyPI yet) with Python 3.11 or later:\n"
         f'\n```bash\npip install "{f".[{extras}]" if extras else "."}"{packages}\n```\n\n'

@@ -18,8 +18,10 @@ from sample_models import random_problem
 
 clarabel = pytest.importorskip("clarabel")
 
-SOLUTION, OBJECTIVE = 1e-4, 5e-8
-"""Largest differences, relative to ‖b‖ with M of size 1, and to ‖b‖². Clarabel's error is of the root of its gap."""
+SOLUTION, OBJECTIVE, CLARABEL = 1e-4, 5e-8, 2e-6
+"""Largest differences, relative to ‖b‖ with M of size 1, and to ‖b‖². Clarabel's error is of the root of its gap.
+
+A minimum of ours may be below that of Clarabel by CLARABEL, and above it by OBJECTIVE."""
 
 SIZES = [(1, 0), (2, 0), (3, 2), (5, 1), (6, 4)]
 
@@ -86,7 +88,7 @@ def test_symmetric_problems(sizes):
         b = rng.standard_normal(len(G))
         found = fit(G, G, b, Cone(sizes), 1e-10, 10_000, "projected").parameters
         theta, least = minimised(G, -b, sizes)
-        assert found @ G @ found / 2 - b @ found == pytest.approx(least, abs=OBJECTIVE * (b @ b))
+        assert -CLARABEL <= (found @ G @ found / 2 - b @ found - least) / (b @ b) <= OBJECTIVE
         assert np.linalg.norm(found - theta) <= SOLUTION * np.linalg.norm(b)
 
 
@@ -104,7 +106,7 @@ def test_fixed_points(sizes, contraction):
         assert found.outcome is jmdp.Outcome.CONVERGED
         assert_optimal(M, b, found.parameters, sizes, 1e-8)
         theta, least = fixed_point(M, b, sizes)
-        assert least == pytest.approx(0, abs=OBJECTIVE * (b @ b))
+        assert least == pytest.approx(0, abs=CLARABEL * (b @ b))
         assert np.linalg.norm(found.parameters - theta) <= SOLUTION * np.linalg.norm(b)
     assert constrained >= 2
 
@@ -146,7 +148,7 @@ def test_pairs_that_leave_directions_undetermined(d):
             assert_optimal(matrix, b, found, sizes, 1e-7)
             aim = b + (G - matrix) @ found
             theta, least = minimised(G, -aim, sizes)
-            assert found @ G @ found / 2 - aim @ found == pytest.approx(least, abs=OBJECTIVE * (values @ values))
+            assert -CLARABEL <= (found @ G @ found / 2 - aim @ found - least) / (values @ values) <= OBJECTIVE
             assert np.linalg.norm(rows @ (found - theta)) <= SOLUTION * np.linalg.norm(values)
 
 
@@ -189,5 +191,5 @@ def test_equations_of_models(coupling, target, monkeypatch):
         theta, least = fixed_point(M / unit, b / size, sizes)
         values, vectors = np.linalg.eigh(G / unit)
         difference = np.sqrt(np.maximum(values, 0.0)) * (vectors.T @ (found.parameters * unit / size - theta))
-        assert least == pytest.approx(0, abs=OBJECTIVE)
+        assert least == pytest.approx(0, abs=CLARABEL)
         assert np.linalg.norm(difference) <= SOLUTION

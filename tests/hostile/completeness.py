@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
+from importlib.util import find_spec
 
 import jmdp
 from jmdp import plots, simulators, testing, worlds
@@ -40,6 +41,8 @@ NO_ENTRY = {
     "Evaluation.save": "it would write files with hostile names; tests/files",
     "TabularJMDP.save": "it would write files with hostile names; tests/files",
 }
+if find_spec("stable_baselines3") is None:
+    NO_ENTRY["training"] = "its callback needs stable-baselines3"
 """Public names that need no entry."""
 
 RESULTS = (

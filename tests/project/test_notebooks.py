@@ -65,7 +65,7 @@ def test_no_link_leads_nowhere_and_pages_named_are_there(page, notebooks):
     ("name", "command"),
     [
         ("better_often", 'pip install ".[plot]"'),
-        ("common_random_numbers", 'pip install "." "mesa>=3.3" "simpy>=4.1"'),
+        ("common_random_numbers", 'pip install "." "mesa>=3.3" "networkx>=3" "simpy>=4.1"'),
         ("new_policy", 'pip install ".[plot,cli,gym]" "stable-baselines3>=2.4"'),
         ("one_step", 'pip install ".[plot]"'),
     ],

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from jmdp.base.interval import Estimate
-from jmdp.base.rounding import percent, significant
+from jmdp.base.rounding import percent
 from jmdp.results.comparison_table import aligned
 from jmdp.results.result import wrapped
-from jmdp.reviews.review_text import shown
+from jmdp.reviews.review_text import shown, three_digits
 
 _MOST_GROUPS = 8
 """States that are printed."""
@@ -43,9 +43,9 @@ def answer(several: _Several) -> str:
     worst = "no decision has a regret"
     if lost:
         name, regret = lost[0]["state"] or "states without a label", lost[0]["regret per episode"]
-        worst = f"most is lost in state {name}: {significant(float(regret), 3)} per episode"
+        worst = f"most is lost in state {name}: {three_digits(float(regret))} per episode"
         if regret.low <= 0:
-            cost = f"{significant(float(regret), 3)} per episode"
+            cost = f"{three_digits(float(regret))} per episode"
             worst = f"no state is shown to lose anything (largest estimate: state {name}, {cost})"
     if all(float(share) != float(share) for share in s.shares.values()):
         spread = "all returns are equal"

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from jmdp.base.interval import Estimate
-from jmdp.base.rounding import significant
 from jmdp.results.comparison_table import aligned
 from jmdp.results.comparison_table import shown as with_interval
 from jmdp.results.outcome import Outcome
@@ -76,11 +75,16 @@ def shown(estimate: Estimate) -> str:
     return with_interval(estimate)
 
 
+def three_digits(value: float) -> str:
+    """A number to three digits, without an exponent where it is legible: 1370, 0.88."""
+    return f"{float(f'{value:.3g}'):g}"
+
+
 def verdict(review: _Reviewed) -> str:
     """The verdict in one sentence: what was earned, the luck in it, and the worst decision."""
     r = review
     more = float(r.luck) > 0
-    size = significant(abs(float(r.luck)), 3)
+    size = three_digits(abs(float(r.luck)))
     if all(one.fortune == NONE for one in r.decisions):
         luck = "nothing was random after the start"
     elif r.luck.low > 0 or r.luck.high < 0 or not r.luck.has_interval:
@@ -102,7 +106,7 @@ def _skilled(r: _Reviewed) -> str:
         return ""
     if r.skill.has_interval and r.skill.low <= 0 <= r.skill.high and r.skill.high > r.skill.low:
         return f"the decisions are as good as those of the reference, as far as can be told ({shown(r.skill)}); "
-    return f"the decisions {'added' if float(r.skill) >= 0 else 'cost'} {significant(abs(float(r.skill)), 3)}; "
+    return f"the decisions {'added' if float(r.skill) >= 0 else 'cost'} {three_digits(abs(float(r.skill)))}; "
 
 
 def _decided(r: _Reviewed) -> str:
@@ -120,7 +124,7 @@ def _decided(r: _Reviewed) -> str:
 
 
 def _of(one: Decision) -> str:
-    cost = significant(float(one.regret), 3)
+    cost = three_digits(float(one.regret))
     return f"in step {one.step}: {one.action} instead of {one.best} costs {cost} on average"
 
 
