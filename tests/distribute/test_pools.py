@@ -117,6 +117,42 @@ def test_threads_can_share_a_pool(pool):
     assert found == {seed: digest(Walk(seed)(i) for i in range(30)) for seed in range(3)}
 
 
+class Draining:
+    """Lock before whose second use all answers are received, as by another thread that is faster."""
+
+    def __init__(self, pool):
+        self.pool, self.real, self.uses = pool, pool._lock, 0
+
+    def __enter__(self):
+        self.real.acquire()
+        self.uses += 1
+        if self.uses == 2:
+            while any(worker.held for worker in self.pool._started):
+                self.pool._receive(None)
+
+    def __exit__(self, *error):
+        self.real.release()
+
+    def acquire(self, blocking=True):
+        return self.real.acquire(blocking)
+
+    def release(self):
+        self.real.release()
+
+
+def test_a_thread_whose_blocks_found_no_worker_sends_them_after_others_have_ended(monkeypatch):
+    with ProcessPool(2) as pool:
+        others = pool.ordered(Walk(1, seconds=0.2), blocks(12))
+        first = next(others)  # all workers hold as many blocks of this call as they can
+        monkeypatch.setattr(pool, "_lock", Draining(pool))
+        found = []
+        thread = threading.Thread(target=lambda: found.append(digest(pool.ordered(Walk(2), blocks(3)))), daemon=True)
+        thread.start()
+        thread.join(60)
+        assert found == [digest(Walk(2)(i) for i in range(3))]
+        assert digest([first, *others]) == digest(Walk(1)(i) for i in range(12))
+
+
 def test_large_messages_both_ways_do_not_block_each_other(pool):
     """Both workers send 4 MB while this process sends 4 MB to them."""
     data = np.random.default_rng(0).bytes(2**22)

@@ -83,13 +83,11 @@ class ProcessPool(Pool):
         call.take(_IN_ADVANCE * self.workers)
         if not call.blocks:
             return None
-        timeout: float | None = 0
         while True:
             with self._lock:
                 try:
-                    self._receive(0 if call.blocks[0].answered else timeout)  # perhaps received by another thread
+                    self._receive(self._timeout(call))
                     self._send(call)
-                    timeout = self._replace_stale() if call.unsent else None
                 except BaseException:  # an interrupt, possibly in the middle of a message
                     self.close()
                     raise
@@ -97,6 +95,12 @@ class ProcessPool(Pool):
                 return call.blocks.popleft()
             if call.deaths > _MAX_DEATHS:
                 raise SimulatorError(_DIED.format(call.deaths, call.results))
+
+    def _timeout(self, call: Call) -> float | None:
+        """Seconds to wait for answers. 0 if something can be done at once: other threads may have received answers."""
+        if call.blocks[0].answered or (call.unsent and self._free_worker() is not None):
+            return 0
+        return self._replace_stale() if call.unsent else None
 
     def _send(self, call: Call) -> None:
         """Send blocks of this call to workers that hold fewer than they can."""
