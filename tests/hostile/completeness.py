@@ -41,9 +41,9 @@ NO_ENTRY = {
     "Evaluation.save": "it would write files with hostile names; tests/files",
     "TabularJMDP.save": "it would write files with hostile names; tests/files",
 }
+"""Public names that need no entry."""
 if find_spec("stable_baselines3") is None:
     NO_ENTRY["training"] = "its callback needs stable-baselines3"
-"""Public names that need no entry."""
 
 RESULTS = (
     jmdp.Calibration,

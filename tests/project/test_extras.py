@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 import sys
 from importlib.metadata import PackageNotFoundError, packages_distributions, requires
@@ -15,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
+from test_dependencies import normalised
 
 SMOKE = Path(__file__).with_name("smoke.py")
 HIDING = """
@@ -32,10 +32,6 @@ sys.meta_path.insert(0, Hidden(json.loads(sys.argv[1])))
 sys.argv = sys.argv[2:]
 runpy.run_path(sys.argv[0], run_name="__main__")
 """
-
-
-def normalised(name):
-    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def needed(distribution, extras, seen):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from test_dependencies import FOR_USERS
 
 import jmdp
 
@@ -144,10 +145,4 @@ def test_packages_under_the_gpl_are_named_beside_their_extras():
 def test_every_extra_for_users_is_listed():
     rows = re.findall(r"^\| ((?:`\w+`(?:, )?)+)", read("docs/versions.md"), re.M)
     listed = set(re.findall(r"`(\w+)`", " ".join(rows)))
-    assert listed == set(PROJECT["project"]["optional-dependencies"]) - {
-        "bench",
-        "dev",
-        "docs",
-        "examples",
-        "other-tools",
-    }
+    assert listed == FOR_USERS

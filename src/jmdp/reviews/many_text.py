@@ -43,9 +43,9 @@ def answer(several: _Several) -> str:
     worst = "no decision has a regret"
     if lost:
         name, regret = lost[0]["state"] or "states without a label", lost[0]["regret per episode"]
-        worst = f"most is lost in state {name}: {three_digits(float(regret))} per episode"
+        cost = f"{three_digits(float(regret))} per episode"
+        worst = f"most is lost in state {name}: {cost}"
         if regret.low <= 0:
-            cost = f"{three_digits(float(regret))} per episode"
             worst = f"no state is shown to lose anything (largest estimate: state {name}, {cost})"
     if all(float(share) != float(share) for share in s.shares.values()):
         spread = "all returns are equal"
