@@ -1,7 +1,7 @@
 """Run the examples, each in its own process, and write their charts and output into docs/gallery.md.
 
-``python -m examples`` runs all of them. ``python -m examples --quick`` runs those that need no training or emulator and
-writes nothing. ``python -m examples taxi pong`` runs the named ones and keeps the output of the others on the page, and
+``python -m examples`` runs all of them. ``python -m examples taxi pong`` runs the named ones and keeps the output of
+the others on the page. ``--quick`` writes nothing; without names it runs one example for each kind of simulator.
 ``python -m examples --page`` only rewrites the page from the scripts and the output it contains.
 """
 
@@ -36,8 +36,8 @@ TITLES = {
 }
 """Examples in the order of the page, with their headings."""
 ORDER = list(TITLES)
-SLOW = {"trained_policy", "highway", "half_cheetah", "pong", "boxing", "minigrid_obstacles", "lunar_lander",
-        "learned_gymnax", "learned_gymnasium", "learned_pong"}  # fmt: skip
+QUICK = ["own_simulator", "frozen_lake", "pong", "gymnax_cart_pole"]
+"""One for each kind of simulator: functions, Gymnasium, emulator, JAX."""
 OPENING = """# Gallery
 
 Each entry is a script from the folder `examples`, its chart and its printed output. `python -m examples` runs all of
@@ -99,7 +99,8 @@ def main(names: list[str]) -> None:
     unknown = [name for name in names if name not in (*ORDER, "--quick", "--page")]
     if unknown:
         sys.exit(f"Unknown example {unknown[0]}. Choose from {', '.join(ORDER)}; or --quick, --page.")
-    chosen = [name for name in ORDER if name in names or (not names) or (quick and name not in SLOW)]
+    given = [name for name in ORDER if name in names]
+    chosen = given or ([] if page_only else QUICK if quick else ORDER)
     kept = outputs(PAGE.read_text(encoding="utf-8")) if PAGE.exists() else {}
     for name in chosen:
         print(f"== {name}", flush=True)

@@ -1,6 +1,6 @@
 """The site builds without a warning, names every public name, and every link in it leads somewhere.
 
-The build runs all notebooks of the docs, once for all these tests: about a minute.
+The long test executes the notebooks of the docs; otherwise their pages have no output.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ MODULES = (
 NOTEBOOKS = sorted(page for page in DOCS.rglob("*.md") if page.read_text().startswith("---\njupytext:"))
 
 
-def built(out):
+def built(out, *options):
     """Where the pages are, built as the docs say, with warnings as errors."""
     run = subprocess.run(
-        [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-n", "-q", "-b", "html", DOCS, out],
+        [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-n", "-q", "-b", "html", *options, DOCS, out],
         capture_output=True,
         text=True,
         env={**os.environ, "PYTHONWARNINGS": ""},
@@ -113,16 +113,24 @@ def check_every_public_name_is_in_the_inventory(site):
     assert sorted(names - documented) == []
 
 
-@pytest.mark.timeout(1800)
 def test_the_site(tmp_path):
     """One test, so that one process builds it once."""
+    check_site(built(tmp_path / "site", "-D", "nb_execution_mode=off"))
+
+
+@pytest.mark.long
+def test_the_site_with_executed_notebooks(tmp_path):
     site = built(tmp_path / "site")
+    check_site(site)
+    check_figures_of_notebooks_are_on_their_pages(site)
+
+
+def check_site(site):
     pages = all_pages(site)
     check_every_public_name_is_in_the_inventory(site)
     check_every_link_within_the_site_leads_somewhere(pages)
     check_every_image_script_and_style_is_there(pages)
     check_nothing_is_loaded_from_elsewhere(site, pages)
-    check_figures_of_notebooks_are_on_their_pages(site)
     check_fields_are_explained_by_the_comments_beside_them(site)
 
 

@@ -3,7 +3,7 @@
 numba stores compiled code in pickled files and trusts them: a truncated file raises an error of pickle, a changed byte
 may be run as machine code, and two processes that compile different signatures of one function at the same time may
 store one under the name of the other. Here every file has a checksum and every entry its key, and what does not match
-is compiled again.
+is compiled again. So is a kernel that calls a changed one of another module, which numba does not notice.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ import os
 import pickle
 import warnings
 from collections.abc import Callable
+from functools import cache
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
@@ -65,9 +67,11 @@ class _KernelCache(FunctionCache):
 
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)
-        self._cache_file = _CheckedFiles(
-            self._cache_path, self._impl.filename_base, self._impl.locator.get_source_stamp()
-        )
+        stamp = _stamp(function.__code__.co_filename)
+        if _config.CACHE_DIR:  # numba's name for the folder is a hash of the path: no two clones would share it
+            self._cache_path = os.path.join(_config.CACHE_DIR, f"{function.__module__}-{stamp[:16]}")
+            os.makedirs(self._cache_path, exist_ok=True)
+        self._cache_file = _CheckedFiles(self._cache_path, self._impl.filename_base, stamp)
 
     def load_overload(self, types: Any, context: Any) -> Any:
         """Compiled code for these types, or None."""
@@ -89,6 +93,19 @@ class _KernelCache(FunctionCache):
             f"numba's cache cannot be {verb} ({error.strerror or error})",
             f"Delete the folder {self.cache_path}, make it writable, or ",
         )
+
+
+def _stamp(file: str) -> str:
+    """Digest of a file and of all kernels of the package: compiled code contains the kernels that it calls."""
+    return hashlib.sha256(_all_kernels() + Path(file).read_bytes()).hexdigest()
+
+
+@cache
+def _all_kernels() -> bytes:
+    package = Path(__file__).parents[1]
+    return b"".join(
+        path.read_bytes() for path in sorted([*package.glob("methods/kernels/*.py"), *package.glob("*/*_kernel.py")])
+    )
 
 
 class _CheckedFiles(IndexDataCacheFile):
