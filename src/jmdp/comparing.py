@@ -10,10 +10,9 @@ from typing import Any
 
 from jmdp.base.interrupts import interruptible
 from jmdp.base.luck import Shock
-from jmdp.base.settings import refuse_unreadable
 from jmdp.comparison_settings import Settings
 from jmdp.distribute.pools import Pool
-from jmdp.errors import SettingsError, SimulatorError
+from jmdp.errors import SettingsError
 from jmdp.methods.monte_carlo.monte_carlo import MonteCarlo, rollout_horizon
 from jmdp.methods.monte_carlo.table_rollouts import compiled
 from jmdp.models.actors.actor import Actor
@@ -139,7 +138,6 @@ def compare(
 
 def _refuse_policies(source: Any, state: Any, policy: Any, policies: Any) -> None:
     """Raise if the caller passed whole policies to compare."""
-    refuse_unreadable("simulator", source, SimulatorError)
     table = isinstance(getattr(source, "model", source), TabularJMDP)  # states of a table are never dictionaries
     several = isinstance(state, Mapping) and len(state) > 0 and (table or all(map(_like_policy, state.values())))
     if policies is not None:

@@ -94,7 +94,7 @@ def alternative_names(kind: str, given: Any, baseline: Any) -> tuple[Labels, str
 def _name(name: Any, plural: str) -> str:
     try:
         return str(name)
-    except Exception as error:  # of any kind: it is the caller's class, or an integer that is too long to print
+    except ValueError as error:  # an integer that is too long to print
         raise SettingsError(f"{short(name)} is given as the name of one of the {plural}. Give a string.") from error
 
 
@@ -120,7 +120,7 @@ def _range(given: Any) -> tuple[float, float] | None:
         return None
     try:
         ends = [] if isinstance(given, Mapping | Set) else [real_number(end) for end in islice(given, 3)]
-    except Exception:  # of any kind: it is the caller's class
+    except TypeError:
         ends = []
     low, high = ends if len(ends) == 2 else (np.nan, np.nan)
     if not (-np.inf < low < high < np.inf and high - low <= _WIDEST_RANGE):

@@ -11,7 +11,7 @@ import numpy as np
 from jmdp.base.arrays import Floats
 from jmdp.base.interrupts import interruptible
 from jmdp.base.labels import Labels
-from jmdp.base.settings import attribute, boolean_value
+from jmdp.base.settings import boolean_value
 from jmdp.errors import CouplingError, ModelError, NotConvergedError, PolicyError, SettingsError
 from jmdp.methods.exact_pairs.exact_pairs import ExactPairs
 from jmdp.methods.method import Method, check_kind, check_method, check_table
@@ -122,9 +122,7 @@ def evaluate(
     Evaluation
         Means, covariances and gaps with error bounds. `NeuralGram` returns a `LearnedEvaluation`.
     """
-    if (
-        attribute(model, "unwrapped") is not None or attribute(model, "step_env") is not None
-    ):  # an environment of Gymnasium or gymnax
+    if hasattr(model, "unwrapped") or hasattr(model, "step_env"):  # an environment of Gymnasium or gymnax
         from jmdp.simulators import as_simulator
 
         model = as_simulator(model)

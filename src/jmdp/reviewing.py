@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jmdp.base.interrupts import interruptible
-from jmdp.base.settings import attribute, boolean_value, listed, number, short, whole_number
+from jmdp.base.settings import boolean_value, listed, number, short, whole_number
 from jmdp.distribute.pool_setting import check_pool
 from jmdp.distribute.pools import Pool
 from jmdp.errors import SettingsError, SimulatorError
@@ -197,7 +197,7 @@ def _question(
 
 def _simulator(source: Any, discount: float | None) -> Simulator:
     """The simulator of what was given. Without discounting, a truncation ends an episode of an environment."""
-    parts = [attribute(source, name) for name in ("unwrapped", "action_space")]
+    parts = [getattr(source, name, None) for name in ("unwrapped", "action_space")]
     if isinstance(source, Simulator) or any(part is None for part in parts):
         return as_simulator(source)
     return _environment(source, truncated_ends=problem_discount(None, discount) == 1)

@@ -15,7 +15,7 @@ from jmdp.base.interrupts import interruptible
 from jmdp.base.labels import is_unicode
 from jmdp.base.progress import count_bar
 from jmdp.base.rounding import at_most
-from jmdp.base.settings import attribute, probability, whole
+from jmdp.base.settings import probability, whole
 from jmdp.errors import SettingsError, SimulatorError
 from jmdp.models.coupling import Local
 from jmdp.models.discount import checked_discount, problem_discount
@@ -136,14 +136,14 @@ def tabulate(
         Show a progress bar on a terminal.
     """
     settings = _Settings(samples, seed, max_states, confidence)
-    model = simulator if isinstance(simulator, LazyJMDP) else attribute(simulator, "model")
+    model = simulator if isinstance(simulator, LazyJMDP) else getattr(simulator, "model", None)
     if isinstance(model, LazyJMDP):
         problem_discount(model.discount, discount)
         return _of_lazy(model, starts, settings, progress)
     source = as_simulator(simulator)
     gamma = checked_discount(problem_discount(source.discount, discount))
     if isinstance(source, TabularSimulator):
-        return _of_table(source, starts, attribute(simulator, "start"), settings)
+        return _of_table(source, starts, getattr(simulator, "start", None), settings)
     return _of_simulator(source, starts, gamma, settings, progress)
 
 

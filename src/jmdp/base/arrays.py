@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from jmdp.base.machine import budget, in_words
-from jmdp.base.settings import attribute, integer, real_number, short
+from jmdp.base.settings import UNCONVERTIBLE, integer, real_number, short
 from jmdp.errors import MemoryBudgetError
 
 Floats = npt.NDArray[np.float64]
@@ -67,12 +67,20 @@ def _array(name: str, value: npt.ArrayLike, axes: str, error: type[ValueError]) 
     refuse_masked(name, value, error)
     try:
         array = np.asarray(value)
-    except Exception as reason:  # of any kind: NumPy calls methods of the caller's class
+    except UNCONVERTIBLE as reason:
         raise error(f"{name} is not a rectangular array {axes}: {short(str(reason), 200)}") from None
     if array.ndim != axes.count(",") + 1:
         raise error(f"{name} has shape {array.shape}. Its axes are {axes}.")
     refuse_large(f"{name} of shape {array.shape}", 8.0 * array.size)
     return array
+
+
+def dimensions(value: object) -> int | None:
+    """Number of axes of an array or of nested lists; None if they cannot be converted to an array."""
+    try:
+        return np.ndim(value)  # type: ignore[arg-type]
+    except UNCONVERTIBLE:
+        return None
 
 
 _SMALL = 1 << 24
@@ -92,7 +100,7 @@ def refuse_large_copies(what: str, values: Sequence[object], each: float) -> Non
     """
     size = 0
     for value in values:
-        shape = attribute(value, "shape")
+        shape = getattr(value, "shape", None)
         lengths = [integer(n) or 0 for n in shape] if isinstance(shape, tuple) else [0]
         size += math.prod(lengths)
     refuse_large(f"{what} of {size:.3g} numbers", each * size)

@@ -64,7 +64,7 @@ class Interval:
         """Return the smallest interval that contains all parts."""
         try:
             known = list(parts)
-        except Exception:  # of any kind: it is the caller's class
+        except TypeError:
             raise SettingsError(f"parts is {short(parts)}. Give a list of intervals.") from None
         if not known or not all(isinstance(part, Interval) for part in known):
             raise SettingsError(f"parts is {short(parts)}. Give a list of at least one interval.")

@@ -74,7 +74,7 @@ class Shock:
             origin, purpose, step, where = self._origin
             try:
                 words = (origin._words or origin.peek()) + _STEP(step) + purpose + b"\0" + where
-            except Exception as error:  # of any kind: the step may be of the caller's class
+            except (TypeError, struct.error) as error:
                 raise _not_derivable(purpose, step, where) from error
             self._words, self._origin = blake2b(words, digest_size=16).digest(), None
         return self._words

@@ -222,7 +222,7 @@ def _length(options: Any) -> int:
     try:
         ordered = hasattr(options, "__len__") and hasattr(options, "__getitem__") and not isinstance(options, Mapping)
         return len(options) if ordered else 0
-    except Exception:  # of any kind: it is the caller's class
+    except TypeError:  # an array without axes
         return 0
 
 
@@ -230,7 +230,7 @@ def _option(options: Sequence[Option], i: int) -> Option:
     """Option of this number."""
     try:
         return options[i]
-    except Exception as error:  # of any kind: it is the caller's class
+    except (LookupError, TypeError, NotImplementedError) as error:  # of pandas, or of a memoryview
         raise _wrong("options", options, "a list") from error
 
 

@@ -14,6 +14,9 @@ from jmdp.errors import SettingsError
 
 _MOST_NAMES = 100_000
 
+UNCONVERTIBLE = (TypeError, ValueError, ArithmeticError, RuntimeError, MemoryError)
+"""What Python, NumPy and torch raise for values that they cannot convert to numbers or arrays."""
+
 _LARGEST_INTEGER = 2**62
 
 _SMALLEST_CHANCE = 1e-12
@@ -58,7 +61,7 @@ def short(value: object, most: int = 80) -> str:
     """The value as text for a message, on one line; long ones are cut."""
     try:
         said = repr(value)
-    except Exception:  # of any kind: it is the caller's class, or a list of integers that are too long to print
+    except (ValueError, RecursionError):  # integers that are too long to print, or tuples that are nested too deeply
         said = f"an int of {value.bit_length():,} bits" if isinstance(value, int) else object.__repr__(value)
     return cut(said, most)
 
@@ -73,7 +76,7 @@ def error_text(error: BaseException, most: int = 200) -> str:
     """Class and text of an exception, on one line."""
     try:
         text = str(error)
-    except Exception:  # of any kind: it is the caller's class
+    except Exception:  # as in tracebacks of Python: a fault in the text of an exception must not hide the exception
         text = "its text cannot be read"
     return cut(f"{type(error).__name__}: {text}", most)
 
@@ -90,7 +93,7 @@ def real_number(value: Any) -> float:
         return math.nan if other or getattr(value, "ndim", 0) != 0 else float(value)
     except OverflowError:
         return math.inf if value > 0 else -math.inf
-    except Exception:  # of any kind: it is the caller's class
+    except UNCONVERTIBLE:
         return math.nan
 
 
@@ -101,10 +104,10 @@ def function(name: str, value: object, error: type[ValueError], *, optional: boo
 
 
 def listed(value: Any, most: int) -> list[Any] | None:
-    """The entries of a list of the caller's, at most one more than `most`; None if it is text or no list."""
+    """The entries of a list or iterator, at most one more than `most`; None if it is text or no list."""
     try:
         return None if isinstance(value, (str, bytes)) else list(islice(value, most + 1))
-    except Exception:  # of any kind: it is the caller's class
+    except (TypeError, RuntimeError):  # torch raises RuntimeError for sparse tensors
         return None
 
 
@@ -116,18 +119,7 @@ def names(name: str, value: Any, error: type[ValueError]) -> tuple[str, ...]:
         raise error(f"{name} is {short(value)}. Give a list of names{hint}.")
     if len(some) > _MOST_NAMES:
         raise error(f"{name} has more than {_MOST_NAMES:,} entries. Give fewer.")
-    return tuple(str.__str__(one) for one in some)
-
-
-def refuse_unreadable(what: str, value: object, error: type[ValueError]) -> None:
-    """Raise if attributes of the caller's object cannot be looked up: what it is cannot be found out then."""
-    try:
-        hasattr(value, "jmdp")
-    except Exception as reason:  # of any kind: it is the caller's class
-        raise error(
-            f"{what} is {short(value)}, and looking up an attribute of it raised {type(reason).__name__}. Raise "
-            "AttributeError for attributes that do not exist."
-        ) from reason
+    return tuple(str.__str__(one) for one in some)  # plain strings, also of NumPy's and of members of an Enum
 
 
 def probability(settings: object, name: str) -> None:
@@ -158,10 +150,9 @@ def number(name: str, value: object, low: float = -math.inf, high: float = math.
 
 def choice(name: str, value: object, allowed: Sequence[str], error: type[ValueError] = SettingsError) -> str:
     """Return the one of the allowed texts that the value is."""
-    text = str.__str__(value) if isinstance(value, str) else None  # without the methods of the caller's class
-    if text is None or text not in allowed:
+    if not isinstance(value, str) or value not in allowed:
         raise error(f"{name} is {short(value)}. Use {' or '.join(map(repr, allowed))}.")
-    return text
+    return allowed[allowed.index(value)]  # a plain string, also for NumPy's and members of an Enum
 
 
 def instance(name: str, value: object, kind: type, error: type[ValueError] = SettingsError, *, hint: str = "") -> None:
@@ -188,19 +179,11 @@ def whole_number(name: str, value: object, least: int, most: int = _LARGEST_INTE
     return number
 
 
-def attribute(value: object, name: str) -> Any:
-    """The attribute of any object; None if it has none or raises."""
-    try:
-        return getattr(value, name, None)
-    except Exception:  # of any kind: it is the caller's class
-        return None
-
-
 def checked_grid(grid: Any, cells: int) -> tuple[int, int]:
     """Return (rows, columns) as a tuple of ints; raise unless their product is the number of cells."""
     try:
         rows, columns = (integer(n) for n in islice(grid, 3))
-    except Exception:  # of any kind: it is the caller's class, or they are not two
+    except (TypeError, ValueError):  # no list, or they are not two
         rows = columns = None
     if rows is None or columns is None or min(rows, columns) < 1:
         raise SettingsError(f"grid is {short(grid)}. Give (rows, columns), two whole numbers of at least 1.")
@@ -215,5 +198,5 @@ def integer(value: Any) -> int | None:
         return None
     try:
         return int(operator.index(value))
-    except Exception:  # of any kind: it is the caller's class
+    except (TypeError, RuntimeError):  # torch raises RuntimeError for tensors without data
         return None

@@ -88,7 +88,7 @@ def _labels(name: str, series: Any, pandas: Any) -> Coded:
 
 def _text(name: str, i: int, value: Any, pandas: Any) -> str:
     if isinstance(value, str):
-        return str.__str__(value).strip()
+        return value.strip()
     if value is None or value is pandas.NA or (isinstance(value, float) and math.isnan(value)):
         return ""
     number = integer(value)

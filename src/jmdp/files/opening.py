@@ -49,11 +49,11 @@ def path_text(path: object) -> str:
     """The path as text; raise `SettingsError` if it is no path."""
     try:
         text = os.fspath(path)  # type: ignore[call-overload]
-    except Exception:  # of any kind: it is the caller's class
+    except TypeError:
         text = None
     if not isinstance(text, str):
         raise SettingsError(f"path is {short(path)}. Give the path of a file as text or as a pathlib.Path.")
-    return str.__str__(text)
+    return text
 
 
 def _descriptor(text: str) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from jmdp.base.settings import attribute
 from jmdp.errors import FileError, SettingsError
 from jmdp.files import csv_tables, npz_models, parquet_tables
 from jmdp.files.damage import enough_memory
@@ -63,7 +62,7 @@ def read_model(path: Any, discount: float | None = None) -> TabularJMDP:
     SettingsError
         Neither the file nor the call has a discount, or they differ.
     """
-    if attribute(path, "columns") is not None:
+    if getattr(path, "columns", None) is not None:
         if discount is None:
             raise SettingsError("A DataFrame has no discount. Give one, e.g. discount=0.99.")
         return table_model(path, discount)

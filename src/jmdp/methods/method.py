@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Generic, NoReturn, TypeVar
 
 from jmdp.base.arrays import Floats
-from jmdp.base.settings import attribute, instance
+from jmdp.base.settings import instance
 from jmdp.errors import CouplingError, ModelError, PolicyError, SettingsError
 from jmdp.models.actors.actor import Actor
 from jmdp.models.coupling import Coupling
@@ -90,7 +90,7 @@ def check_table(model: Any, policy: Any, coupling: Coupling) -> TabularPolicy:
     check_kind("model", model, TabularJMDP, ModelError)
     check_kind("coupling", coupling, Coupling, CouplingError)
     coupling.check_fits(model)
-    listed = isinstance(policy, (list, tuple)) or attribute(policy, "__array__") is not None
+    listed = isinstance(policy, (list, tuple)) or hasattr(policy, "__array__")
     if not listed and not (isinstance(policy, str) and policy == "uniform"):
         check_kind("policy", policy, TabularPolicy, PolicyError)
     return TabularPolicy.of(policy, model.actions, model.states)
@@ -111,7 +111,7 @@ def _hint(name: str, value: object) -> str:
     """Hint for the most likely mistake behind this argument."""
     if isinstance(value, type):
         return f" Give an instance, {value.__name__}(…)."
-    if name == "model" and isinstance(attribute(value, "model"), TabularJMDP | LazyJMDP):
+    if name == "model" and isinstance(getattr(value, "model", None), TabularJMDP | LazyJMDP):
         return " Did you mean its .model?"
     if isinstance(value, (TabularJMDP, TabularPolicy, Coupling, Method)):
         return " The argument order is evaluate(model, policy, coupling, method)."

@@ -12,7 +12,7 @@ from jmdp.base import arrays
 from jmdp.base.arrays import Booleans, Floats, Integers
 from jmdp.base.labels import Labels, plain_names
 from jmdp.base.settings import real_number, short
-from jmdp.errors import JMDPError, ModelError
+from jmdp.errors import ModelError
 from jmdp.models.discount import checked_discount
 from jmdp.models.tabular import LARGEST_RETURN, TabularJMDP, check_model
 
@@ -92,7 +92,7 @@ class LazyJMDP:
         """Number of a state; a new state is added."""
         try:
             found = self._index.get(state)
-        except Exception:  # of any kind: a state may be of the caller's class
+        except TypeError:
             raise ModelError(f"State {short(state)} is not hashable. Use a tuple, a string or a number.") from None
         if found is None:
             found = self._index[state] = len(self.states)
@@ -106,10 +106,9 @@ class LazyJMDP:
         state = self.states[i]
         try:
             table = self.scenarios(state)
-        except JMDPError:
+        except Exception as error:
+            error.add_note(f"Raised by scenarios for state {short(state)}.")
             raise
-        except Exception as error:  # of any kind: it is the caller's function
-            raise ModelError(f"scenarios raised {type(error).__name__} for state {short(state)}.") from error
         if table is None:
             self._reserve(i, 1, 1 if self.actions is None else self.actions.size)
             self.terminal[i] = self.known[i] = True

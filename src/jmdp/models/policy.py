@@ -12,7 +12,7 @@ import numpy.typing as npt
 from jmdp.base import arrays
 from jmdp.base.arrays import Floats
 from jmdp.base.labels import Label, Labels
-from jmdp.base.settings import cut, instance, listed, real_number, short
+from jmdp.base.settings import UNCONVERTIBLE, cut, instance, listed, real_number, short
 from jmdp.errors import LabelError, PolicyError
 from jmdp.models.tabular import TabularJMDP, check_model
 
@@ -115,7 +115,7 @@ class TabularPolicy(arrays.FrozenArrays):
             array = np.asarray(given.detach().cpu() if hasattr(given, "detach") else given)
         except ValueError:
             raise PolicyError(f"The policy is {short(given)}, whose rows have different lengths. {_WANTED}") from None
-        except Exception as reason:  # of any kind: it is the caller's class
+        except UNCONVERTIBLE as reason:
             raise PolicyError(f"The policy is {short(given)} ({cut(str(reason))}). {_WANTED}") from None
         arrays.refuse_large(f"A policy of shape {array.shape}", 100.0 * array.size)
         if array.ndim == 1 and array.size and array.dtype.kind in ("iu" if actions is None else "iuUO"):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from jmdp.base import settings
@@ -28,11 +27,8 @@ def checked_grid(evaluation: Evaluation, grid: tuple[int, int] | None) -> tuple[
 
 def marked(evaluation: Evaluation, terminal: Sequence[Label]) -> set[int]:
     """Indices of the states to mark as terminal."""
-    try:
-        given = list(islice(terminal, evaluation.states.size + 1))
-    except Exception:  # of any kind: it is the caller's class
-        given = None
-    if given is None or isinstance(terminal, (str, bytes)):
+    given = settings.listed(terminal, evaluation.states.size)
+    if given is None:
         raise SettingsError(f"terminal is {settings.short(terminal)}. Give a list of states.")
     return {evaluation.states.index(s) for s in given}
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from jmdp.base.arrays import Floats, Integers
-from jmdp.base.settings import attribute, short
+from jmdp.base.settings import short
 from jmdp.errors import SettingsError, UnavailableError
 from jmdp.plots.style import COLOURS, DASHES, SMALL, WIDTH, check_title, clear_spines, new_figure, wrapped
 from jmdp.results.evaluation import Evaluation
@@ -72,7 +72,7 @@ def td_errors(
     check_title(title)
     runs: list[Any] = list(evaluations) if isinstance(evaluations, (list, tuple)) else [evaluations]
     for run in runs:
-        if not isinstance(run, Evaluation) and attribute(run, "network") is None:
+        if not isinstance(run, Evaluation) and getattr(run, "network", None) is None:
             raise SettingsError(f"evaluations is {short(evaluations)}. Give an evaluation, or a list of them.")
     if not runs:
         raise SettingsError("There is no evaluation to show.")

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from jmdp.base.settings import error_text
+from jmdp.base.settings import UNCONVERTIBLE, error_text
 from jmdp.errors import UnavailableError
 from jmdp.reviews.review import Review
 from jmdp.reviews.trajectory import Trajectory
@@ -83,7 +83,7 @@ def encoded(frame: Any) -> Picture | None:
 
     try:
         array = np.asarray(frame)
-    except Exception:  # of any kind: it is the caller's class
+    except UNCONVERTIBLE:
         return None
     if array.dtype != np.uint8 or array.size == 0 or array.size > _LARGEST:
         return None

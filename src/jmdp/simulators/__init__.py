@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from jmdp.base.labels import Labels
-from jmdp.base.settings import refuse_unreadable, short
+from jmdp.base.settings import short
 from jmdp.errors import SimulatorError
 from jmdp.models.tabular import TabularJMDP
 from jmdp.simulators.candidates import action_labels
@@ -79,7 +79,6 @@ def as_simulator(source: Any) -> Simulator:
                 f"jmdp.simulators.action_labels({short(source.actions)})."
             )
         return source
-    refuse_unreadable("simulator", source, SimulatorError)
     if isinstance(source, TabularJMDP) or isinstance(getattr(source, "model", None), TabularJMDP):
         from jmdp.simulators.functions import TabularSimulator
 
@@ -99,8 +98,6 @@ def episode_simulator(source: Any, *, digests: bool) -> Simulator:
     """Simulator of whole episodes. Environments need to support copies only if digests of states are needed."""
     if isinstance(source, Recipe):
         return source.simulator(partial(episode_simulator, digests=digests))
-    if not isinstance(source, Simulator):
-        refuse_unreadable("simulator", source, SimulatorError)
     if isinstance(source, Simulator) or digests or not hasattr(source, "unwrapped"):
         return as_simulator(source)
     from jmdp.simulators.gymnasium.gymnasium_simulator import GymnasiumSimulator

@@ -12,7 +12,7 @@ import numpy as np
 from jmdp.base.arrays import ROW_SUM_TOLERANCE, Floats, cumulative_rows
 from jmdp.base.labels import names_of
 from jmdp.base.luck import Shock
-from jmdp.base.settings import attribute, listed, real_number, short
+from jmdp.base.settings import listed, real_number, short
 from jmdp.errors import SettingsError
 from jmdp.simulators.functions import TabularSimulator
 from jmdp.simulators.simulator import Simulator
@@ -101,7 +101,7 @@ def _states(starts: Any, simulator: Simulator, name: str) -> tuple[list[Any], Fl
 def _listed(starts: Any, name: str) -> list[Any]:
     """The states as a list."""
     states = None
-    if attribute(starts, "__len__") is not None:  # no generator
+    if hasattr(starts, "__len__"):  # no generator
         states = listed(starts.tolist() if isinstance(starts, np.ndarray) else starts, _MOST_STARTS)
     if states is None:
         raise SettingsError(f"{name} is {short(starts)}. Give a list of states, or {{state: probability}}.")

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jmdp.base.interrupts import interruptible
-from jmdp.base.settings import refuse_unreadable, whole_number
+from jmdp.base.settings import whole_number
 from jmdp.errors import SimulatorError
 from jmdp.simulators import as_simulator
 from jmdp.simulators.candidates import all_actions, listed_actions
@@ -49,7 +49,6 @@ def check_simulator(
         Number of states to visit. Each costs about four steps per action tried. If they show no fault, eight times as
         many steps follow in longer rollouts, to find rare states that draw differently.
     """
-    refuse_unreadable("simulator", simulator, SimulatorError)
     simulator = as_simulator(simulator)
     steps = whole_number("steps", steps, 1)
     if actions is None:

@@ -71,8 +71,9 @@ def step_table(rule: StepSizes) -> Floats:
     counts = np.concatenate([np.floor(leading * 2.0**doublings) - 1 for doublings in range(_DOUBLINGS)])
     try:
         returned = rule(counts.copy())
-    except Exception as error:  # of any kind: it is the caller's function
-        raise SettingsError(f"steps raised {type(error).__name__}. Give a function of an array of counts.") from error
+    except Exception as error:
+        error.add_note("Raised by steps. Give a function of an array of counts.")
+        raise
     steps = arrays.floats("The result of steps", returned, "[counts]", SettingsError)
     if steps.shape != counts.shape:
         raise SettingsError(f"steps returned shape {steps.shape} for counts of shape {counts.shape}. Return one each.")

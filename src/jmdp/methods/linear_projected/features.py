@@ -16,7 +16,6 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from itertools import combinations_with_replacement
 from typing import Any, Protocol, TypeGuard, runtime_checkable
@@ -26,7 +25,7 @@ import numpy.typing as npt
 
 from jmdp.base import arrays
 from jmdp.base.arrays import Booleans, Floats, Integers
-from jmdp.base.settings import attribute, integer, real_number, short, whole
+from jmdp.base.settings import integer, real_number, short, whole
 from jmdp.errors import SettingsError
 from jmdp.models.tabular import TabularJMDP, check_model
 
@@ -41,8 +40,8 @@ class Features(Protocol):
 
 
 def _is_features(value: object) -> TypeGuard[Features]:
-    """Whether an object has the method of `Features`, whatever its class does."""
-    return callable(attribute(value, "matrix"))
+    """Whether an object has the method of `Features`."""
+    return callable(getattr(value, "matrix", None))
 
 
 def matrix_of(
@@ -63,9 +62,7 @@ def matrix_of(
     else:
         found = features
     arrays.refuse_masked(name, found, SettingsError)
-    with suppress(Exception):  # of any kind; arrays that are none are rejected below
-        found = np.asarray(found)
-    axes = "[S, A, d]" if attribute(found, "ndim") == 3 else "[S·A, d]"
+    axes = "[S, A, d]" if arrays.dimensions(found) == 3 else "[S·A, d]"
     table = arrays.floats(name, found, axes, SettingsError)
     if table.shape[:-1] not in ((S * A,), (S, A)):
         fix = f"Give {S * A} rows, row s·{A} + a, or an array [S, A, d]."
@@ -93,8 +90,9 @@ def _called(function: Callable[[int, int], npt.ArrayLike], model: TabularJMDP, c
             name = f"{called} at {_place(model, s, a)}"
             try:
                 row = function(s, a)
-            except Exception as error:  # of any kind: it is the caller's function
-                raise SettingsError(f"{name} raised {type(error).__name__}.") from error
+            except Exception as error:
+                error.add_note(f"Raised by {name}.")
+                raise
             rows[s * A + a] = arrays.floats(name, row, "[d]", SettingsError)
             d, first = rows[s * A + a].size, next(iter(rows.values())).size
             if d != first:

@@ -13,7 +13,7 @@ from jmdp.base import arrays
 from jmdp.base.arrays import Floats
 from jmdp.base.machine import budget, require
 from jmdp.base.scale import Scale
-from jmdp.base.settings import attribute, choice, nonnegative, short, whole
+from jmdp.base.settings import choice, nonnegative, short, whole
 from jmdp.errors import SettingsError
 from jmdp.methods.linear_projected.bounds import Bounds, fitted_bounds
 from jmdp.methods.linear_projected.features import Features, OneHot, matrix_of
@@ -253,12 +253,9 @@ class GivenFeatures(arrays.FrozenArrays):
 
 def _as_setting(name: str, features: Any) -> Any:
     """Features as a setting: arrays are copied and frozen, everything else is kept."""
-    if callable(attribute(features, "matrix")) or callable(features):
+    if callable(getattr(features, "matrix", None)) or callable(features):
         return features
-    try:
-        axes = np.ndim(features)
-    except Exception:  # of any kind: ragged, or of the caller's class; rejected below
-        axes = 2
+    axes = arrays.dimensions(features)
     if axes == 0:
         raise SettingsError(f"{name} is {short(features)}. Give features, e.g. features.OneHot() or an array [S·A, d].")
     array = arrays.floats(name, features, "[S, A, d]" if axes == 3 else "[S·A, d]", SettingsError)

@@ -79,7 +79,7 @@ class Restart:
             raise SettingsError(f"start has more than {_MOST_STARTS:,} pairs. Give fewer.")
         try:
             start = tuple(((s, a), (t, b)) for (s, a), (t, b) in pairs or self.start)
-        except Exception:  # of any kind: it is the caller's class
+        except (TypeError, ValueError):
             raise SettingsError(f"start is {short(self.start, 200)}. Give pairs ((s, a), (t, b)).") from None
         if not start:
             raise SettingsError("start is empty. Give pairs ((s, a), (t, b)), or None for all pairs in one state.")

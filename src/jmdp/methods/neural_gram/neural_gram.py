@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from jmdp.base.identity import identity
 from jmdp.base.luck import Shock
 from jmdp.base.progress import count_bar
-from jmdp.base.settings import attribute, choice, nonnegative, probability, short, whole
+from jmdp.base.settings import choice, nonnegative, probability, short, whole
 from jmdp.distribute.pool_setting import check_pool, pool_of
 from jmdp.distribute.pools import Pool
 from jmdp.errors import CouplingError, MissingExtraError, SettingsError
@@ -109,7 +109,7 @@ class NeuralGram(Method["LearnedEvaluation"]):
         if self.dropout >= 1:
             raise SettingsError(f"dropout is {self.dropout}. Give a number below 1.")
         object.__setattr__(self, "kernel", choice("kernel", self.kernel, ("sum", "gram")))
-        if not (self.encoder is None or callable(self.encoder) or callable(attribute(self.encoder, "build"))):
+        if not (self.encoder is None or callable(self.encoder) or callable(getattr(self.encoder, "build", None))):
             raise SettingsError(f"encoder is {short(self.encoder)}. Give one of `encoders`, a callable module or None.")
         if self.batch % 4:
             raise SettingsError(f"batch is {self.batch}. Give a multiple of 4: half of each batch consists of pairs.")

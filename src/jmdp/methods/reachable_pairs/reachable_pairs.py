@@ -66,7 +66,7 @@ class ReachablePairs(Method[Evaluation]):
     def __post_init__(self) -> None:
         try:
             repr(self.state)
-        except Exception as error:  # of any kind: it is the caller's class
+        except (ValueError, RecursionError) as error:  # an integer that is too long to print
             raise SettingsError(f"state is {short(self.state)}, whose repr raised {type(error).__name__}.") from error
         nonnegative(self, "tolerance")
         whole(self, "max_states", 1)
@@ -100,7 +100,8 @@ class ReachablePairs(Method[Evaluation]):
     ) -> Evaluation:
         """Evaluate; see `jmdp.evaluate`."""
         explorer = Explorer(model, policy, model.index(self.state))
-        return self._search([explorer], None, _name(self.state), coupling, progress)
+        name = str(self.state).encode(errors="replace").decode()  # a lone surrogate cannot be printed
+        return self._search([explorer], None, name, coupling, progress)
 
     def _search(
         self, explorers: list[Explorer], alternatives: Labels | None, name: str, coupling: Coupling, progress: bool
@@ -122,12 +123,3 @@ class ReachablePairs(Method[Evaluation]):
             alternatives = explorers[0].model.actions or Labels.of("action", len(search.best.mean), None)
         widths = np.array(search.widths)
         return search.best.evaluation(explorers[0], alternatives, name, outcome, coupling, self, widths)
-
-
-def _name(state: object) -> str:
-    """A state as text, whatever its class does."""
-    try:
-        said = str(state)
-    except Exception:  # of any kind: it is the caller's class
-        said = short(state)
-    return said.encode(errors="replace").decode()  # a lone surrogate cannot be printed

@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from jmdp.base.arrays import ROUNDOFF, UNDERFLOW, Booleans, Floats, Integers, floats
+from jmdp.base.arrays import ROUNDOFF, UNDERFLOW, Booleans, Floats, Integers, dimensions, floats
 from jmdp.base.progress import count_bar
 from jmdp.base.scale import Scale
 from jmdp.base.settings import short
@@ -136,13 +136,15 @@ class Explorer:
             state = self.model.states[i]
             try:
                 found = self.policy(state)
-                if np.ndim(found) == 0:
+            except Exception as error:
+                error.add_note(f"Raised by the policy in state {short(state)}.")
+                raise
+            try:
+                if dimensions(found) == 0:
                     raise PolicyError(f"It returned {short(found)}. Return one probability for each action.")
                 row = TabularPolicy([floats("policy", found, "[A]", PolicyError)]).probs[0]
             except PolicyError as wrong:
                 raise PolicyError(f"Invalid policy in state {short(state)}: {wrong}") from wrong
-            except Exception as error:  # of any kind: it is the caller's function
-                raise PolicyError(f"The policy raised {type(error).__name__} in state {short(state)}.") from error
             if row.size != self.probs.shape[1]:
                 raise PolicyError(f"The policy returned {row.size} probabilities in state {short(state)}; "
                                   f"there are {self.probs.shape[1]} actions.")  # fmt: skip

@@ -14,7 +14,7 @@ import numpy as np
 from jmdp.base.arrays import Floats, refuse_large
 from jmdp.base.labels import Labels
 from jmdp.base.luck import Shock
-from jmdp.base.settings import boolean_value, refuse_unreadable, short
+from jmdp.base.settings import boolean_value, short
 from jmdp.errors import PolicyError, SettingsError
 from jmdp.models.actors.actor import Actor, ReadActor, Reading, numpy_of
 from jmdp.models.actors.onnx_policies import is_session, onnx_network
@@ -82,7 +82,6 @@ def as_policy(
     states
         States of a table, whose indices are the observations; None for other simulators.
     """
-    refuse_unreadable("The policy", policy, PolicyError)
     if not (actions is None or isinstance(actions, Labels)):
         raise SettingsError(f"actions is {short(actions)}. Give the actions of the simulator: simulator.actions.")
     for setting, value in {"logits": logits is not None and logits, "greedy": greedy, "memory": memory}.items():

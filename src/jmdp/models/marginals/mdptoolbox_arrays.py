@@ -56,21 +56,13 @@ def _rewards(R: Any, S: int, A: int) -> list[Any]:
     if is_sparse(R):
         R = _filled("R", R, "[S, A]", (S, A))
     many = listed(R, max(S, A))
-    if many and len(many) == A and all(is_sparse(matrix) or np.ndim(_plain(matrix)) == 2 for matrix in many):
+    if many and len(many) == A and all(is_sparse(matrix) or arrays.dimensions(matrix) == 2 for matrix in many):
         return [_matrix(f"R[{a}]", matrix, S) for a, matrix in enumerate(many)]
-    axes = "[S]" if np.ndim(_plain(R)) == 1 else "[S, A]"
+    axes = "[S]" if arrays.dimensions(R) == 1 else "[S, A]"
     array = arrays.floats("R", R, axes, ModelError)
     if array.shape not in ((S,), (S, A)):
         raise ModelError(f"R has shape {array.shape}. Give [S] = {(S,)}, [S, A] = {(S, A)} or [A, S, S] = {(A, S, S)}.")
     return [array] * A if array.ndim == 1 else list(array.T)
-
-
-def _plain(value: Any) -> Any:
-    """The value as an array, or 0 if it is none."""
-    try:
-        return np.asarray(value)
-    except Exception:  # of any kind: NumPy calls methods of the caller's class
-        return 0
 
 
 def _filled(name: str, value: Any, axes: str, shape: tuple[int, int]) -> Floats:

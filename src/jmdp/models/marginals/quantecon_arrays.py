@@ -8,7 +8,6 @@ import numpy as np
 
 from jmdp.base import arrays
 from jmdp.base.arrays import Floats, Integers
-from jmdp.base.settings import attribute
 from jmdp.errors import ModelError
 from jmdp.models.marginals.listed import BYTES, UNAVAILABLE, Listed, first_outcomes
 from jmdp.models.marginals.sparse_rows import Rows, is_sparse, rows
@@ -24,13 +23,13 @@ class Problem(NamedTuple):
 def read(R: Any, Q: Any, discount: Any, s_indices: Any, a_indices: Any) -> Problem:
     """Lists of outcomes of QuantEcon's arrays or of a DiscreteDP."""
     if Q is None:
-        Q, s_indices, a_indices = (attribute(R, name) for name in ("Q", "s_indices", "a_indices"))
-        discount = attribute(R, "beta") if discount is None else discount
+        Q, s_indices, a_indices = (getattr(R, name, None) for name in ("Q", "s_indices", "a_indices"))
+        discount = getattr(R, "beta", None) if discount is None else discount
         if Q is None:
             raise ModelError(
                 "Q is missing. Give R, Q and the discount, or a quantecon.markov.DiscreteDP in place of R."
             )
-        R = attribute(R, "R")
+        R = getattr(R, "R", None)
     if discount is None:
         raise ModelError("discount is missing. Give a number γ with 0 ≤ γ < 1.")
     if (s_indices is None) != (a_indices is None):

@@ -8,7 +8,7 @@ import numpy as np
 
 from jmdp.base import arrays
 from jmdp.base.arrays import Floats, Integers
-from jmdp.base.settings import attribute, short
+from jmdp.base.settings import short
 from jmdp.errors import ModelError
 
 
@@ -23,7 +23,7 @@ class Rows(NamedTuple):
 
 def is_sparse(value: object) -> bool:
     """Whether this is a SciPy sparse array or matrix; SciPy is imported only if it may be."""
-    if not callable(attribute(value, "tocsr")):
+    if not hasattr(value, "tocsr"):
         return False
     from scipy.sparse import issparse
 
@@ -66,10 +66,10 @@ def csr(name: str, value: Any, axes: str) -> Any:
         raise ModelError(f"{name} has dtype {value.dtype}. Give real numbers.")
     arrays.refuse_large(f"{name} of {value.nnz} entries", 16.0 * value.nnz)
     try:
-        if callable(attribute(value, "check_format")):
+        if hasattr(value, "check_format"):
             value.check_format(full_check=True)
         found = csr_array(value)
         found.check_format(full_check=True)
-    except Exception as reason:  # of any kind, if its arrays were changed
+    except (TypeError, ValueError, IndexError) as reason:  # if its arrays were changed
         raise ModelError(f"{name} is a damaged sparse array: {short(str(reason), 200)}. Build it anew.") from None
     return found

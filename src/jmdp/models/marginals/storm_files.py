@@ -73,7 +73,7 @@ def _checked_file(path: Any) -> Path:
     try:
         file = Path(os.fsdecode(path))
         regular, size = file.is_file(), file.stat().st_size
-    except Exception as error:  # of any kind: it is the caller's class
+    except (TypeError, ValueError, OSError) as error:
         raise ModelError(f"path is {short(path)}: {error_text(error)}. Give the path of a file.") from None
     if not regular:
         raise ModelError(f"{short(str(file))} is not a regular file. Give the path of a model file.")

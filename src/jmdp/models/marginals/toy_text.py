@@ -9,7 +9,7 @@ import numpy as np
 
 from jmdp.base.arrays import Booleans, Floats, Integers
 from jmdp.base.labels import plain_names
-from jmdp.base.settings import attribute, integer, listed, real_number, short
+from jmdp.base.settings import integer, listed, real_number, short
 from jmdp.errors import ModelError
 from jmdp.models.marginals.listed import Listed
 
@@ -52,11 +52,11 @@ def _is_table(env: Any) -> bool:
 
 def _table_of(env: Any) -> Any:
     """P of an environment, unless something else changes its rewards or transitions."""
-    inner = attribute(env, "unwrapped")
-    table = attribute(inner, "P")
+    inner = getattr(env, "unwrapped", None)
+    table = getattr(inner, "P", None)
     if not _is_table(table):
         raise ModelError(f"{short(env)} is no environment with a table P, such as FrozenLake or Taxi. {_PASS_P}")
-    if attribute(inner, "fickle_passenger") is True:
+    if getattr(inner, "fickle_passenger", False) is True:
         raise ModelError("The table P of Taxi does not contain fickle passengers. Use fickle_passenger=False.")
     layer = env
     for _ in range(1000):
@@ -67,7 +67,7 @@ def _table_of(env: Any) -> Any:
                 f"The wrapper {name} may change rewards or transitions, and the table P does not contain that. Give "
                 "env.unwrapped for the environment without wrappers."
             )
-        layer = attribute(layer, "env")
+        layer = getattr(layer, "env", None)
     return table
 
 
@@ -76,7 +76,7 @@ def _entries(value: Any, name: str, what: str) -> list[Any]:
     if isinstance(value, Mapping):
         try:
             found = [value[i] for i in range(len(value))]
-        except Exception:  # of any kind: it is the caller's class
+        except KeyError:
             raise ModelError(f"{name} is {short(value)}. Number its {what} 0, 1, … without gaps.") from None
         return found
     some = listed(value, _MOST)

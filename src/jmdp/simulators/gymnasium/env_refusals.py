@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from jmdp.base.settings import refuse_unreadable, short
+from jmdp.base.settings import short
 from jmdp.errors import SettingsError, SimulatorError
 from jmdp.simulators.gymnasium.snapshots import Snapshot
 
@@ -69,7 +69,6 @@ def refuse_unusable(state: Any) -> None:
 
 def refuse_env(env: Any, snapshot: object, save: object, restore: object) -> None:
     """Raise for environments and arguments that are not supported."""
-    refuse_unreadable("env", env, SimulatorError)
     if isinstance(env, type):
         raise SimulatorError(f"env is the class {env.__name__}. Give an instance, {env.__name__}(…).")
     if hasattr(env, "num_envs"):

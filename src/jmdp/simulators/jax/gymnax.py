@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import jax
 
-from jmdp.base.settings import boolean_value, cut, refuse_unreadable, short
+from jmdp.base.settings import boolean_value, cut, short
 from jmdp.errors import MissingExtraError, SimulatorError
 from jmdp.simulators.jax.jax_simulator import JaxSimulator
 
@@ -88,7 +88,6 @@ def _observe(env: Any, params: Any, state: Any) -> Any:
 
 def _environment(given: Any) -> tuple[Any, Any]:
     """Environment and its parameters, from any of the accepted forms."""
-    refuse_unreadable("environment", given, SimulatorError)
     if isinstance(given, str):
         given = _made(given)
     env, *params = given if isinstance(given, tuple) and len(given) == 2 else (given,)
