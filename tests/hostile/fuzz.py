@@ -1,6 +1,6 @@
 """Call public entries with hostile arguments: only typed errors, right answers or long work that was asked for.
 
-Call number i of a seed is a function of (seed, i), so a finding can be repeated alone.
+Call number i of a seed is a function of (seed, i), so a finding can be repeated alone. Entries are called in turn.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Call:
     def of(cls, entries: Sequence[Entry], seed: int, number: int) -> Call:
         """The call of this number."""
         rng = np.random.default_rng([seed, number])
-        entry = entries[rng.integers(len(entries))]
+        entry = entries[number % len(entries)]
         state = rng.bit_generator.state
         valid = entry.valid(rng)
         rng.bit_generator.state = state

