@@ -37,8 +37,6 @@ class Entry:
         Arguments that are never replaced.
     amounts
         Arguments of which a large valid value asks for much work, so that a call without an end is no defect.
-    calls_back
-        Whether it calls functions of the caller, whose exceptions come out unchanged.
     check
         What is wrong with the result of an accepted call, as text, or None.
     answer
@@ -52,7 +50,6 @@ class Entry:
     valid: Callable[[np.random.Generator], Arguments]
     fixed: frozenset[str] = frozenset()
     amounts: frozenset[str] = frozenset()
-    calls_back: bool = False
     check: Callable[[Any, Mapping[str, Any]], str | None] = nothing_wrong
     answer: Callable[[Any], Any] = no_answer
     then: Mapping[str, Callable[[Any], Any]] = field(default_factory=lambda: {"repr": repr})

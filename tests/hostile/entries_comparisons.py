@@ -162,7 +162,7 @@ THEN: dict[str, Callable[[Any], Any]] = {
 
 def _returned(name: str, valid: Any, call: Callable[[Any], Any]) -> Entry:
     """Entry whose only argument is what a function of the caller returns."""
-    return Entry(name, call, lambda rng: {"returned": valid}, calls_back=True, check=sound, answer=numbers, then=THEN)
+    return Entry(name, call, lambda rng: {"returned": valid}, check=sound, answer=numbers, then=THEN)
 
 
 _SHORT: Arguments = {"seed": 1, "samples": 4, "discount": 0.5, "horizon": 2, "progress": False}
@@ -308,7 +308,6 @@ _WHOLE = [
         call,
         valid,
         amounts=frozenset(amounts),
-        calls_back=True,
         check=sound,
         answer=numbers,
         then=THEN,
@@ -323,7 +322,7 @@ _WHOLE = [
 
 ENTRIES = [
     *_WHOLE * 3,
-    Entry("study", _studied, _study, amounts=frozenset({"budget", "horizon"}), calls_back=True),
+    Entry("study", _studied, _study, amounts=frozenset({"states", "budget", "horizon"})),
     Entry(
         "visited_states",
         jmdp.visited_states,
@@ -333,13 +332,11 @@ ENTRIES = [
             else {"simulator": walk(), "policy": alternate, "seed": 3, "count": 3, "every": 2}
         ),
         amounts=frozenset({"count", "every"}),
-        calls_back=True,
     ),
     Entry(
         "compare_runs and compare_policies with names",
         _named,
         lambda rng: {"name": "mine", "policy": other, "run": shifted},
-        calls_back=True,
         check=sound,
         answer=numbers,
         then=THEN,

@@ -110,7 +110,6 @@ ENTRIES = [
             "progress": False,
         },
         amounts=frozenset({"samples", "max_states"}),
-        calls_back=True,
     ),
     Entry("testing.check_model with starts", check_model, lambda rng: {"model": tiny.model(), "starts": [0]}),
     Entry("load", jmdp.load, lambda rng: {"path": "absent.nc"}),

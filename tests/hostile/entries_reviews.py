@@ -82,7 +82,6 @@ ENTRIES = [
         jmdp.review,
         _review,
         amounts=frozenset({"episodes", "horizon", "steps"}),
-        calls_back=True,
         check=_adds_up,
         answer=_numbers,
         then=_QUERIES,
@@ -101,6 +100,6 @@ ENTRIES = [
     ),
     Entry("Review.what_if", lambda **given: _made().what_if(**given), lambda rng: {"step": 1, "action": 1}),
     Entry("Review.worst", lambda **given: _made().worst(**given), lambda rng: {"count": 2}),
-    Entry("Reviews.by", lambda **given: _several().by(**given), lambda rng: {"feature": str}, calls_back=True),
+    Entry("Reviews.by", lambda **given: _several().by(**given), lambda rng: {"feature": str}),
     Entry("Trajectory.total", lambda **given: _made().trajectory.total(**given), lambda rng: {"discount": 0.5}),
 ]

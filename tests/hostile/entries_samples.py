@@ -206,7 +206,6 @@ ENTRIES = [
         "simulators.FunctionSimulator",
         _walked,
         _function_simulator,
-        calls_back=True,
         check=_finite_steps,
         answer=repr,
         then={},
@@ -226,7 +225,6 @@ ENTRIES = [
             "shared": [],
             "digest": None,
         },
-        calls_back=True,
         then={"repr": repr, "step": _object_step},
     ),
     Entry(
@@ -243,7 +241,6 @@ ENTRIES = [
             "global_generators": False,
             "check": True,
         },
-        calls_back=True,
         then={"repr": repr, "start": lambda simulator: simulator.digest(simulator.start(jmdp.Shock(bytes(16))))},
     ),
     Entry(
@@ -257,7 +254,6 @@ ENTRIES = [
             "ignore": ["key"],
             "lanes": 16,
         },
-        calls_back=True,
     ),
     Entry(
         "simulators.GymnaxSimulator",
@@ -324,7 +320,6 @@ ENTRIES = [
             "steps": 2,
         },
         amounts=frozenset({"steps"}),
-        calls_back=True,
         answer=repr,
     ),
     Entry(
@@ -338,7 +333,6 @@ ENTRIES = [
             "memory": False,
             "name": "new",
         },
-        calls_back=True,
         then={"repr": repr, "act": lambda actor: actor.act([0, 1], [jmdp.Shock(bytes(16))] * 2)},
     ),
     Entry("Luck", jmdp.Luck, lambda rng: {"shock": jmdp.Shock(bytes(16))}),

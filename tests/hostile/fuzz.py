@@ -98,19 +98,9 @@ class Call:
         except _OutOfTime:
             return "long", None if self.asks_for_long_work else f"not finished in {SECONDS} s"
         except Exception as raw:
-            if self.entry.calls_back and self._is_of_the_caller(raw):
+            if _is_of_the_caller(raw):
                 return "raised by the caller", None
             return "raw", _of_exception(raw)
-
-    def _is_of_the_caller(self, raw: Exception) -> bool:
-        """Whether a function of the caller raised this: one of an entry, or a class that takes other arguments."""
-        if isinstance(raw, CallError):
-            return True
-        if isinstance(raw, TypeError) and any(isinstance(value.value, type) for value in self.hostile.values()):
-            return True
-        files = [frame.filename for frame in traceback.extract_tb(raw.__traceback__)]
-        last = max((i for i, name in enumerate(files) if name.startswith(_PACKAGE)), default=0)
-        return any("/hostile/entries" in name for name in files[last + 1 : last + 2])
 
     def _of_result(self, result: Any) -> str | None:
         for name, function in self.entry.then.items():
@@ -120,7 +110,7 @@ class Call:
                 if (wrong := _of_message(refusal)) is not None:
                     return f"{name} of the result: {wrong}"
             except Exception as raw:
-                if not (self.entry.calls_back and self._is_of_the_caller(raw)):
+                if not _is_of_the_caller(raw):
                     return f"{name} of the result: {_of_exception(raw)}"
         if (wrong := self.entry.check(result, self.given)) is not None:
             return f"wrong: {wrong}"
@@ -129,6 +119,13 @@ class Call:
             if not _equal(answer, expected):
                 return f"another answer than with the valid value: {answer!r:.100}, not {expected!r:.100}"
         return None
+
+
+def _is_of_the_caller(raw: Exception) -> bool:
+    """Whether a function of the caller raised this, one of `values` or of an entry: it comes out unchanged."""
+    files = [frame.filename for frame in traceback.extract_tb(raw.__traceback__)]
+    last = max((i for i, name in enumerate(files) if name.startswith(_PACKAGE)), default=len(files))
+    return isinstance(raw, CallError) or any("/hostile/entries" in name for name in files[last + 1 : last + 2])
 
 
 def _equal(a: Any, b: Any) -> bool:
