@@ -307,9 +307,10 @@ def _rom_of(game: str | os.PathLike[str]) -> tuple[Path, str]:
     names = {name.replace("_", ""): name for name in roms.get_all_rom_ids()}
     plain = re.sub(r"^ale/|(-ram)?(noframeskip|deterministic)?-v\d+$|_", "", os.fspath(game).lower())
     path = roms.get_rom_path(names[plain]) if plain in names else Path(game)
-    if path is None or not path.is_file():
+    if path is None or not os.path.isfile(path):  # False also for a name that is too long
+        said = short(os.fspath(game))
         close = " or ".join(repr(names[name]) for name in difflib.get_close_matches(plain, names) or ["pong"])
-        raise SettingsError(f"game is {os.fspath(game)!r}, not a game of ale-py or a ROM file. Did you mean {close}?")
+        raise SettingsError(f"game is {said}, not a game of ale-py or a ROM file. Did you mean {close}?")
     known = ALEInterface.isSupportedROM(path)
     if known is None:
         raise SettingsError(f"game is {os.fspath(game)!r}, a ROM that ale-py does not support. Use another game.")

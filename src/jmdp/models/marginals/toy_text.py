@@ -59,9 +59,7 @@ def _table_of(env: Any) -> Any:
     if getattr(inner, "fickle_passenger", False) is True:
         raise ModelError("The table P of Taxi does not contain fickle passengers. Use fickle_passenger=False.")
     layer = env
-    for _ in range(1000):
-        if layer is None or layer is inner:
-            return table
+    while layer is not None and layer is not inner:
         if (name := type(layer).__name__) not in _NO_EFFECT:
             raise ModelError(
                 f"The wrapper {name} may change rewards or transitions, and the table P does not contain that. Give "
