@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 import jmdp
+from hostile import tiny
 from hostile.entries import Arguments, Entry
 from hostile.entries_samples import Walk, alternate, frozen_lake, table, walk
 from jmdp.base.interval import Estimate
@@ -260,8 +261,8 @@ def _named_measure(returned: Any) -> Any:
 
 def _named(name: Any, policy: Any, run: Any) -> Any:
     """Names of policies and runs, and one policy and one run of several."""
-    jmdp.compare_policies(walk(), {name: alternate, "other": policy}, **_SHORT)
-    return jmdp.compare_runs({name: plain, "other": run}, seed=1, samples=4, progress=False)
+    jmdp.compare_policies(walk(), tiny.dictionary((name, alternate), ("other", policy)), **_SHORT)
+    return jmdp.compare_runs(tiny.dictionary((name, plain), ("other", run)), seed=1, samples=4, progress=False)
 
 
 def _continuous(first: Any, second: Any) -> Any:

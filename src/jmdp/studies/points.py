@@ -71,7 +71,7 @@ class Points:
             return cls(list(states.values()), list(states))._checked()
         if hasattr(states, "iloc"):  # of pandas, whose indices are labels
             states = list(states) if getattr(states, "ndim", 0) == 1 else 0
-        if not (isinstance(states, np.ndarray) and states.ndim) and not _indexed(states):
+        if not (states.ndim if isinstance(states, np.ndarray) else _indexed(states)):
             found = None if isinstance(states, (set, frozenset)) else listed(states, _MOST_STATES)
             if found is None:
                 raise SettingsError(
