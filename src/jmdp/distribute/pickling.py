@@ -75,7 +75,7 @@ def unpickled_result(pickled: bytes) -> Any:
     """Load the result of a block, in the parent process."""
     try:
         return pickle.loads(pickled)
-    except Exception as error:  # of any kind: it is the caller's class
+    except Exception as error:  # unpickling can raise any exception
         raise SettingsError(
             f"The result of a block cannot be loaded ({error_text(error)}). Return an object that pickle supports, or "
             "use pool=None."

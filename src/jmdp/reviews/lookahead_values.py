@@ -75,7 +75,7 @@ class Called:
         found = [self.function(observation) for observation in observations]
         try:
             values = np.array([float(value) for value in found])
-        except Exception:  # of any kind: it is the caller's class
+        except (TypeError, ValueError, OverflowError, RuntimeError):  # RuntimeError: a torch tensor of several numbers
             values = np.array([np.nan])
         if not np.isfinite(values).all():
             raise SettingsError(f"values returned {short(found)}. Return a finite number for each observation.")

@@ -225,7 +225,7 @@ class Player:
 def _text(action: Any) -> str:
     try:
         return np.array2string(np.asarray(action), precision=3, separator=", ")
-    except Exception:  # of any kind: it is the caller's class
+    except ValueError:  # lists of different lengths
         return type(action).__name__
 
 

@@ -78,7 +78,7 @@ class BatchPolicy:
         try:
             given = _without_warnings(function, seen) if trial else function(seen)
             values = np.zeros(()) if np.ma.isMaskedArray(given) else np.asarray(given)
-        except Exception:  # most functions are written for one observation
+        except Exception:  # most functions are written for one observation, and may raise anything for many
             values = np.zeros(())
         n, A = len(states), self._A
         actions = values.shape == (n,) and values.dtype.kind in "iu" and 0 <= values.min() <= values.max() < A

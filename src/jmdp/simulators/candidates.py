@@ -73,9 +73,9 @@ def candidate_actions(
 
 
 def _name(action: Any) -> str:
+    if hasattr(action, "shape"):
+        return np.array2string(np.asarray(action), precision=4, separator=", ")
     try:
-        if hasattr(action, "shape"):
-            return np.array2string(np.asarray(action), precision=4, separator=", ")
         return str(action)
-    except Exception:  # of any kind: it is the caller's class
+    except ValueError:  # an integer that is too long to print
         return short(action)

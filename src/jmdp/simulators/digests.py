@@ -45,7 +45,7 @@ def digest_of(value: object, ignored: Ignored = lambda owner: _NONE) -> bytes:
         raise
     except RecursionError:
         raise SimulatorError(f"A state is nested too deeply to be inspected. {_FIX}") from None
-    except Exception as error:  # of any kind: attributes and conversions are those of the caller's classes
+    except (TypeError, ValueError, ReferenceError) as error:  # no array, a released memoryview, a dead weak reference
         raise SimulatorError(f"A state cannot be inspected: {cut(repr(error))}. {_FIX}") from error
     return hashlib.blake2b(traversal.out, digest_size=16).digest()
 

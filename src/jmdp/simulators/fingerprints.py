@@ -43,11 +43,9 @@ def fingerprint_of(value: Any) -> Hashable:
         return _of_array(value)
     if isinstance(value, np.generic) and value.dtype.kind in "biuf" and value.dtype.char != "g":
         return fingerprint_of(value.item())
-    try:
-        array = numpy_of(value) if hasattr(value, "__array__") and hasattr(value, "dtype") else None
-    except Exception:  # of any kind: it is the caller's class, and the digest says what is wrong
-        array = None
-    return digest_of(value) if array is None else _of_array(array)  # arrays of other libraries
+    if hasattr(value, "__array__") and hasattr(value, "dtype"):  # arrays of other libraries
+        return _of_array(numpy_of(value))
+    return digest_of(value)
 
 
 def _of_array(array: Any) -> Hashable:

@@ -114,7 +114,7 @@ class LockstepRollouts:
         try:
             parts: Any = zip(*outcomes, strict=True)
             rewards, after, over = parts
-        except Exception:  # of any kind: outcomes may be objects of the caller's class
+        except (TypeError, ValueError):
             for outcome in outcomes:
                 three_parts(self._simulator, outcome)
             raise
@@ -127,7 +127,7 @@ class LockstepRollouts:
         self._states = list(after)
         try:
             ended = any(over)
-        except Exception:  # of any kind: truth values of the caller's class
+        except (TypeError, ValueError, RuntimeError):  # no truth value
             over, ended = list(map(is_over, over)), True
         if ended:
             self._keep([i for i, last in enumerate(over) if not (last is True or is_over(last))])

@@ -228,7 +228,7 @@ def three_parts(simulator: Simulator, outcome: Any) -> tuple[Any, Any, Any]:
     """Reward, state and termination returned by a step."""
     try:
         reward, state, terminated = outcome
-    except Exception:  # of any kind: it may be an object of the caller's class
+    except (TypeError, ValueError):
         what = f"{len(outcome)} values" if isinstance(outcome, tuple) else f"a {type(outcome).__name__}"
         raise SimulatorError(f"{simulator!r}.step returned {what}. Return Step(reward, state, terminated).") from None
     return reward, state, terminated
@@ -267,7 +267,7 @@ def _earned(reward: Any) -> float | None:
         return float(reward.detach() if hasattr(reward, "detach") else reward)  # a torch tensor may require a gradient
     except OverflowError:
         return math.inf
-    except Exception:  # of any kind: it is the caller's class
+    except (TypeError, ValueError, RuntimeError):  # RuntimeError: a torch tensor of several numbers
         return None
 
 
@@ -275,7 +275,7 @@ def is_over(terminated: Any) -> bool:
     """Whether a step was the last one; raise if what it returned has no truth value."""
     try:
         return bool(terminated)
-    except Exception as error:  # of any kind: it is the caller's class
+    except (TypeError, ValueError, RuntimeError) as error:  # RuntimeError: a torch tensor of several truth values
         raise SimulatorError(
             f"The end of an episode is {short(terminated)}, which is neither true nor false. Return True or False."
         ) from error

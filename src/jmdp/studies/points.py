@@ -209,7 +209,7 @@ def _received(unpack: Callable[[Any], Any], state: bytes | Failure) -> Any:
 def _pickled(value: Any) -> bytes:
     try:
         return pickle.dumps(value, pickle.HIGHEST_PROTOCOL)
-    except Exception:
+    except Exception:  # pickling may raise anything
         import cloudpickle  # it supports functions and classes of scripts, if it is installed
 
         found: bytes = cloudpickle.dumps(value)

@@ -70,20 +70,12 @@ class Reading:
         refuse_masked(f"The output of the policy, {self.name}", values, PolicyError)
         if self.actions is None:
             return [np.array(value) if isinstance(value, np.ndarray) else value for value in values]
-        if isinstance(values, list) and self._are_rows(values, self.actions.size):
+        shape = (self.actions.size,)
+        if isinstance(values, list) and all(getattr(value, "shape", None) == shape for value in values):
             values = np.stack([numpy_of(value) for value in values])
         if isinstance(values, np.ndarray) and values.ndim == 2 and (values.shape[1] > 1 or values.dtype.kind == "f"):
             return self.drawn(self.probabilities(values, self.actions.size), shocks)
         return [self._one(value, shock, self.actions) for value, shock in zip(values, shocks, strict=True)]
-
-    def _are_rows(self, values: list[Any], size: int) -> bool:
-        """Whether all values are arrays [A]."""
-        try:
-            return all(getattr(value, "shape", None) == (size,) for value in values)
-        except Exception as error:  # of any kind: it is the caller's class
-            raise self.error(
-                f"returned values that cannot be read ({type(error).__name__}). Return numbers."
-            ) from error
 
     def _one(self, value: Any, shock: Any, actions: Labels) -> int:
         if isinstance(value, (tuple, dict)):
@@ -166,7 +158,7 @@ def numpy_of(value: Any) -> np.ndarray[Any, Any]:
         return value
     try:
         return np.asarray(value.detach().cpu() if hasattr(value, "detach") else value)
-    except Exception as error:  # of any kind: NumPy calls methods of the caller's class
+    except (TypeError, ValueError, RuntimeError) as error:  # RuntimeError: a tensor without numbers
         raise PolicyError(
             f"{short(value)} cannot be converted to an array ({type(error).__name__}: {cut(str(error))}). Use "
             "numbers, or arrays of numbers, for observations and actions."

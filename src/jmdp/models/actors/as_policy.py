@@ -159,7 +159,7 @@ class _Table(ReadActor):
     def _state(self, observation: Any) -> int:
         try:
             s = operator.index(observation)
-        except Exception:  # of any kind: it may be of the caller's class
+        except TypeError:
             what = f"received {short(observation)}, which is not the index of a state. Give a function of observations."
             raise self._reading.error(what) from None
         if not 0 <= s < len(self._probs):

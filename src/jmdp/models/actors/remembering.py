@@ -34,7 +34,7 @@ class RememberingActor(ReadActor):
         """Copy of the policy after a reset."""
         try:
             own = copy.deepcopy(self._policy)
-        except Exception as error:
+        except Exception as error:  # copying may raise anything
             raise PolicyError(
                 f"The policy, {self!r}, cannot be copied: {error}. A policy with memory is copied for each episode. "
                 "Give it __deepcopy__, which may share constant parts."

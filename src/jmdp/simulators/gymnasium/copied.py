@@ -61,7 +61,7 @@ class CopiedEnvs(EnvSnapshots):
             recipe = source.recipe if source is not None and generator is self.generator else None
             recipe = recipe or self._recipe(chain, generator)
             made = _deep_copied(chain, self._memo(chain, generator)) if recipe is None else recipe.make()
-        except Exception as error:
+        except Exception as error:  # copying may raise anything
             raise uncopyable(chain[0], error) from error
         if source is not None and generator is self.generator:
             source.recipe = recipe

@@ -78,7 +78,7 @@ def duplicate(env: Any) -> Any:
     """Make another environment of the same kind; its state is unspecified."""
     try:
         return copy.deepcopy(env)
-    except Exception as error:
+    except Exception as error:  # copying may raise anything
         if env.spec is None:
             raise uncopyable(env, error) from error
         import gymnasium
@@ -115,7 +115,7 @@ def _uncopyable_part(env: Any) -> str | None:
                 continue
             try:
                 copy.deepcopy(value)
-            except Exception as error:
+            except Exception as error:  # copying may raise anything
                 return f"its attribute {name} is a {type(value).__name__} ({error})"
     return None
 

@@ -19,7 +19,7 @@ def in_box(space: Any, action: Any) -> Any:
         return action
     try:
         array = np.asarray(action, space.dtype)
-    except Exception:  # of any kind: it is the caller's class
+    except (TypeError, ValueError, OverflowError):
         array = np.zeros((0, 0))
     if array.shape == space.shape:
         return array

@@ -114,7 +114,7 @@ class LiveEpisode(Episode):
         assert self._env is not None
         try:
             result = self._envs.step(self._env, self._code(action), shock)
-        except Exception as error:
+        except Exception as error:  # an environment may raise anything after its end
             if not self._truncated_at:
                 raise
             raise SimulatorError(
@@ -125,7 +125,7 @@ class LiveEpisode(Episode):
         try:
             self._seen, reward, terminated, truncated, _ = result
             reward = plain_reward(reward)
-        except Exception as error:  # of any kind: the reward may be of the caller's class
+        except (TypeError, ValueError) as error:
             raise wrong_result(result) from error
         self._steps += 1
         if truncated and not self._truncated_at:

@@ -157,7 +157,7 @@ class GymnasiumSimulator(Simulator):
                 observation, reward, terminated, truncated, _ = result
                 if type(reward) is not float:
                     reward = plain_reward(reward)
-            except Exception as error:  # of any kind: the reward may be of the caller's class
+            except (TypeError, ValueError) as error:
                 raise wrong_result(result) from error
             state.used_up = True
             steps = state.steps + 1
@@ -171,14 +171,14 @@ class GymnasiumSimulator(Simulator):
         state.used_up = use_up
         try:
             saved, result = self._snapshots.step(state, self._code(action), shock, use_up=use_up)
-        except Exception as error:
+        except Exception as error:  # an environment may raise anything after its end
             if state.truncated_at is None:
                 raise
             raise SimulatorError(after_truncation(state.truncated_at, error)) from error
         try:
             observation, reward, terminated, truncated, _ = result
             reward = plain_reward(reward)
-        except Exception as error:  # of any kind: the reward may be of the caller's class
+        except (TypeError, ValueError) as error:
             raise wrong_result(result) from error
         steps, truncated_at = state.steps + 1, state.truncated_at
         if truncated and truncated_at is None:

@@ -34,7 +34,7 @@ def choose_copies(steps: ObjectSteps, actions: Sequence[Any], ways: Sequence[Cop
                 if _fault(lenient, actions, way) is None:
                     steps.ignored, fault = lenient.ignored, None
                     remarks.append(f"they do not restore {', '.join(left_out)}, which is then no part of the state")
-        except Exception as error:  # user code may raise anything
+        except Exception as error:  # own methods to copy, and steps of a wrong copy, may raise anything
             fault = f"{type(error).__name__}: {error}"
         if fault is None:
             return way, remarks

@@ -34,7 +34,7 @@ def _size(value: Any, outside: set[int]) -> int:
         written = io.BytesIO()
         _Measure(written, outside).dump(value)
         return written.tell()
-    except Exception:  # cannot be pickled; any exception may come from user code
+    except Exception:  # cannot be pickled: the attempt may raise anything
         return _size_of_parts(value, outside)
 
 

@@ -175,7 +175,7 @@ class ObjectSimulator(Simulator):
             if way is not None and not isinstance(way, ReplayedCopies):
                 try:
                     return way.thaw(way.freeze(thing, None))
-                except Exception as raised:
+                except Exception as raised:  # copying may raise anything
                     error = raised
         raise SimulatorError(
             f"The current state of this {type(thing).__name__} cannot be copied: {error}. Reach it by steps from "
