@@ -68,37 +68,6 @@ def test_recipes_that_are_refused():
 
 # ------------------------------------------------------------------------------------------------ packed states
 
-ENVS = {
-    "FrozenLake-v1": ({"map_name": "8x8"}, 2_000),
-    "CartPole-v1": ({}, 2_000),
-    "Blackjack-v1": ({}, 2_000),
-    "HalfCheetah-v5": ({}, 60_000),
-    "Humanoid-v5": ({}, 80_000),
-}
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", ENVS)
-def test_packed_states_are_small_and_continue_as_the_original(name):
-    settings, most = ENVS[name]
-    here = env(name, **settings)
-    there = pickle.loads(pickle.dumps(here))
-    action = 0 if here.actions else np.full(here._env.action_space.shape, 0.3)
-    shocks = [Shock.of_sample(0, i) for i in range(12)]
-    state = here.step(here.start(shocks[0]), action, shocks[1]).state
-    packed = here.pack(state)
-    assert len(packed) < most
-    other = there.unpack(packed)
-    assert there.digest(other) == here.digest(state)
-    for shock in shocks[2:]:
-        one, two = here.step(state, action, shock), there.step(other, action, shock)
-        assert (one.reward, one.terminated) == (two.reward, two.terminated)
-        assert here.digest(one.state) == there.digest(two.state)
-        np.testing.assert_array_equal(here.observe(one.state), there.observe(two.state))
-        if one.terminated:
-            break
-        state, other = one.state, two.state
-
 
 class Warehouse(Simulator):
     """States hold a lock, and are packed without it."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import pytest
 
@@ -11,78 +9,32 @@ import jmdp
 from jmdp.base.luck import Shock
 from jmdp.simulators.checking.quick_check import quick_check
 from jmdp.testing import check_simulator
-
-gymnasium = pytest.importorskip("gymnasium")
-
-
-def gym(name, package=None, **settings):
-    def made(seed):
-        if package is not None:
-            pytest.importorskip(package)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            env = gymnasium.make(name, **settings)
-        env.reset(seed=seed)
-        return jmdp.simulators.GymnasiumSimulator(env)
-
-    return made
-
-
-def lander(seed):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # Box2D's import crashes if a warning is an error
-        pytest.importorskip("Box2D")
-    env = gymnasium.make("LunarLander-v3", enable_wind=True)
-    return jmdp.simulators.GymnasiumSimulator(env, snapshot="replay")
-
-
-def atari(game):
-    def made(seed):
-        pytest.importorskip("ale_py")
-        return jmdp.simulators.ALESimulator(game, sticky=0.25)
-
-    return made
-
-
-def functional(name):
-    def made(seed):
-        pytest.importorskip("gymnax")
-        return jmdp.simulators.GymnaxSimulator(name)
-
-    return made
-
-
-def shop(seed):
-    return jmdp.simulators.FunctionSimulator(
-        reward=lambda stock, order, demand: 3.0 * min(stock + order, demand) - 2.0 * order,
-        next_state=lambda stock, order, demand: max(0, min(20, stock + order) - demand),
-        actions=5,
-        luck=lambda rng: int(rng.poisson(3)),
-        start=4,
-    )
-
-
-def table(seed):
-    return jmdp.simulators.TabularSimulator(jmdp.worlds.inventory(capacity=8).model)
-
+from registry.adapters import ADAPTERS, gym
 
 QUICK = {"vehicles_count": 3, "duration": 20, "simulation_frequency": 5}
-CLEAN = {
-    "FrozenLake": gym("FrozenLake-v1"),
-    "Taxi": gym("Taxi-v4", is_rainy=True, fickle_passenger=True),
-    "Blackjack": gym("Blackjack-v1"),
-    "CartPole": gym("CartPole-v1"),
-    "LunarLander": lander,
-    "highway": gym("highway-fast-v0", "highway_env", config=QUICK),
-    "MiniGrid": gym("MiniGrid-Dynamic-Obstacles-5x5-v0", "minigrid"),
-    "HalfCheetah": gym("HalfCheetah-v5", "mujoco"),
-    "Pong": atari("pong"),
-    "Boxing": atari("boxing"),
-    "gymnax CartPole": functional("CartPole-v1"),
-    "gymnax Breakout": functional("Breakout-MinAtar"),
-    "shop": shop,
-    "table": table,
+
+
+def boxing(seed):
+    pytest.importorskip("ale_py")
+    return jmdp.simulators.ALESimulator("boxing")
+
+
+def breakout(seed):
+    pytest.importorskip("gymnax")
+    return jmdp.simulators.GymnaxSimulator("Breakout-MinAtar")
+
+
+OTHERS = {
+    "Taxi": lambda seed: gym("Taxi-v4", seed, settings={"is_rainy": True, "fickle_passenger": True}),
+    "Blackjack": lambda seed: gym("Blackjack-v1", seed),
+    "CartPole": lambda seed: gym("CartPole-v1", seed),
+    "LunarLander": lambda seed: gym("LunarLander-v3", seed, "Box2D", {"enable_wind": True}, snapshot="replay"),
+    "highway": lambda seed: gym("highway-fast-v0", seed, "highway_env", {"config": QUICK}),
+    "MiniGrid": lambda seed: gym("MiniGrid-Dynamic-Obstacles-5x5-v0", seed, "minigrid"),
+    "Boxing": boxing,
+    "gymnax Breakout": breakout,
 }
+CLEAN = {name: adapter.make for name, adapter in ADAPTERS.items()} | OTHERS
 
 
 def faults(name, seed, steps):
