@@ -108,6 +108,15 @@ def pytest_timeout_cancel_timer(item):
     faulthandler.cancel_dump_traceback_later()
 
 
+@pytest.fixture(scope="session")
+def two_workers():
+    """A pool whose processes are started once for all tests; those that a test kills are replaced."""
+    from jmdp.distribute import ProcessPool
+
+    with ProcessPool(2) as made:
+        yield made
+
+
 def pytest_ignore_collect(collection_path, config):
     """What is slow as a whole is not even imported: JAX and torch take seconds."""
     if config.option.markexpr == "fast" and within_tests(collection_path).startswith(SLOW):

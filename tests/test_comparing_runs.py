@@ -208,17 +208,17 @@ def test_elimination_and_equal_designs():
     assert "the same design" in jmdp.compare_runs({"plain": plain, "again": plain}, **QUIET).answer
 
 
-def test_workers_do_not_change_the_result():
+def test_workers_do_not_change_the_result(two_workers):
     one, two = (
         jmdp.compare_runs({"4": shop, "6": larger_shop}, samples=200, precision=1e-9, pool=pool, **QUIET)
-        for pool in (None, 2)
+        for pool in (None, two_workers)
     )
     for name in one:
         np.testing.assert_array_equal(one[name].run_results(), two[name].run_results())
     assert repr(one) == repr(two)
     assert repr(pickle.loads(pickle.dumps(one))) == repr(one)
     with pytest.raises(SettingsError, match="lambda"):
-        jmdp.compare_runs({"a": lambda luck: luck.uniform("x"), "b": plain}, pool=2, **QUIET)
+        jmdp.compare_runs({"a": lambda luck: luck.uniform("x"), "b": plain}, pool=two_workers, **QUIET)
 
 
 def test_samples_are_functions_of_the_seed_and_their_number():

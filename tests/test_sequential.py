@@ -236,13 +236,12 @@ def digest(found):
     return found.draws.returns.tobytes(), found.counts, found.best, found.draws.steps, repr(found)
 
 
-def test_the_number_of_workers_does_not_matter(tmp_path):
+def test_the_number_of_workers_does_not_matter(tmp_path, two_workers):
     """Early stop, elimination, blocks in flight, and a worker killed while it simulates."""
     alone = digest(compared(game()))
-    with jmdp.ProcessPool(2) as pool:
-        assert digest(compared(game(), pool=pool)) == alone
-        assert digest(compared(game(), pool=pool)) == alone  # with the same workers again
-    killed = compared(Killed(str(tmp_path)), pool=4)
+    assert digest(compared(game(), pool=two_workers)) == alone
+    assert digest(compared(game(), pool=two_workers)) == alone  # with the same workers again
+    killed = compared(Killed(str(tmp_path)), pool=two_workers)
     assert (tmp_path / "died").exists()
     assert digest(killed)[:4] == alone[:4]
 
@@ -251,11 +250,11 @@ def constant_one(s):
     return 1
 
 
-def test_policies_on_two_workers():
+def test_policies_on_two_workers(two_workers):
     kwargs = {"discount": 1.0, "horizon": 1, "seed": 2, "progress": False}
     pair = {"zero": first, "one": constant_one}
     alone = jmdp.compare_policies(game(), pair, **kwargs)
-    both = jmdp.compare_policies(game(), pair, pool=2, **kwargs)
+    both = jmdp.compare_policies(game(), pair, pool=two_workers, **kwargs)
     assert digest(both) == digest(alone)
 
 

@@ -25,7 +25,7 @@ def cluster() -> Iterator[Any]:
 @pytest.mark.parametrize(
     ("question", "moment"),
     [
-        ("stopped early", "random"),
+        pytest.param("stopped early", "random", marks=pytest.mark.long),  # as after "node removed"
         ("all blocks", "long blocks only"),
         ("stopped early", "just after sending"),
         ("stopped early", "node removed"),

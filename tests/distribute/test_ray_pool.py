@@ -96,12 +96,14 @@ class Shop:
         return luck.uniform("demand") - self.cost * luck.uniform("price")
 
 
-def test_p17_all_functions_on_all_pools(pool):
-    expected = answers(None)
-    for workers in (1, 2, 4):
-        assert answers(RayPool(workers=workers)) == expected
-    with jmdp.ProcessPool(2) as processes:
-        assert answers(processes) == expected
+def test_p17_all_functions_on_all_pools(pool, two_workers):
+    assert answers(None) == answers(two_workers) == answers(pool)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("workers", [1, 4])
+def test_p17_all_functions_on_any_number_of_workers(workers, pool):
+    assert answers(None) == answers(RayPool(workers=workers))
 
 
 def test_short_blocks_are_sent_together(pool):

@@ -18,25 +18,24 @@ from jmdp.simulators import Simulator
 class Adapter:
     """How to make a simulator, and what a comparison with it needs."""
 
-    make: Callable[[int], Simulator]  # of a seed
+    make: Callable[[], Simulator]
     policy: Any = "uniform"
     actions: Any = None  # the ones to compare; None: all
     packed: int = 1_000  # most bytes of a packed state
     picklable: bool = True  # without a recipe
 
 
-def gym(name: str, seed: int, package: str = "gymnasium", settings: Any = None, **simulator: Any) -> Simulator:
-    """Simulator of a Gymnasium environment that has been reset."""
+def gym(name: str, package: str = "gymnasium", settings: Any = None, **simulator: Any) -> Simulator:
+    """Simulator of a Gymnasium environment."""
     gymnasium = pytest.importorskip("gymnasium")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # Box2D's import crashes if a warning is an error
         pytest.importorskip(package)
         env = gymnasium.make(name, **settings or {})
-    env.reset(seed=seed)
     return jmdp.simulators.GymnasiumSimulator(env, **simulator)
 
 
-def functions(seed: int) -> Simulator:
+def functions() -> Simulator:
     return jmdp.simulators.FunctionSimulator(_profit, _stock_left, 3, luck=_demand, start=4)
 
 
@@ -64,7 +63,7 @@ class Shop:
         return self.stock, profit, False
 
 
-def objects(seed: int) -> Simulator:
+def objects() -> Simulator:
     return jmdp.simulators.ObjectSimulator(Shop, 3, observe=_stock_of)
 
 
@@ -72,24 +71,24 @@ def _stock_of(shop: Shop) -> int:
     return shop.stock
 
 
-def step_many(seed: int) -> Simulator:
+def step_many() -> Simulator:
     return jmdp.worlds.InventorySimulator(capacity=8, lead_time=1)
 
 
-def table(seed: int) -> Simulator:
+def table() -> Simulator:
     return jmdp.simulators.TabularSimulator(jmdp.worlds.inventory(capacity=8).model)
 
 
-def copied(seed: int) -> Simulator:
-    return gym("FrozenLake-v1", seed)
+def copied() -> Simulator:
+    return gym("FrozenLake-v1")
 
 
-def replayed(seed: int) -> Simulator:
-    return gym("CartPole-v1", seed, snapshot="replay")
+def replayed() -> Simulator:
+    return gym("CartPole-v1", snapshot="replay")
 
 
-def given_functions(seed: int) -> Simulator:
-    return gym("CartPole-v1", seed, save=_saved, restore=_restore)
+def given_functions() -> Simulator:
+    return gym("CartPole-v1", save=_saved, restore=_restore)
 
 
 def _saved(env: Any) -> Any:
@@ -100,24 +99,24 @@ def _restore(env: Any, saved: Any) -> None:
     env.unwrapped.state, env.unwrapped.steps_beyond_terminated = saved
 
 
-def mujoco(seed: int) -> Simulator:
-    return gym("HalfCheetah-v5", seed, "mujoco")
+def mujoco() -> Simulator:
+    return gym("HalfCheetah-v5", "mujoco")
 
 
 def _half(observation: Any) -> Any:
     return np.full(6, 0.5, np.float32)
 
 
-def gymnasium_atari(seed: int) -> Simulator:
-    return gym("ALE/Pong-v5", seed, "ale_py", {"repeat_action_probability": 0.0, "obs_type": "ram"})
+def gymnasium_atari() -> Simulator:
+    return gym("ALE/Pong-v5", "ale_py", {"repeat_action_probability": 0.0, "obs_type": "ram"})
 
 
-def ale(seed: int) -> Simulator:
+def ale() -> Simulator:
     pytest.importorskip("ale_py")
     return jmdp.simulators.ALESimulator("pong")
 
 
-def jax_function(seed: int) -> Simulator:
+def jax_function() -> Simulator:
     pytest.importorskip("jax")
     return jmdp.simulators.JaxSimulator(_traced_step, 3, start=_traced_start)
 
@@ -135,7 +134,7 @@ def _traced_start(key: Any) -> Any:
     return jax.random.uniform(key)
 
 
-def gymnax(seed: int) -> Simulator:
+def gymnax() -> Simulator:
     pytest.importorskip("gymnax")
     return jmdp.simulators.GymnaxSimulator("CartPole-v1")
 

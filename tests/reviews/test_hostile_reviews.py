@@ -11,7 +11,6 @@ from review_worlds import climb, walk
 
 import jmdp
 
-
 VALUES = [
     math.nan, math.inf, -1, -0.5, 0, 1.5, 10**30, 1e300, True, "", "abc", b"x", [], {}, set(), (), [None], [math.nan],
     ["a", "a"], {"x": 1}, object(), int, range(0), range(5, 2), range(-3, 2), range(0, 9, 2), 1j,

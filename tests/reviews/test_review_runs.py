@@ -23,15 +23,17 @@ def contents(review):
 
 
 @pytest.mark.parametrize("method", [jmdp.RolloutValues(4), jmdp.LookaheadValues(one_number, 2)])
-def test_a_pool_does_not_change_the_review(method):
+def test_a_pool_does_not_change_the_review(method, two_workers):
     alone, shared = (
-        jmdp.review(walk(), erratic, reference=climb, method=method, pool=pool, **SETTINGS) for pool in (None, 2)
+        jmdp.review(walk(), erratic, reference=climb, method=method, pool=pool, **SETTINGS)
+        for pool in (None, two_workers)
     )
     assert contents(alone) == contents(shared)
 
 
-def test_a_pool_does_not_change_reviews_with_fitted_values():
-    alone, shared = (jmdp.review(walk(), erratic, episodes=6, pool=pool, **SETTINGS) for pool in (None, 2))
+def test_a_pool_does_not_change_reviews_with_fitted_values(two_workers):
+    pools = (None, two_workers)
+    alone, shared = (jmdp.review(walk(), erratic, episodes=6, pool=pool, **SETTINGS) for pool in pools)
     assert str(alone) == str(shared)
     assert [contents(one) for one in alone] == [contents(one) for one in shared]
 

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")  # of the packages
 @pytest.mark.parametrize("name", ADAPTERS)
 def test_a_comparison(name):
     adapter = ADAPTERS[name]
-    simulator = adapter.make(0)
+    simulator = adapter.make()
     state, discount = simulator.start(Shock.of_sample(0, 0)), simulator.discount or 0.9
     settings = {"actions": adapter.actions, "discount": discount, "samples": 4, "horizon": 3, "progress": False}
     found = jmdp.compare(simulator, state, adapter.policy, seed=0, **settings)
@@ -29,11 +29,11 @@ def test_a_comparison(name):
 @pytest.mark.parametrize("name", ADAPTERS)
 def test_packed_states_are_small_and_continue_as_the_original(name):
     adapter = ADAPTERS[name]
-    here = adapter.make(0)
+    here = adapter.make()
     if not adapter.picklable:
         with pytest.raises(TypeError, match="cannot pickle"):
             pickle.dumps(here)
-        here = as_simulator(jmdp.Recipe(adapter.make, 0))
+        here = as_simulator(jmdp.Recipe(adapter.make))
     there = pickle.loads(pickle.dumps(here))
     action = 0 if adapter.actions is None else adapter.actions[1]
     shocks = [Shock.of_sample(0, i) for i in range(12)]

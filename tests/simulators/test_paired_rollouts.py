@@ -7,7 +7,6 @@ import multiprocessing
 import os
 import pickle
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,22 +16,16 @@ import pytest
 
 import jmdp
 from jmdp.base.luck import Shock
-from jmdp.distribute import ProcessPool
 from jmdp.errors import SettingsError
 from jmdp.models.actors.as_policy import as_policy
-from jmdp.simulators import FunctionSimulator, GymnasiumSimulator, PairedRollouts, TabularSimulator, as_simulator
+from jmdp.simulators import FunctionSimulator, GymnasiumSimulator, PairedRollouts, TabularSimulator
 from jmdp.simulators.pair_walks import PairWalks, WalkPlan
-from jmdp.simulators.simulator import Simulator, Step
+from jmdp.simulators.simulator import Step
+from registry.adapters import ADAPTERS
 
 PLAN = WalkPlan(visits=3, spacing=5, repeats=2, length=6)
 GRID = jmdp.worlds.windy_gridworld(3, 3, gust=0.4, blown_reward=-0.5, step_reward=-0.1, discount=0.7)
 TABLE, UNIFORM = TabularSimulator(GRID.model), as_policy(GRID.policies["uniform"], GRID.model.actions)
-
-
-@pytest.fixture(scope="module")
-def pool() -> Iterator[ProcessPool]:
-    with ProcessPool(2) as made:
-        yield made
 
 
 def digest(found: PairWalks) -> str:
@@ -43,32 +36,19 @@ def digest(found: PairWalks) -> str:
     return told.hexdigest()
 
 
-def pong() -> Simulator:
-    pytest.importorskip("ale_py")
-    return jmdp.simulators.ALESimulator("pong")
-
-
-def cart_pole() -> Simulator:
-    return as_simulator(gymnasium.make("CartPole-v1"))
-
-
-def gymnax_cart_pole() -> Any:
-    return pytest.importorskip("gymnax").make("CartPole-v1")[0]
-
-
-@pytest.mark.parametrize("made", [lambda: TABLE, pong, cart_pole, lambda: as_simulator(gymnax_cart_pole())],
-                         ids=["table", "pong", "gymnasium", "gymnax"])  # fmt: skip
-def test_p17_the_same_for_any_pool(made, pool):
-    simulator = made()
+@pytest.mark.parametrize("name", ["table", "ALE", "gymnasium, copied", "JAX"])
+def test_p17_the_same_for_any_pool(name, two_workers):
+    simulator = ADAPTERS[name].make()
     rollouts = PairedRollouts(simulator, as_policy("uniform", simulator.actions), jmdp.Synchronous())
-    found = [digest(rollouts.collect(PLAN, seed=7, blocks=2, pool=one, progress=False)) for one in (None, pool)]
+    pools = (None, two_workers)
+    found = [digest(rollouts.collect(PLAN, seed=7, blocks=2, pool=pool, progress=False)) for pool in pools]
     assert found[0] == found[1]
 
 
-def test_p17_the_same_for_any_number_of_workers(pool):
+def test_p17_the_same_for_any_number_of_workers(two_workers):
     rollouts = PairedRollouts(TABLE, UNIFORM, jmdp.Local())
-    found = {digest(rollouts.collect(PLAN, seed=7, blocks=6, first=3, pool=any_pool)) for any_pool in (None, 1, 4)}
-    parts = [rollouts.collect(PLAN, seed=7, blocks=n, first=first, pool=pool) for first, n in ((3, 4), (7, 2))]
+    found = {digest(rollouts.collect(PLAN, seed=7, blocks=6, first=3, pool=pool)) for pool in (None, 1, two_workers)}
+    parts = [rollouts.collect(PLAN, seed=7, blocks=n, first=first, pool=two_workers) for first, n in ((3, 4), (7, 2))]
     found.add(digest(PairWalks.joined(parts)))
     assert len(found) == 1
     assert digest(rollouts.collect(PLAN, seed=8, blocks=6, first=3)) not in found
@@ -90,11 +70,11 @@ class Fragile(TabularSimulator):
         return super().step(state, action, shock)
 
 
-def test_p9_a_worker_that_is_killed_costs_nothing(pool, tmp_path):
+def test_p9_a_worker_that_is_killed_costs_nothing(two_workers, tmp_path):
     expected = PairedRollouts(TABLE, UNIFORM, jmdp.Local()).collect(PLAN, seed=4, blocks=12)
     one_block = len(expected) // 12 * PLAN.length * 2
     fragile = Fragile(tmp_path / "killed", one_block * 5 // 2)  # at the latest in the third block
-    found = PairedRollouts(fragile, UNIFORM, jmdp.Local()).collect(PLAN, seed=4, blocks=12, pool=pool)
+    found = PairedRollouts(fragile, UNIFORM, jmdp.Local()).collect(PLAN, seed=4, blocks=12, pool=two_workers)
     assert digest(found) == digest(expected)
     assert (tmp_path / "killed").exists()
 
@@ -120,24 +100,25 @@ def drawn_from(observation: Any, rng: np.random.Generator) -> int:
     return int(rng.integers(2))
 
 
-def test_what_cannot_be_sent_is_said(pool):
+def test_what_cannot_be_sent_is_said(two_workers):
     policy = as_policy(lambda s: 0, TABLE.actions)
     with pytest.raises(
         SettingsError,
         match=r"A lambda \(test_paired.*, line \d+\), part of the policy, cannot be sent.*top of a module.*None",
     ):
-        PairedRollouts(TABLE, policy, jmdp.Local()).collect(PLAN, seed=0, blocks=1, pool=pool)
+        PairedRollouts(TABLE, policy, jmdp.Local()).collect(PLAN, seed=0, blocks=1, pool=two_workers)
     local = FunctionSimulator(lambda s, a, u: 0.0, away, 2, start=0)
     with pytest.raises(SettingsError, match=r"A lambda \(.*\), part of the simulator, cannot be sent.*None"):
-        PairedRollouts(local, as_policy(drawn_from, None), jmdp.Local()).collect(PLAN, seed=0, blocks=1, pool=pool)
+        PairedRollouts(local, as_policy(drawn_from, None), jmdp.Local()).collect(
+            PLAN, seed=0, blocks=1, pool=two_workers
+        )
     assert len(PairedRollouts(TABLE, policy, jmdp.Local()).collect(PLAN, seed=0, blocks=1)) == 6
 
 
-def test_functions_of_a_module_can_be_sent(pool):
+def test_functions_of_a_module_can_be_sent(two_workers):
     rollouts = PairedRollouts(FunctionSimulator(away, away, 2, start=0), as_policy(drawn_from, None), jmdp.Local())
-    assert digest(rollouts.collect(PLAN, seed=0, blocks=2, pool=pool)) == digest(
-        rollouts.collect(PLAN, seed=0, blocks=2)
-    )
+    found = [digest(rollouts.collect(PLAN, seed=0, blocks=2, pool=pool)) for pool in (None, two_workers)]
+    assert found[0] == found[1]
 
 
 def way(simulator: Any, actions: list[Any]) -> list[tuple[float, bytes, bytes]]:
@@ -160,9 +141,3 @@ def test_an_unpickled_environment_goes_the_same_way(name, actions, snapshot):
     truth = way(simulator, actions)
     assert way(pickle.loads(pickle.dumps(simulator)), actions) == truth
     assert way(simulator, actions) == truth
-
-
-def test_what_was_compiled_is_compiled_again():
-    simulator = as_simulator(gymnax_cart_pole())
-    truth = way(simulator, [0, 1, 1])
-    assert way(pickle.loads(pickle.dumps(simulator)), [0, 1, 1]) == truth

@@ -36,16 +36,16 @@ def first(observation: Any) -> int:
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_a_simulator_that_cannot_be_pickled_is_built_in_each_worker():
+def test_a_simulator_that_cannot_be_pickled_is_built_in_each_worker(two_workers):
     pytest.importorskip("Box2D")
     with pytest.raises(TypeError, match="SwigPyObject"):
         pickle.dumps(lander())
     alone = jmdp.compare(lander(), policy=first, **QUIET)
-    both = jmdp.compare(Recipe(lander), policy=first, pool=2, **QUIET)
+    both = jmdp.compare(Recipe(lander), policy=first, pool=two_workers, **QUIET)
     assert both.draws.returns.tobytes() == alone.draws.returns.tobytes()
     policies = {"first": first, "uniform": "uniform"}
     alone = jmdp.compare_policies(lander(), policies, **QUIET)
-    both = jmdp.compare_policies(Recipe(lander), policies, pool=2, **QUIET)
+    both = jmdp.compare_policies(Recipe(lander), policies, pool=two_workers, **QUIET)
     assert both.draws.returns.tobytes() == alone.draws.returns.tobytes()
 
 
@@ -95,18 +95,18 @@ class Warehouse(Simulator):
         return {"stock": packed, "report": None}
 
 
-def test_states_of_own_simulators_are_packed():
+def test_states_of_own_simulators_are_packed(two_workers):
     alone = jmdp.compare(Warehouse(), policy=first, **QUIET)
-    assert jmdp.compare(Warehouse(), policy=first, pool=2, **QUIET).draws.returns.tobytes() == (
-        alone.draws.returns.tobytes()
-    )
+    both = jmdp.compare(Warehouse(), policy=first, pool=two_workers, **QUIET)
+    assert both.draws.returns.tobytes() == alone.draws.returns.tobytes()
     start = Warehouse().start(Shock(bytes(16)))
     policies = {"zero": first, "uniform": "uniform"}
-    found = [jmdp.compare_policies(Warehouse(), policies, starts=[start], pool=pool, **QUIET) for pool in (None, 2)]
+    pools = (None, two_workers)
+    found = [jmdp.compare_policies(Warehouse(), policies, starts=[start], pool=pool, **QUIET) for pool in pools]
     assert found[0].draws.returns.tobytes() == found[1].draws.returns.tobytes()
     method = {"seed": 1, "samples": 20, "horizon": 5, "states": [start]}
     found = [
         jmdp.evaluate(Warehouse(), first, jmdp.Local(), jmdp.MonteCarlo(**method, pool=pool), progress=False)
-        for pool in (None, 2)
+        for pool in pools
     ]
     np.testing.assert_array_equal(found[0].mean, found[1].mean)

@@ -125,33 +125,33 @@ def test_states_climb_rungs_of_the_schedule(tmp_path):
     assert set(waited.groupby("number").n.max()) == {700}
 
 
-@pytest.mark.parametrize("workers", [2, 4])
-def test_the_files_do_not_depend_on_the_workers(tmp_path, workers):
+@pytest.mark.parametrize("workers", [2, pytest.param(4, marks=pytest.mark.long)])
+def test_the_files_do_not_depend_on_the_workers(tmp_path, workers, two_workers):
     states = [(k % 11,) for k in range(150)]
     given = {"seed": 1, "budget": 64, "horizon": 30, "progress": False}
     jmdp.study(INVENTORY.simulator, BASE_STOCK, states, path=tmp_path / "one", **given)
-    jmdp.study(INVENTORY.simulator, BASE_STOCK, states, path=tmp_path / "more", pool=workers, **given)
+    pool = two_workers if workers == 2 else workers
+    jmdp.study(INVENTORY.simulator, BASE_STOCK, states, path=tmp_path / "more", pool=pool, **given)
     assert digest(tmp_path / "one") == digest(tmp_path / "more")
 
 
-def test_p9_killed_workers_do_not_change_the_files(tmp_path):
+def test_p9_killed_workers_do_not_change_the_files(tmp_path, two_workers):
     """More workers are killed than a call of the pool replaces, so that some states are sent again one by one."""
     states = {str(k): (k / 10, "") for k in range(40)}
-    with jmdp.ProcessPool(2) as pool:
-        kills, stop = 0, threading.Event()
+    kills, stop = 0, threading.Event()
 
-        def kill():
-            nonlocal kills
-            while kills < 8 and not stop.wait(0.15):
-                for worker in pool._started[:1]:
-                    os.kill(worker._process.pid, signal.SIGKILL)
-                    kills += 1
+    def kill():
+        nonlocal kills
+        while kills < 8 and not stop.wait(0.15):
+            for worker in two_workers._started[:1]:
+                os.kill(worker._process.pid, signal.SIGKILL)
+                kills += 1
 
-        thread = threading.Thread(target=kill)
-        thread.start()
-        found = run(tmp_path / "killed", states, pool=pool)
-        stop.set()
-        thread.join()
+    thread = threading.Thread(target=kill)
+    thread.start()
+    found = run(tmp_path / "killed", states, pool=two_workers)
+    stop.set()
+    thread.join()
     assert kills >= 5
     assert found.progress.failed == 0
     assert digest(run(tmp_path / "serial", states).path) == digest(found.path)
@@ -174,10 +174,10 @@ def test_rollouts_of_several_states_together_are_those_of_each(coupling):
         assert (joint.steps, joint.shared_steps, joint.drew) == (alone.steps, alone.shared_steps, alone.drew)
 
 
-@pytest.mark.parametrize("pool", [None, 2])
-def test_a_state_that_raises_is_marked_and_the_others_go_on(tmp_path, pool):
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_state_that_raises_is_marked_and_the_others_go_on(tmp_path, workers, two_workers):
     states = dict(PLACES) | {"bad": (2.0, "raises")}
-    found = run(tmp_path, states, pool=pool)
+    found = run(tmp_path, states, pool=two_workers if workers == 2 else None)
     assert found.progress.complete
     failed = found.failures()
     assert failed.state.tolist() == ["bad"]
@@ -188,22 +188,21 @@ def test_a_state_that_raises_is_marked_and_the_others_go_on(tmp_path, pool):
     assert rows[["mean", "gap", "better"]].isna().all(axis=None)
     with pytest.raises(RuntimeError, match="no floor"):
         jmdp.compare(Drift(), states["bad"], stay, seed=int(failed.key.iloc[0]), samples=64, progress=False)
-    assert digest(tmp_path) == digest(run(tmp_path / "again", states).path) if pool == 2 else True
+    assert digest(tmp_path) == digest(run(tmp_path / "again", states).path) if workers == 2 else True
 
 
-def test_a_state_that_ends_its_worker_is_marked(tmp_path):
+def test_a_state_that_ends_its_worker_is_marked(tmp_path, two_workers):
     states = {"first": (0.0, ""), "deadly": (1.0, "dies"), "last": (2.0, "")}
-    with jmdp.ProcessPool(2) as pool:
-        found = run(tmp_path, states, pool=pool)
+    found = run(tmp_path, states, pool=two_workers)
     assert found.progress.complete
     assert found.failures().state.tolist() == ["deadly"]
     assert "workers died" in found.failures().error.iloc[0]
 
 
-def test_if_all_workers_die_the_study_stops_and_can_be_resumed(tmp_path):
+def test_if_all_workers_die_the_study_stops_and_can_be_resumed(tmp_path, two_workers):
     states = {str(k): (float(k), "dies") for k in range(12)}
-    with jmdp.ProcessPool(2) as pool, pytest.raises(JMDPError, match="workers died"):
-        run(tmp_path, states, pool=pool)
+    with pytest.raises(JMDPError, match="workers died"):
+        run(tmp_path, states, pool=two_workers)
     assert not jmdp.Study.open(tmp_path).progress.complete
 
 
@@ -453,8 +452,9 @@ class Anything(Drift):
         return Step(float(action) + shock.uniform(), state, False)
 
 
-@pytest.mark.parametrize("pool", [None, 2])
-def test_states_that_cannot_be_sent_and_exits_fail_alone(tmp_path, pool):
+@pytest.mark.parametrize("workers", [1, 2])
+def test_states_that_cannot_be_sent_and_exits_fail_alone(tmp_path, workers, two_workers):
+    pool = two_workers if workers == 2 else None
     states = {"good": 1, "locked": Unpicklable(), "exits": "exits", "none": None, "\udcff": 2, "last": 3}
     found = jmdp.study(Anything(), stay, states, seed=0, path=tmp_path, budget=40, horizon=3, pool=pool, progress=False)
     assert found.progress.complete

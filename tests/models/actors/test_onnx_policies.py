@@ -186,13 +186,12 @@ def test_policies_are_sent_to_workers(source, tmp_path):
 
 
 @pytest.mark.long
-def test_a_comparison_in_worker_processes():
+def test_a_comparison_in_worker_processes(two_workers):
     gymnasium = pytest.importorskip("gymnasium")
     policies = {"a": session(nets.linear(W[:, :2])), "b": session(nets.linear(W[:, 1:]))}
     settings = {"discount": 1.0, "seed": 0, "samples": 64}
-    found = [
-        jmdp.compare_policies(gymnasium.make("CartPole-v1"), policies, **settings, pool=pool) for pool in (None, 2)
-    ]
+    pools = (None, two_workers)
+    found = [jmdp.compare_policies(gymnasium.make("CartPole-v1"), policies, **settings, pool=pool) for pool in pools]
     assert str(found[0]) == str(found[1])
 
 

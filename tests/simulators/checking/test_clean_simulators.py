@@ -14,23 +14,23 @@ from registry.adapters import ADAPTERS, gym
 QUICK = {"vehicles_count": 3, "duration": 20, "simulation_frequency": 5}
 
 
-def boxing(seed):
+def boxing():
     pytest.importorskip("ale_py")
     return jmdp.simulators.ALESimulator("boxing")
 
 
-def breakout(seed):
+def breakout():
     pytest.importorskip("gymnax")
     return jmdp.simulators.GymnaxSimulator("Breakout-MinAtar")
 
 
 OTHERS = {
-    "Taxi": lambda seed: gym("Taxi-v4", seed, settings={"is_rainy": True, "fickle_passenger": True}),
-    "Blackjack": lambda seed: gym("Blackjack-v1", seed),
-    "CartPole": lambda seed: gym("CartPole-v1", seed),
-    "LunarLander": lambda seed: gym("LunarLander-v3", seed, "Box2D", {"enable_wind": True}, snapshot="replay"),
-    "highway": lambda seed: gym("highway-fast-v0", seed, "highway_env", {"config": QUICK}),
-    "MiniGrid": lambda seed: gym("MiniGrid-Dynamic-Obstacles-5x5-v0", seed, "minigrid"),
+    "Taxi": lambda: gym("Taxi-v4", settings={"is_rainy": True, "fickle_passenger": True}),
+    "Blackjack": lambda: gym("Blackjack-v1"),
+    "CartPole": lambda: gym("CartPole-v1"),
+    "LunarLander": lambda: gym("LunarLander-v3", "Box2D", {"enable_wind": True}, snapshot="replay"),
+    "highway": lambda: gym("highway-fast-v0", "highway_env", {"config": QUICK}),
+    "MiniGrid": lambda: gym("MiniGrid-Dynamic-Obstacles-5x5-v0", "minigrid"),
     "Boxing": boxing,
     "gymnax Breakout": breakout,
 }
@@ -38,7 +38,7 @@ CLEAN = {name: adapter.make for name, adapter in ADAPTERS.items()} | OTHERS
 
 
 def faults(name, seed, steps):
-    simulator = CLEAN[name](seed)
+    simulator = CLEAN[name]()
     actions = None
     if simulator.actions is None:
         actions = list(np.random.default_rng(seed).uniform(-1, 1, (3, 6)).astype(np.float32))
@@ -51,7 +51,7 @@ def faults(name, seed, steps):
     return [str(finding) for finding in found if finding.fault]
 
 
-@pytest.mark.parametrize("name", CLEAN)
+@pytest.mark.parametrize("name", [name for name in CLEAN if name != "highway"])  # whose import takes seconds
 def test_no_fault_is_found(name):
     assert faults(name, 0, 5) == []
 

@@ -595,8 +595,9 @@ def test_planted_faults_are_found(planted):
 
 
 @pytest.mark.parametrize("clean", CLEAN, ids=lambda clean: clean.__name__)
-def test_sound_simulators_are_left_in_peace(clean):
-    for seed in range(20):
+@pytest.mark.parametrize("seeds", [range(4), pytest.param(range(4, 20), marks=pytest.mark.long)])
+def test_sound_simulators_are_left_in_peace(clean, seeds):
+    for seed in seeds:
         assert check_simulator(clean(), seed=seed, steps=5) == []
         quick_check(clean(), clean().start(Shock.of_sample(seed, 0)), range(clean.actions.size))
 

@@ -233,12 +233,12 @@ def test_states_survive_pickling(kind):
 
 
 @pytest.mark.long
-def test_worker_processes_change_nothing():
+def test_worker_processes_change_nothing(two_workers):
     for kind in (Shop, LambdaShop):
         simulator = ObjectSimulator(kind, actions=4)
         found = [
             jmdp.compare(simulator, policy=up_to_six, discount=0.9, seed=0, samples=64, horizon=8, pool=pool)
-            for pool in (None, 2)
+            for pool in (None, two_workers)
         ]
         assert str(found[0]) == str(found[1])
 
