@@ -21,7 +21,7 @@ class Adapter:
     make: Callable[[], Simulator]
     policy: Any = "uniform"
     actions: Any = None  # the ones to compare; None: all
-    packed: int = 1_000  # most bytes of a packed state
+    packed: int = 2_000  # most bytes of a packed state
     picklable: bool = True  # without a recipe
 
 

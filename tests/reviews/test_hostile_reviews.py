@@ -63,6 +63,7 @@ def test_bad_settings_of_methods():
                 called(method=made)
 
 
+@pytest.mark.filterwarnings("ignore:Warning. converting a masked element")
 def test_bad_values_of_a_function():
     for value in [x for x in VALUES if not isinstance(x, (int, float)) or x != x or math.isinf(x)]:
         assert called(method=jmdp.LookaheadValues(lambda seen, value=value: value, 1)) is None or isinstance(

@@ -39,6 +39,8 @@ CLEAN = {name: adapter.make for name, adapter in ADAPTERS.items()} | OTHERS
 
 def faults(name, seed, steps):
     simulator = CLEAN[name]()
+    if isinstance(simulator, jmdp.simulators.GymnasiumSimulator):
+        simulator._env.reset(seed=seed)  # the state from which the check starts
     actions = None
     if simulator.actions is None:
         actions = list(np.random.default_rng(seed).uniform(-1, 1, (3, 6)).astype(np.float32))
