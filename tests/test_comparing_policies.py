@@ -148,14 +148,29 @@ def test_simulators_have_the_moments_of_the_pair_chain(kind, coupling):
     check_moments(drawn(source, pair, samples, coupling=coupling, **own), exact(model, pair, coupling))
 
 
-@pytest.mark.parametrize("coupling", COUPLINGS, ids=repr)
-def test_a_jax_simulator_has_the_moments_of_the_pair_chain(coupling):
+@pytest.fixture(scope="module")
+def compiled():
+    """A table, its policies, and its simulator, whose functions are compiled once."""
     model = table()
-    pair = policies(model)
-    simulator = jax_simulator(model, STARTS)
+    return model, policies(model), jax_simulator(model, STARTS)
+
+
+@pytest.mark.parametrize("coupling", COUPLINGS, ids=repr)
+def test_a_jax_simulator_has_the_moments_of_the_pair_chain(coupling, compiled):
+    model, pair, simulator = compiled
     found = drawn(simulator, pair, 4000, coupling=coupling, discount=model.discount)
     check_moments(found, exact(model, pair, coupling))
-    assert simulator._episode_programs  # compiled
+    assert simulator._episode_programs[0][0].coupling == coupling  # compiled
+
+
+SOME = [SHARED, jmdp.Independent(policy_luck="independent")]  # starts are shared, and are not
+
+
+@pytest.mark.parametrize(
+    "coupling", [*SOME, *(pytest.param(c, marks=pytest.mark.long) for c in COUPLINGS if c not in SOME)], ids=repr
+)
+def test_a_jax_simulator_with_given_starts_has_the_moments_of_the_pair_chain(coupling, compiled):
+    model, pair, simulator = compiled
     given = drawn(simulator, pair, 4000, coupling=coupling, discount=model.discount, starts=STARTS)
     check_moments(given, exact(model, pair, coupling))
     assert np.bincount(given.draws.complete.starts[:, 0]) / 4000 == pytest.approx(
