@@ -1,0 +1,87 @@
+"""Planted bugs of numbers as text, files, studies, reviews, reports, experiments and the command line."""
+
+from __future__ import annotations
+
+from planted.changes import always, argument, instead, never, result, without
+from planted.planting import Bug
+
+ROUNDING = "base/test_rounding.py::"
+REVIEWS = "reviews/test_review_"
+STUDY = "studies/test_study.py::"
+SAVING = "files/test_saving.py::"
+FINDINGS = "experiments/test_findings.py::"
+REPRODUCING = "experiments/test_reproducing.py::"
+POLICY_FILES = "cli/test_policy_files.py::"
+ONNX = "models/actors/test_onnx_policies.py::"
+
+BUGS = [
+    # Numbers as text, and limits.
+    Bug("errors are rounded to the nearest, not up", "plus_minus", instead("ROUND_CEILING", "ROUND_HALF_EVEN"),
+        ROUNDING + "test_plus_minus_contains_the_interval"),
+    Bug("the rounding of a value is missing in its error", "plus_minus",
+        instead("_distance(middle, low, high)", "_distance(Decimal(value), low, high)"),
+        ROUNDING + "test_plus_minus_contains_the_interval"),
+    Bug("half more than the memory limit may be used", "require", instead("needed > allowed", "needed > 1.5 * allowed"),
+        "base/test_machine.py::test_one_byte_too_few_is_refused"),
+    Bug("checksums of checkpoints are not compared", "load", never("_digest(found)"),
+        "base/test_checkpoint.py::test_p11_every_flip_in_the_numbers_of_a_small_one_is_refused"),
+    # Files.
+    Bug("a damaged result is loaded", "_verify", never("_checksum(file, length) != digest"),
+        SAVING + "test_any_changed_bit_is_noticed"),
+    Bug("axes of saved arrays may have different lengths", "Array._check_shape",
+        never("sizes.setdefault(letter, length)"), "files/test_hostile_results.py::test_hostile_results"),
+    Bug("a loaded comparison continues with any simulator", "Resumption.__call__", without("_check_samples(...)"),
+        SAVING + "test_what_a_loaded_comparison_must_be_given"),
+    Bug("eliminated alternatives return after loading", "Progress.with_samples",
+        result("Sampled(samples, tuple(range(samples.alternatives)), self.paired, (), False)"),
+        SAVING + "test_a_loaded_comparison_goes_on[compare three actions]"),
+    # Studies.
+    Bug("all states of a study have the same randomness", "state_key", instead("(seed, number)", "(seed, 0)"),
+        STUDY + "test_every_state_has_the_result_of_compare[step_many]"),
+    Bug("waiting states are dropped", "Driver.run", always("numbers.size"),
+        STUDY + "test_states_climb_rungs_of_the_schedule"),
+    Bug("parts of a study are not verified", "read_part", never("part.sha256"),
+        "studies/test_damaged_studies.py::test_part_that_is_missing_or_another"),
+    Bug("a study continues with another problem", "_check_chunk", never("again.equals(before)"),
+        STUDY + "test_another_study_in_the_folder_is_refused"),
+    # Reviews and pages.
+    Bug("luck is computed without the discount", "Review._decision",
+        instead("self.discount * after.value", "after.value"), REVIEWS + "parts.py::test_parts_add_up_on_tables"),
+    Bug("other actions are followed by other draws of the policy", "Player.totals",
+        instead("self.policy_shock(episode, t)", "self.policy_shock(episode, t + 1)"),
+        REVIEWS + "replays.py::test_hindsight_is_the_return_of_what_if"),
+    Bug("outcomes that no rollout showed are impossible", "_widened", argument("action_errors", "values.action_errors"),
+        REVIEWS + "blunders.py::test_a_rare_reward_that_no_rollout_shows_is_possible"),
+    Bug("names in pages are not escaped", "render", argument("autoescape", "False"),
+        "reports/test_pages.py::test_hostile_names_are_only_text"),
+    # Experiments.
+    Bug("a verdict ignores the interval", "Claim.at_most", instead("measured.high", "measured.value"),
+        FINDINGS + "test_at_most"),
+    Bug("a sampled number may have no seed", "Measured.__post_init__",
+        instead("bool(self.seeds)", "(self.basis == 'sampled')"),
+        FINDINGS + "test_a_number_without_its_source_is_none"),
+    Bug("text in a report of experiments is not escaped", "html", argument("autoescape", "False"),
+        REPRODUCING + "test_reports_are_inert"),
+    Bug("a record of other settings is used", "saved_record", always("same"),
+        REPRODUCING + "test_damaged_or_other_records_are_made_again"),
+    Bug("an absorbing goal has no reward", "Residuals.settings",
+        instead("_going_on(grid.model, goal, 1.0)", "_going_on(grid.model, goal, 0.0)"),
+        REPRODUCING + "test_the_residual_is_a_straight_line_where_no_state_is_terminal"),
+    Bug("powers are expanded without binomial coefficients", "exact_moments", instead("ways * _", "_"),
+        REPRODUCING + "test_higher_moments_in_rationals_are_those_of_the_semantics"),
+    # Command line and policies from files.
+    Bug("code runs without being announced", "Loader.allow", never("source not in _ANNOUNCED"),
+        POLICY_FILES + "test_code_is_announced_before_it_runs"),
+    Bug("--safe accepts saved models", "_stable_baselines", without("loader.allow(...)"),
+        POLICY_FILES + "test_safe_refuses_what_runs_code"),
+    Bug("--safe accepts environments of a module", "_other_environment", without("loader.allow(...)"),
+        POLICY_FILES + "test_safe_refuses_what_runs_code"),
+    Bug("files of torch are unpickled", "_torch", argument("weights_only", "False"),
+        POLICY_FILES + "test_pickles_are_not_run[object.pt]"),
+    Bug("workers import from the current folder", "_import_installed_packages_only",
+        without("os.environ['PYTHONSAFEPATH']"), POLICY_FILES + "test_the_current_folder_is_not_imported"),
+    Bug("an ONNX network may draw random numbers", "_Network.__call__", instead("range(3)", "range(0)"),
+        ONNX + "test_random_numbers_within_the_network_are_refused"),
+    Bug("probabilities of an ONNX network are read as logits", "onnx_network",
+        instead("name != 'probabilities'", "True"), ONNX + "test_probabilities_by_name_or_by_argument"),
+]  # fmt: skip
