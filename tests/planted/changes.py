@@ -11,14 +11,17 @@ import builtins
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Change:
     """Another behaviour of a function.
 
-    `edit` changes its syntax tree. If its second argument is true, local variables may have other names than here.
+    `edit` changes its syntax tree. If its second argument is true, local variables may have other names than here, and
+    the part that is changed must then occur once.
     """
 
     text: str
@@ -59,7 +62,7 @@ def without(part: str) -> Change:
             for i, statement in enumerate(body)
             if not hasattr(statement, "body") and any(found.of(node) is not None for node in ast.walk(statement))
         ]
-        for body, i in places:
+        for body, i in _sure(places, renamed):
             body[i] = ast.copy_location(ast.Pass(), body[i])
 
     return Change(f"without({part!r})", edit)
@@ -68,14 +71,13 @@ def without(part: str) -> Change:
 def instead(old: str, new: str) -> Change:
     """Evaluate another expression instead of this one, in which the former is called `it`.
 
-    `_` is any expression (and the same one in `new`), ``f(a, ...)`` a call with any further arguments. If the function
-    has the expression several times, all are changed.
+    `_` is any expression (and the same one in `new`), ``f(a, ...)`` a call with any further arguments.
     """
 
     def edit(function: ast.AST, renamed: bool) -> None:
         found = _Matches(function, old, renamed)
         places = [(put, node, names) for put, node in _places(function) if (names := found.of(node)) is not None]
-        for put, node, names in places:
+        for put, node, names in _sure(places, renamed):
             put(_with(new, {**names, "it": node}))
 
     return Change(f"instead({old!r}, {new!r})", edit)
@@ -126,9 +128,8 @@ class _Matches:
             names.setdefault("_", node)
             return True
         if isinstance(part, ast.Name) and part.id in self._renamed:
-            if not isinstance(node, ast.Name) or node.id not in self._locals:
-                return False
-            return ast.dump(names.setdefault(part.id, node)) == ast.dump(node)
+            known = isinstance(node, ast.Name) and node.id in self._locals
+            return known and names.setdefault(part.id, node).id == node.id  # type: ignore[attr-defined]
         if type(part) is not type(node):
             return False
         if isinstance(part, ast.Call) and part.args and ast.unparse(part.args[-1]) == "...":
@@ -140,6 +141,11 @@ class _Matches:
             fields = [field for field in part._fields if field not in ("ctx", "type_comment", "kind")]
             return all(self._equal(getattr(part, field), getattr(node, field), names) for field in fields)
         return bool(part == node)
+
+
+def _sure(places: list[T], renamed: bool) -> list[T]:
+    """None if names are guessed and fit several places."""
+    return [] if renamed and len(places) > 1 else places
 
 
 def _with(text: str, names: dict[str, ast.expr]) -> ast.expr:
@@ -201,7 +207,7 @@ def _decide(function: ast.AST, renamed: bool, part: str, answer: bool) -> None:
         for put, node in conditions
         if not any(other is not node and other in ast.walk(node) for _, other in conditions)
     ]
-    for put, node in innermost:
+    for put, node in _sure(innermost, renamed):
         put(ast.copy_location(ast.Constant(answer), node))
 
 
