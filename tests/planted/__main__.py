@@ -26,7 +26,11 @@ def main() -> int:
     warm, bugs = Warm(), BUGS
     if options.gate:
         collected = warm.collected(sorted({bug.caught_by for bug in BUGS}))
-        bugs = [bug for bug in BUGS if any(test.startswith(bug.caught_by) for test in collected)]
+        bugs = [
+            bug
+            for bug in BUGS
+            if any(f"{test}[".startswith((f"{bug.caught_by}[", f"{bug.caught_by}::")) for test in collected)
+        ]
         print(f"{len(bugs)} of {len(BUGS)} bugs are to be caught by tests that are not marked as long")
     drawn = random.Random(options.seed).sample(bugs, min(options.draw, len(bugs)))
     missed, seconds = 0, 0.0

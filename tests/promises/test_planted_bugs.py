@@ -5,12 +5,15 @@ Only a failing assertion or error inside the test counts: a package that does no
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from planted.bugs import BUGS
 from planted.planting import PlantingError, folder_of, source_of
 from planted.warm import Warm
 
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="each bug is planted in a fork")
 PARTS = 4
 """``pytest -m long -k part1`` plants a fourth of all bugs."""
 
@@ -35,11 +38,13 @@ def planted(warm, bug):
     assert run["caught"], f"not caught by {bug.caught_by}:\n{run['output'][-4000:]}"
 
 
+@needs_fork
 @pytest.mark.parametrize("bug", sample(), ids=lambda bug: bug.name)
 def test_p7_a_planted_bug_of_each_folder_is_caught(bug, warm):
     planted(warm, bug)
 
 
+@needs_fork
 @pytest.mark.long
 @pytest.mark.parametrize("bug", [pytest.param(bug, id=f"part{i % PARTS + 1}-{bug.name}") for i, bug in enumerate(BUGS)])
 def test_p7_planted_bugs_are_caught(bug, warm):
