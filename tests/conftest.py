@@ -47,6 +47,7 @@ SLOW = (
     "methods/reachable_pairs/",
     "methods/test_interrupted_methods.py",
     "models/actors/",
+    "planted/test_planting.py::test_a_process",
     "plots/test_plots.py",
     "project/test_docs.py::test_the_site",
     "project/test_odd_machines.py",

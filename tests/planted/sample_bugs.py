@@ -27,10 +27,10 @@ JUDGEMENT = "results/calibration/test_judgement.py::"
 
 BUGS = [
     # Kernels of rollouts.
+    Bug("branches in one state draw separate scenarios", "advance", never("in_state"), P6),
     Bug("returns are discounted one step too much", "sample_returns", instead("1.0", "discount"),
         BRANCHES + "test_returns_equal_those_of_the_slow_twin"),
     Bug("all states share one scenario", "advance", always("state[j] == s"), P6),
-    Bug("branches in one state draw separate scenarios", "advance", never("in_state"), P6),
     Bug("branches in one state share the next action", "advance", always("action[j] == action[i]"), P6),
     Bug("merged branches separate", "advance", never("coalesced >= 0"), P6),
     Bug("Synchronous draws a scenario for each state", "advance",
@@ -161,14 +161,14 @@ BUGS = [
     Bug("the reference of the next coordinate is missing", "update", without("discount * reference[n]"),
         UPDATES + "test_updates_equal_those_of_the_slow_twin[Local(policy_luck='independent')]"),
     # Networks.
+    Bug("actions of one state are taken for those of two", "moments_of",
+        instead("blocks(x, y, same, _)", "blocks(x, y, False, _)"), TD_TWIN),
     Bug("two walks have twice the variance of one", "targets", instead("_ / jnp.sqrt(2.0)", "_"),
         TD + "test_a_hand_computed_target"),
     Bug("targets have a gradient", "targets",
         instead("jax.lax.stop_gradient(Targets(returns, moments))", "Targets(returns, moments)"),
         TD + "test_p18_targets_carry_no_gradient"),
     Bug("targets are discounted by γⁿ, not γ²ⁿ", "targets", instead("batch.discount**2", "batch.discount"), TD_TWIN),
-    Bug("actions of one state are taken for those of two", "moments_of",
-        instead("blocks(x, y, same, _)", "blocks(x, y, False, _)"), TD_TWIN),
     Bug("training continues from the checkpoint of another run", "Checkpoints.latest",
         instead("np.array_equal(leaves.pop('checksum'), ...)", "leaves.pop('checksum').size"),
         "methods/neural_gram/test_resume_training.py::test_another_run_is_refused"),

@@ -19,10 +19,11 @@ PARTS = 4
 
 
 def sample():
-    """On every change one bug is planted for each folder of the package: the first that is listed."""
+    """On every change one bug is planted for each folder of the package and for each method: the first in the list."""
     first = {}
     for bug in BUGS:
-        first.setdefault(folder_of(bug), bug)
+        folders = folder_of(bug).split("/")
+        first.setdefault(tuple(folders[: 2 if folders[0] == "methods" else 1]), bug)
     return [*first.values()]
 
 
