@@ -62,6 +62,7 @@ SLOW = (
     "promises/test_policy_truth.py",
     "promises/test_relations.py",
     "promises/test_tabular_truth.py",
+    "registry/test_results.py",
     "results/gaps/test_bounds.py",
     "results/test_anytime.py",
     "simulators/checking/",

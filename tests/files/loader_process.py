@@ -18,7 +18,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-MIB = 1 << 20
+from hostile_registry import CANARY, MIB
+
 LIMIT = 10.0
 """Seconds that a file may take."""
 
@@ -30,6 +31,8 @@ class Loader:
         self.budget = budget
         self._process: subprocess.Popen[bytes] | None = None
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115
+        self._folder = tempfile.TemporaryDirectory()
+        self.canary = Path(self._folder.name) / "canary"
 
     def __enter__(self) -> Loader:
         return self
@@ -37,6 +40,7 @@ class Loader:
     def __exit__(self, *_: object) -> None:
         self._end()
         self._errors.close()
+        self._folder.cleanup()
 
     def load(self, kind: str, path: Path, limit: float = LIMIT) -> dict[str, Any]:
         """Outcome of a file: loaded, error (one of jmdp), other (any other exception), crash or hang."""
@@ -70,9 +74,9 @@ class Loader:
         if self._process is None:
             command = [sys.executable, "-W", "ignore", __file__, str(self.budget)]
             paths = os.pathsep.join(filter(None, sys.path))
-            environment = {**os.environ, "PYTHONPATH": paths, "ARROW_DEFAULT_MEMORY_POOL": "system"}
+            own = {"PYTHONPATH": paths, "ARROW_DEFAULT_MEMORY_POOL": "system", CANARY: str(self.canary)}
             self._process = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, env=environment
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, env=os.environ | own
             )
             assert self._process.stdout is not None
             assert self._process.stdout.readline() == b"ready\n", "the process did not start"

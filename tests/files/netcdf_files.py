@@ -7,39 +7,25 @@ import io
 import json
 import random
 import struct
-import tempfile
 from pathlib import Path
 from typing import Any
 
 import h5py
 import numpy as np
-import saved_results
 
 from jmdp.files import saving
 from jmdp.files.kinds import Object
+from jmdp.files.schema import VERSION
 from jmdp.files.types import Sink
 
-_MADE = ["compare", "compare_policies", "compare_runs", "compare with a range"]
+FOLDER = Path(__file__).parent / "fixtures"
+VALID = sorted(FOLDER.glob(f"{VERSION} *.nc"))
+"""A file of each kind of result."""
 
 
-def result(seed: int) -> Any:
-    """A small result of some kind."""
-    if seed % 8 == 0:
-        return saved_results.table(np.random.default_rng(seed))
-    if seed % 8 == 1:
-        return saved_results.calibration(seed)
-    if seed % 8 == 2:
-        return saved_results.evaluations(seed)["MonteCarlo on a simulator"]()
-    if seed % 8 == 3:
-        return saved_results.reviews(seed)[("review", "reviews")[seed % 16 == 3]]()
-    return saved_results.comparisons(seed)[_MADE[seed % 8 - 4]]()
-
-
-def make(seed: int) -> bytes:
+def make(number: int) -> bytes:
     """A saved result."""
-    with tempfile.TemporaryDirectory() as folder:
-        result(seed).save(Path(folder) / "result.nc")
-        return (Path(folder) / "result.nc").read_bytes()
+    return VALID[number % len(VALID)].read_bytes()
 
 
 def load(path: Path) -> str:

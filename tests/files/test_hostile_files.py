@@ -7,18 +7,15 @@ import sys
 import hostile_files
 import mutants
 import pytest
-from loader_process import MIB, Loader
+from loader_process import MIB
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits and peaks of memory are those of Linux")
 
 
-def test_hostile_files(tmp_path, monkeypatch):
+def test_hostile_files(tmp_path, loader):
     """Only errors of jmdp, at most 64 MiB above the budget, at most 10 s; each message names the file."""
-    canary = tmp_path / "canary"
-    monkeypatch.setenv(hostile_files.CANARY, str(canary))
-    with Loader() as loader:
-        assert loader.accepted("hostile", hostile_files.FILES, tmp_path / "model") == {}
-    assert not canary.exists()
+    assert loader.accepted("hostile", hostile_files.FILES, tmp_path / "model") == {}
+    assert not loader.canary.exists()
     assert len(hostile_files.FILES) >= 45
 
 
@@ -30,23 +27,21 @@ def test_the_canary_would_sing(tmp_path, monkeypatch):
     assert (tmp_path / "canary").exists()
 
 
-def test_mutants():
-    """1,000 damaged files of all formats; ``python tests/files/mutants.py`` runs more."""
-    counts, failures = mutants.run(mutants.alternating(1000), seed=0)
+@pytest.mark.parametrize(
+    ("count", "seed"),
+    [(152, 0), pytest.param(1000, 2, marks=pytest.mark.long), pytest.param(25_000, 1, marks=pytest.mark.long)],
+)
+def test_mutants(count, seed, loader):
+    """Damaged files of all formats, by every mutation, and of every kind of result."""
+    counts, failures = mutants.run(mutants.alternating(count), seed, loader)
     assert failures == []
     for kind in mutants.FORMATS:
-        assert counts[kind, "error"] > 0.5 * sum(count for (of, _), count in counts.items() if of == kind)
+        assert counts[kind, "error"] > 0.5 * sum(found for (of, _), found in counts.items() if of == kind)
 
 
-@pytest.mark.long
-def test_many_mutants():
-    assert mutants.run(mutants.alternating(25_000), seed=1)[1] == []
-
-
-def test_these_tests_can_fail(tmp_path):
+def test_these_tests_can_fail(tmp_path, loader):
     """Exceptions of other types, unplanned memory, crashes and hangs are seen."""
     path = tmp_path / "any"
-    with Loader() as loader:
-        assert loader.load("large", path)["peak"] > loader.budget + 64 * MIB
-        for kind, wanted in (("raises", "other"), ("allocates", "other"), ("crashes", "crash"), ("hangs", "hang")):
-            assert loader.load(kind, path, limit=2)["outcome"] == wanted
+    assert loader.load("large", path)["peak"] > loader.budget + 64 * MIB
+    for kind, wanted in (("raises", "other"), ("allocates", "other"), ("crashes", "crash"), ("hangs", "hang")):
+        assert loader.load(kind, path, limit=2)["outcome"] == wanted

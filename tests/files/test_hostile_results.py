@@ -8,11 +8,9 @@ import pytest
 
 pytest.importorskip("h5netcdf")
 import hostile_results
-from loader_process import Loader
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="limits and peaks of memory are those of Linux")
 
 
-def test_hostile_results(tmp_path):
-    with Loader() as loader:
-        assert loader.accepted("netcdf", hostile_results.FILES, tmp_path / "result.nc") == {}
+def test_hostile_results(tmp_path, loader):
+    assert loader.accepted("netcdf", hostile_results.FILES, tmp_path / "result.nc") == {}

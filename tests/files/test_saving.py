@@ -2,36 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
 
 pytest.importorskip("h5netcdf")
-import saved_results as examples
 import xarray
 
 import jmdp
 from jmdp.errors import FileError, SettingsError, SimulatorError, UnavailableError
 from jmdp.files import evaluations as saved_evaluations
 from jmdp.files.distributions import saved_samples
+from jmdp.files.schema import VERSION
 from jmdp.files.types import WrongFieldError
+from registry.results import CASE, SAVED, Case, Choices, Walk, kinds, made, saved
 
-EVALUATIONS, COMPARISONS = list(examples.evaluations(0)), list(examples.comparisons(0))
-
-
-def seeds(count: int) -> settings:
-    """Random seeds, which are not shrunk: a smaller one is no simpler."""
-    return settings(
-        max_examples=count,
-        deadline=None,
-        phases=[Phase.explicit, Phase.generate],
-        suppress_health_check=[HealthCheck.function_scoped_fixture],
-    )
+UP, DOWN = CASE.policies.values()
 
 
 def again(result: Any, folder: Path) -> Any:
@@ -40,25 +30,52 @@ def again(result: Any, folder: Path) -> Any:
     return jmdp.load(folder / "result.nc")
 
 
+def loaded(kind: str, folder: Path) -> Any:
+    """The result of this kind from its file."""
+    (folder / "result.nc").write_bytes(saved(kind))
+    return jmdp.load(folder / "result.nc")
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory) -> Path:
     return tmp_path_factory.mktemp("saved")
 
 
-@pytest.mark.parametrize("kind", EVALUATIONS + COMPARISONS)
-@given(seed=st.integers(0, 2**32))
-@seeds(2)
-def test_evaluations_and_comparisons(kind, seed, folder):
-    result = (examples.evaluations(seed) | examples.comparisons(seed))[kind]()
+@pytest.mark.parametrize("kind", SAVED)
+def test_what_is_loaded_is_what_was_saved(kind, folder):
+    found = loaded(kind, folder)
+    assert_same(found, made(kind))
+    found.save(folder / "again.nc")
+    assert (folder / "again.nc").read_bytes() == saved(kind)
+
+
+OTHERS = [*product(["evaluation ExactPairs", "comparison compare in a table", "review of a table"], [2, 2**32])]
+
+
+@pytest.mark.parametrize(
+    ("kind", "seed"),
+    [
+        pytest.param(kind, seed, marks=[pytest.mark.long] * ((kind, seed) not in OTHERS))
+        for kind, seed in product(SAVED, [0, 1, 2, 3, 2**32])
+    ],
+)
+def test_other_seeds_names_and_couplings(kind, seed, folder):
+    result = kinds(Case(seed))[kind]()
     found = again(result, folder)
-    examples.assert_same(found, result)
-    examples.assert_same(again(found, folder), result)
+    assert_same(found, result)
+    assert_same(again(found, folder), result)
 
 
-@pytest.mark.parametrize("kind", EVALUATIONS)
+@pytest.mark.parametrize("seed", range(6))
+def test_tables_and_calibrations_of_other_sizes(seed, folder):
+    model, record = Case(seed).table(1 + seed % 5, 1 + seed % 3), kinds(Case(seed))["calibration"]()
+    for one in (model, record):
+        assert_same(again(one, folder), one)
+
+
+@pytest.mark.parametrize("kind", [kind for kind in SAVED if kind.startswith("evaluation")])
 def test_parts_that_are_computed_again(kind, folder):
-    result = examples.evaluations(1)[kind]()
-    found = again(result, folder)
+    result, found = made(kind), loaded(kind, folder)
     asked = {
         "cross": lambda e: (e.cross_covariance(0, 0, 1, 1), e.cross_covariance_interval(0, 0, 1, 1)),
         "distributions": lambda e: [
@@ -69,103 +86,76 @@ def test_parts_that_are_computed_again(kind, folder):
         "projection": lambda e: (e.projection.error_bound(0, 0, 1, 1), repr(e.projection)),
     }
     for part, ask in asked.items():
-        if getattr(result, part) is not None and kind != "ReachablePairs":
+        if getattr(result, part) is not None and "ReachablePairs" not in kind:
             assert ask(found) == ask(result), part
 
 
 GIVEN: dict[str, dict[str, Any]] = {
-    "compare": {"simulator": examples.Walk(), "policy": examples.up},
-    "compare three actions": {"simulator": examples.Choices(), "policy": examples.up},
-    "compare with a range": {"simulator": examples.Walk(), "policy": examples.up, "state": (1, 0)},
-    "compare_policies": {
-        "simulator": examples.Walk(),
-        "policies": examples.POLICIES,
-        "starts": [(0, 0), (1, 1)],
-    },
-    "compare_policies with a margin": {"simulator": examples.Walk(), "policies": examples.POLICIES},
-    "compare_runs": {"runs": examples.RUNS},
-    "compare_runs, one number": {"runs": examples.SINGLE},
+    "compare": {"simulator": Walk(), "policy": UP},
+    "compare three actions": {"simulator": Choices(), "policy": UP},
+    "compare in a table": {"simulator": CASE.table(), "state": 0, "policy": CASE.policy()},
+    "compare with a range": {"simulator": Walk(), "policy": UP, "state": (1, 0)},
+    "compare_policies": {"simulator": Walk(), "policies": CASE.policies, "starts": [(0, 0), (1, 1)]},
+    "compare_policies with a margin": {"simulator": Walk(), "policies": CASE.policies},
+    "compare_runs": {"runs": CASE.runs},
+    "compare_runs, one number": {"runs": CASE.single_runs},
 }
 
 
 @pytest.mark.parametrize("kind", GIVEN)
 def test_a_loaded_comparison_goes_on(kind, folder):
-    result = examples.comparisons(3)[kind]()
-    found = again(result, folder).continued(200, **GIVEN[kind])
-    examples.assert_same(found, result.continued(200))
+    result = made(f"comparison {kind}")
+    found = loaded(f"comparison {kind}", folder).continued(200, **GIVEN[kind])
+    assert_same(found, result.continued(200))
     assert kind != "compare three actions" or found.worse_than == {"lose": result.leader}
     assert found.continued(300) is not None  # it has its simulator again
 
 
-@pytest.mark.parametrize("kind", examples.reviews(0))
-@given(seed=st.integers(0, 2**32))
-@seeds(5)
-def test_reviews(kind, seed, folder):
-    result = examples.reviews(seed)[kind]()
-    found = again(result, folder)
-    for one in (found, again(found, folder)):
-        assert repr(one) == repr(result)
-        assert one.to_dataframe().equals(found.to_dataframe())
-        pairs = [(one, result)] if isinstance(one, jmdp.Review) else zip(one, result, strict=True)
-        for left, right in pairs:
-            assert repr(left.decisions) == repr(right.decisions)
-            assert left.trajectory.rewards.tobytes() == right.trajectory.rewards.tobytes()
-            for values, expected in zip(left.values, right.values, strict=True):
-                for name, value in vars(expected).items():
-                    assert np.asarray(getattr(values, name)).tobytes() == np.asarray(value).tobytes()
-    with pytest.raises(jmdp.errors.UnavailableError, match="no simulator"):
-        found.what_if(0, 0) if isinstance(found, jmdp.Review) else found.by(str)
-
-
-@given(seed=st.integers(0, 2**32))
-@seeds(10)
-def test_models_and_calibrations(seed, folder):
-    model = examples.table(np.random.default_rng(seed), states=1 + seed % 5, scenarios=1 + seed % 3)
-    examples.assert_same(again(model, folder), model)
-    record = examples.calibration(seed)
-    examples.assert_same(again(record, folder), record)
+@pytest.mark.parametrize("kind", ["review", "reviews"])
+def test_a_loaded_review_has_no_simulator(kind, folder):
+    found = loaded(kind, folder)
+    with pytest.raises(UnavailableError, match="no simulator"):
+        found.what_if(0, 0) if kind == "review" else found.by(str)
 
 
 def test_what_a_loaded_comparison_must_be_given(folder):
-    result = examples.comparisons(3)["compare"]()
-    found = again(result, folder)
+    result, found = made("comparison compare"), loaded("comparison compare", folder)
     with pytest.raises(SettingsError, match=r"continued\(samples, simulator=…, policy=…\)"):
         found.continued(100)
     with pytest.raises(SettingsError, match="no argument 'polcy'"):
-        found.continued(100, simulator=examples.Walk(), polcy=examples.up)
+        found.continued(100, simulator=Walk(), polcy=UP)
     with pytest.raises(SimulatorError, match="differ when they are drawn again"):
-        found.continued(100, simulator=examples.Walk(), policy=examples.down)
+        found.continued(100, simulator=Walk(), policy=DOWN)
     with pytest.raises(SimulatorError, match="The list of actions was"):
-        found.continued(100, simulator=examples.Walk(), policy=examples.up, actions=["down", "up"])
+        found.continued(100, simulator=Walk(), policy=UP, actions=["down", "up"])
     with pytest.raises(SettingsError, match="has its own"):
-        result.continued(100, simulator=examples.Walk())
-    policies = again(examples.comparisons(3)["compare_policies"](), folder)
+        result.continued(100, simulator=Walk())
+    policies = loaded("comparison compare_policies", folder)
     with pytest.raises(SimulatorError, match="The list of starts"):
-        policies.continued(100, simulator=examples.Walk(), policies=examples.POLICIES, starts=[(0, 0)])
-    one = again(examples.comparisons(3)["compare_runs"]()["wait"], folder)
+        policies.continued(100, simulator=Walk(), policies=CASE.policies, starts=[(0, 0)])
+    one = again(made("comparison compare_runs")["cost"], folder)
     with pytest.raises(UnavailableError, match="Continue the whole comparison"):
-        one.continued(100, runs=examples.RUNS)
+        one.continued(100, runs=CASE.runs)
 
 
 def test_parts_that_a_file_cannot_have(folder):
-    simulated = again(examples.evaluations(1)["MonteCarlo on a simulator"](), folder)
+    simulated = loaded("evaluation MonteCarlo on a simulator", folder)
     assert simulated.gap("(0, 0)", 0, 1).mean == simulated.gap((0, 0), 0, 1).mean  # a state by its name, or as given
     lazy = jmdp.LazyJMDP(lambda s: ([1.0], [[1.0, 2.0]], [[s, s]]), 0.5, 2.0)
     found = jmdp.evaluate(lazy, lambda s: [0.5, 0.5], jmdp.Local(), jmdp.ReachablePairs(0))
-    examples.assert_same(again(found, folder), found)
-    model = examples.table(np.random.default_rng(0))
+    assert_same(again(found, folder), found)
+    model = CASE.table()
     projected = jmdp.evaluate(model, "uniform", jmdp.Local(), jmdp.LinearProjected(lambda s, a: [1.0, s, a]))
-    loaded = again(projected, folder)
-    examples.assert_same(loaded, projected)
+    found = again(projected, folder)
+    assert_same(found, projected)
     with pytest.raises(UnavailableError, match="Evaluate again"):
-        loaded.cross_covariance(0, 0, 1, 0)
+        found.cross_covariance(0, 0, 1, 0)
 
 
 @pytest.mark.parametrize("kind", ["JIPE", "MonteCarlo", "MonteCarlo of policies"])
 def test_what_is_computed_again_must_be_the_same(kind, folder, monkeypatch):
     """Samples of a table are drawn again, state by state; other parts need the whole evaluation, unless it differs."""
-    result = examples.evaluations(1)[kind]()
-    found = again(result, folder)
+    result, found = made(f"evaluation {kind}"), loaded(f"evaluation {kind}", folder)
     other = replace(result, mean=result.mean + 1)
     monkeypatch.setattr(saved_evaluations, "evaluate", lambda *given, **named: other)
     if kind != "JIPE":
@@ -180,7 +170,7 @@ def test_what_is_computed_again_must_be_the_same(kind, folder, monkeypatch):
 
 
 def test_interrupted_evaluations_stay_what_they_are(folder):
-    result = examples.evaluations(1)["JIPE"]()
+    result = made("evaluation JIPE")
     found = again(replace(result, outcome=jmdp.Outcome.INTERRUPTED), folder)
     assert found.covariance.tobytes() == result.covariance.tobytes()
     with pytest.raises(UnavailableError, match="was interrupted"):
@@ -189,52 +179,50 @@ def test_interrupted_evaluations_stay_what_they_are(folder):
 
 def test_samples_of_a_comparison_are_saved_with_its_evaluation(folder):
     for kind in ("compare", "compare with a range"):
-        part = examples.comparisons(3)[kind]().evaluation
+        part = made(f"comparison {kind}").evaluation
         found = again(part, folder)
-        examples.assert_same(found, part)
+        assert_same(found, part)
         assert found.gap(0, 0, 1).distribution().value.tobytes() == part.gap(0, 0, 1).distribution().value.tobytes()
     with pytest.raises(WrongFieldError, match="instead of one of: fixed, anytime, certain"):
         replace(saved_samples(part), band="none").distributions(part)
 
 
 def test_a_table_must_be_the_same_to_go_on(folder):
-    model = examples.table(np.random.default_rng(3))
-    other = jmdp.TabularJMDP(model.prob, model.reward + 100, model.next_state, model.discount, model.terminal)
-    given = {"policy": "uniform", "state": 0}
-    result = jmdp.compare(model, 0, "uniform", coupling=jmdp.Local(), seed=1, samples=60, progress=False)
-    found = again(result, folder)
-    examples.assert_same(found.continued(200, simulator=model, **given), result.continued(200))
+    model, found = CASE.table(), loaded("comparison compare in a table", folder)
+    other = jmdp.TabularJMDP(
+        model.prob,
+        model.reward + 100,
+        model.next_state,
+        model.discount,
+        model.terminal,
+        action_names=list(model.actions),
+    )
     for change in ({"simulator": other}, {"state": 1}, {"policy": [0] * 4}):
         with pytest.raises(SimulatorError, match="differ when they are drawn again"):
-            found.continued(200, **{"simulator": model, **given, **change})
+            found.continued(200, **{**GIVEN["compare in a table"], **change})
 
 
 def test_odd_names_and_settings(folder):
-    class Odd(examples.Walk):
-        actions = jmdp.simulators.action_labels(["a\0b", "line\nbreak"])
-
-        def __repr__(self) -> str:
-            return "\ud800"
-
-    result = jmdp.compare(Odd(), policy=examples.up, seed=1, samples=60, progress=False)
+    odd = Walk(("a\0b", "line\nbreak"), "\ud800")
+    result = jmdp.compare(odd, policy=UP, seed=1, samples=60, progress=False)
     found = again(result, folder)
     assert (found.actions, found.simulator) == (result.actions, r"\ud800")
-    precision: dict[str, Any] = {"cost": 0.01, "wait": None}
-    runs = jmdp.compare_runs(examples.RUNS, precision=precision, seed=1, samples=30, progress=False)
-    examples.assert_same(again(runs, folder).continued(60, runs=examples.RUNS, progress=False), runs.continued(60))
+    precision: dict[str, Any] = {"cost": 0.01, CASE.title: None}
+    runs = jmdp.compare_runs(CASE.runs, precision=precision, seed=1, samples=30, progress=False)
+    assert_same(again(runs, folder).continued(60, runs=CASE.runs, progress=False), runs.continued(60))
 
 
 def test_other_programs_read_it(folder):
-    result = examples.evaluations(1)["ExactPairs"]()
-    result.save(folder / "plain.nc")
+    result = made("evaluation ExactPairs")
+    (folder / "plain.nc").write_bytes(saved("evaluation ExactPairs"))
     with xarray.open_dataset(folder / "plain.nc") as data:
-        assert data["mean"].sel(state="c, d", action="y") == result.mean[2, 1]
+        assert data["mean"].sel(state="c, d", action="down") == result.mean[2, 1]
         assert data["covariance"].dims == ("state", "action", "action_2")
         assert data["certificate_gap_mean_error"].dims == ("state", "action", "action_2")
         assert data.attrs["coupling"] == repr(result.coupling)
         assert "jmdp" in data.attrs["jmdp_versions"]
-    model = examples.table(np.random.default_rng(0))
-    model.save(folder / "model.nc")
+    model = made("table")
+    (folder / "model.nc").write_bytes(saved("table"))
     with xarray.open_dataset(folder / "model.nc") as data:
         assert data["next_state"].dims == ("state", "scenario", "action")
         assert data["terminal"].dtype == bool
@@ -242,17 +230,14 @@ def test_other_programs_read_it(folder):
 
 
 def test_saving_twice_gives_the_same_bytes(folder):
-    result = examples.comparisons(3)["compare"]()
-    for name in ("one.nc", "two.nc"):
-        result.save(folder / name)
-    assert (folder / "one.nc").read_bytes() == (folder / "two.nc").read_bytes()
+    made("comparison compare").save(folder / "again.nc")
+    assert (folder / "again.nc").read_bytes() == saved("comparison compare")
 
 
 @pytest.mark.parametrize("damage", ["cut", "longer", "not ours", "empty"])
 def test_damage_is_noticed(damage, folder):
     path = folder / "damaged.nc"
-    examples.calibration(0).save(path)
-    data = path.read_bytes()
+    data = saved("calibration")
     changed = {"cut": data[:-100], "longer": data + b"\0", "not ours": b"PK\x03\x04", "empty": b""}
     path.write_bytes(changed[damage])
     with pytest.raises(FileError, match=r"damaged\.nc"):
@@ -261,8 +246,7 @@ def test_damage_is_noticed(damage, folder):
 
 def test_any_changed_bit_is_noticed(folder):
     path = folder / "damaged.nc"
-    examples.calibration(0).save(path)
-    data = path.read_bytes()
+    data = saved("calibration")
     for at in range(8, len(data), 97):
         path.write_bytes(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :])
         with pytest.raises(FileError, match=r"damaged: its checksum|does not end with the checksum"):
@@ -270,7 +254,7 @@ def test_any_changed_bit_is_noticed(folder):
 
 
 def test_where_nothing_can_be_written_or_read(folder):
-    record = examples.calibration(0)
+    record = made("calibration")
     with pytest.raises(FileError, match="cannot be written"):
         record.save(folder)
     with pytest.raises(SettingsError, match="path is 3"):
@@ -281,10 +265,9 @@ def test_where_nothing_can_be_written_or_read(folder):
         jmdp.load(None)
 
 
-def test_a_folder_is_a_study(tmp_path):
+def test_a_folder_is_a_study():
     pytest.importorskip("pyarrow")
-    jmdp.study(examples.Walk(), examples.up, {"here": (0, 0)}, seed=1, budget=64, path=tmp_path / "s", progress=False)
-    assert isinstance(jmdp.load(tmp_path / "s"), jmdp.Study)
+    assert repr(jmdp.load(made("study").path)) == repr(made("study"))
 
 
 FIXTURES = sorted((Path(__file__).parent / "fixtures").glob("*.nc"))
@@ -300,4 +283,72 @@ def test_files_of_earlier_versions(path):
 
 
 def test_there_are_files_of_this_version():
-    assert len([path for path in FIXTURES if path.stem.startswith("1 ")]) == 26  # one of each kind
+    """One of each kind."""
+    assert {f"{VERSION} {kind}" for kind in SAVED} <= {path.stem for path in FIXTURES}
+
+
+def assert_same(found: Any, expected: Any) -> None:
+    """Raise unless two results have the same numbers, bit for bit, and the same text."""
+    assert type(found) is type(expected)
+    assert repr(found) == repr(expected)
+    if isinstance(expected, jmdp.Evaluation):
+        _assert_same_evaluation(found, expected)
+    elif isinstance(expected, jmdp.RunComparisons):
+        assert list(found) == list(expected)
+        for measure in expected:
+            assert_same(found[measure], expected[measure])
+    elif isinstance(expected, jmdp.Comparison):
+        _assert_same_comparison(found, expected)
+    elif isinstance(expected, jmdp.Review | jmdp.Reviews):
+        assert found.to_dataframe().equals(expected.to_dataframe())
+        both = [(found, expected)] if isinstance(expected, jmdp.Review) else zip(found, expected, strict=True)
+        for one, other in both:
+            _assert_same_review(one, other)
+    else:
+        for field in fields(expected):
+            _assert_equal(getattr(found, field.name), getattr(expected, field.name))
+
+
+def _assert_same_review(found: Any, expected: Any) -> None:
+    assert repr(found.decisions) == repr(expected.decisions)
+    _assert_equal(found.trajectory.rewards, expected.trajectory.rewards)
+    for values, others in zip(found.values, expected.values, strict=True):
+        for name, value in vars(others).items():
+            assert np.asarray(getattr(values, name)).tobytes() == np.asarray(value).tobytes()
+
+
+def _assert_same_comparison(found: Any, expected: Any) -> None:
+    assert found.to_dataframe().equals(expected.to_dataframe())
+    assert found.answer == expected.answer
+    for stage, other in zip(found.draws.stages, expected.draws.stages, strict=True):
+        assert stage.alternatives == other.alternatives
+        for name, value in vars(other.draws).items():
+            if isinstance(value, np.ndarray):
+                _assert_equal(getattr(stage.draws, name), value)
+    _assert_same_evaluation(found.evaluation, expected.evaluation)
+
+
+def _assert_same_evaluation(found: Any, expected: Any) -> None:
+    for name in ("mean", "covariance", "residuals", "correlation"):
+        _assert_equal(getattr(found, name), getattr(expected, name))
+        assert not getattr(found, name).flags.writeable
+    if expected.certificate is not None:
+        for field in fields(expected.certificate):
+            _assert_equal(getattr(found.certificate, field.name), getattr(expected.certificate, field.name))
+    assert found.states == expected.states
+    assert found.actions == expected.actions
+    assert found.to_xarray().identical(expected.to_xarray())
+    for s, a, b in np.ndindex(*expected.covariance.shape):
+        one, other = found.gap(s, a, b), expected.gap(s, a, b)
+        assert str(one) == str(other)
+        assert one.support == other.support
+        assert [(x, x.low, x.high) for x in one.central_moments] == [(x, x.low, x.high) for x in other.central_moments]
+
+
+def _assert_equal(found: Any, expected: Any) -> None:
+    if isinstance(expected, np.ndarray):
+        assert found.dtype == expected.dtype
+        assert found.shape == expected.shape
+        assert found.tobytes() == expected.tobytes()
+    else:
+        assert found == expected or (found != found and expected != expected)

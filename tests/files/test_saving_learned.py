@@ -7,11 +7,11 @@ import pytest
 
 pytest.importorskip("h5netcdf")
 pytest.importorskip("equinox")
-import saved_results as examples
 
 import jmdp
 from jmdp.errors import FileError, SettingsError, SimulatorError, UnavailableError
 from jmdp.methods.neural_gram import encoders
+from registry.results import Walk
 
 SETTINGS = {"seed": 1, "visits": 40, "updates": 8, "batch": 32, "held_out": 8}
 
@@ -28,7 +28,7 @@ down.__module__ = down.__qualname__ = "nowhere"
 def learned(request):
     more = {} if request.param == "MLP" else {"encoder": encoders.MLP(16, 1), "kernel": "gram", "held_out": None}
     method = jmdp.NeuralGram(**{**SETTINGS, **more})
-    return jmdp.evaluate(examples.Walk(), down, jmdp.Local(), method, progress=False)
+    return jmdp.evaluate(Walk(), down, jmdp.Local(), method, progress=False)
 
 
 def test_round_trip(learned, tmp_path):
@@ -41,7 +41,7 @@ def test_round_trip(learned, tmp_path):
     assert found.cross_covariance(seen, 0, seen + 1, 1) == learned.cross_covariance(state, 0, (2, 1), 1)
     with pytest.raises(UnavailableError, match="connected"):
         found.calibrate(seed=3)
-    whole = found.connected(examples.Walk(), down)
+    whole = found.connected(Walk(), down)
     assert whole.at(state).mean.tobytes() == learned.at(state).mean.tobytes()
     given = {"seed": 3, "states": 4, "rollouts": 4}
     assert repr(whole.calibrate(**given)) == repr(learned.calibrate(**given))
@@ -50,11 +50,8 @@ def test_round_trip(learned, tmp_path):
 
 
 def test_other_actions_are_refused(learned):
-    class Other(examples.Walk):
-        actions = jmdp.simulators.action_labels(3)
-
     with pytest.raises(SimulatorError, match="not those that were learned"):
-        learned.connected(Other(), down)
+        learned.connected(Walk(("0", "1", "2")), down)
 
 
 def test_an_encoder_of_the_users_own_code_is_refused(learned, tmp_path):
@@ -90,14 +87,12 @@ def test_a_learned_evaluation_values_the_steps_of_reviews(learned):
     """As a value function, so that the mean corrected for luck is unbiased however wrong the network is."""
     shared = {"seed": 2, "horizon": 5, "episodes": 40, "progress": False}
     for policy in (down, "uniform"):
-        found = jmdp.review(examples.Walk(), policy, method=jmdp.LookaheadValues(learned, samples=32), **shared)
-        plain = jmdp.review(
-            examples.Walk(), policy, method=jmdp.LookaheadValues(lambda seen: 0.0, samples=32), **shared
-        )
+        found = jmdp.review(Walk(), policy, method=jmdp.LookaheadValues(learned, samples=32), **shared)
+        plain = jmdp.review(Walk(), policy, method=jmdp.LookaheadValues(lambda seen: 0.0, samples=32), **shared)
         assert abs(float(found.corrected) - float(plain.corrected)) < 1.0
         for one in found:
             assert one.earned + float(one.final) == pytest.approx(
                 float(one.expectation) + float(one.skill) + float(one.luck), rel=1e-12
             )
-    one = jmdp.review(examples.Walk(), down, method=jmdp.LookaheadValues(learned), seed=2, horizon=5, progress=False)
+    one = jmdp.review(Walk(), down, method=jmdp.LookaheadValues(learned), seed=2, horizon=5, progress=False)
     assert one.values[0].value == learned.at((0, 0)).mean[0, 1]

@@ -8,19 +8,23 @@ import html as html_module
 import os
 import re
 import sys
+from dataclasses import dataclass, field
+from functools import cache
+from html.parser import HTMLParser
 from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
 import jmdp
-from files import saved_results
 from jmdp.base.interval import Estimate
 from jmdp.errors import FileError, MissingExtraError, SettingsError
 from jmdp.reports.page import Again, Number, Page, Table, estimate, percent, render
 from jmdp.reports.writing import page_of, write
-from reports.report_cases import KINDS, PLAIN, SAMPLED, Game, Tree, html, learned, makers, model, page
+from registry.results import CASE, PAGES, SAVED, Case, Walk, kinds, learned, made, saved
 
+ALIKE = ("evaluation MonteCarlo", "comparison compare_policies", "comparison compare_runs, one number", "calibration")
+"""Pages whose names have the same places as in another page."""
 HOSTILE = (
     "<script>alert(1)</script>",
     '"><img src=x onerror=alert(1)>',
@@ -40,7 +44,69 @@ HOSTILE = (
 )
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@cache
+def page(kind: str, case: Case = CASE) -> Page:
+    """The page of a result."""
+    return page_of(made(kind, case))
+
+
+@cache
+def html(kind: str, case: Case = CASE) -> str:
+    """The page of a result as HTML."""
+    return render(page(kind, case))
+
+
+@dataclass
+class Tree(HTMLParser):
+    """Tags, attributes and text of a page."""
+
+    tags: list[str] = field(default_factory=list)
+    attributes: list[tuple[str, str, str]] = field(default_factory=list)  # tag, name, value
+    words: list[str] = field(default_factory=list)
+    open: list[str] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+
+    @classmethod
+    def of(cls, text: str) -> Tree:
+        """Read a page."""
+        tree = cls()
+        tree.feed(text)
+        tree.close()
+        return tree
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Note an element."""
+        self.tags.append(tag)
+        self.attributes += [(tag, name, value or "") for name, value in attrs]
+        self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        """Note the end of an element."""
+        while self.open and self.open.pop() != tag:
+            pass
+
+    def handle_data(self, data: str) -> None:
+        """Note text that is shown."""
+        if not {"style", "script"} & set(self.open):
+            self.words.append(data)
+
+    def handle_comment(self, data: str) -> None:
+        """There are no comments."""
+        raise AssertionError(data)
+
+    @property
+    def text(self) -> str:
+        """The text of the page in one line."""
+        return " ".join(" ".join(self.words).split())
+
+    def values(self, name: str) -> list[str]:
+        """Values of an attribute."""
+        return [value for _, found, value in self.attributes if found == name]
+
+
+@pytest.mark.parametrize("kind", PAGES)
 def test_a_page_has_all_parts_in_order(kind):
     text, tree = html(kind), Tree.of(html(kind))
     sections = [value for tag, name, value in tree.attributes if (tag, name) == ("section", "id")]
@@ -57,7 +123,7 @@ def test_a_page_has_all_parts_in_order(kind):
     assert len(text) < 400_000
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", PAGES)
 def test_a_page_loads_nothing_and_runs_nothing(kind):
     tree = Tree.of(html(kind))
     [policy] = [value for value in tree.values("content") if "default-src" in value]
@@ -78,12 +144,12 @@ def assert_inert(tree: Tree) -> None:
         assert name != "src" or re.fullmatch(r"data:image/svg\+xml;base64,[A-Za-z0-9+/=]+", value)
 
 
-@pytest.mark.parametrize("kind", ["exact", "policies of a table", "compare", "margin", "measures", "learned"])
+@pytest.mark.parametrize("kind", [kind for kind in PAGES if kind not in ALIKE])
 @pytest.mark.parametrize("number", range(0, len(HOSTILE), 3))
 def test_hostile_names_are_only_text(kind, number):
     """P15: the same elements as with harmless names, and the snippet is the same code."""
     one, other, title = (HOSTILE[(number + i) % len(HOSTILE)] for i in range(3))
-    text = html(kind, (one, other), title)
+    text = html(kind, Case(7, (one, other), title))
     tree, harmless = Tree.of(text), Tree.of(html(kind))
     assert_inert(tree)
     assert tree.tags == harmless.tags
@@ -104,7 +170,7 @@ def shape(code: str) -> list[tuple[type, str]]:
     return [(type(node), getattr(node, "id", getattr(node, "attr", ""))) for node in ast.walk(ast.parse(code))]
 
 
-@pytest.mark.parametrize("kind", SAMPLED)
+@pytest.mark.parametrize("kind", [kind for kind in PAGES if "ExactPairs" not in kind])
 def test_each_number_says_where_it_comes_from(kind):
     """P19: n, seed and confidence beside each table and figure; an interval, or that there is none, at each number."""
     shown = page(kind)
@@ -122,46 +188,40 @@ def test_each_number_says_where_it_comes_from(kind):
 
 
 def test_an_exact_page_says_that_nothing_was_sampled():
-    assert "computed by ExactPairs, without sampling: certified" in Tree.of(html("exact")).text
+    assert "computed by ExactPairs, without sampling: certified" in Tree.of(html("evaluation ExactPairs")).text
 
 
-@pytest.mark.parametrize(
-    "kind", ["exact", "sampled", "compare", "compare_policies", "margin", "compare_runs", "measures"]
-)
+REPEATED = [kind for kind in PAGES if kind not in ("calibration", "learned", "evaluation ExactPairs of policies")]
+
+
+@pytest.mark.parametrize("kind", REPEATED)
 def test_the_code_of_a_page_makes_the_same_numbers(kind, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    result = makers(PLAIN, "game")[kind]()
-    code = snippet(render(page_of(result)))
-    mine = {"model": model(PLAIN), "policy": "uniform", "simulator": Game(PLAIN, "game"), "state": None}
-    if kind == "compare":
+    mine = {
+        "model": CASE.table(),
+        "policy": CASE.policy(),
+        "simulator": Walk(),
+        "policies": CASE.policies,
+        "state": None,
+    }
+    mine |= {"runs": CASE.single_runs if "one number" in kind else CASE.runs, "starts": [(0, 0), (1, 1)]}
+    if kind == "comparison compare":
         mine["policy"] = lambda observation: 0
-    if kind in ("compare_policies", "margin"):
-        mine["policies"] = {"north": lambda observation: 0, "south": lambda observation: 1}
-    if kind in ("compare_runs", "measures"):
-        mine["runs"] = runs_of(kind)
-    code = re.sub(r"^(\w+) = \.\.\..*$", "", code, flags=re.MULTILINE)
+    code = re.sub(r"^(\w+) = \.\.\..*$", "", snippet(html(kind)), flags=re.MULTILINE)
     exec(code, mine)
     numbers = lambda found: [dict(row) for row in found.rows()]  # noqa: E731
-    assert repr(numbers(mine["found"])) == repr(numbers(result))
+    assert repr(numbers(mine["found"])) == repr(numbers(made(kind)))
     assert (tmp_path / "page.html").stat().st_size > 10_000
 
 
-def runs_of(kind):
-    from reports.report_cases import runs
-
-    if kind == "measures":
-        return runs(PLAIN, ("game", "cost"))
-    return {name: (lambda luck, run=run: run(luck)["a"]) for name, run in runs(PLAIN, ("a", "b")).items()}
-
-
 def test_equal_results_give_equal_pages():
-    assert html("compare") == render(page_of(makers(PLAIN, "game")["compare"]()))
+    assert html("comparison compare") == render(page_of(kinds(CASE)["comparison compare"]()))
 
 
 def test_an_evaluation_is_about_the_state_asked_for(tmp_path):
-    result = makers(PLAIN, "game")["exact"]()
-    result.report(tmp_path / "page.html", state="south")
-    assert "<h1>2 actions in state south</h1>" in (tmp_path / "page.html").read_text()
+    result = made("evaluation ExactPairs")
+    result.report(tmp_path / "page.html", state="down")
+    assert "<h1>2 actions in state down</h1>" in (tmp_path / "page.html").read_text()
     with pytest.raises(jmdp.errors.LabelError):
         result.report(tmp_path / "page.html", state="west")
 
@@ -179,7 +239,7 @@ def test_many_alternatives_and_states_fit_on_a_page():
 
 
 def test_a_network_without_held_out_states_has_a_page_without_a_figure():
-    tree = Tree.of(render(page_of(learned(PLAIN, "game", None))))
+    tree = Tree.of(render(page_of(learned(CASE, held_out=False))))
     assert "img" not in tree.tags
     assert "No states were held out" in tree.text
 
@@ -192,7 +252,7 @@ def test_one_action_has_a_page():
 
 
 def test_missing_packages_are_named(monkeypatch, tmp_path):
-    result = makers(PLAIN, "game")["exact"]()
+    result = made("evaluation ExactPairs")
     with monkeypatch.context() as without:
         without.setitem(sys.modules, "jinja2", None)
         with pytest.raises(MissingExtraError, match=r"jmdp\[report\]"):
@@ -205,7 +265,7 @@ def test_missing_packages_are_named(monkeypatch, tmp_path):
 
 
 def test_a_file_that_cannot_be_written(tmp_path):
-    result = makers(PLAIN, "game")["exact"]()
+    result = made("evaluation ExactPairs")
     (tmp_path / "file").write_text("x")
     for path in (tmp_path, tmp_path / "file" / "page.html", tmp_path / "a\0b"):
         with pytest.raises(FileError, match="cannot be written"):
@@ -242,9 +302,9 @@ def test_numbers_are_rounded_outwards():
     assert not table.unbounded(0)
 
 
-@pytest.mark.parametrize("kind", ["exact", "sampled", "compare", "measures"])
+@pytest.mark.parametrize("kind", [kind for kind in PAGES if kind not in (*ALIKE, "learned")])
 def test_notebooks_show_answer_table_and_effort(kind):
-    text = makers(("<b>x</b>", "y & z"), "<i>game</i>")[kind]()._repr_html_()
+    text = made(kind, Case(7, ("<b>x</b>", "y & z"), "<i>walk</i>"))._repr_html_()
     assert "<b>" not in text
     assert "<i>" not in text
     last = text.rpartition("<p>")[2]
@@ -252,7 +312,7 @@ def test_notebooks_show_answer_table_and_effort(kind):
     assert len(text) < 20_000
 
 
-def test_loaded_results_have_the_same_page(tmp_path):
-    result = saved_results.comparisons(3)["compare_policies"]()
-    result.save(tmp_path / "found.nc")
-    assert render(page_of(jmdp.load(tmp_path / "found.nc"))) == render(page_of(result))
+@pytest.mark.parametrize("kind", [kind for kind in PAGES if kind in SAVED])
+def test_loaded_results_have_the_same_page(kind, tmp_path):
+    (tmp_path / "found.nc").write_bytes(saved(kind))
+    assert render(page_of(jmdp.load(tmp_path / "found.nc"))) == html(kind)

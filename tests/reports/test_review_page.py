@@ -27,8 +27,8 @@ from jmdp.reports.writing import page_of
 from jmdp.reviews.trajectory import discounted
 from jmdp.simulators import Simulator, Step, action_labels
 from plots.made_reviews import made, several
-from reports.report_cases import Always, Tree
-from reports.test_pages import HOSTILE
+from registry.results import Always
+from reports.test_pages import HOSTILE, Tree
 
 SECTIONS = ["split", "picture", "numbers", "futures", "timeline", "found", "trust", "again"]
 

@@ -1,0 +1,232 @@
+"""A small result of each kind, for tests of files, pages and protocols: a new kind joins by an entry in `kinds`."""
+
+from __future__ import annotations
+
+import atexit
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import jmdp
+from jmdp.base.luck import Shock
+from jmdp.methods.linear_projected import features
+from jmdp.results.calibration import Calibration
+from jmdp.simulators import Simulator, Step, action_labels
+
+PLAIN = ("up", "down")
+
+
+@dataclass(frozen=True)
+class Case:
+    """What a result is made of: the seed, names of its alternatives, and a title of its simulator and policies."""
+
+    seed: int = 7
+    names: tuple[str, str] = PLAIN
+    title: str = "walk"
+
+    def table(self, states: int = 4, scenarios: int = 2) -> jmdp.TabularJMDP:
+        """A random table with a terminal state, and with names if the seed is odd."""
+        rng = np.random.default_rng(self.seed)
+        prob = rng.dirichlet(np.ones(scenarios), states)
+        reward = rng.normal(size=(states, scenarios, 2)) * 10.0 ** rng.integers(-3, 4)
+        following = rng.integers(0, states, (states, scenarios, 2))
+        names: dict[str, Any] = {}
+        if self.seed % 2:
+            names = {"action_names": list(self.names), "state_names": [*self.names, "c, d", "é\n", "e"][:states]}
+        terminal = np.arange(states) == states - 1
+        return jmdp.TabularJMDP(prob, reward, following, float(rng.choice([0.0, 0.5, 0.9])), terminal, **names)
+
+    def policy(self, number: int = 0) -> jmdp.TabularPolicy:
+        """A random policy of the table."""
+        return jmdp.TabularPolicy(np.random.default_rng([self.seed, number]).dirichlet(np.ones(2), 4))
+
+    @property
+    def policies(self) -> dict[str, Always]:
+        """Two policies of the walk."""
+        return {name: Always(action, self.title) for action, name in enumerate(self.names)}
+
+    @property
+    def runs(self) -> dict[str, Callable[[jmdp.Luck], dict[str, float]]]:
+        """Two designs with two measures."""
+
+        def run(luck: jmdp.Luck, rate: float) -> dict[str, float]:
+            return {self.title: luck.uniform("wait") / rate, "cost": rate * luck.uniform("cost")}
+
+        first, second = self.names
+        return {first: lambda luck: run(luck, 1.0), second: lambda luck: run(luck, 1.25)}
+
+    @property
+    def single_runs(self) -> dict[str, Callable[[jmdp.Luck], float]]:
+        """Two designs with one measure."""
+        return {name: (lambda luck, run=run: run(luck)[self.title]) for name, run in self.runs.items()}
+
+
+class Walk(Simulator):
+    """A random walk of four steps; the second action earns more."""
+
+    discount = 0.9
+
+    def __init__(self, names: tuple[str, ...] = PLAIN, title: str = "walk") -> None:
+        self.actions = action_labels(list(names))
+        self.title = title
+
+    def start(self, shock: Shock) -> tuple[int, int]:
+        """The origin."""
+        return 0, 0
+
+    def observe(self, state: tuple[int, int]) -> Any:
+        """The state as an array."""
+        return np.array(state, float)
+
+    def step(self, state: tuple[int, int], action: int, shock: Shock) -> Step:
+        """One step."""
+        noise = shock.generator().normal()
+        return Step((1 + 0.2 * action) * noise + 0.1 * action, (state[0] + 1, action), state[0] >= 3)
+
+    def __repr__(self) -> str:
+        return self.title
+
+
+class Choices(Walk):
+    """A third action is much worse, and is eliminated soon."""
+
+    def __init__(self) -> None:
+        super().__init__((*PLAIN, "lose"))
+
+    def step(self, state: tuple[int, int], action: int, shock: Shock) -> Step:
+        """One step."""
+        found = super().step(state, action, shock)
+        return found._replace(reward=found.reward - 5 * (action == 2))
+
+
+@dataclass(frozen=True, repr=False)
+class Always:
+    """A policy with a title."""
+
+    action: int
+    title: str = "always the same"
+
+    def __call__(self, observation: Any) -> int:
+        return self.action
+
+    def __repr__(self) -> str:
+        return self.title
+
+
+def kinds(case: Case) -> dict[str, Callable[[], Any]]:
+    """Results by kind, each made when it is called. All can be saved but the last two."""
+    seed, first = case.seed, case.names[0]
+    rng = np.random.default_rng(seed)
+    model, p, q = case.table(), case.policy(), case.policy(1)
+    both = {"p": p, first: q, "p again": p}
+    coupling = [jmdp.Local(), jmdp.Independent(policy_luck="shared"), jmdp.Local(policy_luck="shared")][seed % 3]
+    start = {"start": np.array([0.5, 0.5, 0.0, 0.0])}
+    sampled = jmdp.MonteCarlo(seed=seed, samples=20)
+    evaluations: dict[str, tuple[Any, Any, dict[str, Any]]] = {
+        "ExactPairs": (p, jmdp.ExactPairs(), {}),
+        "ExactPairs of order 4": (p, jmdp.ExactPairs(order=4), {}),
+        "ExactPairs over a horizon": ([p, q, p], jmdp.ExactPairs(order=3), {"horizon": 3, "discount": 1.0}),
+        "ExactPairs of policies": (both, jmdp.ExactPairs(order=3), start),
+        "ExactDistribution": (p, jmdp.ExactDistribution(tolerance=0.2, cells=64, max_cells=64), {}),
+        "JIPE": (p, jmdp.JIPE(order=3), {}),
+        "ReachablePairs": (p, jmdp.ReachablePairs(0), {}),
+        "MonteCarlo": (p, sampled, {}),
+        "MonteCarlo of policies": (both, sampled, start),
+        "Incremental": (p, jmdp.Incremental(seed=seed, updates=20_000), {}),
+        "LinearProjected": (p, jmdp.LinearProjected(rng.normal(size=(8, 3))), {"coupling": jmdp.Local()}),
+        "LinearProjected, one-hot": (p, jmdp.LinearProjected(features.OneHot()), {"coupling": jmdp.Local()}),
+    }
+
+    def evaluated(policy: Any, method: Any, more: dict[str, Any]) -> Callable[[], jmdp.Evaluation]:
+        return lambda: jmdp.evaluate(model, policy, **{"coupling": coupling, "method": method, "throw": False, **more})
+
+    walk, policies = Walk(case.names, case.title), case.policies
+    up, down = policies.values()
+    common: dict[str, Any] = {"seed": seed, "samples": 60, "progress": False}
+    steps: dict[str, Any] = {"seed": seed, "horizon": 5, "progress": False}
+    states = [(0, 0), (2, 1)]
+    return {
+        "table": lambda: model,
+        "calibration": lambda: calibration(seed),
+        **{f"evaluation {name}": evaluated(*given) for name, given in evaluations.items()},
+        "evaluation MonteCarlo on a simulator": lambda: jmdp.evaluate(
+            walk, up, jmdp.Local(), jmdp.MonteCarlo(seed=seed, samples=20, states=states)
+        ),
+        "comparison compare": lambda: jmdp.compare(walk, policy=up, **common),
+        "comparison compare three actions": lambda: jmdp.compare(Choices(), policy=up, **common | {"samples": 100}),
+        "comparison compare in a table": lambda: jmdp.compare(model, 0, p, coupling=jmdp.Local(), **common),
+        "comparison compare with a range": lambda: jmdp.compare(walk, (1, 0), up, return_range=(-1e3, 1e3), **common),
+        "comparison compare_policies": lambda: jmdp.compare_policies(walk, policies, starts=[(0, 0), (1, 1)], **common),
+        "comparison compare_policies with a margin": lambda: jmdp.compare_policies(
+            walk, policies, baseline=first, margin="5%", **common
+        ),
+        "comparison compare_runs": lambda: jmdp.compare_runs(case.runs, minimize=[case.title], **common),
+        "comparison compare_runs, one number": lambda: jmdp.compare_runs(case.single_runs, minimize=True, **common),
+        "review": lambda: jmdp.review(walk, up, method=jmdp.RolloutValues(2 + seed % 38), **steps),
+        "review of a table": lambda: jmdp.review(model, p, starts=[0], reference=[0] * 4, **steps),
+        "reviews": lambda: jmdp.review(walk, down, episodes=6, **steps),
+        "study": lambda: jmdp.study(walk, up, {first: (0, 0)}, seed=seed, budget=64, path=folder(), progress=False),
+        "learned": lambda: learned(case),
+    }
+
+
+CASE = Case()
+KINDS = tuple(kinds(CASE))
+SAVED = KINDS[:-2]
+"""Kinds with a file. A study is a folder, and `learned` has no network, which a page does not need."""
+PAGES = (
+    *(f"evaluation {name}" for name in ("ExactPairs", "ExactPairs of policies", "MonteCarlo")),
+    *("comparison compare", "comparison compare_policies", "comparison compare_policies with a margin"),
+    *("comparison compare_runs, one number", "comparison compare_runs", "calibration", "learned"),
+)
+"""Kinds whose pages differ in more than numbers. Pages of reviews and studies have other parts, and their own tests."""
+
+
+@cache
+def made(kind: str, case: Case = CASE) -> Any:
+    """The result, made once in this process."""
+    return kinds(case)[kind]()
+
+
+@cache
+def saved(kind: str) -> bytes:
+    """Contents of the file of the result."""
+    path = folder() / "result.nc"
+    made(kind).save(path)
+    return path.read_bytes()
+
+
+def folder() -> Path:
+    """A new folder that is there until the process ends."""
+    found = tempfile.TemporaryDirectory()
+    atexit.register(found.cleanup)
+    return Path(found.name)
+
+
+def calibration(seed: int) -> Calibration:
+    """A calibration of random gaps."""
+    rng, gaps = np.random.default_rng(seed), 5
+    pairs = [rng.integers(0, 9, gaps) for _ in range(3)]
+    moments = [rng.normal(size=gaps), *rng.exponential(size=(2, gaps))]
+    formula = rng.exponential(size=gaps) if seed % 2 else None
+    return Calibration(*pairs, *moments, rng.normal(size=(gaps, 6, 2)), seed, formula)
+
+
+def learned(case: Case, *, held_out: bool = True) -> Any:
+    """A learned evaluation without its network, with or without a calibration."""
+    from jmdp.methods.neural_gram import LearnedEvaluation, NeuralGram
+    from jmdp.results.learning_curve import LearningCurve
+    from jmdp.results.outcome import Outcome
+
+    walk = Walk(case.names, case.title)
+    curve = LearningCurve(("mean",), np.array([40.0]), np.ones((1, 1)), np.ones((1, 1)))
+    outcome, record = (Outcome.TRAINED, calibration(case.seed)) if held_out else (Outcome.NOT_JUDGED, None)
+    return LearnedEvaluation(
+        None, walk, Always(0, case.title), jmdp.Local(), NeuralGram(seed=case.seed), 0.9, 12, walk.actions, outcome,
+        curve, record, ((1,), "f8"), None,
+    )  # fmt: skip
