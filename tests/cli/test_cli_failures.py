@@ -234,28 +234,24 @@ sys.exit(main(sys.argv[1:]))
         ("compare-policies world:inventory --policies uniform reorder --plot x.svg", "--plot x.svg cannot", ""),
     ],
 )
-def test_a_full_disk_is_told_in_one_line(line, says, unbuffered, here):
+def test_a_full_disk_is_told_in_one_line(line, says, unbuffered, here, server):
     """The size of files is limited in a child, and its output is such a file: it fails as a full disk does."""
     with open("out.txt", "w") as out:
-        found = subprocess.run(
-            [sys.executable, "-c", LIMITED, *line.split()],
-            stdout=out, stderr=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
-            check=False, timeout=300,
-        )  # fmt: skip
+        found = server.start(line.split(), code=LIMITED, stdout=out.fileno(), PYTHONUNBUFFERED=unbuffered)
+        _, err = found.communicate()
     assert found.returncode == 2
-    (said,) = [text for text in found.stderr.splitlines() if text.startswith("jmdp: ")]
+    (said,) = [text for text in err.splitlines() if text.startswith("jmdp: ")]
     assert says in said
-    assert "Traceback" not in found.stderr
-    assert "Exception ignored" not in found.stderr
+    assert "Traceback" not in err
+    assert "Exception ignored" not in err
 
 
-@pytest.mark.parametrize("buffered", ["", "1"])
-def test_a_reader_that_leaves_is_no_error_to_print(buffered):
-    line = [sys.executable, "-m", "jmdp", "evaluate", "inventory"]
-    env = {**os.environ, "PYTHONUNBUFFERED": buffered}
-    with subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env) as gone:
-        gone.stdout.close()
-        assert gone.stderr.read() == b""
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize("line", ["evaluate inventory", "--help", "--version", "check --help"])
+def test_a_reader_that_leaves_is_no_error_to_print(line, unbuffered, server):
+    gone = server.start(line.split(), PYTHONUNBUFFERED=unbuffered)
+    gone.stdout.close()
+    assert gone.communicate() == ("", "")
     assert gone.returncode == 0
 
 
@@ -286,15 +282,14 @@ def closing(observation):
         ("closing", None),
     ],
 )
-def test_what_user_code_does_to_errors_and_streams(policy, says, here):
+def test_what_user_code_does_to_errors_and_streams(policy, says, here, server):
     Path("bad.py").write_text(BAD)
     line = f"compare-policies world:inventory --policies base_stock bad.py:{policy} --samples 4 --quiet"
-    found = subprocess.run(
-        [sys.executable, "-m", "jmdp", *line.split()], capture_output=True, text=True, check=False, timeout=300
-    )
+    found = server.start(line.split())
+    _, err = found.communicate()
     assert found.returncode == 2
-    assert "Traceback" not in found.stderr
-    assert says is None or says in found.stderr
+    assert "Traceback" not in err
+    assert says is None or says in err
 
 
 def test_a_file_with_a_syntax_error(capsys, here):
@@ -318,12 +313,13 @@ def test_a_closed_output_is_told():
 
 
 @pytest.mark.parametrize("option", [[], ["--json"]])
-def test_an_output_that_lacks_characters_gets_others(option):
-    line = [sys.executable, "-m", "jmdp", "evaluate", "inventory", "--state", "3", *option]
-    found = subprocess.run(line, capture_output=True, env={**os.environ, "PYTHONIOENCODING": "ascii"}, check=True)
-    assert found.stdout.isascii()
+def test_an_output_that_lacks_characters_gets_others(option, server):
+    found = server.start(["evaluate", "inventory", "--state", "3", *option], PYTHONIOENCODING="ascii")
+    out, _ = found.communicate()
+    assert found.returncode == 0
+    assert out.isascii()
     if option:
-        assert json.loads(found.stdout)["policy"]
+        assert json.loads(out)["policy"]
 
 
 def test_shop_is_read_from_the_current_folder(capsys, here):

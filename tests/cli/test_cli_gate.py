@@ -16,6 +16,7 @@ from cli_runs import run
 
 import jmdp
 from jmdp.cli.command import Exit
+from jmdp.cli.main import main
 
 INVENTORY = "jmdp gate world:inventory --old base_stock --new reorder"
 WORSE = "jmdp gate world:inventory --old reorder --new 'order 0'"
@@ -148,6 +149,17 @@ def test_starts_are_paired_in_every_episode():
     assert sum(a == b for a, b in zip(*seeded_once, strict=True)) < 20
 
 
+JMDP = """#!/bin/sh
+exec PYTHON -P -c 'import sys; from jmdp.cli.main import main; sys.exit(main())' "$@"
+"""
+ECHO = """#!/bin/sh
+for word in "$@"; do echo "<$word>"; done
+"""
+NOTE = """#!/bin/sh
+printf '%s\\0' "$@" > arguments
+"""
+
+
 def action_step(name):
     """The script of a step and the names of its variables."""
     steps = yaml.safe_load(ACTION.read_text(encoding="utf-8"))["runs"]["steps"]
@@ -157,9 +169,9 @@ def action_step(name):
     return step["run"], set(step["env"])
 
 
-def shell(script, folder, **variables):
+def shell(script, folder, jmdp_script=JMDP, **variables):
     """Run a script as a composite action does: bash with -e and pipefail."""
-    for name, text in (("jmdp", JMDP), ("python", ECHO)):
+    for name, text in (("jmdp", jmdp_script), ("python", ECHO)):
         (folder / name).write_text(text.replace("PYTHON", sys.executable), encoding="utf-8")
         (folder / name).chmod((folder / name).stat().st_mode | stat.S_IXUSR)
     (folder / "step.sh").write_text(script, encoding="utf-8")
@@ -169,12 +181,6 @@ def shell(script, folder, **variables):
     return subprocess.run(command, cwd=folder, env=os.environ | own, capture_output=True, text=True, check=False)
 
 
-JMDP = """#!/bin/sh
-exec PYTHON -P -c 'import sys; from jmdp.cli.main import main; sys.exit(main())' "$@"
-"""
-ECHO = """#!/bin/sh
-for word in "$@"; do echo "<$word>"; done
-"""
 INPUTS = {
     "GATE_ENV": "world:inventory",
     "GATE_OLD": "base_stock",
@@ -197,14 +203,16 @@ INPUTS = {
         ({"GATE_NEW": "x; touch hacked $(touch hacked)"}, 2, "There is no policy"),
     ],
 )
-def test_the_action_as_written(given, code, said, tmp_path):
+def test_the_action_as_written(given, code, said, tmp_path, capsys):
+    """Its arguments are those of the command, which is run here; its exit code is tested below."""
     script, names = action_step("Gate")
     assert names == set(INPUTS)
     summary = tmp_path / "summary of the step.md"
-    found = shell(script, tmp_path, **(INPUTS | given), GITHUB_STEP_SUMMARY=str(summary))
-    assert found.returncode == code, found.stderr
-    assert said in found.stdout + found.stderr
-    assert (f"jmdp gate {said}" in summary.read_text(encoding="utf-8")) == (code != 2)
+    assert shell(script, tmp_path, NOTE, **(INPUTS | given), GITHUB_STEP_SUMMARY=str(summary)).returncode == 0
+    assert main((tmp_path / "arguments").read_text().split("\0")[:-1]) == code
+    found = capsys.readouterr()
+    assert said in found.out + found.err
+    assert (summary.exists() and f"jmdp gate {said}" in summary.read_text(encoding="utf-8")) == (code != 2)
     assert not (tmp_path / "hacked").exists()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -293,13 +294,6 @@ def test_failed_states_give_exit_code_1(capsys, here):
     assert run(capsys, "jmdp study --status out").code == 1
 
 
-def start_process(out: str) -> subprocess.Popen:
-    command = [sys.executable, "-m", "jmdp", "study", "study.toml", "--out", out, "--quiet"]
-    path = os.pathsep.join([str(Path(jmdp.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
-    quiet = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen(command, env={**os.environ, "PYTHONPATH": path}, **quiet)
-
-
 def wait_for_results(out: str) -> None:
     """Until the ledger has its header and a finished part."""
     ledger = Path(out) / "ledger.jsonl"
@@ -308,11 +302,11 @@ def wait_for_results(out: str) -> None:
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs SIGKILL")
-def test_killed_and_resumed(capsys, here):
+def test_killed_and_resumed(capsys, here, server):
     put(SLOW, "slow.py")
     put(SLOW_STUDY)
     assert run(capsys, "jmdp study study.toml --out whole --quiet").code == 0
-    process = start_process("out")
+    process = server.start(["study", "study.toml", "--out", "out", "--quiet"])
     wait_for_results("out")
     process.send_signal(signal.SIGKILL)
     process.communicate()
@@ -330,15 +324,15 @@ def test_killed_and_resumed(capsys, here):
 
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGINT for other processes")
-def test_interrupted(capsys, here):
+def test_interrupted(capsys, here, server):
     put(SLOW, "slow.py")
     put(SLOW_STUDY)
-    process = start_process("out")
+    process = server.start(["study", "study.toml", "--out", "out", "--quiet"])
     wait_for_results("out")
     process.send_signal(signal.SIGINT)
     out, err = process.communicate()
     assert process.returncode == 130, err
-    assert b"states are not finished" in out
+    assert "states are not finished" in out
     assert run(capsys, "jmdp study study.toml --out out --quiet").code == 0
 
 
@@ -457,20 +451,22 @@ def test_wrong_command_lines(line, said, capsys, here):
 
 
 def test_safe_refuses_code_of_files(here):
-    script = [sys.executable, "-P", "-m", "jmdp", "study", "study.toml", "--out", "out", "--quiet", "--safe"]
+    """In one process; the last file is harmless."""
+    code = "import sys\nfrom jmdp.cli import main\nfor name in 'abcd':\n" + (
+        "    print(main(['study', f'{name}.toml', '--out', name, '--quiet', '--safe', '--json']), file=sys.stderr)\n"
+    )
+    put(WINDY.replace('"all"', '"places.py:levels"'), "a.toml")
+    put(WINDY.replace('"uniform"', '"shop.py:policy"'), "b.toml")
+    put(WINDY.replace("world:windy_gridworld", "shop.py:simulator"), "c.toml")
+    put(WINDY, "d.toml")
     path = {**os.environ, "PYTHONPATH": str(Path(jmdp.__file__).parents[1])}
-    for text in (
-        WINDY.replace('"all"', '"places.py:levels"'),
-        WINDY.replace('"uniform"', '"shop.py:policy"'),
-        WINDY.replace("world:windy_gridworld", "shop.py:simulator"),
-    ):
-        put(text)
-        done = subprocess.run(script, env=path, capture_output=True, text=True, check=False)
-        assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1)
-        assert "--safe refuses" in done.stderr
-        assert not Path("out").exists()
-    put(WINDY)
-    assert subprocess.run(script, env=path, capture_output=True, check=False).returncode == 0
+    done = subprocess.run([sys.executable, "-P", "-c", code], env=path, capture_output=True, text=True, check=False)
+    said = done.stderr.splitlines()
+    assert said[1::2] == ["2", "2", "2"]
+    assert said[6:] == ["0"]
+    assert all("--safe refuses" in line for line in said[:6:2])
+    assert json.loads(done.stdout)["complete"]
+    assert not any(Path(name).exists() for name in "abc")
 
 
 def test_errors_are_of_their_kind(here):

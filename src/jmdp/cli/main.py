@@ -110,9 +110,12 @@ def _readable(arguments: Sequence[str]) -> Sequence[str]:
 def _run(arguments: Sequence[str]) -> int:
     name, *rest = arguments or [""]
     if name in ("-h", "--help"):
-        return _help(sys.stdout, Exit.YES)
+        with standard_output():
+            _help(sys.stdout)
+        return Exit.YES
     if name == "":
-        return _help(sys.stderr, Exit.ERROR)
+        _help(sys.stderr)
+        return Exit.ERROR
     if name == "--version":
         return _version(rest)
     if name not in COMMANDS:
@@ -133,14 +136,15 @@ def _run(arguments: Sequence[str]) -> int:
 def _version(options: Sequence[str]) -> Exit:
     if options not in ([], ["--verbose"]):
         raise SettingsError("The version has one option: jmdp --version --verbose")
-    if options:
-        from jmdp.cli.versions import versions
+    with standard_output():
+        if options:
+            from jmdp.cli.versions import versions
 
-        print(versions())
-    else:
-        from jmdp import __version__
+            print(versions())
+        else:
+            from jmdp import __version__
 
-        print(f"jmdp {__version__}")
+            print(f"jmdp {__version__}")
     return Exit.YES
 
 
@@ -152,15 +156,17 @@ def parsed(kind: type[Command], program: str, arguments: Sequence[str]) -> Comma
         raise SettingsError("--out is empty. Give a folder, e.g. '.' for the current one.")
     form, arguments = kind.form(arguments)
     markers = (conf.CascadeSubcommandArgs, conf.OmitSubcommandPrefixes, conf.FlagCreatePairsOff, conf.DisallowNone)
-    try:
-        return cli(form, args=arguments, prog=program, config=(*markers, conf.SuppressFixed))
-    except SystemExit as ended:
-        if kind.examples and {"-h", "--help"} & set(arguments):
-            print(_examples(kind.examples))
-        return Exit.YES if ended.code is None else int(ended.code)
+    with standard_output():
+        try:
+            return cli(form, args=arguments, prog=program, config=(*markers, conf.SuppressFixed))
+        except SystemExit as ended:
+            if kind.examples and {"-h", "--help"} & set(arguments):
+                print(_examples(kind.examples))
+            return Exit.YES if ended.code is None else int(ended.code)
+    return Exit.YES  # the reader of the help has ended
 
 
-def _help(stream: TextIO, code: Exit) -> Exit:
+def _help(stream: TextIO) -> None:
     commands = "\n".join(f"  {name:<16} {entry.summary}" for name, entry in COMMANDS.items())
     print(
         f"usage: jmdp COMMAND [OPTIONS]\n\n{main.__doc__}\n\ncommands\n{commands}\n\n"
@@ -176,7 +182,6 @@ def _help(stream: TextIO, code: Exit) -> Exit:
         f"{_examples(_EXAMPLES)}",
         file=stream,
     )
-    return code
 
 
 def _examples(examples: Mapping[str, str]) -> str:
