@@ -23,7 +23,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
 from jmdp.cli.main import main
+from registry.commands import COMMANDS, FILES, METHODS, SLOTS, options
 
 OWN = """
 import jmdp
@@ -100,31 +102,11 @@ HOSTILE = [
     *(f"own.py:{name}" for name in ("nosuch", "World.actions", "World.x")),
 ]
 
-WORLDS = ["inventory", "coupled_reward_chain", "anti_correlated_bandit", "windy_gridworld", "queue_admission"]
-ENVIRONMENTS = ["world:inventory", "world:anti_correlated_bandit", "own.py:simulator", "own.py:World", "FrozenLake-v1"]
-POLICIES = ["uniform", "0", "1", "own.py:policy", "base_stock"]
-FREE = {"--json", "--quiet", "--safe", "--greedy", "--truncated-ends", "--quick"}
-"""Options without a value."""
-COSTLY = {"--samples", "--horizon", "--steps", "--pool", "--capacity", "--length", "--rows", "--columns", "--updates"}
+COSTLY = re.compile(
+    "--(samples|horizon|steps|pool|workers|capacity|length|rows|columns|updates|episodes|rollouts|lookahead|"
+    "most-ordered|order|cells|max-.*)"
+)
 """Options whose large values would be obeyed: they are asked for small or invalid ones only."""
-LOADING = ["--json", "--quiet", "--safe", "--seed", "--truncated-ends"]
-SAMPLING = [
-    *LOADING, "--net", "--greedy", "--confidence", "--precision", "--indifference", "--seconds", "--max-steps",
-    "--reward-bound", "--return-range", "--tie-tolerance", "--pool", "--discount", "--coupling", "--policy-luck",
-]  # fmt: skip
-OPTIONS = {
-    "evaluate": [
-        "--json", "--quiet", "--state", "--method", "--discount", "--policy", "--coupling", "--tolerance", "--seed",
-        "--actions", "--capacity", "--length", "--rows", "--columns", "--samples", "--updates", "--checkpoint",
-        "--policy-luck", "--mean-demand",
-    ],
-    "compare": [*SAMPLING, "--state", "--after", "--reset-seed", "--actions", "--policy"],
-    "compare-policies": [*SAMPLING, "--starts", "--baseline", "--plot"],
-    "gate": [*SAMPLING, "--starts", "--undecided", "--summary"],
-    "check": [*LOADING, "--actions", "--steps"],
-    "reproduce": ["--json", "--quiet", "--quick", "--workers", "--out"],
-}  # fmt: skip
-METHODS = ["exact-pairs", "exact-distribution", "reachable-pairs", "jipe", "monte-carlo", "incremental"]
 CODES = {0, 1, 2, 130}
 
 
@@ -135,14 +117,15 @@ def command_lines(seed: int) -> Iterator[list[str]]:
         if rng.random() < 0.03:
             yield [rng.choice(HOSTILE) for _ in range(rng.randrange(3))]
             continue
-        name = rng.choice([*OPTIONS, "evaluate", "compare", "gate"])
+        name = rng.choice([*COMMANDS, "evaluate", "compare", "gate"])
         line = [name, *_begin(rng, name)]
+        known = options(name)
         for _ in range(rng.randrange(4)):
-            option = rng.choice(OPTIONS[name]) if rng.random() < 0.97 else rng.choice(HOSTILE)
+            option = rng.choice([*known]) if rng.random() < 0.97 else rng.choice(HOSTILE)
             line.append(option)
-            if option in FREE:
+            if not known.get(option, True):
                 continue
-            values = HOSTILE if option in COSTLY else HOSTILE + LARGE
+            values = HOSTILE if COSTLY.fullmatch(option) else HOSTILE + LARGE
             if option == "--method" and rng.random() < 0.7:
                 values = METHODS
             for _ in range(rng.choice((1, 1, 1, 2)) if option in ("--actions", "--starts", "--return-range") else 1):
@@ -156,22 +139,11 @@ def command_lines(seed: int) -> Iterator[list[str]]:
 
 def _begin(rng: random.Random, name: str) -> list[str]:
     """The required arguments, valid or not, and a small budget."""
-
-    def either(good: list[str]) -> str:
-        return rng.choice(good) if rng.random() < 0.75 else rng.choice(HOSTILE)
-
-    if name == "evaluate":
-        return [either(WORLDS)]
-    if name == "reproduce":  # never a known experiment: it would run for minutes
-        return [rng.choice([word for word in HOSTILE if word not in ("", "--")]), "nosuch", "--out", either(["out"])]
-    line = [either(ENVIRONMENTS)]
-    if name == "check":
-        return [*line, "--steps", "3"]
-    if name == "compare-policies":
-        line += ["--policies", either(POLICIES), f"new={either(POLICIES)}"]
-    if name == "gate":
-        line += ["--old", either(POLICIES), "--new", either(POLICIES), "--margin", either(["0.1", "5%"])]
-    return [*line, "--samples", "64", "--horizon", "4"]
+    call = COMMANDS[name]
+    chosen = {slot: rng.choice(SLOTS[slot] if rng.random() < 0.75 else HOSTILE) for slot in call.slots}
+    if "experiment" in chosen:  # never a known one: it would run for seconds
+        chosen["experiment"] = rng.choice([word for word in HOSTILE if word not in ("", "--")])
+    return call.words(**chosen)
 
 
 @dataclass(frozen=True)
@@ -228,7 +200,8 @@ def folder() -> Iterator[None]:
     try:
         (place / "here" / "folder").mkdir(parents=True)
         os.chdir(place / "here")
-        Path("own.py").write_text(OWN)
+        for name, text in {"own.py": OWN, **FILES}.items():
+            Path(name).write_text(text)
         for name in ("own.zip", "own.pt", "own.onnx", "own.pkl"):
             Path(name).write_bytes(b"\x80nothing")
         yield
