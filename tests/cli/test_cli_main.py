@@ -22,10 +22,18 @@ from jmdp.cli.choices import label_of
 from jmdp.cli.command import plain, print_json
 from jmdp.cli.main import _EXAMPLES, COMMANDS, parsed
 
+
+def fewer(line: str) -> str:
+    """The line with fewer episodes."""
+    return line.replace("--episodes 100", "--episodes 10")
+
+
 ALL = list(dict.fromkeys([line for name in COMMANDS for line in command(name).examples] + [*_EXAMPLES]))
 
 
-@pytest.mark.parametrize("line", ALL, ids=ALL)
+@pytest.mark.parametrize(
+    "line", [*map(fewer, ALL), *(pytest.param(line, marks=pytest.mark.long) for line in ALL if fewer(line) != line)]
+)
 def test_examples_run_as_printed(line, capsys, tmp_path, monkeypatch):
     """Each decides, converges or finds no fault; those that take minutes are parsed."""
     monkeypatch.chdir(tmp_path)

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from importlib import import_module
 from pathlib import Path
 
 import gymnasium
@@ -235,7 +236,10 @@ def test_states_that_the_policy_visits(capsys, here):
     assert study(capsys, WINDY.replace('"all"', "{ visited = 6, every = 2 }"), out="windy").code == 0
 
 
-def test_settings_reach_the_study(capsys, here):
+def test_settings_reach_the_study(capsys, here, monkeypatch):
+    """Without the workers, which change no result."""
+    module, pools = import_module("jmdp.cli.commands.study"), []
+    monkeypatch.setattr(module, "study", lambda *given, pool, **more: pools.append(pool) or jmdp.study(*given, **more))
     text = WINDY.replace("budget = 64", "budget = 20") + (
         "seed = 9\nindifference = 0.5\nconfidence = 0.9\nreward_bound = 5\nreturn_range = [-60, 60.5]\n"
         'tie_tolerance = 0.25\ncoupling = "local"\npolicy_luck = "shared"\ndiscount = 0.95\npool = 2\n'
@@ -243,6 +247,7 @@ def test_settings_reach_the_study(capsys, here):
     gamma = jmdp.worlds.windy_gridworld().model.discount
     found = study(capsys, text.replace("discount = 0.95", f"discount = {gamma}"), "--json")
     assert found.code == 0, found.err
+    assert pools == [2]
     assert found.json["settings"] == {
         "seed": 9,
         "budget": 20,

@@ -14,7 +14,6 @@ from jmdp.simulators import FunctionSimulator
 
 pytest.importorskip("matplotlib")
 
-from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
 
 ALE = ["NOOP", "FIRE", "UP", "RIGHT", "LEFT", "DOWN", "UPRIGHT", "UPLEFT", "DOWNRIGHT", "DOWNLEFT", "UPFIRE"]
@@ -92,7 +91,7 @@ CASES = {
 
 def texts(figure):
     """All that can be read, with its box in pixels."""
-    FigureCanvasAgg(figure).draw()
+    figure.draw_without_rendering()
     found = [text for text in figure.findobj(Text) if text.get_visible() and text.get_text().strip()]
     # Ticks beyond the limits are kept, but not drawn.
     hidden = {
@@ -118,7 +117,8 @@ def test_all_is_on_the_page_and_nothing_on_top_of_another(case, tmp_path):
     for (one, box), (other, beside) in combinations(boxes.items(), 2):
         separate = box.x1 <= beside.x0 or beside.x1 <= box.x0 or box.y1 <= beside.y0 or beside.y1 <= box.y0
         assert separate, (one, other)
-    figure.savefig(tmp_path / "chart.png")
+    if case == "long names":
+        figure.savefig(tmp_path / "chart.png")
 
 
 def words(figure):

@@ -38,7 +38,7 @@ def line(tmp_path_factory):
     path = tmp_path_factory.mktemp("line")
     states = [(k,) for k in range(11)]
     policy = simulator.policies["base_stock"]
-    return jmdp.study(simulator, policy, states, seed=1, path=path, budget=500, progress=False)
+    return jmdp.study(simulator, policy, states, seed=1, path=path, budget=200, horizon=10, progress=False)
 
 
 @pytest.fixture(scope="module")
@@ -153,7 +153,7 @@ def test_map_needs_two_whole_coordinates(line, tmp_path):
     simulator = jmdp.worlds.inventory().simulator
     far = {"a": (0,), "b": (1,)}
     named = jmdp.study(
-        simulator, simulator.policies["base_stock"], far, seed=1, path=tmp_path, budget=16, progress=False
+        simulator, simulator.policies["base_stock"], far, seed=1, path=tmp_path, budget=16, horizon=2, progress=False
     )
     with pytest.raises(UnavailableError, match="0 coordinates"):
         jmdp.plots.study_map(named)
