@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import signal
 import subprocess
 import sys
@@ -12,22 +13,21 @@ import pytest
 import jmdp
 from jmdp.base import machine as memory
 from jmdp.errors import MemoryBudgetError, NotConvergedError
+from registry.methods import METHODS
 
 
-@pytest.mark.parametrize(
-    ("method", "message"),
-    [
-        (
-            jmdp.ExactPairs(memory_budget=9_999),
-            r"ExactPairs on 25 states needs 9\.77 KiB, but only 9\.76 KiB may be used",
-        ),
-        (jmdp.JIPE(memory_budget=550_000), r"JIPE on 100 coordinates needs 547 KiB.*Use ExactPairs\(\)"),
-    ],
-)
-def test_too_small_a_budget_is_refused_with_the_mend(method, message):
-    world = jmdp.worlds.windy_gridworld()
+@pytest.mark.parametrize("name", [name for name, method in METHODS.items() if "memory_budget" in method.settings])
+def test_too_small_a_budget_is_refused_with_the_mend(name):
+    """A method that needs no table ends with what it has."""
+    world, method = jmdp.worlds.windy_gridworld(), METHODS[name]
+    given = world.model, world.policies["uniform"], jmdp.Local()
+    if method.memory is None:
+        one_byte = dataclasses.replace(method.contract, state="2,2", memory_budget=1)
+        assert jmdp.evaluate(*given, one_byte, throw=False).outcome is jmdp.Outcome.BUDGET_EXHAUSTED
+        return
+    budget, message = method.memory
     with pytest.raises(MemoryBudgetError, match=message):
-        jmdp.evaluate(world.model, world.policies["uniform"], jmdp.Local(), method=method)
+        jmdp.evaluate(*given, dataclasses.replace(method.contract, memory_budget=budget))
 
 
 def test_one_byte_too_few_is_refused():

@@ -6,8 +6,6 @@ import os
 import subprocess
 import sys
 
-import pytest
-
 REMOVED = """
 import builtins, io, os, signal, sys
 
@@ -28,23 +26,23 @@ builtins.open = without_meminfo
 """
 """Run by every process when Python starts, also by workers."""
 
-IMPORTS = """
-import importlib, pkgutil, jmdp
-
-names = [module.name for module in pkgutil.walk_packages(jmdp.__path__, "jmdp.") if "__main__" not in module.name]
-for name in names:
-    importlib.import_module(name)
-assert len(names) > 100
-"""
-
-USE = """
-import os, sys
+CODE = """
+import importlib, os, pkgutil, sys
 from pathlib import Path
 import numpy as np
 import jmdp
 from jmdp.base import checkpoint
+from jmdp.cli import main
 
-def main():
+assert sys.modules["fcntl"] is None
+
+def imports():
+    names = [module.name for module in pkgutil.walk_packages(jmdp.__path__, "jmdp.") if "__main__" not in module.name]
+    for name in names:
+        importlib.import_module(name)
+    assert len(names) > 100
+
+def use():
     path = Path(sys.argv[1]) / "run.npz"
     arrays = {"a": np.arange(5.0)}
     for _ in range(2):
@@ -81,28 +79,25 @@ def main():
     assert rows[0] == rows[1]
     assert jmdp.review(world, policy, seed=1, steps=range(3), horizon=20, progress=False).decisions
 
-if __name__ == "__main__":
-    main()
-"""
-
-
-COMMANDS = """
-from jmdp.cli import main
-
 LINES = ("--version --verbose", "evaluate inventory --state 3 --coupling synchronous", "check world:inventory",
          "compare world:inventory --state 3 --policy base_stock --samples 100 --pool 2")
-if __name__ == "__main__":
+
+def commands():
     for line in LINES:
         assert main(line.split()) in (0, 1), line
+
+if __name__ == "__main__":
+    imports()
+    use()
+    commands()
 """
 
 
-@pytest.mark.parametrize("code", [IMPORTS, USE, COMMANDS], ids=["imports", "use", "commands"])
-def test_without_posix(code, tmp_path):
+def test_without_posix(tmp_path):
     """The warning is that of filelock, which knows locks of POSIX and of Windows."""
     (tmp_path / "start").mkdir()
     (tmp_path / "start" / "sitecustomize.py").write_text(REMOVED)
-    (tmp_path / "code.py").write_text("import sys\nassert sys.modules['fcntl'] is None\n" + code)
+    (tmp_path / "code.py").write_text(CODE)
     (tmp_path / "work").mkdir()
     path = os.pathsep.join([str(tmp_path / "start"), *filter(None, [os.environ.get("PYTHONPATH")])])
     found = subprocess.run(

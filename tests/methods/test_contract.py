@@ -1,4 +1,4 @@
-"""One contract for every method: a new one joins by being listed."""
+"""One contract for every method of tables: a new one joins by being registered in `registry.methods`."""
 
 from __future__ import annotations
 
@@ -6,71 +6,53 @@ import copy as copies
 import dataclasses
 import importlib
 import pickle
+from functools import cache
 
 import numpy as np
 import pytest
 
 import jmdp
 from jmdp.errors import LabelError, ModelError, UnavailableError
-from jmdp.methods.linear_projected import features
-from jmdp.methods.method import Method
 from jmdp.results.quantities import Quantity, gives, who_gives
 from jmdp.results.result import Result
-from sample_models import COUPLINGS
+from registry.methods import METHODS
 
-METHODS = [
-    jmdp.ExactPairs(),
-    jmdp.ExactDistribution(),
-    jmdp.Incremental(seed=5, updates=400_000),
-    jmdp.JIPE(),
-    jmdp.LinearProjected(features.OneHot()),
-    jmdp.MonteCarlo(seed=5, samples=500),
-    jmdp.ReachablePairs("2"),
-]
+WORLD = jmdp.worlds.inventory(3, most_ordered=2, mean_demand=1.0, discount=0.8)
+ON_TABLES = {name: method for name, method in METHODS.items() if method.contract is not None}
+COUPLED = [(name, coupling) for name, method in ON_TABLES.items() for coupling in method.couplings]
 
 
-@pytest.fixture(params=METHODS, ids=lambda method: type(method).__name__)
-def method(request):
-    return request.param
+@cache
+def evaluated(name, coupling=jmdp.Local()):  # noqa: B008, couplings are frozen
+    return evaluate(name, coupling)
 
 
-@pytest.fixture(params=COUPLINGS, ids=repr)
-def coupling(request, method):
-    if isinstance(method, jmdp.LinearProjected) and not request.param.shared_in_a_state:
-        pytest.skip("nothing to project: its own test asks for the message")
-    return request.param
+def evaluate(name, coupling):
+    return jmdp.evaluate(WORLD.model, WORLD.policies["uniform"], coupling, METHODS[name].contract)
 
 
-@pytest.fixture(scope="module")
-def world():
-    return jmdp.worlds.inventory(3, most_ordered=2, mean_demand=1.0, discount=0.8)
+every_method = pytest.mark.parametrize("name", ON_TABLES)
+every_coupling = pytest.mark.parametrize(("name", "coupling"), COUPLED, ids=lambda part: str(part))
 
 
-def test_every_method_is_listed():
-    def leaves(kind):
-        ours = [child for child in kind.__subclasses__() if child.__module__.startswith("jmdp.methods")]
-        return {leaf for child in ours for leaf in (leaves(child) or {child})}
-
-    learned = jmdp.NeuralGram  # of simulators alone, and not in a table of states: tests/methods/neural_gram
-    assert leaves(Method) == {type(method) for method in METHODS} | {learned}
-
-
-def test_settings_are_frozen_and_print_themselves(method):
+@every_method
+def test_settings_are_frozen_and_print_themselves(name):
+    method = METHODS[name].contract
     with pytest.raises(dataclasses.FrozenInstanceError):
         method.anything = 1
-    names = vars(importlib.import_module(f"jmdp.methods.{jmdp.methods.METHODS[type(method).__name__]}"))
+    names = vars(importlib.import_module(f"jmdp.methods.{jmdp.methods.METHODS[name]}"))
     assert eval(repr(method), dict(names)) == method
 
 
-def test_what_comes_back(method, coupling, world):
-    policy = world.policies["uniform"]
-    result = jmdp.evaluate(world.model, policy, coupling, method)
-    S, _, A = world.model.shape
-    if isinstance(method, jmdp.ReachablePairs):
+@every_coupling
+def test_what_comes_back(name, coupling):
+    result = evaluated(name, coupling)
+    S, _, A = WORLD.model.shape
+    if METHODS[name].one_state:
         S = 1
     assert result.outcome.successful
     assert result.coupling == coupling
-    assert result.method == method
+    assert result.method == METHODS[name].contract
     assert result.mean.shape == (S, A)
     assert result.covariance.shape == result.correlation.shape == (S, A, A)
     np.testing.assert_array_equal(result.covariance, result.covariance.transpose(0, 2, 1))
@@ -80,7 +62,7 @@ def test_what_comes_back(method, coupling, world):
     certificate = result.certificate
     assert certificate.kind in ("exact", "certified", "statistical")
     assert (certificate.confidence is None) == (certificate.kind != "statistical")
-    assert (certificate.discount, certificate.reward_bound) == (world.model.discount, world.model.reward_bound)
+    assert (certificate.discount, certificate.reward_bound) == (WORLD.model.discount, WORLD.model.reward_bound)
     for error in (certificate.mean_error, certificate.covariance_error):
         assert (np.asarray(error) >= 0).all()
     gap = result.gap("2", "order 0", "order 1")
@@ -88,13 +70,13 @@ def test_what_comes_back(method, coupling, world):
     assert gap.variance in gap.variance_interval
     assert gap.correlation in gap.correlation_interval
     assert 0 <= gap.inferiority_bound() <= 1
-    assert type(method).__name__ in repr(result)
+    assert name in repr(result)
     assert result.mean[result.states.index("2"), 0] in result.mean_interval("2", "order 0")
 
 
-def test_copies_are_whole_and_frozen(method, world):
-    model, policy = world.model, world.policies["uniform"]
-    result = jmdp.evaluate(model, policy, jmdp.Local(), method=method)
+@every_method
+def test_copies_are_whole_and_frozen(name):
+    model, policy, result = WORLD.model, WORLD.policies["uniform"], evaluated(name)
     for copy in (copies.deepcopy, lambda x: pickle.loads(pickle.dumps(x))):
         again = copy(result)
         np.testing.assert_array_equal(again.covariance, result.covariance)
@@ -104,21 +86,24 @@ def test_copies_are_whole_and_frozen(method, world):
         assert not any(array.flags.writeable for array in arrays)
 
 
-def test_the_same_again_bit_for_bit(method, coupling, world):
-    policy = world.policies["uniform"]
-    one, other = (jmdp.evaluate(world.model, policy, coupling, method) for _ in range(2))
+@every_coupling
+def test_the_same_again_bit_for_bit(name, coupling, capsys):
+    """And silent, without a terminal."""
+    one, other = evaluated(name, coupling), evaluate(name, coupling)
+    assert capsys.readouterr() == ("", "")
     np.testing.assert_array_equal(one.mean, other.mean)
     np.testing.assert_array_equal(one.covariance, other.covariance)
 
 
-def test_between_states_or_the_message_that_says_who_can(method, coupling, world):
-    result = jmdp.evaluate(world.model, world.policies["uniform"], coupling, method)
+@every_coupling
+def test_between_states_or_the_message_that_says_who_can(name, coupling):
+    result = evaluated(name, coupling)
     assert result.cross_covariance("2", 0, "2", 2) == result.covariance[result.states.index("2"), 0, 2]
-    if isinstance(method, jmdp.ReachablePairs):
+    if METHODS[name].one_state:
         with pytest.raises(LabelError, match=r"There is no state 1: indices run from 0 to 0"):
             result.cross_covariance(0, 0, 1, 1)
         return
-    if Quantity.CROSS_COVARIANCES not in gives(type(method).__name__):
+    if Quantity.CROSS_COVARIANCES not in gives(name):
         with pytest.raises(UnavailableError, match=r"does not provide covariances between states. ExactPairs\(\), "):
             result.cross_covariance(0, 0, 1, 1)
         return
@@ -128,51 +113,53 @@ def test_between_states_or_the_message_that_says_who_can(method, coupling, world
 
 
 @pytest.mark.parametrize("quantity", Quantity, ids=lambda quantity: quantity.name)
-def test_each_method_gives_what_is_declared_and_nothing_else(method, quantity, world):
+@every_method
+def test_each_method_gives_what_is_declared_and_nothing_else(name, quantity):
     """Messages that name methods follow from these declarations."""
-    model, policy = world.model, world.policies["uniform"]
-    if quantity is Quantity.HIGHER_MOMENTS and isinstance(method, jmdp.ExactPairs | jmdp.JIPE):
-        method = dataclasses.replace(method, order=3)
+    model, policy, method, result = WORLD.model, WORLD.policies["uniform"], METHODS[name].contract, evaluated(name)
 
-    def evaluated(source=model, followed=policy):
-        return jmdp.evaluate(source, followed, jmdp.Local(), method, discount=model.discount)
+    def on(source=model, followed=policy, **settings):
+        changed = dataclasses.replace(method, **settings)
+        return jmdp.evaluate(source, followed, jmdp.Local(), changed, discount=model.discount)
 
     def asked():
         match quantity:
             case Quantity.CROSS_COVARIANCES:
-                return evaluated().cross is None
+                return result.cross is None
             case Quantity.HIGHER_MOMENTS:
-                return evaluated().moment(("2", 0), ("2", 0), ("2", 1)) is None
+                with_order = on(order=3) if hasattr(method, "order") else result
+                return with_order.moment(("2", 0), ("2", 0), ("2", 1)) is None
             case Quantity.DISTRIBUTIONS:
-                return evaluated().return_distribution("2", 0) is None
+                return result.return_distribution("2", 0) is None
             case Quantity.VARIANCE_INTERVALS:
-                return evaluated().gap("2", 0, 1).variance_interval is None
+                return result.gap("2", 0, 1).variance_interval is None
             case Quantity.SWEEPS:
-                return jmdp.plots.residual_curve({"this": evaluated()}) is None
+                return jmdp.plots.residual_curve({"this": result}) is None
             case Quantity.CHECKED_TABLES:
-                return jmdp.testing.check_certificate(model, policy, evaluated()) is not None
+                return jmdp.testing.check_certificate(model, policy, result) is not None
             case Quantity.FROM_LAZY_MODELS:
                 lazy = jmdp.LazyJMDP.of(model)
-                method_here = dataclasses.replace(method, state=2) if hasattr(method, "state") else method
+                method_here = dataclasses.replace(method, state=2) if METHODS[name].one_state else method
                 return jmdp.evaluate(lazy, lambda s: policy.probs[s], jmdp.Local(), method_here) is None
             case Quantity.SEVERAL_POLICIES:
-                return evaluated(followed={"one": policy, "other": world.policies["never"]}) is None
+                return on(followed={"one": policy, "other": WORLD.policies["never"]}) is None
             case Quantity.FINITE_HORIZONS:
                 return jmdp.evaluate(model, policy, jmdp.Local(), method, horizon=2) is None
             case Quantity.FROM_SIMULATORS:
-                return evaluated(jmdp.simulators.TabularSimulator(model)) is None
+                return on(jmdp.simulators.TabularSimulator(model)) is None
 
     said = who_gives(quantity)
     try:
         missing = asked()
     except (UnavailableError, ModelError) as error:
         missing, said = True, str(error)
-    assert missing == (quantity not in gives(type(method).__name__))
+    assert missing == (quantity not in gives(name))
     assert who_gives(quantity).partition("(")[0] in said
 
 
-def test_one_protocol_of_results(method, world):
-    result = jmdp.evaluate(world.model, world.policies["uniform"], jmdp.Local(), method)
+@every_method
+def test_one_protocol_of_results(name):
+    result = evaluated(name)
     assert isinstance(result, Result)
     frame = result.to_dataframe()
     assert list(frame.columns) == ["mean return", "mean return low", "mean return high", "std", "std low", "std high"]
@@ -182,8 +169,9 @@ def test_one_protocol_of_results(method, world):
     assert result.plot("2").axes
 
 
-def test_labelled_results(method, world, tmp_path):
-    result = jmdp.evaluate(world.model, world.policies["uniform"], jmdp.Local(), method=method)
+@every_method
+def test_labelled_results(name, tmp_path):
+    result = evaluated(name)
     data = result.to_xarray()
     assert float(data["mean"].sel(state="2", action="order 1")) == result.mean[result.states.index("2"), 1]
     assert data["covariance"].dims == ("state", "action", "action_2")
@@ -193,8 +181,3 @@ def test_labelled_results(method, world, tmp_path):
 
     with xarray.open_dataset(tmp_path / "result.nc", engine="h5netcdf") as read:
         assert read.identical(data)
-
-
-def test_silent_off_a_terminal(method, world, capsys):
-    jmdp.evaluate(world.model, world.policies["uniform"], jmdp.Local(), method=method)
-    assert capsys.readouterr() == ("", "")

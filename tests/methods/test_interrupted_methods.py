@@ -15,15 +15,16 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from functools import cache
 from pathlib import Path
 
+import interrupted_runs
 import numpy as np
 import pytest
-from interrupted_runs import CASES, simulator, table, zero
+from interrupted_runs import CASES
 
 import jmdp
 from jmdp.methods.method import Method
+from registry.methods import simulator, table, zero
 
 pytestmark = pytest.mark.skipif(not Path("/proc").is_dir(), reason="looks at processes in /proc")
 
@@ -52,11 +53,11 @@ def test_every_method_and_main_function_is_in_the_table():
 VERBS = {"compare", "compare_policies", "compare_runs", "study", "review", "check_simulator"}
 
 
-def run(case, folder, fresh, warm, seed, presses):
-    """What the program says of itself; a process that hangs, or leaves others behind, fails."""
-    folder.mkdir()
+def run(folder, fresh, warm, seed, presses, *cases):
+    """What the program says of its cases; a process that hangs, or leaves others behind, fails."""
+    folder.mkdir(parents=True)
     started = subprocess.Popen(
-        [sys.executable, str(HERE / "interrupted_runs.py"), case, *map(str, (folder, fresh, warm, seed, presses))],
+        [sys.executable, HERE / "interrupted_runs.py", *map(str, (folder, fresh, warm, seed, presses)), *cases],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     )  # fmt: skip
@@ -65,9 +66,9 @@ def run(case, folder, fresh, warm, seed, presses):
     finally:
         if started.poll() is None:
             os.killpg(started.pid, signal.SIGKILL)
-    assert started.returncode == 0, f"{case}, seed {seed}:\n{err}"
+    assert started.returncode == 0, f"{cases}, seed {seed}:\n{err}"
     assert "Traceback" not in err, err
-    assert nothing_left(started.pid), case
+    assert nothing_left(started.pid), cases
     return json.loads(out.splitlines()[-1])
 
 
@@ -89,59 +90,40 @@ def belongs(path, session):
     return int(its_session) == session and state != "Z"
 
 
-@cache
-def undisturbed(case, folder):
-    """Result and times of two calls that are not interrupted: the first of a process, and another."""
-    found = run(case, folder / "undisturbed", 0, 0, 0, 0)
-    assert len(set(found["digests"])) == 1
-    return found["digests"][0], found["times"]
-
-
-@pytest.fixture(scope="session")
-def folder(tmp_path_factory):
-    return tmp_path_factory.mktemp("interrupted")
-
-
-def check(case, folder, processes, presses, seed):
-    """Count what became of presses: one in an import, and some in each of several processes."""
-    right, (fresh, warm) = undisturbed(case, case_folder(folder, case))
-    counts = Counter()
-    for i in range(processes + 1):
-        first = "import" if i == 0 else fresh
-        where = case_folder(folder, case) / f"{seed} {i}"
-        found = run(case, where, first, warm, seed + i, 1 if i == 0 else presses)
-        assert set(found["digests"]) == {right}, found
-        counts.update(found["presses"])
-    kept = rows()[case]
-    if kept == "nothing":
+def check(case, found, right):
+    """Count what became of presses, after which results are right."""
+    assert set(found["digests"]) == {right}, found
+    counts = Counter(found["presses"])
+    if rows()[case] == "nothing":
         assert counts["kept"] == 0
     print(f"{case}: {dict(counts)}")
-    return counts
 
 
-def case_folder(folder, case):
-    path = folder / re.sub(r"\W", "_", case)
-    path.mkdir(exist_ok=True)
-    return path
+@pytest.mark.filterwarnings("ignore")
+def test_a_press_leaves_everything_right(tmp_path):
+    """Of each kind of loop one case: sweeps, steps with a file, training, worker processes, Parquet files, rollouts.
 
-
-IN_GATE = {"ExactPairs", "Incremental(checkpoint=…)", "NeuralGram(folder=…)", "compare(pool=…)", "study", "review"}
-"""Of each kind of loop one case: sweeps, steps with a file, training, worker processes, Parquet files, rollouts."""
-
-
-@pytest.mark.parametrize(
-    "case", [pytest.param(case, marks=() if case in IN_GATE else pytest.mark.long) for case in CASES]
-)
-def test_a_press_leaves_everything_right(case, folder):
-    """One press in an import, one at a random moment of the first call of a process, one of a later call."""
-    check(case, folder, processes=1, presses=2, seed=0)
+    In one process, a press in an import of the first call and one at a random moment of a later call. Right is the
+    result of this process, where nothing is pressed.
+    """
+    cases = ["ExactPairs", "Incremental(checkpoint=…)", "compare(pool=…)", "study", "review", "NeuralGram(folder=…)"]
+    found = run(tmp_path / "pressed", "import", 0, 0, 2, *cases)
+    for i, case in enumerate(cases):
+        (tmp_path / str(i)).mkdir()
+        check(case, found[case], interrupted_runs.digest(CASES[case](tmp_path / str(i))))
+        assert len(found[case]["presses"]) == 2
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("case", CASES)
-def test_twenty_presses_leave_everything_right(case, folder):
-    """One in an import; in each of five processes one in its first call and three in later ones."""
-    check(case, folder, processes=5, presses=4, seed=100)
+def test_presses_leave_everything_right(case, tmp_path):
+    """One in an import; in each of five processes one in its first call, which imports, and three in later ones."""
+    undisturbed = run(tmp_path / "undisturbed", 0, 0, 0, 0, case)[case]
+    right, (fresh, warm) = undisturbed["digests"][0], undisturbed["times"]
+    check(case, undisturbed, right)
+    for i in range(6):
+        presses = (fresh, 4) if i else ("import", 1)
+        check(case, run(tmp_path / str(i), presses[0], warm, 100 + i, presses[1], case)[case], right)
 
 
 # ------------------------------------------------------------------------------------------------ what is kept
