@@ -9,11 +9,19 @@ import equinox as eqx
 import numpy as np
 
 
+_told: dict[tuple[int, bytes], Any] = {}
+"""Each network and its outputs, asked for once. A network that is kept shares its id with no other."""
+
+
 class Coordinate:
     """A state and an action with the features of one network, in double precision."""
 
     def __init__(self, network: Any, observation: Any, action: int) -> None:
-        features, means = _outputs(network, np.asarray(observation))
+        observation = np.asarray(observation)
+        key = id(network), observation.tobytes()
+        if key not in _told:
+            _told[key] = network, _outputs(network, observation)
+        features, means = _told[key][1]
         v, w, n = (np.asarray(part, np.float64) for part in features)
         self.v, self.w, self.n = v[action], w[action], float(n[action])
         self.mean = float(means[action])

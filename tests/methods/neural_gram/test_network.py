@@ -12,13 +12,15 @@ from reference import gram
 
 EPS = float(np.finfo(np.float32).eps)
 KERNELS = ["sum", "gram"]
+compiled_blocks, compiled_covariances = jax.jit(blocks), jax.jit(covariances)
+features_of = jax.jit(jax.vmap(lambda net, o: net.features(o), (None, 0)))
 
 
 def all_pairs(found: Features, state: np.ndarray, action: np.ndarray) -> np.ndarray:
     """[n, n], covariances of coordinates as `blocks` gives them."""
     x, y = (Features(*(np.asarray(part)[axis] for part in found)) for axis in (np.s_[:, None], np.s_[None]))
     same = state[:, None] == state
-    return np.asarray(blocks(x, y, same, same & (action[:, None] == action)).covariance, np.float64)
+    return np.asarray(compiled_blocks(x, y, same, same & (action[:, None] == action)).covariance, np.float64)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -28,11 +30,10 @@ def test_p18_gram_matrices_are_positive_semidefinite(kernel):
     c = 4 + rank: an entry is off by at most (rank + 3)ε of √(k(x,x) k(y,y)), so a norm by as much of the trace.
     """
     rng = np.random.default_rng(18)
-    features = jax.jit(jax.vmap(lambda net, o: net.features(o), (None, 0)))
     every, worst = np.arange(STATES), np.inf
     for seed in range(100):
         rank, spread = 4, 10.0 ** rng.uniform(-3, 3)
-        found = [np.asarray(part) for part in features(network(seed, kernel, spread, rank=rank), every)]
+        found = [np.asarray(part) for part in features_of(network(seed, kernel, spread, rank=rank), every)]
         for _ in range(10):
             state, action = rng.integers(STATES, size=12), rng.integers(ACTIONS, size=12)
             matrix = all_pairs(Features(*(part[state, action] for part in found)), state, action)
@@ -59,10 +60,10 @@ def test_blocks_covariances_and_gaps_agree_with_the_slow_twin(kernel, spread):
     rng = np.random.default_rng(4)
     for seed in range(5):
         net = network(seed, kernel, spread)
-        found = jax.vmap(net.features)(np.arange(STATES))
+        found = Features(*(np.asarray(part) for part in features_of(net, np.arange(STATES))))
         state, action = rng.integers(STATES, size=10), rng.integers(ACTIONS, size=10)
         truth = gram.gram(net, state, state, action)
-        rows = Features(*(np.asarray(part)[state, action] for part in found))
+        rows = Features(*(part[state, action] for part in found))
         scale = np.sqrt(np.diag(truth)[:, None] * np.diag(truth))
         assert (np.abs(all_pairs(rows, state, action) - truth) <= 20 * EPS * scale).all()
         for s in range(STATES):
@@ -71,11 +72,11 @@ def test_blocks_covariances_and_gaps_agree_with_the_slow_twin(kernel, spread):
             expected = np.array([[gram.block(x, y, True, x is y)[2:] for y in every] for x in every])
             std = np.sqrt(np.diag(expected[..., 0]))
             room = 40 * EPS * np.add.outer(std, std) ** 2
-            assert (np.abs(covariances(one, True, np.eye(ACTIONS)) - expected[..., 0]) <= room).all()
+            assert (np.abs(compiled_covariances(one, True, np.eye(ACTIONS)) - expected[..., 0]) <= room).all()
             for a in range(ACTIONS):
                 for b in range(ACTIONS):
                     x, y = (Features(*(part[c] for part in one)) for c in (a, b))
-                    apart = blocks(x, y, True, a == b)
+                    apart = compiled_blocks(x, y, True, a == b)
                     assert abs(float(apart.gap) - expected[a, b, 1]) <= room[a, b]
                     assert abs(float(apart.first) - expected[a, a, 0]) <= room[a, a]
                     assert abs(float(apart.second) - expected[b, b, 0]) <= room[b, b]
