@@ -159,7 +159,7 @@ def test_an_environment_of_gymnax():
 
 def test_without_held_out_states_there_is_no_record():
     found = jmdp.evaluate(
-        TabularSimulator(MODEL), POLICY, jmdp.Local(), method=replace(METHOD, held_out=None, updates=1), progress=False
+        TabularSimulator(MODEL), POLICY, jmdp.Local(), method=replace(METHOD, held_out=None, updates=50), progress=False
     )
     assert found.calibration is None
     assert found.equivalent_rollouts == 4

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 from dataclasses import replace
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -71,6 +72,7 @@ def test_p10_killed_and_resumed_it_gives_the_same_bits(tmp_path):
 # ------------------------------------------------------------------------------------------------ one checkpoint
 
 
+@cache
 def progress(seed: int, chunk: int) -> TrainingProgress:
     """A TrainingProgress of random numbers, with nothing to learn."""
     state = TrainingState(network(seed), network(seed + 1), (jnp.array(3),))
@@ -83,15 +85,21 @@ def same(one, other) -> bool:
     return all(np.array_equal(np.asarray(x), np.asarray(y), equal_nan=True) for x, y in pairs)
 
 
-@pytest.fixture
-def saved(tmp_path):
-    """A folder with two checkpoints, of chunks 1 and 2."""
-    kept = Checkpoints(tmp_path / "run", b"this")
+@pytest.fixture(scope="module")
+def two_checkpoints(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("checkpoints") / "run"
+    kept = Checkpoints(folder, b"this")
     assert same(kept.latest(progress(0, 0)), progress(0, 0))
     for chunk in (1, 2):
         kept.save(progress(10 * chunk, chunk))
     kept.close()
-    return tmp_path / "run"
+    return folder
+
+
+@pytest.fixture
+def saved(two_checkpoints, tmp_path):
+    """A folder with two checkpoints, of chunks 1 and 2."""
+    return shutil.copytree(two_checkpoints, tmp_path / "run")
 
 
 def latest(folder: Path, fresh: int = 0) -> TrainingProgress:
