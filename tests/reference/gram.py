@@ -8,7 +8,6 @@ from typing import Any
 import equinox as eqx
 import numpy as np
 
-
 _told: dict[tuple[int, bytes], Any] = {}
 """Each network and its outputs, asked for once. A network that is kept shares its id with no other."""
 
