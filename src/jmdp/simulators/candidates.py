@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from jmdp.base.labels import Label, Labels
-from jmdp.base.settings import integer, listed, short
+from jmdp.base.settings import UNCONVERTIBLE, integer, listed, short
 from jmdp.errors import SettingsError
 from jmdp.simulators.digests import digest_of
 
@@ -73,9 +73,9 @@ def candidate_actions(
 
 
 def _name(action: Any) -> str:
-    if hasattr(action, "shape"):
-        return np.array2string(np.asarray(action), precision=4, separator=", ")
     try:
+        if hasattr(action, "shape"):
+            return np.array2string(np.asarray(action), precision=4, separator=", ")
         return str(action)
-    except ValueError:  # an integer that is too long to print
+    except UNCONVERTIBLE:  # a tensor without data, or an integer that is too long to print
         return short(action)

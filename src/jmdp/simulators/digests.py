@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from jmdp.base.settings import cut
+from jmdp.base.settings import UNCONVERTIBLE, cut
 from jmdp.errors import SimulatorError
 from jmdp.models.actors.actor import numpy_of
 
@@ -45,7 +45,7 @@ def digest_of(value: object, ignored: Ignored = lambda owner: _NONE) -> bytes:
         raise
     except RecursionError:
         raise SimulatorError(f"A state is nested too deeply to be inspected. {_FIX}") from None
-    except (TypeError, ValueError, ReferenceError) as error:  # no array, a released memoryview, a dead weak reference
+    except (*UNCONVERTIBLE, ReferenceError) as error:  # also a released memoryview, or a dead weak reference
         raise SimulatorError(f"A state cannot be inspected: {cut(repr(error))}. {_FIX}") from error
     return hashlib.blake2b(traversal.out, digest_size=16).digest()
 
