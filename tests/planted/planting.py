@@ -85,10 +85,13 @@ def _sources(package: str) -> dict[str, list[Source]]:
 _DEFINED = re.compile(r"^(?:async def |def |class |)(\w+)\b(?= *[(:=\[])", re.MULTILINE)
 
 
-def folder_of(bug: Bug) -> str:
-    """Folder of the bug's function, without parsing a file if the name says enough."""
+def folder_of(bug: Bug) -> str | None:
+    """Folder of the bug's function, without parsing a file if the name says enough; None if it cannot be planted."""
     sources = _sources(PACKAGE).get(bug.function.split(".")[0], [])
-    return (sources[0] if len(sources) == 1 else source_of(bug)).folder
+    try:
+        return (sources[0] if len(sources) == 1 else source_of(bug)).folder
+    except PlantingError:
+        return None
 
 
 def source_of(bug: Bug, package: str = PACKAGE) -> Source:
