@@ -46,8 +46,7 @@ class Warm:
 
     def close(self) -> None:
         """End the process."""
-        self._process.stdin.close()
-        self._process.wait()
+        self._process.communicate()
 
     def _ask(self, work: Any, given: Any) -> Any:
         print(json.dumps([work.__name__, given]), file=self._process.stdin, flush=True)
