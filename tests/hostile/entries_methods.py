@@ -12,6 +12,7 @@ from hostile import tiny
 from hostile.entries import Arguments, Entry
 from jmdp.methods.incremental import BlockSampling, ConstantSteps, PolynomialSteps, TrajectorySampling, UniformSampling
 from jmdp.methods.linear_projected import Restart, features
+from registry.methods import METHODS
 
 
 def evaluated(method: Callable[..., Any]) -> Callable[..., jmdp.Evaluation]:
@@ -55,47 +56,24 @@ def evaluate_of(**fixed: Any) -> Callable[..., Any]:
     return lambda **given: jmdp.evaluate(**{**fixed, **given})
 
 
-_SWEEPS = {"tolerance": 1e-6, "max_sweeps": 200, "memory_budget": 10**9}
+def registered(name: str, rng: np.random.Generator) -> Arguments:
+    """Settings of a method, some of them in another valid form."""
+    other = {
+        "order": int(rng.integers(2, 5 if name == "ExactPairs" else 3)),
+        "state": tiny.state(rng),
+        "features": np.eye(6) if rng.random() < 0.5 else np.eye(6).reshape(3, 2, 6),
+    }
+    settings = METHODS[name].settings
+    return {**settings, **{key: value for key, value in other.items() if key in settings}}
+
 
 ENTRIES = [
-    method("ExactPairs", lambda rng: {**_SWEEPS, "order": int(rng.integers(2, 5)), "precision": "float64"}),
-    method("ExactDistribution", lambda rng: {**_SWEEPS, "tolerance": 0.1, "cells": 64, "max_cells": 256}),
-    method("JIPE", lambda rng: {**_SWEEPS, "order": 2}),
-    method(
-        "MonteCarlo",
-        lambda rng: {"seed": 1, "samples": 16, "confidence": 0.9, "horizon": 5, "states": None, "pool": None},
-        amounts=frozenset({"samples", "horizon"}),
+    *(
+        method(name, lambda rng, name=name: registered(name, rng), amounts=entry.amounts)
+        for name, entry in METHODS.items()
+        if entry.contract is not None
     ),
-    method(
-        "Incremental",
-        lambda rng: {
-            "seed": 1,
-            "updates": 320,
-            "tolerance": 0.5,
-            "confidence": 0.9,
-            "steps": PolynomialSteps(),
-            "sampling": BlockSampling(),
-            "centred": True,
-            "averaging": True,
-            "checkpoint": None,
-            "checkpoint_seconds": 10.0,
-            "memory_budget": 10**8,
-        },
-        amounts=frozenset({"updates"}),
-    ),
-    method(
-        "LinearProjected",
-        lambda rng: {
-            "features": np.eye(6) if rng.random() < 0.5 else np.eye(6).reshape(3, 2, 6),
-            "same_state": None,
-            "weights": Restart(),
-            "target": "covariance",
-            "solver": "projected",
-            "tolerance": 1e-6,
-            "max_sweeps": 50,
-            "memory_budget": 10**9,
-        },
-    ),
+    Entry("NeuralGram", jmdp.NeuralGram, lambda rng: {**METHODS["NeuralGram"].settings, "folder": "x"}),
     method(
         "LinearProjected: samples", lambda rng: {"samples": 50, "seed": 3}, projected, amounts=frozenset({"samples"})
     ),
@@ -103,25 +81,6 @@ ENTRIES = [
         "LinearProjected: functions",
         lambda rng: {"features": [0.0, 1.0], "same_state": [1.0, 2.0]},
         lambda features, same_state: projected(features=lambda s, a: features, same_state=lambda s, a: same_state),
-    ),
-    method(
-        "ReachablePairs",
-        lambda rng: {
-            "state": tiny.state(rng),
-            "tolerance": 0.1,
-            "max_states": 10,
-            "memory_budget": 10**8,
-            "seconds": 10.0,
-        },
-    ),
-    Entry(
-        "NeuralGram",
-        jmdp.NeuralGram,
-        lambda rng: {
-            **dict.fromkeys(("seed", "visits", "spacing", "length", "repeats", "steps", "updates", "batch"), 8),
-            **dict.fromkeys(("learning_rate", "weight_decay", "dropout", "target_averaging", "mean_rate"), 0.5),
-            **{"kernel": "sum", "rank": 4, "encoder": None, "held_out": 4, "patience": 4, "pool": None, "folder": "x"},
-        },
     ),
     *(
         method(

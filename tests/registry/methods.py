@@ -202,6 +202,7 @@ METHODS = {
             ),
         },
         couplings=_SHARING,
+        amounts=frozenset({"samples"}),
         memory=(3_200_000_000, r"LinearProjected with 96 \+ 0 features needs 3\.05 GiB.*Use fewer features"),
     ),
     "NeuralGram": Registered(

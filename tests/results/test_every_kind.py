@@ -7,6 +7,7 @@ import pytest
 import jmdp
 from jmdp.reports.writing import _MODULES
 from jmdp.results.result import Result
+from registry.methods import METHODS
 from registry.results import KINDS, SAVED, made
 
 pytest.importorskip("h5netcdf")
@@ -21,6 +22,11 @@ def test_every_kind_of_result_is_registered():
     assert {type(made(kind)) for kind in SAVED} == set(_FORMS)
     bases = {base.__name__ for kind in KINDS for base in type(made(kind)).__mro__}
     assert set(_MODULES) <= bases
+
+
+def test_every_method_has_a_saved_result():
+    methods = {type(made(kind).method).__name__ for kind in SAVED if kind.startswith("evaluation ")}
+    assert methods == {name for name, method in METHODS.items() if method.contract is not None}
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind not in ("table", "learned")])
