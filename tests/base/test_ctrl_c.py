@@ -75,8 +75,9 @@ def test_one_that_a_block_did_not_see_is_raised_after_it():
             press()
         wait()
 
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(KeyboardInterrupt) as interrupt:
         work()
+    assert interrupt.value.__context__ is None  # else it was raised at the end of `work`, after `wait` had failed
 
 
 def test_one_that_a_block_did_not_see_reaches_the_next_block():
