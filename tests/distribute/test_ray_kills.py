@@ -25,11 +25,16 @@ def cluster() -> Iterator[Any]:
 @pytest.mark.parametrize(
     ("question", "moment"),
     [
-        pytest.param("stopped early", "random", marks=pytest.mark.long),  # as after "node removed"
-        ("all blocks", "long blocks only"),
         ("stopped early", "just after sending"),
         ("stopped early", "node removed"),
-        ("study", "random"),
+        *(
+            pytest.param(question, moment, marks=pytest.mark.long)
+            for question, moment in (
+                ("stopped early", "random"),
+                ("all blocks", "long blocks only"),
+                ("study", "random"),
+            )
+        ),
     ],
 )
 def test_p9_killed_workers_do_not_change_the_answer(question, moment, cluster):
