@@ -206,7 +206,7 @@ STRESS = """
 import random, signal, sys, threading, time
 from jmdp.base.interrupts import interruptible, _Handler
 sys.setswitchinterval(1e-4)
-over, left = [], 0
+over, ready, left = [], [], 0
 
 @interruptible
 def work():
@@ -214,6 +214,9 @@ def work():
 
 def press():
     for _ in range(1000):
+        while not ready:  # a third signal before the first is handled would end the process
+            time.sleep(1e-5)
+        ready.clear()
         time.sleep(random.random() * 0.001)
         signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
     over.append(1)
@@ -222,6 +225,7 @@ def calls():
     global left
     while not over:
         try:
+            ready.append(1)
             for _ in range(300):
                 work()
         except KeyboardInterrupt:
