@@ -139,6 +139,7 @@ def test_higher_moments_in_rationals_are_those_of_the_semantics():
             assert float(exact[a, b]) == pytest.approx(result.second_moment(0, a, 0, b), abs=1e-12)
 
 
+@pytest.mark.long
 def test_a_plain_network_learns_what_is_there_to_learn():
     """Walks of one step that pays 1, without any noise: TD errors of every block fall by two orders of magnitude."""
     pytest.importorskip("jax")
