@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import jmdp
+from jmdp.base import compiled_kernel
 
 SOURCE = Path(jmdp.__file__).parent
 BOUND = [] if os.getuid() else ["setpriv", "--bounding-set=-dac_override,-dac_read_search"]
@@ -115,6 +116,26 @@ def compiled_in_memory(folder, code, *given, source):
             path.chmod(mode)
     warned_once(stderr, "numba finds no folder in which it can store compiled code", "NUMBA_CACHE_DIR")
     return found
+
+
+def test_a_copy_in_another_folder_uses_the_same_cache(folder, tmp_path):
+    stored = {path: path.stat().st_mtime_ns for path in files(folder, "*.nb?")}
+    shutil.copy(folder / "small.py", tmp_path)
+    assert run(tmp_path, *GIVEN, cache=folder / "cache") == (ANSWER, "")
+    assert stored == {path: path.stat().st_mtime_ns for path in files(folder, "*.nb?")}
+
+
+def test_every_kernel_of_the_package_is_in_the_stamp():
+    """A kernel of one module that calls a changed one of another must be compiled again."""
+    kernels = [path for path in SOURCE.rglob("*.py") if "\n@compiled(" in path.read_text()]
+    assert len(kernels) >= 8
+    assert [path.name for path in kernels if path.read_bytes() not in compiled_kernel._all_kernels()] == []
+
+
+def test_a_changed_kernel_changes_the_stamp_of_all(monkeypatch):
+    before = compiled_kernel._stamp(__file__)
+    monkeypatch.setattr(compiled_kernel, "_all_kernels", lambda: b"changed")
+    assert compiled_kernel._stamp(__file__) != before
 
 
 @needs_permissions
