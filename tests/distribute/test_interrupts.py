@@ -52,7 +52,9 @@ def is_alive(pid: int) -> bool:
 
 
 def all_end(pids: list[int]) -> None:
-    while any(is_alive(pid) for pid in pids):  # the time limit of a test ends this
+    latest = time.monotonic() + 60
+    while any(is_alive(pid) for pid in pids):
+        assert time.monotonic() < latest, "workers are still running"
         time.sleep(0.05)
 
 
