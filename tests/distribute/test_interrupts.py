@@ -65,29 +65,28 @@ def test_no_worker_is_left_behind(how, where, tmp_path):
     """An interrupt, of the process or of its whole group as by Ctrl-C, or the sudden end of the parent process."""
     here = Path(__file__)
     paths = os.pathsep.join(map(str, [Path(jmdp.__file__).parents[1], here.parents[1], here.parent]))
-    run = subprocess.Popen(
-        [sys.executable, "-c", SLOW, str(tmp_path), "9999" if where == "pool" else "0"], start_new_session=True,
-        stderr=subprocess.PIPE, env={**os.environ, "PYTHONPATH": paths},
-    )  # fmt: skip
-    workers = []
-    try:
-        while len(list(tmp_path.iterdir())) < (2 if where == "pool" else 4):
-            assert run.poll() is None
-            time.sleep(0.05)
-        workers = children(run.pid)
-        assert len(workers) == 2
-        if how == "interrupt all":
-            os.killpg(run.pid, signal.SIGINT)
-        else:
-            run.send_signal(signal.SIGINT if how == "interrupt" else signal.SIGKILL)
-        told = run.communicate()[1]
-        all_end(workers)
-        assert told.count(b"Traceback") == told.count(b"KeyboardInterrupt") == (how != "kill"), told.decode()
-    finally:
-        if run.poll() is None:
+    command = [sys.executable, "-c", SLOW, str(tmp_path), "9999" if where == "pool" else "0"]
+    environment = {**os.environ, "PYTHONPATH": paths}
+    with subprocess.Popen(command, start_new_session=True, stderr=subprocess.PIPE, env=environment) as run:
+        workers = []
+        try:
+            while len(list(tmp_path.iterdir())) < (2 if where == "pool" else 4):
+                assert run.poll() is None
+                time.sleep(0.05)
+            workers = children(run.pid)
+            assert len(workers) == 2
+            if how == "interrupt all":
+                os.killpg(run.pid, signal.SIGINT)
+            else:
+                run.send_signal(signal.SIGINT if how == "interrupt" else signal.SIGKILL)
+            run.wait()
+            all_end(workers)
+            told = run.stderr.read()  # workers hold this pipe open
+            assert told.count(b"Traceback") == told.count(b"KeyboardInterrupt") == (how != "kill"), told.decode()
+        finally:
             run.kill()
-        for pid in filter(is_alive, workers):
-            os.kill(pid, signal.SIGKILL)
+            for pid in filter(is_alive, workers):
+                os.kill(pid, signal.SIGKILL)
 
 
 def test_forgotten_pools_end_their_workers():
