@@ -248,7 +248,7 @@ class _Distinct:
 
 def _one_return(one: Sequence[TabularPolicy], other: Sequence[TabularPolicy], coupling: Coupling) -> bool:
     """Whether two policies certainly have the same return: they draw the same actions and share all scenarios."""
-    draw_alike = coupling.policy_luck == "shared" or all((step.probs.max(axis=1) == 1).all() for step in one)
+    draw_alike = coupling.policy_luck == "shared" or all(step.certain.all() for step in one)
     if not (coupling.shared_in_a_state and draw_alike):
         return False
     return all(x is y or np.array_equal(x.probs, y.probs) for x, y in zip(one, other, strict=True))

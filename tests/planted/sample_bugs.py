@@ -132,6 +132,9 @@ BUGS = [
     # One step of several actions.
     Bug("rows are not divided by their sum", "normalised_rows", without("rows[loose]"),
         "models/test_tabular.py::test_rows_off_by_rounding_are_kept_and_rows_in_single_precision_are_divided"),
+    Bug("a probability of 1 is taken for certain", "certain",
+        instead("np.count_nonzero(probabilities, axis=-1) == 1", "probabilities.max(axis=-1) == 1"),
+        "models/test_policy.py::test_returns_of_one_policy_differ_if_an_action_is_rare[None]"),
     Bug("masked entries are accepted", "refuse_masked", never("np.ma.is_masked(value)"),
         "models/test_tabular.py::test_masked_entries_are_refused"),
     Bug("each action has its own scenario", "draw", instead("(*shape, 1)", "(*shape, len(actions))"),

@@ -150,6 +150,11 @@ def normalised_rows(rows: Floats, describe: Callable[[int], str], error: type[Va
     return rows
 
 
+def certain(probabilities: Floats) -> Booleans:
+    """Whether only one entry along the last axis is possible."""
+    return np.asarray(np.count_nonzero(probabilities, axis=-1) == 1)
+
+
 def cumulative_rows(rows: Floats) -> Floats:
     """Return cumulative sums along each row, exactly 1.0 from the last entry of positive probability on.
 

@@ -121,7 +121,7 @@ class EvaluationReport:
     def _reference(self, s: int) -> int:
         """Return the policy's action if it is deterministic and reported, else the one with the largest mean."""
         taken = int(self.policy.probs[s].argmax())
-        if self.policy.probs[s, taken] == 1 and taken in self.actions:
+        if self.policy.certain[s] and taken in self.actions:
             return taken
         return max(self.actions, key=lambda a: float(self.result.mean[self._at(s), a]))
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from jmdp.base import arrays
-from jmdp.base.arrays import Floats
+from jmdp.base.arrays import Booleans, Floats
 from jmdp.base.labels import Label, Labels
 from jmdp.base.settings import UNCONVERTIBLE, cut, instance, listed, real_number, short
 from jmdp.errors import LabelError, PolicyError
@@ -24,7 +24,8 @@ _BYTES = 16.0
 class TabularPolicy(arrays.FrozenArrays):
     """A stationary policy π(a | s).
 
-    The policy is defined by its stored table, with each row divided by its exact sum, as in `TabularJMDP`.
+    The policy is defined by its stored table, with each row divided by its exact sum, as in `TabularJMDP`. The
+    probability of an action is stored as exactly 1 if no other is possible, and only then does it determine the action.
 
     Parameters
     ----------
@@ -46,8 +47,15 @@ class TabularPolicy(arrays.FrozenArrays):
         bad = ~((table >= 0) & (table <= 1 + arrays.ROW_SUM_TOLERANCE))
         arrays.refuse_where(bad, table, "probs", "a probability must be in [0, 1]", where, PolicyError)
         table = arrays.normalised_rows(table, lambda s: f"probs of state {s}", PolicyError)
+        alone = arrays.certain(table)
+        table[alone] = table[alone] > 0
         arrays.frozen(table)
         object.__setattr__(self, "probs", table)
+
+    @property
+    def certain(self) -> Booleans:
+        """Whether each state [S] has only one possible action. A probability of 1.0 does not say so: [1, 1e-17]."""
+        return arrays.certain(self.probs)
 
     @classmethod
     def uniform(cls, model: TabularJMDP) -> TabularPolicy:
@@ -148,7 +156,7 @@ class TabularPolicy(arrays.FrozenArrays):
 
     def __repr__(self) -> str:
         S, A = self.probs.shape
-        kind = "deterministic" if (self.probs.max(axis=1) == 1).all() else "stochastic"
+        kind = "deterministic" if self.certain.all() else "stochastic"
         return f"TabularPolicy({S} states, {A} actions, {kind})"
 
 

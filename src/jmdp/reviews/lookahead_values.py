@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from jmdp.base.arrays import Floats
+from jmdp.base.arrays import Floats, certain
 from jmdp.base.luck import Shock, Usage
 from jmdp.base.settings import function, short, whole
 from jmdp.errors import SettingsError
@@ -104,7 +104,7 @@ class Lookahead:
             values, samples = self._sampled(point, chosen, value_of)
         unknown = np.full(len(values), np.inf)
         mine = 0 if point.taken is None else actions.index(point.taken)
-        same = shares[mine] == 1.0
+        same = bool(shares[mine] > 0 and certain(shares))
         return StepValues(
             action_values=values,
             action_errors=unknown,

@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from jmdp.base.arrays import Floats
+from jmdp.base.arrays import Floats, certain
 from jmdp.base.settings import whole
 from jmdp.errors import CouplingError, SimulatorError
 from jmdp.models.coupling import Coupling, Local, Synchronous
@@ -99,7 +99,7 @@ def summary(draws: Draws, mine: int, shares: Floats, drawn: int, confidence: flo
     error, width = 1 - confidence, float(values.max() - values.min())
     unknown = math.hypot(_SURE * between, unseen(width, drawn, error)) if drawn else 0.0  # shares are estimates
     gaps = returns - returns[:, [mine]]
-    same = drawn == 0 and bool(shares[mine] == 1.0)
+    same = bool(drawn == 0 and shares[mine] > 0 and certain(shares))
     skill_errors = mean_errors((returns[:, mine] - returns @ shares)[:, None], error)
     return StepValues(
         action_values=values,

@@ -110,7 +110,7 @@ def as_policy(
     if isinstance(policy, tuple) and len(policy) == 2 and callable(policy[0]) and not callable(policy[1]):
         return _Function(lambda observation: policy[0](policy[1], observation), reading)
     if isinstance(policy, (TabularPolicy, list, tuple)) or hasattr(policy, "__array__"):
-        return _Table(TabularPolicy.of(policy, actions, states).probs, reading)
+        return _Table(TabularPolicy.of(policy, actions, states), reading)
     if callable(policy) and memory and callable(getattr(policy, "reset", None)):
         return RememberingActor(policy, reading)
     if callable(policy):
@@ -147,8 +147,8 @@ class _EqualShares:
 class _Table(ReadActor):
     """Table of probabilities, with state indices as observations."""
 
-    def __init__(self, probs: Floats, reading: Reading) -> None:
-        settled = reading.greedy or bool((probs.max(axis=1) == 1).all())
+    def __init__(self, policy: TabularPolicy, reading: Reading) -> None:
+        probs, settled = policy.probs, reading.greedy or bool(policy.certain.all())
         self._probs = np.eye(probs.shape[1])[probs.argmax(axis=1)] if settled else probs
         reading = replace(reading, name=f"table of {len(probs)} states", greedy=settled)
         super().__init__(reading.among(probs.shape[1]), not settled)
