@@ -57,15 +57,20 @@ EXTREME_DISCOUNTS = (0.0, 1e-320, 1e-300, 1e-160, 1e-8, 0.5, 0.9, 0.99, 1 - 2.0*
 
 
 def extreme_problem(
-    rng: np.random.Generator, coupling: jmdp.Coupling, *, sizes: tuple[int, int, int] = (3, 2, 2), ends: bool = False
+    rng: np.random.Generator,
+    coupling: jmdp.Coupling,
+    *,
+    sizes: tuple[int, int, int] = (3, 2, 2),
+    ends: bool = False,
+    discounts: tuple[float, ...] = EXTREME_DISCOUNTS,
 ) -> tuple[jmdp.TabularJMDP, jmdp.TabularPolicy]:
     """A small model with rewards from 1e-320 to 1e150 and any discount, and a policy; one that ends, if asked for."""
     S, K, A = (int(rng.integers(1, most + 1)) for most in sizes)
     S, A = S + ends, max(A, 2 if rng.random() < 0.8 else 1)
-    discount = float(rng.choice(EXTREME_DISCOUNTS))
+    discount = float(rng.choice(discounts))
     common = coupling.shared_between_states or rng.random() < 0.3
-    prob = np.array([_extreme_row(rng, K)] * S if common else [_extreme_row(rng, K) for _ in range(S)])
-    policy = np.array([_extreme_row(rng, A) for _ in range(S)])
+    prob = np.array([extreme_row(rng, K)] * S if common else [extreme_row(rng, K) for _ in range(S)])
+    policy = np.array([extreme_row(rng, A) for _ in range(S)])
     if rng.random() < 0.2:
         policy[:] = policy[0]
     if ends:
@@ -78,7 +83,7 @@ def extreme_problem(
     return jmdp.TabularJMDP(prob, reward, np.array(following), discount, terminal), jmdp.TabularPolicy(policy)
 
 
-def _extreme_row(rng: np.random.Generator, n: int) -> np.ndarray:
+def extreme_row(rng: np.random.Generator, n: int) -> np.ndarray:
     """A row of probabilities: certain, even, dyadic, any, off by rounding, or with one that is rare."""
     kind = rng.choice(["certain", "even", "dyadic", "any", "rounded", "rare"])
     row = rng.dirichlet(np.ones(n))

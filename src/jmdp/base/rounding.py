@@ -5,7 +5,8 @@ exactly, and ends are rounded outwards.
 
 - `plus_minus` writes ``value ± error``, `with_ends` ``value [low, high]``, both to the digits of the error;
 - `to_digits` writes a given number of significant digits, `with_decimals` and `ends_to_decimals` of decimals;
-- `percent` writes whole percents, and `at_most` and `at_least` a bound alone;
+- `percent`, `share_of_cases` and `confidence_percent` write percents, and `at_most` and `at_least` a bound alone;
+- `supported` writes the digits that the whole interval rounds to, without the interval if they are enough;
 - `decimals_of`, `chance`, `percentages` and `significant` write numbers without their errors.
 """
 
@@ -48,7 +49,7 @@ def plus_minus(number: NumberWithError) -> str:
     if not math.isfinite(value):
         return f"{value:.6g}"
     if not (math.isfinite(low) and math.isfinite(high)):
-        return f"{value:.6g} ± ∞"
+        return f"{value:.6g} ({_one_sided(low, high)})"
     if low == high == value:
         return exactly(value)
     error = _distance(Decimal(value), low, high)
@@ -132,9 +133,10 @@ def chance(value: float, decimals: int = 3) -> str:
 def with_decimals(
     number: NumberWithError, decimals: int, write: Callable[[float, int], str] = decimals_of, between: str = " "
 ) -> str:
-    """``value [low, high]`` with this many decimals; the value alone if its error is below the last decimal."""
+    """``value [low, high]`` with this many decimals; the value alone if its interval rounds to it."""
     value = write(float(number), decimals)
-    if max(number.high - float(number), float(number) - number.low) < 0.5 * 10.0**-decimals:
+    narrow = max(number.high - float(number), float(number) - number.low) < 0.5 * 10.0**-decimals
+    if narrow and (value[0] in "<>" or all(write(end, decimals) == value for end in (number.low, number.high))):
         return value
     return value + between + ends_to_decimals(number, decimals, write)
 
@@ -163,6 +165,25 @@ def percent_ends(number: NumberWithError, decimals: int) -> tuple[str, str]:
     return f"{float(low):g}", f"{float(high):g}"
 
 
+def confidence_percent(level: float) -> str:
+    """A confidence level in percent, rounded down so that its complement has three digits: 95%, 98.33%."""
+    wrong = _leading(Decimal(f"{100 * (1 - level):.9g}"), 3, ROUND_CEILING)  # 1 − 0.95 is not exactly 0.05
+    return f"{(100 - wrong).normalize():f}%"
+
+
+def share_of_cases(number: NumberWithError) -> str:
+    """A probability: ``31% of cases``, with a decimal or with its interval if that does not round to whole percents."""
+    low, value, high = number.low, float(number), number.high
+    nearest = percentages([value, 1 - value])[0]
+    rare, sure = nearest == "<1%" and high < 0.01, nearest == ">99%" and low > 0.99
+    if rare or sure or all(percentages([end, 1 - end])[0] == nearest for end in (low, high)):
+        return f"{nearest} of cases"
+    if f"{100 * low:.1f}" == f"{100 * high:.1f}":
+        return f"{100 * value:.1f}% of cases"
+    floor, ceiling = percent_ends(number, 1)
+    return f"{nearest} of cases ({floor} to {ceiling}%)"
+
+
 def at_most(bound: float, digits: int = 4) -> str:
     """An upper bound, rounded up to this many significant digits."""
     return _bound(bound, digits, ROUND_CEILING)
@@ -180,10 +201,34 @@ def exactly(value: float) -> str:
 
 def significant(value: float, digits: int) -> str:
     """A number without error to so many significant digits, and without an exponent if they are few: 430, 3.00."""
-    text = f"{float(f'{value:.{digits}g}'):g}"
+    text = without_zeros(value, digits, 6)
     if 10.0 ** (1 - digits) <= abs(value) < 10.0**digits and value != round(value):
         text = f"{value:#.{digits}g}".rstrip(".")
     return typeset(text)
+
+
+def without_zeros(value: float, digits: int, legible: int) -> str:
+    """A number to so many significant digits; without an exponent if it is short enough to be legible: 1370, 0.88."""
+    return _general(Decimal(f"{value:.{digits}g}"), legible) if math.isfinite(value) else f"{value:g}"
+
+
+def supported_digits(number: NumberWithError, wanted: int) -> int | None:
+    """How many significant digits may be written without the interval, because all of it rounds to them.
+
+    It is `wanted`, or up to three more at a tie, where ends round to different sides however near they are. None: the
+    interval is too wide.
+    """
+    for digits in range(wanted, wanted + 1 + _MORE_DIGITS):
+        low, high = (Decimal(f"{end:.{digits}g}") for end in (number.low, number.high))
+        if low == high and low.is_finite():
+            return digits
+    return None
+
+
+def supported(number: NumberWithError, wanted: int) -> str:
+    """The number to so many significant digits if its interval supports them, else ``value ± error``."""
+    digits = supported_digits(number, wanted)
+    return plus_minus(number) if digits is None else significant(float(number), digits)
 
 
 def percentages(parts: Sequence[float]) -> list[str]:
@@ -216,6 +261,13 @@ def _end_to_decimals(end: float, decimals: int, rounding: str, write: Callable[[
 def _has_decimals(value: float, decimals: int) -> bool:
     """True if a number is written with decimals, else with three significant digits."""
     return decimals <= 6 and abs(value) < 1e6
+
+
+def _one_sided(low: float, high: float) -> str:
+    """The end of an interval that is bounded on one side, or on none."""
+    if math.isfinite(low):
+        return f"at least {at_least(low)}, no upper bound"
+    return f"at most {at_most(high)}, no lower bound" if math.isfinite(high) else "no error bound"
 
 
 def _bound(bound: float, digits: int, rounding: str) -> str:

@@ -9,11 +9,10 @@ import numpy as np
 
 from jmdp.base.arrays import Floats
 from jmdp.base.interval import Estimate
-from jmdp.base.rounding import percent, plus_minus, significant, typeset
+from jmdp.base.rounding import confidence_percent, percent, plus_minus, significant, typeset
 from jmdp.plots.comparison_words import plain
 from jmdp.plots.review_axes import axis_limits, finite_ends, thinned
 from jmdp.plots.style import COLOURS, GREY, SMALL, WIDTH, check_drawn, clear_spines, new_figure, wrapped
-from jmdp.reviews.review_text import total as total_of
 from jmdp.reviews.reviews import Reviews
 
 if TYPE_CHECKING:
@@ -54,7 +53,8 @@ def reviews_chart(reviews: Reviews, *, title: str | None = None) -> Figure:
     r = reviews.first
     kept = f"{drawn:,} of {len(reviews):,} episodes drawn" if drawn < len(reviews) else f"{len(reviews):,} episodes"
     figure.legend(loc="outside lower left", frameon=False, fontsize=SMALL, alignment="left", title_fontsize=SMALL,
-                  title=f"{kept} · seed {r.seed} · {100 * r.confidence:g}% confidence, large-sample")  # fmt: skip
+                  title=f"{kept} · seed {r.seed} · {confidence_percent(r.confidence)} confidence, large-sample",
+                  )  # fmt: skip
     return figure
 
 
@@ -101,7 +101,7 @@ def _with_error(one: Estimate) -> str:
 
 def _draw_returns(axes: Axes, reviews: Reviews) -> int:
     """Draw the episodes, and return how many."""
-    luck, total = (np.array([part(one) for one in reviews]) for part in (lambda one: float(one.luck), total_of))
+    luck, total = (np.array([float(getattr(one, part)) for one in reviews]) for part in ("luck", "total"))
     at = thinned(np.abs(luck - luck.mean()))
     _draw_line(axes, luck, total)
     axes.plot(luck[at], total[at], "o", color=COLOURS[0], alpha=0.75 if len(at) <= 100 else 0.4, markeredgewidth=0,

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from jmdp.base.interval import Estimate
-from jmdp.base.rounding import significant
 from jmdp.reports.page import Cell, Number
 from jmdp.reports.review_futures import with_interval
 from jmdp.reviews.decision import NONE
@@ -27,13 +25,12 @@ class Part:
 
 def split(r: Review) -> list[Part]:
     """Expectation + skill + luck = return, as a waterfall."""
-    total = Estimate(*(r.earned + end for end in (float(r.final), r.final.low, r.final.high)))
     over = r.final.low == r.final.high == 0
     rows = [
         ("Expectation", "what the reference policy earns on average from here", r.expectation, 0.0),
         ("+ skill", "what the decisions added on average", r.skill, float(r.expectation)),
         ("+ luck", _luck(r), r.luck, float(r.expectation) + float(r.skill)),
-        ("= return", "what was earned" if over else f"{_earned(r)} is the value of the last state", total, 0.0),
+        ("= return", "what was earned" if over else f"{_earned(r)} is the value of the last state", r.total, 0.0),
     ]
     ends = [0.0]
     for _, _, value, start in rows:
@@ -51,14 +48,16 @@ def split(r: Review) -> list[Part]:
         if math.isfinite(value.error) and value.low < value.high:
             whisker = share(start + value.low), round(share(start + value.high) - share(start + value.low), 2)
         kind = "total" if name[0] in "E=" else "up" if float(value) > 0 else "down"
-        cell: Cell = Number(significant(total, 5), None, exact=True) if name[0] == "=" and over else value
+        cell: Cell = Number(with_interval(r.total), None, exact=True) if name[0] == "=" and over else value
         parts.append(Part(name, words, cell, kind, bar, whisker))
     return parts
 
 
 def _luck(r: Review) -> str:
-    return "nothing was random" if all(one.fortune == NONE for one in r.decisions) else "what chance added"
+    if any(one.fortune != NONE for one in r.decisions):
+        return "what chance added"
+    return "negligible" if r.exact else "nothing was random"
 
 
 def _earned(r: Review) -> str:
-    return f"{significant(r.earned, 5)} was earned, and {with_interval(r.final)}"
+    return f"{with_interval(r.earned)} was earned, and {with_interval(r.final)}"

@@ -10,7 +10,7 @@ from jmdp.base.interval import Estimate
 from jmdp.base.rounding import percent
 from jmdp.results.comparison_table import aligned
 from jmdp.results.result import wrapped
-from jmdp.reviews.review_text import shown, three_digits
+from jmdp.reviews.review_text import shown, size
 
 _MOST_GROUPS = 8
 """States that are printed."""
@@ -43,7 +43,7 @@ def answer(several: _Several) -> str:
     worst = "no decision has a regret"
     if lost:
         name, regret = lost[0]["state"] or "states without a label", lost[0]["regret per episode"]
-        cost = f"{three_digits(float(regret))} per episode"
+        cost = f"{size(regret)} per episode"
         worst = f"most is lost in state {name}: {cost}"
         if regret.low <= 0:
             worst = f"no state is shown to lose anything (largest estimate: state {name}, {cost})"

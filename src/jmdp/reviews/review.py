@@ -24,6 +24,7 @@ from jmdp.reviews.replay import Forgotten, Replay
 from jmdp.reviews.review_text import review_text, verdict
 from jmdp.reviews.trajectory import Trajectory
 from jmdp.reviews.values import StepValues
+from jmdp.reviews.weights import LEAST, Weights
 
 if TYPE_CHECKING:
     import xarray
@@ -101,7 +102,11 @@ class Review(Tabulated, Savable, Reportable):
     @cached_property
     def weights(self) -> Floats:
         """[T + 1], γᵗ, relative to the first reviewed step."""
-        return np.multiply.accumulate(np.array([1.0, *[self.discount] * len(self)]))
+        return self._powers.value
+
+    @cached_property
+    def _powers(self) -> Weights:
+        return Weights.of(self.discount, len(self))
 
     @cached_property
     def decisions(self) -> list[Decision]:
@@ -114,17 +119,24 @@ class Review(Tabulated, Savable, Reportable):
         found.sort(key=lambda one: (-one.regret.low if one.regret.has_interval else 0.0, -float(one.regret), one.step))
         return found if count is None else found[: whole_number("count", count, 0)]
 
-    @property
-    def earned(self) -> float:
-        """Discounted rewards of the reviewed steps."""
-        return self.trajectory.total(self.discount)
+    @cached_property
+    def earned(self) -> Estimate:
+        """Discounted rewards of the reviewed steps; the interval bounds the rounding of their sum."""
+        rewards = self.trajectory.rewards
+        hidden = len(self) * LEAST if 0 < self.discount < 1 and rewards.any() else 0.0
+        return _estimate(self.trajectory.total(self.discount), self._powers.rounding(rewards) + hidden)
 
     @property
     def final(self) -> Estimate:
         """Discounted value of the state after the last reviewed step; 0 if the episode is over."""
-        last, weight = self.values[-1], float(self.weights[-1])
-        rounding = 2 * (len(self) + 2) * ROUNDOFF * abs(weight * last.value)
-        return _estimate(weight * last.value, weight * last.value_error * (1 + _NEGLIGIBLE) + rounding)
+        last, power = self.values[-1], self._powers.since(len(self))
+        error = self._joined(power.bounds([last.value_error])) + power.rounding([last.value])
+        return _estimate(power.total([last.value]), error)
+
+    @property
+    def total(self) -> Estimate:
+        """`earned` + `final`."""
+        return Estimate.within(self.earned + float(self.final), self.earned.interval + self.final.interval)
 
     @cached_property
     def expectation(self) -> Estimate:
@@ -142,37 +154,42 @@ class Review(Tabulated, Savable, Reportable):
         """Σ γᵗ (q(s, a) − Σᵦ π(b | s) q(s, b)), π the reference: what the decisions added on average."""
         skills = [float(one.skill) for one in self.decisions]
         errors = [value.skill_error for value in self.values[:-1]]
-        rounding = 0.0 if not any(skills) else self._rounding([one.action_value for one in self.decisions])
-        return _estimate(float(self.weights[:-1] @ skills), self._joined(self.weights[:-1] * errors) + rounding)
+        rounding = 0.0 if not any(skills) else self._powers.rounding([one.action_value for one in self.decisions])
+        return _estimate(self._powers.total(skills), self._joined(self._powers.bounds(errors)) + rounding)
 
     @cached_property
     def luck(self) -> Estimate:
         """Σ γᵗ (r + γ v(s') − q(s, a)): what the outcomes of the taken actions added to their average."""
-        lucks = [float(one.luck) for one in self.decisions]
+        lucks, hidden = [float(one.luck) for one in self.decisions], [self._hidden(i) for i in range(len(self))]
         first = self.values[0].action_errors[self.taken[0]] if self.taken else 0.0
-        later = [value.skill_error for value in self.values[1:-1]]
-        parts = (first, *(self.weights[1:-1] * later), self.final.error)  # luck is r₀ + … + final − q(s₀, a₀) − skills
-        sizes = [abs(one.reward) + abs(float(one.action_value)) + abs(float(one.luck)) for one in self.decisions]
-        return _estimate(float(self.weights[:-1] @ lucks), self._joined(parts) + self._rounding(sizes))
+        later = self._powers.since(1).bounds([value.skill_error for value in self.values[1:-1]])
+        parts = (first, *later, self.final.error)  # luck is r₀ + … + final − q(s₀, a₀) − skills
+        sizes = [
+            abs(one.reward) + abs(float(one.action_value)) + abs(float(one.luck)) + lost
+            for one, lost in zip(self.decisions, hidden, strict=True)
+        ]
+        rounding = self._powers.rounding(sizes) + float(self._powers.bounds(hidden).sum())
+        return _estimate(self._powers.total(lucks), self._joined(parts) + rounding)
 
     @cached_property
     def regret(self) -> Estimate:
         """Σ γᵗ regret: the sum over all decisions of what a better action would have earned more on average."""
         low, value, high = (
-            float(self.weights[:-1] @ [part(one.regret) for one in self.decisions]) for part in (_low, float, _high)
+            self._powers.total([part(one.regret) for one in self.decisions]) for part in (_low, float, _high)
         )
         if not math.isfinite(high):
             return Estimate.within(value, None)
-        rounding = self._rounding([one.regret.high for one in self.decisions])
+        rounding = self._powers.rounding([one.regret.high for one in self.decisions])
         return Estimate(value, max(0.0, low - rounding), high + rounding)
 
     def _joined(self, errors: Any) -> float:
         """Error of a sum: certified errors add up, those of independent rollouts by their squares."""
         return float(sum(errors)) * (1 + _NEGLIGIBLE) if self.exact else math.hypot(*errors)
 
-    def _rounding(self, sizes: Sequence[float]) -> float:
-        """Rounding of a discounted sum of numbers of these sizes."""
-        return 4 * (len(self) + 4) * ROUNDOFF * float(self.weights[:-1] @ np.abs(np.array(sizes, np.float64)))
+    def _hidden(self, i: int) -> float:
+        """What the product γ v(s') of step i may lose to underflow."""
+        after = self.values[i + 1]
+        return 2 * LEAST if 0 < self.discount < 1 and (after.value or after.value_error) else 0.0
 
     @cached_property
     def hindsight(self) -> Floats:
@@ -269,9 +286,9 @@ class Review(Tabulated, Savable, Reportable):
         now, after, a = self.values[i], self.values[i + 1], self.taken[i]
         q, reward = now.action_values, float(self.trajectory.rewards[i])
         size = abs(reward) + abs(self.discount * after.value) + abs(float(q[a]))
+        error = self._joined((self.discount * after.value_error, float(now.action_errors[a])))
         luck = _estimate(
-            reward + self.discount * after.value - float(q[a]),
-            self._joined((self.discount * after.value_error, float(now.action_errors[a]))) + 4 * ROUNDOFF * size,
+            reward + self.discount * after.value - float(q[a]), error + 4 * ROUNDOFF * size + self._hidden(i)
         )
         certain = max(now.samples, after.samples) <= 1  # exact, or without randomness
         regret = _regret(now, a)
@@ -333,11 +350,12 @@ def _regret(values: StepValues, a: int) -> Estimate:
 
 def _judgement(values: StepValues, a: int) -> str:
     gaps = values.action_values - values.action_values[a]
-    others = np.arange(len(gaps)) != a
-    if (gaps - values.gap_errors).max() > _NEGLIGIBLE * np.abs(values.action_values).max():
+    others, negligible = np.arange(len(gaps)) != a, _NEGLIGIBLE * float(np.abs(values.action_values).max())
+    certified = values.samples == 0  # so that rounding is in the errors
+    if (gaps - values.gap_errors).max() > (0.0 if certified else negligible):
         return MISTAKE
     most = float((gaps + values.gap_errors)[others].max(initial=-math.inf))
-    return RIGHT if most <= _NEGLIGIBLE * float(np.abs(values.action_values).max()) else OPEN
+    return RIGHT if most <= negligible else OPEN
 
 
 def _fortune(luck: Estimate, size: float, certain: bool) -> str:

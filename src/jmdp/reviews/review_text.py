@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from jmdp.base import rounding
 from jmdp.base.interval import Estimate
 from jmdp.results.comparison_table import aligned
 from jmdp.results.comparison_table import shown as with_interval
 from jmdp.results.outcome import Outcome
 from jmdp.results.result import wrapped
 from jmdp.reviews.decision import MISTAKE, NONE, RIGHT, Decision
-
-_NARROW = 1e-6
-"""Relative errors that are not printed."""
 
 _WORST = 5
 """Decisions that are printed."""
@@ -54,7 +52,9 @@ class _Reviewed(Protocol):
     @property
     def outcome(self) -> Outcome: ...
     @property
-    def earned(self) -> float: ...
+    def earned(self) -> Estimate: ...
+    @property
+    def total(self) -> Estimate: ...
     @property
     def final(self) -> Estimate: ...
     @property
@@ -64,40 +64,36 @@ class _Reviewed(Protocol):
     @property
     def luck(self) -> Estimate: ...
     @property
+    def regret(self) -> Estimate: ...
+    @property
     def decisions(self) -> list[Decision]: ...
     def worst(self, count: int | None = None) -> list[Decision]: ...
 
 
-def shown(estimate: Estimate) -> str:
-    """A number with its interval; to five digits alone if the interval is narrower than that."""
-    if estimate.error <= _NARROW * abs(float(estimate)):
-        return f"{float(estimate):.5g}"
-    return with_interval(estimate)
+def shown(estimate: Estimate, digits: int = 5) -> str:
+    """A number to so many digits if its interval supports them, else with its interval."""
+    supported = rounding.supported_digits(estimate, digits)
+    return with_interval(estimate) if supported is None else rounding.without_zeros(estimate, supported, digits + 3)
 
 
-def three_digits(value: float) -> str:
-    """A number to three digits, without an exponent where it is legible: 1370, 0.88."""
-    return f"{float(f'{value:.3g}'):g}"
+def size(estimate: Estimate) -> str:
+    """The size of a number, with its interval if that does not support three digits."""
+    return shown(estimate if float(estimate) >= 0 else estimate.negative(), 3)
 
 
 def verdict(review: _Reviewed) -> str:
     """The verdict in one sentence: what was earned, the luck in it, and the worst decision."""
     r = review
-    more = float(r.luck) > 0
-    size = three_digits(abs(float(r.luck)))
     if all(one.fortune == NONE for one in r.decisions):
-        luck = "nothing was random after the start"
+        luck = "luck is negligible" if r.exact else "nothing was random after the start"
     elif r.luck.low > 0 or r.luck.high < 0 or not r.luck.has_interval:
-        luck = f"luck {'added' if more else 'cost'} {size}"
+        luck = f"luck {'added' if float(r.luck) > 0 else 'cost'} {size(r.luck)}"
     else:
         luck = f"luck is not distinguishable from 0 ({shown(r.luck)})"
-    earned = f"Episode {r.episode} earned {total(r):.5g}, {shown(r.expectation)} is expected"
-    return f"{earned}: {luck}; {_skilled(r)}{_decided(r)}."
-
-
-def total(review: _Reviewed) -> float:
-    """What was earned, with the value of the last state."""
-    return review.earned + float(review.final)
+    total = shown(r.total) if r.total.has_interval else f"{float(r.total):.5g}"
+    return (
+        f"Episode {r.episode} earned {total}, {shown(r.expectation)} is expected: {luck}; {_skilled(r)}{_decided(r)}."
+    )
 
 
 def _skilled(r: _Reviewed) -> str:
@@ -106,14 +102,16 @@ def _skilled(r: _Reviewed) -> str:
         return ""
     if r.skill.has_interval and r.skill.low <= 0 <= r.skill.high and r.skill.high > r.skill.low:
         return f"the decisions are as good as those of the reference, as far as can be told ({shown(r.skill)}); "
-    return f"the decisions {'added' if float(r.skill) >= 0 else 'cost'} {three_digits(abs(float(r.skill)))}; "
+    return f"the decisions {'added' if float(r.skill) >= 0 else 'cost'} {size(r.skill)}; "
 
 
 def _decided(r: _Reviewed) -> str:
     mistakes = [one for one in r.decisions if one.judgement == MISTAKE]
     if not mistakes:
         if all(one.judgement == RIGHT for one in r.decisions):
-            return "no action would have been better on average in any step"
+            most = r.regret.high if r.exact else 0.0
+            tied = f" by more than {rounding.at_most(most, 2)}" if most else ""
+            return f"no action would have been better on average in any step{tied}"
         if r.has_intervals:
             return "no mistake is shown"
         regretted = r.worst(1)
@@ -124,8 +122,7 @@ def _decided(r: _Reviewed) -> str:
 
 
 def _of(one: Decision) -> str:
-    cost = three_digits(float(one.regret))
-    return f"in step {one.step}: {one.action} instead of {one.best} costs {cost} on average"
+    return f"in step {one.step}: {one.action} instead of {one.best} costs {size(one.regret)} on average"
 
 
 def review_text(review: _Reviewed) -> str:
@@ -148,8 +145,8 @@ def review_text(review: _Reviewed) -> str:
 
 def _parts(r: _Reviewed) -> list[str]:
     rows = [
-        ["earned", f"{r.earned:.6g}"],
-        *([] if float(r.final) == 0 else [["+ value of the last state", shown(r.final)]]),
+        ["earned", shown(r.earned, 6)],
+        *([] if r.final.low == r.final.high == 0 else [["+ value of the last state", shown(r.final)]]),
         ["= expectation", shown(r.expectation)],
         ["+ skill", shown(r.skill)],
         ["+ luck", shown(r.luck)],
