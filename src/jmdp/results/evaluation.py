@@ -98,7 +98,10 @@ class Evaluation(arrays.FrozenArrays, Tabulated, Savable, Reportable):
             floor = np.where(np.isinf(floor), np.square(2.0**-46 * self.mean), floor)
         variance = np.einsum("saa->sa", self.covariance)
         std = np.sqrt(np.where(variance > floor, variance, np.nan))
-        rho: Floats = np.clip(self.covariance / (std[:, :, None] * std[:, None, :]), -1, 1)
+        product = std[:, :, None] * std[:, None, :]
+        # √v √v is not v: returns of equal variances are divided by it, so that equal returns have correlation 1.
+        alike = (variance[:, :, None] == variance[:, None, :]) & ~np.isnan(product)
+        rho: Floats = np.clip(self.covariance / np.where(alike, variance[:, :, None], product), -1, 1)
         np.einsum("saa->sa", rho)[...] = np.where(np.isnan(std), np.nan, 1.0)
         arrays.frozen(rho)
         return rho
@@ -219,7 +222,7 @@ class Evaluation(arrays.FrozenArrays, Tabulated, Savable, Reportable):
             size = va + vb + 2 * abs(cab)
             wide = Interval.around(variance, variance_error + 4 * ROUNDOFF * size if variance_error else 0.0)
             variances = None if math.isinf(variance_error) else Interval(max(0.0, wide.low), wide.high)
-            correlations = self._correlation_interval(i, x, y)
+            correlations = self._correlation_interval(i, x, y, variances)
         return Gap(
             state=self.states.name(i),
             first=self.actions.name(x),
@@ -269,12 +272,14 @@ class Evaluation(arrays.FrozenArrays, Tabulated, Savable, Reportable):
         wide = Interval(0.0, math.inf) if variances is None else variances
         return Estimate.around(1.0, 0.0), Estimate.around(0.0, 0.0), Estimate(variance, wide.low, wide.high)
 
-    def _correlation_interval(self, i: int, x: int, y: int) -> Interval | None:
+    def _correlation_interval(self, i: int, x: int, y: int, gap_variance: Interval | None) -> Interval | None:
         va, vb, c = (self.covariance_interval(i, *pair) for pair in ((x, x), (y, y), (x, y)))
         if self.certificate is None or va is None or vb is None or c is None:
             return None
         if va.low <= 0 or vb.low <= 0:
             return Interval(-1.0, 1.0)
+        if gap_variance == Interval(0.0, 0.0):
+            return Interval(1.0, 1.0)  # the returns are equal, or differ by a constant
         if self.certificate.correlation_error is not None:
             middle, error = float(self.correlation[i, x, y]), float(self.certificate.correlation_error[i, x, y])
             return clipped(middle, error) if self.certificate.confidence is None else fisher(middle, error)
