@@ -159,9 +159,9 @@ def corrupted(rng, result):
         t = t if kind == "pair" else s
         step = grow * np.ldexp(largest_error(result), -units[s] - units[t]) / model.discount**2
         if table.refined is not None:  # the second word, where so small a step shows
-            refined, low = table.refined, (table.refined.H_low if kind == "pair" else table.refined.V.low).copy()
+            refined, low = table.refined, (table.refined.H if kind == "pair" else table.refined.V).low.copy()
             low[(s, t) if kind == "pair" else s] += step
-            words = {"H_low": low} if kind == "pair" else {"V": refined.V._replace(low=low)}
+            words = {"H": refined.H._replace(low=low)} if kind == "pair" else {"V": refined.V._replace(low=low)}
             changed = dataclasses.replace(table, refined=dataclasses.replace(refined, **words))
             return dataclasses.replace(result, cross=changed)
         if kind == "pair":

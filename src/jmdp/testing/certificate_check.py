@@ -111,13 +111,16 @@ class _PairCheck:
         self.step = step
         S, _, A = step.model.shape
         self.states, self.actions = range(S), range(A)
-        scale = tables.operator.shaped.scale.factor
-        value = tables.operator.shaped.value
-        self.value = [scale * (exactly(high) + exactly(low)) for high, low in zip(*value, strict=True)]
+        shaped = tables.operator.shaped
+        scale = shaped.scale.factor
+        self.value = [
+            scale * (exactly(gain) / (1 - step.discount) + exactly(high) + exactly(low))
+            for gain, high, low in zip(shaped.gain, *shaped.relative, strict=True)
+        ]
         units = [scale * Fraction(2) ** int(unit) for unit in tables.operator.units.state]
         low, variances = np.zeros_like(tables.H), (tables.operator.V, np.zeros(S))
         if tables.refined is not None:
-            low, variances = tables.refined.H_low, tables.refined.V
+            low, variances = tables.refined.H.low, tables.refined.V
         self.pair = [
             [units[s] * units[t] * (exactly(tables.H[s, t]) + exactly(low[s, t])) for t in self.states]
             for s in self.states

@@ -9,12 +9,13 @@ from functools import partial
 
 import numpy as np
 
-from jmdp.base.arrays import Floats, largest
+from jmdp.base.arrays import ROUNDOFF, Floats, largest
 from jmdp.base.labels import Labels
 from jmdp.base.machine import budget, require
 from jmdp.base.progress import sweep_bar
 from jmdp.base.settings import choice, nonnegative, refuse_overflow, whole
 from jmdp.errors import SettingsError
+from jmdp.methods.exact_pairs.direct_solve import prefers_direct, solve_directly
 from jmdp.methods.exact_pairs.horizon_evaluation import HorizonSolver
 from jmdp.methods.exact_pairs.pair_moments import PairMoments
 from jmdp.methods.exact_pairs.pair_refinement import refinable, refine, terms
@@ -70,7 +71,8 @@ class ExactPairs(Method[Evaluation]):
     (`jmdp.methods.shared.state_units`), so large rewards in one part of a model do not widen the intervals of a part
     that cannot reach it. Small tables are refined in double-double arithmetic. So are larger ones if rounding would
     prevent the tolerance from being met and the refinement takes a few seconds at most
-    (`jmdp.methods.exact_pairs.pair_refinement`). The stated errors are then little more than one rounding of each
+    (`jmdp.methods.exact_pairs.pair_refinement`). Small tables with γ near 1 are solved directly, without sweeps
+    (`jmdp.methods.exact_pairs.direct_solve`). The stated errors are then little more than one rounding of each
     result.
 
     Parameters
@@ -129,12 +131,13 @@ class ExactPairs(Method[Evaluation]):
             outcome = moments.outcome
         table = PairTable(operator, H, operator.step_error(operator.entry(found.point), found.residual))
         if self._should_refine(operator, found.outcome):
-            H = np.tril(H) + np.tril(H, -1).T  # the refinement requires exact symmetry
             try:
-                refined = refine(operator, H, recorded, self.max_sweeps)
+                refined = refine(operator, _symmetric(H), recorded, self.max_sweeps)
             except KeyboardInterrupt:
                 return self._evaluation(table, Outcome.INTERRUPTED, found.residuals, moments)
-            table = replace(table, H=H, refined=refined)
+            entry = operator.entry(refined.H.high)
+            step_error = operator.lookahead_error(entry, refined.table_error + ROUNDOFF * entry)
+            table = PairTable(operator, refined.H.high, step_error, refined)
             if outcome is Outcome.STALLED and tolerance.means_met and refined.error.max() <= tolerance.step_error:
                 outcome = Outcome.CONVERGED if moments is None else moments.outcome
         return self._evaluation(table, outcome, found.residuals, moments)
@@ -202,8 +205,13 @@ class ExactPairs(Method[Evaluation]):
         recorded = self._plan(operator, allowed_bytes)
         tolerance = PolicyTolerance(operator, blocks, self.tolerance)
         found, moments = self._solve(operator, tolerance, recorded, progress)
-        S = model.shape[0]
-        return PolicyTable(operator, blocks, found.point.reshape(S, S), found.residual), found, moments
+        H = found.point.reshape(model.shape[0], -1)
+        table = PolicyTable.of(operator, blocks, H, found.residual)
+        if found.outcome is Outcome.STALLED and self._should_refine(operator, found.outcome):
+            table = table.refined(refine(operator, _symmetric(H), recorded, self.max_sweeps))
+            if tolerance.met_by(table):
+                found = replace(found, outcome=Outcome.CONVERGED)
+        return table, found, moments
 
     def _solve(
         self, operator: PairOperator, tolerance: Tolerance | PolicyTolerance, recorded: int, progress: bool
@@ -231,7 +239,10 @@ class ExactPairs(Method[Evaluation]):
         stopping = StoppingRule(target, floor, operator.square, self.max_sweeps, enough)
         in_rewards = partial(scale.restore, power=2, units=2 * unit)
         with sweep_bar(type(self).__name__, progress, in_rewards) as report, PairSweep(operator) as sweep:
-            found = iterate(sweep.recording(recorded), operator.start(), operator.start(), stopping, report)
+            if prefers_direct(operator):
+                found = solve_directly(sweep, operator.one_minus_square, operator.start(), stopping, report)
+            else:
+                found = iterate(sweep.recording(recorded), operator.start(), operator.start(), stopping, report)
             sweep.whole(found.point)
             if higher is None or found.outcome is Outcome.INTERRUPTED:
                 return found, None
@@ -268,7 +279,9 @@ class ExactPairs(Method[Evaluation]):
         """True if a refinement is cheap, or affordable and needed because rounding prevented convergence."""
         if outcome not in (Outcome.CONVERGED, Outcome.STALLED) or not refinable(operator):
             return False
-        return terms(operator) <= (_CHEAP if outcome is Outcome.CONVERGED else _AFFORDABLE)
+        if outcome is Outcome.STALLED:
+            return terms(operator) <= _AFFORDABLE
+        return terms(operator) <= _CHEAP and operator.coupling.policy_luck == "independent"
 
     def _plan(self, operator: PairOperator, allowed: float) -> int:
         """Number of recorded changes that fit in memory beside the tables of a sweep; raises if those do not fit."""
@@ -291,3 +304,8 @@ class ExactPairs(Method[Evaluation]):
         S = model.shape[0]
         fix = "Use ReachablePairs(state) for one state, or MonteCarlo(seed=…), which need no table of pairs"
         require(tables * np.dtype(self.precision).itemsize * S * S, allowed, f"ExactPairs on {S} states", fix)
+
+
+def _symmetric(H: Floats) -> Floats:
+    """H with its lower triangle on both sides: a refinement requires exact symmetry."""
+    return np.asarray(np.tril(H) + np.tril(H, -1).T)

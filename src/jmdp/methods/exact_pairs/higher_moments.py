@@ -11,6 +11,7 @@ import numpy as np
 
 from jmdp.base.arrays import ROUNDOFF, Floats, largest
 from jmdp.base.interrupts import deferred_interrupts
+from jmdp.methods.exact_pairs.direct_solve import prefers_direct, solve_directly
 from jmdp.methods.exact_pairs.moment_errors import ErrorScales, single_moments
 from jmdp.methods.exact_pairs.moment_operator import MomentOperator, MomentSources
 from jmdp.methods.exact_pairs.pair_moments import PairMoments
@@ -55,7 +56,7 @@ class HigherMoments:
             for j in range(1, o // 2 + 1):
                 solved = []
                 for part in sources.parts(o - j, j, single, tables):
-                    solved.append(parts.solve(part, stopping))
+                    solved.append(parts.solve(part, stopping, scales.one_minus(o)))
                     if parts.outcome is Outcome.INTERRUPTED:  # completed orders remain valid
                         return PairMoments(o - 1, operator, scales, single, tables, entries, errors, parts.outcome)
                 whole = np.sum([part.point for part in solved], axis=0).reshape(H.shape)
@@ -83,17 +84,19 @@ class _Parts:
         self._sweeps = 0
         self.outcome = Outcome.CONVERGED  # or the outcome of the first part that did not converge
 
-    def solve(self, part: MomentOperator, stopping: StoppingRule) -> FixedPoint:
+    def solve(self, part: MomentOperator, stopping: StoppingRule, one_minus_rate: float) -> FixedPoint:
         """Solve one part."""
         before = self._sweeps
+
+        def report(count: int, residual: float, aim: float) -> None:
+            self._report(before + count, residual, aim)
+
+        start = self._operator.start
         with PairSweep(part) as sweep:
-            found = iterate(
-                sweep.recording(self._recorded),
-                self._operator.start(),
-                self._operator.start(),
-                stopping,
-                lambda count, residual, aim: self._report(before + count, residual, aim),
-            )
+            if prefers_direct(part):
+                found = solve_directly(sweep, one_minus_rate, start(), stopping, report)
+            else:
+                found = iterate(sweep.recording(self._recorded), start(), start(), stopping, report)
             sweep.whole(found.point)
         self._sweeps += found.residuals.size
         if self.outcome is Outcome.CONVERGED or found.outcome is Outcome.INTERRUPTED:

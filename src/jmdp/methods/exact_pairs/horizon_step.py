@@ -160,6 +160,8 @@ class HorizonStep(PairOperator):
         mean_error = (np.abs(lost) + later_error + noise) * _UP
         return Shaped(
             rewards=self._problem.rewards,
+            gain=np.zeros(model.shape[0]),
+            relative=value,
             value=value,
             value_errors=value_error,
             td=td.high,

@@ -1,22 +1,24 @@
 """Refinement of the pair table in double-double arithmetic: V and H get a low word, and covariances are rounded once.
 
 The residual R = T(H) − H of a solved table is computed in double-double arithmetic, so that it contains the rounding
-error of H. The correction h = R + γ² L h is solved in float64, by the same sweeps. Rounding then acts on h, not on H:
-the error of H + h is at most (‖R + γ² L h − h‖ + rounding relative to h + 2⁻¹⁰⁰ relative to H) / (1 − γ²).
+error of H. The correction h = R + γ² L h is solved in float64, directly (`direct_solve`) or by the same sweeps, and
+H + h replaces H while the residual decreases. The error of H is at most (‖R‖ + 2⁻¹⁰⁰ relative to H) / (1 − γ²).
 
-Only for tables that are not compiled and policies with independent draws: break points of a shared uniform number have
-only float64 precision.
+Only for tables that are not compiled. Sweeps are used for one policy with independent draws of actions, direct solves
+for all others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
+from typing import Any
 
 import numpy as np
 
 from jmdp.base.arrays import ROUNDOFF, UNDERFLOW, Booleans, Floats, Integers, largest
+from jmdp.methods.exact_pairs.direct_solve import PairSystem, prefers_direct
 from jmdp.methods.exact_pairs.moment_operator import MomentOperator
 from jmdp.methods.exact_pairs.pair_sweep import PairSweep, is_compiled
 from jmdp.methods.shared import double_double as dd
@@ -27,44 +29,59 @@ from jmdp.methods.shared.policy_chain import policy_chain_solver
 from jmdp.methods.shared.shaping import td_errors
 from jmdp.results.outcome import Outcome
 
-_MOST_REFINEMENTS = 6
+_MOST_REFINEMENTS = 30
 
 _ENOUGH = 2.0**-30
-"""Fraction of the residual that may remain after the correction."""
+"""Fraction of the residual that may remain after a correction by sweeps."""
+
+_INVISIBLE = 2.0**-64
+"""Error of H, relative to its largest entry, below which no further correction is made."""
 
 
 @dataclass(frozen=True, eq=False)
 class Refined:
-    """Corrections of H and V, and the resulting covariances with errors; all in the states' units."""
+    """H and V as double-doubles, and covariances within states; errors assume exact TD errors. In the states' units."""
 
-    H_low: Floats  # [S, S]
+    H: DoubleDouble  # [S, S]
     V: DoubleDouble  # [S]
-    covariance: Floats  # [S, A, A]
-    error: Floats  # [S, A, A], assuming exact TD errors
+    table_error: float  # of H and V
+    covariance: Floats  # [S, A, A]; empty for several policies
+    error: Floats  # [S, A, A], of `covariance`
 
 
 def refinable(operator: PairOperator) -> bool:
     """True if `refine` supports this operator."""
-    independent = operator.coupling.policy_luck == "independent"
-    return independent and operator.precision == "float64" and not is_compiled(operator)
+    if operator.precision != "float64" or is_compiled(operator):
+        return False
+    return not operator.joint_steps or _by_sweeps(operator) or PairSystem(operator).is_small
+
+
+def _by_sweeps(operator: PairOperator) -> bool:
+    """True if corrections can be solved by sweeps."""
+    return operator.blocks is None and operator.coupling.policy_luck == "independent"
 
 
 def terms(operator: PairOperator) -> int:
     """Number of double-double products in a refinement."""
     S, K, A = operator.model.shape
-    return K * A * S * (S * (2 if operator.joint_steps else 0) + A)
+    joint = A if operator.coupling.policy_luck == "shared" else 1
+    return K * A * S * (S * joint * (2 if operator.joint_steps else 0) + A)
 
 
 def refine(operator: PairOperator, H: Floats, recorded: int, max_sweeps: int) -> Refined:
     """Solve for the low words of H [S, S], which must be symmetric, and of V."""
-    return _Refinement(operator, H).refined(recorded, max_sweeps)
+    refinement = _Refinement(operator)
+    by_sweeps = partial(refinement.by_sweeps, recorded=recorded, max_sweeps=max_sweeps)
+    if not operator.joint_steps or (_by_sweeps(operator) and not prefers_direct(operator)):
+        return refinement.refined(H, by_sweeps)
+    return refinement.refined(H, PairSystem(operator).solver(operator.one_minus_square))
 
 
 class _Refinement:
-    def __init__(self, operator: PairOperator, H: Floats) -> None:
-        self.operator, self.model, self.H = operator, operator.model, H
-        model, policy, units = operator.model, operator.policy, operator.units
-        td, _ = td_errors(model, policy, operator.shaped.rewards.reward, operator.shaped.value)
+    def __init__(self, operator: PairOperator) -> None:
+        self.operator, self.model = operator, operator.model
+        model, policy, units, shaped = operator.model, operator.policy, operator.units, operator.shaped
+        td, _ = td_errors(model, policy, shaped.rewards.reward, shaped.gain, shaped.relative)
         self.td = _times_power(td, -units.state[:, None, None], operator.ratio > 0)
         self._policy_correction, self._scenario_correction = (
             _row_corrections(policy.probs),
@@ -75,19 +92,44 @@ class _Refinement:
         self.centred = _times_power(centred, -units.coordinate[:, None, :], operator.ratio_ahead > 0)
         _, K, A = model.shape
         self.units_of_rounding = 8 * (K * A + K + A + 16) + 2 * (K * K + A * A)
+        if operator.coupling.policy_luck == "shared":
+            # An end of an interval has an error of A² + 8 A + 8 units; a pair of states has 2 A, each moves mass twice.
+            self.units_of_rounding += 4 * A * (A * A + 8 * A + 8)
 
-    def refined(self, recorded: int, max_sweeps: int) -> Refined:
+    def refined(self, H: Floats, solve: Callable[[Floats], Floats]) -> Refined:
         operator = self.operator
         V, V_residual = self._variances()
-        noise = self.units_of_rounding * dd.RELATIVE_ERROR * (operator.largest_source + operator.entry(self.H))
-        noise += UNDERFLOW if operator.shaped.rewards.bound else 0.0
-        h, left = np.zeros_like(self.H), 0.0
+        best, left = dd.of(H.copy()), 0.0
+        if operator.blocks is None and operator.coupling.shared_in_a_state and operator.same_state is None:
+            for word, own in zip(best, V, strict=True):
+                np.fill_diagonal(word, own)
         if operator.joint_steps or operator.coupling.shared_in_a_state:
-            h, left = self._correction(self._residual(V), recorded, max_sweeps)
+            best, left = self._solved(best, V, solve, _INVISIBLE * operator.entry(H) * operator.one_minus_square)
+        entry = max(operator.entry(best.high), largest(V.high))
+        noise = self.units_of_rounding * dd.RELATIVE_ERROR * (operator.largest_source + entry)
+        noise += UNDERFLOW if operator.shaped.rewards.bound else 0.0
         below = (max(left, V_residual) + noise) / operator.one_minus_square
-        ahead = self._covariance(h, V)
+        if operator.blocks is not None:
+            return Refined(best, V, below, np.zeros(0), np.zeros(0))
+        ahead = self._covariance(best, V)
         error = (operator.square * below + np.abs(ahead.low) + noise) * (1 + 2.0**-40)
-        return Refined(h, V, ahead.high, error)
+        return Refined(best, V, below, ahead.high, error)
+
+    def _solved(
+        self, H: DoubleDouble, V: DoubleDouble, solve: Callable[[Floats], Floats], enough: float
+    ) -> tuple[DoubleDouble, float]:
+        """H after corrections while its residual halves, and this residual."""
+        best, least = H, np.inf
+        for _ in range(_MOST_REFINEMENTS):
+            change = self._residual(H, V)
+            residual = largest(change) * (1 + 2.0**-40)
+            if not residual < least / 2:
+                break
+            best, least = H, residual
+            if residual <= enough:
+                break
+            H = dd.add_float(H, solve(change))
+        return best, least
 
     def _variances(self) -> tuple[DoubleDouble, float]:
         operator, model = self.operator, self.model
@@ -107,9 +149,9 @@ class _Refinement:
             V = dd.add_float(V, solve(change.high))
         return best, least
 
-    def _correction(self, residual: Floats, recorded: int, max_sweeps: int) -> tuple[Floats, float]:
-        """Correction h [S, S], and the residual that remains with it."""
-        operator = self.operator
+    def by_sweeps(self, residual: Floats, recorded: int, max_sweeps: int) -> Floats:
+        """Correction h [S, S], up to a fraction of the residual."""
+        operator, S = self.operator, self.model.shape[0]
         without_td = [
             replace(
                 joint, one=replace(joint.one, td=0 * joint.one.td), other=replace(joint.other, td=0 * joint.other.td)
@@ -126,36 +168,131 @@ class _Refinement:
             found = iterate(sweep.recording(recorded), *tables, stopping, lambda sweeps, left, aim: None)
         if found.outcome is Outcome.INTERRUPTED:
             raise KeyboardInterrupt
-        h = found.point.reshape(self.H.shape)
-        h = (h + h.T) / 2  # sweeps, and so the residual of h, are symmetric up to rounding
-        return h, found.residual + (operator.rounding + 4) * ROUNDOFF * (size + largest(h))
+        h = found.point.reshape(S, S)
+        return np.asarray((h + h.T) / 2)  # the refined table is symmetric
 
-    def _residual(self, V: DoubleDouble) -> Floats:
+    def _residual(self, H: DoubleDouble, V: DoubleDouble) -> Floats:
         """T(H) − H [S, S], computed in double-double arithmetic and then rounded."""
         operator, S = self.operator, self.model.shape[0]
         swept = DoubleDouble(np.zeros((S, S)), np.zeros((S, S)))
-        if operator.coupling.shared_between_states:
-            row, correction = self._common_row()
-            for k in np.flatnonzero(row):
-                gained = self._over_actions(DoubleDouble(self.td.high[:, k], self.td.low[:, k]), slice(None))
-                both = dd.multiply(_column(gained), _row(gained))
-                both = dd.add(both, self._discounted(self._both_sides(partial(self._one_scenario, int(k)))))
-                swept = dd.add(swept, dd.scale(both, row[k : k + 1]))
-            swept = dd.add(swept, dd.scale(swept, correction))
-        elif operator.joint_steps:
-            swept = self._discounted(self._both_sides(self._one_step))
-        change = dd.add_float(swept, -self.H).high
+        if operator.joint_steps:
+            swept = self._shared_draws(H) if operator.coupling.policy_luck == "shared" else self._own_draws(H)
+        change = dd.add(swept, dd.negative(H)).high
         change = np.tril(change) + np.tril(change, -1).T
-        if operator.coupling.shared_in_a_state:
-            np.fill_diagonal(change, dd.add_float(self._same_state(V), -np.diag(self.H)).high)
+        if operator.blocks is not None:
+            operator.blocks.keep_between(change)
+            if operator.same_place is not None:
+                one, other = operator.same_place.one, operator.same_place.other
+                placed = dd.add(self._same_place(H), dd.negative(_taken(H, (one, other)))).high
+                change[one, other] = change[other, one] = placed
+        elif operator.coupling.shared_in_a_state:
+            own = V if operator.same_state is None else self._same_state(H, V)
+            np.fill_diagonal(change, dd.add(own, DoubleDouble(-np.diag(H.high), -np.diag(H.low))).high)
         return change
 
-    def _same_state(self, V: DoubleDouble) -> DoubleDouble:
+    def _own_draws(self, H: DoubleDouble) -> DoubleDouble:
+        """Entries [S, S] between states if branches draw their actions independently."""
+        operator, S = self.operator, self.model.shape[0]
+        if not operator.coupling.shared_between_states:
+            return self._discounted(_both_sides(H, self._one_step))
+        swept = DoubleDouble(np.zeros((S, S)), np.zeros((S, S)))
+        row, correction = self._common_row()
+        for k in np.flatnonzero(row):
+            gained = self._over_actions(DoubleDouble(self.td.high[:, k], self.td.low[:, k]), slice(None))
+            both = dd.multiply(_column(gained), _row(gained))
+            both = dd.add(both, self._discounted(_both_sides(H, partial(self._one_scenario, int(k)))))
+            swept = dd.add(swept, dd.scale(both, row[k : k + 1]))
+        return dd.add(swept, dd.scale(swept, correction))
+
+    def _shared_draws(self, H: DoubleDouble) -> DoubleDouble:
+        """Entries [S, S] between states if one uniform number selects the actions of all branches."""
+        S, _, A = self.model.shape
+        states = np.arange(S)
+        swept = DoubleDouble(np.zeros((S, S)), np.zeros((S, S)))
+        for a in range(A):
+            for b in range(A):
+                psi = self._overlap(states[:, None], states[None, :], a, b)
+                swept = dd.add(swept, dd.multiply(psi, self._given_actions(H, a, b)))
+        return swept
+
+    def _given_actions(self, H: DoubleDouble, a: int, b: int) -> DoubleDouble:
+        """E[d_a(s) d_b(t) + γ² H(n_a, n_b)] [S, S] for two branches in different states that take actions a and b."""
+        model, S = self.model, self.model.shape[0]
+        if not self.operator.coupling.shared_between_states:
+            gained = self._over_scenarios(self.td, slice(None))
+            both = dd.multiply(_column(_taken(gained, (slice(None), a))), _row(_taken(gained, (slice(None), b))))
+            one = self._one_step(H, a)
+            ahead = self._one_step(DoubleDouble(one.high.T, one.low.T), b)
+            return dd.add(both, self._discounted(DoubleDouble(ahead.high.T, ahead.low.T)))
+        total = DoubleDouble(np.zeros((S, S)), np.zeros((S, S)))
+        row, correction = self._common_row()
+        for k in np.flatnonzero(row):
+            both = dd.multiply(
+                _column(_taken(self.td, (slice(None), k, a))), _row(_taken(self.td, (slice(None), k, b)))
+            )
+            n, m = model.next_state[:, k, a], model.next_state[:, k, b]
+            ratio = np.multiply.outer(self.operator.ratio[:, k, a], self.operator.ratio[:, k, b])
+            ahead = _taken(H, (n[:, None], m[None, :]))
+            ahead = self._discounted(DoubleDouble(ahead.high * ratio, ahead.low * ratio))
+            total = dd.add(total, dd.scale(dd.add(both, ahead), row[k : k + 1]))
+        return dd.add(total, dd.scale(total, correction))
+
+    def _same_place(self, H: DoubleDouble) -> DoubleDouble:
+        """H at the pairs of `SamePlace` after a sweep."""
+        operator, model = self.operator, self.model
+        assert operator.same_place is not None
+        x, y = operator.same_place.one, operator.same_place.other
+        _, K, A = model.shape
+        total = DoubleDouble(np.zeros(x.size), np.zeros(x.size))
+        for a in range(A):
+            for b in range(A):
+                inner = DoubleDouble(np.zeros(x.size), np.zeros(x.size))
+                for k in range(K):
+                    both = dd.multiply(_taken(self.td, (x, k, a)), _taken(self.td, (y, k, b)))
+                    ahead = _taken(H, (model.next_state[x, k, a], model.next_state[y, k, b]))
+                    ratio = operator.ratio[x, k, a] * operator.ratio[y, k, b]
+                    ahead = self._discounted(DoubleDouble(ahead.high * ratio, ahead.low * ratio))
+                    inner = dd.add(inner, dd.scale(dd.add(both, ahead), model.prob[x, k]))
+                total = dd.add(total, dd.multiply(self._joint_chance(x, y, a, b), inner))
+        return dd.add(total, dd.scale(total, self._scenario_correction[x]))
+
+    def _joint_chance(self, x: Integers, y: Integers, a: int, b: int) -> DoubleDouble:
+        """Probability that branches in x and y take actions a and b."""
+        if self.operator.coupling.policy_luck == "shared":
+            return self._overlap(x, y, a, b)
+        pi, correction = self.operator.policy.probs, self._policy_correction
+        both = dd.scale(dd.of(pi[x, a]), pi[y, b])
+        both = dd.add(both, dd.scale(both, correction[x]))
+        return dd.add(both, dd.scale(both, correction[y]))
+
+    def _overlap(self, x: Integers, y: Integers, a: int, b: int) -> DoubleDouble:
+        """Length of the interval of a shared uniform number that selects action a in x and action b in y."""
+        ends = self._ends
+        high = dd.minimum(_taken(ends, (x, a + 1)), _taken(ends, (y, b + 1)))
+        low = dd.negative(dd.minimum(dd.negative(_taken(ends, (x, a))), dd.negative(_taken(ends, (y, b)))))
+        length = dd.add(high, dd.negative(low))
+        return _where(length, length.high > 0)
+
+    @cached_property
+    def _ends(self) -> DoubleDouble:
+        """[S, A + 1], ends of the intervals of a uniform number that select each action; see `cumulative_rows`."""
+        pi = self.operator.policy.probs
+        S, A = pi.shape
+        ends = DoubleDouble(np.zeros((S, A + 1)), np.zeros((S, A + 1)))
+        total = dd.of(np.zeros(S))
+        for a in range(A):
+            total = dd.add_float(total, pi[:, a])
+            scaled = dd.add(total, dd.scale(total, self._policy_correction))
+            last = ~(pi[:, a + 1 :] > 0).any(axis=1)
+            ends.high[:, a + 1], ends.low[:, a + 1] = np.where(last, 1.0, scaled.high), np.where(last, 0.0, scaled.low)
+        return ends
+
+    def _same_state(self, H: DoubleDouble, V: DoubleDouble) -> DoubleDouble:
         """H(s, s) [S] after a sweep: Σ p Σ π π [ d_a d_b + γ² (H(n_a, n_b) if a ≠ b else V(n_a)) ]."""
         operator = self.operator
         pi = operator.policy.probs[:, None, :]
         ratio = operator.ratio[:, :, :, None] * operator.ratio[:, :, None, :]
-        following = self._pairs_ahead(dd.of(self.H), V, slice(None), ratio)
+        following = self._pairs_ahead(H, V, slice(None), ratio)
         inner = dd.total(dd.scale(following, pi[:, :, None, :]), axis=3)
         inner = dd.add(inner, dd.scale(inner, self._policy_correction[:, None, None]))
         drawn = self._discounted(self._over_actions(inner, slice(None)))
@@ -163,11 +300,10 @@ class _Refinement:
         whole = self._over_scenarios(_expanded(dd.add(dd.multiply(gained, gained), drawn)), slice(None))
         return _where(DoubleDouble(whole.high[:, 0], whole.low[:, 0]), ~self.model.terminal)
 
-    def _covariance(self, h: Floats, V: DoubleDouble) -> DoubleDouble:
-        """[S, A, A], by a one-step lookahead on H + h and V."""
+    def _covariance(self, H: DoubleDouble, V: DoubleDouble) -> DoubleDouble:
+        """[S, A, A], by a one-step lookahead."""
         operator, (S, K, A) = self.operator, self.model.shape
         found = DoubleDouble(np.zeros((S, A, A)), np.zeros((S, A, A)))
-        H = DoubleDouble(self.H + h, h - ((self.H + h) - self.H))
         at_once = max(1, 100_000 // (K * A * A))
         for first in range(0, S, at_once):
             states = slice(first, first + at_once)
@@ -184,13 +320,27 @@ class _Refinement:
             part = self._over_scenarios(_flat(ahead), states)
             part = _where(part, ~self.model.terminal[states, None])
             found.high[states], found.low[states] = (word.reshape(-1, A, A) for word in part)
-        if not operator.coupling.shared_in_a_state:  # no shared randomness: see `PairOperator`
-            off_diagonal = ~np.eye(A, dtype=bool)
-            found.high[:, off_diagonal] = found.low[:, off_diagonal] = 0.0
+        if not operator.coupling.shared_in_a_state:
+            self._set_distinct(found, H)
         low = np.tril_indices(A, -1)
         for word in found:
             word[:, *low] = word[:, *low[::-1]]
         return found
+
+    def _set_distinct(self, found: DoubleDouble, H: DoubleDouble) -> None:
+        """Set the covariances of different actions of a state whose branches have scenarios of their own."""
+        model, operator = self.model, self.operator
+        for a, b in np.argwhere(~np.eye(model.shape[2], dtype=bool)):
+            if not operator.joint_steps:  # no shared randomness: see `PairOperator`
+                found.high[:, a, b] = found.low[:, a, b] = 0.0
+                continue
+            n, m = model.next_state[:, :, a, None], model.next_state[:, None, :, b]
+            ratio = operator.ratio_ahead[:, :, a, None] * operator.ratio_ahead[:, None, :, b]
+            following = _taken(H, (n, m))
+            following = self._discounted(DoubleDouble(following.high * ratio, following.low * ratio))
+            ahead = self._over_scenarios(following, slice(None))  # of one branch, then of the other
+            ahead = _where(self._over_scenarios(_expanded(ahead), slice(None)), ~model.terminal[:, None])
+            found.high[:, a, b], found.low[:, a, b] = ahead.high[:, 0], ahead.low[:, 0]
 
     def _pairs_ahead(self, H: DoubleDouble, V: DoubleDouble, states: slice, ratio: Floats) -> DoubleDouble:
         """[·, K, A, A], H(n_a, n_b) in units of this state; V(n_a) where a = b."""
@@ -200,25 +350,25 @@ class _Refinement:
             np.einsum("skaa->ska", word)[...] = variance[n]
         return DoubleDouble(following.high * ratio, following.low * ratio)
 
-    def _both_sides(self, step: Callable[[DoubleDouble], DoubleDouble]) -> DoubleDouble:
-        one = step(dd.of(self.H))
-        return step(DoubleDouble(one.high.T, one.low.T))
-
-    def _one_step(self, X: DoubleDouble) -> DoubleDouble:
-        """P X [S, S]."""
+    def _one_step(self, X: DoubleDouble, action: int | None = None) -> DoubleDouble:
+        """P X [S, S]; of a branch that takes the given action, or draws it."""
         prob, total = self.operator.prob, DoubleDouble(np.zeros_like(X.high), np.zeros_like(X.low))
         for k in range(self.model.shape[1]):
-            total = dd.add(total, dd.scale(self._one_scenario(k, X), prob[:, k, None]))
+            following = self._one_scenario(k, X) if action is None else self._following(X, k, action)
+            total = dd.add(total, dd.scale(following, prob[:, k, None]))
         return dd.add(total, dd.scale(total, self._scenario_correction[:, None]))
 
     def _one_scenario(self, k: int, X: DoubleDouble) -> DoubleDouble:
         """N_k X [S, S]: the step of one branch given scenario k."""
         total = DoubleDouble(np.zeros_like(X.high), np.zeros_like(X.low))
         for a in range(self.model.shape[2]):
-            n, ratio = self.model.next_state[:, k, a], self.operator.ratio[:, k, a, None]
-            part = DoubleDouble(X.high[n] * ratio, X.low[n] * ratio)
-            total = dd.add(total, dd.scale(part, self.operator.policy.probs[:, a, None]))
+            total = dd.add(total, dd.scale(self._following(X, k, a), self.operator.policy.probs[:, a, None]))
         return dd.add(total, dd.scale(total, self._policy_correction[:, None]))
+
+    def _following(self, X: DoubleDouble, k: int, a: int) -> DoubleDouble:
+        """Rows of X [S, S] at the next states."""
+        n, ratio = self.model.next_state[:, k, a], self.operator.ratio[:, k, a, None]
+        return DoubleDouble(X.high[n] * ratio, X.low[n] * ratio)
 
     def _common_row(self) -> tuple[Floats, Floats]:
         live = np.flatnonzero(~self.model.terminal)
@@ -257,7 +407,7 @@ def _times_power(x: DoubleDouble, exponent: Integers, used: Booleans) -> DoubleD
     return DoubleDouble(*(np.where(used, np.ldexp(np.where(used, word, 0.0), exponent), 0.0) for word in x))
 
 
-def _taken(x: DoubleDouble, at: Integers | tuple[Integers, ...]) -> DoubleDouble:
+def _taken(x: DoubleDouble, at: Any) -> DoubleDouble:
     return DoubleDouble(x.high[at], x.low[at])
 
 
@@ -279,3 +429,8 @@ def _column(x: DoubleDouble) -> DoubleDouble:
 
 def _row(x: DoubleDouble) -> DoubleDouble:
     return DoubleDouble(x.high[None, :], x.low[None, :])
+
+
+def _both_sides(X: DoubleDouble, step: Callable[[DoubleDouble], DoubleDouble]) -> DoubleDouble:
+    one = step(X)
+    return step(DoubleDouble(one.high.T, one.low.T))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Protocol
 
@@ -18,7 +18,10 @@ from jmdp.base.arrays import Booleans, Floats, Integers
 from jmdp.base.interval import Estimate, Interval
 from jmdp.errors import UnavailableError
 from jmdp.methods.exact_pairs.pair_moments import PairMoments, raw_moment, scaled_moment, within
+from jmdp.methods.exact_pairs.pair_refinement import Refined
 from jmdp.methods.exact_pairs.pair_tolerance import LARGEST_STD, VISIBLE
+from jmdp.methods.shared import double_double as dd
+from jmdp.methods.shared.double_double import DoubleDouble
 from jmdp.methods.shared.pair_operator import PairOperator
 from jmdp.models.policy_blocks import PolicyBlocks
 from jmdp.results.certificate import Certificate
@@ -30,8 +33,28 @@ class PolicyTable:
 
     operator: PairOperator
     blocks: PolicyBlocks
-    H: Floats  # [S, S] over the states of all blocks, for rewards scaled to size 1, in the units of the states
-    residual: float
+    H: DoubleDouble  # [S, S] over the states of all blocks, for rewards scaled to size 1, in the units of the states
+    V: DoubleDouble  # [S]
+    error: float  # of H
+    variance_error: float  # of V
+
+    @classmethod
+    def of(cls, operator: PairOperator, blocks: PolicyBlocks, H: Floats, residual: float) -> PolicyTable:
+        """Table from a solution in float64 and its residual."""
+        error = operator.table_error(operator.entry(H), residual)
+        return cls(operator, blocks, dd.of(H), dd.of(operator.V), error, operator.variance_error())
+
+    def refined(self, found: Refined) -> PolicyTable:
+        """The table after a refinement."""
+        error = (found.table_error + self.operator.td_effect()) * (1 + 2.0**-40)
+        return replace(self, H=found.H, V=found.V, error=error, variance_error=error)
+
+    def errors(self) -> Floats:
+        """Errors of the covariances of returns from the same state [S, P, P], in their units."""
+        rounded = np.abs(self.blocks.within_states(self.V.low, self.H.low))
+        zero = self.blocks.at(self._is_zero)
+        errors = np.where(np.eye(self.blocks.count, dtype=bool), self.variance_error, self.error) + rounded
+        return np.where(zero[:, :, None] | zero[:, None, :], 0.0, errors * (1 + 2.0**-50))
 
     def mean(self) -> Floats:
         """Means of returns, [S, P]."""
@@ -40,19 +63,16 @@ class PolicyTable:
 
     def covariance(self) -> Floats:
         """Covariances of returns from the same state, [S, P, P]."""
-        found = self.blocks.within_states(self.operator.V, self.H)
+        found = self.blocks.within_states(self.V.high, self.H.high)
         return self.operator.shaped.scale.restore(found, 2, self._units())
 
     def certificate(self) -> Certificate:
         """Bounds on the errors of means and covariances."""
         model, shaped = self.operator.model, self.operator.shaped
         mean_errors = (shaped.value_errors + np.abs(shaped.value.low)) * (1 + 2.0**-40)
-        zero = self.blocks.at(self._is_zero)
-        errors = np.where(np.eye(self.blocks.count, dtype=bool), self.operator.variance_error(), self._error)
-        found = np.where(zero[:, :, None] | zero[:, None, :], 0.0, errors)
         return Certificate.certified(
             shaped.scale.restore_error(self.blocks.at(mean_errors)),
-            shaped.scale.restore_error(found, 2, self._units()),
+            shaped.scale.restore_error(self.errors(), 2, self._units()),
             model.discount,
             model.reward_bound,
         )
@@ -60,14 +80,15 @@ class PolicyTable:
     def cross_covariance(self, s: int, i: int, t: int, j: int) -> float:
         """Covariance of the returns of policy i from s and of policy j from t."""
         x, y = self._pair(s, i, t, j)
-        return self.operator.shaped.scale.restore(float(self.H[x, y]), 2, self._unit(x, y))
+        return self.operator.shaped.scale.restore(float(self.H.high[x, y]), 2, self._unit(x, y))
 
     def cross_covariance_error(self, s: int, i: int, t: int, j: int) -> float:
         """Bound on the error of `cross_covariance`."""
         x, y = self._pair(s, i, t, j)
         if self._is_zero[x] or self._is_zero[y]:
             return 0.0
-        return self.operator.shaped.scale.restore_error(self._error, 2, self._unit(x, y))
+        error = (self.error + abs(float(self.H.low[x, y]))) * (1 + 2.0**-50)
+        return self.operator.shaped.scale.restore_error(error, 2, self._unit(x, y))
 
     def _pair(self, s: int, i: int, t: int, j: int) -> tuple[int, int]:
         if i == j:
@@ -85,10 +106,6 @@ class PolicyTable:
         """[S, P, P], units of covariances, as exponents of 2."""
         unit = self.blocks.at(self.operator.units.state)
         return np.asarray(unit[:, :, None] + unit[:, None, :])
-
-    @cached_property
-    def _error(self) -> float:
-        return self.operator.table_error(self.operator.entry(self.H), self.residual)
 
     @cached_property
     def _is_zero(self) -> Booleans:
@@ -122,6 +139,10 @@ class PolicyTolerance:
     def reached(self, entry: float, residual: float) -> bool:
         """True if a table with this residual meets the tolerance."""
         return self._operator.table_error(entry, residual) <= self.error
+
+    def met_by(self, table: PolicyTable) -> bool:
+        """True if all means and covariances meet the tolerance."""
+        return self.means_met and float(table.errors().max(initial=0.0)) <= self.error
 
 
 @dataclass(frozen=True, eq=False)

@@ -256,7 +256,7 @@ class Surroundings:
         value = nothing.copy()
         value[inside] = scale.restore(shaped.value.high[:-1])
         mean_error = scale.restore_error(shaped.mean_error) + cut.lost
-        value_error = scale.restore_error(shaped.td_error + np.abs(shaped.value.low[:-1])) + cut.lost
+        value_error = scale.restore_error(shaped.value_errors[:-1] + np.abs(shaped.value.low[:-1])) + cut.lost
         std = scale.restore_error(np.sqrt(operator.V[:-1] + operator.variance_error()))
         spread[inside] = np.where(lazy.terminal[inside], 0.0, std + cut.missing + value_error)
         spread = np.minimum(spread, bound + np.abs(value)) * _UP

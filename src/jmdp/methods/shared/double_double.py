@@ -96,3 +96,9 @@ def total(x: DoubleDouble, axis: int) -> DoubleDouble:
     for part in parts[1:]:
         result = add(result, part)
     return result
+
+
+def minimum(x: DoubleDouble, y: DoubleDouble) -> DoubleDouble:
+    """Return the smaller of x and y."""
+    smaller = (x.high < y.high) | ((x.high == y.high) & (x.low < y.low))
+    return DoubleDouble(np.where(smaller, x.high, y.high), np.where(smaller, x.low, y.low))

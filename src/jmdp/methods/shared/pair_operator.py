@@ -175,8 +175,11 @@ class PairOperator:
 
     def step_error(self, entry: float, residual: float) -> float:
         """Bound on the error of any covariance, in its units, assuming exact TD errors."""
+        return self.lookahead_error(entry, (max(residual, self.V_residual) + self.floor(entry)) / self.one_minus_square)
+
+    def lookahead_error(self, entry: float, below: float) -> float:
+        """Bound on the error of any covariance, in its units, from a table with errors of at most `below`."""
         ahead = self._rounding_error(entry, self._centred_source)
-        below = (max(residual, self.V_residual) + self.floor(entry)) / self.one_minus_square
         return (self.square * below + ahead) * (1 + 2.0**-40)
 
     def largest_residual(self, entry: float, error: float) -> float:
@@ -202,10 +205,13 @@ class PairOperator:
 
         (‖residual‖ + rounding of the sweep + effect of the error of d) / (1 − γ²).
         """
+        total = max(residual, self.V_residual) + self.floor(entry)
+        return (total / self.one_minus_square + self.td_effect()) * (1 + 2.0**-40)
+
+    def td_effect(self) -> float:
+        """Effect of the errors of d on H and V, in the maximum norm."""
         td_error = float(np.ldexp(self.shaped.td_errors, -self.units.state).max())
-        from_td = 2 * td_error * math.sqrt(self._source) + td_error * td_error
-        total = max(residual, self.V_residual) + self.floor(entry) + from_td
-        return total / self.one_minus_square * (1 + 2.0**-40)
+        return (2 * td_error * math.sqrt(self._source) + td_error * td_error) / self.one_minus_square * (1 + 2.0**-40)
 
     @property
     def largest_source(self) -> float:
