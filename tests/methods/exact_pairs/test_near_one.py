@@ -113,7 +113,10 @@ def test_values_are_relative_to_the_gain_of_a_part_that_never_ends():
 def test_the_direct_solution_solves_the_equation_of_a_sweep(coupling, several):
     """h = change + γ^o L h, for all parts of the tables of orders 2 and 3, with L from the sweeps themselves."""
     rng = np.random.default_rng(3)
-    model, policy = random_problem(rng, states=4, scenarios=3, actions=3, discounts=(0.9,), common_prob=True)
+    prob = np.broadcast_to(rng.dirichlet(np.ones(3)), (4, 3))
+    terminal = [False, False, False, True]
+    model = jmdp.TabularJMDP(prob, rng.normal(size=(4, 3, 2)), rng.integers(0, 4, (4, 3, 2)), 0.9, terminal)
+    policy = jmdp.TabularPolicy(rng.dirichlet(np.ones(2), 4))
     blocks = None
     if several:
         blocks = PolicyBlocks.of([model] * 2)
