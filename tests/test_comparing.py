@@ -85,7 +85,7 @@ def test_nothing_seen_is_not_nothing():
     assert gap.mean_interval.high > 0.0101
     assert found.regret(1).quantile(0.99).high > 0
     assert found.unseen == pytest.approx(-math.log(0.05) / found.samples)
-    assert "outcomes rarer than about 1 in 11 may be missing" in repr(found)
+    assert "outcomes rarer than about 1 in 101 may be missing" in repr(found)
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float16, np.int8])

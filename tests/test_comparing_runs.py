@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import pickle
 import random
+import re
 import subprocess
 import sys
 import warnings
@@ -15,6 +16,7 @@ from scipy import stats
 
 import jmdp
 from jmdp import Outcome
+from jmdp.base import progress
 from jmdp.errors import LabelError, SettingsError, SimulatorError
 
 QUIET = {"seed": 0, "progress": False}
@@ -305,6 +307,60 @@ def test_runs_without_randomness_are_run_once():
     assert found.outcome is Outcome.DETERMINISTIC
     assert found.samples == 1
     assert "No design drew from luck" in found.answer
+
+
+def shifted(level, common):
+    """A number with a part that all designs have in common, and its own normal part."""
+    return lambda luck: level + common * luck.uniform("common") + luck.normal("own", str(level), mean=0, std=0.5)
+
+
+def test_an_eliminated_design_has_the_mean_of_its_own_runs():
+    designs = {"short": shifted(0.0, 20), "near": shifted(0.1, 20), "long": shifted(2.0, 20)}
+    found = jmdp.compare_runs(designs, minimize=True, samples=3000, **QUIET)
+    n, waits = found.counts["long"], found.run_results()
+    assert n < found.samples
+    assert found.mean_of("long") == pytest.approx(waits[:n, 2].mean(), rel=1e-12)
+    assert found.mean_of("short") == pytest.approx(waits[:, 0].mean(), rel=1e-12)
+    assert abs(waits[:, 0].mean() + (waits[:n, 2] - waits[:n, 0]).mean() - found.mean_of("long")) > 0.2
+    low, high = found.mean_of("long").low, found.mean_of("long").high
+    assert low < 12 < high
+    assert (low + high) / 2 == pytest.approx(found.mean_of("long"))
+    row = next(line.split() for line in repr(found).splitlines() if line.startswith("long"))
+    assert float(row[1]) == pytest.approx(waits[:n, 2].mean(), abs=0.5)
+    assert row[-1] == str(n)
+    said = "each mean is of the design's own runs, each gap of the runs that both designs have"
+    assert said in " ".join(repr(found).split())
+
+
+def test_designs_are_ordered_by_gaps_and_not_by_means_of_different_runs():
+    """The common part is larger in the first runs of this seed, so that the worst design has the largest mean."""
+    found = jmdp.compare_runs({"a": shifted(0.0, 99), "b": shifted(0.02, 99), "c": shifted(-2.0, 99)}, seed=10,
+                              samples=400, progress=False)  # fmt: skip
+    assert found.counts["c"] < found.samples
+    assert found.mean_of("c") > max(found.mean_of("a"), found.mean_of("b"))
+    assert found.ranked[-1] == "c"
+    assert {found.leader, found.runner_up} == {"a", "b"}
+    assert found.advantage(found.leader, "c") > 1
+
+
+@pytest.mark.parametrize("minimize", [False, True])
+def test_progress_names_the_leader_by_estimate_also_with_a_baseline(monkeypatch, capsys, minimize):
+    """New is better than old, and third is better than both: it is settled first, and leads."""
+    sign = -1 if minimize else 1
+    designs = {
+        "old": lambda luck: sign * luck.normal("x", mean=0, std=1),
+        "new": lambda luck: sign * luck.normal("y", mean=0.5, std=1),
+        "third": lambda luck: sign * luck.normal("x", mean=9, std=1),
+    }
+    monkeypatch.setattr(progress, "_LINE_EVERY", 0.0)
+    found = jmdp.compare_runs(designs, baseline="old", minimize=minimize, seed=0, samples=80)
+    assert found.counts["third"] < found.counts["new"]
+    two = {name: designs[name] for name in ("old", "new")}
+    jmdp.compare_runs(two, baseline="old", minimize=minimize, seed=0, samples=80)
+    lines = [line.split("; ", 1)[1] for line in capsys.readouterr().err.splitlines() if "remain" in line]
+    assert re.match(r"third leads, 8\.\d+ to 9\.\d+ over old; 2 of 3 remain", lines[0])
+    assert re.match(r"third leads; old -\S+ to \S+ over new; 2 of 3 remain", lines[1])
+    assert re.match(r"new leads, -\S+ to 0\S+ over old; 2 of 2 remain", lines[-1])
 
 
 def test_pairing_that_costs_is_given_up():

@@ -131,6 +131,75 @@ def test_equal_actions_of_a_table_are_not_sampled_for_ever():
     assert found.samples == 32
 
 
+def wins(a, b):
+    """Two designs that win 1 with these chances, in the same runs as far as possible."""
+    return {"a": lambda luck: float(luck.uniform("x") < a), "b": lambda luck: float(luck.uniform("x") < b)}
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_equal_runs_within_a_range_decide_nothing(seed):
+    """Two equal runs are likely: with a range, only its intervals end a comparison."""
+    found = jmdp.compare_runs(wins(0.5, 0.6), seed=seed, return_range=(0, 1), samples=300, progress=False)
+    assert found.samples > 16
+    assert found.outcome in (jmdp.Outcome.BEST_FOUND, jmdp.Outcome.BUDGET_EXHAUSTED)
+
+
+def test_equal_episodes_within_a_range_decide_nothing():
+    """Most episodes on the ice earn 0."""
+    gymnasium = pytest.importorskip("gymnasium")
+    best = [0, 3, 3, 3, 0, 0, 0, 0, 3, 1, 0, 0, 0, 2, 1, 0]
+    policies = {"best": best, "second": [0, 3, 0, *best[3:]]}
+    for seed in range(8):
+        found = jmdp.compare_policies(gymnasium.make("FrozenLake-v1"), policies, seed=seed, discount=1.0,
+                                      return_range=(0, 1), samples=20, progress=False)  # fmt: skip
+        assert (found.samples, found.outcome) == (20, jmdp.Outcome.BUDGET_EXHAUSTED)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_rare_wins_are_not_taken_for_one_future(seed):
+    """Wins of 1% and 3%: no win in 300 runs has a chance of 1e-4."""
+    found = jmdp.compare_runs(wins(0.01, 0.03), seed=seed, samples=400, progress=False)
+    assert found.samples == 400
+    assert found.outcome is jmdp.Outcome.BUDGET_EXHAUSTED
+
+
+def constant(*returns):
+    """Designs that draw, and whose returns do not depend on it."""
+    return {f"d{i}": lambda luck, x=x: x + 0 * luck.uniform("x") for i, x in enumerate(returns)}
+
+
+def test_one_future_takes_many_samples():
+    """Of three designs, none is eliminated by equal runs."""
+    found = jmdp.compare_runs(constant(0.0, 1.0, 2.0), seed=0, progress=False)
+    assert found.outcome is jmdp.Outcome.ONE_FUTURE
+    assert set(found.counts.values()) == {303}  # the first look at 300 or more
+    assert found.answer == (
+        "All 303 runs of each design gave the same return, so no confidence can be stated; d2 has the largest."
+    )
+    precise = jmdp.compare_runs(constant(0.0, 1.0), seed=0, precision=0.1, progress=False)
+    assert (precise.outcome, precise.samples) == (jmdp.Outcome.ONE_FUTURE, 303)
+
+
+@pytest.mark.parametrize("samples", [8, 100])
+def test_equal_samples_of_a_small_budget_state_no_confidence(samples):
+    found = jmdp.compare_runs(constant(1.0, 0.0, 1.0), seed=0, samples=samples, progress=False)
+    assert (found.outcome, found.best, found.survivors) == (
+        jmdp.Outcome.BUDGET_EXHAUSTED, None, ("d0", "d1", "d2"))  # fmt: skip
+    assert found.answer == (
+        f"All {samples} runs of each design gave the same return, so no confidence can be stated; d0 and d2 have the "
+        "largest."
+    )
+
+
+def test_a_range_decides_between_constant_returns():
+    found = jmdp.compare_runs(constant(0.0, 1.0), seed=0, return_range=(0, 1), progress=False)
+    assert (found.outcome, found.best) == (jmdp.Outcome.BEST_FOUND, "d1")
+    assert found.samples <= 32
+    precise = jmdp.compare_runs(constant(0.0, 0.0), seed=0, return_range=(0, 1), precision=0.1, progress=False)
+    assert precise.outcome is jmdp.Outcome.PRECISE
+    assert precise.gap("d0", "d1").mean_interval.width <= 0.2
+
+
 class Still(Simulator):
     """Nothing is random."""
 

@@ -263,7 +263,7 @@ class RunQuestion(_Question):
         if self.baseline is not None:
             survivors = tuple(sorted({i for standing in known for i in standing.survivors}))
         first = known[0]
-        return _JointStanding(first.reference, survivors, first.low, first.high, first.decision, tuple(known))
+        return _JointStanding(**vars(first) | {"survivors": survivors, "measures": tuple(known)})
 
     def outcome(self, sampled: Sampled, standing: Standing | None) -> Outcome:
         """The outcome if all measures are decided."""

@@ -31,6 +31,9 @@ from jmdp.simulators.draws import Draws
 _LARGEST_BLOCK = 1 << 16
 """Samples of one block of a compiled simulator."""
 
+_MANY = 300
+"""Equal samples that suggest that nothing varies: an outcome not seen in so many has a chance below 1%, at 95%."""
+
 _OUTCOMES = {
     Decision.OPEN: Outcome.BUDGET_EXHAUSTED,
     Decision.BEST: Outcome.BEST_FOUND,
@@ -89,7 +92,7 @@ class Question(ABC):
 
     @abstractmethod
     def _one_future(self, draws: Draws, decided: bool) -> bool:
-        """True if all samples are identical, so that no statistical statement is possible."""
+        """True if all samples are identical and it is unknown whether others are possible."""
 
     @abstractmethod
     def check(self, draws: Draws) -> None:
@@ -146,13 +149,15 @@ class Question(ABC):
         return self.checked and not any(stage.draws.drew for stage in samples.stages)
 
     def standing(self, sampled: Sampled) -> Standing | None:
-        """Examine the samples so far; None if they are too few for a decision."""
-        n = len(sampled.samples)
-        if self.settings.return_range is None and n < ENOUGH:
+        """Examine the samples so far; None if they are too few for a decision, or for seeing that nothing varies."""
+        n, ranged = len(sampled.samples), self.settings.return_range is not None
+        if not ranged and (n < ENOUGH or (n < _MANY and self._one_future(sampled.samples.complete, True))):
             return None
         summary, active = self.summary(sampled.samples), sampled.active
         reference = self.rule.reference(self.sign * summary.samples.of(*active).returns.mean(axis=0), active)
-        return self.rule.examine(reference, active, *summary.gap_limits(reference, active, self.rule.margin))
+        limits = summary.gap_limits(reference, active, self.rule.margin)
+        leader = reference if self.rule.baseline is None else summary.ranking[0]
+        return self.rule.examine(reference, active, *limits, leader=leader)
 
     def outcome(self, sampled: Sampled, standing: Standing | None) -> Outcome:
         """Outcome if sampling stops now."""
@@ -165,7 +170,8 @@ class Question(ABC):
         else:
             found = Outcome.PRECISE if self._precise(sampled, standing) else Outcome.BUDGET_EXHAUSTED
         decided = found is not Outcome.BUDGET_EXHAUSTED
-        if self.rule.margin is None and self._one_future(sampled.samples.complete, decided):
+        stated = self.rule.margin is not None or self.settings.return_range is not None
+        if not stated and self._one_future(sampled.samples.complete, decided):
             return Outcome.ONE_FUTURE
         return found
 
@@ -215,7 +221,7 @@ class Question(ABC):
             return standing.reference
         if standing.decision not in (Decision.SETTLED, Decision.MARGIN):
             return None
-        leader = int((self.sign * summary.means[0]).argmax())
+        leader = summary.ranking[0]
         others = [i for i in range(summary.labels.size) if i != leader]
         ends = [summary.pair(leader, i).gap(0, 0, 1).mean_interval or ANYWHERE for i in others]
         return leader if all(end.low > 0 if self.sign > 0 else end.high < 0 for end in ends) else None

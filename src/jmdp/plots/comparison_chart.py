@@ -68,8 +68,7 @@ def comparison_chart(comparison: Comparison, *, title: str | None = None) -> Fig
     """
     check_drawn("comparison", comparison, Comparison, title)
     c, leader = comparison, comparison.reference
-    ranked = sorted(range(len(c.actions)), key=lambda a: -c.sign * float(c.mean[a]))
-    ranked.sort(key=lambda a: c.actions[a] != leader)  # on top, also among equals
+    ranked = sorted(c.summary.ranking, key=lambda a: c.actions[a] != leader)  # on top, also among equals
     names = dict(zip(c.actions, written(c.actions, c.alternative), strict=True))
     rows = [_row(c, c.actions[a]) for a in ranked[1:]]
     said = names[leader] if len(names[leader]) <= 12 else "the baseline" if has_baseline(c) else "the leader"

@@ -35,7 +35,7 @@ def means_table(c: Comparison) -> Table:
         gap, titles = f"advantage of {reference}", [f"P({reference} better)", f"P({reference} worse)"]
         words = {titles[0]: f"how often {reference} earns more, with the same randomness"}
     rows = []
-    for other in _ranked(c):
+    for other in c.ranked[:MOST_ROWS]:
         found, own = _beside(c, other), other == c.reference
         cells: list[Cell] = ["", "", ""]
         if not own:
@@ -55,7 +55,7 @@ def means_table(c: Comparison) -> Table:
 def shared_table(c: Comparison) -> Table:
     """What shared randomness gains."""
     rows: list[list[Cell]] = []
-    for other in _ranked(c):
+    for other in c.ranked[:MOST_ROWS]:
         if other == c.reference:
             continue
         found = _beside(c, other)
@@ -87,7 +87,7 @@ def shared_table(c: Comparison) -> Table:
 def regret_table(c: Comparison) -> Table:
     """What each action loses to the best one in hindsight."""
     rows: list[list[Cell]] = []
-    for other in _ranked(c):
+    for other in c.ranked[:MOST_ROWS]:
         regret = c.regret(other)
         rows.append([name(other), regret.mean, regret.quantile(0.95), regret.cvar(0.05)])
     n = len(c.draws.complete.returns)
@@ -107,7 +107,7 @@ def margin_table(c: Comparison) -> Table:
     """The verdicts on the margin."""
     assert c.margin is not None
     rows: list[list[Cell]] = []
-    for other in _ranked(c):
+    for other in c.ranked[:MOST_ROWS]:
         if other != c.reference:
             found = c.not_worse(c.margin, other)
             change: Cell = "" if found.change is None else _percent_change(found.change)
@@ -141,11 +141,6 @@ def _title(c: Comparison, text: str) -> str:
     if measure is None:
         return text
     return f"{name(measure)}: {text[:1].lower()}{text[1:]}, {'smaller' if c.sign < 0 else 'larger'} is better"
-
-
-def _ranked(c: Comparison) -> list[str]:
-    """Alternatives in the order of their means, the best first."""
-    return sorted(c.actions, key=lambda action: -c.sign * float(c.mean_of(action)))[:MOST_ROWS]
 
 
 def _beside(c: Comparison, other: str) -> Mapping[str, Estimate]:

@@ -72,10 +72,10 @@ def answer_sentence(c: _Compared) -> str:
     """Which alternative earns more, by how much and how often; or that it is undecided."""
     if c.margin is not None:
         return "; ".join(str(c.not_worse(c.margin, name)) for name in c.actions if name != c.reference)
-    if c.outcome is Outcome.ONE_FUTURE:
-        tied = float(c.mean_of(c.leader)) == float(c.mean_of(c.runner_up))
+    if c.outcome is Outcome.ONE_FUTURE or (c.outcome in _UNDECIDED and _unvaried(c)):
+        tied = tuple(name for name in c.actions if float(c.mean_of(name)) == float(c.mean_of(c.leader)))
         most = "largest" if c.sign > 0 else "smallest"
-        ahead = f"{c.leader} and {c.runner_up} have the {most}" if tied else f"{c.leader} has the {most}"
+        ahead = f"{_listed(tied)} have the {most}" if len(tied) > 1 else f"{c.leader} has the {most}"
         return (
             f"All {c.samples:,} {c.run}s of each {c.alternative} gave the same return, so no confidence can be stated; "
             f"{ahead}."
@@ -102,6 +102,14 @@ def answer_sentence(c: _Compared) -> str:
     if c.best is None:
         return _between(c, c.leader, c.runner_up)
     return f"{c.best} is the best of {_all(c)} on average ({effort_of(c)}): {_over_second(c)}"
+
+
+_UNDECIDED = (Outcome.BUDGET_EXHAUSTED, Outcome.INTERRUPTED)
+
+
+def _unvaried(c: _Compared) -> bool:
+    """Whether all samples of each alternative are equal. With a range, confidence can be stated all the same."""
+    return c.return_range is None and c.summary.samples.complete.one_future
 
 
 def _all(c: _Compared) -> str:

@@ -42,7 +42,7 @@ class Comparison(Tabulated, Savable, Reportable):
 
     Actions that are known to be worse were eliminated, so they have fewer rollouts (`counts`). A gap and all that
     belongs to it are computed from the samples that both actions have, and the regret and `evaluation` from those in
-    which every action was simulated. The mean of an eliminated action is that of the leader less their mean gap.
+    which every action was simulated. The mean of an action is that of its own rollouts.
 
     Intervals are valid whenever sampling stops: for each action, all its gaps jointly at `confidence`. Intervals of
     chances and quantiles are valid for any distribution. With a `return_range`, so are those of means, of standard
@@ -148,8 +148,12 @@ class Comparison(Tabulated, Savable, Reportable):
     @cached_property
     def leader(self) -> str:
         """The action with the best mean so far among the survivors; equal to `best` once that is decided."""
-        ahead = [a for a, name in enumerate(self.actions) if name not in self.worse_than]
-        return self.actions[max(ahead, key=lambda a: self.sign * self.mean[a])]
+        return next(name for name in self.ranked if name not in self.worse_than)
+
+    @property
+    def ranked(self) -> list[str]:
+        """The actions, the best mean so far first: in the order of their mean gaps, over the samples in common."""
+        return [self.actions[a] for a in self.summary.ranking]
 
     @property
     def reference(self) -> str:
@@ -259,8 +263,7 @@ class Comparison(Tabulated, Savable, Reportable):
     @property
     def runner_up(self) -> str:
         """The action with the second best mean so far."""
-        others = [action for action in self.actions if action != self.leader]
-        return max(others, key=lambda action: self.sign * float(self.mean_of(action)))
+        return next(action for action in self.ranked if action != self.leader)
 
     @property
     def break_even(self) -> float | None:

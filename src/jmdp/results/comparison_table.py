@@ -45,6 +45,8 @@ class _Sampled(_Compared, Protocol):
     @property
     def counts(self) -> dict[str, int]: ...
     @property
+    def ranked(self) -> list[str]: ...
+    @property
     def worse_than(self) -> dict[str, str]: ...
 
 
@@ -126,7 +128,7 @@ def table_rows(
     """Titles, then one row per alternative, the best mean first; the reference has its mean only."""
     unequal = len(set(c.counts.values())) > 1
     rows = [[c.alternative, *columns.values(), *[f"{c.run}s"] * unequal]]
-    for name in sorted(c.actions, key=lambda name: -c.sign * float(c.mean_of(name))):
+    for name in c.ranked:
         own = [shown(c.mean_of(name)), *[""] * (len(columns) - 1)]
         rows.append([name, *(own if name == c.reference else _cells(beside(name))), *[f"{c.counts[name]:,}"] * unequal])
     return rows
@@ -144,12 +146,14 @@ def effort(c: _Sampled) -> str:
 
 
 def eliminated(c: _Sampled) -> list[str]:
-    """Alternatives that were eliminated in favour of one that is not the leader, so that their gap may include 0."""
+    """The samples of means and gaps, and alternatives that are known to be worse than one that is not the leader."""
     others: dict[str, list[str]] = {}
     for name, better in c.worse_than.items():
         if better != c.leader:
             others.setdefault(better, []).append(name)
-    return [f"known to be worse than {better}: {', '.join(names)}" for better, names in others.items()]
+    own, both = f"the {c.alternative}'s own {c.run}s", f"the {c.run}s that both {c.summary.labels.plural} have"
+    unequal = [f"each mean is of {own}, each gap of {both}"] * (len(set(c.counts.values())) > 1)
+    return [*unequal, *(f"known to be worse than {better}: {', '.join(names)}" for better, names in others.items())]
 
 
 def _cells(found: Mapping[str, Estimate]) -> list[str]:

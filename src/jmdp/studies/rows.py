@@ -25,10 +25,9 @@ _VARYING = re.compile(r" at 0x[0-9a-fA-F]+|(?<=repeated) \d+(?= more)")
 
 def comparison_rows(found: Comparison) -> list[Row]:
     """Rows of a comparison: the gap of each alternative to its rival, the leader; that of the leader, the runner-up."""
-    k, names = len(found.actions), found.actions
+    names = found.actions
     means, lows, highs = found.summary.means
-    leader = names.index(found.leader)
-    second = max((i for i in range(k) if i != leader), key=lambda i: found.sign * means[i])
+    leader, second = names.index(found.leader), names.index(found.runner_up)
     gaps = _gaps(found, leader)
     rows = []
     for i, name in enumerate(names):

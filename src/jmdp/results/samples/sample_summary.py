@@ -54,23 +54,28 @@ class SampleSummary:
 
     @cached_property
     def means(self) -> tuple[Floats, Floats, Floats]:
-        """Mean of each alternative, and its lower and upper limit, [A] each.
-
-        The interval is that of the alternative's own samples. If it has fewer of them than others, the estimate is the
-        mean of the best of these, less their mean gap over the samples that both have: means of different samples would
-        differ by randomness that the gap does not have.
-        """
+        """Mean of each alternative over its own samples, and its lower and upper limit, [A] each."""
         counts, found = self.samples.counts, np.empty((3, self.labels.size))
         for n in np.unique(counts):
             group = np.flatnonzero(counts == n)
             found[:, group] = self._group_means(self.samples.of(*group.tolist()))
         mean, low, high = found
+        return mean, low, high
+
+    @cached_property
+    def ranking(self) -> list[int]:
+        """The alternatives, the best first.
+
+        Means of different numbers of samples differ by randomness that a gap does not have. Alternatives are therefore
+        ordered by their mean gap to one with the most samples, over those that both have.
+        """
+        mean, counts = self.sign * np.nanmean(self.samples.returns, axis=0), self.samples.counts
         last = np.flatnonzero(counts == counts.max())
         anchor = int(last[mean[last].argmax()])
         for i in np.flatnonzero(counts < counts.max()):
             ahead, behind = self.samples.of(anchor, int(i)).returns.mean(axis=0)
-            mean[i] = np.clip(mean[anchor] - (ahead - behind), low[i], high[i])
-        return mean, low, high
+            mean[i] = mean[anchor] - self.sign * (ahead - behind)
+        return [int(i) for i in np.argsort(-mean, kind="stable")]
 
     def pair(self, a: int, b: int) -> Evaluation:
         """Evaluation of two different alternatives, from the samples that both have."""

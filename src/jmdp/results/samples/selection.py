@@ -59,6 +59,7 @@ class Standing:
     low: dict[int, float]  # lower limits of the mean gaps reference − other, for all that were examined
     high: dict[int, float]
     decision: Decision
+    leader: int  # the one with the best mean so far, also if it is no longer simulated
 
     @property
     def rival(self) -> int | None:
@@ -67,10 +68,14 @@ class Standing:
         return min(others, key=lambda i: self.low[i], default=None)
 
     def described(self, name: Callable[[int], str], rule: SelectionRule) -> str:
-        """The reference, the interval of its worst rival, and the number of survivors."""
-        said = f"{name(self.reference)} {'leads' if rule.margin is None else 'less the margin'}"
-        if (rival := self.rival) is not None:
-            said += f", {self.low[rival]:.3g} to {self.high[rival]:.3g} over {name(rival)}"
+        """The leader, its interval over the baseline or else that of the worst rival, and the number of survivors."""
+        leader, reference, rival = self.leader, name(self.reference), self.rival
+        said = f"{name(leader)} leads" if rule.margin is None else f"{reference} less the margin"
+        if rule.margin is None and leader in self.low:
+            said += f", {-self.high[leader]:.3g} to {-self.low[leader]:.3g} over {reference}"
+        elif rival is not None:
+            said += ", " if leader == self.reference or rule.margin is not None else f"; {reference} "
+            said += f"{self.low[rival]:.3g} to {self.high[rival]:.3g} over {name(rival)}"
         return f"{said}; {len(self.survivors)} of {rule.alternatives} remain"
 
 
@@ -119,8 +124,13 @@ class SelectionRule:
         """The alternative whose gaps are examined: the baseline, or the one with the largest mean."""
         return active[int(np.argmax(means))] if self.baseline is None else self.baseline
 
-    def examine(self, reference: int, active: Sequence[int], low: Floats, high: Floats) -> Standing:
-        """Eliminate and decide, from the limits [active] of the mean gaps reference − alternative, less the margin."""
+    def examine(
+        self, reference: int, active: Sequence[int], low: Floats, high: Floats, leader: int | None = None
+    ) -> Standing:
+        """Eliminate and decide, from the limits [active] of the mean gaps reference − alternative, less the margin.
+
+        `leader` has the best mean; by default the reference.
+        """
         ends = {i: (float(low[at]), float(high[at])) for at, i in enumerate(active) if i != reference}
         kept = [i for i, (least, most) in ends.items() if not self._settled(least, most)]
         decision = Decision.OPEN
@@ -132,7 +142,8 @@ class SelectionRule:
         elif all(ends[i][0] > -self.indifference or self._equal(i, reference) for i in kept):
             decision = Decision.GOOD_ENOUGH
         lows, highs = ({i: pair[side] for i, pair in ends.items()} for side in (0, 1))
-        return Standing(reference, tuple(sorted([reference, *kept])), lows, highs, decision)
+        ahead = reference if leader is None else leader
+        return Standing(reference, tuple(sorted([reference, *kept])), lows, highs, decision, ahead)
 
     def _settled(self, low: float, high: float) -> bool:
         """Whether an alternative needs no more samples."""
