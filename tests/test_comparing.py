@@ -264,6 +264,17 @@ def test_rare_losses_are_not_missed_where_returns_are_known_to_be_bounded():
         compared(game, seed=1, samples=5000, return_range=(-1.0, 1.0), precision=1e-9)
 
 
+@pytest.mark.parametrize("horizon", [1, 2, 40])
+def test_a_return_outside_the_range_is_refused_at_any_horizon(horizon):
+    """Short rollouts are known only up to later rewards, but their mean is the estimate: it must be in its interval."""
+    game = FunctionSimulator(lambda s, a, u: u, lambda s, a, u: s + 1, 2, luck=lambda rng: rng.random(), start=0)
+    where = r"but a return of \S+ up to the horizon was observed. Widen return_range"
+    with pytest.raises(SettingsError, match=where):
+        compared(game, discount=0.9, horizon=horizon, samples=50, return_range=(-10.0, -1.0), reward_bound=5.0)
+    found = compared(game, discount=0.9, horizon=horizon, samples=50, return_range=(0.0, 10.0), reward_bound=5.0)
+    assert all(found.mean_of(a).low <= found.mean[a] <= found.mean_of(a).high for a in (0, 1))
+
+
 def test_bounded_intervals_decide_too():
     found = compared(one_step(lambda a, u: 0.3 * a + 0.5 * u), return_range=(0.0, 1.0))
     assert found.best == "1"

@@ -106,10 +106,10 @@ def compare(
         Largest possible |reward| after the horizon. It is known for a table, and a smaller value raises an error. For
         other simulators the default is the largest |reward| observed, and the result states this assumption.
     return_range
-        (lowest, highest) possible return, if known. Intervals of means, regret and standard deviations of gaps are then
-        valid for any distribution and sample size. Without it, intervals of means are asymptotic (large-sample), and
-        those of standard deviations, mean regret and expected shortfall (CVaR) are unavailable. Probabilities and
-        quantiles never need it.
+        (lowest, highest) possible return, if known; also of rollouts cut at the horizon. A return outside it raises an
+        error. Intervals of means, regret and standard deviations of gaps are then valid for any distribution and sample
+        size. Without it, intervals of means are asymptotic (large-sample), and those of standard deviations, mean
+        regret and expected shortfall (CVaR) are unavailable. Probabilities and quantiles never need it.
     tie_tolerance
         Gaps of at most this absolute value count as ties.
     pool

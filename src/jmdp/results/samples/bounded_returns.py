@@ -21,6 +21,8 @@ from jmdp.simulators.draws import ENDED, Draws
 class BoundedReturns:
     """Intervals of means of returns and gaps, and of variances of gaps, for returns within [least, most].
 
+    Returns up to the horizon must be within the range too: their mean is the estimate that the interval belongs to.
+
     The intervals include truncation at the horizon and rounding: a truncated sample enters with both ends of the
     interval that contains its return.
     """
@@ -32,12 +34,14 @@ class BoundedReturns:
     error: float  # probability that an interval fails at any time
 
     def __post_init__(self) -> None:
-        returns, off = self.draws.returns, self.limits.cut + self.limits.rounding
-        if not (self.least - off <= returns.min() and returns.max() <= self.most + off):
-            worst = returns.min() if self.least - off > returns.min() else returns.max()
+        returns, off = self.draws.returns, self.limits.rounding
+        outside = (returns < self.least - off) | (returns > self.most + off)
+        if outside.any():
+            at = np.unravel_index(int(outside.argmax()), outside.shape)
+            cut = "" if self.draws.ends[at] == ENDED else " up to the horizon"
             raise SettingsError(
-                f"return_range is ({self.least!r}, {self.most!r}), but a return of {worst:.6g} was observed. "
-                "Widen return_range or omit it."
+                f"return_range is ({self.least!r}, {self.most!r}), but a return of {returns[at]:.6g}{cut} was "
+                "observed. Widen return_range or omit it."
             )
 
     @property
