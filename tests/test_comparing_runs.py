@@ -129,6 +129,19 @@ def test_several_measures_hold_jointly():
     assert (same.low, same.high) == pytest.approx((interval.low, interval.high), rel=1e-12)
 
 
+def test_several_measures_go_on_to_a_precision():
+    found = jmdp.compare_runs({"four": shop, "six": larger_shop}, samples=64, **QUIET)
+    both = found.continued(20_000, precision=0.3)
+    assert all(c.outcome is Outcome.PRECISE for c in both.values())
+    assert all(c.gap("six", "four").mean_interval.width <= 0.6 for c in both.values())
+    one = found.continued(20_000, precision={"left": 0.1})
+    assert one["left"].outcome is Outcome.PRECISE
+    assert one["left"].gap("six", "four").mean_interval.width <= 0.2
+    assert one["profit"].outcome is not Outcome.PRECISE
+    with pytest.raises(SettingsError, match="precision has waste, but the runs return left, profit"):
+        found.continued(20_000, precision={"waste": 0.1})
+
+
 def test_not_worse_when_smaller_is_better():
     """Margins of cost: new may cost more by the margin; the same verdict as for the negative return."""
     runs = {"old": lambda luck: 10 + plain(luck), "new": lambda luck: 10.2 + curved(luck)}

@@ -103,6 +103,33 @@ def test_a_decided_comparison_goes_on_with_those_simulated_last():
     assert more.gap("0", "1").mean_interval.width < found.gap("0", "1").mean_interval.width
 
 
+def test_a_comparison_goes_on_to_a_precision():
+    """Of the actions that were simulated last; samples are those of a longer comparison."""
+    found = compared(game())
+    more = found.continued(50_000, precision=0.03)
+    assert more.outcome is jmdp.Outcome.PRECISE
+    assert found.samples < more.samples < 50_000
+    assert more.gap("0", "1").mean_interval.width <= 0.06
+    assert (more.draws.returns[: found.samples, :2] == found.draws.returns[:, :2]).all()
+    assert more.counts["2"] == 32
+    last = "decided: every mean gap of the actions that were simulated to the end is known to the requested precision"
+    assert last in " ".join(repr(more).split())
+    assert more.continued(50_000, precision=0.03).samples == more.samples  # nothing to do
+    assert more.continued(more.samples + 10, precision=0.001).outcome is jmdp.Outcome.BUDGET_EXHAUSTED
+    enough = compared(game(), indifference=1.0).continued(5000, precision=0.2)
+    assert (enough.outcome, enough.indifference) == (jmdp.Outcome.PRECISE, None)
+    with pytest.raises(SettingsError, match="precision is -1"):
+        found.continued(5000, precision=-1)
+
+
+def test_after_more_samples_than_decided_it_the_text_does_not_say_that_the_decision_stopped_it():
+    found = compared(game())
+    more = found.continued(found.samples + 500)
+    assert "stopped" not in repr(more)
+    assert "decided: one alternative is better on average than every other" in repr(more)
+    assert "stopped: the budget is used up" in repr(compared(game(), samples=8))
+
+
 def test_good_enough():
     found = compared(game(), indifference=1.0)
     assert found.outcome is jmdp.Outcome.GOOD_ENOUGH

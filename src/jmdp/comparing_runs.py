@@ -212,6 +212,17 @@ class RunQuestion(_Question):
     minimize: bool | frozenset[str]
     own: Mapping[str, Mapping[str, Any]]  # settings by name, and their values by measure
 
+    def with_precision(self, precision: Any) -> RunQuestion:
+        """The question of every mean gap to ± `precision`, of all measures or of those that it names."""
+        own = {name: values for name, values in self.own.items() if name not in ("precision", "indifference")}
+        if not isinstance(precision, Mapping):
+            return replace(super().with_precision(precision), own=own)
+        own["precision"] = dict(precision)
+        question = replace(super().with_precision(None), own=own)
+        for measure in precision:
+            _settings_of(question.settings, own, measure)  # raises if a value is wrong
+        return question
+
     def _parts(self, samples: DrawnSamples) -> list[_Question]:
         """One question for each measure."""
         names = cast(RunDraws, samples.stages[0].draws).measures

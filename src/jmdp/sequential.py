@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from jmdp.base.interval import ANYWHERE
 from jmdp.base.labels import Labels
@@ -125,6 +125,20 @@ class Question(ABC):
         with pool_of(self.settings.pool) as pool:
             return _Run(self, pool, sampled, self.settings.samples if samples is None else samples).answer()
 
+    def continued(self, sampled: Sampled, samples: int, precision: Any = None) -> Any:
+        """Draw until there are this many samples, or until it is decided; with a precision, until that is reached."""
+        whole_number("samples", samples, 2)
+        if precision is None:
+            return self.answer(sampled, samples)
+        question, sampled = self.with_precision(precision), replace(sampled, decided=False)
+        if question.outcome(sampled, question.standing(sampled)) is not Outcome.BUDGET_EXHAUSTED:
+            return question.comparison(replace(sampled, decided=True))
+        return question.answer(sampled, samples)
+
+    def with_precision(self, precision: Any) -> Self:
+        """The question of every mean gap to ± `precision`, instead of the one that was asked."""
+        return replace(self, settings=replace(self.settings, precision=precision, indifference=None, margin=None))
+
     def summary(self, samples: DrawnSamples, certain: bool = False) -> SampleSummary:
         """Estimates and intervals of these samples."""
         settings, draws = self.settings, [stage.draws for stage in samples.stages]
@@ -236,11 +250,11 @@ class Continuation:
 
     def __call__(self, samples: int, given: Mapping[str, Any]) -> Any:
         """Draw until there are this many samples, or until it is decided."""
-        if given:
+        if own := [name for name in given if name != "precision"]:
             raise SettingsError(
-                f"{cut(', '.join(given))} was given, but this comparison has its own. Only one from a file needs it."
+                f"{cut(', '.join(own))} was given, but this comparison has its own. Only one from a file needs it."
             )
-        return self.question.answer(self.sampled, whole_number("samples", samples, 2))
+        return self.question.continued(self.sampled, samples, given.get("precision"))
 
 
 class _Run:

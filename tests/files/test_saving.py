@@ -109,6 +109,8 @@ def test_a_loaded_comparison_goes_on(kind, folder):
     assert_same(found, result.continued(200))
     assert kind != "compare three actions" or found.worse_than == {"lose": result.leader}
     assert found.continued(300) is not None  # it has its simulator again
+    precise = loaded(f"comparison {kind}", folder).continued(200, precision=0.5, **GIVEN[kind])
+    assert_same(precise, result.continued(200, precision=0.5))
 
 
 @pytest.mark.parametrize("kind", ["review", "reviews"])

@@ -172,7 +172,7 @@ def test_the_numbers_are_written():
     for part in (better, worse, 1 - better - worse):
         assert any(abs(percent - 100 * part) < 1 for percent in percents)
     caption = f"{c.samples} rollouts of each action · seed 7 · 95% confidence, large-sample Synchronous coupling"
-    assert f"{caption} · stopped: best found" in found
+    assert f"{caption} · best found" in found
     assert "go is best" in found
     mine = words(jmdp.plots.comparison_chart(c, title="mine"))
     assert "mine" in mine

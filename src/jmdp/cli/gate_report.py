@@ -10,7 +10,7 @@ from jmdp.base.interval import Verdict
 from jmdp.base.rounding import exactly, significant
 from jmdp.cli.exit import Exit
 from jmdp.cli.sampling_options import sampling_record
-from jmdp.results.comparison_table import aligned, effort
+from jmdp.results.comparison_table import aligned, effort, stopped
 from jmdp.results.not_worse import NotWorse
 from jmdp.results.outcome import Outcome
 from jmdp.results.policy_comparison import PolicyComparison
@@ -63,7 +63,7 @@ class GateReport:
         return "\n".join(
             [
                 wrapped(said if said.startswith(self.status) else f"{self.status}: {said}", "  "),
-                wrapped(f"stopped: {self.found.outcome.value}", "  "),
+                wrapped(stopped(self.found), "  "),
                 "",
                 *(wrapped(line, " " * (width + 2)) for line in lines),
                 "",

@@ -81,7 +81,7 @@ class Resumption:
         sampled = self.progress.with_samples(self.samples)
         question = self.question(self.comparison, self.progress, given)
         _check_samples(question, sampled.samples.complete.one_coupling)
-        return question.answer(sampled, samples)
+        return question.continued(sampled, samples, given.get("precision"))
 
 
 def _check_samples(question: Question, drawn: Draws) -> None:
@@ -99,7 +99,7 @@ def _check_samples(question: Question, drawn: Draws) -> None:
 def _asked(given: Mapping[str, Any], needed: tuple[str, ...], optional: tuple[str, ...] = ()) -> None:
     """Raise unless the arguments are those that a file cannot contain."""
     wanted = ", ".join(f"{name}=…" for name in needed)
-    if unknown := [name for name in given if name not in (*needed, *optional, "pool", "progress")]:
+    if unknown := [name for name in given if name not in (*needed, *optional, "precision", "pool", "progress")]:
         raise SettingsError(f"continued has no argument {short(unknown[0])}. Give {wanted}.")
     if missing := [name for name in needed if name not in given]:
         raise SettingsError(

@@ -105,7 +105,7 @@ def _beside_baseline(baseline: str, others: list[str], gaps: list[float], sure: 
 
 
 def caption(c: Comparison) -> str:
-    """Sample size, seed, confidence, coupling, and why sampling stopped."""
+    """Sample size, seed, confidence, coupling, and how the comparison ended."""
     least, most = min(c.counts.values()), max(c.counts.values())
     count = f"{most:,}" if least == most else f"{least:,} to {most:,}"
     first = (
@@ -115,6 +115,6 @@ def caption(c: Comparison) -> str:
     )
     second = (
         f"{type(c.summary.coupling).__name__} coupling",
-        f"stopped: {c.outcome.name.lower().replace('_', ' ')}",
+        "stopped: " * (not c.outcome.successful) + c.outcome.name.lower().replace("_", " "),
     )
     return " · ".join(first) + "\n" + " · ".join(second)

@@ -276,14 +276,16 @@ class Comparison(Tabulated, Savable, Reportable):
             return None
         return float(self.advantage(self.best, self.runner_up)) * (1 - self.unseen) / self.unseen
 
-    def continued(self, samples: int, **given: Any) -> Comparison:
+    def continued(self, samples: int, *, precision: float | None = None, **given: Any) -> Comparison:
         """Continue to this many rollouts of each action that was not eliminated, or until decided if it is not.
 
         No sample is drawn twice. A decided comparison goes on with the actions that were simulated last, to narrow the
-        intervals. `max_steps` and `seconds` no longer apply. One from a file must be given what a file does not have:
-        ``continued(5000, simulator=…, policy=…)``, and `state` and `actions` if the call that made it had them.
+        intervals. With `precision`, it goes on only until all mean gaps of these actions (with a baseline, to it) are
+        known to ± this value. `max_steps` and `seconds` no longer apply. One from a file must be given what a file does
+        not have: ``continued(5000, simulator=…, policy=…)``, and `state` and `actions` if the call that made it had
+        them.
         """
-        return self.continue_with(samples, given)
+        return self.continue_with(samples, {"precision": precision, **given})
 
     def rows(self) -> list[dict[str, Any]]:
         """One row per action, with the columns of the printed table and the regret of each action."""

@@ -103,10 +103,13 @@ def comparison_table(comparison: _Comparison) -> str:
 
 
 def stopped(c: _Sampled) -> str:
-    """Why sampling stopped."""
+    """What is known, or why sampling stopped before. A decided comparison may have gone on for more samples."""
     if c.outcome is Outcome.BUDGET_EXHAUSTED and c.best is not None:
         return "stopped: the budget is used up; the best is known, but not every mean gap to the requested precision"
-    return f"stopped: {c.outcome.value}"
+    if c.outcome is Outcome.PRECISE and len(set(c.counts.values())) > 1:
+        last = f"the {c.summary.labels.plural} that were simulated to the end"
+        return f"decided: every mean gap of {last} is known to the requested precision"
+    return f"{'decided' if c.outcome.successful else 'stopped'}: {c.outcome.value}"
 
 
 _EARLIER = (

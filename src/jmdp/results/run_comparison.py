@@ -12,7 +12,7 @@ from jmdp.base.savable import Savable
 from jmdp.base.settings import cut, short
 from jmdp.errors import LabelError
 from jmdp.results.answer import IS_BETTER, Wording
-from jmdp.results.comparison_table import aligned, assumptions, effort, table_rows
+from jmdp.results.comparison_table import aligned, assumptions, effort, stopped, table_rows
 from jmdp.results.result import Tabulated, forgotten, labelled_arrays, wrapped
 from jmdp.results.whole_comparison import WholeComparison
 from jmdp.results.whole_table import whole_columns, whole_table
@@ -90,12 +90,15 @@ class RunComparisons(Tabulated, Savable, Reportable, Mapping[str, RunComparison]
         """The answers of all measures, a line each."""
         return "\n".join(f"{name}: {found.answer}" for name, found in self.items())
 
-    def continued(self, samples: int, **given: Any) -> RunComparisons:
+    def continued(
+        self, samples: int, *, precision: float | Mapping[str, float] | None = None, **given: Any
+    ) -> RunComparisons:
         """Continue to this many runs of each design, or until every measure is decided if it is not.
 
-        Comparisons from a file must be given their `runs`: ``continued(5000, runs={…})``.
+        With `precision`, for all measures or by name, until their mean gaps are known to ± this value. Comparisons from
+        a file must be given their `runs`: ``continued(5000, runs={…})``.
         """
-        return self.continue_with(samples, given)
+        return self.continue_with(samples, {"precision": precision, **given})
 
     def rows(self) -> list[dict[str, Any]]:
         """One row per measure and design."""
@@ -137,7 +140,7 @@ class RunComparisons(Tabulated, Savable, Reportable, Mapping[str, RunComparison]
         for name, c in self.items():
             rows = aligned(table_rows(c, whole_columns(c), c.beside_reference))
             better = "smaller is better" if c.minimized else "larger is better"
-            said += ["", f"{name} ({better}; stopped: {c.outcome.value})", wrapped(c.answer, "  "), *rows]
+            said += ["", f"{name} ({better}; {stopped(c)})", wrapped(c.answer, "  "), *rows]
             said += [wrapped(sentence, "  ") for sentence in c.pairing.sentences()]
         return "\n".join([*said, "", *(wrapped(line, "  ") for line in (effort(each), *assumptions(each)))])
 
