@@ -81,8 +81,10 @@ for number, what in {1: "type", 7: "compressed size", 9: "offset of data", 11: "
         )
 
 
-def pages(field: int, value: Any, inner: int | None = None, *, whole: bool = False, **options: Any) -> bytes:
-    """A Parquet file in which a field of the header of each first page is changed, in place."""
+def pages(
+    field: int, value: Any, inner: int | None = None, *, whole: bool = False, of: str = "", **options: Any
+) -> bytes:
+    """A Parquet file in which a field of the header of each first page is changed, in place; in one column if given."""
     data = table(**options)
     start = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
     tree, _ = thrift_tree.parse(data, start)
@@ -96,7 +98,7 @@ def pages(field: int, value: Any, inner: int | None = None, *, whole: bool = Fal
             at = about[key][1]
             head, after = thrift_tree.parse(data, at)
             fields = head if inner is None else head[inner][1] if inner in head else {}
-            if field in fields:
+            if field in fields and (not of or about[3][1][1] == [of.encode()]):
                 fields[field] = value if whole else [fields[field][0], value]
             text = thrift_tree.written(head)
             body += data[end:at] + text
@@ -117,6 +119,9 @@ for value in (2**31 - 1, -1, 2**33 + 5):
     added(f"packed page of {value}", f"pages that say they have {value} bytes", lambda v=value: pages(3, v))
     added(f"values in a page: {value}", f"pages of {value} values", lambda v=value: pages(1, v, 5))
     added(f"dictionary of {value}", f"dictionaries of {value} names", lambda v=value: pages(1, v, 7))
+    added(
+        f"dictionary of {value} numbers", f"{value} entries in a few bytes", lambda v=value: pages(1, v, 7, of="reward")
+    )
 for value in (7, 6, 99, -1):
     added(
         f"encoding {value}", "an encoding in the page that the footer does not mention", lambda v=value: pages(2, v, 5)

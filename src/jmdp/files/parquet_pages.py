@@ -40,6 +40,8 @@ def unpacked_pages(content: bytes, chunk: Chunk) -> Pages:
             raise FileError(f"{chunk.place} is damaged: page {pages} is not within it, or it has too many. {FIX}")
         if chunk.codec == 0 and packed != unpacked:
             raise FileError(f"{chunk.place} is damaged: page {pages} has two different sizes. {FIX}")
+        if kind == _DICTIONARY and rows > unpacked:  # pyarrow allocates for the stated number
+            raise FileError(f"{chunk.place} is damaged: page {pages} has {rows:,} entries in {unpacked:,} bytes. {FIX}")
         reader.at += packed
     if values != chunk.rows:
         raise FileError(f"{chunk.place} is damaged: its pages have {values:,} rows instead of {chunk.rows:,}. {FIX}")
