@@ -42,3 +42,18 @@ def test_the_time_left_follows_the_residual(monkeypatch):
         report(1, 1.0, 1e-8)
         report(100, 1e-6, 1e-8)
     assert "00:01 left" in terminal.getvalue()
+
+
+def test_a_line_without_a_status_has_no_empty_part(monkeypatch):
+    """Where there is no terminal, lines say how much is done, the status if there is one, and the time left."""
+    clock = iter([0.0, 118.0, 300.0])
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: next(clock)))
+    lines = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", lines)
+    with progress.status_bar("review", True, 0, 31, unit="steps") as report:
+        report(4, "")
+        report(8, "old leads")
+    assert lines.getvalue().splitlines() == [
+        "review: 4 of at most 31 steps; at most 13:16 left",
+        "review: 8 of at most 31 steps; old leads; at most 14:22 left",
+    ]

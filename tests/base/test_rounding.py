@@ -118,7 +118,9 @@ def test_a_table_has_few_digits():
 
 
 def test_what_is_not_finite_is_said():
-    assert rounding.plus_minus(Estimate(1.0, -math.inf, math.inf)) == "1 ± ∞"
+    assert rounding.plus_minus(Estimate(28.32834, -math.inf, math.inf)) == "28.3283 (no error bound)"
+    assert rounding.plus_minus(Estimate(1.0, 0.5, math.inf)) == "1 (at least 0.5, no upper bound)"
+    assert rounding.plus_minus(Estimate(1.0, -math.inf, 1.23456)) == "1 (at most 1.235, no lower bound)"
     assert rounding.plus_minus(Estimate(math.nan, 0.0, 1.0)) == "nan"
     assert rounding.with_ends(Estimate(1.0, 0.0, math.inf)) == "1.0 [0.0, inf]"
     assert rounding.with_ends(Estimate(1.0, -math.inf, math.inf)) == "1 [-inf, inf]"
@@ -152,7 +154,64 @@ def test_numbers_in_figures():
     assert rounding.decimals_of(-0.0001, 2) == "0"
     assert rounding.decimals_of(12345678.9, 2) == "1.23e+07"
     assert [rounding.chance(p) for p in (0.0, 1e-5, 0.3124, 1 - 1e-5, 1.0)] == ["0", "<0.001", "0.312", ">0.999", "1"]
-    assert [rounding.significant(x, 2) for x in (432.1, -0.0123, 0.0)] == ["430", "−0.012", "0"]
+    assert [rounding.significant(x, 2) for x in (432.1, -0.0123, 0.0, 99.6)] == ["430", "−0.012", "0", "100"]
+
+
+@given(finite, errors, st.integers(1, 6))
+@example(0.125, 1e-17, 2)
+@example(1.0, 0.0, 3)
+def test_supported_digits_are_those_of_the_whole_interval(value, error, wanted):
+    """Both ends, and so all that is between them, round to what is printed; else the interval is printed."""
+    number = Estimate.around(value, error)
+    text, digits = rounding.supported(number, wanted), rounding.supported_digits(number, wanted)
+    if digits is None:
+        assert text == rounding.plus_minus(number)
+        assert wanted > 1 or error > 0
+        return
+    assert wanted <= digits <= wanted + 3
+    for end in (number.low, number.high):
+        assert read(text) == Fraction(Decimal(f"{end:.{digits}g}"))
+
+
+def test_a_size_without_its_error_has_no_digit_that_is_not_known():
+    assert rounding.supported(Estimate(0.000122, 0.000009, 0.000235), 3) == "0.000122 ± 0.000113"
+    assert rounding.supported(Estimate(0.402, 0.321, 0.483), 3) == "0.402 ± 0.081"
+    assert rounding.supported(Estimate(0.402, 0.4019, 0.4021), 3) == "0.402"
+    assert rounding.supported(Estimate(0.4015, 0.4014999, 0.4015001), 3) == "0.4015"
+    assert rounding.supported(Estimate(3e-320, 2.999e-320, 3.001e-320), 2) == "3e−320"
+
+
+def test_shares_of_cases_have_the_digits_that_their_interval_supports():
+    found = [
+        rounding.share_of_cases(Estimate(*x))
+        for x in ((0.31, 0.306, 0.314), (0.31, 0.3045, 0.3135), (0.125, 0.125 - 1e-15, 0.125 + 1e-15),
+                  (1e-9, 0.0, 1e-8), (0.0, 0.0, 0.0), (0.0, 0.0, 0.0195))
+    ]  # fmt: skip
+    assert found == ["31% of cases", "31% of cases (30.4 to 31.4%)", "12.5% of cases", "<1% of cases", "0% of cases",
+                     "0% of cases (0 to 2%)"]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("level", "text"),
+    [
+        (0.95, "95%"),
+        (0.999, "99.9%"),
+        (1 - 0.05 / 3, "98.33%"),
+        (1 - 0.05 / 7, "99.285%"),
+        (0.9, "90%"),
+        (2 / 3, "66.6%"),
+    ],
+)
+def test_confidence_is_not_overstated(level, text):
+    assert rounding.confidence_percent(level) == text
+    assert Fraction(text.rstrip("%")) / 100 <= Fraction(level) + Fraction(1, 10**12)
+
+
+@given(st.floats(0.001, 1 - 1e-15))
+def test_no_confidence_is_overstated(level):
+    printed = Fraction(rounding.confidence_percent(level).rstrip("%")) / 100
+    assert Fraction(level) - (1 - Fraction(level)) / 90 <= printed <= Fraction(level) + Fraction(1, 10**9)
+    assert printed < 1
 
 
 def test_percentages_add_up():

@@ -6,7 +6,7 @@ import re
 from decimal import Decimal
 from fractions import Fraction
 
-FLOAT = r"[-−]?\d[\d,]*(?:\.\d+)?(?:e[+-]?\d+)?"
+FLOAT = r"[-−]?\d[\d,]*(?:\.\d+)?(?:e[+\-−]?\d+)?"
 END = rf"(?:{FLOAT}|-?inf)"
 NUMBER = rf"{FLOAT}(?: ± {FLOAT}|(?: in)? \[{END}, {END}\])?"
 """``value``, ``value ± error``, ``value [low, high]`` or ``value in [low, high]``."""

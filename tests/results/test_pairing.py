@@ -107,3 +107,16 @@ def test_no_pairing_exceeds_the_ceiling():
         assert float(pairing_gain(returns, 0, 1e-24)[0]) <= pairing_ceiling(returns, 0, 1e-24)
     assert pairing_ceiling(np.stack([x, x + 1, -x], axis=1), 0, 1e-24) == math.inf
     assert math.isnan(pairing_ceiling(np.ones((8, 2)), 0, 1e-24))
+
+
+@pytest.mark.parametrize(
+    ("gain", "said"),
+    [
+        (Estimate(2e6, 1.2e6, 3.14e6), "2,000,000 × as many episodes (1,200,000 to 3,100,000, from 80 pairs)"),
+        (Estimate(320.4, 99.5, 411.0), "320 × as many episodes (100 to 410, from 80 pairs)"),
+        (Estimate(2.4, 1.6, 3e304), "2.4 × as many episodes (1.6 to over 1,000,000,000, from 80 pairs)"),
+    ],
+)
+def test_factors_are_written_out(gain, said):
+    found = Pairing(gain=gain, ceiling=math.inf, correlation=0.9, samples=80, shares=None, independent=0)
+    assert said in str(found)

@@ -87,7 +87,8 @@ def status_bar(
                 left = past * (end - count) / max(1, count - start)
                 left = left if seconds is None else min(left, max(0.0, seconds - past))
                 about = f"at most {tqdm.format_interval(left)} left"
-                print(f"{name}: {count:,} of at most {end:,} {unit}; {status}; {about}", file=sys.stderr, flush=True)
+                parts = [f"{count:,} of at most {end:,} {unit}", status, about]
+                print(f"{name}: {'; '.join(filter(None, parts))}", file=sys.stderr, flush=True)
 
         yield report
 

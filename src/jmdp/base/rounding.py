@@ -202,7 +202,7 @@ def exactly(value: float) -> str:
 def significant(value: float, digits: int) -> str:
     """A number without error to so many significant digits, and without an exponent if they are few: 430, 3.00."""
     text = without_zeros(value, digits, 6)
-    if 10.0 ** (1 - digits) <= abs(value) < 10.0**digits and value != round(value):
+    if 10.0 ** (1 - digits) <= abs(value) and abs(float(text)) < 10.0**digits and value != round(value):
         text = f"{value:#.{digits}g}".rstrip(".")
     return typeset(text)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import jmdp
 from jmdp.base.interval import Estimate
-from jmdp.base.rounding import at_most, plus_minus
+from jmdp.base.rounding import at_most, plus_minus, supported_digits
 from jmdp.errors import UnavailableError
 from jmdp.models.policy import TabularPolicy
 from jmdp.models.tabular import TabularJMDP
@@ -81,7 +81,7 @@ class EvaluationReport:
         for s in states:
             cells = [_short(self._mean(s, a)) for a in self.actions]
             rows.append([self.model.states.name(s), *cells])
-        return "\n".join([*aligned(rows), "Means are rounded to at most six digits; --json prints all digits."])
+        return "\n".join([*aligned(rows), "Means are rounded to six digits; --json prints all digits."])
 
     def _gaps(self, s: int) -> str:
         reference, at, name = self._reference(s), self._at(s), self.model.actions.name
@@ -115,6 +115,10 @@ class EvaluationReport:
         if bound:
             lines.append(
                 "* upper bound from mean and variance (Cantelli); --method exact-distribution gives the probability"
+            )
+        if self.result.certificate is None:
+            lines.append(
+                "no error bound: this method gives estimates only; --method exact-pairs gives certified intervals"
             )
         return "\n".join(lines)
 
@@ -171,5 +175,6 @@ def _correlation(gap: Gap) -> Estimate:
 
 
 def _short(value: Estimate) -> str:
-    """Return a number without its error, to the digit of its error and at most six digits."""
-    return min(f"{float(value):.6g}", plus_minus(value).split(" ")[0], key=len)
+    """Return a number to six digits, with its error if that does not support them."""
+    digits = supported_digits(value, 6) if value.has_interval else 6
+    return plus_minus(value) if digits is None else f"{float(value):.{digits}g}"

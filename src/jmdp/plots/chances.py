@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from jmdp.base.interval import Estimate
-from jmdp.base.rounding import at_most, chance, ends_to_decimals
+from jmdp.base.rounding import at_most, chance, confidence_percent, ends_to_decimals
 from jmdp.results.gaps.distribution import Distribution
 
 NOTABLE = 0.005
@@ -25,7 +25,7 @@ def short_interval(estimate: Estimate) -> str:
 def confidence_of_pairs(distributions: Iterable[Distribution]) -> str:
     """The lowest confidence of the distributions in words; each has its own band."""
     sure = [distribution.confidence for distribution in distributions if distribution.confidence is not None]
-    return f"each pair at {100 * min(sure):g}% confidence" if sure else "certified"
+    return f"each pair at {confidence_percent(min(sure))} confidence" if sure else "certified"
 
 
 def largest_error(estimates: Iterable[Estimate]) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from jmdp.base.interval import Estimate, Interval
-from jmdp.base.rounding import percentages, plus_minus, significant, typeset
+from jmdp.base.rounding import percentages, significant, supported, typeset
 from jmdp.models.coupling import Independent
 from jmdp.plots.comparison_words import Words, caption, has_baseline, verdict, written
 from jmdp.plots.spread_bars import INDEPENDENT, INDEPENDENT_LABEL, SHARED, bar_limits, draw_bar
@@ -179,12 +179,10 @@ class _Once:
 
 
 def _with_error(gap: Estimate) -> str:
-    """12.3 ± 0.5. The error is left out where it is below the fourth digit of the value."""
+    """12.3 ± 0.5. The error is left out where it supports four digits of the value."""
     if not math.isfinite(gap.error):
-        return f"{significant(gap, 3)} ± ∞"
-    if gap.error < 5e-5 * abs(gap) or gap.error == 0:
-        return significant(gap, 4)
-    return typeset(plus_minus(gap))
+        return f"{significant(gap, 3)} (no error bound)"
+    return typeset(supported(gap, 4))
 
 
 def _draw_chances(axes: Axes, rows: list[_Row], words: Words, runs: str) -> None:

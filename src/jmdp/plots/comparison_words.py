@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from jmdp.base.rounding import confidence_percent
 from jmdp.results.anytime import ENOUGH
 from jmdp.results.outcome import Outcome
 
@@ -111,7 +112,7 @@ def caption(c: Comparison) -> str:
     first = (
         f"{count} {c.run}s of each {c.alternative}",
         f"seed {c.seed}",
-        f"{100 * c.confidence:g}% confidence{', large-sample' if c.return_range is None else ''}",
+        f"{confidence_percent(c.confidence)} confidence{', large-sample' if c.return_range is None else ''}",
     )
     second = (
         f"{type(c.summary.coupling).__name__} coupling",

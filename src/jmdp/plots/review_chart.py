@@ -10,7 +10,7 @@ import numpy as np
 
 from jmdp.base.arrays import Floats
 from jmdp.base.interval import Estimate
-from jmdp.base.rounding import significant
+from jmdp.base.rounding import confidence_percent, significant
 from jmdp.plots.comparison_words import plain
 from jmdp.plots.review_axes import Column, axis_limits, finite_ends, label_points, thinned
 from jmdp.plots.style import COLOURS, GREY, SMALL, WIDTH, check_drawn, clear_spines, new_figure, span_row, wrapped
@@ -96,7 +96,9 @@ def _caption(r: Review, shown: int) -> str:
     elif max(counts) <= 1:
         found = "nothing random after the start: exact values"
     else:
-        found = f"{max(counts):,} rollouts of each action from each state · {100 * r.confidence:g}% confidence"
+        found = (
+            f"{max(counts):,} rollouts of each action from each state · {confidence_percent(r.confidence)} confidence"
+        )
     drawn = f"{shown:,} of {len(r):,} steps drawn · " if shown < len(r) else ""
     return f"{drawn}{found} · seed {r.seed}"
 

@@ -96,7 +96,8 @@ def _sampling(result: Comparison | RunComparisons) -> str:
     if not isinstance(result, RunComparisons):
         return sampled(result)
     each = next(iter(result.values()))
-    return f"{sampled(each)}: of each measure, so that all hold jointly at {100 * result.confidence:g}%"
+    jointly = rounding.confidence_percent(result.confidence)
+    return f"{sampled(each)}: of each measure, so that all hold jointly at {jointly}"
 
 
 def _figure(c: Comparison) -> Figure:
@@ -179,7 +180,8 @@ def _trust(c: Comparison) -> list[str]:
 def _jointly(result: Comparison | RunComparisons) -> list[str]:
     if not isinstance(result, RunComparisons):
         return []
-    return [f"All statements on the {len(result)} measures hold jointly at {100 * result.confidence:g}% confidence."]
+    jointly = rounding.confidence_percent(result.confidence)
+    return [f"All statements on the {len(result)} measures hold jointly at {jointly} confidence."]
 
 
 def _again(result: Comparison | RunComparisons, command: str | None) -> Again:

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 
 from jmdp.base.interval import Estimate
-from jmdp.base.rounding import typeset, value_and_ends
+from jmdp.base.rounding import confidence_percent, typeset, value_and_ends
 from jmdp.reports.page import Cell, Number, Table, percent
 from jmdp.reports.words import MOST_ROWS, name, rows_left_out
 from jmdp.results.comparison import Comparison
@@ -22,7 +22,7 @@ def sampled(c: Comparison) -> str:
     said = f"n = {n} {c.run}{'s' * (most > 1)} of each {c.alternative}, seed {c.seed}"
     if c.summary.certain:
         return f"{said}, no random numbers were used"
-    return f"{said}, {100 * c.confidence:g}% confidence{'' if c.return_range else ' (large-sample)'}"
+    return f"{said}, {confidence_percent(c.confidence)} confidence{'' if c.return_range else ' (large-sample)'}"
 
 
 def means_table(c: Comparison) -> Table:
@@ -96,7 +96,7 @@ def regret_table(c: Comparison) -> Table:
         columns=[c.alternative, "mean regret", "95% quantile", "mean of the worst 5%"],
         rows=rows,
         note=f"From the n = {n:,} samples in which every {c.alternative} was simulated, seed {c.seed}, "
-        f"{100 * c.confidence:g}% confidence.{rows_left_out(len(c.actions))}",
+        f"{confidence_percent(c.confidence)} confidence.{rows_left_out(len(c.actions))}",
         words={
             "regret": f"what the {c.alternative} earns less than the best one in hindsight, with the same randomness"
         },

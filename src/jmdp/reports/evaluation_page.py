@@ -9,7 +9,7 @@ import numpy as np
 
 from jmdp.base.interval import Estimate
 from jmdp.base.labels import Label
-from jmdp.base.rounding import at_most, typeset
+from jmdp.base.rounding import at_most, confidence_percent, supported_digits, typeset
 from jmdp.errors import UnavailableError
 from jmdp.plots.gap_chart import gap_chart
 from jmdp.reports.again import again, settings
@@ -137,11 +137,10 @@ def _state_table(e: Evaluation, s: int, ranked: Sequence[int], gaps: Sequence[Ga
 
 
 def _cell(e: Evaluation, value: Estimate) -> Cell:
-    """A number with its interval; if it is certain, and its error is below the last digit, with six digits only."""
+    """A number with its interval; if it is certain, and all of the interval rounds to six digits, those alone."""
     sampled = e.certificate is None or e.certificate.kind == "statistical"
-    if sampled or math.isnan(value) or not value.error <= 1e-7 * abs(value):
-        return value
-    return Number(typeset(f"{float(value):.6g}"), None, exact=True)
+    digits = None if sampled or math.isnan(value) else supported_digits(value, 6)
+    return value if digits is None else Number(typeset(f"{float(value):.{digits}g}"), None, exact=True)
 
 
 def _rounded(e: Evaluation) -> str:
@@ -149,7 +148,7 @@ def _rounded(e: Evaluation) -> str:
         return ""
     if e.certificate.kind == "statistical":
         return "Intervals are in brackets, rounded outwards."
-    return "Without brackets: rounded to six digits, and the error is smaller than the last of them."
+    return "Without brackets: rounded to six digits, which are certain."
 
 
 def _no_better(gap: Gap) -> Cell:
@@ -215,7 +214,9 @@ def _trust(e: Evaluation) -> list[str]:
         said.append("there is no certificate: all numbers are estimates, no interval")
     elif c.kind == "statistical":
         rule = "a large-sample approximation" if c.large_sample else "valid for any distribution"
-        said.append(f"each interval contains its number with probability {100 * (c.confidence or 0):g}%; it is {rule}")
+        said.append(
+            f"each interval contains its number with probability {confidence_percent(c.confidence or 0)}; it is {rule}"
+        )
         if c.large_sample:
             said.append("outcomes too rare to have been drawn are not included")
     elif c.kind == "exact":

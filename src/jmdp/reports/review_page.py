@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from jmdp.base.rounding import confidence_percent
 from jmdp.plots.review_chart import review_chart
 from jmdp.reports import reviews_page
 from jmdp.reports.page import Cell, Figure, Page, Table
@@ -66,7 +67,7 @@ def sampled(r: Review) -> str:
         return f"n = 1 rollout of each action from each state, exact because nothing is random there; seed {r.seed}"
     many = f"{min(counts):,} to {max(counts):,}" if min(counts) < max(counts) else f"{max(counts):,}"
     each = f"n = {many} rollouts of each action from each state"
-    return f"{each}, seed {r.seed}, {100 * r.confidence:g}% confidence, large-sample intervals"
+    return f"{each}, seed {r.seed}, {confidence_percent(r.confidence)} confidence, large-sample intervals"
 
 
 def _is_random(r: Review) -> bool:

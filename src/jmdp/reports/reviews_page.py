@@ -6,6 +6,7 @@ import heapq
 import math
 
 from jmdp.base.interval import Estimate
+from jmdp.base.rounding import confidence_percent
 from jmdp.plots.reviews_chart import reviews_chart
 from jmdp.reports.page import Cell, Figure, Number, Page, Table, percent
 from jmdp.reports.review_again import again_of
@@ -46,7 +47,8 @@ def page(reviews: Reviews, command: str | None = None) -> Page:
 def sampled(reviews: Reviews) -> str:
     """n, seed and confidence."""
     r = reviews.first
-    return f"n = {len(reviews):,} episodes, seed {r.seed}, {100 * r.confidence:g}% confidence, large-sample intervals"
+    confidence = f"{confidence_percent(r.confidence)} confidence, large-sample intervals"
+    return f"n = {len(reviews):,} episodes, seed {r.seed}, {confidence}"
 
 
 def _status(reviews: Reviews) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from jmdp.base.rounding import confidence_percent
 from jmdp.base.settings import cut, short
 from jmdp.errors import UnavailableError
 from jmdp.reports.again import again, later
@@ -129,7 +130,9 @@ def _verdict(study: Study, states: States) -> str:
         parts[0] += ", with certified intervals"
     elif confidence is not None and progress.decided:
         wrong = f"{(1 - confidence) * compared:,.1f} of the {compared:,}"
-        parts[0] += f", each at {100 * confidence:g}% confidence, so that on average at most {wrong} may be wrong"
+        parts[0] += (
+            f", each at {confidence_percent(confidence)} confidence, so that on average at most {wrong} may be wrong"
+        )
     if np.isfinite(states.gap[0]):
         value, ends = number_text(*outward(*states.estimate("gap", 0)))
         names, label = study.alternatives, cut(states.rows["state"][0].as_py(), 60)
@@ -146,7 +149,8 @@ def _sampling(study: Study, states: States) -> str:
     size = f"n = {n.min():,.0f} to {n.max():,.0f}" if n.size and n.min() < n.max() else f"n = {n.max(initial=0):,.0f}"
     return (
         f"{size} paired rollouts of the leader in a state, {n.sum():,.0f} in all states; seed {short(seed)}, from "
-        f"which each state has a key of its own; intervals at {100 * confidence:g}% confidence for each state."
+        "which each state has a key of its own; intervals at "
+        f"{confidence_percent(confidence)} confidence for each state."
     )
 
 
@@ -181,8 +185,8 @@ def _trust(study: Study, states: States) -> list[str]:
     else:
         error = 1 - confidence
         said += [
-            f"Each state is decided at {100 * confidence:g}% confidence, whatever its number of samples. The intervals "
-            f"are valid at any time and allow for the number of {_plural(study)}."
+            f"Each state is decided at {confidence_percent(confidence)} confidence, whatever its number of samples. "
+            f"The intervals are valid at any time and allow for the number of {_plural(study)}."
             + (
                 "" if study.settings.get("return_range") else " They hold for large samples: no return_range was given."
             ),

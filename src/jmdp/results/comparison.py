@@ -14,6 +14,7 @@ from jmdp.base.arrays import Floats
 from jmdp.base.interval import Estimate, Interval
 from jmdp.base.labels import Label
 from jmdp.base.reportable import Reportable
+from jmdp.base.rounding import confidence_percent
 from jmdp.base.savable import Savable
 from jmdp.base.settings import cut, integer, short
 from jmdp.errors import LabelError
@@ -348,7 +349,7 @@ class Comparison(Tabulated, Savable, Reportable):
         return self.answer
 
     def _note(self) -> str:
-        return f"{effort(self)}; {100 * self.confidence:g}% confidence"
+        return f"{effort(self)}; {confidence_percent(self.confidence)} confidence"
 
     def __repr__(self) -> str:
         return comparison_table(self)

@@ -8,7 +8,7 @@ import numpy as np
 
 from jmdp.base.arrays import Floats
 from jmdp.base.labels import Labels
-from jmdp.base.rounding import at_most
+from jmdp.base.rounding import at_most, confidence_percent
 from jmdp.models.coupling import Coupling
 from jmdp.results.certificate import Certificate
 from jmdp.results.gaps.gap import Gap
@@ -102,4 +102,7 @@ def _trust(certificate: Certificate | None) -> str:
         return "estimates without error bounds"
     if certificate.confidence is None:
         return certificate.kind
-    return f"each at {100 * certificate.confidence:g}% confidence" + " (large-sample)" * certificate.large_sample
+    return (
+        f"each at {confidence_percent(certificate.confidence)} confidence"
+        + " (large-sample)" * certificate.large_sample
+    )

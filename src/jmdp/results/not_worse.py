@@ -163,7 +163,7 @@ def effort_of(c: _Sampled, n: int | None = None) -> str:
     paired = c.paired_samples == c.samples and c.summary.coupling.shared_in_a_state
     count = c.samples if n is None else n
     runs = f"{count:,} paired {c.run}s" if paired else f"{count:,} {c.run}s of each"
-    return f"{100 * c.confidence:g}% confidence, {runs}"
+    return f"{rounding.confidence_percent(c.confidence)} confidence, {runs}"
 
 
 def _beside(number: Estimate, threshold: float) -> str:

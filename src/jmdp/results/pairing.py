@@ -14,6 +14,9 @@ from jmdp.simulators.episodes import LuckProbe
 
 _NORMAL_95 = 1.96
 
+_UNCOUNTED = 10**9
+"""Factors that are not written out."""
+
 _LARGE = 1000
 """Ceilings above this are not distinguished."""
 
@@ -72,7 +75,7 @@ class Pairing:
         if math.isinf(self.gain):
             said = [f"The gap did not vary in {self.samples} pairs: shared randomness removes all of its variance."]
         else:
-            low, gain, high = (significant(x, 2) for x in (self.gain.low, float(self.gain), self.gain.high))
+            low, gain, high = (_factor(x) for x in (self.gain.low, float(self.gain), self.gain.high))
             ends = f"{low} to {high}, from {self.samples:,} pairs"
             said = [
                 f"For the same precision, independent sampling would need {gain} × as many {self.run}s ({ends}). "
@@ -102,6 +105,13 @@ class Pairing:
         if self.ceiling >= _LARGE:
             return f"The standard deviations are nearly equal: they allow a factor of more than {_LARGE:,}."
         return f"No pairing of returns with these standard deviations can exceed {ceiling_text(self.ceiling)}."
+
+
+def _factor(x: float) -> str:
+    """A factor to two digits: 1.5, 2,000,000."""
+    if x >= _UNCOUNTED:
+        return f"over {_UNCOUNTED:,}"
+    return significant(x, 2) if x < 100 else f"{float(f'{x:.2g}'):,.0f}"
 
 
 def pairing_gain(returns: Floats, reference: int, noise: float) -> tuple[Estimate, float, float]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from jmdp.base.arrays import Floats
 from jmdp.base.reportable import Reportable
+from jmdp.base.rounding import confidence_percent
 from jmdp.base.savable import Savable
 from jmdp.base.settings import cut, short
 from jmdp.errors import LabelError
@@ -124,18 +125,17 @@ class RunComparisons(Tabulated, Savable, Reportable, Mapping[str, RunComparison]
         return self.answer
 
     def _note(self) -> str:
-        return f"{effort(next(iter(self.values())))}; {100 * self.confidence:g}% confidence jointly"
+        return f"{effort(next(iter(self.values())))}; {confidence_percent(self.confidence)} confidence jointly"
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "continue_with": forgotten}
 
     def __repr__(self) -> str:
         each = next(iter(self.values()))
-        joint = f"All statements hold jointly at {100 * self.confidence:g}% confidence"
+        together, alone = confidence_percent(self.confidence), confidence_percent(each.confidence)
+        joint = f"All statements hold jointly at {together} confidence: each measure at {alone}"
         said = [
-            wrapped(
-                f"{len(self)} measures of {_about(each)}. {joint}: each measure at {100 * each.confidence:.4g}%.", "  "
-            )
+            wrapped(f"{len(self)} measures of {_about(each)}. {joint}.", "  "),
         ]
         for name, c in self.items():
             rows = aligned(table_rows(c, whole_columns(c), c.beside_reference))

@@ -40,7 +40,22 @@ def gap(mean, interval, *, confidence=None, values=None, state="3", **more):
     ("found", "sentence"),
     [
         (gap(3.0, Interval(3.0, 3.0)), "In state 3, new earns 3 more than old on average (certified)"),
-        (gap(-0.12345, Interval(-0.13, -0.12), state="here"), "new earns 0.123 less than old on average (certified)"),
+        (
+            gap(-0.12345, Interval(-0.1234, -0.1232), state="here"),
+            "new earns 0.123 less than old on average (certified)",
+        ),
+        (
+            gap(-0.12345, Interval(-0.13, -0.12), state="here"),
+            "new earns 0.1235 ± 0.0066 less than old on average (certified)",
+        ),
+        (
+            gap(-0.000122, Interval(-0.000235, -0.000009), state="here"),
+            "new earns 0.000122 ± 0.000113 less than old on average (certified)",
+        ),
+        (
+            gap(2.0, Interval(1.0, 3.0), confidence=1 - 0.05 / 3, state="here"),
+            "new earns 2.0 ± 1.0 more than old on average (98.33% confidence)",
+        ),
         (gap(0.0, Interval(0.0, 0.0), state="here"), "new and old earn the same on average (certified)"),
         (
             gap(2.0, Interval(1.0, 3.0), confidence=0.95, large_sample=True, state="start"),

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jmdp
+from jmdp.base.rounding import confidence_percent
 from jmdp.errors import MissingExtraError
 from jmdp.experiments.reproduction.experiment import Experiment
 from jmdp.experiments.reproduction.findings import Judgement, Measured
@@ -94,7 +95,7 @@ def source(measured: Measured) -> str:
         return f"{n}; no sampling, interval is their range"
     plural = "s" if len(measured.seeds) > 1 else ""
     seeds = ", ".join(map(str, measured.seeds))
-    return f"{n}; seed{plural} {seeds}; {100 * (measured.confidence or 0):g}% interval"
+    return f"{n}; seed{plural} {seeds}; {confidence_percent(measured.confidence or 0)} interval"
 
 
 def _plain(value: Any) -> str:

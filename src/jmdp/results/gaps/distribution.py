@@ -110,7 +110,11 @@ class Distribution(arrays.FrozenArrays):
     @property
     def confidence_text(self) -> str:
         """Confidence of the band as text, or 'certified' if it is certain."""
-        return "certified" if self.confidence is None else f"band at {100 * self.confidence:g}% confidence"
+        return (
+            "certified"
+            if self.confidence is None
+            else f"band at {rounding.confidence_percent(self.confidence)} confidence"
+        )
 
     def __repr__(self) -> str:
         lines = [
@@ -121,10 +125,8 @@ class Distribution(arrays.FrozenArrays):
         return "\n".join(lines)
 
     def _sentence(self) -> str:
-        low, high = (rounding.significant(float(self.quantile(p)), 3) for p in (0.05, 0.95))
-        return (
-            f"The return is between {low} and {high} in 90% of cases, {rounding.significant(self.mean, 3)} on average"
-        )
+        low, high, mean = (_stated(x) for x in (self.quantile(0.05), self.quantile(0.95), self.mean))
+        return f"The return is between {low} and {high} in 90% of cases, {mean} on average"
 
     def _shown(self) -> dict[str, Estimate]:
         return {
@@ -149,11 +151,8 @@ class GapDistribution(Distribution):
         return cls(np.zeros(1), np.zeros(1), np.zeros(1), np.ones(1), 0.0, nothing, tied=Interval(1.0, 1.0))
 
     def _sentence(self) -> str:
-        more, less = (
-            rounding.percentages([float(p), 1 - float(p)])[0] for p in (self.superiority(), self.inferiority())
-        )
-        mean = rounding.significant(self.mean, 3)
-        return f"The mean gap is {mean}; the gap is positive in {more} of cases and negative in {less}"
+        more, less = (rounding.share_of_cases(p) for p in (self.superiority(), self.inferiority()))
+        return f"The mean gap is {_stated(self.mean)}; the gap is positive in {more} and negative in {less}"
 
     def superiority(self) -> Estimate:
         """P(Z(s, a) > Z(s, b)): the first action earns strictly more; ties do not count."""
@@ -172,6 +171,22 @@ class GapDistribution(Distribution):
         least, most = max(self.tied.low, certain - 2 * self._slack), min(self.tied.high, possible + 2 * self._slack)
         return Estimate(min(max(middle, least), most), least, most)
 
+    def mean_size(self, *, above: bool) -> Estimate:
+        """E[|G| | G > 0] if `above`, else E[|G| | G < 0]; nan if there are no such cases."""
+        sign, chance = (1.0, self.superiority()) if above else (-1.0, self.inferiority())
+        top = max(0.0, self.support.high if above else -self.support.low)
+        least, value, most = (
+            float(self.mass @ np.maximum(sign * ends, 0.0)) for ends in (self.low, self.value, self.high)
+        )
+        least, most = min(least, most), max(least, most)
+        rounding = (self.mass.size + 8) * (4 * _UNIT * most + (2.0**-1073 if most else 0.0))
+        off = rounding + (self._slack * top if top else 0.0)
+        if not (chance > 0 and value > 0):
+            return Estimate.within(math.nan, None)
+        low, high = max(0.0, least - off) / chance.high, (most + off) / chance.low if chance.low else math.inf
+        low, high = low * (1 - 4 * _UNIT), min(high * (1 + 4 * _UNIT), top)
+        return Estimate(min(max(value / chance, low), high), low, high)
+
     def _shown(self) -> dict[str, Estimate]:
         chances = {"P(gap > 0)": self.superiority(), "P(gap = 0)": self.ties(), "P(gap < 0)": self.inferiority()}
         return {**chances, **super()._shown()}
@@ -183,6 +198,11 @@ def part(p: object) -> float:
     if not 0 < found <= 1:
         raise SettingsError(f"p is {short(p)}. Give a probability above 0 and at most 1, e.g. 0.05 for the worst 5%.")
     return found
+
+
+def _stated(number: Estimate) -> str:
+    """A number of the first sentence: the digits that its interval supports; an estimate if that is not bounded."""
+    return rounding.supported(number, 3) if math.isfinite(number.error) else f"about {rounding.significant(number, 3)}"
 
 
 def _ends(support: Interval) -> str:

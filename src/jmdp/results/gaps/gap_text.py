@@ -83,46 +83,41 @@ def _on_average(gap: _Gap) -> str:
     if interval is not None and interval.low == interval.high == 0:
         return f"{one} and {other} earn the same on average ({_certainty(gap)})"
     more = "more" if gap.mean > 0 else "less"
-    size = rounding.significant(abs(gap.mean), 3)
     if interval is None:
+        size = rounding.significant(abs(gap.mean), 3)
         return f"{one} earns about {size} {more} than {other} on average (an estimate without an interval)"
     if interval.low <= 0 <= interval.high:
         mean = rounding.plus_minus(Estimate.within(gap.mean, interval))
         return f"{one} and {other} cannot be told apart: the mean gap is {mean} ({_certainty(gap)})"
-    if gap.confidence is not None:
-        ends = sorted((abs(interval.low), abs(interval.high)))
-        size = rounding.plus_minus(Estimate(abs(gap.mean), *ends))
+    found = Estimate(abs(gap.mean), *sorted((abs(interval.low), abs(interval.high))))
+    size = rounding.supported(found, 3) if gap.confidence is None else rounding.plus_minus(found)
     return f"{one} earns {size} {more} than {other} on average ({_certainty(gap)})"
 
 
 def _otherwise(gap: _Gap, distribution: GapDistribution) -> str:
     """How often, and by how much, the outcome is the opposite of the average."""
-    sign, word = (-1.0, "less") if gap.mean > 0 else (1.0, "more")
+    word = "less" if gap.mean > 0 else "more"
     chance = distribution.inferiority() if gap.mean > 0 else distribution.superiority()
     if chance.high == 0:
         return f"{gap.first} never earns {word}"
-    lost = float(distribution.mass @ [max(0.0, sign * value) for value in distribution.value.tolist()])
-    size = (
-        f", by about {rounding.significant(lost / chance, 2)} on average in these cases"
-        if chance > 0 and lost > 0
-        else ""
-    )
-    return f"{gap.first} earns {word} in {_percent(chance)}{size}"
+    return f"{gap.first} earns {word} in {rounding.share_of_cases(chance)}{_by(distribution, gap.mean < 0)}"
 
 
-def _percent(chance: Estimate) -> str:
-    """The nearest whole percent, followed by the interval, rounded outwards, if it is wider than 1%."""
-    nearest = rounding.percentages([float(chance), 1 - float(chance)])[0]
-    if chance.high - chance.low <= 0.01:
-        return f"{nearest} of cases"
-    low, high = rounding.percent_ends(chance, 1)
-    return f"{nearest} of cases ({low} to {high}%)"
+def _by(distribution: GapDistribution, more: bool) -> str:
+    """How much more or less is earned on average in the cases where it is."""
+    size = distribution.mean_size(above=more)
+    certified, digits = distribution.confidence is None, rounding.supported_digits(size, 2)
+    if not size > 0 or (certified and not math.isfinite(size.high)):
+        return ""
+    if certified and digits is None:
+        return f", by {rounding.at_least(size.low, 2)} to {rounding.at_most(size.high, 2)} on average in these cases"
+    return f", by about {rounding.significant(size, digits or 2)} on average in these cases"
 
 
 def _certainty(gap: _Gap) -> str:
     if gap.confidence is None:
         return "certified"
-    return f"{100 * gap.confidence:g}% confidence" + ", large-sample" * gap.large_sample
+    return f"{rounding.confidence_percent(gap.confidence)} confidence" + ", large-sample" * gap.large_sample
 
 
 def _trust(gap: _Gap) -> str:
@@ -130,7 +125,7 @@ def _trust(gap: _Gap) -> str:
         return "estimates without error bounds"
     if gap.confidence is None:
         return "certified"
-    return f"each ± at {100 * gap.confidence:g}% confidence" + " (large-sample)" * gap.large_sample
+    return f"each ± at {rounding.confidence_percent(gap.confidence)} confidence" + " (large-sample)" * gap.large_sample
 
 
 def _shown(value: float, interval: Interval | None) -> str:
