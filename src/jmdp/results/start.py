@@ -23,7 +23,7 @@ from jmdp.errors import SettingsError
 from jmdp.results.certificate import Certificate
 from jmdp.results.evaluation import Evaluation
 from jmdp.results.gaps.distribution import Distribution, GapDistribution
-from jmdp.results.parts import VarianceSplit
+from jmdp.results.parts import CertifiedCrossCovariances, VarianceSplit
 
 _HIDDEN = 2.0**-1050
 """Bound on the total underflow of a weighted sum."""
@@ -45,6 +45,7 @@ def with_start(evaluation: Evaluation, start: Floats | None) -> Evaluation:
         certificate=row.certificate(evaluation.certificate),
         states=start_labels(evaluation.states),
         start=row,
+        cross=None if evaluation.cross is None else row,
         moments=None if evaluation.moments is None else row,
         distributions=None if evaluation.distributions is None else row,
         ranges=None if evaluation.ranges is None else row,
@@ -179,6 +180,22 @@ class StartRow:
 
     def _is_start(self, s: int) -> bool:
         return s == self.evaluation.states.size
+
+    def cross_covariance(self, s: int, i: int, t: int, j: int) -> float:
+        """As `Evaluation.cross_covariance`, of states other than "start"."""
+        assert self.evaluation.cross is not None
+        self._refuse_start(s, t)
+        return self.evaluation.cross.cross_covariance(s, i, t, j)
+
+    def cross_covariance_error(self, s: int, i: int, t: int, j: int) -> float:
+        """Bound on the error of `cross_covariance`; infinite if unknown."""
+        self._refuse_start(s, t)
+        known = self.evaluation.cross
+        return known.cross_covariance_error(s, i, t, j) if isinstance(known, CertifiedCrossCovariances) else math.inf
+
+    def _refuse_start(self, s: int, t: int) -> None:
+        if self._is_start(s) or self._is_start(t):
+            raise SettingsError('Covariances of "start" and another state are unavailable. Use one of them only.')
 
     @property
     def order(self) -> int:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from jmdp.base.arrays import Floats
 from jmdp.base.labels import Labels
+from jmdp.base.scale import Scale
 from jmdp.methods.exact_pairs.finite_horizon import HorizonRange, Recursion, horizon_problem, recursion
-from jmdp.methods.exact_pairs.policy_pairs import PolicyMoments, PolicyRanges
+from jmdp.methods.exact_pairs.horizon_step import HorizonStep
+from jmdp.methods.exact_pairs.policy_pairs import PolicyMoments, PolicyRanges, places
 from jmdp.models.coupling import Coupling
 from jmdp.models.horizon import Horizon
 from jmdp.models.policy import TabularPolicy
@@ -18,9 +21,45 @@ from jmdp.models.tabular import TabularJMDP
 from jmdp.results.certificate import Certificate
 from jmdp.results.evaluation import Evaluation
 from jmdp.results.outcome import Outcome
-from jmdp.results.parts import HigherMoments, MethodSettings, Ranges
+from jmdp.results.parts import CertifiedCrossCovariances, HigherMoments, MethodSettings, Ranges
 
 _UP = 1 + 2.0**-40
+
+
+@dataclass(frozen=True, eq=False)
+class ActionsAhead:
+    """Covariances of the returns of first actions in different states, by a lookahead of one step."""
+
+    step: HorizonStep
+    H: Floats  # [S, S], with one step less to go
+    error: Floats  # [S, A]; the error of a covariance is at most the product of two entries
+
+    def cross_covariance(self, s: int, a: int, t: int, b: int) -> float:
+        """Cov(Z(s, a), Z(t, b)) for s ≠ t."""
+        return self.step.shaped.scale.restore(self.step.cross_covariance(self.H, s, a, t, b), 2)
+
+    def cross_covariance_error(self, s: int, a: int, t: int, b: int) -> float:
+        """Bound on the error of `cross_covariance`."""
+        return self.step.shaped.scale.restore_error(float(self.error[s, a] * self.error[t, b]) * _UP, 2)
+
+
+@dataclass(frozen=True, eq=False)
+class PoliciesAhead:
+    """Covariances of the returns of different policies from different states."""
+
+    scale: Scale
+    blocks: PolicyBlocks
+    H: Floats  # [S, S] over the states of all blocks
+    error: Floats  # [S]; the error of a covariance is at most the product of two entries
+
+    def cross_covariance(self, s: int, i: int, t: int, j: int) -> float:
+        """Covariance of the returns of policy i from s and of policy j from t."""
+        return self.scale.restore(float(self.H[places(self.blocks, s, i, t, j)]), 2)
+
+    def cross_covariance_error(self, s: int, i: int, t: int, j: int) -> float:
+        """Bound on the error of `cross_covariance`."""
+        x, y = places(self.blocks, s, i, t, j)
+        return self.scale.restore_error(float(self.error[x] * self.error[y]) * _UP, 2)
 
 
 class HorizonSolver:
@@ -35,12 +74,14 @@ class HorizonSolver:
         found = recursion(problem, policy, self._order, progress)
         step = found.step
         error = step.action_error()
+        cross = ActionsAhead(step, found.before[1, 1], error)
         return self._evaluation(
             model,
             model.actions,
             found,
             (step.shaped.mean, step.shaped.mean_errors),
             (step.covariance(found.before[1, 1]), error[:, :, None] * error[:, None, :] * _UP),
+            cross=cross,
             moments=found.moments(self._order) if self._order > 2 else None,
             ranges=HorizonRange(model, policy, self._horizon.final),
         )
@@ -55,13 +96,15 @@ class HorizonSolver:
         found = recursion(problem, together, self._order, progress)
         values, shaped = found.step.after, found.step.shaped
         covariance = blocks.within_states(values.moments[2], found.after[1, 1])
-        error = blocks.at(values.pair_error + values.error)
+        own = values.pair_error + values.error
+        error = blocks.at(own)
         return self._evaluation(
             model,
             Labels.of("policy", len(policies), list(policies)),
             found,
             (blocks.at(shaped.value.high), blocks.at(shaped.value_errors + np.abs(shaped.value.low))),
             (covariance, error[:, :, None] * error[:, None, :] * _UP),
+            cross=PoliciesAhead(shaped.scale, blocks, found.after[1, 1], own),
             moments=PolicyMoments(found.drawn_moments(self._order), blocks) if self._order > 2 else None,
             ranges=PolicyRanges([HorizonRange(model, steps, self._horizon.final) for steps in policies.values()]),
         )
@@ -74,6 +117,7 @@ class HorizonSolver:
         mean: tuple[Floats, Floats],  # values and errors
         covariance: tuple[Floats, Floats],
         *,
+        cross: CertifiedCrossCovariances,
         moments: HigherMoments | None,
         ranges: Ranges,
     ) -> Evaluation:
@@ -91,6 +135,7 @@ class HorizonSolver:
             states=model.states,
             actions=alternatives,
             residuals=np.zeros(0),
+            cross=cross,
             moments=moments,
             ranges=ranges,
         )

@@ -79,24 +79,16 @@ class PolicyTable:
 
     def cross_covariance(self, s: int, i: int, t: int, j: int) -> float:
         """Covariance of the returns of policy i from s and of policy j from t."""
-        x, y = self._pair(s, i, t, j)
+        x, y = places(self.blocks, s, i, t, j)
         return self.operator.shaped.scale.restore(float(self.H.high[x, y]), 2, self._unit(x, y))
 
     def cross_covariance_error(self, s: int, i: int, t: int, j: int) -> float:
         """Bound on the error of `cross_covariance`."""
-        x, y = self._pair(s, i, t, j)
+        x, y = places(self.blocks, s, i, t, j)
         if self._is_zero[x] or self._is_zero[y]:
             return 0.0
         error = (self.error + abs(float(self.H.low[x, y]))) * (1 + 2.0**-50)
         return self.operator.shaped.scale.restore_error(error, 2, self._unit(x, y))
-
-    def _pair(self, s: int, i: int, t: int, j: int) -> tuple[int, int]:
-        if i == j:
-            raise UnavailableError(
-                "An evaluation of several policies has no covariances of one policy's returns from two states. "
-                "Evaluate that policy on its own: evaluate(model, policy, coupling)."
-            )
-        return self.blocks.place(s, i), self.blocks.place(t, j)
 
     def _unit(self, x: int, y: int) -> int:
         unit = self.operator.units.state
@@ -111,6 +103,16 @@ class PolicyTable:
     def _is_zero(self) -> Booleans:
         """[states of all blocks], True if every return is exactly 0."""
         return np.asarray(self.operator.shaped.td_errors == 0)
+
+
+def places(blocks: PolicyBlocks, s: int, i: int, t: int, j: int) -> tuple[int, int]:
+    """States of the table of all blocks that are s under policy i and t under policy j, for i ≠ j."""
+    if i == j:
+        raise UnavailableError(
+            "An evaluation of several policies has no covariances of one policy's returns from two states. "
+            "Evaluate that policy on its own: evaluate(model, policy, coupling)."
+        )
+    return blocks.place(s, i), blocks.place(t, j)
 
 
 class PolicyTolerance:
