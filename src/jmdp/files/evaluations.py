@@ -58,6 +58,8 @@ class SavedEvaluation:
     sampled: Rollouts | Redrawn | None  # samples of the distributions, or how to draw them
     learning: LearningCurve | None
     projection: dict[str, Any] | None
+    gap_mean: Floats | None
+    gap_variance: Floats | None
 
     @classmethod
     def of(cls, evaluation: Evaluation) -> SavedEvaluation:
@@ -294,6 +296,8 @@ _FIELDS = {
     "sampled": Optional(SAMPLED),
     "learning": Optional(schema.LEARNING),
     "projection": Optional(Object(lambda: {"Projection": Kind(_Fields, _PROJECTED, _Fields, axes_of_whole=True)})),
+    "gap_mean": Optional(Array("<f8", "S A A")),
+    "gap_variance": Optional(Array("<f8", "S A A")),
 }
 
-KIND = Kind(SavedEvaluation, _FIELDS)
+KIND = Kind(SavedEvaluation, _FIELDS, added=("gap_mean", "gap_variance"))

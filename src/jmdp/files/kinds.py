@@ -18,6 +18,7 @@ class Kind:
     fields: Mapping[str, Type]
     build: Callable[[dict[str, Any]], Any] | None = None  # makes the object from its fields; by default the class
     axes_of_whole: bool = False  # whether letters mean the axes of the object that contains it
+    added: tuple[str, ...] = ()  # optional fields that files of earlier versions do not have
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,7 @@ class Object(Type):
         if type(name) is not str or name not in kinds:
             raise WrongFieldError(place, f"{short(node)} instead of one of: {', '.join(kinds)}")
         kind = kinds[name]
+        node = {**dict.fromkeys(kind.added), **node}
         if set(node) != {"class", *kind.fields}:
             odd = sorted(set(node) ^ {"class", *kind.fields})
             raise WrongFieldError(place, f"a {name} with other fields than expected: {short(odd, 200)}")

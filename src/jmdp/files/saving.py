@@ -127,10 +127,10 @@ def _is_folder(path: Any) -> bool:
 def _object(record: Any, source: Any, name: str) -> Any:
     if not isinstance(record, dict) or set(record) != {"schema", "object"}:
         raise WrongFieldError("", "a record of another kind")
-    if record["schema"] != schema.VERSION:
+    if record["schema"] not in schema.READABLE:
         raise FileError(
-            f"{name} has version {short(record['schema'])} of the format; this jmdp reads version {schema.VERSION}. "
-            "Update jmdp, or save the result again."
+            f"{name} has version {short(record['schema'])} of the format; this jmdp reads versions up to "
+            f"{schema.VERSION}. Update jmdp, or save the result again."
         )
     forms = {form.name: form for form in (*_FORMS.values(), _LEARNED)}
     found = Object(lambda: {key: form.kind for key, form in forms.items()}).decode(record["object"], source, "", {})

@@ -46,7 +46,8 @@ from jmdp.results.samples.limits import Limits
 from jmdp.simulators.draws import Draws
 from jmdp.simulators.episodes import EpisodeDraws, LuckProbe
 
-VERSION = 1
+VERSION = 2
+READABLE = (1, 2)
 
 _LUCK = {"policy_luck": TEXT}
 

@@ -29,8 +29,8 @@ class Certificate(arrays.FrozenArrays):
     kind: Literal["exact", "certified", "statistical"]
     mean_error: float | Floats  # of mean: one, or [S, A]
     covariance_error: float | Floats  # of covariance: [S, A, A], or one that also applies between states
-    gap_mean_error: float | Floats  # of mean[s, a] − mean[s, b]: one, or [S, A, A]
-    gap_variance_error: float | Floats  # of Var(Z(s, a) − Z(s, b)): one, or [S, A, A]
+    gap_mean_error: float | Floats  # of `gap_mean` or mean[s, a] − mean[s, b]: one, or [S, A, A]
+    gap_variance_error: float | Floats  # of `gap_variance` or Var(Z(s, a) − Z(s, b)): one, or [S, A, A]
     discount: float  # of the model
     reward_bound: float  # largest |reward| of the model
     confidence: float | None = None
@@ -53,9 +53,17 @@ class Certificate(arrays.FrozenArrays):
 
     @classmethod
     def certified(
-        cls, mean_error: float | Floats, covariance_error: float | Floats, discount: float, reward_bound: float
+        cls,
+        mean_error: float | Floats,
+        covariance_error: float | Floats,
+        discount: float,
+        reward_bound: float,
+        gap_mean_error: Floats | None = None,
     ) -> Certificate:
-        """Certificate from error bounds of means and covariances: one number each, or [S, A] and [S, A, A]."""
+        """Certificate from error bounds of means and covariances: one number each, or [S, A] and [S, A, A].
+
+        Those of `Evaluation.gap_mean` are given if it is.
+        """
         mean_error = _errors("mean_error", mean_error)
         covariance_error = _errors("covariance_error", covariance_error)
         exact = not (np.any(mean_error) or np.any(covariance_error))
@@ -65,7 +73,7 @@ class Certificate(arrays.FrozenArrays):
             kind=kind,
             mean_error=mean_error,
             covariance_error=covariance_error,
-            gap_mean_error=gap_mean,
+            gap_mean_error=gap_mean if gap_mean_error is None else gap_mean_error,
             gap_variance_error=gap_variance,
             discount=discount,
             reward_bound=reward_bound,

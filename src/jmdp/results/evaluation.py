@@ -76,10 +76,13 @@ class Evaluation(arrays.FrozenArrays, Tabulated, Savable, Reportable):
     learning: LearningCurve | None = None
     start: StartSplit | None = None
     asked: Asked | None = None  # what was evaluated, if that was a table
+    gap_mean: Floats | None = None  # [S, A, A], means of gaps, if more accurate than differences of means
+    gap_variance: Floats | None = None  # [S, A, A], variances of gaps, if more accurate than sums of covariances
 
     def __post_init__(self) -> None:
-        for array in (self.mean, self.covariance, self.residuals):
-            arrays.frozen(array)
+        for array in (self.mean, self.covariance, self.residuals, self.gap_mean, self.gap_variance):
+            if array is not None:
+                arrays.frozen(array)
 
     @property
     def coupled_by(self) -> str | None:
@@ -208,8 +211,8 @@ class Evaluation(arrays.FrozenArrays, Tabulated, Savable, Reportable):
         """Return the gap Z(s, a) − Z(s, b) under shared randomness. Its variance is Eq. (35), sign corrected."""
         i, x, y = self.states.index(s), self.actions.index(a), self.actions.index(b)
         va, vb, cab = (float(self.covariance[i, p, q]) for p, q in ((x, x), (y, y), (x, y)))
-        mean = float(self.mean[i, x] - self.mean[i, y])
-        variance = max(0.0, va + vb - 2 * cab)
+        mean = float(self.mean[i, x] - self.mean[i, y] if self.gap_mean is None else self.gap_mean[i, x, y])
+        variance = max(0.0, va + vb - 2 * cab if self.gap_variance is None else float(self.gap_variance[i, x, y]))
         means = variances = correlations = None
         if x == y:
             variance, means, variances = 0.0, Interval(0.0, 0.0), Interval(0.0, 0.0)
@@ -218,9 +221,10 @@ class Evaluation(arrays.FrozenArrays, Tabulated, Savable, Reportable):
             mean_error = float(np.broadcast_to(self.certificate.gap_mean_error, shape)[i, x, y])
             variance_error = float(np.broadcast_to(self.certificate.gap_variance_error, shape)[i, x, y])
             # The subtractions above are rounded too.
-            means = Interval.around(mean, mean_error + ROUNDOFF * abs(mean) if mean_error else 0.0)
-            size = va + vb + 2 * abs(cab)
-            wide = Interval.around(variance, variance_error + 4 * ROUNDOFF * size if variance_error else 0.0)
+            rounded = ROUNDOFF * abs(mean) if self.gap_mean is None else 0.0
+            means = Interval.around(mean, mean_error + rounded if mean_error else 0.0)
+            rounded = 4 * ROUNDOFF * (va + vb + 2 * abs(cab)) if self.gap_variance is None else 0.0
+            wide = Interval.around(variance, variance_error + rounded if variance_error else 0.0)
             variances = None if math.isinf(variance_error) else Interval(max(0.0, wide.low), wide.high)
             correlations = self._correlation_interval(i, x, y, variances)
         return Gap(

@@ -29,6 +29,8 @@ def repeated(evaluation: Evaluation, names: Labels, columns: Sequence[int]) -> E
         evaluation,
         mean=evaluation.mean[:, at],
         covariance=_pairs(evaluation.covariance, at),
+        gap_mean=None if evaluation.gap_mean is None else _pairs(evaluation.gap_mean, at),
+        gap_variance=None if evaluation.gap_variance is None else _pairs(evaluation.gap_variance, at),
         certificate=certificate,
         actions=names,
         **parts,

@@ -13,6 +13,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -37,12 +38,14 @@ def with_start(evaluation: Evaluation, start: Floats | None) -> Evaluation:
     if start is None or evaluation.certificate is None:
         return evaluation
     row = StartRow(evaluation, start)
-    mean, covariance = row.mean(), row.covariance()
+    mean, covariance, gaps = row.mean(), row.covariance(), row.gaps()
     return replace(
         evaluation,
         mean=np.concatenate([evaluation.mean, mean[None]]),
         covariance=np.concatenate([evaluation.covariance, covariance[None]]),
-        certificate=row.certificate(evaluation.certificate),
+        gap_mean=np.concatenate([row.gap_means, gaps.mean[None]]),
+        gap_variance=np.concatenate([row.gap_variances, gaps.variance[None]]),
+        certificate=row.certificate(evaluation.certificate, gaps),
         states=start_labels(evaluation.states),
         start=row,
         cross=None if evaluation.cross is None else row,
@@ -58,6 +61,15 @@ def start_labels(states: Labels) -> Labels:
     if START in names:
         raise SettingsError('A state of the model is named "start", which is reserved for start=…. Rename the state.')
     return Labels.of("state", states.size + 1, [*names, START])
+
+
+class StartGaps(NamedTuple):
+    """Means and variances of gaps from "start" with bounds on their errors, [P, P] each."""
+
+    mean: Floats
+    mean_error: Floats
+    variance: Floats
+    variance_error: Floats
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,7 +121,7 @@ class StartRow:
         within = np.einsum("s,sij->ij", self._weights, self.evaluation.covariance[self._states])
         return np.asarray(within + np.einsum("s,si,sj->ij", self._weights, deviation, deviation))
 
-    def certificate(self, certificate: Certificate) -> Certificate:
+    def certificate(self, certificate: Certificate, gaps: StartGaps) -> Certificate:
         """Certificate of all states and of "start"."""
         shape = self.evaluation.covariance.shape
         deviation, off = self._deviation()
@@ -122,35 +134,68 @@ class StartRow:
         def errors(name: str) -> Floats:
             return np.broadcast_to(getattr(certificate, name), shape)
 
-        gap_mean, gap_variance = self._gap_errors(errors("gap_mean_error"), errors("gap_variance_error"), rounding)
         covariance = self._average(errors("covariance_error")[self._states] + spread) + rounding
         kept = None if certificate.correlation_error is None else np.full((1, *shape[1:]), 2.0)
         return replace(
             certificate,
             mean_error=np.concatenate([self._mean_errors(), self._start_mean_error()[None]]),
             covariance_error=np.concatenate([errors("covariance_error"), covariance[None] * (1 + self._units)]),
-            gap_mean_error=np.concatenate([errors("gap_mean_error"), gap_mean[None]]),
-            gap_variance_error=np.concatenate([errors("gap_variance_error"), gap_variance[None]]),
+            gap_mean_error=np.concatenate([self._gap_mean_errors, gaps.mean_error[None]]),
+            gap_variance_error=np.concatenate([self._gap_variance_errors, gaps.variance_error[None]]),
             correlation_error=None if kept is None else np.concatenate([errors("correlation_error"), kept]),
         )
 
-    def _gap_errors(self, means: Floats, variances: Floats, rounding: Floats) -> tuple[Floats, Floats]:
-        """Error bounds of the means and variances of gaps from "start", [P, P]; 0 if all gaps are exactly 0."""
-        values = self.evaluation.mean[self._states]
-        gaps = values[:, :, None] - values[:, None, :]
-        mean = self.mean()
-        off = means[self._states] + ROUNDOFF * np.abs(gaps)
-        mean_error = self._average(
-            off + self._units * np.abs(values[:, :, None]) + self._units * np.abs(values[:, None])
+    @cached_property
+    def gap_means(self) -> Floats:
+        """[S, P, P], means of gaps from each state."""
+        known, mean = self.evaluation.gap_mean, self.evaluation.mean
+        return mean[:, :, None] - mean[:, None, :] if known is None else known
+
+    @cached_property
+    def gap_variances(self) -> Floats:
+        """[S, P, P], variances of gaps from each state."""
+        known, covariance = self.evaluation.gap_variance, self.evaluation.covariance
+        own = np.einsum("saa->sa", covariance)
+        return np.maximum(own[:, :, None] + own[:, None, :] - 2 * covariance, 0.0) if known is None else known
+
+    @cached_property
+    def _gap_mean_errors(self) -> Floats:
+        """[S, P, P], errors of `gap_means`."""
+        assert self.evaluation.certificate is not None
+        errors = np.broadcast_to(self.evaluation.certificate.gap_mean_error, self.gap_means.shape)
+        if self.evaluation.gap_mean is not None:
+            return errors
+        return np.where(errors > 0, errors + ROUNDOFF * np.abs(self.gap_means), 0.0)
+
+    @cached_property
+    def _gap_variance_errors(self) -> Floats:
+        """[S, P, P], errors of `gap_variances`."""
+        assert self.evaluation.certificate is not None
+        errors = np.broadcast_to(self.evaluation.certificate.gap_variance_error, self.gap_variances.shape)
+        if self.evaluation.gap_variance is not None:
+            return errors
+        own = np.einsum("saa->sa", self.evaluation.covariance)
+        size = own[:, :, None] + own[:, None, :] + 2 * np.abs(self.evaluation.covariance)
+        return np.where(errors > 0, errors + 4 * ROUNDOFF * size, 0.0)
+
+    def gaps(self) -> StartGaps:
+        """Gaps from "start", summed from the gaps of each start: returns may be much larger than their gaps."""
+        gaps, off = self.gap_means[self._states], self._gap_mean_errors[self._states]
+        within, wrong = self.gap_variances[self._states], self._gap_variance_errors[self._states]
+        equal = ((gaps == 0) & (off == 0) & (within == 0) & (wrong == 0)).all(axis=0)
+        mean = np.einsum("s,sij->ij", self._weights, gaps)
+        mean_error = self._average(off + self._units * np.abs(gaps)) + _HIDDEN
+        deviation = gaps - mean
+        slip = off + mean_error + ROUNDOFF * np.abs(deviation)
+        spread = within + deviation * deviation
+        variance = np.einsum("s,sij->ij", self._weights, spread)
+        variance_error = self._average(wrong + self._units * spread + 2 * np.abs(deviation) * slip + slip * slip)
+        return StartGaps(
+            np.where(equal, 0.0, mean),
+            np.where(equal, 0.0, mean_error),
+            np.where(equal, 0.0, variance),
+            np.where(equal, 0.0, (variance_error + _HIDDEN) * (1 + self._units)),
         )
-        deviation = np.abs(gaps - (mean[:, None] - mean))
-        slip = off + mean_error + 4 * ROUNDOFF * (np.abs(mean[:, None]) + np.abs(mean))
-        between = self._average(2 * deviation * slip + slip * slip)
-        own = np.diag(rounding)
-        total = self._average(variances[self._states]) + between + own[:, None] + own + 2 * rounding + _HIDDEN
-        equal = (gaps == 0).all(axis=0) & (means[self._states] == 0).all(axis=0)
-        equal &= (variances[self._states] == 0).all(axis=0)
-        return np.where(equal, 0.0, mean_error + _HIDDEN), np.where(equal, 0.0, total * (1 + self._units))
 
     def _average(self, terms: Floats) -> Floats:
         """Upper bound on Σ μ terms over the nonnegative terms [starts, P, P]."""

@@ -59,9 +59,11 @@ def check_certificate(model: TabularJMDP, policy: TabularPolicy, evaluation: Eva
     S, _, A = model.shape
     mean_error = np.broadcast_to(certificate.mean_error, (S, A))
     covariance_error = np.broadcast_to(certificate.covariance_error, (S, A, A))
-    own = np.einsum("saa->sa", covariance_error)
+    own, gap_mean = np.einsum("saa->sa", covariance_error), evaluation.gap_mean
+    gap_mean_error = np.broadcast_to(certificate.gap_mean_error, (S, A, A))
+    of_means = mean_error[:, :, None] + mean_error[:, None, :] if gap_mean is None else 0.0
     for gap, parts in (
-        (certificate.gap_mean_error, mean_error[:, :, None] + mean_error[:, None, :]),
+        (gap_mean_error, of_means),
         (certificate.gap_variance_error, own[:, :, None] + own[:, None, :] + 2 * covariance_error),
     ):
         if not np.all(np.asarray(gap) >= parts):
@@ -73,6 +75,10 @@ def check_certificate(model: TabularJMDP, policy: TabularPolicy, evaluation: Eva
         _compare("mean", evaluation, x, off, mean_error[x])
         for b in range(A):
             y = (x[0], b)
+            if gap_mean is not None and y != x:
+                off = abs(exactly(gap_mean[*x, b]) - (checker.mean(x) - checker.mean(y)))
+                off += checker.mean_error(x) + checker.mean_error(y)
+                _compare("mean of a gap", evaluation, (*x, b), off, gap_mean_error[*x, b])
             off = abs(exactly(evaluation.covariance[*x, b]) - checker.covariance(x, y)) + checker.covariance_error(x, y)
             _compare("covariance", evaluation, (*x, b), off, covariance_error[*x, b])
         for t, b in product(range(x[0] + 1, S), range(A)):

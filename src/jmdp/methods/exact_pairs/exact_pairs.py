@@ -160,6 +160,7 @@ class ExactPairs(Method[Evaluation]):
         operator = table.operator
         evaluation = Evaluation(
             mean=table.mean(),
+            gap_mean=table.gap_means()[0],
             covariance=table.covariance(),
             certificate=table.certificate(),
             outcome=outcome,
@@ -258,11 +259,13 @@ class ExactPairs(Method[Evaluation]):
         operator, model, shaped = table.operator, table.operator.model, table.operator.shaped
         scale, unit = shaped.scale, int(operator.units.state.max())
         mean_errors = scale.restore_error(shaped.mean_errors)
+        gap_mean, gap_mean_error = shaped.gap_means()
         return Evaluation(
             mean=scale.restore(shaped.mean),
+            gap_mean=gap_mean,
             covariance=table.covariance(),
             certificate=Certificate.certified(
-                mean_errors, table.covariance_error(), model.discount, model.reward_bound
+                mean_errors, table.covariance_error(), model.discount, model.reward_bound, gap_mean_error
             ),
             outcome=outcome,
             coupling=operator.coupling,

@@ -12,7 +12,7 @@ from jmdp.base.labels import Labels
 from jmdp.base.scale import Scale
 from jmdp.methods.exact_pairs.finite_horizon import HorizonRange, Recursion, horizon_problem, recursion
 from jmdp.methods.exact_pairs.horizon_step import HorizonStep
-from jmdp.methods.exact_pairs.policy_pairs import PolicyMoments, PolicyRanges, places
+from jmdp.methods.exact_pairs.policy_pairs import PolicyMoments, PolicyRanges, places, value_gaps
 from jmdp.models.coupling import Coupling
 from jmdp.models.horizon import Horizon
 from jmdp.models.policy import TabularPolicy
@@ -80,6 +80,7 @@ class HorizonSolver:
             model.actions,
             found,
             (step.shaped.mean, step.shaped.mean_errors),
+            step.shaped.gap_means(),
             (step.covariance(found.before[1, 1]), error[:, :, None] * error[:, None, :] * _UP),
             cross=cross,
             moments=found.moments(self._order) if self._order > 2 else None,
@@ -103,6 +104,7 @@ class HorizonSolver:
             Labels.of("policy", len(policies), list(policies)),
             found,
             (blocks.at(shaped.value.high), blocks.at(shaped.value_errors + np.abs(shaped.value.low))),
+            value_gaps(shaped, blocks),
             (covariance, error[:, :, None] * error[:, None, :] * _UP),
             cross=PoliciesAhead(shaped.scale, blocks, found.after[1, 1], own),
             moments=PolicyMoments(found.drawn_moments(self._order), blocks) if self._order > 2 else None,
@@ -115,6 +117,7 @@ class HorizonSolver:
         alternatives: Labels,
         found: Recursion,
         mean: tuple[Floats, Floats],  # values and errors
+        gap_mean: tuple[Floats, Floats],  # the same, on the original scale
         covariance: tuple[Floats, Floats],
         *,
         cross: CertifiedCrossCovariances,
@@ -125,9 +128,10 @@ class HorizonSolver:
         mean_error = scale.restore_error(mean[1] * _UP)
         return Evaluation(
             mean=scale.restore(mean[0]),
+            gap_mean=gap_mean[0],
             covariance=scale.restore(covariance[0], 2),
             certificate=Certificate.certified(
-                mean_error, scale.restore_error(covariance[1], 2), model.discount, model.reward_bound
+                mean_error, scale.restore_error(covariance[1], 2), model.discount, model.reward_bound, gap_mean[1]
             ),
             outcome=Outcome.ALL_STEPS,
             coupling=self._coupling,

@@ -152,12 +152,12 @@ class HorizonStep(PairOperator):
         here = DoubleDouble(value.high[:, None, None], value.low[:, None, None])
         td = dd.add(ahead, dd.negative(here))
         td = DoubleDouble(*(np.where(model.terminal[:, None, None], 0.0, word) for word in td))
-        mean, lost, centred = action_values(model, value, td)
+        mean, rest, centred = action_values(model, value, td)
         noise = self._noise(value)
         drawn = np.where(self.policy.probs > 0, noise, 0.0).max(axis=1)
         later_error = model.discount * self._problem.mean_of_action(before.error[n])
         value_error = ((later_error * self.policy.probs).sum(axis=1) + drawn) * _UP
-        mean_error = (np.abs(lost) + later_error + noise) * _UP
+        rest_errors = (later_error + noise) * _UP
         return Shaped(
             rewards=self._problem.rewards,
             gain=np.zeros(model.shape[0]),
@@ -169,7 +169,9 @@ class HorizonStep(PairOperator):
             td_errors=2 * drawn,
             centred_errors=2 * noise,
             mean=mean,
-            mean_errors=mean_error,
+            mean_errors=(np.abs(rest) + rest_errors) * _UP,
+            mean_rest=rest,
+            rest_errors=rest_errors,
             classes=StateClasses.none(),
         )
 

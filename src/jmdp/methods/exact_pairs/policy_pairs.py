@@ -23,6 +23,7 @@ from jmdp.methods.exact_pairs.pair_tolerance import LARGEST_STD, VISIBLE
 from jmdp.methods.shared import double_double as dd
 from jmdp.methods.shared.double_double import DoubleDouble
 from jmdp.methods.shared.pair_operator import PairOperator
+from jmdp.methods.shared.shaping import Shaped
 from jmdp.models.policy_blocks import PolicyBlocks
 from jmdp.results.certificate import Certificate
 
@@ -61,6 +62,10 @@ class PolicyTable:
         shaped = self.operator.shaped
         return shaped.scale.restore(self.blocks.at(shaped.value.high))
 
+    def gap_means(self) -> tuple[Floats, Floats]:
+        """Differences of the means of two policies [S, P, P], and bounds on their errors."""
+        return value_gaps(self.operator.shaped, self.blocks)
+
     def covariance(self) -> Floats:
         """Covariances of returns from the same state, [S, P, P]."""
         found = self.blocks.within_states(self.V.high, self.H.high)
@@ -75,6 +80,7 @@ class PolicyTable:
             shaped.scale.restore_error(self.errors(), 2, self._units()),
             model.discount,
             model.reward_bound,
+            self.gap_means()[1],
         )
 
     def cross_covariance(self, s: int, i: int, t: int, j: int) -> float:
@@ -103,6 +109,13 @@ class PolicyTable:
     def _is_zero(self) -> Booleans:
         """[states of all blocks], True if every return is exactly 0."""
         return np.asarray(self.operator.shaped.td_errors == 0)
+
+
+def value_gaps(shaped: Shaped, blocks: PolicyBlocks) -> tuple[Floats, Floats]:
+    """Differences of the values of two policies [S, P, P], and bounds on their errors."""
+    value = DoubleDouble(blocks.at(shaped.value.high), blocks.at(shaped.value.low))
+    found, error = dd.differences(value, blocks.at(shaped.value_errors))
+    return shaped.scale.restore(found), shaped.scale.restore_error(error)
 
 
 def places(blocks: PolicyBlocks, s: int, i: int, t: int, j: int) -> tuple[int, int]:

@@ -87,6 +87,14 @@ def multiply(x: DoubleDouble, y: DoubleDouble) -> DoubleDouble:
     return _quick_two_sum(high, error + (x.high * y.low + x.low * y.high))
 
 
+def differences(x: DoubleDouble, error: Floats) -> tuple[Floats, Floats]:
+    """x(s, a) − x(s, b) [S, A, A], rounded once, and bounds on their errors, from x [S, A] and errors of x."""
+    found = add(DoubleDouble(x.high[:, :, None], x.low[:, :, None]), DoubleDouble(-x.high[:, None], -x.low[:, None]))
+    size = np.abs(x.high[:, :, None]) + np.abs(x.high[:, None])
+    off = error[:, :, None] + error[:, None] + np.abs(found.low) + 4 * RELATIVE_ERROR * size
+    return found.high, np.asarray(off * (1 + 2.0**-40))
+
+
 def total(x: DoubleDouble, axis: int) -> DoubleDouble:
     """Sum along an axis, slice by slice."""
     parts = [

@@ -55,12 +55,19 @@ class Shaped:
     centred_errors: Floats  # [S, A], errors of centred, likewise
     mean: Floats  # [S, A], q
     mean_errors: Floats  # [S, A]
+    mean_rest: Floats  # [S, A], low word of q
+    rest_errors: Floats  # [S, A], errors of mean + mean_rest
     classes: StateClasses
 
     @property
     def scale(self) -> Scale:
         """Scale by which rewards are divided."""
         return self.rewards.scale
+
+    def gap_means(self) -> tuple[Floats, Floats]:
+        """Differences of q between two actions of a state, on the original scale, and bounds on their errors."""
+        value, error = dd.differences(DoubleDouble(self.mean, self.mean_rest), self.rest_errors)
+        return self.scale.restore(value), self.scale.restore_error(error)
 
     @property
     def td_error(self) -> float:
@@ -112,7 +119,8 @@ def shape_rewards(model: TabularJMDP, policy: TabularPolicy) -> Shaped:
     common = _over_one_minus(gain, model.discount)
     value = dd.add(common, relative)
     rounded = np.where(gain == 0, 0.0, 8 * dd.RELATIVE_ERROR * (np.abs(common.high) + np.abs(relative.high)))
-    mean, lost, centred = action_values(model, value, td)
+    mean, rest, centred = action_values(model, value, td)
+    rest_errors = (ahead + noise + rounded[:, None]) * (1 + 2.0**-40)
     return Shaped(
         rewards,
         gain,
@@ -124,7 +132,9 @@ def shape_rewards(model: TabularJMDP, policy: TabularPolicy) -> Shaped:
         2 * error + 2 * drawn,
         2 * ahead + 2 * noise,
         mean,
-        (np.abs(lost) + ahead + noise + rounded[:, None]) * (1 + 2.0**-40),
+        (np.abs(rest) + rest_errors) * (1 + 2.0**-40),
+        rest,
+        rest_errors,
         classes,
     )
 
