@@ -233,8 +233,8 @@ def test_dictionaries_and_objects_in_the_wrong_place():
         jmdp.compare(WALK, policy={"left": 0.5, "right": 0.5}, **FEW)
     with pytest.raises(ModelError, match=r"model is a Walk.*MonteCarlo\(seed=…\) and jmdp\.compare"):
         jmdp.evaluate(Walk(), "uniform", jmdp.Local())
-    with pytest.raises(PolicyError, match=r"policy is a function.*TabularPolicy\.deterministic"):
-        jmdp.evaluate(TABLE, rule, jmdp.Local())
+    with pytest.raises(PolicyError, match=r"policy is a set, not a TabularPolicy. Give \{state: action\}"):
+        jmdp.evaluate(TABLE, {1, 2}, jmdp.Local())
 
 
 def test_check_simulator_takes_what_compare_takes():
@@ -384,7 +384,7 @@ def test_policies_of_a_table_by_name_and_index():
     names = [world.model.actions.name(0), world.model.actions.name(1)]
     S = world.model.shape[0]
     for given in ([names[1]] * S, [1] * S, np.array([names[1]] * S, object), ([names[1], 1] * S)[:S]):
-        found = jmdp.TabularPolicy.of(given, world.model.actions, world.model.states)
+        found = jmdp.TabularPolicy.of(given, world.model)
         np.testing.assert_array_equal(found.probs[:, 1], 1.0)
     with pytest.raises(jmdp.errors.PolicyError, match=f"actions is '{names[1]}'. Give a list"):
         jmdp.TabularPolicy.deterministic(world.model, names[1])

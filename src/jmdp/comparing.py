@@ -19,7 +19,7 @@ from jmdp.models.actors.actor import Actor
 from jmdp.models.actors.as_policy import as_policy
 from jmdp.models.coupling import Coupling, Synchronous
 from jmdp.models.discount import problem_discount
-from jmdp.models.policy import TabularPolicy
+from jmdp.models.policy import TabularPolicy, is_one_policy
 from jmdp.models.tabular import TabularJMDP
 from jmdp.results.comparison import Comparison
 from jmdp.results.samples.limits import known_reward_bound
@@ -29,7 +29,7 @@ from jmdp.simulators.candidates import candidate_actions
 from jmdp.simulators.checking.sampling import check_before_sampling, check_repeatable, policy_draws
 from jmdp.simulators.digests import digest_of
 from jmdp.simulators.draws import Draws
-from jmdp.simulators.functions import TabularSimulator, table_states
+from jmdp.simulators.functions import TabularSimulator, table_of, table_state
 from jmdp.simulators.rollouts import RolloutPlan, paired_draws
 from jmdp.simulators.simulator import Simulator
 
@@ -138,11 +138,12 @@ def compare(
 
 def _refuse_policies(source: Any, state: Any, policy: Any, policies: Any) -> None:
     """Raise if the caller passed whole policies to compare."""
-    table = isinstance(getattr(source, "model", source), TabularJMDP)  # states of a table are never dictionaries
+    model = getattr(source, "model", source)
+    table = isinstance(model, TabularJMDP)  # states of a table are never dictionaries
     several = isinstance(state, Mapping) and len(state) > 0 and (table or all(map(_like_policy, state.values())))
     if policies is not None:
         what = "policies was given"
-    elif isinstance(policy, Mapping):
+    elif isinstance(policy, Mapping) and not (table and is_one_policy(policy, model)):
         what = "policy is a dictionary"
     else:
         what = "state is one policy or several"
@@ -170,10 +171,10 @@ def action_question(
     simulator.check_coupling(settings.coupling)
     gamma = problem_discount(simulator.discount, discount)
     horizon = rollout_horizon(simulator, gamma, settings.horizon, MonteCarlo.samples)
-    place = simulator.start(Shock.of_sample(settings.seed, 0)) if state is None else state
+    place = simulator.start(Shock.of_sample(settings.seed, 0)) if state is None else table_state(simulator, state)
     reward_bound = known_reward_bound(simulator, [place], settings.reward_bound)
     candidates, labels = candidate_actions(simulator.actions, actions)
-    actor = as_policy(policy, simulator.actions, states=table_states(simulator))
+    actor = as_policy(policy, simulator.actions, table=table_of(simulator))
     plan = RolloutPlan(
         state=place,
         actions=candidates,
@@ -268,7 +269,7 @@ class ActionQuestion(SimulatorQuestion):
         """Equal numbers for equal actions, and for actions with the same rows in a table."""
         if isinstance(self.simulator, TabularSimulator):
             model = self.simulator.model
-            s, at = model.states.index(self.plan.state), [model.actions.index(a) for a in self.plan.actions]
+            s, at = model.states.position(self.plan.state), [model.actions.position(a) for a in self.plan.actions]
             possible = model.prob[s] > 0
             keys = [model.reward[s, possible, a].tobytes() + model.next_state[s, possible, a].tobytes() for a in at]
         else:
@@ -279,5 +280,8 @@ class ActionQuestion(SimulatorQuestion):
         return draws.one_future and (decided or not self.uses_luck) and self.may_hide_luck
 
     def _result(self, common: dict[str, Any]) -> Comparison:
-        numbers = None if self.simulator.actions is None else tuple(self.plan.actions)
+        actions = self.simulator.actions
+        numbers = None if actions is None else tuple(self.plan.actions)
+        if actions is not None and actions.integers:
+            numbers = tuple(map(actions.label, self.plan.actions))
         return Comparison(**common, policy=repr(self.actor), numbers=numbers)

@@ -27,7 +27,7 @@ from jmdp.simulators import episode_simulator
 from jmdp.simulators.checking.sampling import check_episodes
 from jmdp.simulators.draws import Draws
 from jmdp.simulators.episodes import EpisodeDraws, EpisodePlan, Luck, LuckProbe, paired_episodes
-from jmdp.simulators.functions import TabularSimulator, table_states
+from jmdp.simulators.functions import TabularSimulator, table_of
 from jmdp.simulators.simulator import Simulator
 from jmdp.simulators.starts import Starts
 from jmdp.whole_question import WholeQuestion, same_objects
@@ -189,7 +189,7 @@ def _reward_bound(simulator: Simulator, starts: Starts, given: float | None) -> 
 
 def _actor(name: str, policy: Any, simulator: Simulator) -> Any:
     try:
-        return as_policy(policy, simulator.actions, memory=True, name=name, states=table_states(simulator))
+        return as_policy(policy, simulator.actions, memory=True, name=name, table=table_of(simulator))
     except PolicyError as error:
         raise PolicyError(f"Policy {short(name)}: {error}") from error
 

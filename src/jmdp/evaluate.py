@@ -19,14 +19,14 @@ from jmdp.models.coupling import Coupling
 from jmdp.models.discount import problem_discount
 from jmdp.models.horizon import Horizon, horizon_model, policy_steps
 from jmdp.models.lazy import LazyJMDP
-from jmdp.models.policy import TabularPolicy
+from jmdp.models.policy import TabularPolicy, is_one_policy
 from jmdp.models.tabular import TabularJMDP
 from jmdp.results.asked import Asked
 from jmdp.results.evaluation import Evaluation
 from jmdp.results.outcome import Outcome
 from jmdp.results.repeated import repeated
 from jmdp.results.start import with_start
-from jmdp.simulators.functions import TabularSimulator, table_states
+from jmdp.simulators.functions import TabularSimulator, table_of
 from jmdp.simulators.simulator import Simulator
 from jmdp.simulators.starts import Starts
 
@@ -86,9 +86,10 @@ def evaluate(
         The scenario table (`TabularJMDP`), or a function that computes it state by state (`LazyJMDP`). `MonteCarlo` and
         `NeuralGram` also accept a simulator (`jmdp.simulators`) or an environment of Gymnasium or gymnax.
     policy
-        Policy followed after the first action: a `TabularPolicy`, one action for each state ``[S]``, by index or name,
-        probabilities ``[S, A]`` or "uniform"; for a `LazyJMDP`, a function from a state to its
-        action probabilities; for a simulator, any policy that `as_policy` accepts. For a table also a dictionary of
+        Policy followed after the first action. For a table, any that `TabularPolicy.of` takes: ``{state: action}``,
+        ``{state: {action: probability}}``, a function of the label of a state, a `TabularPolicy`, one action for each
+        state ``[S]``, probabilities ``[S, A]`` or "uniform"; for a `LazyJMDP`, a function from a state to its action
+        probabilities; for a simulator, any policy that `as_policy` accepts. For a table also a dictionary of
         policies, {"old": p, "new": q}: the evaluation is then of the return of each policy, followed from the first
         step on, and its second axis is the policies instead of the actions. Branches of different policies receive the
         same scenario while they are in the same state (`Synchronous`: in all states; `Independent`: never); with
@@ -131,6 +132,9 @@ def evaluate(
     if coupling is None:
         raise CouplingError(_NO_COUPLING)
     check_kind("coupling", coupling, Coupling, CouplingError)
+    table = table_of(model) if isinstance(model, Simulator) else model
+    if isinstance(table, TabularJMDP) and isinstance(policy, Mapping) and is_one_policy(policy, table):
+        policy = TabularPolicy.of(policy, table)
     with np.errstate(under="ignore"):  # error bounds allow for underflow
         if horizon is not None:
             over = _Horizon(horizon, terminal_value, discount)
@@ -157,7 +161,7 @@ def _asked(model: TabularJMDP, policy: Any, discount: Any, start: Any, steps: An
 
     def tables(one: Any) -> tuple[TabularPolicy, ...]:
         if horizon is None:
-            return (TabularPolicy.of(one, model.actions, model.states),)
+            return (TabularPolicy.of(one, model),)
         found = policy_steps(one, model, horizon.steps)
         return tuple(found[:1] if all(step is found[0] for step in found) else found)
 
@@ -180,7 +184,7 @@ def _answer(
         from jmdp.models.actors.as_policy import as_policy
 
         method.check_takes_simulators()
-        actor = as_policy(policy, model.actions, states=table_states(model))
+        actor = as_policy(policy, model.actions, table=table_of(model))
         return method.on_simulator(model, actor, coupling, problem_discount(model.discount, discount), progress)
     if isinstance(model, LazyJMDP):
         problem_discount(model.discount, discount)
@@ -223,7 +227,10 @@ def _check_policies(model: Any, policies: Mapping[str, Any]) -> None:
     if isinstance(model, Simulator | LazyJMDP):
         raise ModelError("Evaluating several policies requires a table. For a simulator, use jmdp.compare_policies.")
     if not policies or not all(isinstance(name, str) for name in policies):
-        raise PolicyError('Give several policies as a dictionary from names to policies: {"old": p, "new": q}.')
+        raise PolicyError(
+            'Give several policies as a dictionary from names to policies: {"old": p, "new": q}, and one policy as '
+            "{state: action} or {state: {action: probability}}."
+        )
 
 
 class _Distinct:

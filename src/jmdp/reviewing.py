@@ -25,7 +25,7 @@ from jmdp.reviews.values import Alternatives
 from jmdp.simulators import as_simulator
 from jmdp.simulators.candidates import candidate_actions
 from jmdp.simulators.episodes import EpisodePlan
-from jmdp.simulators.functions import table_states
+from jmdp.simulators.functions import table_of
 from jmdp.simulators.gymnasium.gymnasium_simulator import GymnasiumSimulator
 from jmdp.simulators.rollouts import enough_steps
 from jmdp.simulators.simulator import Simulator
@@ -174,11 +174,11 @@ def _question(
             f"{simulator!r} has no time limit, and discount is 1. Give horizon=… (--horizon), the largest number of "
             "steps of an episode. Episodes that end earlier are not affected."
         )
-    states = table_states(simulator)
-    follower = as_policy(policy if reference is None else reference, simulator.actions, states=states)
+    table = table_of(simulator)
+    follower = as_policy(policy if reference is None else reference, simulator.actions, table=table)
     actor = follower
     if reference is not None:
-        actor = as_policy(policy, simulator.actions, memory=True, states=states)
+        actor = as_policy(policy, simulator.actions, memory=True, table=table)
     plan = EpisodePlan(
         starts=Starts.of(starts, simulator, source),
         actors=[actor],

@@ -193,8 +193,8 @@ def test_integers_from_0_are_indices_and_others_are_names(folder):
     np.testing.assert_array_equal(model.reward[:, 0, 0], [8, 0, 7])
     np.testing.assert_array_equal(model.terminal, [False, True, False])
     np.testing.assert_array_equal(model.next_state[:, 0, 0], [1, 1, 0])
-    assert read(folder, rows.replace("\n2,", "\n3,"), 0.5).states.names == ("3", "0", "1")
-    assert read(folder, rows.replace("\n2,", "\n02,"), 0.5).states.names == ("02", "0", "1")
+    assert read(folder, rows.replace("\n2,", "\n3,"), 0.5).states.names == ("0", "1", "3")
+    assert read(folder, rows.replace("\n2,", "\n02,"), 0.5).states.names == ("0", "1", "02")
 
 
 def test_scenarios_of_the_same_name_are_the_same(folder):

@@ -159,13 +159,8 @@ ENTRIES = [
     ),
     Entry(
         "TabularPolicy.of",
-        lambda given, actions, states: jmdp.TabularPolicy.of(given, actions, states),
-        lambda rng: {
-            "given": [0, 1, 0] if rng.random() < 0.5 else ["stay", "go", "go"],
-            "actions": tiny.model().actions,
-            "states": tiny.model().states,
-        },
-        fixed=frozenset({"actions", "states"}),
+        jmdp.TabularPolicy.of,
+        lambda rng: {"given": [0, 1, 0] if rng.random() < 0.5 else ["stay", "go", "go"], "model": tiny.model()},
         check=_rows,
         answer=lambda policy: policy.probs.tobytes(),
     ),

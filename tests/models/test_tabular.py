@@ -144,7 +144,7 @@ def test_policies_are_checked_too():
         jmdp.TabularPolicy.uniform(model).mixed(jmdp.TabularPolicy.uniform(model), 2)
     with pytest.raises(PolicyError, match=r"actions is 'stay'\. Give a list"):
         jmdp.TabularPolicy.deterministic(model, "stay")
-    with pytest.raises(PolicyError, match="actions has no entry for state 1"):
+    with pytest.raises(PolicyError, match="The policy has no action for 1 of 2 states: 1"):
         jmdp.TabularPolicy.deterministic(model, {0: 2})
     directed = jmdp.TabularPolicy.deterministic(model, [0, 2])
     np.testing.assert_array_equal(jmdp.TabularPolicy.deterministic(model, {1: 2, 0: 0}).probs, directed.probs)

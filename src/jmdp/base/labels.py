@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -27,11 +28,17 @@ class Labels:
         Number of entries.
     names
         Unique strings, one each; None if entries have no names but their index.
+    integers
+        Whether names that are integers are found by the integer too. An integer is then a label, never an index.
+    read
+        Whether the names come from a file or frame, so that the caller may not know their order.
     """
 
     kind: str
     size: int
     names: tuple[str, ...] | None = None
+    integers: bool = False
+    read: bool = field(default=False, compare=False)
     _index: dict[str, int] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -54,12 +61,35 @@ class Labels:
         """Labels from any sequence of names, or None."""
         return cls(kind, size, None if names is None else plain_names(kind, size, names))
 
+    @classmethod
+    def of_table(cls, kind: str, size: int, names: Sequence[str] | None, *, read: bool = False) -> Labels:
+        """Labels of a table: an integer is an index only if no name is an integer."""
+        found = cls.of(kind, size, names)
+        some = found.names or ()
+        return replace(found, integers=any(map(is_integer, some)), read=read and found.names is not None)
+
     @property
     def plural(self) -> str:
         """Plural of the kind, e.g. "states"."""
         return f"{self.kind[:-1]}ies" if self.kind.endswith("y") else f"{self.kind}s"
 
     def index(self, label: Label) -> int:
+        """Return the index of a label as users write it: an integer is a label if names are integers, else an index."""
+        number = integer(label) if self.integers else None
+        if number is None:
+            return self.position(label)
+        if (text := label_text(number)) in self._index:
+            return self._index[text]
+        raise LabelError(f"There is no {self.kind} {short(number)}: {self.plural} are {self.shown}.")
+
+    def has(self, label: object) -> bool:
+        """Whether `index` finds this label."""
+        number = integer(label)
+        if number is not None and not self.integers:
+            return 0 <= number < self.size
+        return (label if isinstance(label, str) else label_text(label)) in self._index
+
+    def position(self, label: Label) -> int:
         """Return the index of a name or of an index (NumPy integers too), or of a tuple whose text is a name."""
         if isinstance(label, str):
             if (name := str.__str__(label)) in self._index:
@@ -84,8 +114,9 @@ class Labels:
 
     @property
     def shown(self) -> str:
-        """The names, or the first of many, for messages."""
-        return _some(self.names or ())
+        """The labels, or the first of many, for messages."""
+        shown = ", ".join(short(self.label(i)) for i in range(min(self.size, _SHOWN)))
+        return shown if self.size <= _SHOWN else f"{shown}, … ({self.size} in all)"
 
     def __len__(self) -> int:
         return self.size
@@ -96,6 +127,11 @@ class Labels:
 
     def __getitem__(self, i: int) -> Label:
         return range(self.size)[i] if self.names is None else self.names[i]
+
+    def label(self, index: int) -> Label:
+        """Return the label of an index as users write it: an integer, or a name that is no integer."""
+        name = self[index]
+        return int(name) if self.integers and isinstance(name, str) and is_integer(name) else name
 
     def name(self, index: int) -> str:
         """Return the name of an index; the index itself, as text, if there are no names."""
@@ -110,6 +146,11 @@ def plain_names(kind: str, size: int, names: Iterable[str]) -> tuple[str, ...]:
     if len(some) > size:
         raise ModelError(f"{kind}_names has more than {size} entries. Give one name for each {kind}.")
     return tuple(str.__str__(name) if isinstance(name, str) else name for name in some)
+
+
+def is_integer(name: str) -> bool:
+    """Whether a name is an integer as Python writes it: "12", but not "012" or "1.0"."""
+    return _INTEGER.fullmatch(name) is not None
 
 
 def label_text(value: object) -> str | None:
@@ -135,8 +176,13 @@ def names_of(kind: str, values: Sequence[object]) -> list[str]:
     return names if len(set(names)) == len(names) else [f"{kind} {i}" for i in range(len(names))]
 
 
+_INTEGER = re.compile(r"0|-?[1-9][0-9]{0,17}")
+
 _LONGEST = 40
 """Characters of the name of a state."""
+
+_SHOWN = 8
+"""Names in a message."""
 
 
 def is_unicode(name: str) -> bool:
@@ -146,8 +192,3 @@ def is_unicode(name: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def _some(names: Sequence[str], most: int = 8) -> str:
-    shown = ", ".join(map(short, names[:most]))
-    return shown if len(names) <= most else f"{shown}, … ({len(names)} in all)"

@@ -118,14 +118,14 @@ class Environment:
                     f"The episode ended after action {t + 1} of --after, {after[t]!r}. Give fewer actions, or another "
                     "--reset-seed."
                 )
-        return here
+        return here if self.model is None else self.model.states[here]
 
     def actions(self, simulator: Simulator, texts: Sequence[str]) -> list[Any]:
         """Return the simulator's actions for these texts."""
         labels = simulator.actions
         if labels is None:
             return [self.read_action(text) for text in texts]
-        return [labels.index(label_of(labels, text)) for text in texts]
+        return [labels[labels.index(label_of(labels, text))] for text in texts]
 
     def read_action(self, text: str) -> Any:
         """Return a continuous action from comma-separated numbers."""

@@ -53,7 +53,7 @@ def start_states(texts: Sequence[str], chosen: Environment) -> Any:
         raise SettingsError("--starts is available for tables only. Other environments draw their starts from --seed.")
     labels = chosen.model.states
     pairs = [text.rpartition("=") if "=" in text else (text, "", "") for text in texts]
-    states = [labels.index(label_of(labels, state)) for state, _, _ in pairs]
+    states = [labels[labels.index(label_of(labels, state))] for state, _, _ in pairs]
     if not any(chance for _, _, chance in pairs):
         return states
     try:

@@ -9,6 +9,7 @@ from typing import Any
 
 import jmdp
 from jmdp.base.interval import Estimate
+from jmdp.base.labels import Label
 from jmdp.base.rounding import at_most, plus_minus, supported_digits
 from jmdp.errors import UnavailableError
 from jmdp.models.policy import TabularPolicy
@@ -63,8 +64,7 @@ class EvaluationReport:
         }
 
     def _state_record(self, s: int) -> dict[str, Any]:
-        at, name = self._at(s), self.model.actions.name
-        reference = self._reference(s)
+        reference, name = self._reference(s), self.model.actions.name
         pairs = [(a, b) for a in self.actions for b in self.actions]
         return {
             "state": self.model.states.name(s),
@@ -73,7 +73,7 @@ class EvaluationReport:
                 {"actions": [name(a), name(b)], "covariance": self._covariance(s, a, b)} for a, b in pairs if a <= b
             ],
             "reference": name(reference),
-            "gaps": [_gap_record(self.result.gap(at, reference, a)) for a in self.actions if a != reference],
+            "gaps": [_gap_record(self._gap(s, reference, a)) for a in self.actions if a != reference],
         }
 
     def _means(self, states: Sequence[int]) -> str:
@@ -84,11 +84,11 @@ class EvaluationReport:
         return "\n".join([*aligned(rows), "Means are rounded to six digits; --json prints all digits."])
 
     def _gaps(self, s: int) -> str:
-        reference, at, name = self._reference(s), self._at(s), self.model.actions.name
+        reference, name = self._reference(s), self.model.actions.name
         others = [a for a in self.actions if a != reference]
         if not others:
             return "A gap needs two actions: add one to --actions."
-        gaps = {name(a): self.result.gap(at, reference, a) for a in others}
+        gaps = {name(a): self._gap(s, reference, a) for a in others}
         chances = {action: no_better(gap) for action, gap in gaps.items()}
         bound = any(chance is not None and is_bound for chance, is_bound in chances.values())
         rows = [
@@ -130,16 +130,19 @@ class EvaluationReport:
         return max(self.actions, key=lambda a: float(self.result.mean[self._at(s), a]))
 
     def _mean(self, s: int, a: int) -> Estimate:
-        at = self._at(s)
-        return Estimate.within(self.result.mean[at, a], self.result.mean_interval(at, a))
+        return self.result.mean_of(self.at(s), self.result.actions[a])
 
     def _covariance(self, s: int, a: int, b: int) -> Estimate:
-        at = self._at(s)
-        return Estimate.within(self.result.covariance[at, a, b], self.result.covariance_interval(at, a, b))
+        actions = self.result.actions
+        wide = self.result.covariance_interval(self.at(s), actions[a], actions[b])
+        return Estimate.within(self.result.covariance[self._at(s), a, b], wide)
 
-    def at(self, state: int | None) -> int | None:
-        """Return the index in the result of a state of the model."""
-        return None if state is None else self._at(state)
+    def _gap(self, s: int, a: int, b: int) -> Gap:
+        return self.result.gap(self.at(s), self.result.actions[a], self.result.actions[b])
+
+    def at(self, s: int) -> Label:
+        """Return the label in the result of a state of the model."""
+        return self.result.states[self._at(s)]
 
     def _at(self, s: int) -> int:
         """Return the state's index in the result, which may contain one state only."""

@@ -21,11 +21,11 @@ def table_policy(text: str, model: TabularJMDP, named: Mapping[str, TabularPolic
     if text in known:
         return known[text]
     if S > 1 and "," in text:
-        return TabularPolicy.deterministic(model, [_action(part, model.actions) for part in text.split(",")])
+        return TabularPolicy.deterministic(model, [label_of(model.actions, part.strip()) for part in text.split(",")])
     names = [model.actions.name(a) for a in range(A)]
     if text not in names and not text.isdecimal():
         raise unknown("policy", text, [*known, *names])
-    return TabularPolicy.deterministic(model, [_action(text, model.actions)] * S)
+    return TabularPolicy.deterministic(model, dict.fromkeys(model.states, label_of(model.actions, text)))
 
 
 def simulator_policy(text: str, actions: Labels | None, read_action: Callable[[str], Any], loader: Loader) -> Any:

@@ -50,7 +50,7 @@ def _listed(given: list[Any], chosen: Environment, simulator: Simulator) -> Any:
     """States in a list of the settings file."""
     if chosen.model is not None:
         labels = chosen.model.states
-        return [labels.index(label_of(labels, one) if isinstance(one, str) else one) for one in given]
+        return [labels[labels.index(label_of(labels, one) if isinstance(one, str) else one)] for one in given]
     if chosen.space is not None:
         return _numbered(chosen, simulator, {str(one): one for one in given})
     if isinstance(simulator, FunctionSimulator) or not type(simulator).__module__.startswith("jmdp."):

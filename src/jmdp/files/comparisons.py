@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from jmdp.base.arrays import Floats
-from jmdp.base.labels import Labels
+from jmdp.base.labels import Label, Labels
 from jmdp.base.settings import cut, short
 from jmdp.errors import LabelError, UnavailableError
 from jmdp.files import schema
 from jmdp.files.continuing import PROGRESS, Progress, Resumption, of_actions, of_policies, of_runs
 from jmdp.files.kinds import Kind, Object
-from jmdp.files.types import FLAG, NUMBER, TEXT, WHOLE, Array, LabelsOf, Listed, Optional, Tuple, WrongFieldError
+from jmdp.files.types import FLAG, LABEL, NUMBER, TEXT, WHOLE, Array, LabelsOf, Listed, Optional, Tuple, WrongFieldError
 from jmdp.methods.monte_carlo import MonteCarlo
 from jmdp.models.coupling import Coupling
 from jmdp.results.comparison import Comparison
@@ -56,7 +56,7 @@ class SavedComparison:
     simulator: str
     policy: str
     tie_tolerance: float
-    numbers: tuple[int, ...] | None
+    numbers: tuple[Label, ...] | None
     start_names: tuple[str, ...] | None
     start_probabilities: Floats | None
     measure: str | None
@@ -223,7 +223,7 @@ _FIELDS = {
     "simulator": TEXT,
     "policy": TEXT,
     "tie_tolerance": NUMBER,
-    "numbers": Optional(Listed(WHOLE)),
+    "numbers": Optional(Listed(LABEL)),
     "start_names": Optional(Listed(TEXT)),
     "start_probabilities": Optional(Array("<f8", "starts")),
     "measure": Optional(TEXT),

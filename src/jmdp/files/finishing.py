@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from jmdp.base.settings import real_number, short
 from jmdp.errors import ModelError, SettingsError
-from jmdp.models.tabular import TabularJMDP
+from jmdp.models.tabular import TabularJMDP, with_read_labels
 
 
 class HandedOver:
@@ -31,9 +31,10 @@ def finished_model(name: str, parts: dict[str, Any], own: float | None, given: f
     for key in [key for key, value in parts.items() if isinstance(value, np.ndarray)]:
         parts[key] = HandedOver(parts[key])
     try:
-        return TabularJMDP(discount=discount, **parts)
+        model = TabularJMDP(discount=discount, **parts)
     except ModelError as error:
         raise ModelError(f"{name}: {error}") from error
+    return with_read_labels(model)
 
 
 def _discount(name: str, own: float | None, given: float | None) -> float:

@@ -41,8 +41,9 @@ def read_model(path: Any, discount: float | None = None) -> TabularJMDP:
       `scenario`, `probability`, `action`, `reward` and `next`. CSV is UTF-8 with separator comma, semicolon or tab, and
       decimal points. Parquet needs ``pip install "jmdp[study]"``.
 
-    In these tables, states, scenarios and actions are text or integers, numbered in order of appearance; integers that
-    are exactly 0 … n − 1 are the indices themselves. A `next` that is no `state` is terminal. The same scenario name in
+    In these tables, states, scenarios and actions are text or integers. Integers are sorted, and names follow in order
+    of appearance. An integer then denotes the label, never the position; policies are given by label too,
+    ``{state: action}``. A `next` that is no `state` is terminal. The same scenario name in
     two states is the same scenario, which `Synchronous` shares. Every scenario of a state needs each action once, and
     one probability, which may be left empty after its first row.
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from jmdp.base import arrays
 from jmdp.base.arrays import Booleans, Floats, Integers
+from jmdp.base.labels import is_integer
 from jmdp.base.settings import short
 from jmdp.errors import ModelError
 from jmdp.files.columns import LONGEST_NAME, Coded, Rows
@@ -24,11 +25,13 @@ class _Axis(NamedTuple):
 
     @classmethod
     def of(cls, names: list[str]) -> _Axis:
-        """Names that are exactly 0 … n − 1 are the indices; others are numbered in order of appearance."""
+        """Integers in increasing order, then other names in order of appearance; 0 … n − 1 alone are the indices."""
         size = len(names)
-        if {*names} == {str(i) for i in range(size)}:
-            return cls(size, np.array([int(name) for name in names]), None)
-        return cls(size, np.arange(size), names)
+        order = sorted(range(size), key=lambda i: (0, int(names[i])) if is_integer(names[i]) else (1, i))
+        place = np.empty(size, np.int64)
+        place[order] = np.arange(size)
+        ordered = [names[i] for i in order]
+        return cls(size, place, None if all(name == str(i) for i, name in enumerate(ordered)) else ordered)
 
 
 class _Pairs(NamedTuple):

@@ -34,7 +34,7 @@ from jmdp.files.types import (
 )
 from jmdp.models.coupling import Independent, Local, Synchronous
 from jmdp.models.policy import TabularPolicy
-from jmdp.models.tabular import TabularJMDP, with_coupled_by
+from jmdp.models.tabular import TabularJMDP, with_coupled_by, with_read_labels
 from jmdp.results.asked import Asked
 from jmdp.results.calibration import Calibration
 from jmdp.results.certificate import Certificate
@@ -195,7 +195,7 @@ def _table(fields: dict[str, Any]) -> TabularJMDP:
     names = {f"{kind}_names": fields.pop(f"{kind}s").names for kind in ("state", "action")}
     for name in [name for name, value in fields.items() if isinstance(value, np.ndarray)]:
         fields[name] = HandedOver(fields[name])
-    model = TabularJMDP(**fields, **names)
+    model = with_read_labels(TabularJMDP(**fields, **names))
     object.__setattr__(model, "normalised", max(model.normalised, normalised))
     return model if coupled_by is None else with_coupled_by(model, coupled_by)
 

@@ -195,6 +195,17 @@ class _Any(Type):
 _ANY = _Any()
 
 
+class Label(_Any):
+    """A text or a whole number."""
+
+    def decode(self, node: Any, source: Source, place: str, sizes: Sizes) -> str | int:
+        """The label."""
+        return node if type(node) is int else str(TEXT.decode(node, source, place, sizes))
+
+
+LABEL = Label()
+
+
 @dataclass(frozen=True)
 class OneOf(Type):
     """A member of an enumeration, by its name."""
@@ -287,8 +298,8 @@ class LabelsOf(Type):
     axis: str
 
     def encode(self, value: Labels, sink: Sink, place: str) -> Any:
-        """Kind, size and names."""
-        return [value.kind, value.size, None if value.names is None else list(value.names)]
+        """Kind, size and labels, of which integers are numbers."""
+        return [value.kind, value.size, None if value.names is None else [*map(value.label, range(value.size))]]
 
     def decode(self, node: Any, source: Source, place: str, sizes: Sizes) -> Labels:
         """The labels, if there are as many as the axis is long."""
@@ -298,6 +309,7 @@ class LabelsOf(Type):
             raise WrongFieldError(
                 place, f"{short(size)} labels along {self.axis}, where {sizes.get(self.axis)} are expected"
             )
-        if names is not None:
-            names = Listed(TEXT).decode(names, source, place, sizes)
-        return Labels(kind, size, names)
+        if names is None:
+            return Labels(kind, size)
+        labels = Listed(LABEL).decode(names, source, place, sizes)
+        return Labels(kind, size, tuple(map(str, labels)), integers=any(type(label) is int for label in labels))

@@ -90,10 +90,10 @@ def check_table(model: Any, policy: Any, coupling: Coupling) -> TabularPolicy:
     check_kind("model", model, TabularJMDP, ModelError)
     check_kind("coupling", coupling, Coupling, CouplingError)
     coupling.check_fits(model)
-    listed = isinstance(policy, (list, tuple)) or hasattr(policy, "__array__")
-    if not listed and not (isinstance(policy, str) and policy == "uniform"):
+    known = isinstance(policy, (Mapping, list, tuple)) or hasattr(policy, "__array__") or callable(policy)
+    if isinstance(policy, type) or not (known or (isinstance(policy, str) and policy == "uniform")):
         check_kind("policy", policy, TabularPolicy, PolicyError)
-    return TabularPolicy.of(policy, model.actions, model.states)
+    return TabularPolicy.of(policy, model)
 
 
 def check_method(method: Any) -> None:
@@ -117,10 +117,8 @@ def _hint(name: str, value: object) -> str:
         return " The argument order is evaluate(model, policy, coupling, method)."
     if name == "model":
         return " Give a table. For simulators there are method=MonteCarlo(seed=…) and jmdp.compare."
-    if name == "policy" and callable(value):
-        return " For a table, call it for each state: TabularPolicy.deterministic(model, [f(s) for s in range(S)])."
     if name == "policy":
-        return ' Give one action for each state, probabilities [S, A], or "uniform".'
+        return ' Give {state: action}, one action for each state, probabilities [S, A], or "uniform".'
     if name == "coupling":
         return " Use Local(), Synchronous() or Independent()."
     return ""

@@ -27,7 +27,7 @@ from jmdp.models.joint import common_uniform, joint_table, product
 from jmdp.models.joint.lists import Scenarios, as_given, by_reward
 from jmdp.models.joint.maximal import common_first
 from jmdp.models.marginals.marginals import Marginals, check_marginals
-from jmdp.models.tabular import TabularJMDP, with_coupled_by
+from jmdp.models.tabular import TabularJMDP, with_coupled_by, with_labels
 
 _BYTES = 120.0
 """Memory for each outcome while lists are sorted; the table is planned apart."""
@@ -138,6 +138,7 @@ def couple(marginals: Marginals, by: OutcomeCoupling) -> TabularJMDP:
     prob, reward, next_state = _scenarios(marginals, by)
     names = marginals.states.names, marginals.actions.names
     model = TabularJMDP(prob, reward, next_state, marginals.discount, marginals.terminal, *names)
+    model = with_labels(model, marginals.states, marginals.actions)
     return with_coupled_by(model, repr(by))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,7 @@ from jmdp.base import arrays
 from jmdp.base.arrays import Floats
 from jmdp.base.settings import number, whole_number
 from jmdp.errors import PolicyError, SettingsError
-from jmdp.models.policy import TabularPolicy
+from jmdp.models.policy import TabularPolicy, refuse_order
 from jmdp.models.tabular import LARGEST_RETURN, TabularJMDP, with_discount
 
 _MOST_STEPS = 10_000_000
@@ -56,22 +57,26 @@ def policy_steps(policy: Any, model: TabularJMDP, steps: int) -> list[TabularPol
     """Policy of each step, from one for all steps or from a list or array [H, S, A] of one per step."""
     found: list[TabularPolicy] = []
     if isinstance(policy, np.ndarray) and policy.ndim == 3:
+        refuse_order(policy, model)
         arrays.refuse_masked("policy", policy, PolicyError)
         found = [TabularPolicy(table) for table in policy[: steps + 1]]
-    elif isinstance(policy, (list, tuple)) and policy and all(isinstance(step, TabularPolicy) for step in policy):
-        found = list(policy)
-    elif isinstance(policy, (TabularPolicy, list, tuple, np.ndarray)) or (
-        isinstance(policy, str) and policy == "uniform"
-    ):
-        return [TabularPolicy.of(policy, model.actions, model.states)] * steps
+    elif isinstance(policy, (list, tuple)) and policy and all(map(_is_whole, policy)):
+        found = [TabularPolicy.of(step, model) for step in policy[: steps + 1]]
+    elif isinstance(policy, (list, tuple, np.ndarray)) or _is_whole(policy) or policy == "uniform":
+        return [TabularPolicy.of(policy, model)] * steps
     else:
         raise PolicyError(
-            f"policy is a {type(policy).__name__}. With a horizon give a policy for all steps (a TabularPolicy, one "
-            'action for each state, probabilities [S, A], or "uniform"), a list of one TabularPolicy for each step, or '
-            "an array [H, S, A]."
+            f"policy is a {type(policy).__name__}. With a horizon give a policy for all steps ({{state: action}}, a "
+            'function of the state, a TabularPolicy, one action for each state, probabilities [S, A], or "uniform"), a '
+            "list of one policy for each step, or an array [H, S, A]."
         )
     if len(found) != steps:
         raise PolicyError(f"The policy has {len(policy)} steps, but the horizon is {steps}. Give one table per step.")
     for table in found:
         table.check_fits(model)
     return found
+
+
+def _is_whole(policy: Any) -> bool:
+    """Whether this is a policy of all states, and no list of actions or steps."""
+    return isinstance(policy, (TabularPolicy, Mapping)) or callable(policy)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,24 +61,18 @@ class TabularPolicy(arrays.FrozenArrays):
     @classmethod
     def uniform(cls, model: TabularJMDP) -> TabularPolicy:
         """Policy with equally likely actions in every state."""
-        check_model(model)
-        return cls.of("uniform", model.actions, model.states)
+        return cls.of("uniform", model)
 
     @classmethod
     def deterministic(
         cls, model: TabularJMDP, actions: Sequence[Label] | Mapping[Label, Label] | npt.NDArray[np.integer]
     ) -> TabularPolicy:
-        """Policy with one action per state: a list in the order of states, or a dictionary from state to action."""
+        """Policy with one action per state: {state: action}, or a list in the order of states, as in `of`."""
         check_model(model)
-        S, _, A = model.shape
         if isinstance(actions, Mapping):
-            chosen = {model.states.index(s): a for s, a in actions.items()}
-            if len(chosen) < len(actions):
-                raise PolicyError("actions has a state twice, by name and by index. Give each state once.")
-            missing = sorted(set(range(S)) - set(chosen))
-            if missing:
-                raise PolicyError(f"actions has no entry for state {model.states.name(missing[0])}. Add one.")
-            actions = [chosen[s] for s in range(S)]
+            return cls.of({state: model.actions[model.actions.index(a)] for state, a in actions.items()}, model)
+        S = model.shape[0]
+        refuse_order(actions, model)
         arrays.refuse_masked("actions", actions, PolicyError)
         entries = listed(actions, S)
         if entries is None:
@@ -85,7 +80,7 @@ class TabularPolicy(arrays.FrozenArrays):
         if len(entries) != S:
             count = f"more than {S}" if len(entries) > S else len(entries)
             raise PolicyError(f"actions has {count} entries for {S} states. Give one action for each state.")
-        return cls._choosing([model.actions.index(a) for a in entries], A)
+        return cls._choosing([model.actions.index(a) for a in entries], model.actions.size)
 
     @classmethod
     def _choosing(cls, chosen: Sequence[int], A: int) -> TabularPolicy:
@@ -96,17 +91,26 @@ class TabularPolicy(arrays.FrozenArrays):
         return cls(probs)
 
     @classmethod
-    def of(cls, given: Any, actions: Labels | None, states: Labels | None) -> TabularPolicy:
-        """Policy from one action ``[S]`` for each state, by index or name, from probabilities ``[S, A]``, or itself.
+    def of(cls, given: Any, model: TabularJMDP) -> TabularPolicy:
+        """Policy of a table, from any of these.
 
-        With both `states` and `actions`, its size is checked, and it may also be "uniform".
+        - ``{state: action}`` or ``{state: {action: probability}}``, by label. Terminal states may be left out;
+        - a function of the label of a state that returns an action, {action: probability}, or probabilities ``[A]``;
+        - one action for each state ``[S]``, or probabilities ``[S, A]``, in the order of the states. They are refused
+          if the table was read with labels from a file or frame, because the order is then not the caller's;
+        - a `TabularPolicy`, or "uniform".
         """
-        if isinstance(given, str) and given == "uniform" and states is not None and actions is not None:
-            return cls(np.full((states.size, actions.size), 1 / actions.size))
-        table = given if isinstance(given, cls) else cls._read(given, actions)
-        if states is None or actions is None:
-            return table
-        S, A = states.size, actions.size
+        check_model(model)
+        S, _, A = model.shape
+        if isinstance(given, str) and given == "uniform":
+            return cls(np.full((S, A), 1 / A))
+        if isinstance(given, Mapping):
+            return cls._by_state(given, model)
+        if callable(given) and not isinstance(given, type):
+            return cls._by_state(_called(given, model), model)
+        if not isinstance(given, cls):
+            refuse_order(given, model)
+        table = cls.of_array(given, model.actions)
         if len(table.probs) != S and table is not given and np.ndim(given) == 1:
             raise PolicyError(f"The policy has {len(given)} actions for {S} states. Give one action for each state.")
         if table.probs.shape != (S, A):
@@ -117,7 +121,34 @@ class TabularPolicy(arrays.FrozenArrays):
         return table
 
     @classmethod
-    def _read(cls, given: Any, actions: Labels | None) -> TabularPolicy:
+    def _by_state(cls, given: Mapping[Any, Any], model: TabularJMDP) -> TabularPolicy:
+        S, _, A = model.shape
+        arrays.refuse_large(f"A policy of {S:,} states and {A:,} actions", 100.0 * S * A)
+        probs, known = np.zeros((S, A)), np.zeros(S, bool)
+        for label, value in given.items():
+            s = model.states.index(label)
+            if known[s]:
+                raise PolicyError(f"The policy has state {model.states.name(s)} twice. Give each state once.")
+            known[s], choice = True, table_choice(value, model, s)
+            if isinstance(choice, int):
+                probs[s, choice] = 1.0
+            else:
+                probs[s] = choice
+        missing = np.flatnonzero(~(known | model.terminal)).tolist()
+        if missing:
+            some = ", ".join(short(model.states.label(s)) for s in missing[:5]) + ", …" * (len(missing) > 5)
+            raise PolicyError(
+                f"The policy has no action for {len(missing)} of {S} states: {some}. Add them; only terminal states "
+                "need none."
+            )
+        probs[~known, 0] = 1.0  # no action is taken in a terminal state
+        return cls(probs)
+
+    @classmethod
+    def of_array(cls, given: Any, actions: Labels | None) -> TabularPolicy:
+        """Policy from one action ``[S]`` for each state, by index or name, from probabilities ``[S, A]``, or itself."""
+        if isinstance(given, cls):
+            return given
         arrays.refuse_masked("The policy", given, PolicyError)
         try:
             array = np.asarray(given.detach().cpu() if hasattr(given, "detach") else given)
@@ -151,8 +182,7 @@ class TabularPolicy(arrays.FrozenArrays):
 
     def check_fits(self, model: TabularJMDP) -> None:
         """Raise unless the policy has the model's states and actions."""
-        check_model(model)
-        self.of(self, model.actions, model.states)
+        self.of(self, model)
 
     def __repr__(self) -> str:
         S, A = self.probs.shape
@@ -164,6 +194,106 @@ _WANTED = (
     "Give one action for each state (integers or names [S]) or probabilities [S, A]. For the same in all states of a "
     "simulator, use lambda obs: probs."
 )
+
+
+def table_choice(value: Any, model: TabularJMDP, s: int) -> int | Floats:
+    """What a policy of a table does in state s: the index of an action, or the probabilities [A] of all.
+
+    It is given as the label of an action, as {action: probability}, or as probabilities [A].
+    """
+    actions, where = model.actions, f"in state {short(model.states.label(s))}"
+    if isinstance(value, Mapping):
+        chances = {actions.index(label): real_number(p) for label, p in value.items()}
+        row = np.zeros(actions.size)
+        row[list(chances)] = list(chances.values())
+        if len(chances) < len(value) or not (row.min() >= 0 and abs(row.sum() - 1) <= arrays.ROW_SUM_TOLERANCE):
+            raise PolicyError(
+                f"The policy has {short(value)} {where}. Give {{action: probability}}, with a sum of 1."
+            )
+        return row
+    if np.ndim(value) == 1 and not (isinstance(value, tuple) and actions.has(value)):
+        if actions.read:
+            raise PolicyError(
+                f"The policy has {short(value)} {where}, but the actions were read with labels. Give "
+                f"{{action: probability}} by label: {{{short(actions.label(0))}: 1.0}}."
+            )
+        arrays.refuse_masked("The policy", value, PolicyError)
+        array = np.asarray(value)
+        if array.shape != (actions.size,) or array.dtype.kind not in "fiu":
+            raise PolicyError(f"The policy has {short(value)} {where}. Give a probability for each of {actions.size}.")
+        return array.astype(np.float64)
+    try:
+        return actions.index(value)
+    except LabelError as error:
+        raise LabelError(f"The policy has the action {short(value)} {where}. {error}") from None
+
+
+_CALLS = 4
+"""Calls of a function in each of the first states, which shows whether it draws random numbers of its own."""
+
+
+def _called(function: Callable[[Any], Any], model: TabularJMDP) -> dict[Label, Any]:
+    """What a function of the label does in each state that is not terminal."""
+    found: dict[Label, Any] = {}
+    for i, s in enumerate(np.flatnonzero(~model.terminal).tolist()):
+        label = model.states.label(s)
+        try:
+            values = [function(label) for _ in range(_CALLS if i < 10 else 1)]
+        except Exception as error:
+            error.add_note(f"Raised by the policy for the state {short(label)}.")
+            raise
+        choices = [table_choice(value, model, s) for value in values]
+        if not all(np.array_equal(choice, choices[0]) for choice in choices):
+            raise PolicyError(
+                f"The policy returned {short(values, 200)} for the state {short(label)}. A function of the state must "
+                "return the same each time: return {action: probability}."
+            )
+        found[model.states[s]] = values[0]
+    return found
+
+
+def refuse_order(given: Any, model: TabularJMDP) -> None:
+    """Raise if the states or actions of the table have labels from a file or frame: a list may have another order."""
+    states, actions = model.states, model.actions
+    if not (states.read or actions.read):
+        return
+    places = np.flatnonzero(~model.terminal).tolist()
+    some, action = [short(states.label(s)) for s in places[:3]], short(actions.label(0))
+    entries = ", ".join(f"{state}: {action}" for state in some) + ", …" * (len(places) > 3)
+    raise PolicyError(
+        f"The policy is a {type(given).__name__}, but this table was read with labels, whose order a list does not show. "
+        f"Give the action of each state by label, {{{entries}}}, or {{state: {{action: probability}}}}. To use the order "
+        "of model.states and model.actions, give TabularPolicy(probs)."
+    )
+
+
+def is_one_policy(given: Mapping[Any, Any], model: TabularJMDP) -> bool:
+    """Whether a dictionary is one policy, {state: …}, and not several policies by name; raise if it can be both."""
+    one = all(model.states.has(key) and _is_choice(value, model) for key, value in given.items())
+    several = all(isinstance(key, str) and _is_policy(value, model) for key, value in given.items())
+    if one and several and given:
+        raise PolicyError(
+            f"The policy {short(given)} can be one policy, {{state: action}}, or several policies by name. Convert it: "
+            "TabularPolicy.of({…}, model) for one policy, and for each of several."
+        )
+    if not one and not several:  # read it as what it resembles more, for the message
+        return any(map(model.states.has, given)) and not any(_is_policy(value, model) for value in given.values())
+    return one and bool(given)
+
+
+def _is_choice(value: Any, model: TabularJMDP) -> bool:
+    """Whether this can be what a policy does in one state."""
+    if isinstance(value, Mapping):
+        return all(model.actions.has(key) and not math.isnan(real_number(p)) for key, p in value.items())
+    return model.actions.has(value)
+
+
+def _is_policy(value: Any, model: TabularJMDP) -> bool:
+    """Whether this can be a policy of all states."""
+    if isinstance(value, Mapping):
+        return all(model.states.has(key) and _is_choice(row, model) for key, row in value.items())
+    listed = isinstance(value, (TabularPolicy, list, tuple)) or hasattr(value, "__array__")
+    return listed or callable(value) or (isinstance(value, str) and value == "uniform")
 
 
 Policies = Mapping[str, TabularPolicy]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -64,7 +64,8 @@ class TabularJMDP(arrays.FrozenArrays, Savable):
     terminal
         ``[S]`` booleans: the return from a terminal state is 0. The reward of the step into it counts.
     state_names, action_names
-        Unique strings. Default: states and actions are named by index.
+        Unique strings. Default: states and actions are named by index. Names that are integers, such as "20", are also
+        found by the integer; an integer is then a label, not an index.
     """
 
     prob: Floats  # [S, K]
@@ -100,7 +101,7 @@ class TabularJMDP(arrays.FrozenArrays, Savable):
             if array.shape != shape:
                 raise ModelError(f"{name} has shape {array.shape}, but reward {r.shape} = [S, K, A] requires {shape}.")
         gamma = checked_discount(discount)
-        states, actions = Labels.of("state", S, state_names), Labels.of("action", A, action_names)
+        states, actions = Labels.of_table("state", S, state_names), Labels.of_table("action", A, action_names)
 
         def where(at: Sequence[int]) -> str:
             action = f", action {actions.name(at[2])}" if len(at) == 3 else ""
@@ -248,6 +249,20 @@ def with_discount(model: TabularJMDP, discount: float) -> TabularJMDP:
     other = copy.copy(model)
     object.__setattr__(other, "discount", discount)
     return other
+
+
+def with_labels(model: TabularJMDP, states: Labels, actions: Labels) -> TabularJMDP:
+    """Copy of a table with the same names that records where they come from."""
+    other = copy.copy(model)
+    object.__setattr__(other, "states", states)
+    object.__setattr__(other, "actions", actions)
+    return other
+
+
+def with_read_labels(model: TabularJMDP) -> TabularJMDP:
+    """Copy of a table that records that its names, if it has any, come from a file or frame."""
+    states, actions = (replace(labels, read=labels.names is not None) for labels in (model.states, model.actions))
+    return with_labels(model, states, actions)
 
 
 def with_coupled_by(model: TabularJMDP, how: str) -> TabularJMDP:

@@ -126,7 +126,8 @@ def _cells(evaluation: Evaluation, policy: TabularPolicy, ends: set[int]) -> dic
 
 def _cell(evaluation: Evaluation, s: int, a: int) -> _Cell:
     others = [b for b in range(evaluation.actions.size) if b != a]
-    distributions = [evaluation.gap(s, b, a).distribution() for b in others]
+    state, actions = evaluation.states[s], evaluation.actions
+    distributions = [evaluation.gap(state, actions[b], actions[a]).distribution() for b in others]
     chances = [distribution.superiority() for distribution in distributions]
     most = Estimate(max(chances), max(chance.low for chance in chances), max(chance.high for chance in chances))
     by = [b for b, chance in zip(others, chances, strict=True) if chance > max(_EQUAL, most - _EQUAL)]

@@ -82,7 +82,7 @@ class _Row:
 
 
 def _row(evaluation: Evaluation, s: int, a: int, b: int) -> _Row:
-    gap = evaluation.gap(s, a, b)
+    gap = evaluation.gap(evaluation.states[s], evaluation.actions[a], evaluation.actions[b])
     interval = Interval(gap.mean, gap.mean) if gap.mean_interval is None else gap.mean_interval
     independent_std = math.sqrt(evaluation.covariance[s, a, a] + evaluation.covariance[s, b, b])
     return _Row(gap.mean, interval, gap.std, independent_std, type(gap.coupling).__name__, _bound(gap))

@@ -39,10 +39,11 @@ def superiority_matrix(evaluation: Evaluation, state: Label, *, title: str | Non
         Shown above the axes.
     """
     check_drawn("evaluation", evaluation, Evaluation, title)
-    s, A = evaluation.states.index(state), evaluation.actions.size
+    s, A, actions = evaluation.states.index(state), evaluation.actions.size, list(evaluation.actions)
     if A < 2:
         raise SettingsError("There is one action, so there is no other to beat.")
-    distributions = {(a, b): evaluation.gap(s, a, b).distribution() for a, b in combinations(range(A), 2)}
+    pairs = combinations(range(A), 2)
+    distributions = {(a, b): evaluation.gap(state, actions[a], actions[b]).distribution() for a, b in pairs}
     wins, ties = _chances(distributions)
     names = [evaluation.actions.name(a) for a in range(A)]
     longest = max(map(len, names))

@@ -29,7 +29,7 @@ def page(result: Evaluation, command: str | None = None, state: Label | None = N
     default = 0 if e.start is None else e.states.size - 1
     s = default if state is None else e.states.index(state)
     ranked = np.argsort(-e.mean[s], kind="stable").tolist()[:MOST_ROWS]
-    gaps = [e.gap(s, ranked[0], b) for b in ranked[1:]]
+    gaps = [e.gap(e.states[s], e.actions[ranked[0]], e.actions[b]) for b in ranked[1:]]
     drawn = 1 < e.actions.size <= MOST_DRAWN
     few = (
         f"Figures have at most {MOST_DRAWN} {e.actions.plural}"
@@ -79,7 +79,7 @@ def _question(e: Evaluation, s: int) -> str:
 def _verdict(e: Evaluation, s: int, gaps: Sequence[Gap]) -> str:
     if gaps:
         return gap_sentence(gaps[0], _distribution(gaps[0]))
-    return f"the mean return is {e.mean_of(s, 0)} ({origin(e)})"
+    return f"the mean return is {e.mean_of(e.states[s], e.actions[0])} ({origin(e)})"
 
 
 def _distribution(gap: Gap) -> GapDistribution | None:
@@ -96,14 +96,15 @@ def _figure(e: Evaluation, s: int, gaps: Sequence[Gap]) -> Figure:
         f"Mean gaps of {first} over the other {e.actions.plural}, {known}; bars are one standard deviation of the gap "
         f"to each side, with shared and with independent randomness. {sentence(origin(e))}"
     )
-    return Figure.of(gap_chart(e, s), caption, f"Chart of the gaps in {_where(e, s)}. {_verdict(e, s, gaps)}.")
+    words = f"Chart of the gaps in {_where(e, s)}. {_verdict(e, s, gaps)}."
+    return Figure.of(gap_chart(e, e.states[s]), caption, words)
 
 
 def _state_table(e: Evaluation, s: int, ranked: Sequence[int], gaps: Sequence[Gap]) -> Table:
     rows: list[list[Cell]] = []
     chances = [_no_better(gap) for gap in gaps]
     for i, a in enumerate(ranked):
-        mean, std = _cell(e, e.mean_of(s, a)), _cell(e, _std(e, s, a))
+        mean, std = _cell(e, e.mean_of(e.states[s], e.actions[a])), _cell(e, _std(e, s, a))
         if i == 0:
             rows.append([f"{name(e.actions.name(a))} (largest mean)", mean, std, "", "", "", ""])
             continue
@@ -162,7 +163,7 @@ def _no_better(gap: Gap) -> Cell:
 
 
 def _std(e: Evaluation, s: int, a: int) -> Estimate:
-    wide = e.covariance_interval(s, a, a)
+    wide = e.covariance_interval(e.states[s], e.actions[a], e.actions[a])
     value = math.sqrt(max(0.0, float(e.covariance[s, a, a])))
     return Estimate.within(value, None if wide is None else wide.square_root())
 
@@ -172,7 +173,8 @@ def _all_table(e: Evaluation) -> Table:
     A = min(e.actions.size, 6)
     shown = min(e.states.size, MOST_ROWS)
     rows: list[list[Cell]] = [
-        [name(e.states.name(s)), *(_cell(e, e.mean_of(s, a)) for a in range(A))] for s in range(shown)
+        [name(e.states.name(s)), *(_cell(e, e.mean_of(e.states[s], e.actions[a])) for a in range(A))]
+        for s in range(shown)
     ]
     all_of = f"{e.actions.size} {e.actions.plural}"
     left = f" The first {A} of {all_of}; to_dataframe() has all." if e.actions.size > A else ""

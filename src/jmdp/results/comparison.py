@@ -68,7 +68,7 @@ class Comparison(Tabulated, Savable, Reportable):
     simulator: str
     policy: str
     tie_tolerance: float  # gaps up to this size are ties
-    numbers: tuple[int, ...] | None  # indices of the actions in the simulator, if it has discrete actions
+    numbers: tuple[Label, ...] | None  # discrete actions as users write them: integers of a table, else indices
     continue_with: Callable[[int, Mapping[str, Any]], Comparison] = field(repr=False)
 
     @property

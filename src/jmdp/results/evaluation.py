@@ -121,7 +121,7 @@ class Evaluation(arrays.FrozenArrays, Tabulated, Savable, Reportable):
     def second_moment(self, s: Label, a: Label, t: Label, b: Label) -> float:
         """E[Z(s, a) Z(t, b)], the paper's Σ(s, a, t, b) (Eq. (11))."""
         i, x, j, y = self.states.index(s), self.actions.index(a), self.states.index(t), self.actions.index(b)
-        return self.cross_covariance(i, x, j, y) + float(self.mean[i, x] * self.mean[j, y])
+        return self.cross_covariance(s, a, t, b) + float(self.mean[i, x] * self.mean[j, y])
 
     def moment(self, *coordinates: tuple[Label, Label]) -> Estimate:
         """E[Z(x) Z(y) …] for coordinates x = (state, action); a repeated coordinate is a power of the same return.
@@ -140,14 +140,12 @@ class Evaluation(arrays.FrozenArrays, Tabulated, Savable, Reportable):
             )
         low, high = -math.inf, math.inf
         if len(at) == 1:
-            return self.mean_of(*at[0])
-        (s, a), (t, b) = at
+            return self.mean_of(*coordinates[0])
+        (s, a), (t, b) = coordinates
         value = self.second_moment(s, a, t, b)
         one, other = self.mean_interval(s, a), self.mean_interval(t, b)
-        if self.certificate is not None and one is not None and other is not None:
-            covariance = Interval.around(
-                self.cross_covariance(s, a, t, b), self._covariance_error(self.certificate, s, a, t, b)
-            )
+        covariance = self.cross_covariance_interval(s, a, t, b)
+        if covariance is not None and one is not None and other is not None:
             both = covariance + one * other
             low, high = both.low, both.high
         return Estimate(value, low, high)
@@ -190,8 +188,10 @@ class Evaluation(arrays.FrozenArrays, Tabulated, Savable, Reportable):
 
     def covariance_interval(self, s: Label, a: Label, b: Label) -> Interval | None:
         """Interval of Cov(Z(s, a), Z(s, b)), or None if unavailable."""
-        at = self.states.index(s), self.actions.index(a), self.actions.index(b)
-        found = self._interval(self.covariance, at, "covariance_error")
+        return self._covariance_interval(self.states.index(s), self.actions.index(a), self.actions.index(b))
+
+    def _covariance_interval(self, i: int, x: int, y: int) -> Interval | None:
+        found = self._interval(self.covariance, (i, x, y), "covariance_error")
         return None if found is None or math.isinf(found.width) else found
 
     def cross_covariance_interval(self, s: Label, a: Label, t: Label, b: Label) -> Interval | None:
@@ -199,7 +199,7 @@ class Evaluation(arrays.FrozenArrays, Tabulated, Savable, Reportable):
         if self.certificate is None:
             return None
         i, x, j, y = self.states.index(s), self.actions.index(a), self.states.index(t), self.actions.index(b)
-        return Interval.around(self.cross_covariance(i, x, j, y), self._covariance_error(self.certificate, i, x, j, y))
+        return Interval.around(self.cross_covariance(s, a, t, b), self._covariance_error(self.certificate, i, x, j, y))
 
     def _interval(self, values: Floats, at: tuple[int, ...], error: str) -> Interval | None:
         if self.certificate is None:
@@ -277,7 +277,7 @@ class Evaluation(arrays.FrozenArrays, Tabulated, Savable, Reportable):
         return Estimate.around(1.0, 0.0), Estimate.around(0.0, 0.0), Estimate(variance, wide.low, wide.high)
 
     def _correlation_interval(self, i: int, x: int, y: int, gap_variance: Interval | None) -> Interval | None:
-        va, vb, c = (self.covariance_interval(i, *pair) for pair in ((x, x), (y, y), (x, y)))
+        va, vb, c = (self._covariance_interval(i, *pair) for pair in ((x, x), (y, y), (x, y)))
         if self.certificate is None or va is None or vb is None or c is None:
             return None
         if va.low <= 0 or vb.low <= 0:
@@ -298,21 +298,21 @@ class Evaluation(arrays.FrozenArrays, Tabulated, Savable, Reportable):
             {
                 "state": self.states.name(s),
                 self.actions.kind: self.actions.name(a),
-                "mean return": self.mean_of(s, a),
+                "mean return": self.mean_of(self.states[s], self.actions[a]),
                 "std": self._std(s, a),
             }
             for s, a in np.ndindex(self.mean.shape)
         ]
 
     def _std(self, s: int, a: int) -> Estimate:
-        wide = self.covariance_interval(s, a, a)
+        wide = self._covariance_interval(s, a, a)
         value = math.sqrt(max(0.0, float(self.covariance[s, a, a])))
         return Estimate.within(value, None if wide is None else wide.square_root())
 
     def plot(self, state: Label | None = None) -> Figure:
         """Draw `jmdp.plots.gap_chart` of one state: by default the start distribution, else the first state."""
         if state is None:
-            state = 0 if self.start is None else self.states.size - 1
+            state = self.states[0 if self.start is None else self.states.size - 1]
         return figure("gap_chart", self, state)
 
     def to_xarray(self) -> xarray.Dataset:

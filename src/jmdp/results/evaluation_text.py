@@ -7,7 +7,7 @@ from typing import Protocol
 import numpy as np
 
 from jmdp.base.arrays import Floats
-from jmdp.base.labels import Labels
+from jmdp.base.labels import Label, Labels
 from jmdp.base.rounding import at_most, confidence_percent
 from jmdp.models.coupling import Coupling
 from jmdp.results.certificate import Certificate
@@ -38,12 +38,14 @@ class _Evaluation(Protocol):
     @property
     def method(self) -> MethodSettings: ...
     @property
+    def states(self) -> Labels: ...
+    @property
     def actions(self) -> Labels: ...
     @property
     def projection(self) -> Projection | None: ...
     @property
     def start(self) -> StartSplit | None: ...
-    def gap(self, s: int, a: int, b: int) -> Gap: ...
+    def gap(self, s: Label, a: Label, b: Label) -> Gap: ...
 
 
 def evaluation_text(e: _Evaluation) -> str:
@@ -94,7 +96,7 @@ def _best_from_start(e: _Evaluation) -> list[str]:
     if e.start is None or e.mean.shape[1] < 2:
         return []
     second, best = np.argsort(e.mean[start], kind="stable")[-2:]
-    return [sentence(e.gap(start, int(best), int(second)), None)]
+    return [sentence(e.gap(e.states[start], int(best), int(second)), None)]
 
 
 def _trust(certificate: Certificate | None) -> str:

@@ -60,7 +60,7 @@ def start_labels(states: Labels) -> Labels:
     names = [states.name(s) for s in range(states.size)]
     if START in names:
         raise SettingsError('A state of the model is named "start", which is reserved for start=…. Rename the state.')
-    return Labels.of("state", states.size + 1, [*names, START])
+    return replace(states, size=states.size + 1, names=(*names, START))
 
 
 class StartGaps(NamedTuple):
@@ -203,7 +203,7 @@ class StartRow:
 
     def split(self, i: int, j: int) -> VarianceSplit:
         """Variance of the gap between alternatives i and j, within and between starts, with intervals."""
-        gaps = [self.evaluation.gap(int(s), i, j) for s in self._states]
+        gaps = [self.evaluation.gap(self.evaluation.states[s], i, j) for s in self._states]
         mean = self._mixed([Estimate.within(gap.mean, gap.mean_interval) for gap in gaps])
         within = self._mixed([Estimate.within(gap.variance, gap.variance_interval) for gap in gaps])
         squares = []
@@ -266,7 +266,7 @@ class StartRow:
         if not self._is_start(s):
             return moments.gap_moments(s, i, j)
         own = [moments.gap_moments(int(t), i, j) for t in self._states]
-        gaps = [self.evaluation.gap(int(t), i, j) for t in self._states]
+        gaps = [self.evaluation.gap(self.evaluation.states[t], i, j) for t in self._states]
         means = [Estimate.within(gap.mean, gap.mean_interval) for gap in gaps]
         mean = self._mixed(means)
         shifts = [Estimate.within(float(x) - float(mean), x.interval + Interval(-mean.high, -mean.low)) for x in means]

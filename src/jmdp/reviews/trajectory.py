@@ -19,7 +19,7 @@ from jmdp.base.luck import Shock
 from jmdp.base.settings import number
 from jmdp.models.actors.actor import Actor
 from jmdp.simulators.episodes import EpisodePlan, add_policy_note
-from jmdp.simulators.functions import table_states
+from jmdp.simulators.functions import table_of
 from jmdp.simulators.gymnasium.gymnasium_simulator import GymnasiumSimulator
 from jmdp.simulators.simulator import Episode, Simulator, finite_step
 from jmdp.simulators.step_notes import note_step
@@ -145,7 +145,7 @@ class Player:
     def name(self, action: Any) -> str:
         """Name of an action."""
         labels = self.simulator.actions
-        return _text(action) if labels is None else labels.name(labels.index(action))
+        return _text(action) if labels is None else labels.name(labels.position(action))
 
     def _advanced(
         self, episode: int, state: Any, choose: Choice, steps: range, keep: bool
@@ -231,9 +231,8 @@ def _text(action: Any) -> str:
 
 def state_label(simulator: Simulator, state: Any) -> str:
     """Label of a state of a table, or of an observation; empty if it has none."""
-    names = table_states(simulator)
-    if names is not None:
-        return names.name(int(state))
+    if (model := table_of(simulator)) is not None:
+        return model.states.name(int(state))
     seen = simulator.observe(state)
     if isinstance(seen, np.ndarray) and seen.ndim <= 1 and seen.size <= 8 and seen.dtype.kind in "fiub":
         text = np.array2string(seen, precision=3, separator=", ", suppress_small=True).replace("\n", "")

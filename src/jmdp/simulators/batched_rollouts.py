@@ -60,7 +60,7 @@ class BatchedRollouts:
         self.simulator, self.actor = simulator, actor
         self._states = rows_of(simulator, [one.state for one in plans])
         self._order = np.argsort(plan.branches)  # walkers of a sample are ordered by the numbers of their branches
-        self._actions = np.array([simulator.actions.index(action) for action in plan.actions])[self._order]
+        self._actions = np.array([simulator.actions.position(action) for action in plan.actions])[self._order]
         seeds = tuple(one.seed for one in plans)
         self._luck = _RolloutKeys(plan.coupling, seeds, np.array(plan.branches)[self._order])
         self._discount, self._horizon = plan.discount, plan.horizon

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from jmdp.base.labels import Label, Labels
+from jmdp.base.labels import Labels
 from jmdp.base.settings import UNCONVERTIBLE, integer, listed, short
 from jmdp.errors import SettingsError
 from jmdp.simulators.digests import digest_of
@@ -63,8 +63,10 @@ def candidate_actions(
     else:
         if isinstance(actions, Mapping):
             raise SettingsError(f"actions is {short(actions)}. Give a list of actions, by index or name.")
-        labels: Sequence[Label] = all_actions(numbered) if actions is None else listed_actions(actions)
-        chosen = [numbered.index(label) for label in labels]
+        if actions is None:
+            chosen = list(all_actions(numbered))
+        else:
+            chosen = [numbered.index(label) for label in listed_actions(actions)]
         names = [numbered.name(a) for a in chosen]
         count = len(set(chosen))
     if len(chosen) < 2 or count != len(names):

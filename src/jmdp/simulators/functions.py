@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from jmdp.base.arrays import are_indices, cumulative_rows
-from jmdp.base.labels import Labels
 from jmdp.base.luck import Shock
 from jmdp.base.settings import function, short
 from jmdp.errors import SimulatorError, UnavailableError
@@ -157,7 +156,7 @@ class TabularSimulator(Simulator):
 
     def step(self, state: Any, action: Any, shock: Shock) -> Step:
         """Draw a scenario by inverting one uniform number, so that `Synchronous` gives all states the same one."""
-        s, a = self.model.states.index(state), self.model.actions.index(action)
+        s, a = self.model.states.position(state), self.model.actions.position(action)
         if self.model.terminal[s]:
             return Step(0.0, s, True)
         k = int(np.searchsorted(self._cumulative[s], shock.uniform(), side="right"))
@@ -168,7 +167,7 @@ class TabularSimulator(Simulator):
         """Largest |reward| in the states that any actions can reach."""
         model = self.model
         reached = np.zeros(model.shape[0], bool)
-        new = np.array([model.states.index(state)])
+        new = np.array([model.states.position(state)])
         while new.size:
             reached[new] = True
             after = np.unique(model.next_state[new][model.prob[new] > 0])
@@ -188,6 +187,12 @@ class TabularSimulator(Simulator):
         return f"table of {self.model.shape[0]} states × {self.model.shape[2]} actions{made}"
 
 
-def table_states(simulator: Simulator) -> Labels | None:
-    """States of a table, of which the observations are the indices; None for other simulators."""
-    return simulator.model.states if isinstance(simulator, TabularSimulator) else None
+def table_of(simulator: Simulator) -> TabularJMDP | None:
+    """The table of which the observations are indices of states; None for other simulators."""
+    return simulator.model if isinstance(simulator, TabularSimulator) else None
+
+
+def table_state(simulator: Simulator, state: Any) -> Any:
+    """State of a simulator as a user gives it: of a table by its label, otherwise itself."""
+    model = table_of(simulator)
+    return state if model is None else model.states.index(state)

@@ -170,7 +170,7 @@ class _BlockOfWalks:
             if asked:
                 chosen = self._actor.act([seen for _, _, seen, _ in asked], [shock for _, _, _, shock in asked])
                 for (n, b, _, _), action in zip(asked, chosen, strict=True):
-                    self.action[n, t + 1, b] = self._actions.index(action)
+                    self.action[n, t + 1, b] = self._actions.position(action)
             one = first + np.flatnonzero(self._coalesced[first : first + len(rows)])
             self.action[one, t + 1, 1] = self.action[one, t + 1, 0]
 

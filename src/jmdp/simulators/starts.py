@@ -61,7 +61,8 @@ class Starts:
         if table:
             assert isinstance(simulator, TabularSimulator)
             labels = simulator.model.states
-            states = [labels.index(state) for state in states]
+            if not isinstance(starts, np.ndarray) or starts.dtype.kind != "f":  # otherwise probabilities by position
+                states = [labels.index(state) for state in states]
             names = [labels.name(state) for state in states]
         else:
             names = names_of("start", states)

@@ -10,7 +10,7 @@ from jmdp.errors import SimulatorError
 from jmdp.models.actors.actor import Actor
 from jmdp.models.actors.as_policy import as_policy
 from jmdp.simulators import as_simulator
-from jmdp.simulators.functions import table_states
+from jmdp.simulators.functions import table_of
 from jmdp.simulators.gymnasium.gymnasium_simulator import GymnasiumSimulator
 from jmdp.simulators.simulator import Simulator, finite_step
 from jmdp.simulators.step_notes import note_step
@@ -54,7 +54,8 @@ def visited_states(simulator: Any, policy: Any, *, seed: int, count: int, every:
     """
     seed, count, every = whole_number("seed", seed, 0), whole_number("count", count, 1), whole_number("every", every, 1)
     source = as_simulator(simulator)
-    actor = as_policy(policy, source.actions, states=table_states(source))
+    table = table_of(source)
+    actor = as_policy(policy, source.actions, table=table)
     starts: set[bytes] = set()
     found: list[Any] = []
     episode = fruitless = 0
@@ -68,7 +69,7 @@ def visited_states(simulator: Any, policy: Any, *, seed: int, count: int, every:
                 f"{_FRUITLESS:,} episodes in a row ended within {every} step{'s' * (every > 1)}. Give "
                 f"{'a smaller every' if every > 1 else 'a smaller count'}, or a policy whose episodes are longer."
             )
-    return found
+    return found if table is None else [table.states.label(state) for state in found]
 
 
 def _episode(simulator: Simulator, actor: Actor, root: Shock, most: int, every: int, starts: set[bytes]) -> list[Any]:

@@ -84,10 +84,12 @@ class Points:
     def _of_table(cls, states: Any, model: TabularJMDP, grid: tuple[int, int] | None) -> Points:
         labels = list(states) if isinstance(states, Mapping) else None
         states = list(states.values()) if isinstance(states, Mapping) else states
-        given = np.flatnonzero(~model.terminal) if states is None else listed(states, _MOST_STATES)
-        if given is None:
+        if states is None:
+            numbers = np.flatnonzero(~model.terminal).tolist()
+        elif (given := listed(states, _MOST_STATES)) is not None:
+            numbers = [model.states.index(state) for state in given]
+        else:
             raise SettingsError(f"states is {short(states)}. Give a list of states by index or name, or None for all.")
-        numbers = [model.states.index(state) for state in given]  # type: ignore[arg-type]
         if labels is not None:
             return cls(numbers, labels)._checked()
         return cls(numbers, numbers, grid=None if grid is None else grid[1], names=model.states.name)._checked()

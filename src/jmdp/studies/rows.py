@@ -70,7 +70,7 @@ def evaluation_rows(found: Evaluation, indifference: float | None) -> list[Row]:
     means, A = found.mean[0], range(found.actions.size)
     leader = int(np.argmax(means))
     second = max((a for a in A if a != leader), key=lambda a: means[a])
-    gaps = {a: found.gap(0, leader, a) for a in A if a != leader}
+    gaps = {a: found.gap(found.states[0], found.actions[leader], found.actions[a]) for a in A if a != leader}
     least = min(Estimate.within(gap.mean, gap.mean_interval).low for gap in gaps.values())
     outcome = found.outcome
     if least > 0:

@@ -88,7 +88,8 @@ def check_certificate(model: TabularJMDP, policy: TabularPolicy, evaluation: Eva
 def _check_between_states(
     evaluation: Evaluation, checker: _PairCheck | MomentCheck, x: Coordinate, y: Coordinate
 ) -> None:
-    stated = evaluation.cross_covariance_interval(*x, *y)
+    states, actions = evaluation.states, evaluation.actions
+    stated = evaluation.cross_covariance_interval(states[x[0]], actions[x[1]], states[y[0]], actions[y[1]])
     assert stated is not None  # because there is a certificate
     right, error = checker.covariance(x, y), checker.covariance_error(x, y)
     if not (exactly(stated.low) <= right - error and right + error <= exactly(stated.high)):

@@ -16,6 +16,7 @@ from jmdp.simulators.candidates import all_actions, listed_actions
 from jmdp.simulators.checking.many_steps import many_steps_fault
 from jmdp.simulators.checking.probe import Finding, Findings
 from jmdp.simulators.checking.visits import Visits
+from jmdp.simulators.functions import table_state
 
 _MOST_ACTIONS = 8
 """Maximum number of actions tried in one state."""
@@ -51,13 +52,18 @@ def check_simulator(
     """
     simulator = as_simulator(simulator)
     steps = whole_number("steps", steps, 1)
+    labels = simulator.actions
     if actions is None:
-        if simulator.actions is None:
-            raise SimulatorError(f"{type(simulator).__name__} has no finite list of actions. Give some: actions=[…].")
-        actions = all_actions(simulator.actions)
-    actions, seed = listed_actions(actions), whole_number("seed", seed, 0)
-    check = Visits(simulator, actions, seed)
-    starts = check.starts(state)
+        if labels is None:
+            raise SimulatorError(
+                f"{type(simulator).__name__} has no finite list of actions. Give the ones to try: "
+                "check_simulator(simulator, actions=[…]), with values that its step accepts."
+            )
+        tried: list[Any] = list(all_actions(labels))
+    else:
+        tried = [action if labels is None else labels.index(action) for action in listed_actions(actions)]
+    check = Visits(simulator, tried, whole_number("seed", seed, 0))
+    starts = check.starts(None if state is None else table_state(simulator, state))
     walk = check.root.derived(b"walk").generator()
     length, episode, here = max(5, steps // 5), 0, None
     for i in range(steps):

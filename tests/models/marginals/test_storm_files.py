@@ -88,7 +88,7 @@ def test_files_have_the_marginals_of_the_arrays_and_storms_own_means(stormpy, tm
                 np.testing.assert_allclose(r, same.reward, rtol=1e-15)
                 np.testing.assert_array_equal(np.array(order)[n][by_state], same.next_state)
         model = couple(found, CommonUniform())
-        policy = jmdp.TabularPolicy.deterministic(model, [f"a{actions[s]}" for s in order])
+        policy = jmdp.TabularPolicy.of({found.states[i]: f"a{actions[s]}" for i, s in enumerate(order)}, model)
         mean = jmdp.evaluate(model, policy, jmdp.Local()).mean
         for s, value in storms_means(stormpy, tmp_path, R, Q, discount, actions).items():
             assert mean[order.index(s), found.actions.index(f"a{actions[s]}")] == pytest.approx(value, abs=1e-8)

@@ -111,7 +111,7 @@ class Evaluate(Reporting):
         if isinstance(method, ReachablePairs):
             if state is None:
                 raise SettingsError("reachable-pairs evaluates one state. Give it: --state STATE.")
-            method = replace(method, state=state)
+            method = replace(method, state=model.states[state])
         with aside(self.quiet), self.reserved_page():
             result = evaluate(
                 model,
@@ -122,7 +122,7 @@ class Evaluate(Reporting):
                 progress=not self.quiet,
             )
             report = EvaluationReport(result, model, policy, state, actions or range(model.actions.size))
-            self.write_page(result, state=report.at(state))
+            self.write_page(result, state=None if state is None else report.at(state))
             text, record = ("", report.record()) if self.json else (report.text(), {})
         if self.json:
             print_json({"world": {"name": self.world.name, **self.world.options}, "policy": policy_name, **record})

@@ -40,7 +40,7 @@ from jmdp.results.samples.sampled_distributions import Support
 from jmdp.results.start import start_labels
 from jmdp.simulators.checking.sampling import check_before_sampling, check_repeatable
 from jmdp.simulators.draws import Draws
-from jmdp.simulators.functions import TabularSimulator
+from jmdp.simulators.functions import TabularSimulator, table_of, table_state
 from jmdp.simulators.rollouts import RolloutPlan, enough_steps, paired_draws, rollouts_at_once
 from jmdp.simulators.simulator import Simulator
 
@@ -189,16 +189,20 @@ class MonteCarlo(Method[Evaluation]):
         simulator.check_coupling(coupling)
         simulator = compiled(simulator)
         horizon = rollout_horizon(simulator, discount, self.horizon, self.samples)
-        states = [simulator.start(Shock.of_sample(self.seed, 0))] if self.states is None else self.states
+        if self.states is None:
+            states, names = [simulator.start(Shock.of_sample(self.seed, 0))], ["start"]
+        else:
+            states, names = [table_state(simulator, state) for state in self.states], names_of("state", self.states)
         bound = known_reward_bound(simulator, states, None)
         plans = rollout_plans(simulator, states, coupling, discount, horizon, self.seed)
         check_before_sampling(simulator, states[0], plans[0].actions, coupling)
         drawn = self._drawn(simulator, actor, plans, progress)
         check_repeatable(drawn[0], simulator, actor, plans[0])
         kept = replace(self, samples=len(drawn[0].returns))
-        names = Labels.of("state", len(states), ["start"] if self.states is None else names_of("state", states))
+        table = table_of(simulator)
+        labels = Labels("state", len(states), tuple(names), integers=table is not None and table.states.integers)
         return drawn_evaluation(
-            SampledProblem(kept, coupling, names, actions, discount),
+            SampledProblem(kept, coupling, labels, actions, discount),
             Stored(drawn),
             Limits.of_draws(drawn, discount, horizon, bound),
             IntervalRule.fixed(kept.samples, self.confidence),

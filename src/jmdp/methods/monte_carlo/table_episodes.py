@@ -35,7 +35,7 @@ class TableEpisodes:
             model.next_state,
             model.terminal,
             np.stack([cumulative_rows(probabilities) for probabilities in policies]),
-            np.array([model.states.index(state) for state in plan.starts.states]),
+            np.array([model.states.position(state) for state in plan.starts.states]),
             plan.starts.cumulative,
             plan.coupling.shared_in_a_state,
             plan.coupling.shared_between_states,

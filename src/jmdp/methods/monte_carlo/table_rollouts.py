@@ -47,8 +47,8 @@ class _TableRollouts:
 
     def __init__(self, model: TabularJMDP, policy: TabularPolicy, plan: RolloutPlan) -> None:
         self._plan = plan
-        self._start = model.states.index(plan.state)
-        self._actions = np.array([model.actions.index(action) for action in plan.actions])
+        self._start = model.states.position(plan.state)
+        self._actions = np.array([model.actions.position(action) for action in plan.actions])
         self._tables = BranchTables.of(model, policy, plan.coupling, model.reward)
         self._root = Shock.of_sample(plan.seed, 0).derived(b"table")
 

@@ -117,7 +117,7 @@ class LookaheadSimulation:
                 seen = [self._simulator.observe(states[i][b]) for (i, b), _ in asked]
                 chosen = self._actor.act(seen, [shock for _, shock in asked])
                 for (at, _), choice in zip(asked, chosen, strict=True):
-                    action[at] = self._actions.index(choice)
+                    action[at] = self._actions.position(choice)
         observation = np.stack([self._seen(one) for row in states for one in row])
         return LookaheadRollouts(
             observation=self._seen(state)[None],

@@ -116,7 +116,7 @@ class Found:
             outcome=outcome,
             coupling=coupling,
             method=method,
-            states=Labels.of("state", 1, [name]),
+            states=Labels.of_table("state", 1, [name]),
             actions=alternatives,
             residuals=widths,
         )

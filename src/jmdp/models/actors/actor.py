@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -14,6 +15,8 @@ from jmdp.base.labels import Labels
 from jmdp.base.luck import Shock
 from jmdp.base.settings import cut, short
 from jmdp.errors import LabelError, PolicyError
+from jmdp.models.policy import table_choice
+from jmdp.models.tabular import TabularJMDP
 
 
 class Actor(ABC):
@@ -50,6 +53,15 @@ class Reading:
     actions: Labels | None
     logits: bool
     greedy: bool
+    table: TabularJMDP | None = None  # a function then receives the label of a state, and returns that of an action
+
+    def seen(self, observation: Any) -> Any:
+        """What a function receives: the label of a state of a table, otherwise the observation."""
+        return observation if self.table is None else self.table.states.label(operator.index(observation))
+
+    def chosen(self, value: Any, observation: Any) -> Any:
+        """What a function chose: of a table the index of an action or probabilities, otherwise the value itself."""
+        return value if self.table is None else table_choice(value, self.table, operator.index(observation))
 
     def among(self, count: int) -> Reading:
         """Copy with the number of actions of the policy, which must match the simulator's."""
@@ -88,7 +100,7 @@ class Reading:
             what = f"shape {array.shape}" if array.size != 1 else f"{array}"
             raise self.error(f"returned {what}, not an action. {self.wanted}")
         try:
-            return actions.index(array.item())
+            return actions.position(array.item())
         except LabelError as error:
             raise LabelError(f"The policy, {self.name}, returned an invalid action. {error}") from None
 
@@ -135,7 +147,7 @@ class Reading:
 
     def add_note(self, error: Exception, observation: Any) -> None:
         """Add to an exception that the policy raised which policy it is and what it observed."""
-        error.add_note(f"Raised by the policy, {self.name}, for the observation {short(observation)}.")
+        error.add_note(f"Raised by the policy, {self.name}, for the observation {short(self.seen(observation))}.")
 
     def error(self, what: str) -> PolicyError:
         """Error that names this policy."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import operator
 import sys
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,6 +30,7 @@ from jmdp.models.actors.trained_policies import (
     torch_module,
 )
 from jmdp.models.policy import TabularPolicy
+from jmdp.models.tabular import TabularJMDP
 
 
 def as_policy(
@@ -40,7 +41,7 @@ def as_policy(
     greedy: bool = False,
     memory: bool = False,
     name: str | None = None,
-    states: Labels | None = None,
+    table: TabularJMDP | None = None,
 ) -> Actor:
     """Convert a policy of any supported kind to an `Actor`, the interface that rollouts use.
 
@@ -48,7 +49,7 @@ def as_policy(
     ----------
     policy
         - probabilities ``[S, A]``, a `TabularPolicy`, or one action per state ``[S]``; observations must then be
-          indices of states;
+          indices of states. For a table also ``{state: action}`` and ``{state: {action: probability}}``, by label;
         - ``f(obs)``, ``f(obs, rng)`` or ``(apply, params)``, which return an action or a probability for each action.
           All randomness must come from `rng`. Functions that return JAX arrays are compiled if possible;
         - a torch module, called on a batch, that returns logits or, for continuous actions, the action itself;
@@ -79,8 +80,10 @@ def as_policy(
         because it simulates whole episodes.
     name
         Name of the policy in messages, in addition to its kind.
-    states
-        States of a table, whose indices are the observations; None for other simulators.
+    table
+        Table whose states the observations number; None for other simulators. Its policies are those that
+        `TabularPolicy.of` takes too, such as ``{state: action}`` by label, and a function receives the label of a state
+        and returns that of an action.
     """
     if not (actions is None or isinstance(actions, Labels)):
         raise SettingsError(f"actions is {short(actions)}. Give the actions of the simulator: simulator.actions.")
@@ -109,12 +112,17 @@ def as_policy(
         return _Function(Predict.of(policy, reading), reading)
     if isinstance(policy, tuple) and len(policy) == 2 and callable(policy[0]) and not callable(policy[1]):
         return _Function(lambda observation: policy[0](policy[1], observation), reading)
-    if isinstance(policy, (TabularPolicy, list, tuple)) or hasattr(policy, "__array__"):
-        return _Table(TabularPolicy.of(policy, actions, states), reading)
+    array = isinstance(policy, (TabularPolicy, list, tuple)) or hasattr(policy, "__array__")
+    if table is not None and (array or isinstance(policy, Mapping)):
+        return _Table(TabularPolicy.of(policy, table), reading)
+    if array:
+        return _Table(TabularPolicy.of_array(policy, actions), reading)
     if callable(policy) and memory and callable(getattr(policy, "reset", None)):
-        return RememberingActor(policy, reading)
+        return RememberingActor(policy, replace(reading, table=table))
+    if callable(policy) and table is not None and not takes_luck(policy, reading):
+        return _Table(TabularPolicy.of(policy, table), reading)
     if callable(policy):
-        return _Function(policy, reading)
+        return _Function(policy, replace(reading, table=table))
     raise PolicyError(f"A {type(policy).__name__} cannot be used as a policy. {_ACCEPTED}")
 
 
@@ -128,9 +136,9 @@ def _uniform(name: str, actions: Labels | None) -> Actor:
 
 
 _ACCEPTED = (
-    "Give probabilities [S, A] or actions [S] for the states of a table, a function f(obs) or f(obs, rng), "
-    "(apply, params), a stable-baselines3 model, a torch module, an onnxruntime session, a scikit-learn estimator or "
-    "an object with predict(obs)."
+    "Give {state: action}, probabilities [S, A] or actions [S] for the states of a table, a function f(obs) or "
+    "f(obs, rng), (apply, params), a stable-baselines3 model, a torch module, an onnxruntime session, a scikit-learn "
+    "estimator or an object with predict(obs)."
 )
 
 
@@ -208,10 +216,11 @@ class _Function(ReadActor):
     def _call(self, observation: Any, *rng: Any) -> Any:
         """Value of the function; what it raises gets a note."""
         try:
-            return self._function(observation, *rng)
+            value = self._function(self._reading.seen(observation), *rng)
         except Exception as error:
             self._reading.add_note(error, observation)
             raise
+        return self._reading.chosen(value, observation)
 
     def rule(self) -> tuple[Callable[[Any], Any], Reading] | None:
         return None if self._takes_luck else (self._call, self._reading)
@@ -230,7 +239,7 @@ class _Function(ReadActor):
                 "observations if it has reset()."
             )
         self._known, jax = True, sys.modules.get("jax")
-        if jax is not None and isinstance(found[0], jax.Array) and not self._takes_luck:
+        if jax is not None and isinstance(found[0], jax.Array) and not self._takes_luck and self._reading.table is None:
             compiled = jax.jit(jax.vmap(self._function))
             with contextlib.suppress(Exception):  # other functions are called for one observation at a time
                 jax.eval_shape(compiled, stacked([observation]))
@@ -238,7 +247,7 @@ class _Function(ReadActor):
 
     def traceable(self, example_observation: Any) -> Callable[[Any], Any] | None:
         jax: Any = sys.modules.get("jax")
-        if jax is None or self._takes_luck:
+        if jax is None or self._takes_luck or self._reading.table is not None:
             return None
         # Without self, functions of equal parts are equal and not recompiled.
         function, logits, greedy = self._function, self._reading.logits, self._reading.greedy

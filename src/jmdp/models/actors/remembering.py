@@ -59,10 +59,13 @@ class _InOneEpisode(ReadActor):
         values = []
         for observation, shock in zip(observations, shocks, strict=True):
             try:
-                values.append(self._policy(observation, *((shock.generator(),) if self._takes_luck else ())))
+                value = self._policy(
+                    self._reading.seen(observation), *((shock.generator(),) if self._takes_luck else ())
+                )
             except Exception as error:
                 self._reading.add_note(error, observation)
                 raise
+            values.append(self._reading.chosen(value, observation))
         return self._reading.choose(values, shocks, observations)
 
 

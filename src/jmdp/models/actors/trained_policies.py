@@ -180,7 +180,7 @@ def scikit_learn(estimator: Any, reading: Reading) -> Actor:
     if not hasattr(estimator, "predict_proba"):
         return Batched(lambda batch: estimator.predict(batch.reshape(len(batch), -1)), reading, not classes.size)
     actions = reading.actions or Labels("action", classes.size)
-    places = np.eye(actions.size)[[actions.index(label) for label in classes.tolist()]]  # [classes, A]
+    places = np.eye(actions.size)[[actions.position(label) for label in classes.tolist()]]  # [classes, A]
     reading = replace(reading, actions=actions, logits=False)
     return Batched(lambda batch: estimator.predict_proba(batch.reshape(len(batch), -1)) @ places, reading)
 

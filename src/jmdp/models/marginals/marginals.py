@@ -96,12 +96,15 @@ class Marginals(arrays.FrozenArrays):
                 raise ModelError(f"{name} has {array.size} entries, but prob has {p.size}. Give one for each outcome.")
         self._fill(Listed(c, p, r, n, _terminal(terminal, len(c))), discount, state_names, action_names)
 
-    def _fill(self, listed: Listed, discount: Any, state_names: Names, action_names: Names) -> None:
+    def _fill(
+        self, listed: Listed, discount: Any, state_names: Names, action_names: Names, read: bool = False
+    ) -> None:
         S, A = listed.counts.shape
         if min(S, A) == 0:
             raise ModelError(f"There are {S} states and {A} actions. Give at least one of each.")
         gamma = checked_discount(discount)
-        states, actions = Labels.of("state", S, state_names), Labels.of("action", A, action_names)
+        states = Labels.of_table("state", S, state_names, read=read)
+        actions = Labels.of_table("action", A, action_names, read=read)
         count, p, r, n, ends = checked(listed, states, actions)
         first = first_outcomes(count)
         for array in (first, p, r, n, ends):
@@ -119,10 +122,12 @@ class Marginals(arrays.FrozenArrays):
             object.__setattr__(self, name, value)
 
     @classmethod
-    def _of(cls, listed: Listed, discount: Any, state_names: Names, action_names: Names) -> Marginals:
-        """Marginals of arrays that nobody else uses."""
+    def _of(
+        cls, listed: Listed, discount: Any, state_names: Names, action_names: Names, read: bool = False
+    ) -> Marginals:
+        """Marginals of arrays that nobody else uses; `read` if the names come from a file."""
         made = cls.__new__(cls)
-        made._fill(listed, discount, state_names, action_names)
+        made._fill(listed, discount, state_names, action_names, read)
         return made
 
     @classmethod
@@ -198,7 +203,7 @@ class Marginals(arrays.FrozenArrays):
             Label of the states that end the episode, e.g. ``"done"``. Rewards in these states do not count.
         """
         listed, state_names, action_names = storm_process.read(path, rewards, constants, terminal)
-        return cls._of(listed, discount, state_names, action_names)
+        return cls._of(listed, discount, state_names, action_names, read=True)
 
     @property
     def shape(self) -> tuple[int, int]:

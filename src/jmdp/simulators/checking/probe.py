@@ -131,7 +131,7 @@ class Probe:
     def __init__(self, simulator: Simulator, actions: Sequence[Any]) -> None:
         self.simulator = simulator
         labels = simulator.actions
-        self.actions = list(actions) if labels is None else [labels.index(action) for action in actions]
+        self.actions = list(actions) if labels is None else [labels.position(action) for action in actions]
         if not self.actions:
             raise SimulatorError("There are no actions to try. Give at least one: actions=[…].")
         self.names = [short(action) if labels is None else labels.name(action) for action in self.actions]
