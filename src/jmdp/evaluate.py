@@ -13,6 +13,7 @@ from jmdp.base.interrupts import interruptible
 from jmdp.base.labels import Labels
 from jmdp.base.settings import boolean_value
 from jmdp.errors import CouplingError, ModelError, NotConvergedError, PolicyError, SettingsError
+from jmdp.methods.covers import ModelKind, Question, check_covered
 from jmdp.methods.exact_pairs.exact_pairs import ExactPairs
 from jmdp.methods.method import Method, check_kind, check_method, check_table
 from jmdp.models.coupling import Coupling
@@ -135,6 +136,7 @@ def evaluate(
     table = table_of(model) if isinstance(model, Simulator) else model
     if isinstance(table, TabularJMDP) and isinstance(policy, Mapping) and is_one_policy(policy, table):
         policy = TabularPolicy.of(policy, table)
+    check_covered(type(method).__name__, method.covers, _question(model, policy, coupling, horizon))
     with np.errstate(under="ignore"):  # error bounds allow for underflow
         if horizon is not None:
             over = _Horizon(horizon, terminal_value, discount)
@@ -152,6 +154,15 @@ def evaluate(
     if throw and not answer.outcome.successful:
         raise _not_converged(method, answer)
     return answer
+
+
+def _question(model: Any, policy: Any, coupling: Coupling, horizon: Any) -> Question:
+    kind: ModelKind = "a table"
+    if isinstance(model, Simulator):
+        kind = "a simulator"
+    elif isinstance(model, LazyJMDP):
+        kind = "a LazyJMDP"
+    return Question(kind, coupling, isinstance(policy, Mapping), horizon is not None)
 
 
 def _asked(model: TabularJMDP, policy: Any, discount: Any, start: Any, steps: Any, terminal_value: Any) -> Asked:
@@ -183,7 +194,6 @@ def _answer(
     if isinstance(model, Simulator):
         from jmdp.models.actors.as_policy import as_policy
 
-        method.check_takes_simulators()
         actor = as_policy(policy, model.actions, table=table_of(model))
         return method.on_simulator(model, actor, coupling, problem_discount(model.discount, discount), progress)
     if isinstance(model, LazyJMDP):

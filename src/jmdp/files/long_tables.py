@@ -26,8 +26,9 @@ def table_model(frame: Any, discount: float) -> TabularJMDP:
     """Scenario table from a long table: a row for each state, scenario and action.
 
     The columns are ``state``, ``scenario``, ``probability``, ``action``, ``reward`` and ``next``, in any order. States,
-    scenarios and actions are text or integers: integers are sorted, and names follow in order of appearance. A `next` that is no `state` is a terminal state. The same scenario name in two states is the
-    same scenario k, which `Synchronous` couplings share; a state without it has probability 0 for it.
+    scenarios and actions are text or integers: integers are sorted, and names follow in order of appearance. A `next`
+    that is no `state` is a terminal state. The same scenario name in two states is the same scenario k, which
+    `Synchronous` couplings share; a state without it has probability 0 for it.
 
     Each scenario of a state needs every action once, and one probability, which may be left empty after its first row.
     Probabilities of a state sum to 1.

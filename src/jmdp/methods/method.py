@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Generic, NoReturn, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 from jmdp.base.arrays import Floats
 from jmdp.base.settings import instance
 from jmdp.errors import CouplingError, ModelError, PolicyError, SettingsError
+from jmdp.methods.covers import Covers
 from jmdp.models.actors.actor import Actor
 from jmdp.models.coupling import Coupling
 from jmdp.models.horizon import Horizon
 from jmdp.models.lazy import LazyJMDP
 from jmdp.models.policy import Policies, TabularPolicy
 from jmdp.models.tabular import TabularJMDP
-from jmdp.results.quantities import Quantity, who_gives
 from jmdp.simulators.simulator import Simulator
 
 Answer = TypeVar("Answer", covariant=True)
@@ -24,31 +24,31 @@ Answer = TypeVar("Answer", covariant=True)
 class Method(Generic[Answer]):
     """Base class of methods that compute joint moments. Subclasses are frozen dataclasses of settings.
 
-    A method implements `on_table`, `on_lazy_model` and `on_simulator` for the kinds of problem it supports; the
-    inherited ones raise. Users call `jmdp.evaluate`, which checks that model, policy and coupling are compatible.
-    Results beyond means and covariances are declared in ``results/quantities.py``.
+    A method declares in `covers` which questions it answers, and implements `on_table`, `on_lazy_model`,
+    `on_simulator`, `on_policies` and `on_horizon` for these. Users call `jmdp.evaluate`, which refuses other questions
+    and checks that model, policy and coupling are compatible. Results beyond means and covariances are declared in
+    ``results/quantities.py``.
     """
 
+    covers: ClassVar[Covers | None] = None  # must be declared
     step_name: ClassVar[str] = "sweep"  # unit of `Evaluation.residuals`, which has one number per step
     residual_name: ClassVar[str] = "residual"
 
     def on_table(self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, progress: bool) -> Answer:
         """Evaluate a policy in a scenario table."""
-        self._refuse("needs a simulator, not a table. Use jmdp.simulators.TabularSimulator(model)")
+        raise NotImplementedError
 
     def on_lazy_model(
         self, model: LazyJMDP, policy: Callable[[Any], Any], coupling: Coupling, progress: bool
     ) -> Answer:
         """Evaluate a policy in a model whose states are expanded on demand."""
-        able = who_gives(Quantity.FROM_LAZY_MODELS)
-        self._refuse(f"needs the whole table, not a LazyJMDP. Use {able}, which expands only the states it needs")
+        raise NotImplementedError
 
     def on_policies(
         self, model: TabularJMDP, policies: Policies, coupling: Coupling, start: Floats | None, progress: bool
     ) -> Answer:
         """Evaluate several policies in a table under shared randomness; from a random `start` [S] too, if given."""
-        able = who_gives(Quantity.SEVERAL_POLICIES)
-        self._refuse(f"evaluates one policy at a time. For several, use {able}")
+        raise NotImplementedError
 
     def on_horizon(
         self,
@@ -59,30 +59,17 @@ class Method(Generic[Answer]):
         progress: bool,
     ) -> Answer:
         """Evaluate one policy, given step by step, or several in a scenario table over a finite horizon."""
-        able = who_gives(Quantity.FINITE_HORIZONS)
-        self._refuse(f"does not support finite horizons. Use {able}")
+        raise NotImplementedError
 
     def on_simulator(
         self, simulator: Simulator, actor: Actor, coupling: Coupling, discount: float, progress: bool
     ) -> Answer:
         """Evaluate a policy in a simulator."""
-        self._refuse_simulators()
+        raise NotImplementedError
 
     def extent(self, answer: Any) -> str:
         """How far an unfinished run got, for messages."""
         return f"{answer.residuals.size} {self.step_name}s"
-
-    def check_takes_simulators(self) -> None:
-        """Raise if this method needs a table; called before any other use of a simulator."""
-        if type(self).on_simulator is Method.on_simulator:
-            self._refuse_simulators()
-
-    def _refuse_simulators(self) -> NoReturn:
-        able = who_gives(Quantity.FROM_SIMULATORS)
-        self._refuse(f"needs a table, not a simulator. Use {able}, or jmdp.compare")
-
-    def _refuse(self, reason: str) -> NoReturn:
-        raise ModelError(f"{type(self).__name__} {reason}.")
 
 
 def check_table(model: Any, policy: Any, coupling: Coupling) -> TabularPolicy:

@@ -207,9 +207,7 @@ def table_choice(value: Any, model: TabularJMDP, s: int) -> int | Floats:
         row = np.zeros(actions.size)
         row[list(chances)] = list(chances.values())
         if len(chances) < len(value) or not (row.min() >= 0 and abs(row.sum() - 1) <= arrays.ROW_SUM_TOLERANCE):
-            raise PolicyError(
-                f"The policy has {short(value)} {where}. Give {{action: probability}}, with a sum of 1."
-            )
+            raise PolicyError(f"The policy has {short(value)} {where}. Give {{action: probability}}, with a sum of 1.")
         return row
     if np.ndim(value) == 1 and not (isinstance(value, tuple) and actions.has(value)):
         if actions.read:
@@ -261,9 +259,9 @@ def refuse_order(given: Any, model: TabularJMDP) -> None:
     some, action = [short(states.label(s)) for s in places[:3]], short(actions.label(0))
     entries = ", ".join(f"{state}: {action}" for state in some) + ", …" * (len(places) > 3)
     raise PolicyError(
-        f"The policy is a {type(given).__name__}, but this table was read with labels, whose order a list does not show. "
-        f"Give the action of each state by label, {{{entries}}}, or {{state: {{action: probability}}}}. To use the order "
-        "of model.states and model.actions, give TabularPolicy(probs)."
+        f"The policy is a {type(given).__name__}, but this table was read with labels, in an order of its own. Give "
+        f"the action of each state by label, {{{entries}}}, or {{state: {{action: probability}}}}. For the order of "
+        "model.states and model.actions, give TabularPolicy(probs)."
     )
 
 

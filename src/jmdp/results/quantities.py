@@ -8,7 +8,7 @@ from jmdp.errors import UnavailableError
 
 
 class Quantity(Enum):
-    """Outputs and inputs that only some methods support."""
+    """Outputs that only some methods provide."""
 
     CROSS_COVARIANCES = "covariances between states"
     HIGHER_MOMENTS = "moments of order 3 and higher"
@@ -16,10 +16,6 @@ class Quantity(Enum):
     VARIANCE_INTERVALS = "intervals of variances"
     SWEEPS = "residuals of sweeps"
     CHECKED_TABLES = "certificates that can be verified from the tables"
-    FROM_LAZY_MODELS = "results for a model that is not enumerated"
-    FROM_SIMULATORS = "results for a simulator"
-    FINITE_HORIZONS = "results for a finite horizon"
-    SEVERAL_POLICIES = "joint moments of the returns of several policies"
 
 
 _Q = Quantity
@@ -32,8 +28,6 @@ GIVES: dict[str, frozenset[Quantity]] = {
             _Q.VARIANCE_INTERVALS,
             _Q.SWEEPS,
             _Q.CHECKED_TABLES,
-            _Q.SEVERAL_POLICIES,
-            _Q.FINITE_HORIZONS,
         }
     ),
     "ExactDistribution()": frozenset(
@@ -43,15 +37,14 @@ GIVES: dict[str, frozenset[Quantity]] = {
             _Q.VARIANCE_INTERVALS,
             _Q.SWEEPS,
             _Q.CHECKED_TABLES,
-            _Q.SEVERAL_POLICIES,
         }
     ),
     "JIPE()": frozenset({_Q.CROSS_COVARIANCES, _Q.HIGHER_MOMENTS, _Q.VARIANCE_INTERVALS, _Q.SWEEPS, _Q.CHECKED_TABLES}),
-    "ReachablePairs(state)": frozenset({_Q.VARIANCE_INTERVALS, _Q.FROM_LAZY_MODELS, _Q.SEVERAL_POLICIES}),
-    "MonteCarlo(seed=…)": frozenset({_Q.DISTRIBUTIONS, _Q.VARIANCE_INTERVALS, _Q.FROM_SIMULATORS, _Q.SEVERAL_POLICIES}),
+    "ReachablePairs(state)": frozenset({_Q.VARIANCE_INTERVALS}),
+    "MonteCarlo(seed=…)": frozenset({_Q.DISTRIBUTIONS, _Q.VARIANCE_INTERVALS}),
     "Incremental(seed=…)": frozenset({_Q.CROSS_COVARIANCES, _Q.VARIANCE_INTERVALS}),
     "LinearProjected(features)": frozenset({_Q.CROSS_COVARIANCES, _Q.VARIANCE_INTERVALS}),
-    "NeuralGram(seed=…)": frozenset({_Q.FROM_SIMULATORS}),
+    "NeuralGram(seed=…)": frozenset(),
 }
 """Methods, as written in code, and the quantities they provide; checked by `tests/methods/test_contract.py`."""
 

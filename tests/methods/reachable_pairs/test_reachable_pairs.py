@@ -379,7 +379,7 @@ def test_bad_tables_are_refused_where_they_are(table, message):
 
 def test_what_does_not_fit_is_refused():
     model = jmdp.LazyJMDP(lambda n: ([1.0], [[1.0, 1.0]], [[0, 1]]), 0.9, 1.0)
-    with pytest.raises(ModelError, match=r"ExactPairs needs the whole table.*Use ReachablePairs\(state\)"):
+    with pytest.raises(ModelError, match=r"ExactPairs does not cover a LazyJMDP.*Use ReachablePairs\(state\)"):
         jmdp.evaluate(model, lambda n: [0.5, 0.5], jmdp.Local())
     with pytest.raises(PolicyError, match="give a function from a state"):
         jmdp.evaluate(model, [[0.5, 0.5]], jmdp.Local(), method=jmdp.ReachablePairs(0))

@@ -15,6 +15,7 @@ from jmdp.base.machine import Threads, budget, require
 from jmdp.base.progress import sweep_bar
 from jmdp.base.scale import Scale
 from jmdp.base.settings import nonnegative, whole
+from jmdp.methods.covers import COVERS
 from jmdp.methods.exact_distribution.policy_steps import PolicySteps
 from jmdp.methods.exact_distribution.steps import DistributionSteps
 from jmdp.methods.exact_distribution.sweep import CELL_BYTES, DistributionSweep
@@ -78,6 +79,8 @@ class ExactDistribution(Method[Evaluation]):
     memory_budget
         Maximum memory in bytes; by default 80% of the free memory.
     """
+
+    covers = COVERS["ExactDistribution()"]
 
     tolerance: float = 0.05
     cells: int = 256

@@ -15,6 +15,7 @@ from jmdp.base.machine import budget, require
 from jmdp.base.progress import sweep_bar
 from jmdp.base.settings import choice, nonnegative, refuse_overflow, whole
 from jmdp.errors import SettingsError
+from jmdp.methods.covers import COVERS
 from jmdp.methods.exact_pairs.direct_solve import prefers_direct, solve_directly
 from jmdp.methods.exact_pairs.horizon_evaluation import HorizonSolver
 from jmdp.methods.exact_pairs.pair_moments import PairMoments
@@ -98,6 +99,8 @@ class ExactPairs(Method[Evaluation]):
         "float64", or "float32" to store the table in half the memory and sweep it faster. Sums are still in float64,
         and the certificate includes the rounding of stored entries.
     """
+
+    covers = COVERS["ExactPairs()"]
 
     tolerance: float = 1e-10
     order: int = 2

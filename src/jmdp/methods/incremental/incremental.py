@@ -21,6 +21,7 @@ from jmdp.base.progress import count_bar
 from jmdp.base.scale import Scale
 from jmdp.base.settings import boolean, nonnegative, probability, short, whole
 from jmdp.errors import CheckpointError, SettingsError, UnavailableError
+from jmdp.methods.covers import COVERS
 from jmdp.methods.incremental.batch_means import Moments
 from jmdp.methods.incremental.coordinate_sampling import BlockSampling, CoordinateSampling
 from jmdp.methods.incremental.moment_cells import MomentCells, TablePairs
@@ -98,6 +99,8 @@ class Incremental(Method[Evaluation]):
     memory_budget
         Maximum memory in bytes; by default 80% of the free memory.
     """
+
+    covers = COVERS["Incremental(seed=…)"]
 
     seed: int
     updates: int = 10_000_000

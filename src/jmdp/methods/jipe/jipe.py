@@ -15,6 +15,7 @@ from jmdp.base.interval import Estimate
 from jmdp.base.machine import budget, require
 from jmdp.base.progress import sweep_bar
 from jmdp.base.settings import nonnegative, refuse_overflow, whole
+from jmdp.methods.covers import COVERS
 from jmdp.methods.jipe.joint_bellman import JointBellman, needed_bytes
 from jmdp.methods.method import Method
 from jmdp.methods.shared.fixed_point import StoppingRule, Sweeps, iterate
@@ -52,6 +53,8 @@ class JIPE(Method[Evaluation]):
     memory_budget
         Memory limit in bytes; by default 80% of the free memory. Several tables of (S A)^order numbers are required.
     """
+
+    covers = COVERS["JIPE()"]
 
     order: int = 2
     tolerance: float = 1e-10

@@ -15,6 +15,7 @@ from jmdp.base.machine import budget, require
 from jmdp.base.scale import Scale
 from jmdp.base.settings import choice, nonnegative, short, whole
 from jmdp.errors import SettingsError
+from jmdp.methods.covers import COVERS
 from jmdp.methods.linear_projected.bounds import Bounds, fitted_bounds
 from jmdp.methods.linear_projected.features import Features, OneHot, matrix_of
 from jmdp.methods.linear_projected.fitted_moments import FeatureBasis, FittedMoments
@@ -82,6 +83,8 @@ class LinearProjected(Method[Evaluation]):
     memory_budget
         Maximum memory in bytes; by default 80% of the free memory.
     """
+
+    covers = COVERS["LinearProjected(features)"]
 
     features: AnyFeatures
     same_state: AnyFeatures | Literal[True] | None = None

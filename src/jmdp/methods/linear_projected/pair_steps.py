@@ -36,11 +36,6 @@ class Luck:
     @classmethod
     def of(cls, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling) -> Luck:
         """Shared randomness of a coupling in which branches in the same state share its scenario."""
-        if not coupling.shared_in_a_state:
-            raise CouplingError(
-                "LinearProjected does not support Independent(): branches in the same state do not merge, so their "
-                "covariance is not a function of their coordinates. Use ExactPairs()."
-            )
         scenarios = shared_scenarios(model, coupling)
         if coupling.policy_luck == "independent":
             return cls(scenarios, [(1.0, policy.probs)])

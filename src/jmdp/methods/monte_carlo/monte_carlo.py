@@ -19,6 +19,7 @@ from jmdp.base.settings import probability, whole
 from jmdp.distribute.pool_setting import check_pool, pool_of
 from jmdp.distribute.pools import Pool
 from jmdp.errors import SettingsError
+from jmdp.methods.covers import COVERS
 from jmdp.methods.method import Method, check_table
 from jmdp.methods.monte_carlo.policy_samples import PolicySamples, PolicySupport
 from jmdp.methods.monte_carlo.state_samples import Blocks, FirstSamples, StateSamples, rollout_plans, seed_of
@@ -89,6 +90,8 @@ class MonteCarlo(Method[Evaluation]):
         Number of worker processes that simulate, or a `ProcessPool`; None uses this process. Results do not depend on
         it. Tables and other compiled simulators are simulated in this process with any pool.
     """
+
+    covers = COVERS["MonteCarlo(seed=…)"]
 
     seed: int
     samples: int = 10_000

@@ -14,7 +14,8 @@ from jmdp.base.progress import count_bar
 from jmdp.base.settings import choice, nonnegative, probability, short, whole
 from jmdp.distribute.pool_setting import check_pool, pool_of
 from jmdp.distribute.pools import Pool
-from jmdp.errors import CouplingError, MissingExtraError, SettingsError
+from jmdp.errors import MissingExtraError, SettingsError
+from jmdp.methods.covers import COVERS
 from jmdp.methods.method import Method
 from jmdp.models.actors.actor import Actor
 from jmdp.models.coupling import Coupling
@@ -75,6 +76,8 @@ class NeuralGram(Method["LearnedEvaluation"]):
         Folder for learning curves (JSON lines, TensorBoard) and checkpoints. An interrupted run resumes from it.
     """
 
+    covers = COVERS["NeuralGram(seed=…)"]
+
     seed: int
     visits: int = 1500
     spacing: int = 8
@@ -131,8 +134,6 @@ class NeuralGram(Method["LearnedEvaluation"]):
             raise
         except ImportError as error:
             raise MissingExtraError(f'NeuralGram needs networks ({error.name}): pip install "jmdp[nn]"') from None
-        if not coupling.shared_in_a_state:
-            raise CouplingError("Under Independent() all covariances are 0. Use Local() or Synchronous().")
         if discount >= 1:
             raise SettingsError("NeuralGram needs a discount below 1.")
         name = type(self).__name__

@@ -14,6 +14,7 @@ from jmdp.base.labels import Labels
 from jmdp.base.machine import budget
 from jmdp.base.settings import nonnegative, short, whole
 from jmdp.errors import SettingsError
+from jmdp.methods.covers import COVERS
 from jmdp.methods.method import Method
 from jmdp.methods.reachable_pairs.region import Explorer
 from jmdp.methods.reachable_pairs.search import Search, SearchLimits
@@ -53,6 +54,8 @@ class ReachablePairs(Method[Evaluation]):
     seconds
         Start no new round after this time; None for no limit.
     """
+
+    covers = COVERS["ReachablePairs(state)"]
 
     state: Hashable
     tolerance: float = 0.01

@@ -96,9 +96,7 @@ class Marginals(arrays.FrozenArrays):
                 raise ModelError(f"{name} has {array.size} entries, but prob has {p.size}. Give one for each outcome.")
         self._fill(Listed(c, p, r, n, _terminal(terminal, len(c))), discount, state_names, action_names)
 
-    def _fill(
-        self, listed: Listed, discount: Any, state_names: Names, action_names: Names, read: bool = False
-    ) -> None:
+    def _fill(self, listed: Listed, discount: Any, state_names: Names, action_names: Names, read: bool = False) -> None:
         S, A = listed.counts.shape
         if min(S, A) == 0:
             raise ModelError(f"There are {S} states and {A} actions. Give at least one of each.")
