@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -45,7 +46,9 @@ ENV_HELP = (
 
 EnvName = Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="ENV", help=f"Environment: {ENV_HELP}")]
 
-ACTIONS_HELP = "by name or number; all by default. Continuous actions are given as numbers: 0.5,-1."
+ACTIONS_HELP = "by name or number; all by default. Continuous actions are given as numbers: 0.5; vectors as 0.5,-1."
+
+_WHOLE = re.compile(r"[+-]?\d+")
 
 GYMNASIUM_ID = re.compile(r".*-v\d+")
 
@@ -128,11 +131,13 @@ class Environment:
         return [labels[labels.index(label_of(labels, text))] for text in texts]
 
     def read_action(self, text: str) -> Any:
-        """Return a continuous action from comma-separated numbers."""
+        """Return a continuous action: what the space holds or, without one, a number, or a vector of several."""
         try:
             numbers = np.array([float(part) for part in text.split(",")])
             if self.space is not None:
-                numbers = numbers.astype(self.space.dtype).reshape(self.space.shape)
+                return numbers.astype(self.space.dtype).reshape(self.space.shape)
+            if len(numbers) == 1:
+                return int(text) if _WHOLE.fullmatch(text.strip()) else float(text)
         except ValueError:
             shape = f" of {self.space}" if self.space is not None else ""
             raise SettingsError(f"{short(text)} is not an action{shape}. Give comma-separated numbers.") from None
@@ -235,6 +240,7 @@ def _gymnasium(name: str, frames: bool) -> Any:
     try:
         made = gymnasium.make(name)
         if frames and "rgb_array" in (made.metadata.get("render_modes") or ()):
+            os.environ.setdefault("SDL_AUDIODRIVER", "dummy")  # pygame opens it, which prints a lot where there is none
             return gymnasium.make(name, render_mode="rgb_array")
         return made
     except gymnasium.error.DependencyNotInstalled as missing:
