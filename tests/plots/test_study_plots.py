@@ -147,6 +147,37 @@ def test_map_has_coordinates_of_states_and_marks_failures(failing, tmp_path):
     figure.savefig(tmp_path / "map.png")
 
 
+@pytest.mark.parametrize(("down", "across"), [(3, 3), (2, 5)])
+def test_cells_of_larger_steps_are_neighbours(down, across, tmp_path):
+    """Every third level of two stocks is a whole map, and not isolated cells between empty ones."""
+    simulator = jmdp.simulators.FunctionSimulator(
+        reward=lambda state, action, luck: float(action * (state[1] - 12.5)) + 0.1 * luck,
+        next_state=lambda state, action, luck: state,
+        actions=["wait", "sell"],
+        luck=lambda rng: rng.random(),
+        start=Cell(0, 0),
+    )
+    states = [Cell(down * i - 1, across * j + 2) for i in range(4) for j in range(5)]
+    study = jmdp.study(simulator, "uniform", states, seed=1, path=tmp_path, budget=64, discount=1.0, horizon=1,
+                       progress=False)  # fmt: skip
+    figure = study.plot()
+    leaders, gaps, _ = figure.axes
+    assert image(leaders).shape == (4, 5, 3)
+    for _, found in study.best().iterrows():
+        row, column = (found["depth"] + 1) // down, (found["width"] - 2) // across
+        np.testing.assert_allclose(image(leaders)[row, column], to_rgb(PALETTE[int(found["width"] > 12)]))
+        assert image(gaps)[row, column] == found["gap"]
+    assert "no result" not in legend(figure)
+    assert list(leaders.get_xticks()) == [across * j + 2 for j in range(5)]
+    assert list(leaders.get_yticks()) == [down * i - 1 for i in range(4)]
+    assert leaders.get_xlim() == (2 - across / 2, 2 + 4.5 * across)
+    assert sorted({text.get_position() for text in leaders.texts}) == sorted((s.width, s.depth) for s in states)
+    figure.draw_without_rendering()
+    (x0, y0), (x1, y1) = leaders.transData.transform([(0, 0), (across, down)])
+    assert abs(x1 - x0) == pytest.approx(abs(y1 - y0), rel=1e-6)  # squares
+    check_no_texts_overlap(figure)
+
+
 def test_map_needs_two_whole_coordinates(line, tmp_path):
     with pytest.raises(UnavailableError, match="1 coordinates"):
         jmdp.plots.study_map(line)
@@ -185,18 +216,27 @@ def test_gaps_are_sorted_with_their_intervals(line, tmp_path):
     best = line.best().sort_values("gap", kind="stable")
     decided = best["outcome"].isin(["BEST_FOUND", "GOOD_ENOUGH", "EQUAL_BEST"]).to_numpy()
     assert 0 < decided.sum() < 11
-    points = {found.get_label(): found for found in axes.get_lines()}
-    for label, kind in (("decided", decided), ("undecided", ~decided)):
-        n = int(kind.sum())
-        drawn = points[f"{label}: {n} state{'s' * (n > 1)}"]
-        np.testing.assert_array_equal(drawn.get_xdata(), np.flatnonzero(kind))
-        np.testing.assert_array_equal(drawn.get_ydata(), best["gap"].to_numpy()[kind])
+    points = {
+        int(x): (y, drawn.get_color(), drawn.get_markerfacecolor() != "white")
+        for drawn in axes.get_lines()
+        if drawn.get_marker() == "o"
+        for x, y in zip(drawn.get_xdata(), drawn.get_ydata(), strict=True)
+    }
+    leaders = [line.alternatives.index(name) for name in best["leader"]]
+    assert len(set(leaders)) > 1
+    assert points == {
+        x: (gap, PALETTE[a], sure) for x, (gap, a, sure) in enumerate(zip(best["gap"], leaders, decided, strict=True))
+    }
+    counts = best["leader"].value_counts()
+    listed = [f"{name} ({counts[name]})" for name in line.alternatives if name in counts]
+    n = int(decided.sum())
+    assert legend(figure) == [*listed, f"filled: decided ({n})", f"open: undecided ({11 - n})"]
     ends = {round(found[0][0]): (found[0][1], found[1][1]) for c in axes.collections for found in c.get_segments()}
     assert ends == dict(enumerate(zip(best["gap_low"], best["gap_high"], strict=True)))
     assert [text.get_text() for text in axes.get_xticklabels()] == best["state"].to_list()
     assert axes.get_xlabel() == "states, sorted by gap"
     assert axes.get_ylabel() == "mean gap to the runner-up"
-    assert figure.get_suptitle() == "Gap to the runner-up in 11 of 11 states"
+    assert figure.get_suptitle() == "Leading action and gap to the runner-up in 11 of 11 states"
     check_no_texts_overlap(figure)
     figure.savefig(tmp_path / "gaps.png")
 
@@ -205,7 +245,8 @@ def test_gaps_count_what_failed(failing):
     figure = jmdp.plots.study_gaps(failing)
     assert legend(figure)[-1] == "failed, not shown: 3 states"
     finished = failing.progress.finished
-    assert figure.get_suptitle() == f"Gap to the runner-up in {finished - 3} of {finished} states"
+    said = f"Leading action and gap to the runner-up in {finished - 3} of {finished} states"
+    assert figure.get_suptitle().replace("\n", " ") == said
     check_no_texts_overlap(figure)
 
 
@@ -216,9 +257,10 @@ def test_many_states_are_thinned(grid, monkeypatch):
     figure = jmdp.plots.study_gaps(grid)
     [axes] = figure.axes
     undecided = int((~grid.best()["decided"]).sum())
-    points = {found.get_label(): found for found in axes.get_lines()}
+    opened = [line for line in axes.get_lines() if line.get_marker() == "o" and line.get_markerfacecolor() == "white"]
     assert undecided > 10
-    assert len(points[f"undecided: {undecided} states"].get_xdata()) == 10
+    assert sum(len(line.get_xdata()) for line in opened) == 10
+    assert f"open: undecided ({undecided})" in legend(figure)
     assert "at most 10 of each kind drawn" in axes.get_xlabel()
     check_no_texts_overlap(figure)
 

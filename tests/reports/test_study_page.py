@@ -180,6 +180,16 @@ def test_every_cell_of_the_map_has_the_colour_of_its_leader(tmp_path):
     assert len(set(ranked)) > 3
 
 
+def test_cells_of_larger_steps_are_neighbours_on_the_page(tmp_path):
+    places = [(3 * r + 1, 5 * c - 3) for r in range(4) for c in range(6)]
+    study = written(tmp_path / "s", [str(p) for p in places], ["a", "b"], outcomes=("BEST_FOUND",), places=places)
+    leaders, _ = study_maps.study_maps(study_data.States.of(study), study.coordinates, "action")
+    assert set(cells_of(leaders.svg)) == {(r, c) for r in range(4) for c in range(6)}
+    assert 'data-first="1 -3" data-step="3 5" data-size="4 6"' in leaders.svg
+    numbers = re.findall(r">(-?\d+)</text>", leaders.svg)
+    assert numbers == ["1", "4", "7", "10", "-3", "2", "7", "12", "17", "22"]
+
+
 finite = st.floats(-1e12, 1e12, allow_nan=False)
 
 

@@ -1,4 +1,4 @@
-"""Gaps of a study, sorted: how far the leader is ahead of the runner-up in each state, and where that is decided."""
+"""Gaps of a study, sorted: the leader in each state, how far it is ahead of the runner-up, and where it is decided."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ import numpy as np
 from jmdp.base.arrays import Booleans, Floats, Integers
 from jmdp.base.settings import cut
 from jmdp.errors import UnavailableError
-from jmdp.plots.style import COLOURS, SMALL, WIDTH, check_drawn, clear_spines, new_figure, wrapped
+from jmdp.plots.study_map import LONGEST_NAME, MOST_LISTED, PALETTE, legend_columns
+from jmdp.plots.style import SMALL, WIDTH, check_drawn, clear_spines, new_figure, wrapped
 from jmdp.results.outcome import Outcome
 from jmdp.studies.study import Study
 
@@ -28,8 +29,9 @@ _MOST_DRAWN = 1000
 def study_gaps(study: Study, *, title: str | None = None) -> Figure:
     """Mean gap of the leader to the runner-up in each state of a study, with its interval, smallest gap first.
 
-    Filled points are states in which the comparison is decided. Of more than 1,000 states of a kind, 1,000 at evenly
-    spaced ranks are drawn; the legend has the numbers of all.
+    The colour of a point is the alternative with the largest mean. Filled points are states in which the comparison is
+    decided. Of more than 1,000 states that are decided or not, 1,000 at evenly spaced ranks are drawn; the legend has
+    the numbers of all.
 
     Parameters
     ----------
@@ -47,9 +49,11 @@ def study_gaps(study: Study, *, title: str | None = None) -> Figure:
     named = len(best) <= _MOST_LABELLED
     figure, [[axes]] = new_figure(size=(WIDTH, 3.9 if named else 3.6))
     axes.axhline(0, color="black", linewidth=0.8, zorder=1)
-    for kind, label, colour in ((decided, "decided", COLOURS[0]), (~decided, "undecided", COLOURS[1])):
-        if kind.any():
-            _draw_points(axes, gaps, kind, f"{label}: {_states(int(kind.sum()))}", colour, len(best))
+    leader = best["leader"].map({name: a for a, name in enumerate(study.alternatives)}).to_numpy(dtype=int)
+    for kind, filled in ((decided, True), (~decided, False)):
+        drawn = _thinned(np.flatnonzero(kind))
+        for a in np.unique(leader[drawn]).tolist():
+            _draw_points(axes, gaps, drawn[leader[drawn] == a], PALETTE[a % len(PALETTE)], filled, len(best))
     axes.set_xlim(-0.6 - 0.01 * len(best), len(best) - 0.4 + 0.01 * len(best))
     note = ""
     if named:
@@ -65,14 +69,32 @@ def study_gaps(study: Study, *, title: str | None = None) -> Figure:
     axes.set_ylabel("mean gap to the runner-up", fontsize=SMALL)
     axes.tick_params(labelsize=SMALL)
     clear_spines(axes)
-    failed, size = study.progress.failed, _marker_size(len(best))
-    if failed:
-        axes.plot([], [], linestyle="", label=f"failed, not shown: {_states(failed)}")
-    figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize=SMALL, markerscale=5 / size,
-                  columnspacing=1.3, handletextpad=0.4)  # fmt: skip
-    known = f"Gap to the runner-up in {len(best):,} of {_states(study.progress.states)}"
+    _add_legend(figure, leader, decided, study)
+    known = f"Leading {study.alternative} and gap to the runner-up in {len(best):,} of "
+    known += _states(study.progress.states)
     figure.suptitle(wrapped(title or known, 60), fontsize=11)
     return figure
+
+
+def _add_legend(figure: Figure, leader: Integers, decided: Booleans, study: Study) -> None:
+    from matplotlib.lines import Line2D
+
+    def point(label: str, colour: str, filled: bool = True) -> Line2D:
+        fill = colour if filled else "white"
+        return Line2D([], [], linestyle="", marker="o", markersize=5, color=colour, markerfacecolor=fill, label=label)
+
+    names, failed = study.alternatives, study.progress.failed
+    counts = np.bincount(leader, minlength=len(names))
+    often = sorted(a for a in np.argsort(-counts, kind="stable")[:MOST_LISTED].tolist() if counts[a])
+    handles = [point(f"{cut(names[a], LONGEST_NAME)} ({counts[a]:,})", PALETTE[a % len(PALETTE)]) for a in often]
+    for kind, label, filled in ((decided, "filled: decided", True), (~decided, "open: undecided", False)):
+        if kind.any():
+            handles.append(point(f"{label} ({kind.sum():,})", "black", filled))
+    if failed:
+        handles.append(Line2D([], [], linestyle="", label=f"failed, not shown: {_states(failed)}"))
+    columns = legend_columns([str(handle.get_label()) for handle in handles], WIDTH - 1.6)
+    figure.legend(handles=handles, loc="outside lower center", ncols=columns, frameon=False, fontsize=SMALL,
+                  columnspacing=1.3, handletextpad=0.4)  # fmt: skip
 
 
 def _states(count: int) -> str:
@@ -83,17 +105,15 @@ def _marker_size(states: int) -> float:
     return 5.0 if states <= _MOST_LABELLED else 3.0 if states <= 200 else 1.8
 
 
-def _draw_points(axes: Axes, gaps: Floats, kind: Booleans, label: str, colour: str, states: int) -> None:
-    """States of one kind: a point each, and a line over its interval."""
-    at = _thinned(np.flatnonzero(kind))
+def _draw_points(axes: Axes, gaps: Floats, at: Integers, colour: str, filled: bool, states: int) -> None:
+    """States at these ranks: a point each, and a line over its interval."""
     gap, low, high = gaps[at].T
     few = states <= _MOST_LABELLED
     drawn = np.isfinite(low) & np.isfinite(high)
     axes.vlines(at[drawn], low[drawn], high[drawn], color=colour, linewidth=1.6 if few else 0.8,
                 alpha=1.0 if few else 0.35, zorder=2)  # fmt: skip
-    axes.plot(at, gap, "o", color=colour, markersize=_marker_size(states), label=label,
-              markerfacecolor=colour if label.startswith("decided") else "white", zorder=3,
-              markeredgewidth=1.2 if few else 0.7)  # fmt: skip
+    axes.plot(at, gap, "o", color=colour, markersize=_marker_size(states), zorder=3,
+              markerfacecolor=colour if filled else "white", markeredgewidth=1.2 if few else 0.7)  # fmt: skip
 
 
 def _thinned(ranks: Integers) -> Integers:

@@ -14,7 +14,7 @@ from jmdp.base.settings import cut
 from jmdp.errors import UnavailableError
 from jmdp.plots.grid import EMPTY
 from jmdp.plots.style import COLOURS, SMALL, check_drawn, new_figure, wrapped
-from jmdp.studies.study import Study
+from jmdp.studies.study import Study, lattice
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,9 +33,9 @@ _MOST_CELLS = 10_000_000
 _LARGEST_CELL = 0.5  # inches
 _LABELLED_CELL = 0.21  # inches; in smaller cells a label would not be legible
 _LONGEST_LABEL = 3
-_MOST_LISTED = 24
+MOST_LISTED = 24
 """Alternatives in the legend."""
-_LONGEST_NAME = 28
+LONGEST_NAME = 28
 
 
 def study_map(study: Study, *, title: str | None = None) -> Figure:
@@ -61,18 +61,18 @@ def study_map(study: Study, *, title: str | None = None) -> Figure:
     if max(cells.rows, cells.columns) > 5 * min(cells.rows, cells.columns):  # cells need not be squares
         wide, high = max(wide, 1.6), max(high, 1.6)
     listed = cells.listed(study.alternatives)
-    columns = _legend_columns([text for _, text in listed], 2 * wide if beside else wide)
+    columns = legend_columns([text for _, text in listed], 2 * wide if beside else wide)
     below = 0.2 * (-(-len(listed) // columns) + 1) + 0.3
     size = (max(2 * wide + 2.4, 5.6), high + below + 1.3) if beside else (max(wide + 1.8, 5.6), 2 * high + below + 2)
     figure, axes = new_figure(*((1, 2) if beside else (2, 1)), size=size)
     figure.set_layout_engine("compressed")  # the colour bar is then as high as its panel
     left, right = axes[0] if beside else (axes[0][0], axes[1][0])
-    square = "auto" if wide / cells.columns != high / cells.rows else "equal"
-    _draw_leaders(left, cells, square)
+    aspect = "auto" if wide / cells.columns != high / cells.rows else cells.step[1] / cells.step[0]
+    _draw_leaders(left, cells, aspect)
     if side >= _LABELLED_CELL:
         _write_labels(left, cells, short_names(study.alternatives), 72 * min(wide / cells.columns, high / cells.rows))
     left.set_title(f"leading {study.alternative}", fontsize=10)
-    _draw_gaps(figure, right, cells, square)
+    _draw_gaps(figure, right, cells, aspect)
     for panel in (left, right):
         _mark_failures(panel, cells, side)
         _frame(panel, cells, study.coordinates)
@@ -89,6 +89,7 @@ class _Cells:
     """Results by cell of the grid."""
 
     first: tuple[int, int]  # coordinates of the cell at the top left
+    step: tuple[int, int]  # between the coordinates of neighbours
     leader: Integers  # [rows, columns], −1 if there is none
     decided: Booleans  # [rows, columns]
     failed: Booleans  # [rows, columns]
@@ -107,20 +108,19 @@ class _Cells:
         everywhere = np.concatenate([places, lost])
         if not len(everywhere) or (everywhere % 1).any():
             raise _no_grid("their coordinates are not whole numbers")
-        low, high = everywhere.min(axis=0), everywhere.max(axis=0)
-        rows, columns = (high - low + 1).tolist()
+        (top, down, rows), (left, across, columns) = lattice(everywhere)
         if rows * columns > _MOST_CELLS:
-            raise _no_grid(f"they would be spread over {rows:,.0f} × {columns:,.0f} cells")
-        shape = int(rows), int(columns)
+            raise _no_grid(f"they would be spread over {rows:,} × {columns:,} cells")
+        first, step, shape = (top, left), (down, across), (rows, columns)
         leader, gap = np.full(shape, -1), np.full(shape, np.nan)
         decided, failed = np.zeros(shape, dtype=bool), np.zeros(shape, dtype=bool)
-        at, wrong = (tuple((where - low).astype(int).T) for where in (places, lost))
+        at, wrong = (tuple(((where - first) / step).astype(int).T) for where in (places, lost))
         numbers = {name: a for a, name in enumerate(study.alternatives)}
         leader[at] = best["leader"].map(numbers).to_numpy()
         gap[at] = best["gap"].to_numpy(dtype=float)
         decided[at] = best["decided"].to_numpy(dtype=bool)
         failed[wrong] = True
-        return cls((int(low[0]), int(low[1])), leader, decided, failed, gap)
+        return cls(first, step, leader, decided, failed, gap)
 
     @property
     def rows(self) -> int:
@@ -133,16 +133,17 @@ class _Cells:
     @property
     def extent(self) -> tuple[float, float, float, float]:
         """Left, right, bottom and top of the grid, in coordinates."""
-        row, column = self.first
-        return column - 0.5, column + self.columns - 0.5, row + self.rows - 0.5, row - 0.5
+        (row, column), (down, across) = self.first, self.step
+        top, left = row - down / 2, column - across / 2
+        return left, left + across * self.columns, top + down * self.rows, top
 
     def listed(self, names: Sequence[str]) -> list[tuple[int, str]]:
         """Alternatives of the legend: all, or if those are many, the ones that lead most often."""
         counts = np.bincount(self.leader[self.leader >= 0], minlength=len(names))
-        shown = sorted(np.argsort(-counts, kind="stable")[:_MOST_LISTED].tolist())
-        if len(names) > _MOST_LISTED:
+        shown = sorted(np.argsort(-counts, kind="stable")[:MOST_LISTED].tolist())
+        if len(names) > MOST_LISTED:
             shown = [a for a in shown if counts[a]]
-        return [(a, f"{cut(names[a], _LONGEST_NAME)} ({counts[a]:,})") for a in shown]
+        return [(a, f"{cut(names[a], LONGEST_NAME)} ({counts[a]:,})") for a in shown]
 
 
 def _no_grid(reason: str) -> UnavailableError:
@@ -202,8 +203,8 @@ def _write_labels(axes: Axes, cells: _Cells, names: Sequence[str] | None, side: 
     for row, column in np.argwhere(cells.leader >= 0).tolist():
         leader = int(cells.leader[row, column])
         colour = "white" if cells.decided[row, column] and dark[leader] else "black"
-        axes.text(column + cells.first[1], row + cells.first[0], names[leader], ha="center", va="center",
-                  fontsize=size, color=colour)  # fmt: skip
+        x, y = column * cells.step[1] + cells.first[1], row * cells.step[0] + cells.first[0]
+        axes.text(x, y, names[leader], ha="center", va="center", fontsize=size, color=colour)
 
 
 def _draw_gaps(figure: Figure, axes: Axes, cells: _Cells, aspect: Any) -> None:
@@ -223,34 +224,36 @@ def _draw_gaps(figure: Figure, axes: Axes, cells: _Cells, aspect: Any) -> None:
 
 
 def _mark_failures(axes: Axes, cells: _Cells, side: float) -> None:
-    at = np.argwhere(cells.failed) + cells.first
+    at = np.argwhere(cells.failed) * cells.step + cells.first
     if len(at):
         size = float(np.clip(36 * side, 2.0, 9.0))
         axes.plot(at[:, 1], at[:, 0], "x", color="black", markersize=size, markeredgewidth=max(0.6, size / 6))
 
 
 def _frame(axes: Axes, cells: _Cells, names: Sequence[str]) -> None:
-    """Whole ticks, and thin lines between cells that are large."""
+    """Ticks at cells, and thin lines between cells that are large."""
     from matplotlib.ticker import MaxNLocator
 
     axes.set_ylabel(names[0], fontsize=SMALL)
     axes.set_xlabel(names[1], fontsize=SMALL)
-    for axis, count, first in ((axes.yaxis, cells.rows, cells.first[0]), (axes.xaxis, cells.columns, cells.first[1])):
-        if count <= 10:
-            axis.set_ticks(range(first, first + count))
+    for axis, count, first, step in zip(
+        (axes.yaxis, axes.xaxis), cells.leader.shape, cells.first, cells.step, strict=True
+    ):
+        if count <= 10 or step > 1:
+            axis.set_ticks(range(first, first + count * step, step * -(-count // 10)))
         else:
             axis.set_major_locator(MaxNLocator(nbins=8, integer=True))
     axes.tick_params(length=2, labelsize=SMALL)
     axes.spines[:].set_visible(False)
     left, right, bottom, top = cells.extent
     if max(cells.rows, cells.columns) <= 40:
-        axes.hlines(np.arange(top + 1, bottom), left, right, color="white", linewidth=0.7)
-        axes.vlines(np.arange(left + 1, right), top, bottom, color="white", linewidth=0.7)
+        axes.hlines(np.linspace(top, bottom, cells.rows + 1)[1:-1], left, right, color="white", linewidth=0.7)
+        axes.vlines(np.linspace(left, right, cells.columns + 1)[1:-1], top, bottom, color="white", linewidth=0.7)
     axes.set_xlim(left, right)
     axes.set_ylim(bottom, top)
 
 
-def _legend_columns(texts: Sequence[str], inches: float) -> int:
+def legend_columns(texts: Sequence[str], inches: float) -> int:
     """Columns of the legend that fit into this width."""
     widest = max(map(len, texts))
     return max(1, min(6, len(texts), int((inches + 1.6) / (0.075 * widest + 0.45))))

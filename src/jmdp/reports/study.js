@@ -166,11 +166,11 @@
   // The picture: maps find a state by its cell, sorted gaps by its rank.
   const SVG = "http://www.w3.org/2000/svg", tip = find("tip");
   const maps = [...document.querySelectorAll("svg.map")], gaps = document.querySelector("svg.gaps");
-  const [top, left] = maps.length ? maps[0].dataset.first.split(" ").map(Number) : [0, 0];
-  const [rows, columns] = maps.length ? maps[0].dataset.size.split(" ").map(Number) : [0, 0];
+  const [[top, left], [down, across], [rows, columns]] = ["first", "step", "size"].map((key) => maps.length ? maps[0].dataset[key].split(" ").map(Number) : [0, 0]);
+  const cellRow = (i) => (data.row[i] - top) / down, cellColumn = (i) => (data.column[i] - left) / across;
   const cells = new Map(), around = Math.max(rows, columns) > 40 ? 1 : 0; // a frame does not hide a small cell
   const number = (r, c) => r * columns + c;
-  if (maps.length) for (let i = 0; i < count; i++) if (data.row[i] !== null && data.column[i] !== null) cells.set(number(data.row[i] - top, data.column[i] - left), i);
+  if (maps.length) for (let i = 0; i < count; i++) if (data.row[i] !== null && data.column[i] !== null) cells.set(number(cellRow(i), cellColumn(i)), i);
   const overlays = maps.map((map) => {
     const group = map.querySelector(".cells"), veiled = document.createElementNS(SVG, "path"), frame = document.createElementNS(SVG, "rect");
     veiled.setAttribute("class", "veil");
@@ -193,8 +193,8 @@
     for (const { frame } of overlays) {
       const known = data.row[chosen] !== null && data.column[chosen] !== null;
       frame.style.display = known ? "" : "none";
-      if (known) frame.setAttribute("x", data.column[chosen] - left - around);
-      if (known) frame.setAttribute("y", data.row[chosen] - top - around);
+      if (known) frame.setAttribute("x", cellColumn(chosen) - around);
+      if (known) frame.setAttribute("y", cellRow(chosen) - around);
     }
     if (rule) rule.setAttribute("d", chosen < Number(gaps.dataset.count) ? `M${(430 * (chosen + 0.5)) / gaps.dataset.count} 0V250` : "");
   }
@@ -215,7 +215,7 @@
     if (chosen < 0) next = 0;
     else if (gaps) next = chosen + by[0] + by[1];
     else for (let k = 1; next === undefined && k <= Math.max(rows, columns); k++) {
-      const r = data.row[chosen] - top + k * by[0], c = data.column[chosen] - left + k * by[1];
+      const r = cellRow(chosen) + k * by[0], c = cellColumn(chosen) + k * by[1];
       if (r < 0 || c < 0 || r >= rows || c >= columns) break;
       next = cells.get(number(r, c));
     }

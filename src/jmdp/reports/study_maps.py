@@ -19,6 +19,7 @@ from jmdp.base.arrays import Booleans, Floats, Integers
 from jmdp.plots.study_map import PALETTE, short_names
 from jmdp.reports.page import visible
 from jmdp.reports.study_data import States
+from jmdp.studies.study import lattice
 
 MOST_CELLS = 20_000
 """States up to which a map is drawn."""
@@ -85,17 +86,18 @@ class _Grid:
 
     known: Booleans  # [S], states that have coordinates
     cells: Integers  # [known, 2], row and column from the top left
-    first: tuple[int, int]
+    first: tuple[int, int]  # coordinates of the cell at the top left
+    step: tuple[int, int]  # between the coordinates of neighbours
     size: tuple[int, int]
 
     @classmethod
     def of(cls, states: States) -> _Grid:
         assert states.place is not None
         known = np.asarray(~np.isnan(states.place).any(axis=1))
-        cells = states.place[known].astype(np.int64)
-        first, last = cells.min(axis=0), cells.max(axis=0)
-        rows, columns = (last - first + 1).tolist()
-        return cls(known, cells - first, (int(first[0]), int(first[1])), (rows, columns))
+        (top, down, rows), (left, across, columns) = lattice(states.place[known])
+        first, step = (top, left), (down, across)
+        cells = (states.place[known].astype(np.int64) - first) // step
+        return cls(known, cells, first, step, (rows, columns))
 
     @property
     def square(self) -> bool:
@@ -119,7 +121,8 @@ class _Grid:
         return (
             f'<svg class="map" viewBox="0 0 {width:g} {height:g}" style="max-width: {1.2 * width:.0f}px" role="img" '
             f'aria-label="{escape(visible(label))}" data-first="{self.first[0]} {self.first[1]}" '
-            f'data-size="{rows} {columns}"><g class="axes">{self._ticks(axes)}</g>'
+            f'data-step="{self.step[0]} {self.step[1]}" data-size="{rows} {columns}">'
+            f'<g class="axes">{self._ticks(axes)}</g>'
             f'<g class="cells" transform="translate({_LEFT} {_TOP}) scale({wide:g} {high:g})">'
             f'<rect class="empty" width="{columns}" height="{rows}"/>{content}{lines}</g></svg>'
         )
@@ -128,13 +131,14 @@ class _Grid:
         (rows, columns), (high, wide) = self.size, self.cell
         width, height = columns * wide, rows * high
         down = "".join(
-            f'<text x="{_LEFT - 5}" y="{_TOP + (k + 0.5) * high + 4:g}" text-anchor="end">{self.first[0] + k}</text>'
-            for k in _ticks(self.first[0], rows, high)
+            f'<text x="{_LEFT - 5}" y="{_TOP + (k + 0.5) * high + 4:g}" text-anchor="end">'
+            f"{self.first[0] + k * self.step[0]}</text>"
+            for k in _ticks(self.first[0] // self.step[0], rows, high)
         )
         across = "".join(
             f'<text x="{_LEFT + (k + 0.5) * wide:g}" y="{_TOP + height + 14:g}" text-anchor="middle">'
-            f"{self.first[1] + k}</text>"
-            for k in _ticks(self.first[1], columns, wide / 2)
+            f"{self.first[1] + k * self.step[1]}</text>"
+            for k in _ticks(self.first[1] // self.step[1], columns, wide / 2)
         )
         names = [escape(visible(name[:24])) for name in axes]
         return (

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import glob
+import math
 import os
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -194,8 +196,8 @@ class Study(Reportable):
         found = found[~np.isnan(found).any(axis=1)]
         if not len(found):
             return False
-        height, width = found.max(axis=0) - found.min(axis=0) + 1
-        return bool(min(height, width) > 1 and height * width <= _SPARSEST * self.progress.states)
+        (_, _, height), (_, _, width) = lattice(found)
+        return min(height, width) > 1 and height * width <= _SPARSEST * self.progress.states
 
     def __repr__(self) -> str:
         header, progress = self._folder.header, self.progress
@@ -216,6 +218,19 @@ class Study(Reportable):
             left = progress.states - progress.finished
             lines.append(f"{left:,} states are not finished. The same call of study continues.")
         return "\n".join(lines)
+
+
+def lattice(places: Floats) -> list[tuple[int, int, int]]:
+    """First coordinate, step and number of the rows, and of the columns, of the coarsest grid with these cells [n, 2].
+
+    Coordinates are whole. Those of some studies have larger steps than 1: every third level of two stocks.
+    """
+    found = []
+    for column in places.T:
+        at = [int(x) for x in np.unique(column)]
+        step = reduce(math.gcd, (after - before for before, after in pairwise(at)), 0) or 1
+        found.append((at[0], step, (at[-1] - at[0]) // step + 1))
+    return found
 
 
 _SPARSEST = 4
