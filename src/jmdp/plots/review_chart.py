@@ -10,7 +10,7 @@ import numpy as np
 
 from jmdp.base.arrays import Floats
 from jmdp.base.interval import Estimate
-from jmdp.base.rounding import confidence_percent, significant
+from jmdp.base.rounding import confidence_percent, significant, supported, typeset
 from jmdp.plots.comparison_words import plain
 from jmdp.plots.review_axes import Column, axis_limits, finite_ends, label_points, thinned
 from jmdp.plots.style import COLOURS, GREY, SMALL, WIDTH, check_drawn, clear_spines, new_figure, span_row, wrapped
@@ -83,8 +83,9 @@ def summary(review: Review) -> str:
     return f"Episode {r.episode:,}: {lucky}; {mistakes} in {steps}"
 
 
-def _signed(value: float) -> str:
-    return f"{'+' if value > 0 else ''}{significant(value, 2)}"
+def _signed(value: Estimate) -> str:
+    text = typeset(supported(value, 2)) if value.has_interval else significant(value, 2)
+    return f"{'+' if value > 0 else ''}{text}"
 
 
 def _caption(r: Review, shown: int) -> str:

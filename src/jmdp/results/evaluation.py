@@ -22,7 +22,7 @@ from jmdp.models.coupling import Coupling
 from jmdp.results.asked import Asked
 from jmdp.results.certificate import Certificate
 from jmdp.results.evaluation_text import evaluation_text, origin
-from jmdp.results.gaps.correlation import clipped, fisher
+from jmdp.results.gaps.correlation import clipped, correlations, fisher
 from jmdp.results.gaps.distribution import Distribution, GapDistribution
 from jmdp.results.gaps.gap import Gap
 from jmdp.results.learning_curve import LearningCurve
@@ -99,13 +99,7 @@ class Evaluation(arrays.FrozenArrays, Tabulated, Savable, Reportable):
         floor = np.einsum("saa->sa", np.broadcast_to(error, self.covariance.shape))
         with np.errstate(over="ignore"):
             floor = np.where(np.isinf(floor), np.square(2.0**-46 * self.mean), floor)
-        variance = np.einsum("saa->sa", self.covariance)
-        std = np.sqrt(np.where(variance > floor, variance, np.nan))
-        product = std[:, :, None] * std[:, None, :]
-        # √v √v is not v: returns of equal variances are divided by it, so that equal returns have correlation 1.
-        alike = (variance[:, :, None] == variance[:, None, :]) & ~np.isnan(product)
-        rho: Floats = np.clip(self.covariance / np.where(alike, variance[:, :, None], product), -1, 1)
-        np.einsum("saa->sa", rho)[...] = np.where(np.isnan(std), np.nan, 1.0)
+        rho = correlations(self.covariance, floor)
         arrays.frozen(rho)
         return rho
 

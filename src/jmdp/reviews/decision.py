@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
+import numpy as np
+
 from jmdp.base.interval import Estimate
+from jmdp.reviews.values import StepValues
 
 RIGHT, MISTAKE, OPEN = "right", "mistake", "open"
 GOOD, BAD, NONE, UNCLEAR = "good", "bad", "none", "unclear"
+
+NEGLIGIBLE = 1e-9
+"""Luck and regret that are known to be below this share of the values in question are none."""
 
 
 @dataclass(frozen=True)
@@ -38,3 +45,32 @@ class Decision:
         """Decision and luck in words."""
         decided = {RIGHT: "right decision", MISTAKE: "mistake", OPEN: "undecided"}[self.judgement]
         return decided if self.fortune == NONE else f"{decided}, {self.fortune} luck"
+
+
+def regret_of(values: StepValues, a: int) -> Estimate:
+    """maxᵦ q(s, b) − q(s, a), from the joint intervals of the gaps."""
+    gaps = values.action_values - values.action_values[a]
+    low, high = (gaps - values.gap_errors).max(), (gaps + values.gap_errors).max()
+    if not math.isfinite(high):
+        return Estimate.within(float(gaps.max()), None)
+    return Estimate(float(gaps.max()), max(0.0, float(low)), float(high))
+
+
+def judgement_of(values: StepValues, a: int) -> str:
+    """RIGHT, MISTAKE or OPEN: whether no action is better than a, one is, or the intervals do not tell."""
+    gaps = values.action_values - values.action_values[a]
+    others, negligible = np.arange(len(gaps)) != a, NEGLIGIBLE * float(np.abs(values.action_values).max())
+    certified = values.samples == 0  # so that rounding is in the errors
+    if (gaps - values.gap_errors).max() > (0.0 if certified else negligible):
+        return MISTAKE
+    most = float((gaps + values.gap_errors)[others].max(initial=-math.inf))
+    return RIGHT if most <= negligible else OPEN
+
+
+def fortune_of(luck: Estimate, size: float, certain: bool) -> str:
+    """GOOD, BAD, NONE or UNCLEAR, for luck beside values of this size."""
+    if luck.low > 0:
+        return GOOD
+    if luck.high < 0:
+        return BAD
+    return NONE if certain and luck.error <= NEGLIGIBLE * size else UNCLEAR

@@ -19,7 +19,7 @@ from jmdp.base.settings import cut, short, whole_number
 from jmdp.errors import LabelError, SettingsError
 from jmdp.results.outcome import Outcome
 from jmdp.results.result import Tabulated, figure, labelled_arrays
-from jmdp.reviews.decision import BAD, GOOD, MISTAKE, NONE, OPEN, RIGHT, UNCLEAR, Decision
+from jmdp.reviews.decision import NEGLIGIBLE, Decision, fortune_of, judgement_of, regret_of
 from jmdp.reviews.replay import Forgotten, Replay
 from jmdp.reviews.review_text import review_text, verdict
 from jmdp.reviews.trajectory import Trajectory
@@ -29,9 +29,6 @@ from jmdp.reviews.weights import LEAST, Weights
 if TYPE_CHECKING:
     import xarray
     from matplotlib.figure import Figure
-
-_NEGLIGIBLE = 1e-9
-"""Luck and regret that are known to be below this share of the values in question are none."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)
@@ -184,7 +181,7 @@ class Review(Tabulated, Savable, Reportable):
 
     def _joined(self, errors: Any) -> float:
         """Error of a sum: certified errors add up, those of independent rollouts by their squares."""
-        return float(sum(errors)) * (1 + _NEGLIGIBLE) if self.exact else math.hypot(*errors)
+        return float(sum(errors)) * (1 + NEGLIGIBLE) if self.exact else math.hypot(*errors)
 
     def _hidden(self, i: int) -> float:
         """What the product γ v(s') of step i may lose to underflow."""
@@ -291,7 +288,7 @@ class Review(Tabulated, Savable, Reportable):
             reward + self.discount * after.value - float(q[a]), error + 4 * ROUNDOFF * size + self._hidden(i)
         )
         certain = max(now.samples, after.samples) <= 1  # exact, or without randomness
-        regret = _regret(now, a)
+        regret = regret_of(now, a)
         best = a if float(regret) == 0 else int(q.argmax())
         return Decision(
             step=self.first + i,
@@ -304,8 +301,8 @@ class Review(Tabulated, Savable, Reportable):
             skill=_estimate(float(q[a]) - now.average, now.skill_error),
             luck=luck,
             regret=regret,
-            judgement=_judgement(now, a),
-            fortune=_fortune(luck, size, certain),
+            judgement=judgement_of(now, a),
+            fortune=fortune_of(luck, size, certain),
             samples=now.samples,
         )
 
@@ -337,30 +334,3 @@ def _low(estimate: Estimate) -> float:
 
 def _high(estimate: Estimate) -> float:
     return estimate.high
-
-
-def _regret(values: StepValues, a: int) -> Estimate:
-    """maxᵦ q(s, b) − q(s, a), from the joint intervals of the gaps."""
-    gaps = values.action_values - values.action_values[a]
-    low, high = (gaps - values.gap_errors).max(), (gaps + values.gap_errors).max()
-    if not math.isfinite(high):
-        return Estimate.within(float(gaps.max()), None)
-    return Estimate(float(gaps.max()), max(0.0, float(low)), float(high))
-
-
-def _judgement(values: StepValues, a: int) -> str:
-    gaps = values.action_values - values.action_values[a]
-    others, negligible = np.arange(len(gaps)) != a, _NEGLIGIBLE * float(np.abs(values.action_values).max())
-    certified = values.samples == 0  # so that rounding is in the errors
-    if (gaps - values.gap_errors).max() > (0.0 if certified else negligible):
-        return MISTAKE
-    most = float((gaps + values.gap_errors)[others].max(initial=-math.inf))
-    return RIGHT if most <= negligible else OPEN
-
-
-def _fortune(luck: Estimate, size: float, certain: bool) -> str:
-    if luck.low > 0:
-        return GOOD
-    if luck.high < 0:
-        return BAD
-    return NONE if certain and luck.error <= _NEGLIGIBLE * size else UNCLEAR

@@ -23,7 +23,7 @@ METHODS = {
 def test_equal_policies_have_correlation_one(method):
     """√v √v is rounded, and v / (√v √v) was 0.9999999999999999 with error 0 in a fourth of the models."""
     rng, one = np.random.default_rng(4), 0
-    for _ in range(20):
+    for _ in range(12):
         model, policy = random_problem(rng, states=4, scenarios=3, actions=2)
         both = {"a": policy, "b": jmdp.TabularPolicy(policy.probs)}
         result = jmdp.evaluate(
@@ -37,7 +37,7 @@ def test_equal_policies_have_correlation_one(method):
             assert "correlation  1" in str(gap).split("\n  ")
         else:
             assert gap.correlation == 1.0 or math.isnan(gap.correlation)
-    assert one >= 10
+    assert one >= 5
 
 
 @pytest.mark.parametrize("variance", [0.1, 3e-7, 0.7e10, 1e-300])

@@ -1,10 +1,26 @@
-"""Confidence intervals of correlations."""
+"""Correlations and their intervals."""
 
 from __future__ import annotations
 
 import math
 
+import numpy as np
+
+from jmdp.base.arrays import Floats
 from jmdp.base.interval import Interval
+
+
+def correlations(covariance: Floats, floor: Floats) -> Floats:
+    """Correlations [S, A, A] from covariances [S, A, A]; nan where a variance is at most its `floor` [S, A].
+
+    √v √v is not v, so covariances of returns with equal variances are divided by these: equal returns have exactly 1.
+    """
+    variance = np.einsum("saa->sa", covariance)
+    variance = np.where(variance > floor, variance, np.nan)
+    one, other = variance[:, :, None], variance[:, None, :]
+    rho = np.clip(covariance / np.where(one == other, one, np.sqrt(one) * np.sqrt(other)), -1, 1)
+    np.einsum("saa->sa", rho)[...] = np.where(np.isnan(variance), np.nan, 1.0)
+    return np.asarray(rho)
 
 
 def clipped(correlation: float, error: float) -> Interval:
