@@ -17,13 +17,14 @@ from hypothesis import strategies as st
 from PIL import Image
 
 import jmdp
-from jmdp.base.rounding import significant
+from jmdp.base.rounding import significant, typeset
 from jmdp.reports import pictures
 from jmdp.reports.page import Number, render
 from jmdp.reports.pictures import chosen, encoded
 from jmdp.reports.review_cells import short_title
 from jmdp.reports.review_futures import futures
 from jmdp.reports.writing import page_of
+from jmdp.reviews.review_text import shown as shown_number
 from jmdp.reviews.trajectory import discounted
 from jmdp.simulators import Simulator, Step, action_labels
 from plots.made_reviews import made, several
@@ -97,7 +98,7 @@ def test_a_page_has_all_parts_and_the_numbers_of_the_review():
     assert "n = 16 rollouts of each action from each state, seed 3, 95% confidence" in shown.sampling
     parts = shown.extra["split"]
     assert [part.value for part in parts[:3]] == [review.expectation, review.skill, review.luck]
-    assert parts[3].value == Number(significant(review.earned, 5), None, exact=True)
+    assert parts[3].value == Number(typeset(shown_number(review.total)), None, exact=True)
     [table] = shown.tables
     assert [row[0].split(":")[0] for row in table.rows] == [str(one.step) for one in review.worst()]
     assert [float(row[2]) for row in table.rows] == [float(one.regret) for one in review.worst()]
