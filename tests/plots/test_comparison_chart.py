@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 import jmdp
+from jmdp.errors import LabelError
+from jmdp.plots.comparison_words import plain
 from jmdp.results.samples.sample_summary import SampleSummary
 from jmdp.simulators import FunctionSimulator
 
@@ -64,6 +66,21 @@ def cart_pole():
     return jmdp.compare(env, policy="uniform", discount=0.95, seed=0, samples=64)
 
 
+def measured():
+    """Three measures, of which one is decided for another design and one is not."""
+
+    def shop(order):
+        def run(luck):
+            demand = luck.poisson("demand", 0, mean=4)
+            sold = min(order, demand)
+            return {"profit": 5.0 * sold - 2.0 * order, "left": order - sold, "cost in $": luck.uniform(str(order))}
+
+        return run
+
+    return jmdp.compare_runs({"four": shop(4), "six": shop(6), "eight": shop(8)}, minimize=["left"], seed=0,
+                             samples=300, progress=False)  # fmt: skip
+
+
 CASES = {
     "inventory, uniform": lambda: inventory(None),
     "inventory, base stock": lambda: inventory("base_stock"),
@@ -86,6 +103,7 @@ CASES = {
     "unknown means": lambda: with_gap_errors(noisy(ALE[:5]), np.inf),
     "wide intervals": lambda: with_gap_errors(noisy(ALE[:5]), 1e5),
     "certain means": lambda: with_gap_errors(noisy(ALE[:5]), 0.0),
+    "several measures": measured,
 }
 
 
@@ -233,6 +251,27 @@ def test_it_grows_with_the_actions():
 
 def test_a_comparison_draws_itself():
     assert len(noisy(ALE[:4]).plot().axes) == 2
+
+
+def test_all_measures_are_drawn_one_below_the_other():
+    found = measured()
+    figure = found.plot()
+    assert len(figure.axes) == 6
+    tops = []
+    for measure, panel in zip(found, figure.subfigs, strict=True):
+        alone = found.plot(measure)
+        assert [" ".join(t.get_text().split()) for t in panel.findobj(Text)] == [
+            " ".join(t.get_text().split()) for t in alone.findobj(Text)
+        ]
+        assert panel.get_suptitle().startswith(f"{plain(measure)}: ")
+        tops.append(panel.bbox.y1)
+    assert tops == sorted(tops, reverse=True)
+    assert figure.subfigs[1].get_suptitle() == "left: four is best"
+    assert found.plot("left").get_suptitle() == "left: four is best"
+    titled = jmdp.plots.comparison_chart(found, title="mine")
+    assert (titled.get_suptitle(), titled.subfigs[1].get_suptitle()) == ("mine", "left: four is best")
+    with pytest.raises(LabelError):
+        found.plot("right")
 
 
 def test_beside_a_baseline_to_the_right_is_better():

@@ -9,15 +9,26 @@ from typing import TYPE_CHECKING
 from jmdp.base.interval import Estimate, Interval
 from jmdp.base.rounding import percentages, significant, supported, typeset
 from jmdp.models.coupling import Independent
-from jmdp.plots.comparison_words import Words, caption, has_baseline, verdict, written
+from jmdp.plots.comparison_words import Words, caption, has_baseline, plain, verdict, written
 from jmdp.plots.spread_bars import INDEPENDENT, INDEPENDENT_LABEL, SHARED, bar_limits, draw_bar
-from jmdp.plots.style import COLOURS, GREY, SMALL, WIDTH, check_drawn, clear_spines, new_figure, wrapped
+from jmdp.plots.style import (
+    COLOURS,
+    GREY,
+    SMALL,
+    WIDTH,
+    check_drawn,
+    check_title,
+    clear_spines,
+    empty_figure,
+    wrapped,
+)
 from jmdp.results.anytime import ENOUGH
 from jmdp.results.comparison import Comparison
+from jmdp.results.run_comparison import RunComparison, RunComparisons
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure, SubFigure
 
 _BETTER, _WORSE, _TIE = COLOURS[0], COLOURS[1], GREY
 _PARTS = ((_BETTER, "white"), ("#E2E2E2", "black"), ("#F3AC6A", "black"))
@@ -49,7 +60,7 @@ class _Row:
         return left if left > 1e-12 else 0.0
 
 
-def comparison_chart(comparison: Comparison, *, title: str | None = None) -> Figure:
+def comparison_chart(comparison: Comparison | RunComparisons, *, title: str | None = None) -> Figure:
     """Chart of the result of `compare`: one row for each action, the best on top.
 
     Above, how far an action is behind the leader on average, E[Z(leader)] − E[Z(action)], with its anytime-valid
@@ -62,20 +73,45 @@ def comparison_chart(comparison: Comparison, *, title: str | None = None) -> Fig
     ----------
     comparison
         By `jmdp.compare`, `jmdp.compare_policies` or `jmdp.compare_runs`. A baseline takes the place of the leader, and
-        gaps are then those of the others over it, as in the printed table: to the right is better.
+        gaps are then those of the others over it, as in the printed table: to the right is better. Several measures
+        have a chart each, one below the other.
     title
-        Shown above the axes instead of the verdict.
+        Shown above the axes instead of the verdict; above all charts of several measures.
     """
-    check_drawn("comparison", comparison, Comparison, title)
-    c, leader = comparison, comparison.reference
+    if not isinstance(comparison, RunComparisons):
+        check_drawn("comparison", comparison, Comparison, title)
+        figure = empty_figure((WIDTH, _height(comparison)))
+        _draw(figure, comparison, title)
+        return figure
+    check_title(title)
+    parts = list(comparison.values())
+    heights = [_height(c) for c in parts]
+    figure = empty_figure((WIDTH, sum(heights) + 0.4 * (title is not None)))
+    if title is not None:
+        figure.suptitle(wrapped(title, 40), x=0.01, ha="left", fontsize=13, fontweight="bold")
+    panels = figure.subfigures(len(parts), 1, squeeze=False, height_ratios=heights)[:, 0]
+    for c, panel in zip(parts, panels, strict=True):
+        _draw(panel, c, None)
+    return figure
+
+
+def _height(c: Comparison) -> float:
+    return 3.2 + 2 * _ROW * len(c.actions)
+
+
+def _draw(figure: Figure | SubFigure, c: Comparison, title: str | None) -> None:
+    """The chart of one comparison."""
+    leader = c.reference
     ranked = sorted(c.summary.ranking, key=lambda a: c.actions[a] != leader)  # on top, also among equals
     names = dict(zip(c.actions, written(c.actions, c.alternative), strict=True))
     rows = [_row(c, c.actions[a]) for a in ranked[1:]]
     said = names[leader] if len(names[leader]) <= 12 else "the baseline" if has_baseline(c) else "the leader"
     words = Words.of(c, said)
-    figure, [[upper], [lower]] = new_figure(2, 1, size=(WIDTH, 3.2 + 2 * _ROW * len(ranked)))
+    upper, lower = figure.subplots(2, 1)
     labelled = [names[c.actions[a]] for a in ranked]
     answer = title or verdict(c, labelled, [row.gap for row in rows], [row.sure for row in rows])
+    if title is None and isinstance(c, RunComparison) and c.measure is not None:
+        answer = f"{plain(c.measure)}: {answer}"
     figure.suptitle(wrapped(answer, 46), x=0.01, ha="left", fontsize=11.5, fontweight="bold")
     _draw_gaps(upper, rows, c, words)
     _draw_chances(lower, rows, words, f"{c.run}s")
@@ -89,10 +125,9 @@ def comparison_chart(comparison: Comparison, *, title: str | None = None) -> Fig
         clear_spines(axes)
         axes.spines["left"].set_visible(False)
     _add_legend(figure, [upper, lower], caption(c))
-    return figure
 
 
-def _add_legend(figure: Figure, panels: list[Axes], text: str) -> None:
+def _add_legend(figure: Figure | SubFigure, panels: list[Axes], text: str) -> None:
     found = [pair for axes in panels for pair in zip(*axes.get_legend_handles_labels(), strict=True)]
     found.sort(key=lambda pair: not pair[1].startswith("mean"))
     handles, labels = zip(*found, strict=True)

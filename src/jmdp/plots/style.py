@@ -25,6 +25,7 @@ __all__ = [
     "check_drawn",
     "check_title",
     "clear_spines",
+    "empty_figure",
     "ink",
     "new_figure",
     "span_row",
@@ -46,13 +47,18 @@ def new_figure(
     rows: int = 1, columns: int = 1, *, size: tuple[float, float], sharex: bool = False, sharey: bool = False
 ) -> tuple[Figure, list[list[Axes]]]:
     """A figure with a grid of axes, size in inches."""
+    figure = empty_figure(size)
+    return figure, figure.subplots(rows, columns, squeeze=False, sharex=sharex, sharey=sharey).tolist()
+
+
+def empty_figure(size: tuple[float, float]) -> Figure:
+    """A figure without axes, size in inches."""
     try:
         from matplotlib.figure import Figure
     except ImportError:
         raise MissingExtraError('Figures need matplotlib: pip install "jmdp[plot]"') from None
     # Not through pyplot, which would keep every figure until it is closed.
-    figure = Figure(figsize=size, layout="constrained")
-    return figure, figure.subplots(rows, columns, squeeze=False, sharex=sharex, sharey=sharey).tolist()
+    return Figure(figsize=size, layout="constrained")
 
 
 _MADE_BY = {

@@ -14,7 +14,7 @@ from jmdp.base.settings import cut, short
 from jmdp.errors import LabelError
 from jmdp.results.answer import IS_BETTER, Wording
 from jmdp.results.comparison_table import aligned, assumptions, effort, stopped, table_rows
-from jmdp.results.result import Tabulated, forgotten, labelled_arrays, wrapped
+from jmdp.results.result import Tabulated, figure, forgotten, labelled_arrays, wrapped
 from jmdp.results.whole_comparison import WholeComparison
 from jmdp.results.whole_table import whole_columns, whole_table
 
@@ -118,8 +118,8 @@ class RunComparisons(Tabulated, Savable, Reportable, Mapping[str, RunComparison]
         return found.assign_attrs(answer=self.answer)
 
     def plot(self, measure: str | None = None) -> Figure:
-        """Draw `jmdp.plots.comparison_chart` of one measure, by default the first."""
-        return self[next(iter(self)) if measure is None else measure].plot()
+        """Draw `jmdp.plots.comparison_chart` of all measures, one below the other, or of one."""
+        return figure("comparison_chart", self) if measure is None else self[measure].plot()
 
     def _title(self) -> str:
         return self.answer
