@@ -215,11 +215,10 @@ class RunQuestion(_Question):
     def with_precision(self, precision: Any) -> RunQuestion:
         """The question of every mean gap to ± `precision`, of all measures or of those that it names."""
         own = {name: values for name, values in self.own.items() if name not in ("precision", "indifference")}
-        if not isinstance(precision, Mapping):
-            return replace(super().with_precision(precision), own=own)
-        own["precision"] = dict(precision)
-        question = replace(super().with_precision(None), own=own)
-        for measure in precision:
+        if isinstance(precision, Mapping):
+            own["precision"], precision = dict(precision), None
+        question = replace(super().with_precision(precision), own=own)
+        for measure in own.get("precision", ()):
             _settings_of(question.settings, own, measure)  # raises if a value is wrong
         return question
 

@@ -43,7 +43,7 @@ class Comparison(Tabulated, Savable, Reportable):
 
     Actions that are known to be worse were eliminated, so they have fewer rollouts (`counts`). A gap and all that
     belongs to it are computed from the samples that both actions have, and the regret and `evaluation` from those in
-    which every action was simulated. The mean of an action is that of its own rollouts.
+    which every action was simulated. Means are of each action's own rollouts.
 
     Intervals are valid whenever sampling stops: for each action, all its gaps jointly at `confidence`. Intervals of
     chances and quantiles are valid for any distribution. With a `return_range`, so are those of means, of standard
@@ -178,9 +178,7 @@ class Comparison(Tabulated, Savable, Reportable):
 
     def mean_of(self, action: Label) -> Estimate:
         """E[Z(action)] with its interval."""
-        a = self._at(action)
-        mean, low, high = (float(values[a]) for values in self.summary.means)
-        return Estimate(mean, low, high)
+        return Estimate(*(float(values[self._at(action)]) for values in self.summary.means))
 
     def gap(self, first: Label, second: Label) -> Gap:
         """Z(first) − Z(second) under shared randomness: mean, standard deviation, correlation, distribution."""
@@ -222,9 +220,7 @@ class Comparison(Tabulated, Savable, Reportable):
         rewards in the same steps. Truncated rollouts count up to the horizon; the interval allows for later rewards.
         """
         a, b = self._at(first), self._at(second)
-        if a == b:
-            return Estimate(0.0, 0.0, 0.0)
-        return self.summary.superiority(a, b, self.tie_tolerance)
+        return Estimate(0.0, 0.0, 0.0) if a == b else self.summary.superiority(a, b, self.tie_tolerance)
 
     def regret(self, action: Label) -> Regret:
         """Regret under the same randomness, relative to the best action in hindsight: max_b Z(b) − Z(action) ≥ 0.
@@ -281,10 +277,9 @@ class Comparison(Tabulated, Savable, Reportable):
         """Continue to this many rollouts of each action that was not eliminated, or until decided if it is not.
 
         No sample is drawn twice. A decided comparison goes on with the actions that were simulated last, to narrow the
-        intervals. With `precision`, it goes on only until all mean gaps of these actions (with a baseline, to it) are
-        known to ± this value. `max_steps` and `seconds` no longer apply. One from a file must be given what a file does
-        not have: ``continued(5000, simulator=…, policy=…)``, and `state` and `actions` if the call that made it had
-        them.
+        intervals; with `precision`, until their mean gaps (to a baseline, if given) are known to ± this value.
+        `max_steps` and `seconds` no longer apply. One from a file must be given what a file does not have:
+        ``continued(5000, simulator=…, policy=…)``, and `state` and `actions` if the call that made it had them.
         """
         return self.continue_with(samples, {"precision": precision, **given})
 

@@ -140,7 +140,7 @@ class RunComparisons(Tabulated, Savable, Reportable, Mapping[str, RunComparison]
         for name, c in self.items():
             rows = aligned(table_rows(c, whole_columns(c), c.beside_reference))
             better = "smaller is better" if c.minimized else "larger is better"
-            said += ["", f"{name} ({better}; {stopped(c)})", wrapped(c.answer, "  "), *rows]
+            said += ["", wrapped(f"{name} ({better}; {stopped(c)})", "  "), wrapped(c.answer, "  "), *rows]
             said += [wrapped(sentence, "  ") for sentence in c.pairing.sentences()]
         return "\n".join([*said, "", *(wrapped(line, "  ") for line in (effort(each), *assumptions(each)))])
 
