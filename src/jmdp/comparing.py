@@ -10,6 +10,7 @@ from typing import Any
 
 from jmdp.base.interrupts import interruptible
 from jmdp.base.luck import Shock
+from jmdp.base.settings import asks_for_seed
 from jmdp.comparison_settings import Settings
 from jmdp.distribute.pools import Pool
 from jmdp.errors import SettingsError
@@ -35,6 +36,7 @@ from jmdp.simulators.simulator import Simulator
 
 
 @interruptible
+@asks_for_seed
 def compare(
     simulator: Any,
     state: Any = None,

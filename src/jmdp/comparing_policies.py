@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from jmdp.base.interrupts import interruptible
-from jmdp.base.settings import short
+from jmdp.base.settings import asks_for_seed, short
 from jmdp.comparison_settings import Settings, alternative_names
 from jmdp.distribute.pools import Pool
 from jmdp.errors import PolicyError, SettingsError
@@ -46,6 +46,7 @@ _A_BLOCK = 8
 
 
 @interruptible
+@asks_for_seed
 def compare_policies(
     simulator: Any,
     policies: Mapping[str, Any],

@@ -15,7 +15,7 @@ from jmdp.base.interrupts import interruptible
 from jmdp.base.labels import Labels
 from jmdp.base.luck import Shock, Usage
 from jmdp.base.luck_by_purpose import Luck
-from jmdp.base.settings import cut, names, short
+from jmdp.base.settings import asks_for_seed, cut, names, short
 from jmdp.comparison_settings import Settings, alternative_names
 from jmdp.distribute.pools import Pool
 from jmdp.errors import SettingsError, SimulatorError
@@ -41,6 +41,7 @@ _BY_MEASURE = ("precision", "indifference", "return_range", "tie_tolerance")
 
 
 @interruptible
+@asks_for_seed
 def compare_runs(
     runs: Mapping[str, Run],
     *,

@@ -27,6 +27,7 @@ from jmdp.results.evaluation import Evaluation
 from jmdp.results.outcome import Outcome
 from jmdp.results.repeated import repeated
 from jmdp.results.start import with_start
+from jmdp.simulators import as_simulator, is_gymnax
 from jmdp.simulators.functions import TabularSimulator, table_of
 from jmdp.simulators.simulator import Simulator
 from jmdp.simulators.starts import Starts
@@ -124,9 +125,7 @@ def evaluate(
     Evaluation
         Means, covariances and gaps with error bounds. `NeuralGram` returns a `LearnedEvaluation`.
     """
-    if hasattr(model, "unwrapped") or hasattr(model, "step_env"):  # an environment of Gymnasium or gymnax
-        from jmdp.simulators import as_simulator
-
+    if hasattr(model, "unwrapped") or is_gymnax(model):  # an environment of Gymnasium or gymnax
         model = as_simulator(model)
     check_method(method)
     throw, progress = boolean_value("throw", throw), boolean_value("progress", progress)

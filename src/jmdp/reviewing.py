@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jmdp.base.interrupts import interruptible
-from jmdp.base.settings import boolean_value, listed, number, short, whole_number
+from jmdp.base.settings import asks_for_seed, boolean_value, listed, number, short, whole_number
 from jmdp.distribute.pool_setting import check_pool
 from jmdp.distribute.pools import Pool
 from jmdp.errors import SettingsError, SimulatorError
@@ -33,6 +33,7 @@ from jmdp.simulators.starts import Starts
 
 
 @interruptible
+@asks_for_seed
 def review(
     simulator: Any,
     policy: Any,

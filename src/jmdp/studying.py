@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from jmdp.base.interrupts import interruptible
-from jmdp.base.settings import boolean_value, cut, number, short, whole_number
+from jmdp.base.settings import asks_for_seed, boolean_value, cut, number, short, whole_number
 from jmdp.comparing import ActionQuestion, action_question
 from jmdp.comparing_policies import PolicyQuestion, policy_question
 from jmdp.comparison_settings import Settings
@@ -32,6 +32,7 @@ from jmdp.studies.work import CertifiedWork, SimulatedWork, Work
 
 
 @interruptible
+@asks_for_seed
 def study(
     simulator: Any,
     policy: Any,

@@ -60,12 +60,15 @@ def questions() -> dict[str, tuple[Any, Any, Any, dict[str, Any]]]:
         ("several policies", r"does not cover several policies.*Use ExactPairs\(\) or "),
         ("horizon", r"does not cover a finite horizon.*no finite horizon\. Use ExactPairs\(\)"),
         ("lazy", r"does not cover a LazyJMDP.*Use ReachablePairs\(state\)\."),
-        ("simulator", r"does not cover a simulator.*Use MonteCarlo\(seed=…\) or NeuralGram\(seed=…\), or jmdp\.compare"),
+        (
+            "simulator",
+            r"does not cover a simulator.*Use MonteCarlo\(seed=…\) or NeuralGram\(seed=…\), or jmdp\.compare",
+        ),
     ],
 )
 def test_a_method_is_refused_for_questions_that_it_does_not_declare(kind: str, message: str) -> None:
     model, policy, coupling, more = questions()[kind]
-    expected = CouplingError if "upling" in kind or "luck" in kind or kind in ("Synchronous", "Independent") else ModelError
+    expected = CouplingError if kind in ("Synchronous", "Independent", "shared policy luck") else ModelError
     with pytest.raises(expected, match=message):
         jmdp.evaluate(model, policy, coupling, LocalOnly(), **more)
 

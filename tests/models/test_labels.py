@@ -107,7 +107,9 @@ def test_an_integer_is_a_label_or_an_error_if_labels_are_integers() -> None:
     assert result.mean_of(5, 1) == result.mean_of("5", "order")  # actions have text labels: 1 is a position
     assert result.mean_of(5, 0) == result.mean[4, 0]
     for wrong in (0, 10, -1):
-        with pytest.raises(LabelError, match=rf"There is no state {wrong}: states are 1, 2, 3, 4, 5, 6, 7, 8, … \(9 in"):
+        with pytest.raises(
+            LabelError, match=rf"There is no state {wrong}: states are 1, 2, 3, 4, 5, 6, 7, 8, … \(9 in"
+        ):
             result.gap(wrong, "order", "wait")
     assert table.outcome_distribution(9, "order").reward.tolist() == table.outcome_distribution("9", 1).reward.tolist()
 
@@ -286,9 +288,7 @@ def test_an_exception_of_a_function_has_a_note_with_the_state() -> None:
 def names_clash(states: list[str], actions: list[str]) -> jmdp.TabularJMDP:
     """A table with these names."""
     S, A = len(states), len(actions)
-    return jmdp.TabularJMDP(
-        np.ones((S, 1)), np.ones((S, 1, A)), np.zeros((S, 1, A), int), 0.5, None, states, actions
-    )
+    return jmdp.TabularJMDP(np.ones((S, 1)), np.ones((S, 1, A)), np.zeros((S, 1, A), int), 0.5, None, states, actions)
 
 
 def test_one_policy_and_several_policies_are_told_apart() -> None:
@@ -315,7 +315,7 @@ def test_one_policy_and_several_policies_are_told_apart() -> None:
     ids=["an action named uniform", "actions named as states"],
 )
 def test_a_dictionary_that_can_be_one_policy_or_several_is_refused(table: jmdp.TabularJMDP, given: Any) -> None:
-    with pytest.raises(PolicyError, match="can be one policy, {state: action}, or several policies by name"):
+    with pytest.raises(PolicyError, match=r"can be one policy, \{state: action\}, or several policies by name"):
         jmdp.evaluate(table, given, jmdp.Local())
     one = jmdp.TabularPolicy.of(given, table)
     assert jmdp.evaluate(table, one, jmdp.Local()).actions.kind == "action"

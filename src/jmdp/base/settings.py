@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import islice
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -23,6 +24,28 @@ _SMALLEST_CHANCE = 1e-12
 
 _LARGEST_MOMENT = 2.0**960
 """Moments (on rewards of size 1) and their weights must stay well within the range of a float."""
+
+
+Seeded = TypeVar("Seeded", bound=Callable[..., Any])
+
+
+def asks_for_seed(target: Seeded) -> Seeded:
+    """Let a function or class with a required keyword `seed` say why it is required, if it is not given."""
+    call: Callable[..., Any] = target.__init__ if isinstance(target, type) else target
+
+    @functools.wraps(call)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        if "seed" not in kwargs:
+            raise SettingsError(
+                f"seed is missing: {target.__name__}(…, seed=0). All random numbers are derived from it, so that the "
+                "same seed gives the same result on every machine, and another seed a new sample."
+            )
+        return call(*args, **kwargs)
+
+    if not isinstance(target, type):
+        return cast(Seeded, run)
+    target.__init__ = run  # type: ignore[misc]
+    return target
 
 
 def refuse_overflow(order: int, discount: float) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -76,6 +77,15 @@ def coded_integers(numbers: npt.NDArray[Any], name: Callable[[int], str] = str) 
     return Coded(rank[inverse], [name(n) for n in distinct[order].tolist()])
 
 
+def _meant(column: Any, columns: Sequence[Any]) -> str | None:
+    """The missing column for which this is probably another name, or None."""
+    text = str(column).strip().lower()
+    missing = [known for known in COLUMNS if known not in columns]
+    found = [known for known in missing if text and (known.startswith(text) or text.startswith(known))]  # prob
+    found = found or difflib.get_close_matches(text, missing, cutoff=0.75)
+    return found[0] if len(found) == 1 else None
+
+
 def check_columns(name: str, columns: Sequence[Any]) -> None:
     """Raise unless the columns are those of a long table, in any order."""
     if not any(column in COLUMNS for column in columns):
@@ -85,7 +95,9 @@ def check_columns(name: str, columns: Sequence[Any]) -> None:
         if column == "":
             raise ModelError(f"{name}: column {i + 1} has no name. Delete it (pandas: to_csv(FILE, index=False)).")
         if column not in COLUMNS:
-            raise ModelError(f"{name} has a column {short(column)}. Delete it: a model has {_WANTED}.")
+            meant = _meant(column, columns)
+            fix = "Delete it" if meant is None else f"Rename it to {meant}"
+            raise ModelError(f"{name} has a column {short(column)}. {fix}: a model has {_WANTED}.")
         if column in columns[:i]:
             raise ModelError(f"{name} has two columns {short(column)}. Delete one.")
     if missing := [column for column in COLUMNS if column not in columns]:

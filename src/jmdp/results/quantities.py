@@ -61,6 +61,11 @@ def who_gives(quantity: Quantity) -> str:
 
 
 def unavailable(method: str, quantity: Quantity) -> UnavailableError:
-    """The error for a method that does not provide the quantity."""
+    """The error for a method that does not provide the quantity, or not for the question of this evaluation."""
+    if quantity in gives(method):
+        return UnavailableError(
+            f"This evaluation has no {quantity.value}. {method} provides them for other questions only: evaluate one "
+            "policy, without a horizon."
+        )
     verb = "provides" if who_gives(quantity).count("(") == 1 else "provide"
     return UnavailableError(f"{method} does not provide {quantity.value}. {who_gives(quantity)} {verb} them.")

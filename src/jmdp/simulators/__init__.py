@@ -68,6 +68,11 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
 
+def is_gymnax(source: Any) -> bool:
+    """Whether this is an environment of gymnax, or the pair (environment, parameters) that ``gymnax.make`` returns."""
+    return hasattr(source[0] if isinstance(source, tuple) and len(source) == 2 else source, "step_env")
+
+
 def as_simulator(source: Any) -> Simulator:
     """Convert a table, a Gymnasium environment, a gymnax environment or a `Recipe` to a simulator."""
     if isinstance(source, Recipe):
@@ -83,7 +88,7 @@ def as_simulator(source: Any) -> Simulator:
         from jmdp.simulators.functions import TabularSimulator
 
         return TabularSimulator(source if isinstance(source, TabularJMDP) else source.model)
-    if hasattr(source, "step_env"):
+    if is_gymnax(source):
         from jmdp.simulators.jax.gymnax import GymnaxSimulator
 
         return GymnaxSimulator(source)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from jmdp.base.luck import Shock
-from jmdp.base.settings import whole_number
+from jmdp.base.settings import asks_for_seed, whole_number
 from jmdp.errors import SimulatorError
 from jmdp.models.actors.actor import Actor
 from jmdp.models.actors.as_policy import as_policy
@@ -19,6 +19,7 @@ _FRUITLESS = 1000
 """Episodes in a row without a new state after which the search ends."""
 
 
+@asks_for_seed
 def visited_states(simulator: Any, policy: Any, *, seed: int, count: int, every: int = 1) -> list[Any]:
     """States that a policy visits: every `every`-th state of as many episodes as are needed for `count` states.
 

@@ -19,7 +19,7 @@ from jmdp.base.interrupts import deferred_interrupts
 from jmdp.base.machine import budget, require
 from jmdp.base.progress import count_bar
 from jmdp.base.scale import Scale
-from jmdp.base.settings import boolean, nonnegative, probability, short, whole
+from jmdp.base.settings import asks_for_seed, boolean, nonnegative, probability, short, whole
 from jmdp.errors import CheckpointError, SettingsError, UnavailableError
 from jmdp.methods.covers import COVERS
 from jmdp.methods.incremental.batch_means import Moments
@@ -51,6 +51,7 @@ _REVISION = 2
 """Increase it when the same settings give other numbers or segments, to reject older checkpoints."""
 
 
+@asks_for_seed
 @dataclass(frozen=True, kw_only=True)
 class Incremental(Method[Evaluation]):
     """Joint moments by stochastic approximation: sample a step and update one coordinate.

@@ -15,7 +15,7 @@ from jmdp.base.interval import ANYWHERE
 from jmdp.base.labels import Label, Labels, names_of
 from jmdp.base.luck import Shock
 from jmdp.base.progress import count_bar, state_bar
-from jmdp.base.settings import probability, whole
+from jmdp.base.settings import asks_for_seed, probability, whole
 from jmdp.distribute.pool_setting import check_pool, pool_of
 from jmdp.distribute.pools import Pool
 from jmdp.errors import SettingsError
@@ -55,6 +55,7 @@ _ROUND, _FEWEST = 32, 32
 """Factor between the numbers of samples of two rounds on a table, and the smallest such number."""
 
 
+@asks_for_seed
 @dataclass(frozen=True, kw_only=True)
 class MonteCarlo(Method[Evaluation]):
     """Joint moments from rollouts of all actions of a state under common random numbers.
@@ -256,6 +257,7 @@ class MonteCarlo(Method[Evaluation]):
             raise SettingsError("states is given for a table, whose states are all evaluated. Leave it out.")
 
 
+@asks_for_seed
 def gap_samples(
     model: TabularJMDP,
     policy: TabularPolicy,

@@ -13,7 +13,7 @@ from jmdp.base.labels import Label, Labels
 from jmdp.base.luck import Shock
 from jmdp.base.reportable import Reportable
 from jmdp.base.savable import Savable
-from jmdp.base.settings import short
+from jmdp.base.settings import asks_for_seed, short
 from jmdp.distribute.pools import Pool
 from jmdp.errors import SimulatorError, UnavailableError
 from jmdp.methods.method import Method
@@ -112,6 +112,7 @@ class LearnedEvaluation(Savable, Reportable):
         """Number of rollouts that estimate a gap variance as accurately as the network; 4 without held-out states."""
         return 4.0 if self.calibration is None else equivalent_rollouts(self.calibration)
 
+    @asks_for_seed
     def calibrate(
         self, *, seed: int, states: int = 160, rollouts: int = 24, pool: int | Pool | None = None
     ) -> Calibration:

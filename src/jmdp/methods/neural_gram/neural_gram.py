@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from jmdp.base.identity import identity
 from jmdp.base.luck import Shock
 from jmdp.base.progress import count_bar
-from jmdp.base.settings import choice, nonnegative, probability, short, whole
+from jmdp.base.settings import asks_for_seed, choice, nonnegative, probability, short, whole
 from jmdp.distribute.pool_setting import check_pool, pool_of
 from jmdp.distribute.pools import Pool
 from jmdp.errors import MissingExtraError, SettingsError
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from jmdp.methods.neural_gram.learned_evaluation import LearnedEvaluation
 
 
+@asks_for_seed
 @dataclass(frozen=True, kw_only=True)
 class NeuralGram(Method["LearnedEvaluation"]):
     """Neural networks for means and covariances, trained on pairs of branches under shared randomness.

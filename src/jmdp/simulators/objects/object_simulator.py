@@ -142,7 +142,10 @@ class ObjectSimulator(Simulator):
     def report(self) -> str:
         """What the trial found: how objects are copied, their generators, and what grows with time."""
         if self._copies is None or self._trial is None:
-            raise UnavailableError("The object was not tried yet. Give actions=…, or simulate a step first.")
+            raise UnavailableError(
+                "There is no report yet: it is about steps that are tried, which needs actions. Give them to the "
+                "simulator, ObjectSimulator(…, actions=[…]), or call step before report."
+            )
         return report_of(self._steps.name, self._copies.name, self._remarks, self._trial)
 
     def start(self, shock: Shock) -> ObjectState:
@@ -156,7 +159,10 @@ class ObjectSimulator(Simulator):
         `observation` is needed only if a policy acts in this state and there is no `observe`.
         """
         if self._copies is None:
-            raise UnavailableError("Copies of the object were not tried yet. Give actions=… to ObjectSimulator.")
+            raise UnavailableError(
+                "current(…) copies an object. How it can be copied is found by trying steps, which needs actions. Give "
+                "them to the simulator, ObjectSimulator(…, actions=[…]), or call step before current."
+            )
         copied = self._copy_of(thing)
         self._steps.shared.attach(copied)
         own = {id(generator) for _, generator in generator_places(thing)}
