@@ -267,13 +267,24 @@ def test_terminal_states_need_no_action_and_missing_ones_are_listed() -> None:
         ({"a": {"x": 1.0, 0: 0.0}, "b": "x"}, "with a sum of 1"),
         ({"a": [1.0, 0.0], "b": "x"}, r"\{state: \{action: probability\}\}"),
         (lambda state: [1.0, 0.0], "the actions were read with labels. Give"),
-        (lambda state: None, "The policy has the action None in state 'a'"),
+        (lambda state: None, "The policy has the action None in state"),
         ({}, "Give several policies as a dictionary"),
     ],
 )
 def test_wrong_policies_by_label_say_what_is_wrong(given: Any, message: str) -> None:
     with pytest.raises(JMDPError, match=message):
         jmdp.evaluate(jmdp.read_model(TERMINAL, discount=0.5), given, jmdp.Local())
+
+
+def test_a_function_with_random_numbers_or_memory_is_refused() -> None:
+    seen: list[str] = []
+
+    def alternates(state: str) -> str:
+        seen.append(state)
+        return "x" if len(seen) % 2 else "y"
+
+    with pytest.raises(PolicyError, match="may not use random numbers or memory"):
+        jmdp.evaluate(jmdp.read_model(TERMINAL, discount=0.5), alternates, jmdp.Local())
 
 
 def test_an_exception_of_a_function_has_a_note_with_the_state() -> None:

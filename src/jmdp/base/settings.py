@@ -31,7 +31,7 @@ Seeded = TypeVar("Seeded", bound=Callable[..., Any])
 
 def asks_for_seed(target: Seeded) -> Seeded:
     """Let a function or class with a required keyword `seed` say why it is required, if it is not given."""
-    call: Callable[..., Any] = target.__init__ if isinstance(target, type) else target
+    call: Callable[..., Any] = target.__init__ if isinstance(target, type) else target  # type: ignore[misc]
 
     @functools.wraps(call)
     def run(*args: Any, **kwargs: Any) -> Any:

@@ -80,15 +80,7 @@ class TabularPolicy(arrays.FrozenArrays):
         if len(entries) != S:
             count = f"more than {S}" if len(entries) > S else len(entries)
             raise PolicyError(f"actions has {count} entries for {S} states. Give one action for each state.")
-        return cls._choosing([model.actions.index(a) for a in entries], model.actions.size)
-
-    @classmethod
-    def _choosing(cls, chosen: Sequence[int], A: int) -> TabularPolicy:
-        S = len(chosen)
-        arrays.refuse_large(f"A policy of {S:,} states and {A:,} actions", 100.0 * S * A)
-        probs = np.zeros((S, A))
-        probs[np.arange(S), chosen] = 1.0
-        return cls(probs)
+        return _choosing([model.actions.index(a) for a in entries], model.actions.size)
 
     @classmethod
     def of(cls, given: Any, model: TabularJMDP) -> TabularPolicy:
@@ -110,7 +102,7 @@ class TabularPolicy(arrays.FrozenArrays):
             return cls._by_state(_called(given, model), model)
         if not isinstance(given, cls):
             refuse_order(given, model)
-        table = cls.of_array(given, model.actions)
+        table = array_policy(given, model.actions)
         if len(table.probs) != S and table is not given and np.ndim(given) == 1:
             raise PolicyError(f"The policy has {len(given)} actions for {S} states. Give one action for each state.")
         if table.probs.shape != (S, A):
@@ -144,32 +136,6 @@ class TabularPolicy(arrays.FrozenArrays):
         probs[~known, 0] = 1.0  # no action is taken in a terminal state
         return cls(probs)
 
-    @classmethod
-    def of_array(cls, given: Any, actions: Labels | None) -> TabularPolicy:
-        """Policy from one action ``[S]`` for each state, by index or name, from probabilities ``[S, A]``, or itself."""
-        if isinstance(given, cls):
-            return given
-        arrays.refuse_masked("The policy", given, PolicyError)
-        try:
-            array = np.asarray(given.detach().cpu() if hasattr(given, "detach") else given)
-        except ValueError:
-            raise PolicyError(f"The policy is {short(given)}, whose rows have different lengths. {_WANTED}") from None
-        except UNCONVERTIBLE as reason:
-            raise PolicyError(f"The policy is {short(given)} ({cut(str(reason))}). {_WANTED}") from None
-        arrays.refuse_large(f"A policy of shape {array.shape}", 100.0 * array.size)
-        if array.ndim == 1 and array.size and array.dtype.kind in ("iu" if actions is None else "iuUO"):
-            labels = actions or Labels("action", int(array.max()) + 1)
-            chosen = []
-            for s, a in enumerate(given if isinstance(given, (list, tuple)) else array.tolist()):
-                try:
-                    chosen.append(labels.index(a))
-                except LabelError as error:
-                    raise LabelError(f"The policy has the action {short(a)} in state {s}. {error}") from None
-            return cls._choosing(chosen, labels.size)
-        if array.ndim != 2:
-            raise PolicyError(f"The policy is an array of shape {array.shape} and dtype {array.dtype}. {_WANTED}")
-        return cls(array)
-
     def mixed(self, other: TabularPolicy, weight: float) -> TabularPolicy:
         """Policy that follows `other` with probability `weight` in each step, otherwise this one (e.g. ε-greedy)."""
         share = real_number(weight)
@@ -194,6 +160,40 @@ _WANTED = (
     "Give one action for each state (integers or names [S]) or probabilities [S, A]. For the same in all states of a "
     "simulator, use lambda obs: probs."
 )
+
+
+def array_policy(given: Any, actions: Labels | None) -> TabularPolicy:
+    """Policy from one action ``[S]`` for each state, by index or name, from probabilities ``[S, A]``, or itself."""
+    if isinstance(given, TabularPolicy):
+        return given
+    arrays.refuse_masked("The policy", given, PolicyError)
+    try:
+        array = np.asarray(given.detach().cpu() if hasattr(given, "detach") else given)
+    except ValueError:
+        raise PolicyError(f"The policy is {short(given)}, whose rows have different lengths. {_WANTED}") from None
+    except UNCONVERTIBLE as reason:
+        raise PolicyError(f"The policy is {short(given)} ({cut(str(reason))}). {_WANTED}") from None
+    arrays.refuse_large(f"A policy of shape {array.shape}", 100.0 * array.size)
+    if array.ndim == 1 and array.size and array.dtype.kind in ("iu" if actions is None else "iuUO"):
+        labels = actions or Labels("action", int(array.max()) + 1)
+        chosen = []
+        for s, a in enumerate(given if isinstance(given, (list, tuple)) else array.tolist()):
+            try:
+                chosen.append(labels.index(a))
+            except LabelError as error:
+                raise LabelError(f"The policy has the action {short(a)} in state {s}. {error}") from None
+        return _choosing(chosen, labels.size)
+    if array.ndim != 2:
+        raise PolicyError(f"The policy is an array of shape {array.shape} and dtype {array.dtype}. {_WANTED}")
+    return TabularPolicy(array)
+
+
+def _choosing(chosen: Sequence[int], A: int) -> TabularPolicy:
+    S = len(chosen)
+    arrays.refuse_large(f"A policy of {S:,} states and {A:,} actions", 100.0 * S * A)
+    probs = np.zeros((S, A))
+    probs[np.arange(S), chosen] = 1.0
+    return TabularPolicy(probs)
 
 
 def table_choice(value: Any, model: TabularJMDP, s: int) -> int | Floats:
@@ -226,28 +226,26 @@ def table_choice(value: Any, model: TabularJMDP, s: int) -> int | Floats:
         raise LabelError(f"The policy has the action {short(value)} {where}. {error}") from None
 
 
-_CALLS = 4
-"""Calls of a function in each of the first states, which shows whether it draws random numbers of its own."""
-
-
 def _called(function: Callable[[Any], Any], model: TabularJMDP) -> dict[Label, Any]:
     """What a function of the label does in each state that is not terminal."""
-    found: dict[Label, Any] = {}
-    for i, s in enumerate(np.flatnonzero(~model.terminal).tolist()):
-        label = model.states.label(s)
+
+    def called(s: int) -> Any:
         try:
-            values = [function(label) for _ in range(_CALLS if i < 10 else 1)]
+            return function(model.states.label(s))
         except Exception as error:
-            error.add_note(f"Raised by the policy for the state {short(label)}.")
+            error.add_note(f"Raised by the policy for the state {short(model.states.label(s))}.")
             raise
-        choices = [table_choice(value, model, s) for value in values]
-        if not all(np.array_equal(choice, choices[0]) for choice in choices):
+
+    found = {s: called(s) for s in np.flatnonzero(~model.terminal).tolist()}
+    for s in list(found)[:10][::-1] * 3:  # again, in another order: random numbers and memory give other values
+        again = called(s)
+        if not np.array_equal(table_choice(again, model, s), table_choice(found[s], model, s)):
             raise PolicyError(
-                f"The policy returned {short(values, 200)} for the state {short(label)}. A function of the state must "
-                "return the same each time: return {action: probability}."
+                f"The policy returned {short(found[s])} and then {short(again)} for the state "
+                f"{short(model.states.label(s))}. A function of the state may not use random numbers or memory: return "
+                "{action: probability}."
             )
-        found[model.states[s]] = values[0]
-    return found
+    return {model.states[s]: value for s, value in found.items()}
 
 
 def refuse_order(given: Any, model: TabularJMDP) -> None:

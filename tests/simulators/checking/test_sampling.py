@@ -220,7 +220,7 @@ def test_a_policy_with_memory_is_refused(kind, coupling):
 
 def test_a_policy_with_memory_is_refused_on_tables_too():
     world = jmdp.worlds.inventory(capacity=8)
-    with pytest.raises(PolicyError, match="It has a memory"):
+    with pytest.raises(PolicyError, match="may not use random numbers or memory"):
         compared(world.model, policy=Trend(), coupling=jmdp.Local(), discount=None, seed=1)
 
 

@@ -29,7 +29,7 @@ from jmdp.models.actors.trained_policies import (
     stacked,
     torch_module,
 )
-from jmdp.models.policy import TabularPolicy
+from jmdp.models.policy import TabularPolicy, array_policy
 from jmdp.models.tabular import TabularJMDP
 
 
@@ -116,7 +116,7 @@ def as_policy(
     if table is not None and (array or isinstance(policy, Mapping)):
         return _Table(TabularPolicy.of(policy, table), reading)
     if array:
-        return _Table(TabularPolicy.of_array(policy, actions), reading)
+        return _Table(array_policy(policy, actions), reading)
     if callable(policy) and memory and callable(getattr(policy, "reset", None)):
         return RememberingActor(policy, replace(reading, table=table))
     if callable(policy) and table is not None and not takes_luck(policy, reading):
