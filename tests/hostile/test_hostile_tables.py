@@ -91,7 +91,7 @@ def test_checks_refuse_other_objects():
         testing.check_model(3)
     with pytest.raises(ModelError, match="model is a str"):
         testing.check_certificate("model", tiny.policy(), tiny.certified())
-    with pytest.raises(PolicyError, match="policy is a dict"):
+    with pytest.raises(PolicyError, match="The policy has no action for 2 of 3 states"):
         testing.check_certificate(tiny.model(), {}, tiny.certified())
     testing.check_certificate(tiny.model(), tiny.policy().probs, tiny.certified())
     with pytest.raises(SettingsError, match="evaluation is a NoneType"):

@@ -37,6 +37,7 @@ ORDER_8 = (
     "methods/exact_pairs/test_higher_moments.py::test_orders_up_to_eight_are_certified"
     "[Local(policy_luck='independent')]"
 )
+LABELS = "models/test_labels.py::"
 PRODUCT = "methods/kernels/test_pair_product.py::"
 
 BUGS = [
@@ -67,6 +68,15 @@ BUGS = [
         PRODUCT + "test_equal_to_the_dense_product"),
     Bug("changes are added to one triangle only", "add_combination", without("mirror * H[s, t]"),
         PRODUCT + "test_changes_are_those_of_the_lower_triangle"),
+    # Labels, and what methods cover.
+    Bug("an integer is a position although labels are integers", "Labels.index", never("self.integers"),
+        LABELS + "test_an_integer_is_a_label_or_an_error_if_labels_are_integers"),
+    Bug("integer labels stay in the order of the file", "_Axis.of", never("is_integer(names[i])"),
+        LABELS + "test_integers_are_sorted_on_reading_and_other_names_follow"),
+    Bug("lists are used in the order of the file", "refuse_order", always("states.read or actions.read"),
+        LABELS + "test_lists_are_refused_for_tables_that_were_read_with_labels"),
+    Bug("a method answers for every coupling", "Covers.missing", never("type(coupling) not in self.couplings"),
+        "methods/test_covers.py::test_a_method_is_refused_for_questions_that_it_does_not_declare"),
     # Policies.
     Bug("policies in one state draw separate scenarios", "PolicyBlocks.pairs", instead("goes_on", "goes_on[:0]"),
         POLICIES + "test_policies_hold_against_rationals"),
