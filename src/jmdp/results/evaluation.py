@@ -126,12 +126,18 @@ class Evaluation(arrays.FrozenArrays, Tabulated, Savable, Reportable):
         if not at:
             return Estimate.around(1.0, 0.0)
         if self.moments is not None and len(at) <= self.moments.order:
-            return self.moments.moment(at)
+            found = self.moments.moment(at)
+            known = len(at) == 1 or at[0][0] == at[-1][0] or isinstance(self.cross, CertifiedCrossCovariances)
+            return found.also(self._low_moment(at)) if len(at) <= 2 and known and self._is_certain else found
         if len(at) > 2:
             raise UnavailableError(
                 f"This evaluation has no moments of order {len(at)}. Use ExactPairs(order={len(at)}) for two "
                 f"coordinates, JIPE(order={len(at)}) for any."
             )
+        return self._low_moment(at)
+
+    def _low_moment(self, at: list[tuple[int, int]]) -> Estimate:
+        """E[Z(x)] or E[Z(x) Z(y)], from means and covariances."""
         low, high = -math.inf, math.inf
         if len(at) == 1:
             return self.mean_of(*coordinates[0])
@@ -265,10 +271,17 @@ class Evaluation(arrays.FrozenArrays, Tabulated, Savable, Reportable):
         order = 2 if self.moments is None else self.moments.order
         if x == y:
             return tuple(Estimate.around(float(n == 0), 0.0) for n in range(order + 1))
-        if self.moments is not None:
-            return self.moments.gap_moments(i, x, y)
         wide = Interval(0.0, math.inf) if variances is None else variances
-        return Estimate.around(1.0, 0.0), Estimate.around(0.0, 0.0), Estimate(variance, wide.low, wide.high)
+        second = Estimate(variance, wide.low, wide.high)
+        if self.moments is None:
+            return Estimate.around(1.0, 0.0), Estimate.around(0.0, 0.0), second
+        none, first, known, *higher = self.moments.gap_moments(i, x, y)
+        return none, first, known.also(second) if self._is_certain else known, *higher
+
+    @property
+    def _is_certain(self) -> bool:
+        """True if intervals contain their quantities for certain, so that those of one quantity may be intersected."""
+        return self.certificate is not None and self.certificate.confidence is None
 
     def _correlation_interval(self, i: int, x: int, y: int, gap_variance: Interval | None) -> Interval | None:
         va, vb, c = (self._covariance_interval(i, *pair) for pair in ((x, x), (y, y), (x, y)))
