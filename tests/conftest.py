@@ -67,6 +67,7 @@ SLOW = (
     "promises/test_planted_bugs.py::test_p7",
     "promises/test_policy_decisions.py",
     "promises/test_policy_truth.py",
+    "promises/test_rare_actions.py",
     "promises/test_relations.py",
     "promises/test_sentences.py",
     "promises/test_tabular_truth.py",

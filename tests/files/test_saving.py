@@ -49,6 +49,15 @@ def test_what_is_loaded_is_what_was_saved(kind, folder):
     assert (folder / "again.nc").read_bytes() == saved(kind)
 
 
+def test_the_error_of_probabilities_is_saved_with_a_table(folder):
+    """What is computed again from the file has the same errors."""
+    marginals = jmdp.Marginals([[2, 3]], [1 / 3, 2 / 3, 0.1, 0.2, 0.7], [1, 2, 3, 4, 5], [0] * 5, 0.9)
+    model = jmdp.couple(marginals, jmdp.CommonUniform())
+    assert again(model, folder).prob_error == model.prob_error > 0
+    evaluation = jmdp.evaluate(model, [0], jmdp.Local())
+    assert again(evaluation, folder).asked.model.prob_error == model.prob_error
+
+
 OTHERS = [*product(["evaluation ExactPairs", "comparison compare in a table", "review of a table"], [2, 2**32])]
 
 

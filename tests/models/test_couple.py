@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import itertools
 import pickle
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ import pytest
 import jmdp
 from jmdp.errors import MemoryBudgetError, ModelError
 from jmdp.models.couple import CommonUniform, JointTable, Maximal, Product, couple
-from jmdp.models.joint import common_uniform, lists
+from jmdp.models.joint import lists
 from jmdp.models.marginals import Marginals
 from jmdp.models.tabular import with_discount
 from reference import couplings
@@ -101,18 +102,29 @@ def test_scenarios_are_the_intervals_of_the_uniform_number():
     np.testing.assert_array_equal(model.reward, [[[1, 3], [2, 3], [2, 4]]])
 
 
-@pytest.mark.parametrize("A", [2, 5])
-def test_breakpoints_that_differ_by_rounding_are_one(A):
-    """0.1 + 0.2 is not 0.3 in floats, and the order of additions of tenths differs between actions."""
+@pytest.mark.parametrize("rule", [CommonUniform(), CommonUniform(across_states=True)], ids=repr)
+def test_breakpoints_are_one_if_they_are_equal_in_exact_arithmetic(rule):
+    """The sum of three tenths does not depend on their order, and 0.1 + 0.2 is not 0.3 in floats."""
     rng = np.random.default_rng(4)
     tenths = np.array([0.1, 0.2, 0.3, 0.4])
-    prob = np.concatenate([rng.permutation(tenths) for _ in range(50 * A)])
-    N = prob.size
-    marginals = Marginals(np.full((50, A), 4), prob, np.arange(N), np.zeros(N, int), 0.9)
-    for rule in (CommonUniform(), CommonUniform(across_states=True)):
-        model = couple(marginals, rule)
-        np.testing.assert_allclose(model.prob * 10, np.round(model.prob * 10), atol=1e-13)
-        assert (model.prob[model.prob > 0] > 0.09).all()
+    prob = np.concatenate([rng.permutation(tenths) for _ in range(500)])
+    marginals = Marginals(np.full((100, 5), 4), prob, np.arange(2000), np.zeros(2000, int), 0.9)
+    model = couple(marginals, rule)
+    sums = {sum(map(Fraction, part)) for n in range(5) for part in itertools.combinations(tenths.tolist(), n)}
+    assert model.shape[1] <= len(sums) - 1
+    slivers = model.prob < 1e-15
+    np.testing.assert_allclose(model.prob[~slivers] * 10, np.round(model.prob[~slivers] * 10), atol=1e-13)
+
+
+def test_lists_of_equal_probabilities_make_as_many_scenarios_as_outcomes():
+    """Their probabilities are kept bit for bit, so that no error is added."""
+    thirds, ninths = np.full(3, 1 / 3), np.full(9, 1 / 9)
+    prob = np.concatenate([thirds, [1.0], thirds, ninths, ninths, [1.0]])
+    marginals = Marginals([[3, 1, 3], [9, 9, 1]], prob, np.arange(prob.size), np.zeros(prob.size, int), 0.9)
+    model = couple(marginals, CommonUniform())
+    assert model.shape[1] == 9
+    np.testing.assert_array_equal(model.prob, [[*thirds, *np.zeros(6)], ninths])
+    assert model.prob_error == 0
 
 
 def test_no_consecutive_scenarios_are_equal():
@@ -140,35 +152,100 @@ def test_across_states_all_rows_are_equal_and_mean_the_same_interval():
         live = np.flatnonzero(~model.terminal)
         if live.size == 0:
             continue
-        middle = np.cumsum(model.prob[live[0]]) - model.prob[live[0]] / 2
         s, a = int(rng.choice(live)), int(rng.integers(marginals.shape[1]))
-        p, r, n = marginals.outcomes(s, a)
-        expected = np.searchsorted(np.cumsum(p), middle)
-        np.testing.assert_array_equal(model.reward[s, :, a], r[expected])
-        np.testing.assert_array_equal(model.next_state[s, :, a], n[expected])
+        one = lists_of(marginals, s)[a]
+        total = sum(map(Fraction, model.prob[s]))
+        begin = Fraction(0)
+        for k, p in enumerate(map(Fraction, model.prob[s])):
+            if p > 1e-12:  # ends of rounded lengths are not exact
+                assert couplings.at(one, (begin + p / 2) / total) == (model.reward[s, k, a], model.next_state[s, k, a])
+            begin += p
 
 
-def test_very_small_probabilities_are_kept_or_left_out_but_never_moved_far():
-    """Tails of 300 outcomes with probabilities down to 1e-40 would form a chain of close breakpoints."""
+def test_very_small_probabilities_are_kept():
+    """Tails of 300 outcomes with probabilities down to 1e-40, which form a chain of close breakpoints."""
     tail = np.exp(-0.3 * np.arange(300.0))
     prob = np.concatenate([tail / tail.sum(), tail[::-1] / tail.sum()])
     marginals = Marginals([[300, 300]], prob, np.arange(600), np.zeros(600, int), 0.9)
     for rule in (CommonUniform(), CommonUniform(across_states=True), Maximal()):
         model = couple(marginals, rule)
         for a in range(2):
-            found = joint_of(model, 0, a)
-            off = [abs(p - found.get(((r, 0),), 0.0)) for p, r, _ in zip(*marginals.outcomes(0, a), strict=True)]
-            assert max(off) < 3 * 600 * 8 * 2.0**-53
+            found, (p, r, _) = joint_of(model, 0, a), marginals.outcomes(0, a)
+            np.testing.assert_allclose([found[((x, 0),)] for x in r], p, rtol=1e-14)
 
 
-@pytest.mark.parametrize("rule", [CommonUniform(), CommonUniform(across_states=True)], ids=repr)
-def test_many_close_breakpoints_are_not_merged_into_one(rule):
-    """999 probabilities just below the tolerance: their sum is kept, though single ones are not."""
-    small = 7.5 * 1000 * 2.0**-53
-    prob = np.r_[np.full(999, small), 1 - 999 * small]
-    model = couple(Marginals([[1000]], prob, np.arange(1000), np.zeros(1000, int), 0.9), rule)
-    found = sum(p for ((r, _),), p in joint_of(model, 0).items() if r < 999)
-    assert found == pytest.approx(999 * small, abs=2 * small)
+@pytest.mark.parametrize("rule", [CommonUniform(across_states=True), CommonUniform(), Maximal(), Product()], ids=repr)
+def test_a_residual_of_a_sum_keeps_its_probability(rule):
+    """1 − .7 − .2 − .1 is 2.8e-17. Its outcome must not receive a whole scenario."""
+    residual = 1 - 0.7 - 0.2 - 0.1
+    assert 0 < residual < 1e-16
+    marginals = Marginals(
+        [[4, 2]], [0.7, 0.2, 0.1, residual, 0.5, 0.5], [0.0, 0.0, 0.0, -100.0, 0.0, 0.0], [0] * 6, 0.9
+    )
+    evaluation = jmdp.evaluate(couple(marginals, rule), [0], jmdp.Local())
+    rare = Fraction(residual) / sum(map(Fraction, [0.7, 0.2, 0.1, residual]))
+    after = -100 * rare / (1 - Fraction(0.9))
+    for a, truth in enumerate((after, Fraction(0.9) * after)):
+        interval = evaluation.mean_interval(0, a)
+        assert interval.low <= truth <= interval.high
+        assert interval.high - interval.low < 1e-25
+
+
+@pytest.mark.parametrize("rule", [CommonUniform(), CommonUniform(order="reward"), Maximal(), Product()], ids=repr)
+def test_a_rare_outcome_with_a_large_reward_is_kept(rule):
+    marginals = Marginals([[2, 1]], [1 - 1e-16, 1e-16, 1.0], [0.0, 1e20, 1.0], [0, 0, 0], 0.5)
+    mean = jmdp.evaluate(couple(marginals, rule), [0], jmdp.Local()).mean_interval(0, 0)
+    truth = 2 * Fraction(1e20) * Fraction(1e-16) / (Fraction(1e-16) + Fraction(1 - 1e-16))
+    assert mean.low <= truth <= mean.high
+    assert mean.high - mean.low < 1e-7
+
+
+@pytest.mark.parametrize("rule", RULES, ids=repr)
+def test_intervals_are_those_of_lists_divided_by_their_exact_sums(rule):
+    """Sums that differ from 1 by 2e-7, as in single precision."""
+    prob = [0.3, 0.7 + 2e-7, 0.1 - 1e-7, 0.9, 0.25, 0.75]
+    marginals = Marginals([[2, 2, 2]], prob, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0], [0] * 6, 0.99)
+    evaluation = jmdp.evaluate(couple(marginals, rule), [0], jmdp.Local())
+    means = [sum(p * Fraction(r) for p, (r, _) in one) for one in lists_of(marginals, 0)]
+    gamma = Fraction(0.99)
+    for a, mean in enumerate(means):
+        interval = evaluation.mean_interval(0, a)
+        assert interval.low <= mean + gamma / (1 - gamma) * means[0] <= interval.high
+        assert interval.high - interval.low < 1e-11
+
+
+def test_a_joint_table_must_have_the_marginals_up_to_rounding_of_each_probability():
+    """5e-13 of mass is half a thousandth of an outcome of probability 1e-9, whose reward may be large."""
+    marginals = Marginals([[2, 1]], [1 - 1e-9, 1e-9, 1.0], [0.0, 1e12, 1.0], [0, 0, 0], 0.5)
+    chosen = [[[0, 0], [1, 0]]]
+    with pytest.raises(ModelError, match=r"outcome 1 of action 0 a probability of 1\.0005e-09, .* is 1e-09\."):
+        couple(marginals, JointTable([[1 - 1e-9 - 5e-13, 1e-9 + 5e-13]], chosen))
+    model = couple(marginals, JointTable([[1 - 1e-9, 1e-9 * (1 + 1e-11)]], chosen))
+    assert 1e-11 < model.prob_error < 1.1e-11
+    mean = jmdp.evaluate(model, [0], jmdp.Local()).mean_interval(0, 0)
+    truth = 2 * Fraction(1e12) * Fraction(1e-9) / (Fraction(1e-9) + Fraction(1 - 1e-9))
+    assert mean.low <= truth <= mean.high
+    assert mean.high - mean.low < 1e-6
+
+
+def test_probabilities_with_too_few_digits_are_refused():
+    """A third of the smallest float cannot be represented, but its part of a certain outcome can."""
+    marginals = Marginals([[2, 3]], [1.0, 5e-324, *[1 / 3] * 3], np.arange(5), [0] * 5, 0.5)
+    with pytest.raises(ModelError, match=r"as small as 4\.94e-324\. .* Leave out outcomes below 1e-290"):
+        couple(marginals, Product())
+    model = couple(marginals, CommonUniform())
+    assert model.prob_error < 4 * 2.0**-53
+    assert 5e-324 in model.prob
+
+
+def test_a_scenario_too_small_for_a_float_stays_possible():
+    """Breakpoints 1/(1 + p) and (1 + p)/(1 + 2p) differ by p², and p² is below the smallest float."""
+    p = 1e-300
+    marginals = Marginals([[2, 3]], [1.0, p, 1.0, p, p], np.arange(5), [0] * 5, 0.5)
+    model = couple(marginals, CommonUniform())
+    assert len(joint_of(model, 0)) == len(couplings.common_uniform(lists_of(marginals, 0))) == 4
+    assert 5e-324 in model.prob
+    assert model.prob_error < 4 * 2.0**-53
 
 
 def test_states_are_processed_in_parts(monkeypatch):
@@ -183,7 +260,6 @@ def test_states_are_processed_in_parts(monkeypatch):
         whole = couple(marginals, rule)
         for size in (1, 7, 100):
             monkeypatch.setattr(lists, "_CHUNK", size)
-            monkeypatch.setattr(common_uniform, "_CHUNK", size)
             parts = couple(marginals, rule)
             monkeypatch.undo()
             for name in ("prob", "reward", "next_state"):
@@ -217,12 +293,13 @@ def test_tables_of_random_couplings_are_read_back():
 
 
 def test_the_rule_is_recorded_shown_and_kept():
-    marginals = random_marginals(np.random.default_rng(8))
+    marginals = Marginals([[2, 3]], [1 / 3, 2 / 3, 0.1, 0.2, 0.7], [1, 2, 3, 4, 5], [0] * 5, 0.9)
     model = couple(marginals, CommonUniform(order="reward"))
     assert model.coupled_by == "CommonUniform(order='reward')"
     assert "coupled_by=CommonUniform(order='reward')" in repr(model)
+    assert model.prob_error > 0
     for other in (copy.copy(model), copy.deepcopy(model), pickle.loads(pickle.dumps(model)), with_discount(model, 0.3)):
-        assert other.coupled_by == model.coupled_by
+        assert (other.coupled_by, other.prob_error) == (model.coupled_by, model.prob_error)
     given = jmdp.TabularJMDP(model.prob, model.reward, model.next_state, 0.5)
     assert given.coupled_by is None
     assert "coupled_by" not in repr(given)

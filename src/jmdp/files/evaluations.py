@@ -300,4 +300,4 @@ _FIELDS = {
     "gap_variance": Optional(Array("<f8", "S A A")),
 }
 
-KIND = Kind(SavedEvaluation, _FIELDS, added=("gap_mean", "gap_variance"))
+KIND = Kind(SavedEvaluation, _FIELDS, usual={"gap_mean": None, "gap_variance": None})

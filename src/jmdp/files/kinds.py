@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from jmdp.base.settings import short
@@ -18,7 +18,7 @@ class Kind:
     fields: Mapping[str, Type]
     build: Callable[[dict[str, Any]], Any] | None = None  # makes the object from its fields; by default the class
     axes_of_whole: bool = False  # whether letters mean the axes of the object that contains it
-    added: tuple[str, ...] = ()  # optional fields that files of earlier versions do not have
+    usual: Mapping[str, Any] = field(default_factory=dict)  # fields that are left out if they have this value
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,9 @@ class Object(Type):
         for name, kind in self.kinds().items():
             if type(value) is kind.of:
                 inside = {
-                    key: field.encode(getattr(value, key), sink, f"{place}.{key}" if place else key)
-                    for key, field in kind.fields.items()
+                    key: of.encode(getattr(value, key), sink, f"{place}.{key}" if place else key)
+                    for key, of in kind.fields.items()
+                    if key not in kind.usual or not _equal(getattr(value, key), kind.usual[key])
                 }
                 return {"class": name, **inside}
         raise NotImplementedError(f"a {type(value).__name__} cannot be saved")
@@ -45,13 +46,19 @@ class Object(Type):
         if type(name) is not str or name not in kinds:
             raise WrongFieldError(place, f"{short(node)} instead of one of: {', '.join(kinds)}")
         kind = kinds[name]
-        node = {**dict.fromkeys(kind.added), **node}
-        if set(node) != {"class", *kind.fields}:
-            odd = sorted(set(node) ^ {"class", *kind.fields})
+        expected = {"class", *kind.fields} - (set(kind.usual) - set(node))
+        if set(node) != expected:
+            odd = sorted(set(node) ^ expected)
             raise WrongFieldError(place, f"a {name} with other fields than expected: {short(odd, 200)}")
         own = sizes if kind.axes_of_whole else {}
         found = {
-            key: field.decode(node[key], source, f"{place}.{key}" if place else key, own)
-            for key, field in kind.fields.items()
+            key: of.decode(node[key], source, f"{place}.{key}" if place else key, own)
+            if key in node
+            else kind.usual[key]
+            for key, of in kind.fields.items()
         }
         return kind.of(**found) if kind.build is None else kind.build(found)
+
+
+def _equal(one: Any, other: Any) -> bool:
+    return type(one) is type(other) and bool(one == other)

@@ -34,7 +34,7 @@ from jmdp.files.types import (
 )
 from jmdp.models.coupling import Independent, Local, Synchronous
 from jmdp.models.policy import TabularPolicy
-from jmdp.models.tabular import TabularJMDP, with_coupled_by, with_read_labels
+from jmdp.models.tabular import TabularJMDP, with_coupled_by, with_prob_error, with_read_labels
 from jmdp.results.asked import Asked
 from jmdp.results.calibration import Calibration
 from jmdp.results.certificate import Certificate
@@ -63,9 +63,10 @@ _TABLE = {
     "actions": LabelsOf("A"),
     "coupled_by": Optional(TEXT),
     "normalised": NUMBER,
+    "prob_error": NUMBER,
 }
 
-MODELS = {"TabularJMDP": Kind(TabularJMDP, _TABLE, lambda fields: _table(fields))}
+MODELS = {"TabularJMDP": Kind(TabularJMDP, _TABLE, lambda fields: _table(fields), usual={"prob_error": 0.0})}
 
 POLICY = Object(lambda: {"TabularPolicy": Kind(TabularPolicy, {"probs": Array("<f8", "S A")})})
 
@@ -189,14 +190,16 @@ _CALIBRATION = {
 
 def _table(fields: dict[str, Any]) -> TabularJMDP:
     """A table; its arrays are taken out of `fields` and freed as soon as they are copied."""
-    coupled_by, normalised = fields.pop("coupled_by"), fields.pop("normalised")
-    if not 0 <= normalised <= ROW_SUM_TOLERANCE:
-        raise WrongFieldError("normalised", f"a correction of {normalised}")
+    coupled_by, normalised, error = (fields.pop(name) for name in ("coupled_by", "normalised", "prob_error"))
+    for name, size in (("normalised", normalised), ("prob_error", error)):
+        if not 0 <= size <= ROW_SUM_TOLERANCE:
+            raise WrongFieldError(name, f"a correction of {size}")
     names = {f"{kind}_names": fields.pop(f"{kind}s").names for kind in ("state", "action")}
     for name in [name for name, value in fields.items() if isinstance(value, np.ndarray)]:
         fields[name] = HandedOver(fields[name])
     model = with_read_labels(TabularJMDP(**fields, **names))
     object.__setattr__(model, "normalised", max(model.normalised, normalised))
+    model = with_prob_error(model, error)
     return model if coupled_by is None else with_coupled_by(model, coupled_by)
 
 

@@ -1,6 +1,7 @@
 """Scenario tables of ordinary MDPs: a rule says how the outcomes of different actions hang together.
 
-Every rule keeps the distribution of each single action. The gaps between actions depend on it, so it is a choice that
+Every rule keeps the distribution of each single action: given probabilities, divided by the exact sum of their list, up
+to one rounding, which the errors of results include. The gaps between actions depend on it, so it is a choice that
 must fit the problem, and the table records it.
 
 ==================  =====================================================================================
@@ -23,14 +24,18 @@ import numpy.typing as npt
 from jmdp.base import arrays
 from jmdp.base.settings import boolean, choice, short
 from jmdp.errors import ModelError, SettingsError
-from jmdp.models.joint import common_uniform, joint_table, product
+from jmdp.models.joint import common_uniform, intervals, joint_table, product
 from jmdp.models.joint.lists import Scenarios, as_given, by_reward
 from jmdp.models.joint.maximal import common_first
 from jmdp.models.marginals.marginals import Marginals, check_marginals
-from jmdp.models.tabular import TabularJMDP, with_coupled_by, with_labels
+from jmdp.models.tabular import TabularJMDP, with_coupled_by, with_labels, with_prob_error
 
-_BYTES = 120.0
-"""Memory for each outcome while lists are sorted; the table is planned apart."""
+_BYTES = 300.0
+"""Memory for each outcome while lists are sorted and added in integers; the table is planned apart."""
+
+
+_LARGEST_ERROR = 1e-6
+"""Largest relative error of probabilities; certificates neglect its square."""
 
 
 class OutcomeCoupling:
@@ -49,8 +54,8 @@ class CommonUniform(OutcomeCoupling):
     """One uniform number U for all actions: action a has outcome j if F_a(j − 1) ≤ U < F_a(j).
 
     F_a are the cumulative sums of its probabilities. Scenarios are the intervals between the breakpoints of all
-    actions. Breakpoints that differ only by rounding are merged, which may leave out outcomes with probabilities below
-    2⁻⁵⁰ n, with the largest number n of outcomes of an action.
+    actions, in exact arithmetic. If breakpoints that are meant to be equal differ by the rounding of the given
+    probabilities, as 0.1 + 0.2 and 0.3 do, a scenario of a tiny probability lies between them.
 
     Parameters
     ----------
@@ -94,6 +99,8 @@ class Maximal(OutcomeCoupling):
 class JointTable(OutcomeCoupling, arrays.FrozenArrays):
     """An explicit joint distribution. It is refused if it changes the distribution of an action by more than rounding.
 
+    A probability of an outcome may differ by 1e-9 of its own size, and errors of results include the difference.
+
     Parameters
     ----------
     prob
@@ -135,21 +142,25 @@ def couple(marginals: Marginals, by: OutcomeCoupling) -> TabularJMDP:
     check_marginals(marginals)
     N = marginals.prob.size
     arrays.refuse_large(f"The coupling of {N} outcomes", _BYTES * N)
-    prob, reward, next_state = _scenarios(marginals, by)
+    prob, reward, next_state, error = _scenarios(marginals, by)
+    if error > _LARGEST_ERROR:
+        raise ModelError(
+            f"There are probabilities as small as {marginals.prob.min():.3g}. Below 1e-308 float64 has fewer digits, "
+            f"too few for {by!r} here. Leave out outcomes below 1e-290: give them the probability 0."
+        )
     names = marginals.states.names, marginals.actions.names
     model = TabularJMDP(prob, reward, next_state, marginals.discount, marginals.terminal, *names)
     model = with_labels(model, marginals.states, marginals.actions)
-    return with_coupled_by(model, repr(by))
+    return with_coupled_by(with_prob_error(model, error), repr(by))
 
 
 def _scenarios(marginals: Marginals, by: OutcomeCoupling) -> Scenarios:
     if isinstance(by, CommonUniform):
         lists = by_reward(marginals) if by.order == "reward" else as_given(marginals)
         if by.across_states:
-            return common_uniform.common_scenarios(
-                lists, marginals.terminal, "Use across_states=False, or probabilities that states have in common."
-            )
-        return common_uniform.scenarios(lists, "Use fewer outcomes or fewer actions.")
+            fix = "Use across_states=False, or probabilities that states have in common."
+            return common_uniform.common_scenarios(intervals.by_rows(lists, common=True), fix)
+        return common_uniform.scenarios(intervals.by_rows(lists), "Use fewer outcomes or fewer actions.")
     if isinstance(by, Maximal):
         return common_uniform.scenarios(common_first(as_given(marginals)), "Use fewer outcomes or fewer actions.")
     if isinstance(by, Product):

@@ -62,6 +62,7 @@ class LazyJMDP:
                 f"{LARGEST_RETURN * (1 - self.discount):g} at this discount."
             )
         self.reward_bound: float = bound
+        self.prob_error = 0.0  # as of a `TabularJMDP`
         self.actions: Labels | None = None  # without names, set by the first table of a non-terminal state
         if action_names is not None:
             names = plain_names("action", _MOST_ACTIONS, action_names)
@@ -85,7 +86,7 @@ class LazyJMDP:
             return model.prob[s], model.reward[s], model.next_state[s].tolist()
 
         lazy = cls(scenarios, model.discount, model.reward_bound)
-        lazy.actions = model.actions
+        lazy.actions, lazy.prob_error = model.actions, model.prob_error
         return lazy
 
     def index(self, state: State) -> int:

@@ -46,7 +46,8 @@ class TabularJMDP(arrays.FrozenArrays, Savable):
     The model is defined by its stored table, with each row of `prob` divided by its exact sum. Rows whose sum differs
     from 1 by more than rounding but less than 1e-6 are normalised first; a larger difference raises an error. Rows of
     terminal states are ignored and replaced by one certain scenario that stays in the state with reward 0. Rewards of
-    scenarios with probability 0 must be finite too, and are set to 0.
+    scenarios with probability 0 must be finite too, and are set to 0. Probabilities of a table that `couple` has made
+    are rounded; `prob_error` bounds the effect, which certificates include.
 
     Paper: Definition 4.3 (JMDP). Here the reward and next state of one action are drawn jointly; the paper's
     Definition 3.2, Eq. (2) and Eq. (4) write them as independent.
@@ -77,6 +78,7 @@ class TabularJMDP(arrays.FrozenArrays, Savable):
     actions: Labels
     reward_bound: float  # B = max |reward| over outcomes that can happen
     normalised: float = 0.0  # largest |sum of a given row of prob − 1| that was corrected; 0 if there was only rounding
+    prob_error: float = 0.0  # bound on the relative error of the probability of any outcome of an action, by `couple`
     coupled_by: str | None = None  # how `couple` made the table of marginals, e.g. "Maximal()"; None if it was given
 
     def __init__(
@@ -263,6 +265,13 @@ def with_read_labels(model: TabularJMDP) -> TabularJMDP:
     """Copy of a table that records that its names, if it has any, come from a file or frame."""
     states, actions = (replace(labels, read=labels.names is not None) for labels in (model.states, model.actions))
     return with_labels(model, states, actions)
+
+
+def with_prob_error(model: TabularJMDP, error: float) -> TabularJMDP:
+    """Copy of a table whose probabilities are rounded: those of outcomes of an action have this relative error."""
+    other = copy.copy(model)
+    object.__setattr__(other, "prob_error", error)
+    return other
 
 
 def with_coupled_by(model: TabularJMDP, how: str) -> TabularJMDP:

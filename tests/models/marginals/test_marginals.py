@@ -149,9 +149,13 @@ def test_terminal_states_stay_whatever_their_rows_are():
     np.testing.assert_array_equal(found.next_state, [0, 0, 0, 1, 0])
 
 
-def test_rows_are_normalised_as_in_tables():
+def test_probabilities_are_stored_as_given():
+    """Lists are divided by their exact sums where they are used: in floats the quotients would be rounded."""
     loose = Marginals([[2]], [0.5, 0.5 + 2e-7], [0, 1], [0, 0], 0.5)
-    assert abs(loose.prob.sum() - 1) < 1e-15
+    assert loose.prob.tolist() == [0.5, 0.5 + 2e-7]
+    for rule in (jmdp.CommonUniform(), jmdp.Product()):
+        assert abs(jmdp.couple(loose, rule).prob.sum() - 1) < 1e-15
+        assert jmdp.couple(loose, rule).normalised == 0
     rng = np.random.default_rng(0)
     for _ in range(100):
         marginals = random_marginals(rng)

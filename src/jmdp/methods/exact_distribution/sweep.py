@@ -12,7 +12,7 @@ from jmdp.base.machine import Threads
 from jmdp.methods.exact_distribution.steps import DistributionSteps, Steps
 from jmdp.methods.exact_distribution.ties import tie_chances
 from jmdp.methods.kernels.tables import CellLayout, Cells, OutcomeLists
-from jmdp.methods.shared.pair_operator import row_sum_error_units
+from jmdp.methods.shared.pair_operator import row_error_units
 from jmdp.methods.shared.shared_randomness import break_point_units
 from jmdp.models.coupling import Coupling
 from jmdp.models.policy import TabularPolicy
@@ -51,12 +51,7 @@ class DistributionSweep:
         low, high = self._drawn_range = _ranges(steps.drawn, model.discount)
         # Every probability is a product of entries of stored rows, summed over outcomes that were joined.
         breaks = break_point_units(policy, coupling)
-        self._units = (
-            2 * (row_sum_error_units(model.prob) + row_sum_error_units(policy.probs))
-            + 3 * steps.most_merged
-            + breaks
-            + 8
-        )
+        self._units = 2 * row_error_units(model, policy) + 3 * steps.most_merged + breaks + 8
         self.ties = tie_chances(steps, low, high, self._units)
         low[self.ties.always] = high[self.ties.always] = 0.0
         self._given_range = _one_step(steps.given, low, high)

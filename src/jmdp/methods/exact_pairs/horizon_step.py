@@ -24,7 +24,7 @@ from jmdp.methods.shared import double_double as dd
 from jmdp.methods.shared.double_double import DoubleDouble
 from jmdp.methods.shared.pair_operator import PairOperator
 from jmdp.methods.shared.reward_units import RewardUnits
-from jmdp.methods.shared.shaping import Shaped, action_values
+from jmdp.methods.shared.shaping import Shaped, action_values, mean_shifts
 from jmdp.methods.shared.shared_randomness import joint_steps
 from jmdp.methods.shared.state_classes import StateClasses
 from jmdp.methods.shared.state_units import StateUnits
@@ -36,7 +36,7 @@ from jmdp.models.tabular import TabularJMDP
 _UP = 1 + 2.0**-40
 
 _SPLIT = 2.0**-40
-"""f g̃ + g f̃ ≤ (λ f + g/λ)(λ f̃ + g̃/λ), with this λ: g is some 2⁻⁹⁰ of f."""
+"""Smallest λ in f g̃ + g f̃ ≤ (λ f + g/λ)(λ f̃ + g̃/λ): g is some 2⁻⁹⁰ of f, or as the error of the probabilities."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,7 +139,9 @@ class HorizonStep(PairOperator):
 
     def _error(self, spread: Floats, rms: Floats, slip: Floats, later: Floats, earns: Booleans) -> Floats:
         """e or f, from E[d²] + γ² E[V'], √E[d²], the error of d and of the mean of Y', and γ² E[e'²]."""
-        own = self.rounding * ROUNDOFF * spread + (_SPLIT * rms + slip / _SPLIT) ** 2
+        size = float(rms.max())
+        split = min(max(math.sqrt(float(slip.max()) / size), _SPLIT), 1.0) if size else _SPLIT
+        own = self.rounding * ROUNDOFF * spread + (split * rms + slip / split) ** 2
         return np.where(earns, np.sqrt((later + own + UNDERFLOW) * _UP) * _UP, 0.0)
 
     def _shaped(self) -> Shaped:
@@ -156,6 +158,7 @@ class HorizonStep(PairOperator):
         noise = self._noise(value)
         drawn = np.where(self.policy.probs > 0, noise, 0.0).max(axis=1)
         later_error = model.discount * self._problem.mean_of_action(before.error[n])
+        later_error = later_error + mean_shifts(model, centred)
         value_error = ((later_error * self.policy.probs).sum(axis=1) + drawn) * _UP
         rest_errors = (later_error + noise) * _UP
         return Shaped(

@@ -107,6 +107,7 @@ class _Refinement:
             best, left = self._solved(best, V, solve, _INVISIBLE * operator.entry(H) * operator.one_minus_square)
         entry = max(operator.entry(best.high), largest(V.high))
         noise = self.units_of_rounding * dd.RELATIVE_ERROR * (operator.largest_source + entry)
+        noise += operator.prob_error(entry)
         noise += UNDERFLOW if operator.shaped.rewards.bound else 0.0
         below = (max(left, V_residual) + noise) / operator.one_minus_square
         if operator.blocks is not None:

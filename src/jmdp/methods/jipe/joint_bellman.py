@@ -115,20 +115,21 @@ class JointBellman:
         """Bound on the rounding error in a residual, in ‖·‖_λ.
 
         Every term of a moment of order k is a product of probabilities, rewards and an entry of a table. Units of
-        rounding on each term, with at most k branches: 2(K + A + 2)k since rows of probabilities sum to 1 only up to
-        rounding; 3k for a weight C γ^l R^r; K 2^k to sum the outcomes in a row of the matrices, and k products with
-        them; k(A + 1) for the average over actions; one for each shared scenario. The error of a break point of shared
-        action draws is 3A units; k states have kA break points, and each moves mass twice.
+        rounding on each term, with at most k branches: those of rounded probabilities of the model, k times;
+        2(K + A + 2)k since rows of probabilities sum to 1 only up to rounding; 3k for a weight C γ^l R^r; K 2^k to sum
+        the outcomes in a row of the matrices, and k products with them; k(A + 1) for the average over actions; one for
+        each shared scenario. The error of a break point of shared action draws is 3A units; k states have kA break
+        points, and each moves mass twice.
         """
         _, K, A = self.model.shape
         B, gamma, top = self.rewards.bound, self.model.discount, [1.0] + [0.0] * self.order
         for m, table in self.tables(moments).items():
             top[sum(m)] = max(top[sum(m)], largest(table))
         tiny = UNDERFLOW * max(top) if B else 0.0
-        breaks = 6 * A * A if self.common_choices else 0
+        breaks, given = 6 * A * A if self.common_choices else 0, self.model.prob_error / ROUNDOFF
         found = 0.0
         for k in range(1, self.order + 1):
-            count = k * (2 * K + 3 * A + 10 + breaks) + K * 2**k + len(self.scenario_steps) + 2
+            count = k * (2 * K + 3 * A + 10 + breaks + given) + K * 2**k + len(self.scenario_steps) + 2
             terms = sum(comb(k, i) * gamma**i * B ** (k - i) * top[i] for i in range(k + 1))
             found = max(found, (2 * count * ROUNDOFF * terms + tiny) / self.scale(k))
         return found

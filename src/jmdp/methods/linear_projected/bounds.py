@@ -24,7 +24,7 @@ from jmdp.base.scale import Scale
 from jmdp.methods.linear_projected.fitted_moments import FittedMoments
 from jmdp.methods.linear_projected.pair_features import AT_ONCE, PairFeatures, Source
 from jmdp.methods.linear_projected.pair_weights import PairWeights
-from jmdp.methods.shared.pair_operator import row_sum_error_units
+from jmdp.methods.shared.pair_operator import row_error_units
 from jmdp.methods.shared.reward_units import RewardUnits
 from jmdp.models.tabular import TabularJMDP
 from jmdp.results.certificate import Certificate
@@ -202,7 +202,7 @@ def _units(pairs: PairFeatures) -> float:
     """
     _, K, A = pairs.model.shape
     d, e = pairs.sizes
-    over = row_sum_error_units(pairs.model.prob) + row_sum_error_units(pairs.policy.probs)
+    over = row_error_units(pairs.model, pairs.policy)
     values = len(pairs.weights.luck.scenarios) * len(pairs.weights.luck.choices)
     sums = 2 * d + 2 * e + d * (d + 1) / 2 + e * (e + 1) / 2 + 2 * K * A + K * A * A + values + 64
     return float(4 * (sums + 2 * over))

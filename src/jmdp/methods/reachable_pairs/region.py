@@ -38,7 +38,7 @@ from jmdp.methods.shared.shaping import shape_rewards
 from jmdp.models.coupling import Independent
 from jmdp.models.lazy import LazyJMDP
 from jmdp.models.policy import TabularPolicy
-from jmdp.models.tabular import TabularJMDP
+from jmdp.models.tabular import TabularJMDP, with_prob_error
 
 _MOST_PUSHES = 10_000_000
 """Maximum pushes of mass per call. Near γ = 1 they would not end, and they only set the order of exploration."""
@@ -185,7 +185,7 @@ class Cut:
         missing[-1] = 0.0
         origin = int(place[explorer.origin])
         later = _no_less(square * missing, (gamma > 0) & (missing > 0))[to[origin]]
-        rounding = 1 + 8 * (prob.shape[1] + 8) * ROUNDOFF
+        rounding = 1 + 8 * (prob.shape[1] + 8) * ROUNDOFF + 2 * lazy.prob_error
         ahead = _sum(prob[origin][:, None], squares[origin] + later, 0) * rounding
         lost = UNDERFLOW if lossy else 0.0
         return cls(model, policy, chain, np.sqrt(missing[:-1]) * _UP + lost, np.sqrt(ahead) * _UP + lost, lost)
@@ -204,7 +204,7 @@ def _table(explorer: Explorer, inside: Integers, reward: Floats, to: Integers) -
         names if len(set(names)) == len(names) else None,
     )
     rows = np.where(lazy.terminal[inside, None], np.eye(1, A), explorer.probs[inside])
-    return model, TabularPolicy(np.concatenate([rows, np.eye(1, A)]))
+    return with_prob_error(model, lazy.prob_error), TabularPolicy(np.concatenate([rows, np.eye(1, A)]))
 
 
 def _squares_at_exits(gamma: float, reward: Floats, earned: Floats, spread: Floats) -> Floats:
@@ -286,4 +286,5 @@ def _discounted_exits(cut: Cut, origin: int) -> Floats:
     exits = discounted_total(cut.model, cut.policy, chain, gain, gamma, 1 - gamma)
     exits[beyond] = 1.0
     later = _no_less(gamma * exits, (gamma > 0) & (exits > 0))[cut.model.next_state[origin]]
-    return np.asarray(_sum(prob[origin][:, None], later, 0) * (1 + 8 * (prob.shape[1] + 8) * ROUNDOFF))
+    rounding = 1 + 8 * (prob.shape[1] + 8) * ROUNDOFF + 2 * cut.model.prob_error
+    return np.asarray(_sum(prob[origin][:, None], later, 0) * rounding)

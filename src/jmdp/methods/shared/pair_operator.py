@@ -218,6 +218,10 @@ class PairOperator:
         """Bound on E[d²] and E[δ²]."""
         return max(self._source, self._centred_source)
 
+    def prob_error(self, entry: float) -> float:
+        """Effect of errors of the model's probabilities on E[d d'] + γ² E[H] and a lookahead, |H| ≤ entry."""
+        return 3 * self.model.prob_error * (max(self._drawn_source, self._centred_source) + entry)
+
     @property
     def one_minus_square(self) -> float:
         """1 − γ², computed without subtracting squares."""
@@ -252,7 +256,7 @@ class PairOperator:
         `SameState`, and the excess of their rows. Break points of shared action draws are added.
         """
         _, K, A = self.model.shape
-        over = row_sum_error_units(self.model.prob) + row_sum_error_units(self.policy.probs)
+        over = row_error_units(self.model, self.policy)
         outcomes = max(
             (branch.outcomes for joint in self.joint_steps for branch in (joint.one, joint.other)), default=0
         )
@@ -272,13 +276,20 @@ class PairOperator:
         common = max(
             (float(np.abs(branch.td).max()) ** 2 for p in self.joint_steps for branch in (p.one, p.other)), default=0
         )
-        self._source = max(own, common) * (1 + 2.0**-30)
+        self._drawn_source, self._source = own * (1 + 2.0**-30), max(own, common) * (1 + 2.0**-30)
         self._centred_source = float(np.einsum("sk,ska->sa", self.prob, self.centred**2).max()) * (1 + 2.0**-30)
 
 
-def row_sum_error_units(rows: Floats) -> float:
-    """Largest deviation from 1 of the sum of a row of probabilities, in units of rounding."""
-    return 1 + max(abs(math.fsum(row) - 1) for row in rows.tolist()) / ROUNDOFF
+def row_error_units(model: TabularJMDP, policy: TabularPolicy) -> float:
+    """Largest relative error of the probability of a scenario and action, in units of rounding.
+
+    Rows sum to 1 only up to rounding, and the probabilities of a table may themselves be rounded. Their error is
+    relative to the probability of an outcome of one action, o: Σ_o |error| ≤ ε p(o) over its scenarios. By
+    Cauchy–Schwarz, an expectation of d d' then has an error of at most ε rms(d) rms(d').
+    """
+    sums = max(abs(math.fsum(row) - 1) for row in model.prob.tolist())
+    chosen = max(abs(math.fsum(row) - 1) for row in policy.probs.tolist())
+    return 2 + (sums + chosen + model.prob_error) / ROUNDOFF
 
 
 def _symmetric(blocks: Floats) -> Floats:

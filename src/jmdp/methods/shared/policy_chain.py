@@ -99,5 +99,6 @@ def discounted_total(
     for _ in range(2):
         y = np.maximum(y + solver.forward(ahead(y) - y), 0.0)
     residual = float(np.abs(ahead(y) - y).max())
-    rounding = 4 * (K + A + 4) * ROUNDOFF * (float(gain.max()) + float(y.max()))
+    relative = 4 * (K + A + 4) * ROUNDOFF + 2 * model.prob_error
+    rounding = relative * (float(gain.max()) + float(y.max()))
     return np.asarray((y + (residual + rounding) / one_minus_discount) * (1 + 8 * ROUNDOFF))

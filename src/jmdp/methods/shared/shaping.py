@@ -84,7 +84,8 @@ def shape_rewards(model: TabularJMDP, policy: TabularPolicy) -> Shaped:
     """Solve for the value by LU, refine it in double-double arithmetic, and bound the remaining error.
 
     |v − v*|(s) ≤ max |Σ p π d| / (1 − γ) over the states reachable from s: the policy-averaged TD error is the Bellman
-    residual, and it does not require that rows of probabilities sum to exactly 1.
+    residual, and it does not require that rows of probabilities sum to exactly 1. If probabilities have a relative
+    error ε (`TabularJMDP.prob_error`), the residual is off by ε Σ p π |δ| more, with δ = d − Σ p d for each action.
     """
     rewards = RewardUnits.of(model)
     reward = rewards.reward
@@ -113,14 +114,17 @@ def shape_rewards(model: TabularJMDP, policy: TabularPolicy) -> Shaped:
     noise = _noise(model, size, gain, relative, scale)
     rows = 1 + 8 * (K + A) * ROUNDOFF  # rows sum to 1 only up to rounding
     drawn = np.where(policy.probs > 0, noise, 0.0).max(axis=1)
-    error = classes.reachable_max(best_change * rows * (1 + 2.0**-40) + drawn) / (1 - model.discount)
-    possible = (model.prob > 0) & ~model.terminal[:, None]
-    ahead = np.where(possible[:, :, None], error[model.next_state], 0.0).max(axis=1)
     common = _over_one_minus(gain, model.discount)
     value = dd.add(common, relative)
     rounded = np.where(gain == 0, 0.0, 8 * dd.RELATIVE_ERROR * (np.abs(common.high) + np.abs(relative.high)))
     mean, rest, centred = action_values(model, value, td)
-    rest_errors = (ahead + noise + rounded[:, None]) * (1 + 2.0**-40)
+    shifted = mean_shifts(model, centred)
+    residual_error = drawn + (shifted * policy.probs).sum(axis=1) * rows
+    error = classes.reachable_max(best_change * rows * (1 + 2.0**-40) + residual_error) / (1 - model.discount)
+    possible = (model.prob > 0) & ~model.terminal[:, None]
+    ahead = np.where(possible[:, :, None], error[model.next_state], 0.0).max(axis=1)
+    ahead *= model.discount * (1 + 2.0**-40)
+    rest_errors = (ahead + noise + rounded[:, None] + shifted) * (1 + 2.0**-40)
     return Shaped(
         rewards,
         gain,
@@ -130,7 +134,7 @@ def shape_rewards(model: TabularJMDP, policy: TabularPolicy) -> Shaped:
         td.high,
         centred,
         2 * error + 2 * drawn,
-        2 * ahead + 2 * noise,
+        2 * ahead + 2 * noise + shifted,
         mean,
         (np.abs(rest) + rest_errors) * (1 + 2.0**-40),
         rest,
@@ -190,6 +194,17 @@ def _noise(model: TabularJMDP, reward_size: Floats, gain: Floats, relative: Doub
     most = most + (2 * size + np.abs(gain))[:, None]
     earns = np.where(possible, reward_size + scale[model.next_state], 0.0).max(axis=1) + scale[:, None] > 0
     return np.where(earns, (K * K + 8 * (K + A + 8)) * dd.RELATIVE_ERROR * most + UNDERFLOW, 0.0)
+
+
+def mean_shifts(model: TabularJMDP, centred: Floats) -> Floats:
+    """[S, A], effect of the error of the probabilities on means over scenarios: ε E|δ|, for centred δ [S, K, A].
+
+    Both the probabilities and what they should be sum to 1, so a constant has no effect.
+    """
+    if not model.prob_error:
+        return np.zeros((model.shape[0], model.shape[2]))
+    prob = model.prob * ~model.terminal[:, None]
+    return np.asarray(model.prob_error * (1 + 2.0**-20) * np.einsum("sk,ska->sa", prob, np.abs(centred)))
 
 
 def _blocks(model: TabularJMDP) -> Iterator[slice]:

@@ -1,160 +1,90 @@
 """One uniform number for all actions, inverted by the cumulative distribution of each.
 
-An outcome of an action is an interval of the uniform number. Scenarios of a state are the intervals between the
-breakpoints of all its actions. Computed breakpoints that are equal in exact arithmetic differ by rounding, so nearby
-ones are merged: cumulative sums of n probabilities are wrong by up to n u (u = 2⁻⁵³) for the additions, 2n u because
-rows sum to 1 only up to 2n u, and u for the rounding of the probabilities themselves. So two equal ones differ by at
-most 8n u. This also leaves out outcomes of a smaller probability, which cannot be told from rounding.
+An outcome of an action is an interval of the uniform number (`intervals`). Scenarios of a state are the intervals
+between the ends of all its actions, and the probability of each is rounded once, relative to its own size. So every
+outcome keeps its probability up to rounding, however small it is. Ends are one only if they are equal in exact
+arithmetic: where they differ by the rounding of given probabilities, a scenario of a tiny probability lies between.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
-from jmdp.base.arrays import ROUNDOFF, Booleans, Floats, Integers
-from jmdp.models.joint.lists import Lists, Scenarios, cumulative, group_ends, index_type, kept, parts_of, plan
-
-_CHUNK = 1 << 18
-"""Breakpoints that are sorted at a time."""
+from jmdp.base.arrays import Floats, Integers
+from jmdp.models.joint.intervals import Intervals
+from jmdp.models.joint.lists import SMALLEST, Scenarios, index_type, largest_error, parts_of, plan
 
 
-class Breakpoints(NamedTuple):
-    """Upper end of the interval of each outcome."""
-
-    number: Integers  # [N], number of scenarios of its state up to this end
-    value: Floats  # [N], merged with those nearby
-    most: int  # K, the largest number of scenarios
+class _Breakpoints(NamedTuple):
+    number: Integers  # [N], number of scenarios of its state up to the end of each outcome
+    prob: Floats  # [S, K], 0 after the last scenario of a state
+    error: Floats  # [S, K], errors of prob by rounding, relative to it
 
 
-def scenarios(lists: Lists, fix: str) -> Scenarios:
+def scenarios(intervals: Intervals, fix: str) -> Scenarios:
     """Scenarios of each state by itself."""
-    tolerance = _tolerance(lists)
-    ends, lists = _ends(lists)
-    plan(lists.shape[0], _at_least(lists, tolerance), lists.shape[1], fix)
-    found = _by_state(ends, lists, tolerance)
-    plan(lists.shape[0], found.most, lists.shape[1], fix)
-    return _table(lists, found)
+    S, A = intervals.shape
+    plan(S, int(np.diff(intervals.first).max()), A, fix)
+    number: list[int] = []
+    count: list[int] = []
+    lengths: list[tuple[float, float]] = []
+    for low, high in pairwise(intervals.first[::A].tolist()):
+        ends = intervals.end[low:high]
+        points = sorted({0, *ends})
+        numbers = {end: k for k, end in enumerate(points)}
+        number += [numbers[end] for end in ends]
+        count.append(len(points) - 1)
+        lengths += _lengths(points, intervals.bits)
+    K = max(count)
+    plan(S, K, A, fix)
+    there = np.arange(K) < np.array(count)[:, None]
+    table = np.zeros((2, S, K))
+    table[:, there] = np.array(lengths).T
+    return _table(intervals, _Breakpoints(np.array(number), *table))
 
 
-def common_scenarios(lists: Lists, terminal: Booleans, fix: str) -> Scenarios:
-    """The same scenarios in all states that are not terminal."""
-    tolerance = float(_tolerance(lists).max())
-    ends, lists = _ends(lists)
-    S, A = lists.shape
-    distinct = np.unique(ends[np.repeat(~terminal, np.diff(lists.first[::A]))])
-    plan(S, 1.0 + int((np.diff(distinct) > tolerance).sum()), A, fix)
-    anchors = np.fromiter(_anchors(distinct, tolerance), float)
-    if anchors.size == 0:  # all states are terminal
-        anchors = np.ones(1)
-    plan(S, anchors.size, A, fix)
-    number = np.searchsorted(anchors, ends, side="right")
-    number[lists.first[1:] - 1] = anchors.size
-    table = _table(lists, Breakpoints(number, anchors[number - 1], anchors.size))
-    table.prob[:] = np.diff(anchors, prepend=0.0)
-    return table
+def common_scenarios(intervals: Intervals, fix: str) -> Scenarios:
+    """The same scenarios in all states, which must have the same end."""
+    S, A = intervals.shape
+    points = sorted({0, *intervals.end})
+    K = len(points) - 1
+    plan(S, K, A, fix)
+    numbers = {end: k for k, end in enumerate(points)}
+    prob, error = np.array(_lengths(points, intervals.bits)).T
+    number = np.array([numbers[end] for end in intervals.end])
+    return _table(intervals, _Breakpoints(number, np.tile(prob, (S, 1)), np.tile(error, (S, 1))))
 
 
-def _ends(lists: Lists) -> tuple[Floats, Lists]:
-    """Upper ends of intervals, and outcomes without breakpoints between equal ones."""
-    ends, differs = cumulative(lists), group_ends(lists)
-    return ends[differs], kept(lists, differs)
+def _lengths(points: list[int], bits: int) -> list[tuple[float, float]]:
+    """Lengths between points in units of 2**-bits as floats, and their relative rounding errors."""
+    one, found = 1 << bits, []
+    for low, high in pairwise(points):
+        length = high - low
+        rounded = length / one or SMALLEST
+        digits, unit = rounded.as_integer_ratio()
+        exact, given = digits << bits, length * unit
+        found.append((rounded, abs(given - exact) / exact))
+    return found
 
 
-def _tolerance(lists: Lists) -> Floats:
-    """Largest difference [S] of breakpoints that rounding can cause: 8n u, for n outcomes of one action."""
-    longest: Integers = np.diff(lists.first).reshape(lists.shape).max(axis=1)
-    return 8.0 * ROUNDOFF * longest.astype(float)
-
-
-def _at_least(lists: Lists, tolerance: Floats) -> int:
-    """Lower bound on the number of scenarios: outcomes of one action that are too likely to be merged."""
-    size = np.diff(lists.first[:: lists.shape[1]])
-    likely = np.add.reduceat(lists.prob > np.repeat(2 * tolerance, size), lists.first[:-1], dtype=np.int64)
-    return max(1, int(likely.max()))
-
-
-def _by_state(ends: Floats, lists: Lists, tolerance: Floats) -> Breakpoints:
-    """Breakpoints of each state, sorted together; states with similarly many at a time."""
-    begin = lists.first[:: lists.shape[1]]
-    size = np.diff(begin)
-    number, value = np.empty(ends.size, np.int64), np.empty(ends.size)
-    most = 0
-    order = np.argsort(size, kind="stable")
-    for states in _similar(order, size):
-        column = np.arange(size[states[-1]])
-        there = column < size[states, None]
-        at = (begin[:-1][states, None] + column)[there]
-        padded = np.full(there.shape, np.inf)
-        padded[there] = ends[at]
-        places = np.argsort(padded, axis=1)
-        numbers, values = _merged(np.take_along_axis(padded, places, axis=1), tolerance[states])
-        for found, target in ((numbers, number), (values, value)):
-            back = np.empty_like(found)
-            np.put_along_axis(back, places, found, axis=1)
-            target[at] = back[there]
-        most = max(most, int(numbers[:, -1].max()))
-    return Breakpoints(number, value, most)
-
-
-def _similar(order: Integers, size: Integers) -> Iterator[Integers]:
-    """Parts of the states, which are ordered by size, of a limited number of breakpoints each."""
-    i = 0
-    while i < order.size:
-        j = min(order.size, i + max(1, _CHUNK // int(size[order[i]])))
-        j = i + max(1, min(j - i, _CHUNK // int(size[order[j - 1]])))
-        yield order[i:j]
-        i = j
-
-
-def _merged(ends: Floats, tolerance: Floats) -> tuple[Integers, Floats]:
-    """Number and value of sorted ends [m, n] of intervals after merging; infinite ones are not counted.
-
-    Each group begins with an end that exceeds the beginning of the group before by more than the tolerance; the first
-    group begins with 0 and the last with 1.
-    """
-    numbers, values = np.empty(ends.shape, np.int64), np.empty(ends.shape)
-    number, anchor = np.zeros(len(ends), np.int64), np.zeros(len(ends))
-    for j in range(ends.shape[1]):
-        end = np.where(ends[:, j] >= 1 - tolerance, np.where(ends[:, j] > 1, np.inf, 1.0), ends[:, j])
-        new = (end > anchor + tolerance) & (end <= 1)
-        anchor = np.where(new, end, anchor)
-        number = number + new
-        numbers[:, j], values[:, j] = number, anchor
-    return numbers, values
-
-
-def _anchors(ends: Floats, tolerance: float) -> Iterator[float]:
-    """Beginnings of the groups of `_merged`, for one sorted row."""
-    anchor = 0.0
-    for end in ends.tolist():
-        end = 1.0 if end >= 1 - tolerance else end
-        if end > anchor + tolerance:
-            anchor = end
-            yield end
-
-
-def _table(lists: Lists, found: Breakpoints) -> Scenarios:
-    """The table: an outcome fills the scenarios in its interval. Those after the last have probability 0."""
-    (S, A), K = lists.shape, found.most
-    prob, reward = np.ones((S, K)), np.empty((S, K, A))
-    next_state = np.empty((S, K, A), index_type(S))
+def _table(intervals: Intervals, found: _Breakpoints) -> Scenarios:
+    """The table: an outcome fills the scenarios in its interval."""
+    (S, A), K = intervals.shape, found.prob.shape[1]
+    reward, next_state = np.empty((S, K, A)), np.empty((S, K, A), index_type(S))
+    error = 0.0 if intervals.exact else 2.0**-100
     for part in parts_of(S, K * A):
-        first = lists.first[part.start * A : part.stop * A + 1]
+        first = intervals.first[part.start * A : part.stop * A + 1]
         at = slice(int(first[0]), int(first[-1]))
-        number = found.number[at]
-        state = np.repeat(np.arange(part.stop - part.start), np.diff(first[::A]))
-        inside = number > 0
-        prob[part][state[inside], number[inside] - 1] = found.value[at][inside]
-        number = number.copy()
+        number = found.number[at].copy()
         number[first[1:] - first[0] - 1] = K  # scenarios of probability 0 repeat the last outcome
         begin = np.zeros_like(number)
         begin[1:] = number[:-1]
         begin[first[:-1] - first[0]] = 0
         filled = np.repeat(np.arange(at.start, at.stop), number - begin)
         outcome = filled.reshape(-1, A, K).transpose(0, 2, 1)
-        reward[part], next_state[part] = lists.reward[outcome], lists.next_state[outcome]
-    prob[:, 1:] = np.diff(prob, axis=1)
-    return Scenarios(prob, reward, next_state)
+        reward[part], next_state[part] = intervals.reward[outcome], intervals.next_state[outcome]
+        error = max(error, largest_error(found.prob[part], found.error[part], filled - at.start))
+    return Scenarios(found.prob, reward, next_state, error)

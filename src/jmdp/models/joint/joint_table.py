@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from jmdp.base import arrays
-from jmdp.base.arrays import Floats, Integers
+from jmdp.base.arrays import ROUNDOFF, Floats, Integers
 from jmdp.errors import ModelError
 from jmdp.models.joint.lists import Scenarios, plan
+from jmdp.models.marginals.listed import row_sums
 from jmdp.models.marginals.marginals import Marginals
 
-_ROUNDING = 1e-12
-"""Largest difference of probabilities that is taken for rounding."""
+_ROUNDING = 1e-9
+"""Largest relative difference of probabilities that is taken for rounding. It is then part of the error of results."""
 
 
 def scenarios(marginals: Marginals, prob: Floats, outcome: Integers) -> Scenarios:
@@ -26,8 +29,8 @@ def scenarios(marginals: Marginals, prob: Floats, outcome: Integers) -> Scenario
     _refuse_bad(marginals, prob, outcome)
     prob = arrays.normalised_rows(prob, lambda s: f"prob of state {marginals.states.name(s)}", ModelError)
     outcome += marginals.first[:-1].reshape(S, 1, A)
-    _refuse_other_marginals(marginals, prob, outcome)
-    return Scenarios(prob, marginals.reward[outcome], marginals.next_state[outcome])
+    error = _difference(marginals, prob, outcome)
+    return Scenarios(prob, marginals.reward[outcome], marginals.next_state[outcome], error)
 
 
 def _refuse_bad(marginals: Marginals, prob: Floats, outcome: Integers) -> None:
@@ -45,16 +48,22 @@ def _refuse_bad(marginals: Marginals, prob: Floats, outcome: Integers) -> None:
         )
 
 
-def _refuse_other_marginals(marginals: Marginals, prob: Floats, outcome: Integers) -> None:
-    found = np.bincount(outcome.ravel(), np.repeat(prob.ravel(), marginals.actions.size), minlength=marginals.prob.size)
-    off = np.abs(found - marginals.prob)
+def _difference(marginals: Marginals, prob: Floats, outcome: Integers) -> float:
+    """Largest relative difference from the marginal probability of an outcome; raise if it is more than rounding."""
+    A, first = marginals.shape[1], marginals.first
+    sums = np.bincount(outcome.ravel(), np.repeat(prob.ravel(), A), minlength=marginals.prob.size)
+    found = sums / np.repeat(prob.sum(axis=1), np.diff(first[::A]))
+    wanted = marginals.prob / np.repeat(row_sums(marginals.prob, first), np.diff(first))
+    off: Floats = np.abs(found - wanted) / wanted
     worst = int(off.argmax())
     if off[worst] <= _ROUNDING:
-        return
-    row = int(np.searchsorted(marginals.first, worst, side="right")) - 1
-    s, a = divmod(row, marginals.actions.size)
+        terms = outcome.shape[1] + int(np.diff(first).max())
+        return float(off[worst] + 4 * terms * ROUNDOFF)
+    row = int(np.searchsorted(first, worst, side="right")) - 1
+    s, a = divmod(row, A)
+    digits = max(9, 3 - math.floor(math.log10(off[worst])))
     raise ModelError(
-        f"The scenarios of state {marginals.states.name(s)} give outcome {worst - marginals.first[row]} of action "
-        f"{marginals.actions.name(a)} a probability of {found[worst]:.9g}, but its marginal probability is "
-        f"{marginals.prob[worst]:.9g}. Change prob or outcome there, or the marginals."
+        f"The scenarios of state {marginals.states.name(s)} give outcome {worst - first[row]} of action "
+        f"{marginals.actions.name(a)} a probability of {found[worst]:.{digits}g}, but its marginal probability is "
+        f"{wanted[worst]:.{digits}g}. Change prob or outcome there, or the marginals."
     )

@@ -9,12 +9,15 @@ import numpy as np
 import numpy.typing as npt
 
 from jmdp.base import arrays
-from jmdp.base.arrays import Booleans, Floats, Integers
+from jmdp.base.arrays import ROUNDOFF, Booleans, Floats, Integers
 from jmdp.errors import MemoryBudgetError
 from jmdp.models.marginals.marginals import Marginals
 
 Small = npt.NDArray[np.int32]
 """Indices of states or outcomes, in half the memory."""
+
+SMALLEST = 2.0**-1074
+"""Smallest positive float64. No smaller probability is rounded to 0: what is possible stays possible."""
 
 _CHUNK = 1 << 18
 """Numbers of a table that are computed at a time."""
@@ -36,6 +39,7 @@ class Scenarios(NamedTuple):
     prob: Floats  # [S, K]
     reward: Floats  # [S, K, A]
     next_state: Integers | Small  # [S, K, A]
+    error: float  # largest relative error of the probability of an outcome of an action
 
 
 def as_given(marginals: Marginals) -> Lists:
@@ -69,19 +73,6 @@ def group_ends(lists: Lists) -> Booleans:
     return ends
 
 
-def cumulative(lists: Lists) -> Floats:
-    """Cumulative sums of each row from left to right, as NumPy's cumsum of the row, and 1.0 at its end."""
-    sums, length = lists.prob.copy(), np.diff(lists.first)
-    begin = lists.first[:-1][np.argsort(-length, kind="stable")]
-    longer = length.size - np.cumsum(np.bincount(length))  # [j]: rows with more than j outcomes
-    for j in range(1, longer.size - 1):
-        at = begin[: longer[j]] + j
-        sums[at] += sums[at - 1]
-    np.minimum(sums, 1.0, out=sums)
-    sums[lists.first[1:] - 1] = 1.0
-    return sums
-
-
 def kept(lists: Lists, some: Booleans) -> Lists:
     """Lists of these outcomes only; every row must keep one."""
     if some.all():
@@ -93,6 +84,23 @@ def kept(lists: Lists, some: Booleans) -> Lists:
 
 def _taken(lists: Lists, first: Integers, at: Integers | Booleans) -> Lists:
     return Lists(first, lists.prob[at], lists.reward[at], lists.next_state[at], lists.shape)
+
+
+def largest_error(prob: Floats, error: Floats, outcome: Integers, usual: float = ROUNDOFF) -> float:
+    """Largest relative error of the probability of an outcome of an action, if rows are divided by their sums.
+
+    `error` are relative errors of prob [S, K], and `outcome` [S · A · K] is the outcome of each state, action and
+    scenario. Only probabilities near the smallest float have larger errors than usual ones. The outcome that such a
+    scenario is part of may be far more likely.
+    """
+    worst = float(error.max())
+    if worst > usual:
+        A = outcome.size // prob.size
+        large = np.ldexp(prob, 900)
+        mass, off = (np.bincount(outcome, np.repeat(x, A, axis=0).ravel()) for x in (large, large * error))
+        worst = float(np.divide(off, mass, out=np.zeros_like(mass), where=mass > 0).max())
+    of_sum = float(((prob * error).sum(axis=1) / prob.sum(axis=1)).max())
+    return (worst + 2 * of_sum) * (1 + 2.0**-20)
 
 
 def plan(states: int, scenarios: float, actions: int, fix: str) -> None:

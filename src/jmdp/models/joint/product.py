@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import numpy as np
 
-from jmdp.models.joint.lists import Lists, Scenarios, group_ends, index_type, kept, parts_of, plan
+from jmdp.base.arrays import ROUNDOFF
+from jmdp.models.joint.lists import (
+    SMALLEST,
+    Lists,
+    Scenarios,
+    group_ends,
+    index_type,
+    kept,
+    largest_error,
+    parts_of,
+    plan,
+)
+from jmdp.models.marginals.listed import row_sums
 
 
 def scenarios(lists: Lists, fix: str) -> Scenarios:
     """All combinations; outcomes of the last action vary fastest. Equal outcomes must be adjacent, and are merged."""
-    lists = _merged(lists)
+    lists, merged = _merged(lists)
     (S, A), count = lists.shape, np.diff(lists.first).reshape(lists.shape)
     with np.errstate(over="ignore"):
         most = float(count.prod(axis=1, dtype=float).max())
@@ -21,18 +33,24 @@ def scenarios(lists: Lists, fix: str) -> Scenarios:
     next_state = np.empty((S, K, A), index_type(S))
     first = lists.first[:-1].reshape(S, A)
     k = np.arange(K)[:, None]
+    # Each factor is a sum divided by that of its row, and the table may divide the product once more.
+    rounding, error = (A * (merged + 2) + 1) * ROUNDOFF, 0.0
     for part in parts_of(S, K * A):
         outcome = first[part, None] + k // stride[part, None] % count[part, None]
-        prob[part] = lists.prob[outcome].prod(axis=2)
-        prob[part][k[:, 0] >= count[part].prod(axis=1)[:, None]] = 0.0
-        reward[part], next_state[part] = lists.reward[outcome], lists.next_state[outcome]
-    return Scenarios(prob, reward, next_state)
+        p = np.maximum(lists.prob[outcome].prod(axis=2), SMALLEST)
+        off = rounding + np.where(p < 2.0**-960, (A + 1) * SMALLEST / p, 0.0)
+        p[k[:, 0] >= count[part].prod(axis=1)[:, None]] = 0.0
+        prob[part], reward[part], next_state[part] = p, lists.reward[outcome], lists.next_state[outcome]
+        flat = outcome.transpose(0, 2, 1).ravel()
+        error = max(error, largest_error(p, off, flat - flat.min(), rounding))
+    return Scenarios(prob, reward, next_state, error)
 
 
-def _merged(lists: Lists) -> Lists:
-    """Lists in which adjacent equal outcomes are one."""
+def _merged(lists: Lists) -> tuple[Lists, int]:
+    """Lists in which adjacent equal outcomes are one, with rows divided by their sums; and how many one is at most."""
     ends = group_ends(lists)
-    if ends.all():
-        return lists
     starts = np.concatenate([[0], np.flatnonzero(ends)[:-1] + 1])
-    return kept(lists, ends)._replace(prob=np.add.reduceat(lists.prob, starts))
+    prob = np.add.reduceat(lists.prob, starts)
+    lists = kept(lists, ends)._replace(prob=prob)
+    prob /= np.repeat(row_sums(prob, lists.first), np.diff(lists.first))
+    return lists, int(np.diff(starts, append=ends.size).max())

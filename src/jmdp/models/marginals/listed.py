@@ -39,7 +39,7 @@ def row_sums(values: Floats, first: Integers) -> Floats:
 
 
 def checked(listed: Listed, states: Labels, actions: Labels) -> Listed:
-    """Valid lists: rows sum to 1 up to rounding, outcomes of probability 0 are left out, terminal states stay.
+    """Valid lists: rows sum to nearly 1, outcomes of probability 0 are left out, terminal states stay.
 
     Arrays are changed in place.
     """
@@ -58,7 +58,7 @@ def checked(listed: Listed, states: Labels, actions: Labels) -> Listed:
     bad_n = (n < 0) | (n >= states.size)
     rule = f"a state must be an index from 0 to {states.size - 1}"
     arrays.refuse_where(bad_n, n, "next_state", rule, where, ModelError)
-    _normalise(p, first, states, actions)
+    _refuse_other_sums(p, first, states, actions)
     return _without_impossible(listed, first)
 
 
@@ -93,8 +93,7 @@ def _with_terminal_rows(listed: Listed) -> Listed:
     return Listed(count, np.insert(p[kept], at, 1.0), np.insert(r[kept], at, 0.0), np.insert(n[kept], at, stay), ends)
 
 
-def _normalise(p: Floats, first: Integers, states: Labels, actions: Labels) -> None:
-    """Divide rows by their sums; a row that sums to 1 up to rounding is kept bit for bit."""
+def _refuse_other_sums(p: Floats, first: Integers, states: Labels, actions: Labels) -> None:
     sums = row_sums(p, first)
     off = np.abs(sums - 1)
     worst = int(off.argmax())
@@ -104,10 +103,6 @@ def _normalise(p: Floats, first: Integers, states: Labels, actions: Labels) -> N
             f"The probabilities of state {states.name(s)}, action {actions.name(a)} sum to {sums[worst]:.9g}, not 1. "
             "Divide them by their sum, or add the missing probability."
         )
-    length = np.diff(first)
-    sums[off <= length * np.finfo(float).eps] = 1.0
-    if (sums != 1).any():
-        p /= np.repeat(sums, length)
 
 
 def _without_impossible(listed: Listed, first: Integers) -> Listed:

@@ -38,8 +38,9 @@ class Marginals(arrays.FrozenArrays):
 
     It determines the distribution of each single return, but not how the returns of two actions vary together.
     `couple` adds what is missing. The order of the outcomes is kept because some couplings depend on it; outcomes with
-    probability 0 are left out. Probabilities are normalised as in `TabularJMDP`. Rows of terminal states are ignored
-    and replaced by a certain outcome that stays in the state with reward 0.
+    probability 0 are left out. Probabilities are stored as given, and the sum of each list must be 1 up to 1e-6; the
+    distribution is the list divided by its exact sum. Rows of terminal states are ignored and replaced by a certain
+    outcome that stays in the state with reward 0.
 
     Other packages and files: `from_toy_text` (Gymnasium), `from_quantecon`, `from_mdptoolbox` and `from_storm` (PRISM,
     JANI and DRN files).
