@@ -47,6 +47,7 @@ SLOW = (
     "models/actors/test_as_policy.py",
     "models/marginals/test_storm_files.py",
     "models/test_couple.py",
+    "models/test_couple_truth.py",
     "models/test_outcomes.py",
     "planted/test_planting.py::test_a_process",
     "plots/test_calibration_scatter.py",

