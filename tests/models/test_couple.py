@@ -33,10 +33,12 @@ ROUNDING = 1e-13
 
 
 def lists_of(marginals: Marginals, s: int) -> list[couplings.List]:
-    found = []
-    for a in range(marginals.shape[1]):
-        p, r, n = marginals.outcomes(s, a)
-        found.append(couplings.exact(list(zip(p, zip(r.tolist(), n.tolist(), strict=True), strict=True))))
+    """Lists of the actions in a state, divided by their exact sums."""
+    A, found = marginals.shape[1], []
+    for row in range(s * A, (s + 1) * A):
+        at = slice(*marginals.first[row : row + 2])
+        p, r, n = (part[at].tolist() for part in (marginals.prob, marginals.reward, marginals.next_state))
+        found.append(couplings.exact(list(zip(p, zip(r, n, strict=True), strict=True))))
     return found
 
 

@@ -89,10 +89,13 @@ def some_marginals(rng):
 
 
 def lists_of(marginals, s):
-    return [
-        couplings.exact(list(zip(p, zip(r.tolist(), n.tolist(), strict=True), strict=True)))
-        for p, r, n in (marginals.outcomes(s, a) for a in range(marginals.shape[1]))
-    ]
+    """Lists of the actions in a state, divided by their exact sums."""
+    A, found = marginals.shape[1], []
+    for row in range(s * A, (s + 1) * A):
+        at = slice(*marginals.first[row : row + 2])
+        p, r, n = (part[at].tolist() for part in (marginals.prob, marginals.reward, marginals.next_state))
+        found.append(couplings.exact(list(zip(p, zip(r, n, strict=True), strict=True))))
+    return found
 
 
 def true_scenarios(marginals, rule):

@@ -215,10 +215,14 @@ class Marginals(arrays.FrozenArrays):
         return np.diff(self.first).reshape(self.shape)
 
     def outcomes(self, state: Label, action: Label) -> OutcomeList:
-        """Outcomes of an action in a state, in the listed order and without those of probability 0."""
+        """Outcomes of an action in a state, in the listed order and without those of probability 0.
+
+        Probabilities are divided by their sum if it differs from 1 by more than rounding.
+        """
         row = self.states.index(state) * self.actions.size + self.actions.index(action)
         part = slice(int(self.first[row]), int(self.first[row + 1]))
-        return OutcomeList(self.prob[part], self.reward[part], self.next_state[part])
+        rows = arrays.normalised_rows(self.prob[None, part].copy(), lambda _: "prob", ModelError)
+        return OutcomeList(rows[0], self.reward[part], self.next_state[part])
 
     def __repr__(self) -> str:
         S, A = self.shape
