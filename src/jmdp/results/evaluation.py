@@ -128,18 +128,18 @@ class Evaluation(arrays.FrozenArrays, Tabulated, Savable, Reportable):
         if self.moments is not None and len(at) <= self.moments.order:
             found = self.moments.moment(at)
             known = len(at) == 1 or at[0][0] == at[-1][0] or isinstance(self.cross, CertifiedCrossCovariances)
-            return found.also(self._low_moment(at)) if len(at) <= 2 and known and self._is_certain else found
+            return found.also(self._low_moment(coordinates)) if len(at) <= 2 and known and self._is_certain else found
         if len(at) > 2:
             raise UnavailableError(
                 f"This evaluation has no moments of order {len(at)}. Use ExactPairs(order={len(at)}) for two "
                 f"coordinates, JIPE(order={len(at)}) for any."
             )
-        return self._low_moment(at)
+        return self._low_moment(coordinates)
 
-    def _low_moment(self, at: list[tuple[int, int]]) -> Estimate:
+    def _low_moment(self, coordinates: tuple[tuple[Label, Label], ...]) -> Estimate:
         """E[Z(x)] or E[Z(x) Z(y)], from means and covariances."""
         low, high = -math.inf, math.inf
-        if len(at) == 1:
+        if len(coordinates) == 1:
             return self.mean_of(*coordinates[0])
         (s, a), (t, b) = coordinates
         value = self.second_moment(s, a, t, b)
