@@ -100,7 +100,7 @@ def test_nothing_but_kernels_compiles():
 
 
 def test_sizes():
-    """Files that fit a reader: at most 350 lines, functions of at most 60 lines and 8 parameters.
+    """Files that fit a reader: at most 500 lines, functions of at most 60 lines and 8 parameters.
 
     Public verbs have as many parameters as they have options.
     """
@@ -111,7 +111,7 @@ def test_sizes():
     too_much = []
     for path in SOURCE.rglob("*.py"):
         text = path.read_text(encoding="utf-8")
-        if text.count("\n") > 350:
+        if text.count("\n") > 500:
             too_much.append(f"{path.relative_to(SOURCE)} has {text.count(chr(10))} lines")
         for node in ast.walk(ast.parse(text)):
             if not isinstance(node, ast.FunctionDef):
