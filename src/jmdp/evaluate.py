@@ -309,9 +309,10 @@ def _start(start: Any, model: TabularJMDP) -> Floats:
 def _not_converged(method: Method[Any], answer: Any) -> NotConvergedError:
     holds = "" if answer.certificate is None else ", whose certificate is valid"
     done = method.extent(answer) if isinstance(answer, Evaluation) else "a while"
+    fix = _FIXES[answer.outcome].format(method.budget_name)
     return NotConvergedError(
         f"{type(method).__name__} stopped after {done}: {answer.outcome.value}.\n{answer!r}\n"
-        f"{_FIXES[answer.outcome]}, or pass throw=False to get the result reached so far{holds}.",
+        f"{fix}, or pass throw=False to get the result reached so far{holds}.",
         answer,
     )
 
@@ -325,6 +326,6 @@ _NO_COUPLING = (
 _FIXES = {
     Outcome.STALLED: "Use a larger tolerance",
     Outcome.SWEEPS_EXHAUSTED: "Use a larger tolerance or a larger max_sweeps",
-    Outcome.BUDGET_EXHAUSTED: "Use a larger tolerance or a larger budget",
+    Outcome.BUDGET_EXHAUSTED: "Use a larger tolerance or a larger {}",
     Outcome.INTERRUPTED: "Take the result reached so far from this error's .evaluation",
 }

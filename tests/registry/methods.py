@@ -127,7 +127,7 @@ METHODS = {
         settings={**_SWEEPS, "tolerance": 0.1, "cells": 64, "max_cells": 256},
         contract=jmdp.ExactDistribution(),
         interrupted={"ExactDistribution": _on_table(6, 0.8, jmdp.ExactDistribution())},
-        memory=(15_000_000, r"ExactDistribution on 25 states needs 14\.9 MiB.*Use MonteCarlo\(seed=…\)"),
+        memory=(13_600_000, r"ExactDistribution on 25 states needs 13 MiB.*Use MonteCarlo\(seed=…\)"),
     ),
     "ReachablePairs": Registered(
         settings={"state": "left", "tolerance": 0.1, "max_states": 10, "memory_budget": 10**8, "seconds": 10.0},

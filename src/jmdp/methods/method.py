@@ -33,6 +33,7 @@ class Method(Generic[Answer]):
     covers: ClassVar[Covers | None] = None  # must be declared
     step_name: ClassVar[str] = "sweep"  # unit of `Evaluation.residuals`, which has one number per step
     residual_name: ClassVar[str] = "residual"
+    budget_name: ClassVar[str] = "budget"  # settings that limit the work, for messages
 
     def on_table(self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, progress: bool) -> Answer:
         """Evaluate a policy in a scenario table."""

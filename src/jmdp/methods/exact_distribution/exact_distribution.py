@@ -35,13 +35,22 @@ from jmdp.results.outcome import Outcome
 from jmdp.results.start import with_start
 
 _TIMES = 4
-"""Factor by which the number of cells grows when more sweeps no longer narrow the intervals."""
+"""Largest factor by which the number of cells grows at a time."""
+
+_ENOUGH = 2.0
+"""The width expected of many sweeps is to be the tolerance over this: then few sweeps reach the tolerance."""
 
 _SELDOM = 1000
 """Sweeps between computations of the widths, at most, however near 1 the discount is."""
 
-_PLATEAU = 0.8, 0.9
-"""If the spread and the width both shrink by less than these factors, more cells are needed, not more sweeps."""
+_PLATEAU = 0.9
+"""Rounding prevents narrower intervals if a width is above this part of the smallest one."""
+
+_NEARLY_SETTLED, _SETTLED = 0.5, 0.95
+"""Sweeps that lead to more than this part of the spread are too few cells; with all cells allowed, they end there."""
+
+_CLOSE = 0.95
+"""Sweeps go on with as many cells if they lead to a width of at most this part of the tolerance."""
 
 
 @dataclass(frozen=True)
@@ -49,18 +58,20 @@ class ExactDistribution(Method[Evaluation]):
     """Certified distributions of all returns and gaps by distributional dynamic programming on pairs.
 
     The gap is the return of the pair chain, G(x, y) = R(x) − R(y) + γ G(x', y'), so its distribution is a mixture of
-    shifted and scaled distributions of gaps. A distribution is stored as masses in cells, and each mass has an interval
-    that contains all of it. One sweep maps intervals to intervals, so for any cells and after any number of sweeps, the
-    distributions of the lower ends and of the upper ends enclose the true one. Intervals shrink by γ per sweep until
-    the cells join different outcomes; then the number of cells is increased. Branches that have merged have a gap of
-    exactly 0, which is stored separately from all other mass, so ties are not confused with P(Z(s, a) > Z(s, b)). The
-    probability of an exact tie, which can also arise from rewards that cancel, is computed in integer arithmetic
-    (`jmdp.methods.exact_distribution.ties`).
+    shifted and scaled distributions of gaps. A distribution is stored twice, as masses at points below the true ones
+    and as masses at points above them. One sweep maps such bounds to such bounds, so for any cells and after any number
+    of sweeps they enclose the true distribution. A cell combines masses at its outermost point. The distance of the
+    bounds shrinks by γ per sweep until cells dominate it; then the number of cells is increased. Cells are narrow where
+    most of the mass is, and near 0. Atoms are kept as such as long as each has its own cell. Branches that have merged
+    have a gap of exactly 0, which is stored separately from all other mass, so ties are not confused with
+    P(Z(s, a) > Z(s, b)). The probability of an exact tie, which can also arise from rewards that cancel, is computed in
+    integer arithmetic (`jmdp.methods.exact_distribution.ties`).
 
     The paper (Section 5.4) bounds quantiles, CVaR and the probability of superiority by two moments. Means and
     covariances are those of `ExactPairs`.
 
-    Memory is proportional to pairs of states times cells. Intended for models of up to a few hundred states.
+    Only pairs of states that can follow a requested gap are computed. Memory is proportional to their number times
+    cells. Intended for models of up to a few hundred states.
 
     Parameters
     ----------
@@ -73,7 +84,7 @@ class ExactDistribution(Method[Evaluation]):
     cells
         Initial number of cells of each distribution. More cells give narrower intervals of quantiles and CVaR.
     max_cells
-        Maximum number of cells of each distribution.
+        Maximum number of cells of each distribution; fewer if `memory_budget` has no room for them.
     max_sweeps
         Maximum number of sweeps.
     memory_budget
@@ -84,11 +95,12 @@ class ExactDistribution(Method[Evaluation]):
 
     tolerance: float = 0.05
     cells: int = 256
-    max_cells: int = 2**14
+    max_cells: int = 2**16
     max_sweeps: int = 100_000
     memory_budget: int | None = None
 
     residual_name = "width"
+    budget_name = "max_cells (memory_budget, if it has no room for max_cells)"
 
     def __post_init__(self) -> None:
         nonnegative(self, "tolerance")
@@ -104,8 +116,7 @@ class ExactDistribution(Method[Evaluation]):
         moments = ExactPairs(memory_budget=self.memory_budget).on_table(model, policy, coupling, progress)
         scale = Scale.above(model.reward_bound)
         steps = DistributionSteps(model, policy, coupling, scale, room.for_steps(self.cells))
-        value = scale.divide((moments.mean * policy.probs).sum(axis=1))
-        return self._with_distributions(moments, _Problem(model, policy, coupling, steps, value, room), progress)
+        return self._with_distributions(moments, _Problem(model, policy, coupling, steps, room.of(steps)), progress)
 
     def on_policies(
         self, model: TabularJMDP, policies: Policies, coupling: Coupling, start: Floats | None, progress: bool
@@ -119,9 +130,7 @@ class ExactDistribution(Method[Evaluation]):
         policy = blocks.policy(list(policies.values()))
         scale = Scale.above(model.reward_bound)
         steps = PolicySteps(blocks, policy, coupling, scale, room.for_steps(self.cells))
-        value = np.zeros((P, blocks.block))
-        value[:, :S] = scale.divide(moments.mean).T
-        problem = _Problem(blocks.model, policy, coupling, steps, value.ravel(), room)
+        problem = _Problem(blocks.model, policy, coupling, steps, room.of(steps))
         return with_start(self._with_distributions(moments, problem, progress), start)
 
     def _room(self, states: int, drawn: float, given: float) -> _Room:
@@ -135,9 +144,7 @@ class ExactDistribution(Method[Evaluation]):
         if moments.outcome is Outcome.INTERRUPTED:
             raise KeyboardInterrupt  # there are no distributions yet
         with sweep_bar(type(self).__name__, progress) as report, Threads() as threads:
-            sweep = DistributionSweep(
-                problem.model, problem.policy, problem.coupling, problem.steps, problem.value, threads
-            )
+            sweep = DistributionSweep(problem.model, problem.policy, problem.coupling, problem.steps, threads)
             with deferred_interrupts() as interrupted:
                 widths, outcome = self._iterate(problem, sweep, report, interrupted)
                 cells, slack = sweep.ahead()
@@ -149,7 +156,7 @@ class ExactDistribution(Method[Evaluation]):
             outcome=outcome,
             method=self,
             residuals=np.array(widths),
-            distributions=DistributionTable(problem.steps, cells, slack, sweep.ties, moments.ranges),
+            distributions=DistributionTable(problem.steps, cells, slack, sweep.ties, moments.ranges, moments.mean),
         )
 
     def _iterate(
@@ -162,7 +169,8 @@ class ExactDistribution(Method[Evaluation]):
         """Sweep until all widths are small enough or a limit is reached; return the widths and the outcome."""
         gamma = problem.model.discount
         often = min(math.ceil(math.log(2) / -math.log(gamma)), _SELDOM) if gamma else 1
-        cells, before, least = self.cells, (math.inf, math.inf), math.inf
+        most_cells = max(min(self.max_cells, problem.room.most_cells()), self.cells)
+        cells, before, least = self.cells, math.inf, math.inf
         widths: list[float] = []
         while True:
             sweep(cells)
@@ -178,15 +186,30 @@ class ExactDistribution(Method[Evaluation]):
             if len(widths) >= self.max_sweeps:
                 return widths, Outcome.SWEEPS_EXHAUSTED
             rounding = widths[-1] - beyond_rounding
-            if beyond_rounding <= self.tolerance < rounding and widths[-1] > _PLATEAU[1] * least:
+            if beyond_rounding <= self.tolerance < rounding and widths[-1] > _PLATEAU * least:
                 return widths, Outcome.STALLED
-            now, least = (sweep.spread(), widths[-1]), min(least, widths[-1])
-            if all(x > part * y for x, part, y in zip(now, _PLATEAU, before, strict=True)):
-                cells *= _TIMES
-                if cells > self.max_cells or problem.room.needed(cells) > problem.room.allowed:
+            least = min(least, widths[-1])
+            # A sweep maps a spread x to γ x + what the cells add: where this leads to is known after two spreads.
+            spread, kept = sweep.spread(), gamma**often
+            limit = max((spread - kept * before) / (1 - kept), 0.0) if math.isfinite(before) else 0.0
+            before = spread
+            expected = widths[-1] * limit / spread if spread else 0.0
+            settled = limit > (_SETTLED if cells == most_cells else _NEARLY_SETTLED) * spread
+            if settled and expected > _CLOSE * self.tolerance:
+                if cells == most_cells:
                     return widths, Outcome.BUDGET_EXHAUSTED
-                now = math.inf, math.inf
-            before = now
+                cells = min(_more(cells, expected, self.tolerance), most_cells)
+
+
+def _more(cells: int, expected: float, tolerance: float) -> int:
+    """Number of cells of the next sweeps, from the width that is expected with these; widths are as cells are.
+
+    The number required is reached in equal steps of a factor of at most `_TIMES`, because sweeps with fewer cells, from
+    which the next ones continue, take less time.
+    """
+    factor = _ENOUGH * expected / tolerance if tolerance else math.inf
+    steps = math.ceil(math.log(factor) / math.log(_TIMES)) if factor < 1e9 else 0
+    return max(math.ceil(cells * factor ** (1 / steps)) if steps else _TIMES * cells, cells + 1)
 
 
 @dataclass(frozen=True)
@@ -197,9 +220,17 @@ class _Room:
     drawn: float  # distributions of policy-drawn pairs, stored in two tables
     given: float  # distributions of the requested returns and gaps
 
+    def of(self, steps: DistributionSteps) -> _Room:
+        """The same budget for the rows of these steps."""
+        return _Room(self.allowed, steps.drawn.starts.size - 1, steps.given.starts.size - 1)
+
     def needed(self, cells: int) -> float:
         """Bytes needed by distributions of this many cells."""
-        return CELL_BYTES * (cells + 1) * (2 * self.drawn + self.given)
+        return CELL_BYTES * cells * (2 * self.drawn + self.given)
+
+    def most_cells(self) -> int:
+        """Largest number of cells that fit."""
+        return int(min(self.allowed / (CELL_BYTES * (2 * self.drawn + self.given)), 2.0**40))
 
     def for_steps(self, cells: int) -> float:
         """Bytes left for the lists of outcomes."""
@@ -214,7 +245,6 @@ class _Problem:
     policy: TabularPolicy
     coupling: Coupling
     steps: DistributionSteps
-    value: Floats  # [S], of the policy
     room: _Room
 
 
@@ -227,12 +257,14 @@ class DistributionTable:
     slack: float
     ties: Ties
     ranges: ReturnRange | PolicyRanges
+    mean: Floats  # [S, A] or [S, P]
 
     def return_distribution(self, s: int, a: int) -> Distribution:
         """The distribution of Z(s, a)."""
         if self.ranges.is_over(s):
             return GapDistribution.zero()
-        return Distribution(*self._masses(self.steps.return_row(s, a), forward=True), self.slack, self.ranges.of(s, a))
+        masses = self._masses(self.steps.return_row(s, a), forward=True)
+        return Distribution(*_with_mean(*masses, float(self.mean[s, a])), self.slack, self.ranges.of(s, a))
 
     def gap_distribution(self, s: int, a: int, b: int) -> GapDistribution:
         """The distribution of Z(s, a) − Z(s, b)."""
@@ -243,25 +275,45 @@ class DistributionTable:
         tied = Interval(float(self.ties.least[at]), float(self.ties.most[at]))
         if tied.low == 1:
             return GapDistribution.zero()
-        low, high, mean, mass = _with_ties(*self._masses(row, forward=a < b), tied.low)
-        return GapDistribution(low, high, mean, mass, self.slack, support, tied=tied)
+        masses = _with_ties(*self._masses(row, forward=a < b), tied.low)
+        mean = float(self.mean[s, a] - self.mean[s, b])
+        return GapDistribution(*_with_mean(*masses, mean), self.slack, support, tied=tied)
 
-    def _masses(self, row: int, *, forward: bool) -> tuple[Floats, Floats, Floats, Floats]:
-        """Lower ends, upper ends, means and masses of one distribution."""
-        mass = self.cells.mass[row]
-        there = np.flatnonzero(mass)
-        low, high, mean = (np.where(there == 0, 0.0, points[row, there]) for points in self.cells[1:])
+    def _masses(self, row: int, *, forward: bool) -> tuple[Floats, Floats, Floats]:
+        """Lower ends, upper ends and masses of one distribution."""
+        atoms, bounds = self.cells.atoms, self.cells.bounds
+        (mass, point), (upper_mass, upper_point) = (
+            (bounds.mass[k, row, : bounds.count[k, row]], bounds.point[k, row, : bounds.count[k, row]]) for k in (0, 1)
+        )
+        # The parts of both lists that have the same rank are the ends of one interval. The lists may differ in masses
+        # that were too small to keep.
+        ranks, upper_ranks = np.cumsum(mass), np.cumsum(upper_mass[::-1])
+        both = min(ranks[-1], upper_ranks[-1]) if ranks.size and upper_ranks.size else 0.0
+        ends = np.setdiff1d(np.minimum(np.union1d(ranks, upper_ranks), both), [0.0])
+        low, high = point[np.searchsorted(ranks, ends)], -upper_point[::-1][np.searchsorted(upper_ranks, ends)]
+        there = slice(int(atoms.count[row]))
+        low = np.concatenate([atoms.low[row, there], low])
+        high = np.maximum(np.concatenate([atoms.high[row, there], high]), low)
+        masses = np.concatenate([atoms.mass[row, there], np.diff(ends, prepend=0.0)])
         if not forward:
-            low, high, mean = 0.0 - high, 0.0 - low, 0.0 - mean  # subtracted from 0.0 to avoid −0.0
-        low, high, mean = (self.steps.scale.restore(points) for points in (low, high, mean))
-        # Restoring the scale may underflow, except for values that are exactly 0.
-        hidden = np.where((there != 0) & (np.abs([low, high]) < 2.0**-1020), 2.0**-1073, 0.0)
-        return low - hidden[0], high + hidden[1], mean, mass[there]
+            low, high = 0.0 - high, 0.0 - low  # subtracted from 0.0 to avoid −0.0
+        low, high = self.steps.scale.restore(low), self.steps.scale.restore(high)
+        hidden = np.where(np.abs([low, high]) < 2.0**-1020, 2.0**-1073, 0.0)  # restoring the scale may underflow
+        low, high = low - hidden[0], high + hidden[1]
+        zero = self.cells.zero[row]
+        if zero == 0.0:
+            return low, high, masses
+        return np.append(low, 0.0), np.append(high, 0.0), np.append(masses, zero)
 
 
-def _with_ties(
-    low: Floats, high: Floats, mean: Floats, mass: Floats, tied: float
-) -> tuple[Floats, Floats, Floats, Floats]:
+def _with_mean(low: Floats, high: Floats, mass: Floats, mean: float) -> tuple[Floats, Floats, Floats, Floats]:
+    """Ends, point estimates and masses: estimates divide all intervals in one ratio, so that they have this mean."""
+    width = high - low
+    share = (mean - float(mass @ low)) / float(mass @ width or 1.0)
+    return low, high, np.clip(low + min(max(share, 0.0), 1.0) * width, low, high), mass
+
+
+def _with_ties(low: Floats, high: Floats, mass: Floats, tied: float) -> tuple[Floats, Floats, Floats]:
     """Move to 0 the mass that is certainly tied, out of intervals that contain 0: only these can contain a tie.
 
     The share of each interval is unknown. Lower ends lose mass where they are highest and upper ends where they are
@@ -271,17 +323,15 @@ def _with_ties(
     astride = (low <= 0) & (high >= 0) & ~at_zero
     moved = min(tied - float(mass[at_zero].sum()), float(mass[astride].sum()))
     if moved <= 0:
-        return low, high, mean, mass
+        return low, high, mass
     (lower, low_sums), (upper, high_sums) = (_without(moved, ends[astride], mass[astride]) for ends in (-low, high))
     sums = np.setdiff1d(np.union1d(low_sums, high_sums), [0.0])
     left = np.diff(sums, prepend=0.0)
     new_low, new_high = -lower[np.searchsorted(low_sums, sums)], upper[np.searchsorted(high_sums, sums)]
-    middle = float(mass[astride] @ mean[astride]) / float(left.sum() or 1.0)  # keeps the mean unchanged
     others = ~astride
     return (
         np.concatenate([low[others], new_low, [0.0]]),
         np.concatenate([high[others], new_high, [0.0]]),
-        np.concatenate([mean[others], np.clip(middle, new_low, new_high), [0.0]]),
         np.concatenate([mass[others], left, [moved]]),
     )
 

@@ -71,7 +71,7 @@ class DistributionSteps:
         number = np.full(S, self.end)
         number[self.states] = np.arange(self.end)
         self._next = number[model.next_state]
-        one, other = self._pairs = self._drawn_pairs()
+        one, other = self._drawn_pairs()
         self._row = np.zeros((self.end + 1, self.end + 1), np.int64)
         self._row[one, other] = self._row[other, one] = np.arange(one.size)
         self._shared_draws = [(w, scenarios, choices) for w, scenarios in shared_scenarios(model, coupling)
@@ -86,10 +86,24 @@ class DistributionSteps:
         require(
             _OUTCOME_BYTES * pairs, allowed_bytes, f"ExactDistribution on {pairs:.2g} outcomes of pairs of states", fix
         )
-        self.drawn = self._steps([self._drawn(int(i), int(j)) for i, j in zip(one, other, strict=True)])
         returns, gaps = self._alternatives()
         self.first_gap = len(returns)  # rows of `given` from here on are gaps
+        drawn = self._reachable(one, other, returns + gaps)
+        self._row = np.searchsorted(sorted(drawn), self._row)  # unreachable pairs have no row
+        self.drawn = self._steps([drawn[row] for row in sorted(drawn)])
         self.given = self._steps(returns + gaps)
+
+    def _reachable(self, one: Integers, other: Integers, given: list[OutcomeList]) -> dict[int, OutcomeList]:
+        """Outcomes of all pairs that can follow the given outcomes, and of (end, end), by their numbers."""
+        last = one.size - 1
+        found, waiting = {last: self._drawn(self.end, self.end)}, list(given)
+        while waiting and self.discount > 0:
+            outcomes = waiting.pop()
+            for row in np.unique(self._row[outcomes.one, outcomes.other]).tolist():
+                if row not in found:
+                    found[row] = self._drawn(int(one[row]), int(other[row]))
+                    waiting.append(found[row])
+        return found
 
     def _drawn_pairs(self) -> tuple[Integers, Integers]:
         """Pairs of states whose gaps are stored, each once; (end, end) is the last."""
@@ -121,12 +135,6 @@ class DistributionSteps:
         """Row of `given` for a < b and a non-terminal state."""
         i = int(np.searchsorted(self.states, s))
         return self.first_gap + i * len(self.actions) + self.actions.index((a, b))
-
-    def drawn_means(self, value: Floats) -> Floats:
-        """Means of all drawn rows, from the value of the policy [S]."""
-        values = np.append(value[self.states], 0.0)
-        one, other = self._pairs
-        return np.asarray(values[one] - values[other])
 
     def _choices(self, weight: float) -> list[tuple[float, Floats]]:
         if self._coupling.policy_luck == "independent":

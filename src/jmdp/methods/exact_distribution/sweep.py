@@ -18,11 +18,14 @@ from jmdp.models.coupling import Coupling
 from jmdp.models.policy import TabularPolicy
 from jmdp.models.tabular import TabularJMDP
 
-CELL_BYTES = 64.0
-"""Mass, mean and the two ends, for an atom and for all other mass."""
+CELL_BYTES = 56.0
+"""An atom, and a mass and its point in each of the two lists."""
 
 _ATOM = 2.0**-43
 """A mass whose interval is at most this wide, over (1 − γ)² and on rewards of size 1, is treated as an atom."""
+
+_RARE = 5e-4
+"""Probability of the outcomes of a row for which it has no narrow cells."""
 
 _RANGE_SWEEPS = 60
 """Sweeps after which the ranges of returns are accurate enough to lay out cells."""
@@ -44,7 +47,6 @@ class DistributionSweep:
         policy: TabularPolicy,
         coupling: Coupling,
         steps: DistributionSteps,
-        value: Floats,  # [S], of the policy; gives distributions the right mean initially
         threads: Threads,
     ) -> None:
         self.steps, self._threads = steps, threads
@@ -57,31 +59,26 @@ class DistributionSweep:
         self._given_range = _one_step(steps.given, low, high)
         self._narrow = _ATOM / (1 - model.discount) ** 2
         rows = low.size
-        self._distributions = Cells.empty(rows, 1)
-        self._distributions.mass[:] = [0.0, 1.0, 0.0]
-        self._distributions.mass[self.ties.always] = [1.0, 0.0, 0.0]  # like (end, end), the gap of merged branches
-        self._distributions.low[:, 1], self._distributions.high[:, 1], self._distributions.mean[:, 1] = (
-            low,
-            high,
-            steps.drawn_means(value),
-        )
-        self._spare = Cells.empty(rows, 1)
+        self._distributions, self._spare, self._cells = Cells.empty(rows, 1), Cells.empty(rows, 1), 1
+        self._distributions.zero[:] = self.ties.always  # like (end, end), the gap of merged branches
+        bounds = self._distributions.bounds
+        bounds.count[:] = bounds.mass[:, :, 0] = ~self.ties.always
+        bounds.point[:, :, 0] = self._distributions.bulk[:, 0] = self._distributions.bulk[:, 1] = low, -high
         # Bound on the error of the mass of any set of cells. It includes the sweeps over ranges, each of which may
         # have missed an action whose break points coincide.
         self._slack = 2.0**-1000 + (_RANGE_SWEEPS + 1) * breaks * ROUNDOFF
 
     def __call__(self, cells: int) -> None:
         """Sweep once, into distributions of this many cells."""
-        rows = self._distributions.mass.shape[0]
-        if self._spare.mass.shape[1] != 1 + 2 * cells:
-            self._spare = Cells.empty(rows, cells)
-        self._slack += self._step(self.steps.drawn, self._drawn_range, self._spare)
-        self._distributions, self._spare = self._spare, self._distributions
+        if self._spare.atoms.mass.shape[1] != cells:
+            self._spare = Cells.empty(self._distributions.zero.size, cells)
+        self._slack += self._step(self.steps.drawn, self._drawn_range, cells, self._spare)
+        self._distributions, self._spare, self._cells = self._spare, self._distributions, cells
 
     def ahead(self) -> tuple[Cells, float]:
         """Distributions of returns and gaps of given actions, and the error bound of the mass of any set of cells."""
-        result = Cells.empty(self.steps.given.starts.size - 1, self._distributions.mass.shape[1] // 2)
-        return result, self._slack + self._step(self.steps.given, self._given_range, result)
+        result = Cells.empty(self.steps.given.starts.size - 1, self._cells)
+        return result, self._slack + self._step(self.steps.given, self._given_range, self._cells, result)
 
     def widths(self) -> Widths:
         """Return the largest width over all distributions.
@@ -90,42 +87,52 @@ class DistributionSweep:
         width of its intervals as a fraction of its range, or of its size if it is a single value up to rounding.
         """
         distributions, slack = self.ahead()
-        widths, _ = distributions.widths()
-        wide = np.where(widths > self._narrow, widths, 0.0)
-        least, most = self._given_range
-        size = np.maximum(np.maximum(np.abs(least), np.abs(most)), self._narrow)
-        span = np.where(most - least > self._narrow, most - least, size)
-        spread = [float((np.einsum("ic,ic->i", distributions.mass, w) / span).max(initial=0.0)) for w in (widths, wide)]
-        mass, low, high = (table[self.steps.first_gap :] for table in distributions[:3])
-        astride = (low <= 0) & (high >= 0)
-        astride[:, 0] = True
+        low, high = self._given_range
+        size = np.maximum(np.maximum(np.abs(low), np.abs(high)), self._narrow)
+        span = np.where(high - low > self._narrow, high - low, size)
+        between, atoms = _mean_widths(distributions)
+        gaps = distributions.rows_from(self.steps.first_gap)
+        (mass, point), (atom, least, most) = gaps.bounds_in_use(), gaps.atoms_in_use()
+        # Mass that is at most 0 in the lower list, and not below 0 in the upper one, whose points are negated.
+        astride = (mass[0] * (point[0] <= 0)).sum(axis=1) - (mass[1] * (point[1] > 0)).sum(axis=1)
+        rounded = (atom * ((least <= 0) & (most >= 0))).sum(axis=1)
         tied = self.ties.least
-        open_mass = np.where(tied < 1, (mass * astride).sum(axis=1) - np.maximum(tied, mass[:, 0]), 0.0)
-        atoms = (mass * (astride & (wide[self.steps.first_gap :] == 0))).sum(axis=1) - mass[:, 0]
-        rounding = np.where(tied < 1, 4 * (slack + ((mass > 0).sum(axis=1) + 4) * 2 * ROUNDOFF), 0.0)
+        known = np.maximum(tied - gaps.zero, 0.0)
+        open_mass = np.where(tied < 1, astride + rounded - known, 0.0)
+        masses = 1 + gaps.atoms.count + gaps.bounds.count.max(axis=0)
+        rounding = np.where(tied < 1, 4 * (slack + (masses + 4) * 2 * ROUNDOFF), 0.0)
         undecided = float((np.maximum(open_mass, 0.0) + rounding).max(initial=0.0))
-        return Widths(max(undecided, spread[0]), max(float((open_mass - atoms).max(initial=0.0)), spread[1]))
+        return Widths(
+            max(undecided, float(((between + atoms) / span).max(initial=0.0))),
+            max(float((open_mass - rounded).max(initial=0.0)), float((between / span).max(initial=0.0))),
+        )
 
     def spread(self) -> float:
         """Return the largest mean width of an interval, over all distributions."""
-        return float(self._distributions.widths()[1].max())
+        between, atoms = _mean_widths(self._distributions)
+        return float((between + atoms).max())
 
-    def _step(self, steps: Steps, limits: tuple[Floats, Floats], out: Cells) -> float:
+    def _step(self, steps: Steps, limits: tuple[Floats, Floats], cells: int, out: Cells) -> float:
         """Fill `out`, and return the error that this step can add to any mass."""
-        from jmdp.methods.kernels.distributions import OCTAVES, cell, step_back
+        from jmdp.methods.kernels.distributions import OCTAVES, step_back
 
-        low, high = limits
-        cells = out.mass.shape[1] // 2
         bits = max(int(math.log2(cells / (4 * OCTAVES))), 0)  # at most half of the cells are near zero
-        per_width = max(cells - 2 - (2 * OCTAVES << bits), 1) / np.maximum(high - low, 2.0**-900)
-        first_cell = np.array([cell(x, dense, bits) for x, dense in zip(low, per_width, strict=True)], np.int64)
+        low, high = limits
+        bulk = _bulk_ahead(steps, self._distributions.bulk) if bits >= 2 else np.array([[low, high], [-high, -low]])
         outcomes = OutcomeLists(steps.starts, steps.chance, steps.gain, steps.source, steps.factor)
-        layout = CellLayout(per_width, first_cell, bits, self._narrow)
+        layout = CellLayout(bulk, cells, bits, self._narrow)
         parts = self._threads.run(step_back, (outcomes, layout, self._distributions), (out,))
-        runs, lost = zip(*parts, strict=True)
-        # Atoms and other masses are added in turn, and a mass may be moved once more from one group to the other.
-        units = self._units + 1 + 4 * max(runs) * steps.most_outcomes
+        added, lost = zip(*parts, strict=True)
+        # A mass may be moved once more, from the atom of a cell to the lists.
+        units = self._units + 1 + 2 * max(*added, steps.most_outcomes)
         return float((units * ROUNDOFF + max(lost)) * (1 + 2.0**-20))
+
+
+def _mean_widths(distributions: Cells) -> tuple[Floats, Floats]:
+    """Mean distance between the two lists of each distribution [rows], and mean width of its atoms."""
+    (mass, point), (atom, low, high) = distributions.bounds_in_use(), distributions.atoms_in_use()
+    between = -np.einsum("kic,kic->i", mass, point)
+    return np.maximum(between, 0.0), np.einsum("ic,ic->i", atom, high - low)
 
 
 def _ranges(steps: Steps, discount: float) -> tuple[Floats, Floats]:
@@ -146,3 +153,16 @@ def _one_step(steps: Steps, low: Floats, high: Floats) -> tuple[Floats, Floats]:
     rounding = 2.0**-50 * (np.abs(steps.gain) + np.maximum(np.abs(one), np.abs(other)))
     least, most = steps.gain + np.minimum(one, other) - rounding, steps.gain + np.maximum(one, other) + rounding
     return np.minimum.reduceat(least, steps.starts[:-1]), np.maximum.reduceat(most, steps.starts[:-1])
+
+
+def _bulk_ahead(steps: Steps, bulk: Floats) -> Floats:
+    """Where most of the mass lies one step before, [2, 2, rows]; the rarest outcomes are not counted."""
+    counts, starts = np.diff(steps.starts), steps.starts[:-1]
+    likely = steps.chance * np.repeat(counts, counts) >= _RARE
+    turned = (steps.factor < 0).astype(np.int64)
+    found = np.empty((2, 2, counts.size))
+    for side, gain in enumerate((steps.gain, -steps.gain)):
+        low, high = (gain + np.abs(steps.factor) * bulk[side ^ turned, end, steps.source] for end in range(2))
+        found[side, 0] = np.minimum.reduceat(np.where(likely, low, math.inf), starts)
+        found[side, 1] = np.maximum.reduceat(np.where(likely, high, -math.inf), starts)
+    return found

@@ -1,9 +1,13 @@
 """Backward steps of the distributions of many returns, represented by masses in cells.
 
-A distribution is a row: column 0 has the mass at exactly zero, and each other column has a mass, an interval
-[low, high] that contains all of this mass, and its mean. Each cell of the real line has two columns: one for its
-heaviest atom, which thus remains a point mass, and one for the remaining mass. Cells only determine which masses are
-combined; the intervals are valid for any choice of cells.
+A distribution is a row. It has a mass at exactly zero; atoms, each with an interval that contains its point; and two
+lists of the remaining mass. In the first list every mass is at a point below its true place, in the second above it, so
+the distributions of the two lists enclose the true one. The second list is stored as lower points of the negative
+return: only lower points are computed.
+
+A cell of the real line combines all masses of a list to one, at the lowest of their points, and keeps its heaviest
+atom, so that a few atoms are never combined. Other atoms of the cell join both lists. Cells determine which masses are
+combined; the lists enclose the true distribution for any choice of cells.
 """
 
 from __future__ import annotations
@@ -12,6 +16,7 @@ import math
 
 import numpy as np
 
+from jmdp.base.arrays import Floats, Integers
 from jmdp.base.compiled_kernel import compiled
 from jmdp.methods.kernels.tables import CellLayout, Cells, OutcomeLists
 
@@ -26,7 +31,13 @@ _DUST = 1e-17
 """Masses below this are dropped and counted as lost."""
 
 OCTAVES = 20
-"""Number of times that the cell width halves towards zero."""
+"""Number of times that the cell width halves towards zero, and doubles away from the bulk of the mass."""
+
+_TAIL = 5e-4
+"""Share of the mass below the bulk, and above it."""
+
+RowLayout = tuple[float, float, tuple[float, int, int, int], int, int]
+"""Bulk of one list of a row, the result of `row_layout`, and the numbers of cells and of bits."""
 
 
 @compiled()
@@ -37,74 +48,207 @@ def cell(x: float, per_width: float, bits: int) -> int:
     towards zero, with 2^bits per octave as in floating-point numbers: resolution matters where the sign changes, and
     discounting moves all returns towards zero.
     """
-    steps, octave = abs(x) * per_width, 1 << bits
+    steps, octave = x * per_width, 1 << bits
     if steps >= octave:
-        number = (OCTAVES - 1) * octave + int(min(steps, 1e15))
-    else:
-        # Exponent and leading bits of a float number its octaves and their parts.
-        leading = np.float64(steps).view(np.int64) >> (52 - bits)
-        number = max(int(OCTAVES * octave + leading - ((1023 + bits) << bits)), 0)
+        return (OCTAVES - 1) * octave + int(steps if steps < 1e15 else 1e15)
+    if steps <= -octave:
+        return -1 - (OCTAVES - 1) * octave - int(-steps if steps > -1e15 else 1e15)
+    # Exponent and leading bits of a float number its octaves and their parts.
+    leading = np.float64(abs(steps)).view(np.int64) >> (52 - bits)
+    number = max(int(OCTAVES * octave + leading - ((1023 + bits) << bits)), 0)
     return number if x >= 0 else -1 - number
 
 
+@compiled()
+def row_layout(low: float, high: float, cells: int, bits: int) -> tuple[float, int, int, int]:
+    """Cells per unit of one row, the numbers of its first and last cell, and the number of wider cells on either side.
+
+    Cells between low and high have equal widths, except near zero. With few cells there are no wider ones beside them:
+    what is outside goes into the first or last cell.
+    """
+    beside = OCTAVES << (bits - 2) if bits >= 2 else 0
+    between = cells - 2 * beside - 2
+    width = max(high - low, 2e-15 * between * max(abs(low), abs(high)), 2.0**-900)  # x × per_width is a whole number
+    per_width = between / width
+    first, last = cell(low, per_width, bits), cell(high, per_width, bits)
+    if last - first > between:  # cells near zero are needed too
+        per_width = max(between - (2 * OCTAVES << bits), 1) / width
+        first, last = cell(low, per_width, bits), cell(high, per_width, bits)
+    return per_width, first, last, beside
+
+
+@compiled()
+def _beside(distance: int, bits: int) -> int:
+    """Number of the wider cell at a distance, in cells, ≥ 1: one by one up to 2^bits, then 2^bits per octave."""
+    if distance <= 1 << bits:
+        return distance
+    return (np.float64(distance).view(np.int64) >> (52 - bits)) - ((1022 + bits) << bits)
+
+
+@compiled()
+def place(x: float, layout: tuple[float, int, int, int], cells: int, bits: int) -> int:
+    """Cell 0, 1, …, cells − 1 of a row in which a mass with mean x is stored; `layout` is that of `row_layout`."""
+    per_width, first, last, beside = layout
+    number = cell(x, per_width, bits)
+    if number < first:
+        at = beside - (_beside(first - number, bits - 2) if beside else 1) - (x < 0 <= first)
+        return at if at > 0 else 0
+    at = beside + number - first
+    if number > last:
+        at += (_beside(number - last, bits - 2) if beside else 1) - (number - last) + (last < 0 <= x)
+    return at if at < cells else cells - 1
+
+
 @compiled(error_model="numpy")
-def _add_outcome(
-    outcomes: OutcomeLists,
-    e: int,  # index of the outcome to add
-    following: Cells,
-    layout: tuple[float, int, int, float],  # of this row, in the order of `CellLayout`
-    row: Cells,  # [1 + 2 cells] each; `mean` is the sum of mass × mean while masses are added
+def _add(x: float, m: float, layout: RowLayout, row: Floats, added: Integers) -> None:
+    """Add one mass to a list."""
+    at = place(x, layout[2], layout[3], layout[4])
+    added[at] += 1
+    row[at, 0] += m
+    row[at, 1] = x if x < row[at, 1] else row[at, 1]
+
+
+@compiled(error_model="numpy")
+def _add_points(
+    outcome: tuple[float, float, float],  # probability, gain, |factor|
+    count: int,
+    mass: Floats,
+    point: Floats,
+    layout: RowLayout,
+    row: Floats,  # [cells, 2], masses and points
+    added: Integers,  # [cells], number of masses added to each cell
     lost: float,
-) -> tuple[int, float]:
-    """Add one outcome to a row. Return the longest run of consecutive masses in one cell, and the mass lost so far."""
-    p, r, g, j = outcomes.chance[e], outcomes.gain[e], outcomes.factor[e], outcomes.source[e]
-    mass, low, high, mean = following
-    per_width, first_cell, bits, narrow = layout
-    row_mass, row_low, row_high, row_mean = row
-    cells = row_mass.size // 2
-    longest, run, last = 1, 0, -1
-    for c in range(mass.shape[1]):
-        m = mass[j, c]
-        if m == 0.0:
-            continue
-        m *= p
+) -> float:
+    """Add the masses of one list, one step before, to a list. Return the mass lost so far."""
+    p, r, g = outcome
+    low, high, (per_width, first, last, beside), cells, bits = layout
+    octave, rounding = float(1 << bits), _ROUNDING * abs(r) + _TINY
+    above = beside - first + (OCTAVES - 1) * (1 << bits)
+    below = beside - first - (OCTAVES - 1) * (1 << bits) - 1
+    for c in range(count):
+        m = mass[c] * p
         if m < _DUST:
             lost += m
             continue
-        if c == 0:
-            if r == 0.0:  # mass at exactly zero stays there
-                row_mass[0] += m
-                continue
-            x = least = most = r
+        x = r + g * point[c]
+        x -= _ROUNDING * abs(x) + rounding
+        # `place`, of which the two most frequent cases are written out, because most of the time is spent here.
+        steps = x * per_width
+        if steps >= octave and low <= x <= high:
+            at = np.uint64(int(steps) + above)
+        elif steps <= -octave and low <= x <= high:
+            at = np.uint64(int(steps) + below)
         else:
-            x = r + g * mean[j, c]
-            a, b = g * low[j, c], g * high[j, c]
-            least, most = r + min(a, b), r + max(a, b)
-        rounding = _ROUNDING * (abs(r) + max(abs(least), abs(most))) + _TINY
-        at = min(max(cell(x, per_width, bits) - first_cell, 0), cells - 1) + 1
-        run = run + 1 if at == last else 1
-        last = at
-        longest = max(longest, run)
-        least, most = least - rounding, most + rounding
-        if most - least <= narrow:
-            atom = at + cells
-            least_too, most_too = min(least, row_low[atom]), max(most, row_high[atom])
-            if row_mass[atom] == 0.0 or most_too - least_too <= narrow:
-                row_low[atom], row_high[atom] = least_too, most_too
-                row_mass[atom] += m
-                row_mean[atom] += m * x
-                continue
-            if m > row_mass[atom]:  # the lighter of the two joins the remaining mass
-                m, row_mass[atom] = row_mass[atom], m
-                moment, row_mean[atom] = row_mean[atom], row_mass[atom] * x
-                least, row_low[atom] = row_low[atom], least
-                most, row_high[atom] = row_high[atom], most
-                x = moment / m
-        row_mass[at] += m
-        row_mean[at] += m * x
-        row_low[at] = min(row_low[at], least)
-        row_high[at] = max(row_high[at], most)
-    return longest, lost
+            at = np.uint64(place(x, (per_width, first, last, beside), cells, bits))
+        added[at] += 1
+        row[at, 0] += m
+        row[at, 1] = x if x < row[at, 1] else row[at, 1]
+    return lost
+
+
+@compiled(error_model="numpy")
+def _add_atom(
+    m: float,
+    least: float,
+    most: float,
+    narrow: float,
+    layouts: tuple[RowLayout, RowLayout],
+    atoms: Floats,  # [cells, 3], masses and both ends
+    rows: Floats,  # [2, cells, 2]
+    added: Integers,  # [2, cells]
+) -> None:
+    """Add one atom to its cell, or, if it is not the heaviest there or no longer narrow, to both lists."""
+    if most - least <= narrow:
+        at = place(least, layouts[0][2], layouts[0][3], layouts[0][4])
+        added[0, at] += 1
+        if atoms[at, 0] == 0.0:
+            atoms[at, 0], atoms[at, 1], atoms[at, 2] = m, least, most
+            return
+        if max(most, atoms[at, 2]) - min(least, atoms[at, 1]) <= narrow:
+            atoms[at, 0] += m
+            atoms[at, 1], atoms[at, 2] = min(least, atoms[at, 1]), max(most, atoms[at, 2])
+            return
+        if m > atoms[at, 0]:
+            m, atoms[at, 0] = atoms[at, 0], m
+            least, atoms[at, 1] = atoms[at, 1], least
+            most, atoms[at, 2] = atoms[at, 2], most
+    _add(least, m, layouts[0], rows[0], added[0])
+    _add(-most, m, layouts[1], rows[1], added[1])
+
+
+@compiled(error_model="numpy")
+def _add_atoms(
+    outcome: tuple[float, float, float],  # probability, gain, factor
+    following: Cells,
+    j: int,
+    narrow: float,
+    layouts: tuple[RowLayout, RowLayout],
+    atoms: Floats,
+    rows: Floats,
+    added: Integers,
+    lost: float,
+) -> float:
+    """Add the atoms of row j, one step before. Return the mass lost so far."""
+    p, r, g = outcome
+    if r != 0.0 and following.zero[j] > 0.0:
+        m = following.zero[j] * p
+        slip = _ROUNDING * abs(r) + _TINY
+        if m < _DUST:
+            lost += m
+        else:
+            _add_atom(m, r - slip, r + slip, narrow, layouts, atoms, rows, added)
+    mass, low, high = following.atoms.mass[j], following.atoms.low[j], following.atoms.high[j]
+    for c in range(following.atoms.count[j]):
+        m = mass[c] * p
+        if m < _DUST:
+            lost += m
+            continue
+        least, most = (r + g * low[c], r + g * high[c]) if g >= 0 else (r + g * high[c], r + g * low[c])
+        slip = _ROUNDING * (abs(r) + max(abs(least), abs(most))) + _TINY
+        _add_atom(m, least - slip, most + slip, narrow, layouts, atoms, rows, added)
+    return lost
+
+
+@compiled(error_model="numpy")
+def _store(atoms: Floats, rows: Floats, new: Cells, i: int) -> None:
+    """Move the occupied cells to row i of `new`, and leave them empty."""
+    count = 0
+    for c in range(atoms.shape[0]):
+        if atoms[c, 0] > 0.0:
+            new.atoms.mass[i, count], new.atoms.low[i, count], new.atoms.high[i, count] = atoms[c]
+            atoms[c, 0] = 0.0
+            count += 1
+    new.atoms.count[i] = count
+    for side in range(2):
+        row, count = rows[side], 0
+        for c in range(row.shape[0]):
+            if row[c, 0] > 0.0:
+                new.bounds.mass[side, i, count], new.bounds.point[side, i, count] = row[c]
+                row[c, 0], row[c, 1] = 0.0, math.inf
+                count += 1
+        new.bounds.count[side, i] = count
+
+
+@compiled(error_model="numpy")
+def _find_bulk(new: Cells, i: int, side: int) -> None:
+    """Set the bulk of row i: the points between which all but a small share of the mass lies, except at zero."""
+    sign = 1.0 - 2.0 * side
+    mass, point = new.bounds.mass[side, i], new.bounds.point[side, i]
+    atoms, ends = new.atoms.mass[i], new.atoms.low[i]
+    a, b = new.atoms.count[i], new.bounds.count[side, i]
+    outside = _TAIL * (atoms[:a].sum() + mass[:b].sum())
+    for upper in range(2):
+        left, k, c, edge = outside, 0, 0, 0.0
+        while k < a or c < b:
+            atom = k if (upper == 0) == (side == 0) else a - 1 - k
+            at = c if upper == 0 else b - 1 - c
+            from_atom = k < a and (c >= b or (sign * ends[atom] < point[at]) == (upper == 0))
+            edge = sign * ends[atom] if from_atom else point[at]
+            left -= atoms[atom] if from_atom else mass[at]
+            if left < 0.0:
+                break
+            k, c = k + from_atom, c + (not from_atom)
+        new.bulk[side, upper, i] = edge
 
 
 @compiled(error_model="numpy")
@@ -118,23 +262,44 @@ def step_back(
 ) -> tuple[int, float]:
     """Fill new rows with the distributions of gain + factor × (the following distribution).
 
-    Returns the longest run of consecutive masses of one distribution added to one cell, on which the rounding error
-    depends, and the largest mass lost in a row because it was too small to keep.
+    Returns the largest number of masses added to one cell, on which the rounding error depends, and the largest mass
+    lost in a row because it was too small to keep.
     """
-    starts = outcomes.starts
-    longest, most_lost = 1, 0.0
-    for i in range(first, starts.size - 1, stride):
-        row = Cells(new.mass[i], new.low[i], new.high[i], new.mean[i])
-        row.mass[:] = 0.0
-        row.mean[:] = 0.0
-        row.low[:] = math.inf
-        row.high[:] = -math.inf
-        here, lost = (layout.per_width[i], layout.first_cell[i], layout.bits, layout.narrow), 0.0
-        for e in range(starts[i], starts[i + 1]):
-            run, lost = _add_outcome(outcomes, e, following, here, row, lost)
-            longest = max(longest, run)
-        for c in range(1, row.mass.size):
-            if row.mass[c] > 0.0:
-                row.mean[c] /= row.mass[c]
-        most_lost = max(most_lost, lost)
-    return longest, most_lost
+    cells, bits = layout.cells, layout.bits
+    atoms, rows, added = np.zeros((cells, 3)), np.zeros((2, cells, 2)), np.zeros((2, cells), np.int64)
+    rows[:, :, 1] = math.inf
+    most_added, most_lost = 1, 0.0
+    mass, point, count = following.bounds.mass, following.bounds.point, following.bounds.count
+    for i in range(first, outcomes.starts.size - 1, stride):
+        (one_low, other_low), (one_high, other_high) = layout.bulk[:, 0, i], layout.bulk[:, 1, i]
+        here = (
+            (one_low, one_high, row_layout(one_low, one_high, cells, bits), cells, bits),
+            (other_low, other_high, row_layout(other_low, other_high, cells, bits), cells, bits),
+        )
+        zero, lost_atoms, lost_below, lost_above = 0.0, 0.0, 0.0, 0.0
+        for e in range(outcomes.starts[i], outcomes.starts[i + 1]):
+            p, r, g, j = outcomes.chance[e], outcomes.gain[e], outcomes.factor[e], outcomes.source[e]
+            if r == 0.0:  # mass at exactly zero stays there
+                zero += p * following.zero[j]
+            lost_atoms = _add_atoms((p, r, g), following, j, layout.narrow, here, atoms, rows, added, lost_atoms)
+            own, turned = (0, 1) if g >= 0 else (1, 0)
+            lost_below = _add_points(
+                (p, r, abs(g)), count[own, j], mass[own, j], point[own, j], here[0], rows[0], added[0], lost_below
+            )
+            lost_above = _add_points(
+                (p, -r, abs(g)),
+                count[turned, j],
+                mass[turned, j],
+                point[turned, j],
+                here[1],
+                rows[1],
+                added[1],
+                lost_above,
+            )
+        new.zero[i] = zero
+        _store(atoms, rows, new, i)
+        _find_bulk(new, i, 0)
+        _find_bulk(new, i, 1)
+        most_added, most_lost = max(most_added, added.max()), max(most_lost, lost_atoms + max(lost_below, lost_above))
+        added[:] = 0
+    return most_added, most_lost

@@ -141,24 +141,54 @@ class PairOutput(NamedTuple):
     measure: bool
 
 
-class Cells(NamedTuple):
-    """Distributions in cells, one per row. See `distributions`."""
+class Atoms(NamedTuple):
+    """Masses at points that are known up to rounding."""
 
-    mass: Floats  # [rows, 1 + 2 cells]: at exactly 0; in each cell without its atom; heaviest atom of each cell
+    count: Integers  # [rows]
+    mass: Floats  # [rows, cells]
     low: Floats
     high: Floats
-    mean: Floats
+
+
+class Bounds(NamedTuple):
+    """Masses at points below the true ones: those of −G are above those of G, with the sign reversed."""
+
+    count: Integers  # [2, rows]: of G and of −G
+    mass: Floats  # [2, rows, cells]
+    point: Floats  # [2, rows, cells], ascending
+
+
+class Cells(NamedTuple):
+    """Distributions, one per row. See `distributions`."""
+
+    zero: Floats  # [rows], mass at exactly 0
+    atoms: Atoms
+    bounds: Bounds  # of all other mass
+    bulk: Floats  # [2, 2, rows], most of the points of G and of −G, without 0, lie between these
 
     @classmethod
     def empty(cls, rows: int, cells: int) -> Cells:
-        """Uninitialised arrays for this many rows and cells."""
-        return cls(*np.empty((4, rows, 1 + 2 * cells)))
+        """Rows without mass, with room for this many cells; memory is used as far as cells are occupied."""
+        atoms = Atoms(np.zeros(rows, np.int64), *(np.zeros((rows, cells)) for _ in range(3)))
+        bounds = Bounds(np.zeros((2, rows), np.int64), *(np.zeros((2, rows, cells)) for _ in range(2)))
+        return cls(np.zeros(rows), atoms, bounds, np.zeros((2, 2, rows)))
 
-    def widths(self) -> tuple[Floats, Floats]:
-        """Widths of all intervals, in the shape of `mass`, and their mean in each distribution."""
-        widths = np.where(self.mass > 0, self.high - self.low, 0.0)
-        widths[:, 0] = 0.0
-        return widths, np.einsum("ic,ic->i", self.mass, widths)
+    def rows_from(self, first: int) -> Cells:
+        """The rows first, first + 1, …"""
+        atoms, bounds = (part[first:] for part in self.atoms), (part[:, first:] for part in self.bounds)
+        return Cells(self.zero[first:], Atoms(*atoms), Bounds(*bounds), self.bulk[:, :, first:])
+
+    def atoms_in_use(self) -> tuple[Floats, Floats, Floats]:
+        """Masses and ends of atoms [rows, cells]; masses are 0 where there is none."""
+        columns = int(self.atoms.count.max(initial=0))
+        mass, low, high = (part[:, :columns] for part in self.atoms[1:])
+        return np.where(np.arange(columns) < self.atoms.count[:, None], mass, 0.0), low, high
+
+    def bounds_in_use(self) -> tuple[Floats, Floats]:
+        """Masses and points of both lists [2, rows, cells]; masses are 0 where there is none."""
+        columns = int(self.bounds.count.max(initial=0))
+        mass, point = (part[:, :, :columns] for part in self.bounds[1:])
+        return np.where(np.arange(columns) < self.bounds.count[:, :, None], mass, 0.0), point
 
 
 class OutcomeLists(NamedTuple):
@@ -174,7 +204,7 @@ class OutcomeLists(NamedTuple):
 class CellLayout(NamedTuple):
     """Cells of new rows."""
 
-    per_width: Floats  # [rows], cells per unit, far from zero
-    first_cell: Integers  # [rows], number of the first cell; values outside the cells go into the first or last one
+    bulk: Floats  # [2, 2, rows], ends of the part of equal cells; beside it cells become wider with the distance
+    cells: int
     bits: int
     narrow: float  # intervals up to this width are atoms
