@@ -112,7 +112,8 @@ def evaluate(
     horizon, terminal_value
         For a table: number of steps, and value [S] of the state after the last step (default 0). The policy may then
         depend on time, as an array [H, S, A] or a list of H policies, and `discount`, which may be 1, replaces the
-        model's. `ExactPairs` uses backward recursion, so the only error is rounding.
+        model's. `ExactPairs` uses backward recursion, so the only error is rounding; `ExactDistribution` does so with
+        as many cells as its tolerance requires.
     throw
         Raise `NotConvergedError` if the tolerance is not reached. If False, return the evaluation reached so far; its
         `outcome` states the reason, and its certificate is valid. `NeuralGram` has no tolerance: a network that is no

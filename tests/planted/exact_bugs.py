@@ -30,6 +30,9 @@ HORIZON = "methods/exact_pairs/test_horizon_covariances.py::"
 NEAR_ONE = "methods/exact_pairs/test_near_one.py::"
 SCALES = "promises/test_extreme_scales.py::test_intervals_contain_the_truth_at_any_scale"
 TIES = "methods/exact_distribution/test_ties.py::"
+HORIZON_DISTRIBUTIONS = (
+    "methods/exact_distribution/test_horizons.py::test_distributions_over_a_horizon_contain_the_truth"
+)
 DISTRIBUTIONS = "methods/exact_distribution/test_exact_distribution.py::"
 P1_DISTRIBUTIONS = DISTRIBUTIONS + "test_p1_distributions_contain_the_truth"
 PROJECTED = "methods/linear_projected/test_linear_projected.py::"
@@ -160,6 +163,10 @@ BUGS = [
         "[self._together(i, int(x), int(x), float(pi[x] ** 2)) for x in np.flatnonzero(pi)]"), P1_DISTRIBUTIONS),
     Bug("the mean of the worst outcomes is taken at the upper ends", "Distribution.cvar",
         instead("np.insert(low, ...)", "np.insert(high, 0, self.support.low)"), P1_DISTRIBUTIONS),
+    Bug("values after the last step are no atoms of a horizon", "HorizonPass.__call__",
+        instead("self._gaps.high == 0", "self._gaps.high == self._gaps.high"), HORIZON_DISTRIBUTIONS),
+    Bug("ties over a horizon ignore the values after the last step", "_TieChain.is_final", result("node.value == 0"),
+        HORIZON_DISTRIBUTIONS),
     # Ties.
     Bug("rewards are rounded before they are compared", "_TieChain._row", never("tail"),
         TIES + "test_what_rounding_loses_of_a_reward_is_no_tie"),

@@ -74,7 +74,7 @@ _BOTH: tuple[PolicyLuck, ...] = ("independent", "shared")
 
 COVERS = {
     "ExactPairs()": Covers(couplings=_ALL, policy_luck=_BOTH, several_policies=True, finite_horizons=True),
-    "ExactDistribution()": Covers(couplings=_ALL, policy_luck=_BOTH, several_policies=True),
+    "ExactDistribution()": Covers(couplings=_ALL, policy_luck=_BOTH, several_policies=True, finite_horizons=True),
     "JIPE()": Covers(couplings=_ALL, policy_luck=_BOTH),
     "ReachablePairs(state)": Covers(
         couplings=_ALL, policy_luck=_BOTH, models=("a table", "a LazyJMDP"), several_policies=True

@@ -48,7 +48,7 @@ def test_equal_to_the_slow_twin(narrow, cells, bits):
     table = Cells.empty(sources, columns)
     for j in range(sources):
         table.zero[j] = rng.random() * 0.1
-        a, *both = table.atoms.count[j], *table.bounds.count[:, j] = rng.integers(1, columns, size=3)
+        a, *both = table.atoms.used[j], *table.bounds.used[:, j] = rng.integers(1, columns, size=3)
         table.atoms.mass[j, :a] = rng.random(a) / columns * (rng.random(a) < 0.9)
         table.atoms.low[j, :a] = np.sort(rng.normal(size=a))
         table.atoms.high[j, :a] = table.atoms.low[j, :a] + 1e-14
@@ -86,11 +86,9 @@ def test_equal_to_the_slow_twin(narrow, cells, bits):
 def listed(cells, row):
     """Row of a table as (zero, atoms, (list, list))."""
     atoms, bounds = cells.atoms, cells.bounds
-    used = slice(atoms.count[row])
+    used = slice(atoms.used[row])
     lists = [
-        list(
-            zip(bounds.mass[k, row, : bounds.count[k, row]], bounds.point[k, row, : bounds.count[k, row]], strict=True)
-        )
+        list(zip(bounds.mass[k, row, : bounds.used[k, row]], bounds.point[k, row, : bounds.used[k, row]], strict=True))
         for k in range(2)
     ]
     return (

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -16,16 +18,19 @@ from jmdp.base.progress import sweep_bar
 from jmdp.base.scale import Scale
 from jmdp.base.settings import nonnegative, whole
 from jmdp.methods.covers import COVERS
+from jmdp.methods.exact_distribution.horizon import HorizonPass
 from jmdp.methods.exact_distribution.policy_steps import PolicySteps
-from jmdp.methods.exact_distribution.steps import DistributionSteps
+from jmdp.methods.exact_distribution.steps import OUTCOME_BYTES, DistributionSteps
 from jmdp.methods.exact_distribution.sweep import CELL_BYTES, DistributionSweep
 from jmdp.methods.exact_distribution.ties import Ties
 from jmdp.methods.exact_pairs.exact_pairs import ExactPairs
+from jmdp.methods.exact_pairs.finite_horizon import HorizonRange
 from jmdp.methods.exact_pairs.policy_pairs import PolicyRanges
 from jmdp.methods.kernels.tables import Cells
 from jmdp.methods.method import Method
-from jmdp.methods.shared.return_range import ReturnRange
+from jmdp.methods.shared.return_range import ReturnRange, TableRange
 from jmdp.models.coupling import Coupling
+from jmdp.models.horizon import Horizon
 from jmdp.models.policy import Policies, TabularPolicy
 from jmdp.models.policy_blocks import PolicyBlocks
 from jmdp.models.tabular import TabularJMDP
@@ -133,6 +138,72 @@ class ExactDistribution(Method[Evaluation]):
         problem = _Problem(blocks.model, policy, coupling, steps, room.of(steps))
         return with_start(self._with_distributions(moments, problem, progress), start)
 
+    def on_horizon(
+        self,
+        model: TabularJMDP,
+        policies: Sequence[TabularPolicy] | Mapping[str, Sequence[TabularPolicy]],
+        coupling: Coupling,
+        horizon: Horizon,
+        progress: bool,
+    ) -> Evaluation:
+        """Evaluate over a finite horizon; see `jmdp.evaluate`."""
+        moments = ExactPairs(memory_budget=self.memory_budget).on_horizon(model, policies, coupling, horizon, progress)
+        S, _, A = model.shape
+        scale = Scale.above(max(model.reward_bound, float(np.abs(horizon.final).max())))
+        if isinstance(policies, Mapping):
+            P = len(policies)
+            blocks = PolicyBlocks.of([model] * P)
+            at_once = list(zip(*policies.values(), strict=True))
+            joint = {ids: blocks.policy(now) for ids, now in {_ids(now): now for now in at_once}.items()}
+            together = [joint[_ids(now)] for now in at_once]
+            room = self._room(S, P * (P - 1) / 2 * S * S + P * S + 1, S * (P + P * (P - 1) / 2))
+            table, final = blocks.model, np.zeros((P, blocks.block))
+            final[:, :S] = horizon.final
+            make: Any = partial(PolicySteps, blocks)
+        else:
+            room = self._room(S, (S + 1) * (S + 2) / 2, S * A * (A + 1) / 2)
+            table, together, final, make = model, list(policies), horizon.final, partial(DistributionSteps, model)
+        by_policy: dict[int, DistributionSteps] = {}
+        left = room.for_steps(self.cells)
+        for policy in together:
+            if id(policy) not in by_policy:
+                found = make(policy, coupling, scale, left, every_pair=True)
+                left -= OUTCOME_BYTES * (found.drawn.chance.size + found.given.chance.size)
+                by_policy[id(policy)] = found
+        steps = [by_policy[id(policy)] for policy in together]
+        bar = sweep_bar(type(self).__name__, progress)
+        with bar as report, Threads() as threads, deferred_interrupts() as interrupted:
+            whole = HorizonPass(table, together, coupling, steps, final.ravel(), threads, interrupted)
+            widths, outcome = self._refine(whole, room.of(steps[0]), report)
+            cells, slack = whole.ahead()
+        assert isinstance(moments.ranges, HorizonRange | PolicyRanges)
+        return replace(
+            moments,
+            outcome=outcome,
+            method=self,
+            residuals=np.array(widths),
+            distributions=DistributionTable(steps[0], cells, slack, whole.ties, moments.ranges, moments.mean),
+        )
+
+    def _refine(
+        self, whole: HorizonPass, room: _Room, report: Callable[[int, float, float], None]
+    ) -> tuple[list[float], Outcome]:
+        """Repeat the backward pass with more cells until all widths are small enough or a limit is reached."""
+        cells, most_cells = self.cells, max(min(self.max_cells, room.most_cells()), self.cells)
+        widths: list[float] = []
+        while True:
+            whole(cells)
+            width, beyond_rounding = whole.widths()
+            widths.append(width)
+            report(len(widths), width, self.tolerance)
+            if width <= self.tolerance:
+                return widths, Outcome.CONVERGED
+            if beyond_rounding <= self.tolerance < width - beyond_rounding:
+                return widths, Outcome.STALLED
+            if cells == most_cells:
+                return widths, Outcome.BUDGET_EXHAUSTED
+            cells = min(_more(cells, width, self.tolerance), most_cells)
+
     def _room(self, states: int, drawn: float, given: float) -> _Room:
         """The memory budget; raises if it is too small for this many distributions."""
         room = _Room(budget(self.memory_budget), drawn, given)
@@ -201,6 +272,10 @@ class ExactDistribution(Method[Evaluation]):
                 cells = min(_more(cells, expected, self.tolerance), most_cells)
 
 
+def _ids(policies: Sequence[TabularPolicy]) -> tuple[int, ...]:
+    return tuple(map(id, policies))
+
+
 def _more(cells: int, expected: float, tolerance: float) -> int:
     """Number of cells of the next sweeps, from the width that is expected with these; widths are as cells are.
 
@@ -256,7 +331,7 @@ class DistributionTable:
     cells: Cells  # of the rows of steps.given, on rewards of size 1
     slack: float
     ties: Ties
-    ranges: ReturnRange | PolicyRanges
+    ranges: TableRange | PolicyRanges
     mean: Floats  # [S, A] or [S, P]
 
     def return_distribution(self, s: int, a: int) -> Distribution:
@@ -283,7 +358,7 @@ class DistributionTable:
         """Lower ends, upper ends and masses of one distribution."""
         atoms, bounds = self.cells.atoms, self.cells.bounds
         (mass, point), (upper_mass, upper_point) = (
-            (bounds.mass[k, row, : bounds.count[k, row]], bounds.point[k, row, : bounds.count[k, row]]) for k in (0, 1)
+            (bounds.mass[k, row, : bounds.used[k, row]], bounds.point[k, row, : bounds.used[k, row]]) for k in (0, 1)
         )
         # The parts of both lists that have the same rank are the ends of one interval. The lists may differ in masses
         # that were too small to keep.
@@ -291,7 +366,7 @@ class DistributionTable:
         both = min(ranks[-1], upper_ranks[-1]) if ranks.size and upper_ranks.size else 0.0
         ends = np.setdiff1d(np.minimum(np.union1d(ranks, upper_ranks), both), [0.0])
         low, high = point[np.searchsorted(ranks, ends)], -upper_point[::-1][np.searchsorted(upper_ranks, ends)]
-        there = slice(int(atoms.count[row]))
+        there = slice(int(atoms.used[row]))
         low = np.concatenate([atoms.low[row, there], low])
         high = np.maximum(np.concatenate([atoms.high[row, there], high]), low)
         masses = np.concatenate([atoms.mass[row, there], np.diff(ends, prepend=0.0)])

@@ -19,11 +19,18 @@ class PolicySteps(DistributionSteps):
     """Steps whose alternatives are policies: their returns and gaps are those of policy-drawn branches."""
 
     def __init__(
-        self, blocks: PolicyBlocks, policy: TabularPolicy, coupling: Coupling, scale: Scale, allowed_bytes: float
+        self,
+        blocks: PolicyBlocks,
+        policy: TabularPolicy,
+        coupling: Coupling,
+        scale: Scale,
+        allowed_bytes: float,
+        *,
+        every_pair: bool = False,
     ) -> None:
         self._blocks = blocks
         self._joint = joint_actions(policy, coupling)
-        super().__init__(blocks.model, policy, coupling, scale, allowed_bytes)
+        super().__init__(blocks.model, policy, coupling, scale, allowed_bytes, every_pair=every_pair)
 
     def return_row(self, s: int, i: int) -> int:
         """Row of `given` for policy i from a non-terminal state."""

@@ -25,7 +25,7 @@ from jmdp.models.coupling import Coupling
 from jmdp.models.policy import TabularPolicy
 from jmdp.models.tabular import TabularJMDP
 
-_OUTCOME_BYTES = 144.0
+OUTCOME_BYTES = 144.0
 """Probability, gain, exact gain, source and factor, in the three copies made while lists are built and joined."""
 
 
@@ -61,7 +61,14 @@ class DistributionSteps:
     """Steps of one model, policy and coupling, on rewards of size 1; raises if they may exceed the memory."""
 
     def __init__(
-        self, model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, scale: Scale, allowed_bytes: float
+        self,
+        model: TabularJMDP,
+        policy: TabularPolicy,
+        coupling: Coupling,
+        scale: Scale,
+        allowed_bytes: float,
+        *,
+        every_pair: bool = False,  # also those that are not reachable, so that all policies have the same rows
     ) -> None:
         self._model, self._policy, self._coupling = model, policy, coupling
         self.discount, self.scale = model.discount, scale
@@ -84,11 +91,15 @@ class DistributionSteps:
         pairs = sum(sum(outcomes.chance.size for outcomes in given) ** 2 for given in self._branches) / 2
         fix = "Use MonteCarlo(seed=…), or join scenarios with equal outcomes"
         require(
-            _OUTCOME_BYTES * pairs, allowed_bytes, f"ExactDistribution on {pairs:.2g} outcomes of pairs of states", fix
+            OUTCOME_BYTES * pairs, allowed_bytes, f"ExactDistribution on {pairs:.2g} outcomes of pairs of states", fix
         )
         returns, gaps = self._alternatives()
         self.first_gap = len(returns)  # rows of `given` from here on are gaps
-        drawn = self._reachable(one, other, returns + gaps)
+        if every_pair:
+            drawn = {row: self._drawn(int(i), int(j)) for row, (i, j) in enumerate(zip(one, other, strict=True))}
+        else:
+            drawn = self._reachable(one, other, returns + gaps)
+        self._pairs = one[sorted(drawn)], other[sorted(drawn)]
         self._row = np.searchsorted(sorted(drawn), self._row)  # unreachable pairs have no row
         self.drawn = self._steps([drawn[row] for row in sorted(drawn)])
         self.given = self._steps(returns + gaps)
@@ -116,6 +127,12 @@ class DistributionSteps:
         self.actions = list(combinations(range(A), 2))
         returns = [self._given(i, a) for i in range(self.end) for a in range(A)]
         return returns, [self._given_pair(i, a, b) for i in range(self.end) for a, b in self.actions]
+
+    def final_gaps(self, final: Floats) -> dd.DoubleDouble:
+        """Gaps of all drawn rows if states have these final values [S]."""
+        values = np.append(final[self.states], 0.0)
+        one, other = self._pairs
+        return dd.difference(values[one], values[other])
 
     def list_all(self) -> bool:
         """Whether every outcome of positive probability is among the steps.

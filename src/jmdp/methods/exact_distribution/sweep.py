@@ -21,7 +21,7 @@ from jmdp.models.tabular import TabularJMDP
 CELL_BYTES = 56.0
 """An atom, and a mass and its point in each of the two lists."""
 
-_ATOM = 2.0**-43
+ATOM = 2.0**-43
 """A mass whose interval is at most this wide, over (1 − γ)² and on rewards of size 1, is treated as an atom."""
 
 _RARE = 5e-4
@@ -51,18 +51,17 @@ class DistributionSweep:
     ) -> None:
         self.steps, self._threads = steps, threads
         low, high = self._drawn_range = _ranges(steps.drawn, model.discount)
-        # Every probability is a product of entries of stored rows, summed over outcomes that were joined.
         breaks = break_point_units(policy, coupling)
-        self._units = 2 * row_error_units(model, policy) + 3 * steps.most_merged + breaks + 8
+        self._units = chance_units(model, policy, coupling, steps)
         self.ties = tie_chances(steps, low, high, self._units)
         low[self.ties.always] = high[self.ties.always] = 0.0
-        self._given_range = _one_step(steps.given, low, high)
-        self._narrow = _ATOM / (1 - model.discount) ** 2
+        self._given_range = one_step(steps.given, low, high)
+        self._narrow = ATOM / (1 - model.discount) ** 2
         rows = low.size
         self._distributions, self._spare, self._cells = Cells.empty(rows, 1), Cells.empty(rows, 1), 1
         self._distributions.zero[:] = self.ties.always  # like (end, end), the gap of merged branches
         bounds = self._distributions.bounds
-        bounds.count[:] = bounds.mass[:, :, 0] = ~self.ties.always
+        bounds.used[:] = bounds.mass[:, :, 0] = ~self.ties.always
         bounds.point[:, :, 0] = self._distributions.bulk[:, 0] = self._distributions.bulk[:, 1] = low, -high
         # Bound on the error of the mass of any set of cells. It includes the sweeps over ranges, each of which may
         # have missed an action whose break points coincide.
@@ -99,7 +98,7 @@ class DistributionSweep:
         tied = self.ties.least
         known = np.maximum(tied - gaps.zero, 0.0)
         open_mass = np.where(tied < 1, astride + rounded - known, 0.0)
-        masses = 1 + gaps.atoms.count + gaps.bounds.count.max(axis=0)
+        masses = 1 + gaps.atoms.used + gaps.bounds.used.max(axis=0)
         rounding = np.where(tied < 1, 4 * (slack + (masses + 4) * 2 * ROUNDOFF), 0.0)
         undecided = float((np.maximum(open_mass, 0.0) + rounding).max(initial=0.0))
         return Widths(
@@ -128,6 +127,14 @@ class DistributionSweep:
         return float((units * ROUNDOFF + max(lost)) * (1 + 2.0**-20))
 
 
+def chance_units(model: TabularJMDP, policy: TabularPolicy, coupling: Coupling, steps: DistributionSteps) -> float:
+    """Error of the probabilities of a row, in units of rounding.
+
+    Every probability is a product of entries of stored rows, summed over outcomes that were joined.
+    """
+    return 2 * row_error_units(model, policy) + 3 * steps.most_merged + break_point_units(policy, coupling) + 8
+
+
 def _mean_widths(distributions: Cells) -> tuple[Floats, Floats]:
     """Mean distance between the two lists of each distribution [rows], and mean width of its atoms."""
     (mass, point), (atom, low, high) = distributions.bounds_in_use(), distributions.atoms_in_use()
@@ -142,12 +149,12 @@ def _ranges(steps: Steps, discount: float) -> tuple[Floats, Floats]:
     low, high = np.full(rows, -bound), np.full(rows, bound)
     low[-1] = high[-1] = 0.0
     for _ in range(_RANGE_SWEEPS):
-        low, high = _one_step(steps, low, high)
+        low, high = one_step(steps, low, high)
         low[-1] = high[-1] = 0.0
     return low, high
 
 
-def _one_step(steps: Steps, low: Floats, high: Floats) -> tuple[Floats, Floats]:
+def one_step(steps: Steps, low: Floats, high: Floats) -> tuple[Floats, Floats]:
     """Ranges one step before those of the successor pairs, rounded outwards."""
     one, other = steps.factor * low[steps.source], steps.factor * high[steps.source]
     rounding = 2.0**-50 * (np.abs(steps.gain) + np.maximum(np.abs(one), np.abs(other)))

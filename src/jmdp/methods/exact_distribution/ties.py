@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, NamedTuple
@@ -31,6 +31,7 @@ import numpy as np
 
 from jmdp.base.arrays import ROUNDOFF, Booleans, Floats, Integers
 from jmdp.methods.exact_distribution.steps import DistributionSteps, Steps
+from jmdp.methods.shared import double_double as dd
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -96,12 +97,65 @@ def tie_chances(steps: DistributionSteps, low: Floats, high: Floats, units: floa
     return Ties(least[: len(gaps)], most[: len(gaps)], ended | (least[len(gaps) : len(gaps) + len(pairs)] == 1))
 
 
+def horizon_tie_chances(
+    steps: Sequence[DistributionSteps], final: dd.DoubleDouble, ranges: Sequence[tuple[Floats, Floats]], units: float
+) -> Ties:
+    """Compute the bounds for all gaps over a finite horizon.
+
+    Required values follow one another as over an infinite one, up to the last step: there the gap of final values is
+    known. It is a multiple of the unit, like all values that are required. As the gap is dyadic at every step, a
+    required value that is not dyadic is not reached.
+
+    Parameters
+    ----------
+    steps
+        Of each step, in chronological order.
+    final
+        Gap of each drawn row after the last step.
+    ranges
+        Ranges of the gaps of policy-drawn pairs before steps 2, 3, … and after the last one, on rewards of size 1.
+    units
+        Error of the probabilities of one row, in units of rounding.
+    """
+    gaps, rows = range(steps[0].first_gap, steps[0].given.starts.size - 1), steps[0].drawn.starts.size - 1
+    never = np.zeros(rows, bool)
+    if not all(one.list_all() for one in {id(one): one for one in steps}.values()):
+        return Ties(np.zeros(len(gaps)), np.ones(len(gaps)), never)
+    chains = {id(one): _TieChain(one, *ranges[0], final) for one in steps}
+    layer = {_Node(False, row, 0): i for i, row in enumerate(gaps)}
+    edges: list[tuple[Integers, Integers, Floats, Booleans, int]] = []
+    allowed = max(_MOST_FOLLOWED[0], _MOST_FOLLOWED[1] * (steps[0].drawn.chance.size + steps[0].given.chance.size))
+    for one, limits in zip(steps, ranges, strict=True):
+        chain = chains[id(one)]
+        following, listed, whole = chain.one_step(layer, limits)
+        edges.append((*listed, whole, len(layer)))
+        layer = following
+        if sum(chain.followed for chain in chains.values()) > allowed:
+            least, most = np.zeros(len(layer)), np.ones(len(layer))
+            break
+    else:
+        last = next(iter(chains.values()))
+        least = most = np.array([last.is_final(node) for node in layer], float)
+    for row, column, chance, whole, size in reversed(edges):
+        off = (units + float(np.bincount(row, minlength=1).max()) + 8) * ROUNDOFF * (1 + 2.0**-20)
+        sure = whole & (np.bincount(row, least[column] < 1, size) == 0)
+        possible = np.bincount(row, most[column] > 0, size) > 0
+        low, high = (np.bincount(row, chance * ends[column], size) for ends in (least, most))
+        least = np.where(sure, 1.0, np.clip(low * (1 - off) - 2.0**-1000, 0.0, 1.0))
+        most = np.where(possible, np.minimum(high * (1 + off) + 2.0**-1000, 1.0), 0.0)
+    return Ties(least, most, never)
+
+
 class _TieChain:
     """Chain of all (pair, value) reachable from the given ones, in units of the last bit of all rewards."""
 
-    def __init__(self, steps: DistributionSteps, low: Floats, high: Floats) -> None:
+    def __init__(
+        self, steps: DistributionSteps, low: Floats, high: Floats, final: dd.DoubleDouble | None = None
+    ) -> None:
         self._steps, self._range = steps, (low, high)
         rewards = np.concatenate([part for table in (steps.drawn, steps.given) for part in table.exact])
+        if final is not None:
+            self._final, rewards = final, np.concatenate([rewards, *final])
         sizes = np.frexp(rewards[rewards != 0])[1]
         self._shift = int(min(max(53 - int(sizes.min(initial=0)), 0), 1074))  # the unit is 2^−shift
         numerator, denominator = steps.discount.as_integer_ratio()
@@ -111,7 +165,7 @@ class _TieChain:
         self._index: dict[_Node, int] = {}
         self._edges: list[list[tuple[int, float]]] = []
         self._whole: list[bool] = []  # whether every outcome leads to another node
-        self._followed = 0
+        self.followed = 0
 
     def follow(self, roots: Iterable[_Node]) -> None:
         """Expand all reachable nodes, up to a limit on outcomes; roots come first."""
@@ -120,23 +174,47 @@ class _TieChain:
             self._index[node] = len(self._index)
         least, times = _MOST_FOLLOWED
         most = max(least, times * (self._steps.drawn.chance.size + self._steps.given.chance.size))
-        while waiting and self._followed <= most:
+        while waiting and self.followed <= most:
             node = waiting.popleft()
             row = self._row(node.drawn, node.row)
-            onward = row.by_remainder.get(node.value % self._m, [])
             edges = []
-            for gain, source, sign, chance in onward:
-                value = sign * (((node.value - gain) << self._k) // self._m)
-                low, high = self._limit(source)
-                if low <= value <= high:
-                    following = _Node(True, source, value)
-                    if following not in self._index:
-                        self._index[following] = len(self._index)
-                        waiting.append(following)
-                    edges.append((self._index[following], chance))
+            for following, chance in self._onward(node, row):
+                if following not in self._index:
+                    self._index[following] = len(self._index)
+                    waiting.append(following)
+                edges.append((self._index[following], chance))
             self._edges.append(edges)
             self._whole.append(len(edges) == row.count)
-            self._followed += len(onward) + 1
+            self.followed += len(row.by_remainder.get(node.value % self._m, [])) + 1
+
+    def _onward(self, node: _Node, row: _Row) -> Iterator[tuple[_Node, float]]:
+        """Nodes that may follow, with their probabilities."""
+        for gain, source, sign, chance in row.by_remainder.get(node.value % self._m, []):
+            value = sign * (((node.value - gain) << self._k) // self._m)
+            low, high = self._limit(source)
+            if low <= value <= high:
+                yield _Node(True, source, value), chance
+
+    def one_step(
+        self, nodes: Mapping[_Node, int], limits: tuple[Floats, Floats]
+    ) -> tuple[dict[_Node, int], tuple[Integers, Integers, Floats], Booleans]:
+        """Nodes after these; rows, columns and probabilities of the transitions; whether no outcome is left out."""
+        self._range, self._limits = limits, {}
+        found: dict[_Node, int] = {}
+        entries: list[tuple[int, int, float]] = []
+        whole = np.zeros(len(nodes), bool)
+        for node, i in nodes.items():
+            row, before = self._row(node.drawn, node.row), len(entries)
+            for following, chance in self._onward(node, row):
+                entries.append((i, found.setdefault(following, len(found)), chance))
+            whole[i] = len(entries) - before == row.count
+            self.followed += len(entries) - before + 1
+        row_at, column, chances = zip(*entries, strict=True) if entries else ((), (), ())
+        return found, (np.array(row_at, np.int64), np.array(column, np.int64), np.array(chances, np.float64)), whole
+
+    def is_final(self, node: _Node) -> bool:
+        """Whether the gap after the last step is the value required."""
+        return node.value == sum(self._whole_number(float(part[node.row])) for part in self._final)
 
     def chances(self, units: float) -> tuple[Floats, Floats]:
         """Bounds on the probability of each node, in the order in which nodes were found."""
@@ -196,7 +274,7 @@ class _TieChain:
                 by_remainder.setdefault(exact % self._m, []).append(_Outcome(exact, source, sign, chance))
             count = int(table.starts[i + 1] - table.starts[i])
             self._rows[drawn, i] = _Row(count, by_remainder)
-            self._followed += count
+            self.followed += count
         return self._rows[drawn, i]
 
     def _limit(self, row: int) -> tuple[int, int]:

@@ -82,7 +82,7 @@ def _beside(distance: int, bits: int) -> int:
     """Number of the wider cell at a distance, in cells, ≥ 1: one by one up to 2^bits, then 2^bits per octave."""
     if distance <= 1 << bits:
         return distance
-    return (np.float64(distance).view(np.int64) >> (52 - bits)) - ((1022 + bits) << bits)
+    return int((np.float64(distance).view(np.int64) >> (52 - bits)) - ((1022 + bits) << bits))
 
 
 @compiled()
@@ -198,7 +198,7 @@ def _add_atoms(
         else:
             _add_atom(m, r - slip, r + slip, narrow, layouts, atoms, rows, added)
     mass, low, high = following.atoms.mass[j], following.atoms.low[j], following.atoms.high[j]
-    for c in range(following.atoms.count[j]):
+    for c in range(following.atoms.used[j]):
         m = mass[c] * p
         if m < _DUST:
             lost += m
@@ -218,7 +218,7 @@ def _store(atoms: Floats, rows: Floats, new: Cells, i: int) -> None:
             new.atoms.mass[i, count], new.atoms.low[i, count], new.atoms.high[i, count] = atoms[c]
             atoms[c, 0] = 0.0
             count += 1
-    new.atoms.count[i] = count
+    new.atoms.used[i] = count
     for side in range(2):
         row, count = rows[side], 0
         for c in range(row.shape[0]):
@@ -226,7 +226,7 @@ def _store(atoms: Floats, rows: Floats, new: Cells, i: int) -> None:
                 new.bounds.mass[side, i, count], new.bounds.point[side, i, count] = row[c]
                 row[c, 0], row[c, 1] = 0.0, math.inf
                 count += 1
-        new.bounds.count[side, i] = count
+        new.bounds.used[side, i] = count
 
 
 @compiled(error_model="numpy")
@@ -235,7 +235,7 @@ def _find_bulk(new: Cells, i: int, side: int) -> None:
     sign = 1.0 - 2.0 * side
     mass, point = new.bounds.mass[side, i], new.bounds.point[side, i]
     atoms, ends = new.atoms.mass[i], new.atoms.low[i]
-    a, b = new.atoms.count[i], new.bounds.count[side, i]
+    a, b = new.atoms.used[i], new.bounds.used[side, i]
     outside = _TAIL * (atoms[:a].sum() + mass[:b].sum())
     for upper in range(2):
         left, k, c, edge = outside, 0, 0, 0.0
@@ -269,7 +269,7 @@ def step_back(
     atoms, rows, added = np.zeros((cells, 3)), np.zeros((2, cells, 2)), np.zeros((2, cells), np.int64)
     rows[:, :, 1] = math.inf
     most_added, most_lost = 1, 0.0
-    mass, point, count = following.bounds.mass, following.bounds.point, following.bounds.count
+    mass, point, count = following.bounds.mass, following.bounds.point, following.bounds.used
     for i in range(first, outcomes.starts.size - 1, stride):
         (one_low, other_low), (one_high, other_high) = layout.bulk[:, 0, i], layout.bulk[:, 1, i]
         here = (

@@ -144,7 +144,7 @@ class PairOutput(NamedTuple):
 class Atoms(NamedTuple):
     """Masses at points that are known up to rounding."""
 
-    count: Integers  # [rows]
+    used: Integers  # [rows], number of cells in use
     mass: Floats  # [rows, cells]
     low: Floats
     high: Floats
@@ -153,7 +153,7 @@ class Atoms(NamedTuple):
 class Bounds(NamedTuple):
     """Masses at points below the true ones: those of −G are above those of G, with the sign reversed."""
 
-    count: Integers  # [2, rows]: of G and of −G
+    used: Integers  # [2, rows], number of cells in use: of G and of −G
     mass: Floats  # [2, rows, cells]
     point: Floats  # [2, rows, cells], ascending
 
@@ -175,20 +175,25 @@ class Cells(NamedTuple):
 
     def rows_from(self, first: int) -> Cells:
         """The rows first, first + 1, …"""
-        atoms, bounds = (part[first:] for part in self.atoms), (part[:, first:] for part in self.bounds)
-        return Cells(self.zero[first:], Atoms(*atoms), Bounds(*bounds), self.bulk[:, :, first:])
+        atoms, bounds = self.atoms, self.bounds
+        return Cells(
+            self.zero[first:],
+            Atoms(atoms.used[first:], atoms.mass[first:], atoms.low[first:], atoms.high[first:]),
+            Bounds(bounds.used[:, first:], bounds.mass[:, first:], bounds.point[:, first:]),
+            self.bulk[:, :, first:],
+        )
 
     def atoms_in_use(self) -> tuple[Floats, Floats, Floats]:
         """Masses and ends of atoms [rows, cells]; masses are 0 where there is none."""
-        columns = int(self.atoms.count.max(initial=0))
+        columns = int(self.atoms.used.max(initial=0))
         mass, low, high = (part[:, :columns] for part in self.atoms[1:])
-        return np.where(np.arange(columns) < self.atoms.count[:, None], mass, 0.0), low, high
+        return np.where(np.arange(columns) < self.atoms.used[:, None], mass, 0.0), low, high
 
     def bounds_in_use(self) -> tuple[Floats, Floats]:
         """Masses and points of both lists [2, rows, cells]; masses are 0 where there is none."""
-        columns = int(self.bounds.count.max(initial=0))
+        columns = int(self.bounds.used.max(initial=0))
         mass, point = (part[:, :, :columns] for part in self.bounds[1:])
-        return np.where(np.arange(columns) < self.bounds.count[:, :, None], mass, 0.0), point
+        return np.where(np.arange(columns) < self.bounds.used[:, :, None], mass, 0.0), point
 
 
 class OutcomeLists(NamedTuple):
