@@ -229,7 +229,8 @@ class PolicyQuestion(SimulatorQuestion, WholeQuestion):
 
     def at(self, state: Any, seed: int) -> PolicyQuestion:
         """The same question for episodes that start in this state, with another seed."""
-        starts = Starts.of([state], self.simulator)
+        model = table_of(self.simulator)
+        starts = Starts.of([state if model is None else model.states[state]], self.simulator)
         return replace(
             self,
             settings=replace(self.settings, seed=seed),

@@ -21,6 +21,8 @@ from jmdp.methods.method import check_kind
 from jmdp.models.coupling import Coupling, Synchronous
 from jmdp.models.discount import problem_discount
 from jmdp.models.lazy import LazyJMDP
+from jmdp.models.policy import TabularPolicy, is_one_policy
+from jmdp.models.tabular import TabularJMDP
 from jmdp.results.outcome import Outcome
 from jmdp.simulators.candidates import candidate_actions
 from jmdp.studies.driver import Driver, rungs
@@ -158,10 +160,14 @@ def _simulated(
     settings: dict[str, Any],
 ) -> tuple[list[Work], dict[str, Any]]:
     """Work of each rung, and the header of the ledger."""
+    first, table = _first(points), getattr(simulator, "model", simulator)
+    if isinstance(table, TabularJMDP):
+        first = table.states[first]
+        if isinstance(policy, Mapping) and is_one_policy(policy, table):
+            policy = TabularPolicy.of(policy, table)
     several = isinstance(policy, Mapping)
     shared = Synchronous(policy_luck="shared") if several else Synchronous()
     common = Settings(**settings, coupling=shared if coupling is None else coupling)
-    first = _first(points)
     question: ActionQuestion | PolicyQuestion
     if several:
         if actions is not None:

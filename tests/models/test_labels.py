@@ -12,6 +12,7 @@ import pytest
 import jmdp
 from jmdp.base.labels import Labels
 from jmdp.errors import JMDPError, LabelError, PolicyError
+from jmdp.methods.monte_carlo.monte_carlo import gap_samples
 
 LEVELS = range(1, 10)
 ACTIONS = {"wait": 0, "order": 3}
@@ -345,3 +346,79 @@ def test_labels_of_simulators_keep_integers_as_indices() -> None:
     assert labels.index(1) == 1
     assert Labels.of_table("action", 3, ["0", "20", "40"]).index(20) == 1
     assert Labels.of_table("action", 3, ["0", "20", "40"]).position(1) == 1
+
+
+QUANTITIES = {"wait": 20, "order": 1}
+"""Integer labels of actions, whose order is not that of the positions 0 and 1 of `array_model`."""
+
+
+def both() -> list[tuple[jmdp.TabularJMDP, Any, int, tuple[Any, Any]]]:
+    """The table with positions and with integer labels; its policy, a state, and the actions order and wait."""
+    positions = {level: level - 1 for level in LEVELS}
+    labelled = model(actions=QUANTITIES), order_below(4, actions=QUANTITIES), 5, (1, 20)
+    base = array_model()
+    plain = jmdp.TabularJMDP(base.prob, base.reward[:, :, ::-1], base.next_state[:, :, ::-1], 0.9)
+    return [(plain, order_below(4, positions, {"wait": 1, "order": 0}), 4, (0, 1)), labelled]
+
+
+def test_all_numbers_of_an_evaluation_are_those_of_the_positions() -> None:
+    found = []
+    for table, policy, s, (a, b) in both():
+        e = jmdp.evaluate(table, policy, jmdp.Local(), jmdp.ExactPairs(order=3))
+        t = s + 2
+        gap = e.gap(s, a, b)
+        found.append(
+            [
+                *(e.mean_of(s, a), e.covariance_interval(s, a, b), e.cross_covariance(s, a, t, b)),
+                *(e.cross_covariance_interval(s, a, t, b), e.second_moment(s, a, t, b), e.moment((s, a), (t, b))),
+                *(e.moment((s, a), (s, a), (s, b)), gap.mean_interval, gap.correlation_interval, gap.central_moment(3)),
+                *(row["mean return"] for row in e.rows()),
+                *(row["std"] for row in e.rows()),
+            ]
+        )
+        jmdp.testing.check_certificate(table, policy, jmdp.evaluate(table, policy, jmdp.Local()))
+    assert found[0] == found[1]
+
+
+def test_distributions_starts_reachable_pairs_and_samples_are_those_of_the_positions() -> None:
+    found = []
+    for table, policy, s, (a, b) in both():
+        known = jmdp.evaluate(table, policy, jmdp.Local(), jmdp.ExactDistribution())
+        several = jmdp.evaluate(table, {"p": policy, "uniform": "uniform"}, jmdp.Local(), start={s: 0.25, s + 1: 0.75})
+        near = jmdp.evaluate(table, policy, jmdp.Local(), jmdp.ReachablePairs(s, tolerance=1e-4))
+        drawn = jmdp.evaluate(table, policy, jmdp.Local(), jmdp.MonteCarlo(seed=1, samples=50))
+        paired = jmdp.compare(table, s, policy=policy, seed=2, samples=64, progress=False)
+        found.append(
+            [
+                known.gap(s, a, b).distribution().cdf(0.0),
+                *(several.gap("start", "p", "uniform").mean, several.variance_split("p", "uniform").within),
+                *(near.gap(near.states.label(0), a, b).mean, drawn.gap(s, a, b).mean, drawn.mean_of(s, b)),
+                *(float(paired.mean_of(a)), paired.gap(a, b).mean),
+                *gap_samples(table, policy, s, a, b, seed=0, coupling=jmdp.Local(), samples=9),
+            ]
+        )
+    assert found[0] == found[1]
+
+
+def test_figures_and_pages_of_integer_labels(tmp_path: Path) -> None:
+    table, policy, s, _ = both()[1]
+    result = jmdp.evaluate(table, policy, jmdp.Local(), jmdp.ExactDistribution())
+    for figure in (result.plot(), result.plot(s), jmdp.plots.superiority_matrix(result, s)):
+        assert figure.axes
+    chosen = jmdp.TabularPolicy.of(policy, table)
+    assert jmdp.plots.beaten_grid(result, chosen, grid=(3, 3)).axes
+    result.report(tmp_path / "page.html", state=s)
+    page = (tmp_path / "page.html").read_text()
+    assert "state 5" in page
+    assert result.to_xarray().sizes == {"state": 9, "action": 2, "action_2": 2}
+
+
+def test_a_study_of_a_table_that_was_read(tmp_path: Path) -> None:
+    table, policy, s, _ = both()[1]
+    study = jmdp.study(table, policy, [s, 9], seed=0, path=tmp_path / "study", budget=64, progress=False)
+    assert set(study.to_dataframe()["state"]) == {"5", "9"}
+    several = {"p": policy, "uniform": "uniform"}
+    found = jmdp.study(table, several, [s, 9], seed=0, path=tmp_path / "both", budget=64, progress=False)
+    assert set(found.to_dataframe()["policy"]) == {"p", "uniform"}
+    with pytest.raises(PolicyError, match="by label"):
+        jmdp.study(table, [1] * 9, [s], seed=0, path=tmp_path / "other", progress=False)
