@@ -120,7 +120,11 @@ def as_policy(
     if callable(policy) and memory and callable(getattr(policy, "reset", None)):
         return RememberingActor(policy, replace(reading, table=table))
     if callable(policy) and table is not None and not takes_luck(policy, reading):
-        return _Table(TabularPolicy.of(policy, table), reading)
+        try:
+            return _Table(TabularPolicy.of(policy, table), reading)
+        except Exception as error:
+            error.add_note(f"The policy is {said}.")
+            raise
     if callable(policy):
         return _Function(policy, replace(reading, table=table))
     raise PolicyError(f"A {type(policy).__name__} cannot be used as a policy. {_ACCEPTED}")
