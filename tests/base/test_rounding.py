@@ -151,6 +151,9 @@ def test_numbers_in_figures():
     assert rounding.with_decimals(Estimate(-0.1234, -0.2, 0.0), 2) == "−0.12 [−0.21, 0]"
     assert rounding.with_decimals(Estimate(0.1234, 0.1233, 0.1235), 2) == "0.12"
     assert rounding.with_decimals(Estimate(0.97, 0.9612, 1.0), 3, rounding.chance, "; ") == "0.970; [0.961, 1]"
+    assert rounding.with_decimals(Estimate(0.1249, 0.1229, 0.1269), 2) == "0.12 [0.12, 0.13]"
+    assert rounding.with_decimals(Estimate(0.0, 0.0, 2e-5), 3, rounding.chance) == "<0.001"
+    assert rounding.with_decimals(Estimate(1e-5, 0.0, 1.0), 3, rounding.chance) == "<0.001 [0, 1]"
     assert rounding.decimals_of(-0.0001, 2) == "0"
     assert rounding.decimals_of(12345678.9, 2) == "1.23e+07"
     assert [rounding.chance(p) for p in (0.0, 1e-5, 0.3124, 1 - 1e-5, 1.0)] == ["0", "<0.001", "0.312", ">0.999", "1"]

@@ -135,8 +135,12 @@ def with_decimals(
 ) -> str:
     """``value [low, high]`` with this many decimals; the value alone if its interval rounds to it."""
     value = write(float(number), decimals)
-    narrow = max(number.high - float(number), float(number) - number.low) < 0.5 * 10.0**-decimals
-    if narrow and (value[0] in "<>" or all(write(end, decimals) == value for end in (number.low, number.high))):
+    texts = {value, write(number.low, decimals), write(number.high, decimals)}
+    for sign, end in (("<", "0"), (">", "1")):  # "<0.001" is true of 0 too, and ">0.999" of 1
+        bounds = texts - {end}
+        if len(bounds) == 1 and min(bounds)[0] == sign:
+            return min(bounds)
+    if len(texts) == 1:
         return value
     return value + between + ends_to_decimals(number, decimals, write)
 
