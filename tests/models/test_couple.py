@@ -250,6 +250,16 @@ def test_a_scenario_too_small_for_a_float_stays_possible():
     assert model.prob_error < 4 * 2.0**-53
 
 
+def test_a_small_part_of_an_outcome_may_have_few_digits():
+    """Maximal coupling splits an outcome of probability 1e-200 so that one part has 1e-400."""
+    p = 1e-200
+    marginals = Marginals([[2, 3], [0, 0]], [1.0, p, 0.5, p, 0.5], np.arange(5), [0, 1, 0, 1, 1], 0.5, [False, True])
+    model = couple(marginals, Maximal())
+    assert model.prob_error < 4 * 2.0**-53
+    assert 5e-324 in model.prob[0]
+    assert joint_of(model, 0, 1)[((3.0, 1),)] == pytest.approx(p, rel=1e-15)
+
+
 def test_states_are_processed_in_parts(monkeypatch):
     """Parts of any size give the same table, also if one state has many more outcomes than the others."""
     rng = np.random.default_rng(11)

@@ -86,5 +86,6 @@ def _table(intervals: Intervals, found: _Breakpoints) -> Scenarios:
         filled = np.repeat(np.arange(at.start, at.stop), number - begin)
         outcome = filled.reshape(-1, A, K).transpose(0, 2, 1)
         reward[part], next_state[part] = intervals.reward[outcome], intervals.next_state[outcome]
-        error = max(error, largest_error(found.prob[part], found.error[part], filled - at.start))
+        whose = intervals.outcome[filled]
+        error = max(error, largest_error(found.prob[part], found.error[part], whose - whose.min()))
     return Scenarios(found.prob, reward, next_state, error)

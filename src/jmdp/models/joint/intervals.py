@@ -21,10 +21,14 @@ _SPARE = 160
 
 
 class Intervals(NamedTuple):
-    """Intervals of the outcomes of all states and actions, row by row, from 0 to the end of the state."""
+    """Intervals of the outcomes of all states and actions, row by row, from 0 to the end of the state.
+
+    An outcome may have several.
+    """
 
     first: Integers  # [S·A + 1]
     end: list[int]  # [N], upper ends, in units of 2**-bits; every row of a state has the same last one
+    outcome: Integers  # [N], number of the outcome in the lists
     reward: Floats  # [N]
     next_state: Integers  # [N]
     shape: tuple[int, int]  # (S, A)
@@ -103,4 +107,6 @@ def by_rows(lists: Lists, *, common: bool = False) -> Intervals:
             known[key] = [rows.scaled(value, whole, sums[-1]) for value in sums]
         end.extend(compress(known[key], kept[rows.part(i)]))
     first = np.concatenate([[0], np.cumsum(np.add.reduceat(differs, lists.first[:-1], dtype=np.int64))])
-    return Intervals(first, end, lists.reward[differs], lists.next_state[differs], lists.shape, rows.bits, rows.exact)
+    outcome = np.flatnonzero(differs)
+    reward, next_state = lists.reward[outcome], lists.next_state[outcome]
+    return Intervals(first, end, outcome, reward, next_state, lists.shape, rows.bits, rows.exact)

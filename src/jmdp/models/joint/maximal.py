@@ -34,7 +34,7 @@ def common_first(lists: Lists) -> Intervals:
             outcome += [rows.part(i).start + j for _, j in one]
             first.append(len(end))
     at = np.array(outcome)
-    return Intervals(np.array(first), end, lists.reward[at], lists.next_state[at], lists.shape, rows.bits, False)
+    return Intervals(np.array(first), end, at, lists.reward[at], lists.next_state[at], lists.shape, rows.bits, False)
 
 
 class _State:
