@@ -15,7 +15,7 @@ import numpy as np
 
 from jmdp.base.arrays import Booleans, Floats, Integers
 from jmdp.methods.exact_pairs.moment_operator import MomentOperator
-from jmdp.methods.exact_pairs.pair_sweep import PairSweep, is_compiled
+from jmdp.methods.exact_pairs.pair_sweep import PairSweep, is_compiled, unweighted
 from jmdp.methods.shared.fixed_point import FixedPoint, StoppingRule
 from jmdp.methods.shared.pair_operator import PairOperator
 from jmdp.methods.shared.policy_chain import averaged_step
@@ -177,6 +177,8 @@ def solve_directly(
         converged = residuals[-1] <= stopping.target and stopping.enough(point, residuals[-1])
         if converged or not residuals[-1] < residuals[-2] / 2:
             break
+        if sweep.operator.weight is not None:
+            change = unweighted(change, sweep.operator.weight)
         best, point = point, point + solve(change.reshape(shape)).ravel().astype(point.dtype)
     if converged:
         return FixedPoint(point, residuals[-1], np.array(residuals[1:]), Outcome.CONVERGED)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
 
-from jmdp.base.arrays import ROUNDOFF, Floats, largest
+from jmdp.base.arrays import ROUNDOFF, UNDERFLOW, Floats, largest
 from jmdp.base.labels import Labels
 from jmdp.base.machine import budget, require
 from jmdp.base.progress import sweep_bar
@@ -231,8 +230,10 @@ class ExactPairs(Method[Evaluation]):
             plain = PairOperator(
                 operator.model, operator.policy, operator.coupling, operator.shaped, blocks=operator.blocks
             )
+            # The same V, so that its errors too are those in the units of the states.
+            plain.V = np.ldexp(operator.V, 2 * operator.units.state)
             higher = HigherMoments(plain, self.order, self.tolerance, self.max_sweeps)
-            target = min(target, math.ldexp(higher.second_order_target(), -2 * unit))
+            target = min(target, higher.second_order_target(operator.floor(entry)))
 
         def enough(table: Floats, residual: float) -> bool:
             return means_met and tolerance.reached(operator.entry(table), residual)
@@ -252,8 +253,9 @@ class ExactPairs(Method[Evaluation]):
                 return found, None
             S, units, before = operator.model.shape[0], operator.units.state, found.residuals.size
             H = np.ldexp(found.point.reshape(S, S), units[:, None] + units[None, :])
-            residual = math.ldexp(found.residual, 2 * unit)
-            moments = higher.solve(H, residual, recorded, lambda n, left, aim: report(before + n, left, aim))
+            error = operator.table_error(operator.entry(found.point), found.residual)
+            errors = np.ldexp(error, units[:, None] + units[None, :]) + (UNDERFLOW if error else 0.0)
+            moments = higher.solve(H, errors, recorded, lambda n, left, aim: report(before + n, left, aim))
         return found, moments
 
     def _evaluation(

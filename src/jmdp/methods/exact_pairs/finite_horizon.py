@@ -55,8 +55,10 @@ class Recursion:
         return self._moments(order, self.step.after.moments, self.after, errors)
 
     def _moments(self, order: int, single: list[Floats], tables: Tables, errors: list[float]) -> PairMoments:
-        scales, entries = ErrorScales(self.step, order), _largest_entries(single, tables)
-        return PairMoments(order, self.step, scales, single, tables, entries, errors, Outcome.ALL_STEPS)
+        entries = [np.full((1, 1), entry) for entry in _largest_entries(single, tables)]
+        bounds = [np.full((1, 1), error) for error in errors]
+        scales = ErrorScales(self.step, order)
+        return PairMoments(order, self.step, scales, single, tables, entries, bounds, Outcome.ALL_STEPS)
 
 
 def recursion(problem: Problem, policies: Sequence[TabularPolicy], order: int, progress: bool) -> Recursion:
@@ -106,8 +108,9 @@ def _after(step: HorizonStep, before: Values, tables: Tables, errors: list[float
                     sweep.whole(new)
                 whole += new
             found[i, j], found[j, i] = whole, whole.T
-        step_error = scales.rounding(o, entries, scales.drawn) + 4 * ROUNDOFF * largest(found[o - 1, 1])
-        off.append((step_error + scales.sum(o, o + 1, errors, scales.drawn)) * (1 + 2.0**-40))
+        step_error = float(scales.rounding(o, entries, scales.drawn).max()) + 4 * ROUNDOFF * largest(found[o - 1, 1])
+        later = float(scales.sum(o, o + 1, errors, scales.drawn).max())
+        off.append((step_error + later) * (1 + 2.0**-40))
     return found, off
 
 

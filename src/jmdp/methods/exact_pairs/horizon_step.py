@@ -175,7 +175,7 @@ class HorizonStep(PairOperator):
             mean_errors=(np.abs(rest) + rest_errors) * _UP,
             mean_rest=rest,
             rest_errors=rest_errors,
-            classes=StateClasses.none(),
+            classes=StateClasses.one(model.shape[0]),
         )
 
     def _mean(self, ahead: DoubleDouble) -> DoubleDouble:

@@ -48,6 +48,7 @@ class MomentOperator:
     pairs: PairOperator
     on_diagonal: Floats | None  # [S], known part of h(s, s); None if the between-state recursion applies
     on_places: Floats | None = None  # the same at the pairs `SamePlace.one`, `.other`
+    weight: Floats | None = None  # [S, S], of each entry in the norm of residuals
 
     precision = "float64"
 

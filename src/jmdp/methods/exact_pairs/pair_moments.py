@@ -44,8 +44,8 @@ class PairMoments:
     scales: ErrorScales
     single: list[Floats]  # [S] each, E[Y^o] of a drawn action, o = 0, 1, …
     tables: dict[tuple[int, int], Floats]  # [S, S] each, h_pq, p, q ≥ 1
-    entries: list[float]  # largest entry of each order
-    errors: list[float]  # bound on the error of any entry of each order
+    entries: list[Floats]  # [classes, classes] each, largest entry of each order that is reachable
+    errors: list[Floats]  # [classes, classes] each, bound on the error of any such entry
     outcome: Outcome
 
     def moment(self, coordinates: Sequence[tuple[int, int]]) -> Estimate:
@@ -70,10 +70,11 @@ class PairMoments:
         k, m = outcomes.one, outcomes.other
         delta, n = self.operator.shaped.centred[s], self.operator.model.next_state[s]
         gained = delta[k, a] - delta[m, b]
-        td_error = 2 * self.operator.shaped.td_error + 4 * ROUNDOFF * float(np.abs(delta[:, [a, b]]).max())
+        td_error = float(self.operator.shaped.centred_errors[s, [a, b]].sum())
+        td_error += 4 * ROUNDOFF * float(np.abs(delta[:, [a, b]]).max())
         sizes = [outcomes.mean((np.abs(gained) + td_error) ** r) * (1 + 2.0**-30) for r in range(self.order + 1)]
-        entries = [2.0**o * entry for o, entry in enumerate(self.entries)]
-        errors = [2.0**o * error for o, error in enumerate(self.errors)]
+        entries = [2.0**o * entry for o, entry in enumerate(self._at(self.entries, n[k, a], n[m, b]))]
+        errors = [2.0**o * error for o, error in enumerate(self._at(self.errors, n[k, a], n[m, b]))]
         gamma = self.operator.model.discount
         following = [
             sum(math.comb(o, p) * (-1.0) ** (o - p) * self._looked_up(n[k, a], n[m, b], p, o - p) for p in range(o + 1))
@@ -84,7 +85,7 @@ class PairMoments:
             terms = sum(math.comb(o, r) * gamma**r * gained ** (o - r) * following[r] for r in range(o + 1))
             value = outcomes.mean(terms)
             off = self.scales.sum(o, o + 1, errors, sizes) + self.scales.rounding(o, entries, sizes, td_error)
-            found.append(self._scaled(within(value, off, o), o))
+            found.append(self._scaled(within(value, float(off), o), o))
         return tuple(found)
 
     def _central(self, x: tuple[int, int], i: int, y: tuple[int, int], j: int) -> Estimate:
@@ -111,22 +112,30 @@ class PairMoments:
             for q in range(j + 1):
                 times = math.comb(i, p) * math.comb(j, q) * gamma ** (p + q)
                 terms += times * gained ** (i - p) * other ** (j - q) * self._looked_up(*following, p, q)
-        off = self.scales.sum(o, o + 1, self.errors, self.scales.given)
-        off += self.scales.rounding(o, self.entries, self.scales.given)
-        return within(outcomes.mean(terms), off, o if i % 2 == j % 2 == 0 else 1)
+        sizes = [max(float(given[x]), float(given[y])) for given in self.scales.given]
+        errors, entries = self._at(self.errors, *following), self._at(self.entries, *following)
+        td_error = float(max(self.operator.shaped.centred_errors[x], self.operator.shaped.centred_errors[y]))
+        off = self.scales.sum(o, o + 1, errors, sizes) + self.scales.rounding(o, entries, sizes, td_error)
+        return within(outcomes.mean(terms), float(off), o if i % 2 == j % 2 == 0 else 1)
+
+    def _at(self, bounds: Sequence[Floats], one: Integers, other: Integers) -> list[float]:
+        """The largest bound of each order over the pairs of following states."""
+        label = self.operator.shaped.classes.label
+        return [float(bound[label[one], label[other]].max()) for bound in bounds]
 
     def _outcomes(self, s: int, t: int, *, alone: bool = False) -> _Outcomes:
         model, coupling = self.operator.model, self.operator.coupling
-        k = np.arange(model.shape[1])
+        k, m = np.flatnonzero(model.prob[s]), np.flatnonzero(model.prob[t])
         if coupling.shared_between_states or (coupling.shared_in_a_state and s == t) or alone:
-            return _Outcomes(k, k, model.prob[s], None)
-        return _Outcomes(k[:, None], k[None, :], model.prob[s], model.prob[t])
+            return _Outcomes(k, k, model.prob[s, k], None)
+        return _Outcomes(k[:, None], m[None, :], model.prob[s, k], model.prob[t, m])
 
     def _looked_up(self, n: Integers, m: Integers, p: int, q: int) -> Floats:
         return looked_up(n, m, p, q, self.single, self.tables)
 
     def _mean(self, s: int, a: int) -> Estimate:
-        return Estimate.around(float(self.operator.shaped.mean[s, a]), self.operator.shaped.mean_error)
+        shaped = self.operator.shaped
+        return Estimate.around(float(shaped.mean[s, a]), float(shaped.mean_errors[s, a]))
 
     def _scaled(self, estimate: Estimate, o: int) -> Estimate:
         return scaled_moment(self.operator.shaped.scale, estimate, o)

@@ -90,7 +90,10 @@ class PairSweep:
         return found
 
     def measured(self, point: Floats, out: Floats, change: Any = None) -> float:
-        """Fill `out` with the sweep of `point` and `change` with out − point; return the largest |out − point|."""
+        """Fill `out` with the sweep of `point` and `change` with out − point; return the largest |out − point|.
+
+        Both are weighted if the operator has weights, which compiled sweeps do not support.
+        """
         return self._sweep(point, out, True, _NOTHING if change is None else change)
 
     def recording(self, length: int) -> Sweeps:
@@ -125,6 +128,8 @@ class PairSweep:
             return 0.0
         difference = change if change.size else np.empty_like(out)
         np.subtract(out, point, out=difference)
+        if operator.weight is not None:
+            difference *= operator.weight.ravel()
         return largest(difference)
 
     def _compiled_sweep(self, H: Floats, new: Floats, diagonal: Floats | None, measure: bool, change: Any) -> float:
@@ -173,13 +178,19 @@ class PastChanges:
     def add(self, weights: Floats, point: Floats) -> None:
         """point += Σ weights × changes."""
         if not self.sweep.compiled:
-            point += np.einsum("i,ik->k", weights, self.changes)
+            combined, weight = np.einsum("i,ik->k", weights, self.changes), self.sweep.operator.weight
+            point += combined if weight is None else unweighted(combined, weight)
             return
         from jmdp.methods.kernels.changes import add_combination
 
         S = self.sweep.operator.model.shape[0]
         before, after = (weights, self.changes, _layout(self.sweep.operator)), self.sweep.operator.mirror
         self.sweep.threads.run(add_combination, before, (point.reshape(S, S), after))
+
+
+def unweighted(change: Floats, weight: Floats) -> Floats:
+    """A weighted change [S × S] divided by its weights; 0 where the weight is 0."""
+    return np.divide(change, weight.ravel(), out=np.zeros_like(change), where=weight.ravel() > 0)
 
 
 def change_record(operator: PairOperator | MomentOperator) -> tuple[int, type[np.floating[Any]]]:

@@ -206,7 +206,7 @@ class PolicyMoments:
         for o in range(2, self.order + 1):
             terms = [math.comb(o, p) * (-1.0) ** (o - p) * self._entry(x, p, y, o - p) for p in range(o + 1)]
             rounding = (o + 4) * 2.0**-52 * math.fsum(map(abs, terms))
-            off = (2.0**o * self.found.errors[o] + rounding) * (1 + 2.0**-40)
+            off = (2.0**o * self._error(o, x, y) + rounding) * (1 + 2.0**-40)
             moments.append(scaled_moment(self.operator.shaped.scale, within(math.fsum(terms), off, o), o))
         return tuple(moments)
 
@@ -216,7 +216,11 @@ class PolicyMoments:
         terminal = self.operator.model.terminal
         if (p and terminal[x]) or (q and terminal[y]):
             return Estimate.around(0.0, 0.0)
-        return within(self._entry(x, p, y, q), self.found.errors[p + q], p + q if p % 2 == q % 2 == 0 else 1)
+        return within(self._entry(x, p, y, q), self._error(p + q, x, y), p + q if p % 2 == q % 2 == 0 else 1)
+
+    def _error(self, o: int, x: int, y: int) -> float:
+        label = self.operator.shaped.classes.label
+        return float(self.found.errors[o][label[x], label[y]])
 
     def _entry(self, x: int, p: int, y: int, q: int) -> float:
         if not p or not q or x == y:

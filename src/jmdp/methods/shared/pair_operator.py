@@ -56,7 +56,7 @@ _STORED = {"float64": (ROUNDOFF, 0.0), "float32": (2.0**-24, 2.0**-149)}
 class PairOperator:
     """Recursion for one model, policy and coupling: solved V, data of a sweep of H, and error bounds of both."""
 
-    mirror, source = 1.0, None  # H is symmetric, and its only source is D_j D_jᵀ
+    mirror, source, weight = 1.0, None, None  # H is symmetric, its only source is D_j D_jᵀ, its units are those of V
 
     def __init__(
         self,

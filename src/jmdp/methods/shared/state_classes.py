@@ -40,13 +40,21 @@ class StateClasses:
         return cls(label.astype(np.int64), int(count), np.unique(between, axis=1).astype(np.int64))
 
     @classmethod
-    def none(cls) -> StateClasses:
-        """Empty classes, for callers that do not use them."""
-        return cls(np.zeros(0, np.int64), 0, np.zeros((2, 0), np.int64))
+    def one(cls, states: int) -> StateClasses:
+        """One class of all states."""
+        return cls(np.zeros(states, np.int64), 1, np.zeros((2, 0), np.int64))
 
     def reachable_max(self, values: Floats) -> Floats:
         """[S], maximum of `values` [S] over the states reachable from each state, including itself."""
-        most = np.full(self.count, -np.inf)
+        return np.asarray(self.class_max(values)[self.label])
+
+    def pair_max(self, values: Floats) -> Floats:
+        """[classes, classes], maximum of `values` [S, S] over the pairs reachable from two classes."""
+        return np.asarray(self.class_max(self.class_max(values).T).T)
+
+    def class_max(self, values: Floats) -> Floats:
+        """[classes, …], maximum of `values` [S, …] over the states reachable from each class."""
+        most = np.full((self.count, *values.shape[1:]), -np.inf)
         np.maximum.at(most, self.label, values)
         one, other = self.edges
         while one.size:  # at most as many iterations as the longest chain of classes
@@ -54,7 +62,7 @@ class StateClasses:
             np.maximum.at(most, one, most[other])
             if np.array_equal(before, most):
                 break
-        return np.asarray(most[self.label])
+        return most
 
 
 def happens(model: TabularJMDP, policy: TabularPolicy) -> Booleans:
