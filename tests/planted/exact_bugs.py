@@ -86,7 +86,7 @@ BUGS = [
     Bug("policies that share their randomness draw separately in one state", "joint_actions",
         always("coupling.policy_luck == 'independent'"), POLICIES + "test_policies_hold_against_rationals"),
     Bug("the variance between starts is missing", "StartRow.covariance",
-        instead("np.einsum('s,si,sj->ij', ...)", "0 * it"), POLICIES + "test_policies_hold_against_rationals"),
+        instead("np.einsum('s,sij->ij', self._weights, products)", "0 * it"), POLICIES + "test_policies_hold_against_rationals"),
     Bug("rounding over a horizon is missing", "HorizonStep._error",
         instead("_ + (_SPLIT * _ + _ / _SPLIT) ** 2", "0 * it"), POLICIES + "test_horizons_hold_against_rationals"),
     Bug("policies by time are used in reverse order", "recursion", instead("reversed(policies)", "policies"),

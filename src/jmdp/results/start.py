@@ -119,7 +119,8 @@ class StartRow:
         """Covariances from "start", within plus between starts, [P, P]."""
         deviation, _ = self._deviation()
         within = np.einsum("s,sij->ij", self._weights, self.evaluation.covariance[self._states])
-        return np.asarray(within + np.einsum("s,si,sj->ij", self._weights, deviation, deviation))
+        products = deviation[:, :, None] * deviation[:, None, :]  # first: a tiny weight times a deviation may underflow
+        return np.asarray(within + np.einsum("s,sij->ij", self._weights, products))
 
     def certificate(self, certificate: Certificate, gaps: StartGaps) -> Certificate:
         """Certificate of all states and of "start"."""

@@ -247,3 +247,16 @@ def test_gaps_from_a_random_start_do_not_depend_on_an_offset_of_all_rewards():
         assert other.variance == pytest.approx(one.variance, abs=1e-12)
     split = moved.variance_split(1, 0)
     assert moved.gap("start", 1, 0).variance == pytest.approx(float(split.within) + float(split.between), rel=1e-12)
+
+
+def test_a_start_of_the_smallest_probability_counts_with_all_its_digits():
+    """Var = μ (1 − μ) r²: the product of μ and r alone is subnormal."""
+    model = jmdp.TabularJMDP(
+        np.ones((2, 1)), [[[1e12 + 0.7559, 1e12 + 0.3]], [[0.0, 0.0]]], [[[1, 1]], [[1, 1]]], 0.5, [False, True]
+    )
+    policies, start = {"first": [0, 0], "second": [1, 1]}, np.array([5e-324, 1.0])
+    result = jmdp.evaluate(model, policies, jmdp.Local(), start=start)
+    chance = exact(5e-324) / (1 + exact(5e-324))
+    for i, j in product(range(2), repeat=2):
+        right = chance * (1 - chance) * exact(model.reward[0, 0, i]) * exact(model.reward[0, 0, j])
+        assert contains(result.covariance_interval("start", i, j), right)
