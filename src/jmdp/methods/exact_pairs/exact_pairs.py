@@ -84,8 +84,8 @@ class ExactPairs(Method[Evaluation]):
         returns is at most `tolerance` times the product of their scales. The scale of a return is the largest standard
         deviation it can reach, or 2⁻⁵⁰ of its largest mean if that is larger: float64 does not resolve smaller
         deviations of the returns. If rounding keeps any error above its limit, the outcome is STALLED. Moments of
-        higher orders aim at `tolerance` times the largest moment of their order in the whole model, and are as
-        accurate as rounding permits.
+        higher orders aim at `tolerance` times the largest moment of their order that is reachable from the two states
+        (with compiled sweeps, in the whole model), and are as accurate as rounding permits.
     order
         Largest order of the moments E[Z(x)^i Z(y)^j] of two coordinates, i + j ≤ order, and of moments of gaps.
         Orders above 2 need additional tables of S² numbers: three up to order 4, fifteen up to order 8.
