@@ -429,6 +429,19 @@ def test_few_cells_are_enough_for_two_rules_of_an_inventory(cells_used, toleranc
     assert max(cells_used) <= most
 
 
+def test_the_tolerance_is_for_the_start_states():
+    """Two chains that never meet: one gap is uniform, which takes many cells, and the other is known."""
+    reward = np.array([[[0.0, 1.0], [1.0, 0.0]], [[0.0, 1.0], [0.0, 1.0]]])
+    model = jmdp.TabularJMDP([[0.5, 0.5]] * 2, reward, [[[0, 0]] * 2, [[1, 1]] * 2], 0.5)
+    rules = {"first": [0, 0], "second": [1, 1]}
+    method = jmdp.ExactDistribution(tolerance=1e-6, cells=64, max_cells=64)
+    known = jmdp.evaluate(model, rules, jmdp.Synchronous(), method, start=[1], throw=False)
+    assert known.residuals[-1] <= 1e-6
+    assert known.gap("start", "second", "first").distribution().superiority().low > 1 - 1e-9
+    both = jmdp.evaluate(model, rules, jmdp.Synchronous(), method, start=[0, 1], throw=False)
+    assert both.residuals[-1] > 0.001
+
+
 def test_pairs_that_no_gap_can_reach_have_no_distribution():
     """From one state, the two rules reach a third of all pairs of states."""
     world, rules = inventory_rules()

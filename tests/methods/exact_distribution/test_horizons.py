@@ -197,6 +197,20 @@ def test_a_random_walk():
     assert 252 / 1024 in kept.gap(0, "walk", "stay").distribution().ties().interval
 
 
+def test_ties_of_steps_whose_rewards_have_other_units():
+    """The last step has rewards with more binary digits than the first: 0.1 now and −0.1 then."""
+    reward = [[[0.5, 0.0]], [[0.1, -0.1]]]
+    model = jmdp.TabularJMDP([[1.0]] * 2, reward, [[[1, 1]], [[1, 1]]], 0.5)
+    now, then = jmdp.TabularPolicy([[1.0, 0.0]] * 2), jmdp.TabularPolicy([[0.0, 1.0], [0.25, 0.75]])
+    rules = {"one": [now, now, then], "other": [then, now, now]}
+    result = jmdp.evaluate(model, rules, jmdp.Independent(), jmdp.ExactDistribution(), horizon=3, discount=1.0)
+    oracle = Oracle(model, list(rules.values()), jmdp.Independent(), 3, [0.0, 0.0], 1.0)
+    for s in range(2):
+        right = oracle.drawn_gap(0, (0, s), (1, s)).get(Fraction(0), Fraction(0))
+        ties = result.gap(s, 0, 1).distribution().ties()
+        assert Fraction(ties.low) <= right <= Fraction(ties.high)
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(2, 12))
 def test_distributions_over_a_horizon_on_two_thousand_models(seed):

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from jmdp.base.arrays import Floats
+from jmdp.base.arrays import Booleans, Floats
 from jmdp.base.interrupts import deferred_interrupts
 from jmdp.base.interval import Interval
 from jmdp.base.machine import Threads, budget, require
@@ -85,7 +85,8 @@ class ExactDistribution(Method[Evaluation]):
         G = Z(s, a) − Z(s, b) are no wider than this. The Wasserstein distance between the two distributions that
         enclose that of a return or gap, which is the mean width of its intervals, is at most this fraction of its range
         (of its size if it is a single value). Intervals of probabilities at thresholds other than 0 may be wider where
-        the distribution has an atom. If rounding alone keeps an interval wider, the outcome is STALLED.
+        the distribution has an atom. With start=…, this is for the returns and gaps from possible start states; all
+        others are certified too, but may be wider. If rounding alone keeps an interval wider, the outcome is STALLED.
     cells
         Initial number of cells of each distribution. More cells give narrower intervals of quantiles and CVaR.
     max_cells
@@ -121,7 +122,10 @@ class ExactDistribution(Method[Evaluation]):
         moments = ExactPairs(memory_budget=self.memory_budget).on_table(model, policy, coupling, progress)
         scale = Scale.above(model.reward_bound)
         steps = DistributionSteps(model, policy, coupling, scale, room.for_steps(self.cells))
-        return self._with_distributions(moments, _Problem(model, policy, coupling, steps, room.of(steps)), progress)
+        asked = np.ones(steps.given.starts.size - 1, bool)
+        return self._with_distributions(
+            moments, _Problem(model, policy, coupling, steps, room.of(steps), asked), progress
+        )
 
     def on_policies(
         self, model: TabularJMDP, policies: Policies, coupling: Coupling, start: Floats | None, progress: bool
@@ -135,7 +139,8 @@ class ExactDistribution(Method[Evaluation]):
         policy = blocks.policy(list(policies.values()))
         scale = Scale.above(model.reward_bound)
         steps = PolicySteps(blocks, policy, coupling, scale, room.for_steps(self.cells))
-        problem = _Problem(blocks.model, policy, coupling, steps, room.of(steps))
+        asked = np.arange(S) if start is None else np.flatnonzero(start)
+        problem = _Problem(blocks.model, policy, coupling, steps, room.of(steps), steps.rows_of(asked))
         return with_start(self._with_distributions(moments, problem, progress), start)
 
     def on_horizon(
@@ -216,6 +221,7 @@ class ExactDistribution(Method[Evaluation]):
             raise KeyboardInterrupt  # there are no distributions yet
         with sweep_bar(type(self).__name__, progress) as report, Threads() as threads:
             sweep = DistributionSweep(problem.model, problem.policy, problem.coupling, problem.steps, threads)
+            sweep.asked = problem.asked
             with deferred_interrupts() as interrupted:
                 widths, outcome = self._iterate(problem, sweep, report, interrupted)
                 cells, slack = sweep.ahead()
@@ -321,6 +327,7 @@ class _Problem:
     coupling: Coupling
     steps: DistributionSteps
     room: _Room
+    asked: Booleans  # [given], rows that the tolerance is for
 
 
 @dataclass(frozen=True, eq=False)
@@ -384,8 +391,12 @@ class DistributionTable:
 def _with_mean(low: Floats, high: Floats, mass: Floats, mean: float) -> tuple[Floats, Floats, Floats, Floats]:
     """Ends, point estimates and masses: estimates divide all intervals in one ratio, so that they have this mean."""
     width = high - low
-    share = (mean - float(mass @ low)) / float(mass @ width or 1.0)
-    return low, high, np.clip(low + min(max(share, 0.0), 1.0) * width, low, high), mass
+    middle = low + 0.5 * width
+    wide = width > 2.0**-20 * width.max(initial=0.0)  # not those that are known up to rounding
+    left = mean - float(mass[~wide] @ middle[~wide])
+    share = (left - float(mass[wide] @ low[wide])) / float(mass[wide] @ width[wide] or 1.0)
+    value = np.where(wide, low + min(max(share, 0.0), 1.0) * width, middle)
+    return low, high, np.clip(value, low, high), mass
 
 
 def _with_ties(low: Floats, high: Floats, mass: Floats, tied: float) -> tuple[Floats, Floats, Floats]:

@@ -6,7 +6,7 @@ from itertools import combinations
 
 import numpy as np
 
-from jmdp.base.arrays import Integers
+from jmdp.base.arrays import Booleans, Integers
 from jmdp.base.scale import Scale
 from jmdp.methods.exact_distribution.steps import DistributionSteps, OutcomeList, joined
 from jmdp.methods.shared.same_place import joint_actions
@@ -40,6 +40,11 @@ class PolicySteps(DistributionSteps):
         """Row of `given` for policies i < j."""
         at = int(np.searchsorted(self._starts, s))
         return self.first_gap + at * len(self.actions) + self.actions.index((i, j))
+
+    def rows_of(self, states: Integers) -> Booleans:
+        """Rows of `given` of these states, True or False."""
+        asked = np.isin(self._starts, states)
+        return np.concatenate([np.repeat(asked, self._blocks.count), np.repeat(asked, len(self.actions))])
 
     @property
     def _starts(self) -> Integers:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jmdp.base.arrays import ROUNDOFF, Floats
+from jmdp.base.arrays import ROUNDOFF, Booleans, Floats
 from jmdp.base.machine import Threads
 from jmdp.methods.exact_distribution.steps import DistributionSteps, Steps
 from jmdp.methods.exact_distribution.ties import tie_chances
@@ -40,6 +40,8 @@ class Widths(NamedTuple):
 
 class DistributionSweep:
     """Distributions of all pairs of states whose actions are drawn from the policy, and their sweeps."""
+
+    asked: Booleans | slice = slice(None)  # rows of steps.given whose widths count
 
     def __init__(
         self,
@@ -96,15 +98,14 @@ class DistributionSweep:
         astride = (mass[0] * (point[0] <= 0)).sum(axis=1) - (mass[1] * (point[1] > 0)).sum(axis=1)
         rounded = (atom * ((least <= 0) & (most >= 0))).sum(axis=1)
         tied = self.ties.least
-        known = np.maximum(tied - gaps.zero, 0.0)
-        open_mass = np.where(tied < 1, astride + rounded - known, 0.0)
+        open_mass = np.where(tied < 1, astride + rounded - np.maximum(tied - gaps.zero, 0.0), 0.0)
         masses = 1 + gaps.atoms.used + gaps.bounds.used.max(axis=0)
         rounding = np.where(tied < 1, 4 * (slack + (masses + 4) * 2 * ROUNDOFF), 0.0)
-        undecided = float((np.maximum(open_mass, 0.0) + rounding).max(initial=0.0))
-        return Widths(
-            max(undecided, float(((between + atoms) / span).max(initial=0.0))),
-            max(float((open_mass - rounded).max(initial=0.0)), float((between / span).max(initial=0.0))),
-        )
+        undecided = np.maximum(open_mass, 0.0) + rounding
+        known = np.zeros(self.steps.first_gap)  # of returns, there is nothing to decide
+        stated = np.maximum(np.append(known, undecided), (between + atoms) / span)
+        beyond = np.maximum(np.append(known, open_mass - rounded), between / span)
+        return Widths(float(stated[self.asked].max(initial=0.0)), float(beyond[self.asked].max(initial=0.0)))
 
     def spread(self) -> float:
         """Return the largest mean width of an interval, over all distributions."""

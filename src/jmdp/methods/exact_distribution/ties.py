@@ -122,6 +122,9 @@ def horizon_tie_chances(
     if not all(one.list_all() for one in {id(one): one for one in steps}.values()):
         return Ties(np.zeros(len(gaps)), np.ones(len(gaps)), never)
     chains = {id(one): _TieChain(one, *ranges[0], final) for one in steps}
+    finest = max(chain.shift for chain in chains.values())  # values pass from one chain to the next
+    for chain in chains.values():
+        chain.shift = finest
     layer = {_Node(False, row, 0): i for i, row in enumerate(gaps)}
     edges: list[tuple[Integers, Integers, Floats, Booleans, int]] = []
     allowed = max(_MOST_FOLLOWED[0], _MOST_FOLLOWED[1] * (steps[0].drawn.chance.size + steps[0].given.chance.size))
@@ -157,7 +160,7 @@ class _TieChain:
         if final is not None:
             self._final, rewards = final, np.concatenate([rewards, *final])
         sizes = np.frexp(rewards[rewards != 0])[1]
-        self._shift = int(min(max(53 - int(sizes.min(initial=0)), 0), 1074))  # the unit is 2^−shift
+        self.shift = int(min(max(53 - int(sizes.min(initial=0)), 0), 1074))  # the unit is 2^−shift
         numerator, denominator = steps.discount.as_integer_ratio()
         self._m, self._k = max(numerator, 1), denominator.bit_length() - 1  # γ = 0 leads to the end, where the gap is 0
         self._rows: dict[tuple[bool, int], _Row] = {}
@@ -279,7 +282,7 @@ class _TieChain:
 
     def _limit(self, row: int) -> tuple[int, int]:
         if row not in self._limits:
-            unit = Fraction(2) ** self._shift * self._steps.scale.factor
+            unit = Fraction(2) ** self.shift * self._steps.scale.factor
             low, high = (Fraction(float(ends[row])) for ends in self._range)
             hidden = _HIDDEN if row < len(self._range[0]) - 1 else 0  # the last row is (end, end), which is exactly 0
             self._limits[row] = math.floor((low - hidden) * unit), math.ceil((high + hidden) * unit)
@@ -287,7 +290,7 @@ class _TieChain:
 
     def _whole_number(self, x: float) -> int:
         numerator, denominator = x.as_integer_ratio()
-        return (numerator << self._shift) // denominator
+        return (numerator << self.shift) // denominator
 
 
 def _reaching(before: list[list[int]], targets: Booleans) -> Booleans:
