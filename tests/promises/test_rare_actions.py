@@ -44,7 +44,7 @@ def some_problem(rng, coupling):
     if rng.random() < 0.4:
         policies[-1] = policies[0]
     gamma = float(rng.choice([0.0, 0.5, 0.9, 0.999, 1e-160]))
-    reward = rng.normal(size=(S, K, A)) * 10.0 ** rng.choice([0.0, 6.0, 10.0, 50.0, 140.0], size=(1, 1, A))
+    reward = rng.normal(size=(S, K, A)) * 10.0 ** rng.choice([0.0, 6.0, 10.0, 50.0, 100.0], size=(1, 1, A))
     model = jmdp.TabularJMDP(np.broadcast_to(rows, (S, K)), reward, rng.integers(0, S, (S, K, A)), gamma)
     asked = {"start": rng.dirichlet(np.ones(S))}
     if rng.random() < 0.3:
