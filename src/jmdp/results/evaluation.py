@@ -25,6 +25,7 @@ from jmdp.results.evaluation_text import evaluation_text, origin
 from jmdp.results.gaps.correlation import clipped, correlations, fisher
 from jmdp.results.gaps.distribution import Distribution, GapDistribution
 from jmdp.results.gaps.gap import Gap
+from jmdp.results.labelled_moments import labelled_moments
 from jmdp.results.learning_curve import LearningCurve
 from jmdp.results.outcome import Outcome
 from jmdp.results.parts import (
@@ -39,7 +40,7 @@ from jmdp.results.parts import (
 )
 from jmdp.results.projection import Projection
 from jmdp.results.quantities import Quantity, unavailable
-from jmdp.results.result import Tabulated, figure, labelled_arrays
+from jmdp.results.result import Tabulated, figure
 
 if TYPE_CHECKING:
     import xarray
@@ -324,36 +325,17 @@ class Evaluation(arrays.FrozenArrays, Tabulated, Savable, Reportable):
 
     def to_xarray(self) -> xarray.Dataset:
         """Mean, covariance and correlation with labels and errors, as an xarray Dataset."""
-
-        def names(labels: Labels) -> list[str] | list[int]:
-            return list(range(labels.size)) if labels.names is None else list(labels.names)
-
-        kind = self.actions.kind
-        square = ("state", kind, f"{kind}_2")
-        errors: dict[str, tuple[tuple[str, ...], Floats]] = {}
+        values = {"mean": self.mean, "covariance": self.covariance, "correlation": self.correlation}
         if self.certificate is not None:
-            errors["mean_error"] = (square[:2], np.broadcast_to(self.certificate.mean_error, self.mean.shape))
-            errors["covariance_error"] = (
-                square,
-                np.broadcast_to(self.certificate.covariance_error, self.covariance.shape),
-            )
-        found: xarray.Dataset = labelled_arrays().Dataset(
-            {
-                "mean": (square[:2], self.mean),
-                "covariance": (square, self.covariance),
-                "correlation": (square, self.correlation),
-                **errors,
-            },
-            {"state": names(self.states), kind: names(self.actions), f"{kind}_2": names(self.actions)},
-            {
-                "coupling": repr(self.coupling),
-                "method": repr(self.method),
-                "outcome": self.outcome.name,
-                "certificate": "none" if self.certificate is None else self.certificate.kind,
-            }
-            | ({} if self.coupled_by is None else {"coupled_by": self.coupled_by}),
-        )
-        return found
+            values["mean_error"] = np.broadcast_to(self.certificate.mean_error, self.mean.shape)
+            values["covariance_error"] = np.broadcast_to(self.certificate.covariance_error, self.covariance.shape)
+        attributes = {
+            "coupling": repr(self.coupling),
+            "method": repr(self.method),
+            "outcome": self.outcome.name,
+            "certificate": "none" if self.certificate is None else self.certificate.kind,
+        } | ({} if self.coupled_by is None else {"coupled_by": self.coupled_by})
+        return labelled_moments(values, self.states, self.actions, attributes)
 
     def report(self, path: str | os.PathLike[str], state: Label | None = None) -> None:
         """Write a self-contained HTML page about one state: by default the start distribution, else the first one."""

@@ -7,6 +7,7 @@ from itertools import product
 
 import numpy as np
 
+from jmdp.base.arrays import Floats
 from jmdp.base.settings import instance
 from jmdp.errors import CertificateError, UnavailableError
 from jmdp.methods.exact_pairs.pair_table import PairTable
@@ -59,17 +60,12 @@ def check_certificate(model: TabularJMDP, policy: TabularPolicy, evaluation: Eva
     S, _, A = model.shape
     mean_error = np.broadcast_to(certificate.mean_error, (S, A))
     covariance_error = np.broadcast_to(certificate.covariance_error, (S, A, A))
-    own, gap_mean = np.einsum("saa->sa", covariance_error), evaluation.gap_mean
+    gap_mean = evaluation.gap_mean
     gap_mean_error = np.broadcast_to(certificate.gap_mean_error, (S, A, A))
-    of_means = mean_error[:, :, None] + mean_error[:, None, :] if gap_mean is None else 0.0
-    for gap, parts in (
-        (gap_mean_error, of_means),
-        (certificate.gap_variance_error, own[:, :, None] + own[:, None, :] + 2 * covariance_error),
-    ):
-        if not np.all(np.asarray(gap) >= parts):
-            raise CertificateError(
-                "The errors stated for gaps are smaller than those of the means and covariances allow."
-            )
+    own = np.einsum("saa->sa", covariance_error)
+    _check_gaps(certificate.gap_variance_error, own[:, :, None] + own[:, None, :] + 2 * covariance_error)
+    if gap_mean is None:
+        _check_gaps(gap_mean_error, mean_error[:, :, None] + mean_error[:, None, :])
     for x in product(range(S), range(A)):
         off = abs(exactly(evaluation.mean[x]) - checker.mean(x)) + checker.mean_error(x)
         _compare("mean", evaluation, x, off, mean_error[x])
@@ -83,6 +79,11 @@ def check_certificate(model: TabularJMDP, policy: TabularPolicy, evaluation: Eva
             _compare("covariance", evaluation, (*x, b), off, covariance_error[*x, b])
         for t, b in product(range(x[0] + 1, S), range(A)):
             _check_between_states(evaluation, checker, x, (t, b))
+
+
+def _check_gaps(stated: float | Floats, parts: Floats) -> None:
+    if not np.all(np.asarray(stated) >= parts):
+        raise CertificateError("The errors stated for gaps are smaller than those of the means and covariances allow.")
 
 
 def _check_between_states(

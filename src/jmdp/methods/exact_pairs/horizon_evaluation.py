@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +22,7 @@ from jmdp.models.tabular import TabularJMDP
 from jmdp.results.certificate import Certificate
 from jmdp.results.evaluation import Evaluation
 from jmdp.results.outcome import Outcome
-from jmdp.results.parts import CertifiedCrossCovariances, HigherMoments, MethodSettings, Ranges
+from jmdp.results.parts import MethodSettings
 
 _UP = 1 + 2.0**-40
 
@@ -74,7 +75,6 @@ class HorizonSolver:
         found = recursion(problem, policy, self._order, progress)
         step = found.step
         error = step.action_error()
-        cross = ActionsAhead(step, found.before[1, 1], error)
         return self._evaluation(
             model,
             model.actions,
@@ -82,9 +82,11 @@ class HorizonSolver:
             (step.shaped.mean, step.shaped.mean_errors),
             step.shaped.gap_means(),
             (step.covariance(found.before[1, 1]), error[:, :, None] * error[:, None, :] * _UP),
-            cross=cross,
-            moments=found.moments(self._order) if self._order > 2 else None,
-            ranges=HorizonRange(model, policy, self._horizon.final),
+            {
+                "cross": ActionsAhead(step, found.before[1, 1], error),
+                "moments": found.moments(self._order) if self._order > 2 else None,
+                "ranges": HorizonRange(model, policy, self._horizon.final),
+            },
         )
 
     def of_policies(
@@ -106,9 +108,13 @@ class HorizonSolver:
             (blocks.at(shaped.value.high), blocks.at(shaped.value_errors + np.abs(shaped.value.low))),
             value_gaps(shaped, blocks),
             (covariance, error[:, :, None] * error[:, None, :] * _UP),
-            cross=PoliciesAhead(shaped.scale, blocks, found.after[1, 1], own),
-            moments=PolicyMoments(found.drawn_moments(self._order), blocks) if self._order > 2 else None,
-            ranges=PolicyRanges([HorizonRange(model, steps, self._horizon.final) for steps in policies.values()]),
+            {
+                "cross": PoliciesAhead(shaped.scale, blocks, found.after[1, 1], own),
+                "moments": PolicyMoments(found.drawn_moments(self._order), blocks) if self._order > 2 else None,
+                "ranges": PolicyRanges(
+                    [HorizonRange(model, steps, self._horizon.final) for steps in policies.values()]
+                ),
+            },
         )
 
     def _evaluation(
@@ -119,10 +125,7 @@ class HorizonSolver:
         mean: tuple[Floats, Floats],  # values and errors
         gap_mean: tuple[Floats, Floats],  # the same, on the original scale
         covariance: tuple[Floats, Floats],
-        *,
-        cross: CertifiedCrossCovariances,
-        moments: HigherMoments | None,
-        ranges: Ranges,
+        parts: dict[str, Any],  # those of the evaluation that answer later questions
     ) -> Evaluation:
         scale = found.step.shaped.scale
         mean_error = scale.restore_error(mean[1] * _UP)
@@ -139,7 +142,5 @@ class HorizonSolver:
             states=model.states,
             actions=alternatives,
             residuals=np.zeros(0),
-            cross=cross,
-            moments=moments,
-            ranges=ranges,
+            **parts,
         )
