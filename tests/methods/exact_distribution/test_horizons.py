@@ -197,6 +197,21 @@ def test_a_random_walk():
     assert 252 / 1024 in kept.gap(0, "walk", "stay").distribution().ties().interval
 
 
+def test_values_after_the_last_step_can_tie():
+    """1 now, or 1 after the last step in a quarter of all cases and 2 in the others."""
+    reward = [[[1.0, 0.0], [1.0, 0.0]], [[0.0, 0.0]] * 2, [[0.0, 0.0]] * 2]
+    following = [[[0, 1], [0, 2]], [[1, 1]] * 2, [[2, 2]] * 2]
+    model = jmdp.TabularJMDP([[0.25, 0.75]] * 3, reward, following, 0.5)
+    policy, final = jmdp.TabularPolicy([[0.0, 1.0]] * 3), [0.0, 1.0, 2.0]
+    result = jmdp.evaluate(
+        model, policy, jmdp.Local(), jmdp.ExactDistribution(), horizon=1, discount=1.0, terminal_value=final
+    )
+    distribution = result.gap(0, 0, 1).distribution()
+    assert 0.25 in distribution.ties().interval
+    assert distribution.ties().interval.width < 1e-12
+    assert distribution.inferiority() == pytest.approx(0.75, abs=1e-12)
+
+
 def test_ties_of_steps_whose_rewards_have_other_units():
     """The last step has rewards with more binary digits than the first: 0.1 now and −0.1 then."""
     reward = [[[0.5, 0.0]], [[0.1, -0.1]]]
