@@ -9,7 +9,7 @@ import pytest
 
 import jmdp
 from jmdp.methods.exact_distribution import ties as exact_ties
-from jmdp.methods.exact_distribution.exact_distribution import _with_ties
+from jmdp.methods.exact_distribution.table import _with_ties
 from reference.enumeration import Enumeration, distribution_violations
 from sample_models import COUPLINGS
 

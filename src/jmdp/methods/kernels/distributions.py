@@ -178,9 +178,8 @@ def _add_atom(
 
 @compiled(error_model="numpy")
 def _add_atoms(
-    outcome: tuple[float, float, float],  # probability, gain, factor
+    outcome: tuple[float, float, float, int],  # probability, gain, factor, row that follows
     following: Cells,
-    j: int,
     narrow: float,
     layouts: tuple[RowLayout, RowLayout],
     atoms: Floats,
@@ -188,8 +187,8 @@ def _add_atoms(
     added: Integers,
     lost: float,
 ) -> float:
-    """Add the atoms of row j, one step before. Return the mass lost so far."""
-    p, r, g = outcome
+    """Add the atoms of a row, one step before. Return the mass lost so far."""
+    p, r, g, j = outcome
     if r != 0.0 and following.zero[j] > 0.0:
         m = following.zero[j] * p
         slip = _ROUNDING * abs(r) + _TINY
@@ -281,7 +280,7 @@ def step_back(
             p, r, g, j = outcomes.chance[e], outcomes.gain[e], outcomes.factor[e], outcomes.source[e]
             if r == 0.0:  # mass at exactly zero stays there
                 zero += p * following.zero[j]
-            lost_atoms = _add_atoms((p, r, g), following, j, layout.narrow, here, atoms, rows, added, lost_atoms)
+            lost_atoms = _add_atoms((p, r, g, j), following, layout.narrow, here, atoms, rows, added, lost_atoms)
             own, turned = (0, 1) if g >= 0 else (1, 0)
             lost_below = _add_points(
                 (p, r, abs(g)), count[own, j], mass[own, j], point[own, j], here[0], rows[0], added[0], lost_below
