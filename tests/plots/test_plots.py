@@ -130,7 +130,7 @@ def a_gap(values, mass, *, slack=0.0, low=None, high=None, support=(-1e3, 1e3), 
         mean_interval=None,
         variance_interval=None,
         correlation_interval=None,
-        find_distribution=lambda: distribution,
+        find_distribution=lambda tolerance: distribution,
     )
 
 

@@ -31,7 +31,7 @@ from jmdp.results.evaluation import Evaluation
 from jmdp.results.gaps.distribution import Distribution, GapDistribution
 from jmdp.results.learning_curve import LearningCurve
 from jmdp.results.outcome import Outcome
-from jmdp.results.parts import CertifiedCrossCovariances, VarianceSplit
+from jmdp.results.parts import CertifiedCrossCovariances, Distributions, VarianceSplit
 from jmdp.results.projection import Projection
 
 _PARTS = ("cross", "moments", "distributions", "start")
@@ -242,6 +242,9 @@ class _Distributions:
 
     def gap_distribution(self, s: int, a: int, b: int) -> GapDistribution:
         return self.again.evaluation.distributions.gap_distribution(s, a, b)  # type: ignore[union-attr]
+
+    def refined(self, gaps: Sequence[tuple[int, int, int]], tolerance: float) -> Distributions:
+        return self.again.evaluation.distributions.refined(gaps, tolerance)  # type: ignore[union-attr]
 
 
 @dataclass(frozen=True, eq=False)

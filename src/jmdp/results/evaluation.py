@@ -254,8 +254,11 @@ class Evaluation(arrays.FrozenArrays, Tabulated, Savable, Reportable):
             )
         return self.start.split(self.actions.index(a), self.actions.index(b))
 
-    def _gap_distribution(self, i: int, x: int, y: int) -> GapDistribution:
-        return GapDistribution.zero() if x == y else self._distributions().gap_distribution(i, x, y)
+    def _gap_distribution(self, i: int, x: int, y: int, tolerance: float | None) -> GapDistribution:
+        if x == y:
+            return GapDistribution.zero()
+        known = self._distributions()
+        return (known if tolerance is None else known.refined([(i, x, y)], tolerance)).gap_distribution(i, x, y)
 
     def _gap_support(self, i: int, x: int, y: int) -> Interval:
         """Interval of all possible gaps: from reachable rewards if available, else from |Z| ≤ B/(1 − γ)."""

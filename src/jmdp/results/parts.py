@@ -55,6 +55,9 @@ class Distributions(Protocol):
     def gap_distribution(self, s: int, a: int, b: int) -> GapDistribution:
         """The distribution of Z(s, a) − Z(s, b), a ≠ b."""
 
+    def refined(self, gaps: Sequence[tuple[int, int, int]], tolerance: float) -> Distributions:
+        """Distributions of these gaps (s, a, b), to another tolerance."""
+
 
 class Ranges(Protocol):
     """Ranges of gaps."""

@@ -102,6 +102,10 @@ class _Repeated:
         found: GapDistribution = self.part.gap_distribution(s, self.columns[i], self.columns[j])
         return found
 
+    def refined(self, gaps: Sequence[tuple[int, int, int]], tolerance: float) -> _Repeated:
+        own = [(s, self.columns[i], self.columns[j]) for s, i, j in gaps if self.columns[i] != self.columns[j]]
+        return replace(self, part=self.part.refined(own, tolerance)) if own else self
+
     def of_gap(self, s: int, i: int, j: int) -> Interval:
         if self.columns[i] == self.columns[j]:
             return Interval(0.0, 0.0)

@@ -301,6 +301,13 @@ class StartRow:
         support = Interval.hull(part.support for part in parts)
         return GapDistribution(*self._mixture(parts), self._slack(parts), support, parts[0].confidence, tied=chance)
 
+    def refined(self, gaps: Sequence[tuple[int, int, int]], tolerance: float) -> StartRow:
+        """Distributions of these gaps; that of "start" follows from those of the possible start states."""
+        known = self.evaluation.distributions
+        assert known is not None
+        needed = [(int(t), i, j) for s, i, j in gaps for t in (self._states if self._is_start(s) else [s])]
+        return replace(self, evaluation=replace(self.evaluation, distributions=known.refined(needed, tolerance)))
+
     def _mixture(self, parts: Sequence[Distribution]) -> tuple[Floats, Floats, Floats, Floats]:
         """Ends, values and masses of the mixture of the parts."""
         masses = [weight * part.mass for weight, part in zip(self._weights, parts, strict=True)]

@@ -10,18 +10,19 @@ from typing import Any
 
 import numpy as np
 
-from jmdp.base.arrays import Booleans, Floats
+from jmdp.base.arrays import Booleans, Floats, Integers
 from jmdp.base.interrupts import deferred_interrupts
 from jmdp.base.machine import Threads, budget, require
 from jmdp.base.progress import sweep_bar
 from jmdp.base.scale import Scale
 from jmdp.base.settings import nonnegative, whole
+from jmdp.errors import NotConvergedError
 from jmdp.methods.covers import COVERS
 from jmdp.methods.exact_distribution.horizon import HorizonPass
 from jmdp.methods.exact_distribution.policy_steps import PolicySteps
 from jmdp.methods.exact_distribution.steps import OUTCOME_BYTES, DistributionSteps
 from jmdp.methods.exact_distribution.sweep import CELL_BYTES, DistributionSweep
-from jmdp.methods.exact_distribution.table import DistributionTable
+from jmdp.methods.exact_distribution.table import DistributionTable, Gap
 from jmdp.methods.exact_pairs.exact_pairs import ExactPairs
 from jmdp.methods.exact_pairs.finite_horizon import HorizonRange
 from jmdp.methods.exact_pairs.policy_pairs import PolicyRanges
@@ -119,9 +120,8 @@ class ExactDistribution(Method[Evaluation]):
         moments = ExactPairs(memory_budget=self.memory_budget).on_table(model, policy, coupling, progress)
         scale = Scale.above(model.reward_bound)
         steps = DistributionSteps(model, policy, coupling, scale, room.for_steps(self.cells))
-        asked = np.ones(steps.given.starts.size - 1, bool)
         return self._with_distributions(
-            moments, _Problem(model, policy, coupling, steps, room.of(steps), asked), progress
+            moments, _Problem(model, policy, coupling, steps, room.of(steps), slice(None)), progress
         )
 
     def on_policies(
@@ -173,19 +173,41 @@ class ExactDistribution(Method[Evaluation]):
                 left -= OUTCOME_BYTES * (found.drawn.chance.size + found.given.chance.size)
                 by_policy[id(policy)] = found
         steps = [by_policy[id(policy)] for policy in together]
+        whole = partial(HorizonPass, table, together, coupling, steps, final.ravel())
+        return self._over_horizon(moments, steps[0], whole, room.of(steps[0]), progress)
+
+    def _over_horizon(
+        self,
+        moments: Evaluation,
+        steps: DistributionSteps,
+        make_pass: Callable[[Threads, Callable[[], bool]], HorizonPass],
+        room: _Room,
+        progress: bool,
+        asked: Integers | slice = slice(None),  # rows of steps.given that the tolerance is for
+    ) -> Evaluation:
         bar = sweep_bar(type(self).__name__, progress)
         with bar as report, Threads() as threads, deferred_interrupts() as interrupted:
-            whole = HorizonPass(table, together, coupling, steps, final.ravel(), threads, interrupted)
-            widths, outcome = self._refine(whole, room.of(steps[0]), report)
+            whole = make_pass(threads, interrupted)
+            whole.asked = asked
+            widths, outcome = self._refine(whole, room, report)
             cells, slack = whole.ahead()
         assert isinstance(moments.ranges, HorizonRange | PolicyRanges)
-        return replace(
-            moments,
-            outcome=outcome,
-            method=self,
-            residuals=np.array(widths),
-            distributions=DistributionTable(steps[0], cells, slack, whole.ties, moments.ranges, moments.mean),
-        )
+        solve_again = partial(self._gaps_over_horizon, moments, steps, make_pass, room, progress)
+        table = DistributionTable(steps, cells, slack, whole.ties, moments.ranges, moments.mean, solve_again)
+        return replace(moments, outcome=outcome, method=self, residuals=np.array(widths), distributions=table)
+
+    def _gaps_over_horizon(
+        self,
+        moments: Evaluation,
+        steps: DistributionSteps,
+        make_pass: Callable[[Threads, Callable[[], bool]], HorizonPass],
+        room: _Room,
+        progress: bool,
+        gaps: Sequence[Gap],
+        tolerance: float,
+    ) -> DistributionTable:
+        finer = replace(self, tolerance=tolerance)
+        return _reached(finer._over_horizon(moments, steps, make_pass, room, progress, steps.gap_rows(gaps)))
 
     def _refine(
         self, whole: HorizonPass, room: _Room, report: Callable[[int, float, float], None]
@@ -225,13 +247,17 @@ class ExactDistribution(Method[Evaluation]):
         if outcome is Outcome.CONVERGED and not moments.outcome.successful:
             outcome = moments.outcome
         assert isinstance(moments.ranges, ReturnRange | PolicyRanges)
-        return replace(
-            moments,
-            outcome=outcome,
-            method=self,
-            residuals=np.array(widths),
-            distributions=DistributionTable(problem.steps, cells, slack, sweep.ties, moments.ranges, moments.mean),
-        )
+        solve_again = partial(self._gaps, moments, problem, progress)
+        table = DistributionTable(problem.steps, cells, slack, sweep.ties, moments.ranges, moments.mean, solve_again)
+        return replace(moments, outcome=outcome, method=self, residuals=np.array(widths), distributions=table)
+
+    def _gaps(
+        self, moments: Evaluation, problem: _Problem, progress: bool, gaps: Sequence[Gap], tolerance: float
+    ) -> DistributionTable:
+        """Distributions of some gaps, to another tolerance."""
+        finer, steps = replace(self, tolerance=tolerance), problem.steps.only(gaps)
+        part = replace(problem, steps=steps, room=problem.room.of(steps), asked=slice(None))
+        return _reached(finer._with_distributions(moments, part, progress))
 
     def _iterate(
         self,
@@ -273,6 +299,21 @@ class ExactDistribution(Method[Evaluation]):
                 if cells == most_cells:
                     return widths, Outcome.BUDGET_EXHAUSTED
                 cells = min(_more(cells, expected, self.tolerance), most_cells)
+
+
+def _reached(evaluation: Evaluation) -> DistributionTable:
+    """The distributions of an evaluation of some gaps; raises if their tolerance was not reached."""
+    method, table = evaluation.method, evaluation.distributions
+    assert isinstance(method, ExactDistribution)
+    assert isinstance(table, DistributionTable)
+    if not evaluation.outcome.successful:
+        raise NotConvergedError(
+            f"The distribution is known to a width of {evaluation.residuals[-1]:.2g}, not to the tolerance "
+            f"{method.tolerance:g}: {evaluation.outcome.value}. Use a larger tolerance, or evaluate with a larger "
+            f"{method.budget_name}.",
+            evaluation,
+        )
+    return table
 
 
 def _ids(policies: Sequence[TabularPolicy]) -> tuple[int, ...]:
@@ -324,4 +365,4 @@ class _Problem:
     coupling: Coupling
     steps: DistributionSteps
     room: _Room
-    asked: Booleans  # [given], rows that the tolerance is for
+    asked: Booleans | slice  # [given], rows that the tolerance is for

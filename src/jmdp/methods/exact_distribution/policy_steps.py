@@ -34,12 +34,12 @@ class PolicySteps(DistributionSteps):
 
     def return_row(self, s: int, i: int) -> int:
         """Row of `given` for policy i from a non-terminal state."""
-        return int(np.searchsorted(self._starts, s)) * self._blocks.count + i
+        return self._at(int(np.searchsorted(self._starts, s)) * self._blocks.count + i)
 
     def gap_row(self, s: int, i: int, j: int) -> int:
         """Row of `given` for policies i < j."""
         at = int(np.searchsorted(self._starts, s))
-        return self.first_gap + at * len(self.actions) + self.actions.index((i, j))
+        return self._at(self._returns + at * len(self.actions) + self.actions.index((i, j)))
 
     def rows_of(self, states: Integers) -> Booleans:
         """Rows of `given` of these states, True or False."""

@@ -9,8 +9,10 @@ Policy-drawn pairs depend on one another; returns and gaps of given first action
 
 from __future__ import annotations
 
+import copy
 from bisect import bisect_right
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import accumulate, combinations
 
@@ -19,6 +21,7 @@ import numpy as np
 from jmdp.base.arrays import Floats, Integers
 from jmdp.base.machine import require
 from jmdp.base.scale import Scale
+from jmdp.errors import UnavailableError
 from jmdp.methods.shared import double_double as dd
 from jmdp.methods.shared.shared_randomness import shared_choices, shared_scenarios
 from jmdp.models.coupling import Coupling
@@ -94,7 +97,7 @@ class DistributionSteps:
             OUTCOME_BYTES * pairs, allowed_bytes, f"ExactDistribution on {pairs:.2g} outcomes of pairs of states", fix
         )
         returns, gaps = self._alternatives()
-        self.first_gap = len(returns)  # rows of `given` from here on are gaps
+        self.first_gap = self._returns = len(returns)  # rows of `given` from here on are gaps
         if every_pair:
             drawn = {row: self._drawn(int(i), int(j)) for row, (i, j) in enumerate(zip(one, other, strict=True))}
         else:
@@ -103,6 +106,35 @@ class DistributionSteps:
         self._row = np.searchsorted(sorted(drawn), self._row)  # unreachable pairs have no row
         self.drawn = self._steps([drawn[row] for row in sorted(drawn)])
         self.given = self._steps(returns + gaps)
+        self._kept: Integers | None = None  # numbers of the rows of `given`, if there are not all of them
+
+    def only(self, gaps: Sequence[tuple[int, int, int]]) -> DistributionSteps:
+        """The steps of these gaps (s, a, b) of non-terminal states, and of all pairs that can follow them."""
+        part = copy.copy(self)
+        rows = self.gap_rows(gaps)
+        given = _taken(self.given, rows)
+        reached = np.zeros(self.drawn.starts.size - 1, bool)
+        reached[-1] = True  # (end, end)
+        new = np.unique(given.source)
+        while new.size:
+            reached[new] = True
+            following = np.unique(_taken(self.drawn, new).source)
+            new = following[~reached[following]]
+        kept, place = np.flatnonzero(reached), np.cumsum(reached) - 1
+        drawn = _taken(self.drawn, kept)
+        part.drawn, part.given = (replace(steps, source=place[steps.source]) for steps in (drawn, given))
+        part._pairs = self._pairs[0][kept], self._pairs[1][kept]
+        part.first_gap, part._kept = 0, rows
+        return part
+
+    def _at(self, row: int) -> int:
+        """Place in `given` of the row with this number among those of all returns and gaps."""
+        if self._kept is None:
+            return row
+        at = int(np.searchsorted(self._kept, row))
+        if at == self._kept.size or self._kept[at] != row:
+            raise UnavailableError("This distribution was not asked for. Use the evaluation that has all of them.")
+        return at
 
     def _reachable(self, one: Integers, other: Integers, given: list[OutcomeList]) -> dict[int, OutcomeList]:
         """Outcomes of all pairs that can follow the given outcomes, and of (end, end), by their numbers."""
@@ -146,12 +178,16 @@ class DistributionSteps:
 
     def return_row(self, s: int, a: int) -> int:
         """Row of `given` for a non-terminal state."""
-        return int(np.searchsorted(self.states, s)) * self._model.shape[2] + a
+        return self._at(int(np.searchsorted(self.states, s)) * self._model.shape[2] + a)
 
     def gap_row(self, s: int, a: int, b: int) -> int:
         """Row of `given` for a < b and a non-terminal state."""
         i = int(np.searchsorted(self.states, s))
-        return self.first_gap + i * len(self.actions) + self.actions.index((a, b))
+        return self._at(self._returns + i * len(self.actions) + self.actions.index((a, b)))
+
+    def gap_rows(self, gaps: Sequence[tuple[int, int, int]]) -> Integers:
+        """Rows of `given` for gaps (s, a, b), each once."""
+        return np.unique([self.gap_row(s, min(a, b), max(a, b)) for s, a, b in gaps])
 
     def _choices(self, weight: float) -> list[tuple[float, Floats]]:
         if self._coupling.policy_luck == "independent":
@@ -259,6 +295,17 @@ def _exact_choices(policy: TabularPolicy) -> set[tuple[int, ...]]:
     ends = [[end / row[-1] for end in row] for row in rows]
     edges = sorted({Fraction(0)}.union(*ends) - {Fraction(1)})
     return {tuple(bisect_right(row, edge) for row in ends) for edge in edges}
+
+
+def _taken(steps: Steps, rows: Integers) -> Steps:
+    """Some rows of the steps."""
+    counts = np.diff(steps.starts)[rows]
+    starts = np.append(0, np.cumsum(counts))
+    at = np.arange(starts[-1]) + np.repeat(steps.starts[rows] - starts[:-1], counts)
+    gain, tail = (word[at] for word in steps.exact)
+    return Steps(
+        starts, steps.chance[at], steps.gain[at], steps.source[at], steps.factor[at], dd.DoubleDouble(gain, tail)
+    )
 
 
 def _product(weight: float, one: OutcomeList, other: OutcomeList) -> OutcomeList:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jmdp.base.arrays import ROUNDOFF, Booleans, Floats
+from jmdp.base.arrays import ROUNDOFF, Booleans, Floats, Integers
 from jmdp.base.machine import Threads
 from jmdp.methods.exact_distribution.steps import DistributionSteps, Steps
 from jmdp.methods.exact_distribution.ties import tie_chances
@@ -41,7 +41,7 @@ class Widths(NamedTuple):
 class DistributionSweep:
     """Distributions of all pairs of states whose actions are drawn from the policy, and their sweeps."""
 
-    asked: Booleans | slice = slice(None)  # rows of steps.given whose widths count
+    asked: Booleans | Integers | slice = slice(None)  # rows of steps.given whose widths count
 
     def __init__(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +17,9 @@ from jmdp.methods.kernels.tables import Cells
 from jmdp.methods.shared.return_range import TableRange
 from jmdp.results.gaps.distribution import Distribution, GapDistribution
 
+Gap = tuple[int, int, int]
+"""A state and two of its alternatives."""
+
 
 @dataclass(frozen=True, eq=False)
 class DistributionTable:
@@ -27,6 +31,12 @@ class DistributionTable:
     ties: Ties
     ranges: TableRange | PolicyRanges
     mean: Floats  # [S, A] or [S, P]
+    solve_again: Callable[[Sequence[Gap], float], DistributionTable]  # for some gaps, to this tolerance
+
+    def refined(self, gaps: Sequence[Gap], tolerance: float) -> DistributionTable:
+        """Distributions of these gaps only, to another tolerance."""
+        some = [gap for gap in gaps if not self.ranges.is_over(gap[0])]
+        return self.solve_again(some, tolerance) if some else self
 
     def return_distribution(self, s: int, a: int) -> Distribution:
         """The distribution of Z(s, a)."""

@@ -12,6 +12,7 @@ a constant for each pair of copies plus a weighted sum of entries of H. Branches
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 
@@ -76,14 +77,17 @@ class SamePlace:
 
 def joint_actions(policy: TabularPolicy, coupling: Coupling) -> Callable[[Integers, Integers], Floats]:
     """Function that returns, for pairs of states, the joint probabilities ψ [·, A, A] of the two actions drawn."""
-    pi = policy.probs
     if coupling.policy_luck == "independent":
-        return lambda x, y: pi[x][:, :, None] * pi[y][:, None, :]
-    ends = np.stack(action_intervals(policy), axis=1)  # [S, A, 2]
+        return partial(_products, policy.probs)
+    return partial(_overlaps, np.stack(action_intervals(policy), axis=1))
 
-    def overlaps(x: Integers, y: Integers) -> Floats:
-        low = np.maximum(ends[x][:, :, None, 0], ends[y][:, None, :, 0])
-        high = np.minimum(ends[x][:, :, None, 1], ends[y][:, None, :, 1])
-        return np.asarray(np.maximum(high - low, 0.0))
 
-    return overlaps
+def _products(pi: Floats, x: Integers, y: Integers) -> Floats:
+    return np.asarray(pi[x][:, :, None] * pi[y][:, None, :])
+
+
+def _overlaps(ends: Floats, x: Integers, y: Integers) -> Floats:
+    """Overlaps of the intervals [S, A, 2] of one uniform number."""
+    low = np.maximum(ends[x][:, :, None, 0], ends[y][:, None, :, 0])
+    high = np.minimum(ends[x][:, :, None, 1], ends[y][:, None, :, 1])
+    return np.asarray(np.maximum(high - low, 0.0))

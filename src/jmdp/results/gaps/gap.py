@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from jmdp.base.interval import ANYWHERE, Estimate, Interval, Verdict
-from jmdp.base.settings import number_or_infinity, whole_number
+from jmdp.base.settings import number, number_or_infinity, whole_number
 from jmdp.errors import UnavailableError
 from jmdp.models.coupling import Coupling
 from jmdp.results.gaps.distribution import GapDistribution
@@ -40,7 +40,7 @@ class Gap:
     large_sample: bool = False  # True if the intervals are approximations for many samples
     support: Interval = ANYWHERE  # contains every possible gap
     central_moments: tuple[Estimate, ...] = ()  # of orders 0, 1, 2, …, as far as available
-    find_distribution: Callable[[], GapDistribution] | None = field(default=None, compare=False, repr=False)
+    find_distribution: Callable[[float | None], GapDistribution] | None = field(default=None, compare=False, repr=False)
 
     @property
     def std(self) -> float:
@@ -97,14 +97,18 @@ class Gap:
         high = max(max(corners), low)
         return Estimate(min(max(_divided(central, self.std, n), low), high), low, high)
 
-    def distribution(self) -> GapDistribution:
-        """Return the distribution of the gap: cdf, quantiles, CVaR, the chance that one action earns more."""
+    def distribution(self, *, tolerance: float | None = None) -> GapDistribution:
+        """Return the distribution of the gap: cdf, quantiles, CVaR, the chance that one action earns more.
+
+        With `tolerance`, `ExactDistribution` computes it again for this gap alone, until its own intervals are this
+        narrow.
+        """
         if self.find_distribution is None:
             raise UnavailableError(
                 "The distribution of this gap is unavailable: it was evaluated for moments only. Evaluate with "
                 f"{who_gives(Quantity.DISTRIBUTIONS)}."
             )
-        return self.find_distribution()
+        return self.find_distribution(None if tolerance is None else number("tolerance", tolerance, 0.0))
 
     def cdf_bounds(self, x: float) -> Interval:
         """Sharp bounds on P(G ≤ x) from an even number of moments (Chebyshev–Markov).

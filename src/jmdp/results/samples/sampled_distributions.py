@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Sequence
+from typing import NoReturn, Protocol
 
 import numpy as np
 
 from jmdp.base.arrays import Floats
 from jmdp.base.interval import Interval
+from jmdp.errors import UnavailableError
 from jmdp.results.gaps.distribution import Distribution, GapDistribution
 from jmdp.results.samples.interval_rules import IntervalRule
 from jmdp.results.samples.limits import Limits
@@ -57,6 +58,12 @@ class SampledDistributions:
         values, support = drawn.returns[:, a], self.support.of(s, a)
         slack, mass = self._band(values.size)
         return Distribution(values - error, values + error, values, mass, slack, support, self.rule.confidence)
+
+    def refined(self, gaps: Sequence[tuple[int, int, int]], tolerance: float) -> NoReturn:
+        """Raise: more rollouts give narrower intervals, not a tolerance."""
+        raise UnavailableError(
+            "Distributions of samples have no tolerance. Draw more samples, or evaluate a table with ExactDistribution."
+        )
 
     def gap_distribution(self, s: int, a: int, b: int) -> GapDistribution:
         """The empirical distribution of Z(s, a) − Z(s, b). Merged branches have no truncation error in their gap."""
