@@ -71,8 +71,9 @@ def test_p1_distributions_contain_the_truth():
 
 
 @pytest.mark.long
-def test_p1_distributions_on_three_thousand_models():
-    hold_distributions_against_enumeration(3000, seed=4)
+@pytest.mark.parametrize("seed", range(4, 14))
+def test_p1_distributions_on_three_thousand_models(seed):
+    hold_distributions_against_enumeration(300, seed)
 
 
 def bernoulli(coupling):
