@@ -15,7 +15,7 @@ from jmdp.errors import MemoryBudgetError, ModelError
 from jmdp.models.couple import CommonUniform, JointTable, Maximal, Product, couple
 from jmdp.models.joint import lists
 from jmdp.models.marginals import Marginals
-from jmdp.models.tabular import with_discount
+from jmdp.models.tabular import changed
 from reference import couplings
 from sample_marginals import random_marginals
 
@@ -310,7 +310,12 @@ def test_the_rule_is_recorded_shown_and_kept():
     assert model.coupled_by == "CommonUniform(order='reward')"
     assert "coupled_by=CommonUniform(order='reward')" in repr(model)
     assert model.prob_error > 0
-    for other in (copy.copy(model), copy.deepcopy(model), pickle.loads(pickle.dumps(model)), with_discount(model, 0.3)):
+    for other in (
+        copy.copy(model),
+        copy.deepcopy(model),
+        pickle.loads(pickle.dumps(model)),
+        changed(model, discount=0.3),
+    ):
         assert (other.coupled_by, other.prob_error) == (model.coupled_by, model.prob_error)
     given = jmdp.TabularJMDP(model.prob, model.reward, model.next_state, 0.5)
     assert given.coupled_by is None

@@ -268,7 +268,7 @@ def hold_policies(rng, model, marginals, scenarios, checks):
 
 def hold_distributions(rng, model, marginals, scenarios, checks):
     """Gaps of one step."""
-    model = jmdp.models.tabular.with_discount(model, 0.0)
+    model = jmdp.models.tabular.changed(model, discount=0.0)
     method = jmdp.ExactDistribution(cells=64, max_cells=64, max_sweeps=2)
     result = jmdp.evaluate(model, "uniform", jmdp.Local(), method, throw=False, progress=False)
     for s, some in scenarios.items():

@@ -34,7 +34,7 @@ from jmdp.files.types import (
 )
 from jmdp.models.coupling import Independent, Local, Synchronous
 from jmdp.models.policy import TabularPolicy
-from jmdp.models.tabular import TabularJMDP, with_coupled_by, with_prob_error, with_read_labels
+from jmdp.models.tabular import TabularJMDP, changed, with_read_labels
 from jmdp.results.asked import Asked
 from jmdp.results.calibration import Calibration
 from jmdp.results.certificate import Certificate
@@ -199,8 +199,7 @@ def _table(fields: dict[str, Any]) -> TabularJMDP:
         fields[name] = HandedOver(fields[name])
     model = with_read_labels(TabularJMDP(**fields, **names))
     object.__setattr__(model, "normalised", max(model.normalised, normalised))
-    model = with_prob_error(model, error)
-    return model if coupled_by is None else with_coupled_by(model, coupled_by)
+    return changed(model, prob_error=error, coupled_by=coupled_by)
 
 
 def _samples(alternatives: int, stages: tuple[Stage, ...]) -> DrawnSamples:

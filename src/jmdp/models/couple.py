@@ -28,7 +28,7 @@ from jmdp.models.joint import common_uniform, intervals, joint_table, product
 from jmdp.models.joint.lists import Scenarios, as_given, by_reward
 from jmdp.models.joint.maximal import common_first
 from jmdp.models.marginals.marginals import Marginals, check_marginals
-from jmdp.models.tabular import TabularJMDP, with_coupled_by, with_labels, with_prob_error
+from jmdp.models.tabular import TabularJMDP, changed
 
 _BYTES = 300.0
 """Memory for each outcome while lists are sorted and added in integers; the table is planned apart."""
@@ -150,8 +150,8 @@ def couple(marginals: Marginals, by: OutcomeCoupling) -> TabularJMDP:
         )
     names = marginals.states.names, marginals.actions.names
     model = TabularJMDP(prob, reward, next_state, marginals.discount, marginals.terminal, *names)
-    model = with_labels(model, marginals.states, marginals.actions)
-    return with_coupled_by(with_prob_error(model, error), repr(by))
+    labels = {"states": marginals.states, "actions": marginals.actions}
+    return changed(model, **labels, prob_error=error, coupled_by=repr(by))
 
 
 def _scenarios(marginals: Marginals, by: OutcomeCoupling) -> Scenarios:

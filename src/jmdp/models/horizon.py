@@ -13,7 +13,7 @@ from jmdp.base.arrays import Floats
 from jmdp.base.settings import number, whole_number
 from jmdp.errors import PolicyError, SettingsError
 from jmdp.models.policy import TabularPolicy, refuse_order
-from jmdp.models.tabular import LARGEST_RETURN, TabularJMDP, with_discount
+from jmdp.models.tabular import LARGEST_RETURN, TabularJMDP, changed
 
 _MOST_STEPS = 10_000_000
 
@@ -50,7 +50,7 @@ def horizon_model(model: TabularJMDP, discount: float | None) -> TabularJMDP:
     """Model with another discount from 0 to 1, which a finite horizon allows; None keeps its own."""
     if discount is None:
         return model
-    return with_discount(model, number("discount", discount, 0, 1))
+    return changed(model, discount=number("discount", discount, 0, 1))
 
 
 def policy_steps(policy: Any, model: TabularJMDP, steps: int) -> list[TabularPolicy]:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from jmdp.base.arrays import Floats, Integers
 from jmdp.models.policy import TabularPolicy
-from jmdp.models.tabular import TabularJMDP, with_discount, with_prob_error
+from jmdp.models.tabular import TabularJMDP, changed
 
 Number = TypeVar("Number", np.float64, np.int64, np.bool_)
 
@@ -50,7 +50,7 @@ class PolicyBlocks:
             0.0,
             np.concatenate([np.append(model.terminal, np.ones(more, bool)) for model in models]),
         )
-        table = with_prob_error(with_discount(table, models[0].discount), models[0].prob_error)
+        table = changed(table, discount=models[0].discount, prob_error=models[0].prob_error)
         return cls(table, S, block)
 
     def policy(self, policies: Sequence[TabularPolicy]) -> TabularPolicy:

@@ -246,36 +246,15 @@ def check_model(model: object) -> None:
     instance("model", model, TabularJMDP, ModelError)
 
 
-def with_discount(model: TabularJMDP, discount: float) -> TabularJMDP:
-    """Copy of a table with another discount, which is not checked because a finite horizon allows 1."""
+def changed(model: TabularJMDP, **fields: Any) -> TabularJMDP:
+    """Copy of a table with other values of some fields, which are not checked: a finite horizon allows discount 1."""
     other = copy.copy(model)
-    object.__setattr__(other, "discount", discount)
-    return other
-
-
-def with_labels(model: TabularJMDP, states: Labels, actions: Labels) -> TabularJMDP:
-    """Copy of a table with the same names that records where they come from."""
-    other = copy.copy(model)
-    object.__setattr__(other, "states", states)
-    object.__setattr__(other, "actions", actions)
+    for name, value in fields.items():
+        object.__setattr__(other, name, value)
     return other
 
 
 def with_read_labels(model: TabularJMDP) -> TabularJMDP:
     """Copy of a table that records that its names, if it has any, come from a file or frame."""
     states, actions = (replace(labels, read=labels.names is not None) for labels in (model.states, model.actions))
-    return with_labels(model, states, actions)
-
-
-def with_prob_error(model: TabularJMDP, error: float) -> TabularJMDP:
-    """Copy of a table whose probabilities are rounded: those of outcomes of an action have this relative error."""
-    other = copy.copy(model)
-    object.__setattr__(other, "prob_error", error)
-    return other
-
-
-def with_coupled_by(model: TabularJMDP, how: str) -> TabularJMDP:
-    """Copy of a table that records how it was made of marginals."""
-    other = copy.copy(model)
-    object.__setattr__(other, "coupled_by", how)
-    return other
+    return changed(model, states=states, actions=actions)

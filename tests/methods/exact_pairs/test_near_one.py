@@ -18,7 +18,7 @@ from jmdp.methods.shared.pair_operator import PairOperator
 from jmdp.methods.shared.shaping import shape_rewards
 from jmdp.methods.shared.state_units import StateUnits
 from jmdp.models.policy_blocks import PolicyBlocks
-from jmdp.models.tabular import with_discount
+from jmdp.models.tabular import changed
 from jmdp.testing import check_certificate
 from reference.policies import PolicyTruth
 from reference.policies import violations as violations_of_policies
@@ -73,7 +73,7 @@ def test_random_models_converge_at_one_minus_1e_9(coupling):
 
 @pytest.mark.parametrize("coupling", [jmdp.Local(), jmdp.Synchronous(policy_luck="shared")], ids=repr)
 def test_the_inventory_of_eleven_states_converges_at_99999(coupling):
-    model = with_discount(jmdp.worlds.inventory(capacity=10).model, 0.99999)
+    model = changed(jmdp.worlds.inventory(capacity=10).model, discount=0.99999)
     S, _, A = model.shape
     uniform, order_up_to_8 = jmdp.TabularPolicy.uniform(model), np.eye(A)[np.clip(8 - np.arange(S), 0, A - 1)]
     assert few_sweeps(jmdp.evaluate(model, uniform, coupling, throw=False))
@@ -104,7 +104,7 @@ def test_values_are_relative_to_the_gain_of_a_part_that_never_ends():
         off = abs(exact(shaped.value.high[s]) + exact(shaped.value.low[s]) - truth.value[s] / 8)
         assert off <= exact(shaped.value_errors[s])
         assert shaped.value_errors[s] <= 1e-15
-    ended = shape_rewards(with_discount(model, 0.3), policy)
+    ended = shape_rewards(changed(model, discount=0.3), policy)
     assert not ended.gain.any()  # 1 − 0.3 is rounded
 
 

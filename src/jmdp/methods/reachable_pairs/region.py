@@ -38,7 +38,7 @@ from jmdp.methods.shared.shaping import shape_rewards
 from jmdp.models.coupling import Independent
 from jmdp.models.lazy import LazyJMDP
 from jmdp.models.policy import TabularPolicy
-from jmdp.models.tabular import TabularJMDP, with_prob_error
+from jmdp.models.tabular import TabularJMDP, changed
 
 _MOST_PUSHES = 10_000_000
 """Maximum pushes of mass per call. Near γ = 1 they would not end, and they only set the order of exploration."""
@@ -204,7 +204,7 @@ def _table(explorer: Explorer, inside: Integers, reward: Floats, to: Integers) -
         names if len(set(names)) == len(names) else None,
     )
     rows = np.where(lazy.terminal[inside, None], np.eye(1, A), explorer.probs[inside])
-    return with_prob_error(model, lazy.prob_error), TabularPolicy(np.concatenate([rows, np.eye(1, A)]))
+    return changed(model, prob_error=lazy.prob_error), TabularPolicy(np.concatenate([rows, np.eye(1, A)]))
 
 
 def _squares_at_exits(gamma: float, reward: Floats, earned: Floats, spread: Floats) -> Floats:
