@@ -109,7 +109,7 @@ def test_versions_for_a_bug_report(capsys, monkeypatch):
         ("jmdp evaluate inventory --tolerance -1", "tolerance is -1.0"),
         ("jmdp evaluate inventory --method exact-lw", "exact-distribution"),
         ("jmdp evaluate inventory --policy base_stok", "Did you mean 'base_stock'?"),
-        ("jmdp evaluate inventory --state 11", "no state 11: indices run from 0 to 10"),
+        ("jmdp evaluate inventory --state 11", "no state 11: states are 0, 1, 2"),
         ("jmdp evaluate inventory --actions 'ordr 3'", "Did you mean 'order 3'?"),
         (
             "jmdp evaluate inventory --actions 0 'order 0'",

@@ -181,7 +181,7 @@ def record_of_texts() -> bytes:
 @hostile("a version of the future")
 def future() -> bytes:
     arrays, record = parts()
-    return written(arrays, record | {"schema": 2})
+    return written(arrays, record | {"schema": 3})
 
 
 @hostile("a class of Python")

@@ -183,6 +183,14 @@ _EVALUATIONS = [
 _GAPS = [
     query("Gap", "moment", gap, lambda rng: {"n": int(rng.integers(5))}),
     query("Gap", "central_moment", gap, lambda rng: {"n": int(rng.integers(5))}),
+    query(
+        "Gap",
+        "distribution",
+        lambda: tiny.distributed().gap(0, 0, 1),
+        number("tolerance", 0.1, 0.5),
+        check=lambda found, given: None,
+    ),
+    query("GapDistribution", "mean_size", gap_distribution, lambda rng: {"above": bool(rng.integers(2))}),
     numeric("Gap", "cdf_bounds", gap, "x", -2, 2),
     numeric("Gap", "cvar_bounds", gap, "p", 0.01, 1),
     *(

@@ -87,7 +87,7 @@ BUGS = [
         instead("np.einsum('s,sij->ij', self._weights, products)", "0 * it"),
         POLICIES + "test_policies_hold_against_rationals"),
     Bug("rounding over a horizon is missing", "HorizonStep._error",
-        instead("_ + (_SPLIT * _ + _ / _SPLIT) ** 2", "0 * it"), POLICIES + "test_horizons_hold_against_rationals"),
+        instead("_ + (split * _ + _ / split) ** 2", "0 * it"), POLICIES + "test_horizons_hold_against_rationals"),
     Bug("policies by time are used in reverse order", "recursion", instead("reversed(policies)", "policies"),
         POLICIES + "test_horizons_hold_against_rationals"),
     Bug("gaps of policies in one state have independent scenarios", "PolicySteps._drawn",

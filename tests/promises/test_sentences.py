@@ -99,11 +99,11 @@ def actions(rng, read: Read) -> None:
     state = int(rng.integers(S))
     result = jmdp.evaluate(model, policy, jmdp.Local(), stopped_early(rng, state), throw=False, progress=False)
     truth = value_of(model, policy)
-    at = 0 if result.states.size == 1 else state
+    at, label = (0, result.states[0]) if result.states.size == 1 else (state, state)
     q = [fraction(truth.action_value(state, a)) for a in range(A)]
     if A > 1:
-        read.gap(flat(str(result.gap(at, 0, 1))), q[0] - q[1])
-        shown = page(result, state=at)
+        read.gap(flat(str(result.gap(label, 0, 1))), q[0] - q[1])
+        shown = page(result, state=label)
         best = int(np.argsort(-result.mean[at], kind="stable")[0])
         if A == 2:
             read.gap(shown.verdict[:1].lower() + shown.verdict[1:], q[best] - q[1 - best])
@@ -237,7 +237,7 @@ def test_a_size_is_not_certified_beyond_its_interval():
     rng = np.random.default_rng(0)
     prob, following = np.full((2, 2), 0.5), rng.integers(0, 2, (2, 2, 2))
     model = jmdp.TabularJMDP(prob, 1e12 + rng.normal(size=(2, 2, 2)), following, 0.999)
-    result = jmdp.evaluate(model, [0, 0], jmdp.Local(), throw=False, progress=False)
+    result = jmdp.evaluate(model, [0, 0], jmdp.Local(), jmdp.JIPE(max_sweeps=9), throw=False, progress=False)
     said = flat(str(result.gap(0, 0, 1)))
     interval = result.gap(0, 0, 1).mean_interval
     assert interval.width > 0.01

@@ -40,7 +40,7 @@ class Checks:
     def moments(self, result, truth, states):
         """Means, covariances and gaps of `result`, whose i-th state is the states[i]-th of the truth."""
         A = result.mean.shape[1]
-        for i, s in enumerate(states):
+        for i, s in zip(result.states, states, strict=True):
             for a in range(A):
                 self.inside(f"mean {s, a}", result.mean_interval(i, a), truth.mean[truth.index[s, a]])
                 for b in range(A):

@@ -183,12 +183,6 @@ class Estimate(float):
         """[low, high]."""
         return Interval(self.low, self.high)
 
-    def also(self, other: Estimate) -> Estimate:
-        """The estimate of a quantity that lies in both intervals: the narrower one's value, and their intersection."""
-        best = self if self.high - self.low <= other.high - other.low else other
-        low, high = max(self.low, other.low), min(self.high, other.high)
-        return Estimate(min(max(float(best), low), high), low, high) if low <= high else best
-
     def negative(self) -> Estimate:
         """The estimate of the negative quantity."""
         return Estimate(0.0 - self, 0.0 - self.high, 0.0 - self.low)
@@ -216,3 +210,10 @@ class Estimate(float):
         return rounding.plus_minus(self) if narrow else rounding.with_ends(self, " in ")
 
     __str__ = __repr__
+
+
+def known_twice(one: Estimate, other: Estimate) -> Estimate:
+    """Estimate of a quantity that lies in both intervals: the narrower one's value, and their intersection."""
+    best = one if one.high - one.low <= other.high - other.low else other
+    low, high = max(one.low, other.low), min(one.high, other.high)
+    return Estimate(min(max(float(best), low), high), low, high) if low <= high else best

@@ -102,8 +102,9 @@ def check_covered(method: str, covers: Covers | None, question: Question) -> Non
         return
     able = [call for call, known in COVERS.items() if known.missing(question) is None]
     others = f" Use {' or '.join(able)}." if able else ""
-    if question.model == "a simulator" and missing == question.model:
-        others = f"{others[:-1] or ' Use jmdp.compare'}{', or jmdp.compare' if able else ''}."
+    if question.model == "a simulator":
+        verb = "jmdp.compare_policies" if question.several_policies else "jmdp.compare"
+        others = f"{others[:-1]}, or {verb}." if able else f" Use {verb}."
     if question.model == "a table" and missing == question.model:
         others += " A table becomes a simulator by jmdp.simulators.TabularSimulator(model)."
     kind = CouplingError if missing.endswith(")") or "luck" in missing else ModelError

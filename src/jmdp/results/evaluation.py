@@ -12,7 +12,7 @@ import numpy as np
 
 from jmdp.base import arrays
 from jmdp.base.arrays import ROUNDOFF, Floats
-from jmdp.base.interval import ANYWHERE, Estimate, Interval
+from jmdp.base.interval import ANYWHERE, Estimate, Interval, known_twice
 from jmdp.base.labels import Label, Labels
 from jmdp.base.reportable import Reportable, report
 from jmdp.base.savable import Savable
@@ -129,7 +129,11 @@ class Evaluation(arrays.FrozenArrays, Tabulated, Savable, Reportable):
         if self.moments is not None and len(at) <= self.moments.order:
             found = self.moments.moment(at)
             known = len(at) == 1 or at[0][0] == at[-1][0] or isinstance(self.cross, CertifiedCrossCovariances)
-            return found.also(self._low_moment(coordinates)) if len(at) <= 2 and known and self._is_certain else found
+            return (
+                known_twice(found, self._low_moment(coordinates))
+                if len(at) <= 2 and known and self._is_certain
+                else found
+            )
         if len(at) > 2:
             raise UnavailableError(
                 f"This evaluation has no moments of order {len(at)}. Use ExactPairs(order={len(at)}) for two "
@@ -280,7 +284,7 @@ class Evaluation(arrays.FrozenArrays, Tabulated, Savable, Reportable):
         if self.moments is None:
             return Estimate.around(1.0, 0.0), Estimate.around(0.0, 0.0), second
         none, first, known, *higher = self.moments.gap_moments(i, x, y)
-        return none, first, known.also(second) if self._is_certain else known, *higher
+        return none, first, known_twice(known, second) if self._is_certain else known, *higher
 
     @property
     def _is_certain(self) -> bool:

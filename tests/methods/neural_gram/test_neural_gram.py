@@ -214,7 +214,7 @@ def run(simulator=None, coupling=None, **settings):
 
 
 def test_independent_luck_has_nothing_joint():
-    with pytest.raises(CouplingError, match="covariances are 0"):
+    with pytest.raises(CouplingError, match=r"NeuralGram does not cover Independent\(\)"):
         run(coupling=jmdp.Independent())
 
 

@@ -26,7 +26,7 @@ def room_for(states):
 def violations(here, there, state):
     """Intervals of `here`, of one state, that miss those of `there`."""
     A = here.mean.shape[1]
-    gaps = [(here.gap(0, a, b), there.gap(state, a, b)) for a in range(A) for b in range(A) if a != b]
+    gaps = [(here.gap(here.states[0], a, b), there.gap(state, a, b)) for a in range(A) for b in range(A) if a != b]
     missed = [
         (name, one, other)
         for gap, right in gaps
@@ -35,10 +35,10 @@ def violations(here, there, state):
         if one.low > other.high or one.high < other.low
     ]
     for a in range(A):
-        one, other = here.mean_interval(0, a), there.mean_interval(state, a)
+        one, other = here.mean_interval(here.states[0], a), there.mean_interval(state, a)
         missed += [] if one.low <= other.high and one.high >= other.low else [("mean", one, other)]
         for b in range(A):
-            one, other = here.covariance_interval(0, a, b), there.covariance_interval(state, a, b)
+            one, other = here.covariance_interval(here.states[0], a, b), there.covariance_interval(state, a, b)
             missed += [] if one.low <= other.high and one.high >= other.low else [("covariance", one, other)]
     return missed
 
@@ -83,10 +83,10 @@ def test_intervals_contain_exact_rationals():
                 method = jmdp.ReachablePairs(state, memory_budget=budget)
                 here = jmdp.evaluate(model, policy, coupling, method, throw=False)
                 for a in range(A):
-                    mean = here.mean_interval(0, a)
+                    mean = here.mean_interval(here.states[0], a)
                     assert exact(mean.low) <= truth.mean[truth.index[state, a]] <= exact(mean.high)
                     for b in range(A):
-                        covariance = here.covariance_interval(0, a, b)
+                        covariance = here.covariance_interval(here.states[0], a, b)
                         right = truth.covariance(state, a, state, b)
                         assert exact(covariance.low) <= right <= exact(covariance.high)
 
@@ -107,7 +107,7 @@ def test_what_is_cut_off_is_bounded_at_any_scale_of_rewards(scale):
     method = jmdp.ReachablePairs(0, max_states=1)
     here = jmdp.evaluate(model, policy, jmdp.Local(), method, throw=False)
     assert missed_by(here, model, policy, jmdp.Local(), 0) == []
-    std = here.gap(0, 0, 1).std_interval
+    std = here.gap(here.states[0], 0, 1).std_interval
     assert scale * np.sqrt(2 / 3) <= std.high <= max(5 * scale, 1e-160)  # squares of less are no floats
 
 
@@ -129,7 +129,7 @@ def test_the_support_of_gaps_of_subnormal_rewards():
         model, jmdp.TabularPolicy.uniform(model), jmdp.Local(), method=jmdp.ReachablePairs(0), throw=False
     )
     most = 2 * exact(bound) / (1 - exact(discount))
-    support = here.gap(0, 0, 1).support
+    support = here.gap(here.states[0], 0, 1).support
     assert exact(support.low) <= -most < most <= exact(support.high)
 
 
@@ -140,7 +140,7 @@ def test_correlations_of_covariances_that_are_subnormal():
     )
     policy = jmdp.TabularPolicy.uniform(model)
     here = jmdp.evaluate(model, policy, jmdp.Local(), method=jmdp.ReachablePairs(0, tolerance=0.1))
-    assert here.gap(0, 0, 1).correlation_interval.width < 0.01
+    assert here.gap(here.states[0], 0, 1).correlation_interval.width < 0.01
     assert missed_by(here, model, policy, jmdp.Local(), 0) == []
 
 
@@ -151,7 +151,7 @@ def test_discounts_whose_squares_underflow(discount):
     for max_states in (1, 2):
         here = jmdp.evaluate(model, policy, jmdp.Local(), method=jmdp.ReachablePairs(0, max_states=max_states))
         assert missed_by(here, model, policy, jmdp.Local(), 0) == []
-        assert here.covariance_interval(0, 0, 0).width < 1e-12
+        assert here.covariance_interval(here.states[0], 0, 0).width < 1e-12
 
 
 def test_answers_scale_bit_for_bit_with_rewards():

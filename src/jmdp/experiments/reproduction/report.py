@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jmdp
-from jmdp.base.rounding import confidence_percent
 from jmdp.errors import MissingExtraError
 from jmdp.experiments.reproduction.experiment import Experiment
 from jmdp.experiments.reproduction.findings import Judgement, Measured
@@ -95,7 +94,7 @@ def source(measured: Measured) -> str:
         return f"{n}; no sampling, interval is their range"
     plural = "s" if len(measured.seeds) > 1 else ""
     seeds = ", ".join(map(str, measured.seeds))
-    return f"{n}; seed{plural} {seeds}; {confidence_percent(measured.confidence or 0)} interval"
+    return f"{n}; seed{plural} {seeds}; {100 * (measured.confidence or 0):g}% interval"
 
 
 def _plain(value: Any) -> str:

@@ -110,9 +110,8 @@ def shape_rewards(model: TabularJMDP, policy: TabularPolicy) -> Shaped:
         if count < _CENTRED:
             gain, relative = _centred(model, part, gain, relative)
     (gain, relative), td = best, best_td
-    _, K, A = model.shape
     noise = _noise(model, size, gain, relative, scale)
-    rows = 1 + 8 * (K + A) * ROUNDOFF  # rows sum to 1 only up to rounding
+    rows = 1 + 8 * sum(model.shape[1:]) * ROUNDOFF  # rows sum to 1 only up to rounding
     drawn = np.where(policy.probs > 0, noise, 0.0).max(axis=1)
     common = _over_one_minus(gain, model.discount)
     value = dd.add(common, relative)

@@ -11,7 +11,7 @@ import numpy as np
 from jmdp.base import arrays, rounding
 from jmdp.base.arrays import Floats
 from jmdp.base.interval import Estimate, Interval
-from jmdp.base.settings import number_or_infinity, real_number, short
+from jmdp.base.settings import boolean_value, number_or_infinity, real_number, short
 from jmdp.errors import SettingsError
 
 _UNIT = 2.0**-53
@@ -173,7 +173,7 @@ class GapDistribution(Distribution):
 
     def mean_size(self, *, above: bool) -> Estimate:
         """E[|G| | G > 0] if `above`, else E[|G| | G < 0]; nan if there are no such cases."""
-        sign, chance = (1.0, self.superiority()) if above else (-1.0, self.inferiority())
+        sign, chance = (1.0, self.superiority()) if boolean_value("above", above) else (-1.0, self.inferiority())
         top = max(0.0, self.support.high if above else -self.support.low)
         least, value, most = (
             float(self.mass @ np.maximum(sign * ends, 0.0)) for ends in (self.low, self.value, self.high)
