@@ -48,7 +48,7 @@ class Checks:
                     self.inside(f"covariance {s, a, b}", result.covariance_interval(i, a, b), right)
                     if a != b:
                         self._gap(result.gap(i, a, b), truth, s, a, b)
-            for j, t in enumerate(states):
+            for j, t in zip(result.states, states, strict=True):
                 for a in range(A):
                     for b in range(A):
                         means = truth.mean[truth.index[s, a]] * truth.mean[truth.index[t, b]]
