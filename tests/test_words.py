@@ -46,7 +46,7 @@ def test_a_column_with_another_name_is_renamed_and_not_deleted() -> None:
 
 def test_a_method_is_not_advised_instead_of_itself() -> None:
     said = str(unavailable("ExactPairs", Quantity.CROSS_COVARIANCES))
-    assert said.startswith("This evaluation has no covariances between states. ExactPairs provides them for other")
+    assert said.startswith("This evaluation has no covariances between states. ExactPairs provides them, but not")
     said = str(unavailable("MonteCarlo", Quantity.CROSS_COVARIANCES))
     assert said.startswith("MonteCarlo does not provide covariances between states. ExactPairs(), ")
 

@@ -64,8 +64,8 @@ def unavailable(method: str, quantity: Quantity) -> UnavailableError:
     """The error for a method that does not provide the quantity, or not for the question of this evaluation."""
     if quantity in gives(method):
         return UnavailableError(
-            f"This evaluation has no {quantity.value}. {method} provides them for other questions only: evaluate one "
-            "policy, without a horizon."
+            f"This evaluation has no {quantity.value}. {method} provides them, but not for a random start, nor for a "
+            "policy that is given twice."
         )
     verb = "provides" if who_gives(quantity).count("(") == 1 else "provide"
     return UnavailableError(f"{method} does not provide {quantity.value}. {who_gives(quantity)} {verb} them.")
