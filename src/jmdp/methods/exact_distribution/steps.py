@@ -166,12 +166,17 @@ class DistributionSteps:
         one, other = self._pairs
         return dd.difference(values[one], values[other])
 
+    @property
+    def shares_choices(self) -> bool:
+        """Whether one uniform number selects the actions of all branches: its break points move mass by rounding."""
+        return self._coupling.policy_luck == "shared"
+
     def list_all(self) -> bool:
         """Whether every outcome of positive probability is among the steps.
 
         With shared policy luck, rounding may lose an action whose break points are closer than one unit of rounding.
         """
-        if self._coupling.policy_luck == "independent":
+        if not self.shares_choices:
             return True
         _, actions = shared_choices(self._policy)
         return _exact_choices(self._policy) <= {tuple(row) for row in actions.tolist()}

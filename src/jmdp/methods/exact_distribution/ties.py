@@ -144,8 +144,9 @@ def horizon_tie_chances(
         sure = whole & (np.bincount(row, least[column] < 1, size) == 0)
         possible = np.bincount(row, most[column] > 0, size) > 0
         low, high = (np.bincount(row, chance * ends[column], size) for ends in (least, most))
-        least = np.where(sure, 1.0, np.clip(low * (1 - off) - 2.0**-1000, 0.0, 1.0))
-        most = np.where(possible, np.minimum(high * (1 + off) + 2.0**-1000, 1.0), 0.0)
+        moved = off if steps[0].shares_choices else 2.0**-1000
+        least = np.where(sure, 1.0, np.clip(low * (1 - off) - moved, 0.0, 1.0))
+        most = np.where(possible, np.minimum(high * (1 + off) + moved, 1.0), 0.0)
     return Ties(least, most, never)
 
 
