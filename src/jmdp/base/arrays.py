@@ -20,6 +20,9 @@ Booleans = npt.NDArray[np.bool_]
 ROUNDOFF = 2.0**-53
 """Unit roundoff of float64: a correctly rounded result has at most this relative error."""
 
+SMALLEST = 2.0**-1074
+"""Smallest positive float64: no product loses more to underflow."""
+
 UNDERFLOW = 2.0**-900
 """Upper bound on the sum of all underflow errors of a run, for rewards of size 1."""
 

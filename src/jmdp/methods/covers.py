@@ -107,5 +107,6 @@ def check_covered(method: str, covers: Covers | None, question: Question) -> Non
         others = f"{others[:-1]}, or {verb}." if able else f" Use {verb}."
     if question.model == "a table" and missing == question.model:
         others += " A table becomes a simulator by jmdp.simulators.TabularSimulator(model)."
-    kind = CouplingError if missing.endswith(")") or "luck" in missing else ModelError
+    coupled = type(question.coupling) in covers.couplings and question.coupling.policy_luck in covers.policy_luck
+    kind = ModelError if coupled or question.model not in covers.models else CouplingError
     raise kind(f"{method} does not cover {missing}. It covers: {covers}.{others}")

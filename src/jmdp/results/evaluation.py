@@ -25,7 +25,6 @@ from jmdp.results.evaluation_text import evaluation_text, origin
 from jmdp.results.gaps.correlation import clipped, correlations, fisher
 from jmdp.results.gaps.distribution import Distribution, GapDistribution
 from jmdp.results.gaps.gap import Gap
-from jmdp.results.labelled_moments import labelled_moments
 from jmdp.results.learning_curve import LearningCurve
 from jmdp.results.outcome import Outcome
 from jmdp.results.parts import (
@@ -40,7 +39,7 @@ from jmdp.results.parts import (
 )
 from jmdp.results.projection import Projection
 from jmdp.results.quantities import Quantity, unavailable
-from jmdp.results.result import Tabulated, figure
+from jmdp.results.result import Tabulated, figure, labelled_arrays
 
 if TYPE_CHECKING:
     import xarray
@@ -342,7 +341,14 @@ class Evaluation(arrays.FrozenArrays, Tabulated, Savable, Reportable):
             "outcome": self.outcome.name,
             "certificate": "none" if self.certificate is None else self.certificate.kind,
         } | ({} if self.coupled_by is None else {"coupled_by": self.coupled_by})
-        return labelled_moments(values, self.states, self.actions, attributes)
+        kind = self.actions.kind
+        axes, names = ("state", kind, f"{kind}_2"), list(self.actions)
+        found: xarray.Dataset = labelled_arrays().Dataset(
+            {name: (axes[: array.ndim], array) for name, array in values.items()},
+            {"state": list(self.states), kind: names, f"{kind}_2": names},
+            attributes,
+        )
+        return found
 
     def report(self, path: str | os.PathLike[str], state: Label | None = None) -> None:
         """Write a self-contained HTML page about one state: by default the start distribution, else the first one."""

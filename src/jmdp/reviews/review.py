@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from jmdp.base.arrays import ROUNDOFF, Floats
+from jmdp.base.arrays import ROUNDOFF, SMALLEST, Floats
 from jmdp.base.interval import Estimate
 from jmdp.base.labels import Label, Labels
 from jmdp.base.reportable import Reportable
@@ -24,7 +24,7 @@ from jmdp.reviews.replay import Forgotten, Replay
 from jmdp.reviews.review_text import review_text, verdict
 from jmdp.reviews.trajectory import Trajectory
 from jmdp.reviews.values import StepValues
-from jmdp.reviews.weights import LEAST, Weights
+from jmdp.reviews.weights import Weights
 
 if TYPE_CHECKING:
     import xarray
@@ -120,7 +120,7 @@ class Review(Tabulated, Savable, Reportable):
     def earned(self) -> Estimate:
         """Discounted rewards of the reviewed steps; the interval bounds the rounding of their sum."""
         rewards = self.trajectory.rewards
-        hidden = len(self) * LEAST if 0 < self.discount < 1 and rewards.any() else 0.0
+        hidden = len(self) * SMALLEST if 0 < self.discount < 1 and rewards.any() else 0.0
         return _estimate(self.trajectory.total(self.discount), self._powers.rounding(rewards) + hidden)
 
     @property
@@ -186,7 +186,7 @@ class Review(Tabulated, Savable, Reportable):
     def _hidden(self, i: int) -> float:
         """What the product γ v(s') of step i may lose to underflow."""
         after = self.values[i + 1]
-        return 2 * LEAST if 0 < self.discount < 1 and (after.value or after.value_error) else 0.0
+        return 2 * SMALLEST if 0 < self.discount < 1 and (after.value or after.value_error) else 0.0
 
     @cached_property
     def hindsight(self) -> Floats:

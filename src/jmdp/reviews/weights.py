@@ -7,10 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from jmdp.base.arrays import ROUNDOFF, Floats
-
-LEAST = 2.0**-1074
-"""The smallest positive float: no product loses more to underflow."""
+from jmdp.base.arrays import ROUNDOFF, SMALLEST, Floats
 
 _UP = 1 + 2.0**-40
 """Covers the rounding of a bound that is itself computed in floats."""
@@ -30,7 +27,7 @@ class Weights:
         error = np.zeros(steps + 1)
         if 0 < discount < 1:
             for t in range(2, steps + 1):
-                error[t] = (discount * error[t - 1] + 2 * ROUNDOFF * value[t] + 2 * LEAST) * _UP
+                error[t] = (discount * error[t - 1] + 2 * ROUNDOFF * value[t] + 2 * SMALLEST) * _UP
         return cls(value, error)
 
     def since(self, t: int) -> Weights:
@@ -46,7 +43,7 @@ class Weights:
         sizes = np.asarray(errors, np.float64)
         most = (self.value + self.error)[: len(sizes)]
         counts = (most > 0) & (sizes > 0)
-        return np.multiply(most, sizes * _UP, out=np.zeros(len(sizes)), where=counts) + np.where(counts, LEAST, 0.0)
+        return np.multiply(most, sizes * _UP, out=np.zeros(len(sizes)), where=counts) + np.where(counts, SMALLEST, 0.0)
 
     def rounding(self, sizes: Sequence[float] | Floats) -> float:
         """At least the error of `total`, if each x[t] is off by at most 4 units of rounding of its size."""
@@ -54,5 +51,5 @@ class Weights:
         relative = 4 * (n + 4) * ROUNDOFF * self.value[:n] + self.error[:n]
         size = np.abs(np.asarray(sizes, np.float64))
         counts = (self.value[:n] + self.error[:n] > 0) & (size > 0)
-        lost = np.multiply(relative, size, out=np.zeros(n), where=counts) + np.where(counts, 4 * LEAST, 0.0)
+        lost = np.multiply(relative, size, out=np.zeros(n), where=counts) + np.where(counts, 4 * SMALLEST, 0.0)
         return float(lost.sum()) * _UP

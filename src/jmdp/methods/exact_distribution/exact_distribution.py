@@ -173,41 +173,29 @@ class ExactDistribution(Method[Evaluation]):
                 left -= OUTCOME_BYTES * (found.drawn.chance.size + found.given.chance.size)
                 by_policy[id(policy)] = found
         steps = [by_policy[id(policy)] for policy in together]
-        whole = partial(HorizonPass, table, together, coupling, steps, final.ravel())
-        return self._over_horizon(moments, steps[0], whole, room.of(steps[0]), progress)
+        backward = partial(HorizonPass, table, together, coupling, steps, final.ravel())
+        return self._over_horizon(
+            moments, _HorizonProblem(steps[0], backward, room.of(steps[0]), slice(None)), progress
+        )
 
-    def _over_horizon(
-        self,
-        moments: Evaluation,
-        steps: DistributionSteps,
-        make_pass: Callable[[Threads, Callable[[], bool]], HorizonPass],
-        room: _Room,
-        progress: bool,
-        asked: Integers | slice = slice(None),  # rows of steps.given that the tolerance is for
-    ) -> Evaluation:
+    def _over_horizon(self, moments: Evaluation, problem: _HorizonProblem, progress: bool) -> Evaluation:
         bar = sweep_bar(type(self).__name__, progress)
         with bar as report, Threads() as threads, deferred_interrupts() as interrupted:
-            whole = make_pass(threads, interrupted)
-            whole.asked = asked
-            widths, outcome = self._refine(whole, room, report)
+            whole = problem.backward(threads, interrupted)
+            whole.asked = problem.asked
+            widths, outcome = self._refine(whole, problem.room, report)
             cells, slack = whole.ahead()
         assert isinstance(moments.ranges, HorizonRange | PolicyRanges)
-        solve_again = partial(self._gaps_over_horizon, moments, steps, make_pass, room, progress)
-        table = DistributionTable(steps, cells, slack, whole.ties, moments.ranges, moments.mean, solve_again)
+        solve_again = partial(self._gaps_over_horizon, moments, problem, progress)
+        table = DistributionTable(problem.steps, cells, slack, whole.ties, moments.ranges, moments.mean, solve_again)
         return replace(moments, outcome=outcome, method=self, residuals=np.array(widths), distributions=table)
 
     def _gaps_over_horizon(
-        self,
-        moments: Evaluation,
-        steps: DistributionSteps,
-        make_pass: Callable[[Threads, Callable[[], bool]], HorizonPass],
-        room: _Room,
-        progress: bool,
-        gaps: Sequence[Gap],
-        tolerance: float,
+        self, moments: Evaluation, problem: _HorizonProblem, progress: bool, gaps: Sequence[Gap], tolerance: float
     ) -> DistributionTable:
-        finer = replace(self, tolerance=tolerance)
-        return _reached(finer._over_horizon(moments, steps, make_pass, room, progress, steps.gap_rows(gaps)))
+        """Distributions of some gaps, to another tolerance."""
+        finer, part = replace(self, tolerance=tolerance), replace(problem, asked=problem.steps.gap_rows(gaps))
+        return _reached(finer._over_horizon(moments, part, progress))
 
     def _refine(
         self, whole: HorizonPass, room: _Room, report: Callable[[int, float, float], None]
@@ -366,3 +354,13 @@ class _Problem:
     steps: DistributionSteps
     room: _Room
     asked: Booleans | slice  # [given], rows that the tolerance is for
+
+
+@dataclass(frozen=True, eq=False)
+class _HorizonProblem:
+    """Problem to solve over a finite horizon."""
+
+    steps: DistributionSteps  # of the first step
+    backward: Callable[[Threads, Callable[[], bool]], HorizonPass]  # makes the backward pass
+    room: _Room
+    asked: Integers | slice  # rows of steps.given that the tolerance is for

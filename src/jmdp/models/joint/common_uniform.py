@@ -13,9 +13,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jmdp.base.arrays import Floats, Integers
+from jmdp.base.arrays import SMALLEST, Floats, Integers
 from jmdp.models.joint.intervals import Intervals
-from jmdp.models.joint.lists import SMALLEST, Scenarios, index_type, largest_error, parts_of, plan
+from jmdp.models.joint.lists import Scenarios, index_type, largest_error, parts_of, plan
 
 
 class _Breakpoints(NamedTuple):
@@ -63,7 +63,7 @@ def _lengths(points: list[int], bits: int) -> list[tuple[float, float]]:
     one, found = 1 << bits, []
     for low, high in pairwise(points):
         length = high - low
-        rounded = length / one or SMALLEST
+        rounded = length / one or SMALLEST  # what is possible stays possible
         digits, unit = rounded.as_integer_ratio()
         exact, given = digits << bits, length * unit
         found.append((rounded, abs(given - exact) / exact))

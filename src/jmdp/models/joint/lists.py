@@ -16,9 +16,6 @@ from jmdp.models.marginals.marginals import Marginals
 Small = npt.NDArray[np.int32]
 """Indices of states or outcomes, in half the memory."""
 
-SMALLEST = 2.0**-1074
-"""Smallest positive float64. No smaller probability is rounded to 0: what is possible stays possible."""
-
 _CHUNK = 1 << 18
 """Numbers of a table that are computed at a time."""
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from jmdp.base.arrays import ROUNDOFF
+from jmdp.base.arrays import ROUNDOFF, SMALLEST
 from jmdp.models.joint.lists import (
-    SMALLEST,
     Lists,
     Scenarios,
     group_ends,

@@ -124,7 +124,7 @@ class Marginals(arrays.FrozenArrays):
     def _of(
         cls, listed: Listed, discount: Any, state_names: Names, action_names: Names, read: bool = False
     ) -> Marginals:
-        """Marginals of arrays that nobody else uses; `read` if the names come from a file."""
+        """Marginals of arrays that are used nowhere else; `read` if the names come from a file."""
         made = cls.__new__(cls)
         made._fill(listed, discount, state_names, action_names, read)
         return made
