@@ -134,7 +134,7 @@ def test_a_table_has_the_moments_of_the_pair_chain(coupling):
 
 
 @pytest.mark.parametrize("coupling", COUPLINGS, ids=repr)
-@pytest.mark.parametrize("kind", ["stepped", "functions", "gymnasium"])
+@pytest.mark.parametrize("kind", ["stepped", pytest.param("functions", marks=pytest.mark.long), "gymnasium"])
 def test_simulators_have_the_moments_of_the_pair_chain(kind, coupling):
     model = table()
     pair = policies(model)

@@ -15,7 +15,7 @@ from jmdp.errors import LabelError, ModelError, PolicyError, SettingsError, Unav
 from reference.policies import PolicyTruth, contains, enumerated_gaps, exactly, start_violations, violations
 from sample_models import COUPLINGS
 
-MODELS = 5
+MODELS = 2
 REWARDS = (1.0, 0.1, 2.0**-30, 1e6)
 
 
@@ -230,7 +230,9 @@ def test_two_policies_with_a_known_gap():
     assert apart.variance == pytest.approx(0.5 / (1 - 0.25), rel=1e-12)
 
 
-@pytest.mark.parametrize("coupling", COUPLINGS, ids=repr)
+@pytest.mark.parametrize(
+    "coupling", [pytest.param(c, id=repr(c), marks=[pytest.mark.long] * (i > 2)) for i, c in enumerate(COUPLINGS)]
+)
 def test_compiled_sweeps_agree_with_sparse_ones(coupling, monkeypatch):
     from jmdp.methods.exact_pairs import pair_sweep
 

@@ -154,7 +154,7 @@ def test_means_and_variances_are_those_of_exact_pairs(coupling):
 
 
 @pytest.mark.parametrize("coupling", COUPLINGS, ids=repr)
-@pytest.mark.parametrize("name", ["windy_gridworld", "inventory"])
+@pytest.mark.parametrize("name", [pytest.param("windy_gridworld", marks=pytest.mark.long), "inventory"])
 def test_consistent_with_simulation(name, coupling):
     """Bands of 4,000 rollouts at a false alarm of 1e-6 in all: 12 tests, some 60 distributions each.
 

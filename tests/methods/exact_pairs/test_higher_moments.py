@@ -38,10 +38,7 @@ def moment_violations(result, truth, order):
 
 @pytest.mark.parametrize(
     "coupling",
-    [
-        pytest.param(c, id=repr(c), marks=[pytest.mark.long] * (c not in (COUPLINGS[0], COUPLINGS[2])))
-        for c in COUPLINGS
-    ],
+    [pytest.param(c, id=repr(c), marks=[pytest.mark.long] * (c != COUPLINGS[0])) for c in COUPLINGS],
 )
 def test_orders_up_to_eight_are_certified(coupling):
     """P1 for moments: 10 models in each of six couplings, against exact rationals."""
@@ -71,9 +68,9 @@ def test_any_numbers_up_to_order_four(coupling):
 
 @pytest.mark.parametrize("coupling", COUPLINGS, ids=repr)
 def test_equal_to_jipe_of_the_same_order(coupling):
-    """10 models in each of six couplings."""
+    """4 models in each of six couplings."""
     rng = np.random.default_rng(20 + COUPLINGS.index(coupling))
-    for order in (3, 3, 3, 3, 3, 4, 4, 4, 4, 4):
+    for order in (3, 3, 4, 4):
         model, policy = random_problem(rng, states=3, scenarios=3, actions=2, discounts=(0.5, 0.9))
         pairs = jmdp.evaluate(model, policy, coupling, jmdp.ExactPairs(order=order))
         paper = jmdp.evaluate(model, policy, coupling, jmdp.JIPE(order=order, tolerance=1e-9))

@@ -198,7 +198,7 @@ def test_a_third_moment_of_three_actions_by_hand():
 @pytest.mark.parametrize("coupling", COUPLINGS, ids=repr)
 def test_the_second_order_part_is_that_of_order_two_bit_for_bit(coupling):
     rng = np.random.default_rng(9)
-    for _ in range(5):
+    for _ in range(2):
         model, policy = random_problem(rng, states=4, actions=3, discounts=(0.5, 0.9))
         results = [
             jmdp.evaluate(model, policy, coupling, jmdp.JIPE(order, tolerance=0.0, max_sweeps=40), throw=False)

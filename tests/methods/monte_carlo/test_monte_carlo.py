@@ -21,7 +21,9 @@ COUPLINGS = [jmdp.Local(), jmdp.Synchronous(), jmdp.Independent(), jmdp.Synchron
 
 
 @pytest.mark.parametrize("name", WORLDS)
-@pytest.mark.parametrize("coupling", COUPLINGS, ids=repr)
+@pytest.mark.parametrize(
+    "coupling", [pytest.param(c, id=repr(c), marks=[pytest.mark.long] * (c not in COUPLINGS[:2])) for c in COUPLINGS]
+)
 def test_within_five_standard_errors_of_exact(name, coupling):
     """Means, covariances, gap means and gap variances of every world.
 
